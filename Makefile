@@ -1,0 +1,43 @@
+PYTHON ?= python3
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: setup demo test check lint format synth lock clean
+
+setup: .venv/.ready  ## everything the other targets need, into .venv and node_modules
+
+.venv/.ready: requirements.txt pyproject.toml package-lock.json
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	npm ci --no-progress --loglevel=error
+	touch $@
+
+demo: setup  ## deploy the app to the embedded AWS and settle the examples
+	settle demo
+
+test: setup  ## the whole suite
+	pytest
+
+check: lint test synth  ## all that CI runs
+
+lint: setup
+	ruff check .
+	ruff format --check .
+	mypy
+	node_modules/.bin/asl-validator --json-path statemachines/*.asl.json
+
+format: setup
+	ruff format .
+	ruff check --fix .
+
+synth: setup  ## synthesise every stage; offline
+	for stage in local dev prod; do node_modules/.bin/cdk synth --quiet --no-notices -c stage=$$stage || exit 1; done
+
+lock: setup  ## pin what requirements.in asks for
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
+	npm install --package-lock-only
+
+clean:  ## stop the embedded AWS and remove what was built
+	-settle local down
+	rm -rf .venv node_modules cdk.out .settle

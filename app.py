@@ -1,0 +1,23 @@
+"""The CDK app: `cdk deploy -c stage=<stage>`."""
+
+import aws_cdk as cdk
+
+from infra.settings import STAGES
+from infra.settlement_stack import SettlementStack
+
+
+def build(app: cdk.App) -> SettlementStack:
+    """Add the stack of the context's `stage` to the app. Offline: no lookups, credentials, Docker or git."""
+    stage = app.node.try_get_context("stage")
+    if stage not in STAGES:
+        raise SystemExit(f"stage: must be one of {', '.join(STAGES)}; pass it as -c stage=<stage>")
+    settings = STAGES[stage]
+    # The embedded AWS enforces IAM, and there the default synthesizer's roles may not use the staging bucket.
+    synthesizer = cdk.CliCredentialsStackSynthesizer() if settings.interpreter else None
+    return SettlementStack(app, settings=settings, synthesizer=synthesizer)
+
+
+if __name__ == "__main__":
+    app = cdk.App()
+    build(app)
+    app.synth()

@@ -1,0 +1,1 @@
+"""The AWS resources of the settlement saga."""

@@ -1,0 +1,76 @@
+"""The functions of the state machines: one per state, from one asset, each with a role of its own."""
+
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from infra.settings import Settings
+
+LAMBDAS = Path(__file__).parent.parent / "lambdas"
+
+_RUNTIME = lambda_.Runtime.PYTHON_3_13
+_ARCHITECTURE = lambda_.Architecture.ARM_64
+
+
+class StepFunction(lambda_.Function):
+    """The function behind one state: state `HoldFunds` runs `handlers/hold_funds.py`."""
+
+    def __init__(
+        self, scope: Construct, state: str, *, settings: Settings, environment: dict[str, str]
+    ) -> None:
+        module = re.sub(r"(?<!^)(?=[A-Z])", "_", state).lower()
+        log_group = logs.LogGroup(
+            scope,
+            f"{state}Logs",
+            retention=settings.log_retention,
+            removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
+        )
+        role = iam.Role(scope, f"{state}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        log_group.grant_write(role)
+        super().__init__(
+            scope,
+            state,
+            role=role,
+            handler=f"handlers.{module}.handler",
+            timeout=Duration.seconds(settings.function_timeout_seconds * settings.patience),
+            memory_size=settings.function_memory_mb,
+            environment=environment,
+            log_group=log_group,
+            tracing=lambda_.Tracing.ACTIVE,
+            **_platform(scope, settings),
+        )
+        if settings.interpreter:
+            self.add_environment("PYTHON", settings.interpreter)
+
+
+def _platform(scope: Construct, settings: Settings) -> dict[str, Any]:
+    if settings.interpreter:
+        code = lambda_.Code.from_asset(str(LAMBDAS), exclude=["**/__pycache__"])
+        return {"code": code, "runtime": lambda_.Runtime.PROVIDED_AL2023}
+    code = lambda_.Code.from_asset(str(LAMBDAS), exclude=["**/__pycache__", "bootstrap"])
+    return {
+        "code": code,
+        "runtime": _RUNTIME,
+        "architecture": _ARCHITECTURE,
+        "layers": [_powertools(scope)],
+    }
+
+
+def _powertools(scope: Construct) -> lambda_.ILayerVersion:
+    """AWS's public layer with the very version of Powertools that the tests run with."""
+    if existing := scope.node.try_find_child("Powertools"):
+        return existing  # type: ignore[return-value]
+    parameter = "/aws/service/powertools/python/{}/{}/{}".format(
+        _ARCHITECTURE.name, _RUNTIME.name, version("aws-lambda-powertools")
+    )
+    return lambda_.LayerVersion.from_layer_version_arn(
+        scope, "Powertools", ssm.StringParameter.value_for_string_parameter(scope, parameter)
+    )

@@ -1,0 +1,93 @@
+"""What differs between the stages: one frozen instance each, passed in, never read from the environment."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import iso4217
+from aws_cdk.aws_logs import RetentionDays
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A stage.
+
+    `highest_balances` maps a currency to the most that an account may hold, written as on the wire.
+    A currency leaves `currencies` only when nothing in it is in flight: the functions know no other.
+    `patience` multiplies the timeouts of functions and tasks where functions start slowly.
+    `interpreter` names the Python that runs the functions of the embedded AWS; None on AWS itself.
+    """
+
+    stage: str
+    currencies: tuple[str, ...]
+    fee_basis_points: int = 100
+    highest_balances: Mapping[str, str] = field(default_factory=dict)
+    deadline_seconds: int = 900
+    recover_after_seconds: int = 30
+    function_timeout_seconds: int = 10
+    function_memory_mb: int = 512
+    log_retention: RetentionDays = RetentionDays.ONE_MONTH
+    keeps_data: bool = True
+    patience: int = 1
+    interpreter: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no stage can mean; the message names the field."""
+        if unknown := sorted(set(self.currencies) - _ISO_4217.keys()):
+            raise ValueError(f"currencies: not in ISO 4217: {', '.join(unknown)}")
+        if not 0 <= self.fee_basis_points < 10_000:
+            raise ValueError("fee_basis_points: must be from 0 to 9999, as a fee is less than its amount")
+        if self.recover_after_seconds >= self.deadline_seconds:
+            raise ValueError("recover_after_seconds: must be below deadline_seconds")
+
+    @property
+    def stack_name(self) -> str:
+        """What the stage's stack is called."""
+        return f"settlement-{self.stage}"
+
+    @property
+    def terms(self) -> str:
+        """The terms of business as the functions read them: JSON, amounts in minor units."""
+        exponents = {code: _ISO_4217[code] for code in self.currencies}
+        return json.dumps(
+            {
+                "currencies": exponents,
+                "highest_balances": {
+                    code: int(Decimal(amount).scaleb(exponents[code]))
+                    for code, amount in self.highest_balances.items()
+                },
+                "fee_basis_points": self.fee_basis_points,
+                "deadline_seconds": self.deadline_seconds,
+                "recover_after_seconds": self.recover_after_seconds,
+            },
+            sort_keys=True,
+        )
+
+
+_ISO_4217: dict[str, int] = {
+    currency.code: currency.exponent for currency in iso4217.Currency if currency.exponent is not None
+}
+
+STAGES = {
+    settings.stage: settings
+    for settings in (
+        Settings(
+            stage="local",
+            currencies=("EUR", "JPY", "KWD", "USD"),
+            highest_balances={"EUR": "1000000.00"},
+            log_retention=RetentionDays.ONE_DAY,
+            keeps_data=False,
+            patience=5,
+            interpreter=sys.executable,
+        ),
+        Settings(stage="dev", currencies=("EUR", "JPY", "KWD", "USD"), log_retention=RetentionDays.ONE_WEEK),
+        Settings(
+            stage="prod",
+            currencies=("EUR", "USD"),
+            function_memory_mb=1024,
+            log_retention=RetentionDays.ONE_YEAR,
+        ),
+    )
+}

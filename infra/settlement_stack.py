@@ -1,0 +1,58 @@
+"""The stack, as a paragraph: a table, a function for each state, two machines, and who may do what."""
+
+from aws_cdk import CfnOutput, IStackSynthesizer, Stack
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from infra.functions import StepFunction
+from infra.settings import Settings
+from infra.state_machines import SettlementMachine
+from infra.table import SettlementTable
+
+GRANTS = {
+    "ClaimKey": ("dynamodb:PutItem",),
+    "HoldFunds": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "VerifyKyc": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "ReleaseFunds": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "CollectFee": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "RejectSettlement": ("dynamodb:UpdateItem",),
+    "ReportOutcome": ("dynamodb:GetItem",),
+}
+"""The function of each state, and what it does to rows. A transaction is authorised by its items' actions."""
+
+
+class SettlementStack(Stack):
+    """Everything that settles a payment, for one stage."""
+
+    def __init__(
+        self, scope: Construct, *, settings: Settings, synthesizer: IStackSynthesizer | None = None
+    ) -> None:
+        super().__init__(scope, settings.stack_name, synthesizer=synthesizer)
+
+        table = SettlementTable(self, "Ledger", settings=settings)
+
+        environment = {
+            "TABLE_NAME": table.table.table_name,
+            "TERMS": settings.terms,
+            "POWERTOOLS_LOG_LEVEL": "INFO",
+        }
+        functions = {
+            state: StepFunction(self, state, settings=settings, environment=environment) for state in GRANTS
+        }
+        for state, actions in GRANTS.items():
+            table.grant(functions[state], *actions)
+
+        express, standard = (
+            SettlementMachine(
+                self, construct_id, machine_type=machine_type, functions=functions, settings=settings
+            )
+            for construct_id, machine_type in (
+                ("SettlementExpress", sfn.StateMachineType.EXPRESS),
+                ("SettlementStandard", sfn.StateMachineType.STANDARD),
+            )
+        )
+
+        CfnOutput(self, "TableName", value=table.table.table_name)
+        CfnOutput(self, "SettlementExpressArn", value=express.state_machine_arn)
+        CfnOutput(self, "SettlementStandardArn", value=standard.state_machine_arn)
+        CfnOutput(self, "SettlementTerms", value=settings.terms)

@@ -1,0 +1,76 @@
+"""The one table: accounts, settlements and journal entries, under a key of its own."""
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.settings import Settings
+
+ENTRY_ATTRIBUTES = ("credit", "debit", "posted_at", "side", "step")
+"""Attributes that only journal entries have."""
+
+
+class SettlementTable(Construct):
+    """The table with its index `gsi1`: backed up, protected, encrypted, and streamed."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+        super().__init__(scope, construct_id)
+        removal_policy = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
+        self.key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
+        self.table = dynamodb.Table(
+            self,
+            "Table",
+            partition_key=_text("pk"),
+            sort_key=_text("sk"),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED,
+            encryption_key=self.key,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            deletion_protection=settings.keeps_data,
+            removal_policy=removal_policy,
+            stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES,
+            time_to_live_attribute="expires_at",
+        )
+        self.table.add_global_secondary_index(
+            index_name="gsi1",
+            partition_key=_text("gsi1pk"),
+            sort_key=_text("gsi1sk"),
+            projection_type=dynamodb.ProjectionType.INCLUDE,
+            non_key_attributes=["step", "side", "amount", "currency"],
+        )
+
+    def grant(self, function: lambda_.Function, *actions: str) -> None:
+        """Let `function` do exactly `actions` to rows, through the table's key, and never alter an entry."""
+        statements = [
+            iam.PolicyStatement(actions=list(actions), resources=[self.table.table_arn]),
+            iam.PolicyStatement(
+                actions=[
+                    "kms:Decrypt",
+                    "kms:DescribeKey",
+                    "kms:Encrypt",
+                    "kms:GenerateDataKey*",
+                    "kms:ReEncrypt*",
+                ],
+                resources=[self.key.key_arn],
+                conditions={
+                    "StringEquals": {"kms:ViaService": f"dynamodb.{Stack.of(self).region}.amazonaws.com"}
+                },
+            ),
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY,
+                actions=["dynamodb:UpdateItem"],
+                resources=[self.table.table_arn],
+                conditions={"ForAnyValue:StringEquals": {"dynamodb:Attributes": list(ENTRY_ATTRIBUTES)}},
+            ),
+        ]
+        for statement in statements:
+            function.add_to_role_policy(statement)
+
+
+def _text(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)

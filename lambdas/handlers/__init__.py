@@ -1,0 +1,1 @@
+"""One file, one state of the machines, one function."""

@@ -1,0 +1,17 @@
+"""What a function gets from its deployment: the stage's terms, the store and the clock."""
+
+import os
+from datetime import UTC, datetime
+
+import boto3
+
+from settlement.store import CLIENT_CONFIG, Store
+from settlement.terms import Terms
+
+terms = Terms.from_json(os.environ["TERMS"])
+store = Store(boto3.client("dynamodb", config=CLIENT_CONFIG), os.environ["TABLE_NAME"])
+
+
+def now() -> datetime:
+    """The current instant. Handlers read the clock and pass it down; nothing below them does."""
+    return datetime.now(UTC)

@@ -1,0 +1,19 @@
+"""ReportOutcome: tell how a settlement stands that this execution does not drive."""
+
+from typing import Any
+
+from handlers import _runtime
+from settlement import outcome, rows
+from settlement.errors import StepFenced
+from settlement.request import parse_settlement
+from settlement.telemetry import observed
+
+
+@observed("report")
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Return the outcome as the settlement's row has it now. Raises StepFenced for a key never claimed."""
+    settlement = parse_settlement(event["settlement"], _runtime.terms)
+    row = _runtime.store.read(rows.settlement_key(settlement.key))
+    if row is None:
+        raise StepFenced(f"report: the key {settlement.key} was never claimed")
+    return outcome.of_settlement(settlement.key, row, _runtime.terms, replayed=event["replayed"])

@@ -1,0 +1,53 @@
+"""Every way in which a step can end other than well.
+
+The class's name is the error's name in the state machines (`ErrorEquals`), so renaming one here is
+a change of contract. What a caller should do follows from the base class.
+"""
+
+
+class SettlementError(Exception):
+    """A step did not commit. Its message may be shown to whoever sent the request."""
+
+
+class Refusal(SettlementError):
+    """A final answer: the same call will be refused again. Never retried, always safe to report."""
+
+
+class InvalidRequest(Refusal):
+    """The request breaks the contract. The message names each field and what it should be."""
+
+
+class IdempotencyConflict(Refusal):
+    """The key was claimed before by a request with other content. Nothing was written."""
+
+
+class AccountNotFound(Refusal):
+    """The payer's or the payee's account does not exist."""
+
+
+class CurrencyMismatch(Refusal):
+    """The account is kept in another currency than the settlement's."""
+
+
+class InsufficientFunds(Refusal):
+    """The account's available balance is below the amount to be taken from it."""
+
+
+class AccountInLimbo(Refusal):
+    """An earlier settlement of this account awaits a person's decision; until then it places no holds."""
+
+
+class CapExceeded(Refusal):
+    """The credit would lift the payee's balance over the stage's highest balance for the currency."""
+
+
+class DeadlineExceeded(Refusal):
+    """The settlement's deadline passed before the step could commit."""
+
+
+class StepFenced(Refusal):
+    """The settlement's row does not admit this step: it is finished, being reversed, or out of order."""
+
+
+class StoreUnavailable(SettlementError):
+    """DynamoDB gave no definite answer: unreachable, throttled, in conflict. The outcome may be unknown."""

@@ -1,0 +1,40 @@
+"""Amounts of money: integer minor units inside, decimal strings on the wire, never a float.
+
+A currency's exponent is the number of its decimals (ISO 4217): EUR 2, JPY 0, KWD 3. It is always
+passed in, as part of the stage's configuration.
+"""
+
+import re
+
+DIGITS_MAX = 15
+"""Most digits that an amount may have, decimals included: far below DynamoDB's 38, exact in a double."""
+
+_DECIMAL = re.compile(r"(0|[1-9][0-9]*)(?:\.([0-9]+))?", re.ASCII)
+
+
+def parse(text: object, exponent: int) -> int:
+    """Return `text`, such as "48.20" at exponent 2, in minor units (4820).
+
+    Fewer decimals than the currency has are filled up, so "48.2" is "48.20". Raises ValueError with
+    what an amount should be, for anything else: a number, a sign, "1e3", a blank, too many decimals.
+    """
+    decimals = f"at most {exponent} decimals" if exponent else "no decimals"
+    expected = f"must be a decimal string with {decimals} and at most {DIGITS_MAX} digits"
+    if not isinstance(text, str):
+        raise ValueError(expected)
+    match = _DECIMAL.fullmatch(text)
+    if match is None:
+        raise ValueError(expected)
+    units, fraction = match[1], match[2] or ""
+    if len(fraction) > exponent or len(units) + exponent > DIGITS_MAX:
+        raise ValueError(expected)
+    return int(units + fraction.ljust(exponent, "0"))
+
+
+def render(minor: int, exponent: int) -> str:
+    """Return an amount in minor units as its decimal string, with all the currency's decimals."""
+    sign = "-" if minor < 0 else ""
+    digits = str(abs(minor)).rjust(exponent + 1, "0")
+    if exponent == 0:
+        return sign + digits
+    return f"{sign}{digits[:-exponent]}.{digits[-exponent:]}"

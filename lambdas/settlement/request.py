@@ -1,0 +1,130 @@
+"""What a client asks for, checked: the only way from JSON into the domain."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from settlement import money
+from settlement.errors import InvalidRequest
+from settlement.terms import Terms
+
+KEY = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
+"""An idempotency key, minted by the client before its first try."""
+
+ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+"""A customer's account id. It has no colon, which keeps it apart from internal accounts (`fees:EUR`)."""
+
+_REQUIRED = ("key", "payer", "payee", "amount", "currency")
+_FIELDS = (*_REQUIRED, "fee")
+_PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
+_NAME_LENGTH_MAX = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settlement:
+    """One payment, in canonical form. `amount` and `fee` are minor units of `currency`."""
+
+    key: str
+    payer: str
+    payee: str
+    amount: int
+    currency: str
+    fee: int
+
+    @property
+    def net(self) -> int:
+        """What the payee receives, in minor units: the fee is withheld from the amount."""
+        return self.amount - self.fee
+
+    @property
+    def request_hash(self) -> str:
+        """SHA-256 of the canonical content; equal requests have equal hashes however they were written."""
+        canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def to_wire(self, terms: Terms) -> dict[str, str]:
+        """The settlement as the state machines carry it: the request's own shape, fee included."""
+        exponent = terms.currencies[self.currency]
+        return asdict(self) | {
+            "amount": money.render(self.amount, exponent),
+            "fee": money.render(self.fee, exponent),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A client's request. `fee` is None where the client leaves it to the stage's schedule."""
+
+    key: str
+    payer: str
+    payee: str
+    amount: int
+    currency: str
+    fee: int | None
+
+    def settlement(self, fee: int) -> Settlement:
+        """The settlement this request asks for, where it names no fee of its own at `fee` (minor units)."""
+        return Settlement(**asdict(self) | {"fee": fee if self.fee is None else self.fee})
+
+
+def parse_request(raw: object, terms: Terms) -> Request:
+    """Check a client's request. Raises InvalidRequest, naming each field at fault and what it should be."""
+    if not isinstance(raw, dict):
+        raise InvalidRequest(f"request: must be a JSON object with the fields {', '.join(_FIELDS)}")
+    problems = [*_shape_problems(raw), *_text_problems(raw)]
+    amounts: dict[str, int] = {}
+    exponent = terms.currencies.get(raw["currency"]) if isinstance(raw.get("currency"), str) else None
+    if exponent is not None:
+        for name in raw.keys() & {"amount", "fee"}:
+            try:
+                amounts[name] = money.parse(raw[name], exponent)
+            except ValueError as expected:
+                problems.append(f"{name}: {expected}")
+    elif "currency" in raw:
+        problems.append(f"currency: must be one of {', '.join(sorted(terms.currencies))}")
+    problems += _amount_problems(amounts)
+    if problems:
+        raise InvalidRequest("; ".join(sorted(problems)))
+    return Request(
+        key=raw["key"],
+        payer=raw["payer"],
+        payee=raw["payee"],
+        amount=amounts["amount"],
+        currency=raw["currency"],
+        fee=amounts.get("fee"),
+    )
+
+
+def parse_settlement(raw: object, terms: Terms) -> Settlement:
+    """Check a canonical settlement on its way from one state to the next: a request that names its fee."""
+    request = parse_request(raw, terms)
+    if request.fee is None:
+        raise InvalidRequest("fee: missing; a claimed settlement names its fee")
+    return request.settlement(request.fee)
+
+
+def _shape_problems(raw: dict[str, Any]) -> Iterator[str]:
+    for name in sorted(raw.keys() - set(_FIELDS)):
+        yield f"{name[:_NAME_LENGTH_MAX]}: unknown field; the fields are {', '.join(_FIELDS)}"
+    for name in _REQUIRED:
+        if name not in raw:
+            yield f"{name}: missing"
+
+
+def _text_problems(raw: dict[str, Any]) -> Iterator[str]:
+    for name, pattern in _PATTERNS.items():
+        if name in raw and not (isinstance(raw[name], str) and pattern.fullmatch(raw[name])):
+            yield f"{name}: must be a string that matches ^{pattern.pattern}$"
+    if "payee" in raw and raw.get("payer") == raw["payee"]:
+        yield "payee: must be another account than the payer's"
+
+
+def _amount_problems(amounts: dict[str, int]) -> Iterator[str]:
+    amount, fee = amounts.get("amount"), amounts.get("fee")
+    if amount == 0:
+        yield "amount: must be greater than zero"
+    if amount and fee is not None and fee >= amount:
+        yield "fee: must be less than the amount"

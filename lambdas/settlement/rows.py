@@ -1,0 +1,84 @@
+"""Where each row of the table stands, and what the accounts are called."""
+
+import zlib
+from datetime import UTC, datetime
+from typing import Any
+
+Row = dict[str, Any]
+"""A row as plain Python: str, int, set of str, dict."""
+
+IN_FLIGHT_SHARDS = 8
+"""Index partitions that settlements in flight are spread over; recovery reads each of them."""
+
+INTERNAL_SHARDS = 16
+"""Index partitions of an internal account: one of them takes 1,000 writes a second, an account more."""
+
+
+def account_key(account: str) -> Row:
+    """The row that holds a customer's available balance."""
+    return {"pk": f"ACCOUNT#{account}", "sk": "BALANCE"}
+
+
+def settlement_key(key: str) -> Row:
+    """The row that is the settlement's state, its escrow balance and its fence."""
+    return {"pk": f"SETTLEMENT#{key}", "sk": "SETTLEMENT"}
+
+
+def entry_key(key: str, step: str) -> Row:
+    """The journal entry of one step: the idempotency key of its transaction."""
+    return {"pk": f"SETTLEMENT#{key}", "sk": f"{key}:{step}"}
+
+
+def deposit_key(key: str) -> Row:
+    """The journal entry of money that came in from outside."""
+    return {"pk": f"DEPOSIT#{key}", "sk": f"{key}:deposit"}
+
+
+def escrow(key: str) -> str:
+    """The settlement's own account, through which all of its money passes."""
+    return f"escrow:{key}"
+
+
+def fees(currency: str) -> str:
+    """The internal account that earns the fees of a currency."""
+    return f"fees:{currency}"
+
+
+def external(currency: str) -> str:
+    """The internal account that stands for the world outside: deposits come from it."""
+    return f"external:{currency}"
+
+
+def is_customer(account: str) -> bool:
+    """Whether an account has a balance row. Internal ones have none: their balance is their entries' sum."""
+    return ":" not in account
+
+
+def statement_partitions(account: str) -> list[str]:
+    """The index partitions that together list an account's entries."""
+    if is_customer(account):
+        return [f"ACCOUNT#{account}"]
+    return [f"ACCOUNT#{account}#{shard}" for shard in range(INTERNAL_SHARDS)]
+
+
+def statement_index(account: str, key: str, step: str, posted_at: str) -> Row:
+    """Where the index lists an entry of `account`; within a partition, oldest first."""
+    partitions = statement_partitions(account)
+    return {
+        "gsi1pk": partitions[_shard(key, len(partitions))],
+        "gsi1sk": f"{posted_at}#{key}:{step}",
+    }
+
+
+def in_flight_index(key: str, recover_at: str) -> Row:
+    """Where the index lists a settlement in flight, the one that is due first in front."""
+    return {"gsi1pk": f"IN_FLIGHT#{_shard(key, IN_FLIGHT_SHARDS)}", "gsi1sk": recover_at}
+
+
+def timestamp(moment: datetime) -> str:
+    """A UTC instant as text of fixed width, so that the order of texts is the order of instants."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _shard(key: str, shards: int) -> int:
+    return zlib.crc32(key.encode()) % shards

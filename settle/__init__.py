@@ -1,0 +1,7 @@
+"""The operator's tools: the `settle` command and the embedded local AWS."""
+
+import os
+
+# The command shares the store with the functions, whose logs and metrics are not for a terminal.
+os.environ.setdefault("POWERTOOLS_LOG_LEVEL", "CRITICAL")
+os.environ.setdefault("POWERTOOLS_METRICS_DISABLED", "true")

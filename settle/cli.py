@@ -1,0 +1,170 @@
+"""The `settle` command: every subcommand finds the stack, makes one call and prints the answer."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settle import accounts, demo, ledger, local, reconcile, show
+from settle.failures import CommandFailed, Exit
+from settle.stack import Stack, embedded, find
+from settle.starting import Machine, exit_code, start, status_code
+from settlement import money, outcome, rows
+from settlement.errors import SettlementError
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Operate the settlement saga.")
+local_app = typer.Typer(no_args_is_help=True, help="The embedded local AWS.")
+account_app = typer.Typer(no_args_is_help=True, help="Customers' accounts.")
+app.add_typer(local_app, name="local")
+app.add_typer(account_app, name="account")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+StackName = Annotated[
+    str | None, typer.Option("--stack", help="A deployed stack on AWS; by default the embedded one.")
+]
+
+
+@local_app.command("up")
+def local_up(
+    port: Annotated[int | None, typer.Option(help="Listen on this port; by default on a free one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start the embedded AWS and deploy the app to it; where that is done already, find it."""
+    with show.progress() as report:
+        running = local.up(report, port)
+    show.record(running.describe(), as_json)
+
+
+@local_app.command("down")
+def local_down(as_json: AsJson = False) -> None:
+    """Stop the embedded AWS; all that was on it is gone."""
+    show.record({"stopped": local.down()}, as_json)
+
+
+@local_app.command("status")
+def local_status(as_json: AsJson = False) -> None:
+    """Tell where the embedded AWS is."""
+    running = local.running()
+    if running is None:
+        raise CommandFailed(Exit.NOT_FOUND, "the embedded AWS is not up; start it with `settle local up`")
+    show.record(running.describe(), as_json)
+
+
+@account_app.command("open")
+def account_open(
+    account: str,
+    currency: Annotated[str, typer.Option(help="ISO 4217 code.")],
+    deposit: Annotated[str, typer.Option(help="First deposit, a decimal string.")] = "0",
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Open a customer's account with a first deposit. Safe to repeat."""
+    show.account(accounts.open_account(find(stack), account, currency, deposit), as_json)
+
+
+@account_app.command("show")
+def account_show(account: str, stack: StackName = None, as_json: AsJson = False) -> None:
+    """Show an account's balance and statement; fees are on `fees:<CURRENCY>`."""
+    show.account(accounts.show(find(stack), account), as_json)
+
+
+@app.command("start")
+def start_settlements(
+    file: Annotated[str, typer.Argument(help="A request, or one on each line; - reads standard input.")],
+    machine: Annotated[Machine, typer.Option(help="Which machine drives it.")] = Machine.EXPRESS,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Settle the requests of a file, one after the other, and wait for each."""
+    code, target = Exit.FINE, find(stack)
+    for request in _requests(file):
+        ended = start(target, machine, request)
+        show.ended(ended, as_json)
+        code = max(code, exit_code(ended))
+    raise typer.Exit(code)
+
+
+@app.command("status")
+def status(key: str, stack: StackName = None, as_json: AsJson = False) -> None:
+    """Show how a settlement stands, from its row."""
+    target = find(stack)
+    row = target.store.read(rows.settlement_key(key))
+    if row is None:
+        raise CommandFailed(Exit.NOT_FOUND, f"key: nobody has claimed {key} in {target.name}")
+    result = outcome.of_settlement(key, row, target.terms, replayed=False)
+    show.record(result, as_json)
+    raise typer.Exit(status_code(result["status"]))
+
+
+@app.command("reconcile")
+def reconcile_all(stack: StackName = None, as_json: AsJson = False) -> None:
+    """Prove from the rows alone that no money was lost or made; exit 1 and name the row otherwise."""
+    _reconcile(find(stack), as_json)
+
+
+@app.command("demo")
+def run_demo(as_json: AsJson = False) -> None:
+    """Deploy the app to the embedded AWS, settle every example on both machines, and reconcile."""
+    with show.progress() as report:
+        target = embedded(local.up(report))
+        since = time.time()
+        settled = []
+        for machine in Machine:
+            run = demo.new_run(machine)
+            report(f"{machine}: opening {demo.open_accounts(target, run)} accounts")
+            for one in demo.settle_all(target, machine, run):
+                settled.append(one)
+                report(f"{machine}: {one.request['key']}")
+        costs = demo.costs(target, since)
+    show.demo(settled, costs, as_json)
+    _reconcile(target, as_json)
+
+
+def _reconcile(target: Stack, as_json: bool) -> None:
+    def render(amount: int, currency: str) -> str:
+        return money.render(amount, target.terms.currencies[currency])
+
+    findings = ledger.check(target)
+    show.findings(reconcile.describe(findings, render), as_json)
+    if not findings.conserved:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _requests(file: str) -> list[str]:
+    """The raw texts of the requests: a file that is one JSON value is one request, else each line is."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandFailed(Exit.USAGE, f"file: {error}") from error
+    try:
+        json.loads(text)
+    except ValueError:
+        requests = [line for line in text.splitlines() if line.strip()]
+    else:
+        requests = [text]
+    if not requests:
+        raise CommandFailed(Exit.USAGE, f"file: {file} holds no request")
+    return requests
+
+
+def main() -> None:
+    """Run the command; a failure is one line on standard error and the exit code that `Exit` gives it."""
+    try:
+        app()
+    except CommandFailed as failure:
+        _end(failure.code, str(failure))
+    except (SettlementError, ClientError, BotoCoreError) as failure:
+        _end(Exit.FAILED, f"{type(failure).__name__}: {failure}")
+
+
+def _end(code: Exit, message: str) -> Any:
+    print(f"settle: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""The embedded AWS: MiniStack in a process of its own, with the real app deployed to it by the CDK CLI.
+
+What runs is written to `.settle/local.json` before anything else is done, so that a crash at any
+point leaves a record by which the next `up` or `down` cleans up.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import psutil
+
+from settle.failures import CommandFailed, Exit
+
+PROJECT = Path(__file__).parent.parent
+HOME = PROJECT / ".settle"
+STATE = HOME / "local.json"
+SCRATCH = HOME / "embedded"
+"""Whatever the running embedded AWS writes; gone with it."""
+
+STACK_NAME = "settlement-local"
+REGION = "eu-west-1"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+"""The root of the embedded account. Functions run under their own roles, which are enforced."""
+
+START_SECONDS_MAX = 60
+STOP_SECONDS_MAX = 10
+_SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Running:
+    """The embedded AWS that was started, and what has been deployed to it so far."""
+
+    pid: int
+    created: float
+    port: int
+    sources: str = ""
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def endpoint_url(self) -> str:
+        """The one address of all its services."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def process(self) -> psutil.Process | None:
+        """Its process; None if it has ended, even if another process has got its id since."""
+        try:
+            process = psutil.Process(self.pid)
+            same = process.create_time() == self.created and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return None
+        return process if same else None
+
+    def describe(self) -> dict[str, object]:
+        """What `settle local up --json` prints."""
+        return {
+            "endpoint_url": self.endpoint_url,
+            "region": REGION,
+            "kyc_url": None,
+            "outputs": self.outputs,
+        }
+
+
+def running() -> Running | None:
+    """The embedded AWS if it is up, answers, and has the app deployed; else None."""
+    started = _started()
+    return started if started and started.outputs and _answers(started) else None
+
+
+def up(report: Report, port: int | None = None) -> Running:
+    """Start the embedded AWS and deploy the app, or find both done. Safe to repeat, and after any crash."""
+    with _alone():
+        started = running()
+        if started and port not in (None, started.port):
+            raise CommandFailed(
+                Exit.CONFLICT,
+                f"port: the embedded AWS is up on {started.port} already; stop it with `settle local down`",
+            )
+        if started is None:
+            _clean_up()
+            started = _start(report, port or _free_port())
+            report("bootstrapping it for the CDK")
+            _cdk(started, "bootstrap")
+        sources = _digest()
+        if started.sources != sources:
+            report(f"deploying {STACK_NAME}")
+            outputs_file = SCRATCH / "outputs.json"
+            _cdk(started, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file))
+            outputs = json.loads(outputs_file.read_text())[STACK_NAME]
+            started = replace(started, sources=sources, outputs=outputs)
+            _record(started)
+        return started
+
+
+def down() -> bool:
+    """Stop the embedded AWS and all that it started; return whether there was anything to stop."""
+    with _alone():
+        return _clean_up()
+
+
+def _start(report: Report, port: int) -> Running:
+    if _is_taken(port):
+        raise CommandFailed(Exit.CONFLICT, f"port: {port} is taken by another process")
+    report(f"starting the embedded AWS on 127.0.0.1:{port}")
+    SCRATCH.mkdir(parents=True)
+    environment = _environment() | {
+        "AUTH": "true",
+        "BIND_HOST": "127.0.0.1",
+        "GATEWAY_PORT": str(port),
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "MINISTACK_REGION": REGION,
+        "TMPDIR": str(SCRATCH),
+        "STATE_DIR": str(SCRATCH / "state"),
+        "S3_DATA_DIR": str(SCRATCH / "s3"),
+    }
+    with (SCRATCH / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ministack"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=SCRATCH,
+            start_new_session=True,
+        )
+    started = Running(process.pid, psutil.Process(process.pid).create_time(), port)
+    _record(started)
+    give_up_at = time.monotonic() + START_SECONDS_MAX
+    while not _answers(started):
+        if process.poll() is not None or time.monotonic() > give_up_at:
+            log_tail = (SCRATCH / "log").read_text(errors="replace")[-500:].strip().replace("\n", " | ")
+            _clean_up()
+            raise CommandFailed(Exit.FAILED, f"the embedded AWS did not start: {log_tail}")
+        time.sleep(0.1)
+    return started
+
+
+def _cdk(started: Running, command: str, *options: str) -> None:
+    cdk = PROJECT / "node_modules" / ".bin" / "cdk"
+    if not cdk.exists():
+        raise CommandFailed(Exit.FAILED, "the CDK CLI is not installed: run `make setup`")
+    finished = subprocess.run(
+        [cdk, command, "-c", "stage=local", "-o", SCRATCH / "cdk.out", "--no-notices", *options],
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=_environment() | {"AWS_ENDPOINT_URL": started.endpoint_url},
+        cwd=PROJECT,
+    )
+    if finished.returncode != 0:
+        raise CommandFailed(Exit.FAILED, f"cdk {command} failed:\n{finished.stdout[-2000:]}")
+
+
+def _environment() -> dict[str, str]:
+    """The environment with the embedded account's credentials, and nobody else's."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    binaries = Path(sys.executable).parent
+    return inherited | {
+        **CREDENTIALS,
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "PATH": f"{binaries}{os.pathsep}{inherited.get('PATH', os.defpath)}",
+    }
+
+
+def _clean_up() -> bool:
+    started = _started()
+    process = started.process if started else None
+    if process:
+        doomed = [process, *process.children(recursive=True)]
+        for member in doomed:
+            _ignoring_the_gone(member.terminate)
+        _, alive = psutil.wait_procs(doomed, timeout=STOP_SECONDS_MAX)
+        for member in alive:
+            _ignoring_the_gone(member.kill)
+        psutil.wait_procs(alive, timeout=STOP_SECONDS_MAX)
+    STATE.unlink(missing_ok=True)
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+    return process is not None
+
+
+def _ignoring_the_gone(signal: Callable[[], None]) -> None:
+    with suppress(psutil.NoSuchProcess):
+        signal()
+
+
+def _started() -> Running | None:
+    try:
+        started = Running(**json.loads(STATE.read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    return started if started.process else None
+
+
+def _record(started: Running) -> None:
+    unfinished = STATE.with_suffix(".new")
+    unfinished.write_text(json.dumps(asdict(started)))
+    unfinished.replace(STATE)
+
+
+def _answers(started: Running) -> bool:
+    try:
+        with urllib.request.urlopen(f"{started.endpoint_url}/_ministack/health", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _digest() -> str:
+    """A hash of all that a deployment depends on: the app is deployed again once it changes."""
+    digest = hashlib.sha256()
+    for source in _SOURCES:
+        path = PROJECT / source
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in files:
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(str(file.relative_to(PROJECT)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keep a second `up` or `down` waiting until this one is done; a crash lets it go."""
+    HOME.mkdir(exist_ok=True)
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

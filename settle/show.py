@@ -1,0 +1,142 @@
+"""Printing: tables for people on a terminal, JSON for scripts, progress on standard error."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from settle.cost import Cost
+from settle.demo import Settled
+from settle.starting import Ended
+
+_PLAIN_WIDTH = 120
+_out = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+_err = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Show what is going on: a spinner on a terminal, else a line for each change of what goes on."""
+    began = time.monotonic()
+
+    def line(text: str) -> None:
+        _err.print(f"[{time.monotonic() - began:5.1f} s] {text}", markup=False)
+
+    if not _err.is_terminal:
+        yield line
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=_err, transient=True) as bar:
+        task = bar.add_task("")
+        yield lambda text: bar.update(task, description=text)
+
+
+def record(fields: Mapping[str, Any], as_json: bool) -> None:
+    """One record, a field a line."""
+    if as_json:
+        _json(fields)
+        return
+    table = Table.grid(padding=(0, 2))
+    for name, value in fields.items():
+        table.add_row(name, _text(value))
+    _out.print(table)
+
+
+def account(statement: Mapping[str, Any], as_json: bool) -> None:
+    """An account and its statement."""
+    if as_json:
+        _json(statement)
+        return
+    limbo = f", in LIMBO for {', '.join(statement['limbo_keys'])}" if statement["limbo_keys"] else ""
+    title = f"{statement['account']}: {statement['available']} {statement['currency']} available{limbo}"
+    table = Table("posted at", "key", "step", title=title, title_justify="left")
+    table.add_column("change", justify="right")
+    table.add_column("balance", justify="right")
+    for entry in statement["entries"]:
+        table.add_row(*(entry[name] for name in ("posted_at", "key", "step", "change", "balance")))
+    _out.print(table)
+
+
+def ended(ended: Ended, as_json: bool) -> None:
+    """How a settlement that was started has ended."""
+    if as_json:
+        _json(ended.outcome or {"error": ended.error, "message": ended.message})
+    elif ended.outcome:
+        record(ended.outcome, as_json)
+    else:
+        _err.print(f"{ended.error}: {ended.message}", markup=False, soft_wrap=True)
+
+
+def demo(settled: list[Settled], costs: Mapping[str, Cost], as_json: bool) -> None:
+    """Every request of the demo: how it ended, and what it cost."""
+    lines = [_demo_line(one, costs.get(one.ended.execution, Cost())) for one in settled]
+    if as_json:
+        _json({"settlements": lines})
+        return
+    table = Table("machine", "key", "payer → payee", box=box.SIMPLE)
+    table.add_column("amount", justify="right")
+    table.add_column("outcome")
+    table.add_column("calls", justify="right")
+    table.add_column("units", justify="right")
+    for line in lines:
+        table.add_row(*(_text(line[name]) for name in _DEMO_COLUMNS))
+    _out.print(table)
+    _out.print(
+        "calls, units: to DynamoDB, as its answers report them (the embedded one ignores items' sizes)"
+    )
+
+
+def findings(result: Mapping[str, Any], as_json: bool) -> None:
+    """The conservation line, and every row that breaks it."""
+    if as_json:
+        _json(result)
+        return
+    for currency, kinds in result["currencies"].items():
+        parts = " + ".join(f"{kind} {amount}" for kind, amount in kinds.items() if kind != "sum")
+        _out.print(f"{currency}: {parts} = {kinds['sum']}", soft_wrap=True)
+    for fault in result["faults"]:
+        _out.print(f"FAULT {fault}", soft_wrap=True, markup=False)
+    verdict = "conserved" if result["conserved"] else "NOT CONSERVED"
+    counts = ", ".join(f"{result[name]} {name}" for name in ("accounts", "settlements", "entries"))
+    _out.print(f"{verdict}: {counts}, {result['in_motion']} in motion")
+
+
+_DEMO_COLUMNS = ("machine", "key", "parties", "amount", "outcome", "calls", "units")
+
+
+def _demo_line(one: Settled, cost: Cost) -> dict[str, Any]:
+    request, outcome = one.request, one.ended.outcome
+    payer, payee = (request[party].rpartition(".")[0] for party in ("payer", "payee"))
+    if outcome is None:
+        ending = f"refused: {one.ended.error}"
+    elif outcome["failure"]:
+        ending = f"{outcome['status']}: {outcome['failure']['error']}"
+    else:
+        ending = outcome["status"] + " (replayed)" * outcome["replayed"]
+    return {
+        "machine": str(one.machine),
+        "key": request["key"],
+        "parties": f"{payer} → {payee}",
+        "amount": f"{request['amount']} {request['currency']}",
+        "outcome": ending,
+        "message": one.ended.message,
+        "calls": cost.calls,
+        "units": cost.units,
+    }
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _json(value: Any) -> None:
+    print(json.dumps(value))

@@ -1,0 +1,75 @@
+"""Which stack a command talks to: the embedded AWS, or a deployed one by its name."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from settle import local
+from settle.failures import CommandFailed, Exit
+from settlement.store import Store
+from settlement.terms import Terms
+
+EXPRESS_SECONDS_MAX = 300
+"""The longest that AWS lets an Express execution run, and so a synchronous call wait."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A deployed stack: its name, its outputs, and a session that reaches it."""
+
+    name: str
+    outputs: dict[str, str]
+    session: boto3.Session
+    endpoint_url: str | None = None
+
+    @cached_property
+    def terms(self) -> Terms:
+        """The terms of business that the stack was deployed with."""
+        return Terms.from_json(self.outputs["SettlementTerms"])
+
+    @cached_property
+    def store(self) -> Store:
+        """The stack's table, written by the same code as the functions use."""
+        return Store(self.client("dynamodb"), self.outputs["TableName"])
+
+    def client(self, service: str) -> Any:
+        """A boto3 client. Starting an execution is never sent twice by the client itself."""
+        config = Config(
+            inject_host_prefix=self.endpoint_url is None,
+            read_timeout=EXPRESS_SECONDS_MAX + 10,
+            retries={"total_max_attempts": 1 if service == "stepfunctions" else 5, "mode": "standard"},
+        )
+        return self.session.client(service, endpoint_url=self.endpoint_url, config=config)
+
+
+def find(name: str | None) -> Stack:
+    """The stack called `name` on AWS, by the usual AWS variables; without a name, the embedded one."""
+    if name is None:
+        running = local.running()
+        if running is None:
+            raise CommandFailed(
+                Exit.NOT_FOUND,
+                "no stack: start the embedded AWS with `settle local up`, or pass --stack NAME",
+            )
+        return embedded(running)
+    session = boto3.Session()
+    try:
+        answer = session.client("cloudformation").describe_stacks(StackName=name)
+    except ClientError as error:
+        raise CommandFailed(Exit.NOT_FOUND, f"stack {name}: {error}") from error
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in answer["Stacks"][0]["Outputs"]}
+    return Stack(name, outputs, session)
+
+
+def embedded(running: local.Running) -> Stack:
+    """The stack on the embedded AWS."""
+    session = boto3.Session(
+        aws_access_key_id=local.CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=local.CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        region_name=local.REGION,
+    )
+    return Stack(local.STACK_NAME, running.outputs, session, running.endpoint_url)
