@@ -1,6 +1,6 @@
 """The embedded AWS: MiniStack in a process of its own, with the real app deployed to it by the CDK CLI.
 
-What runs is written to `.settle/local.json` before anything else is done, so that a crash at any
+What runs is written to `local.json` before anything else is done, so that a crash at any
 point leaves a record by which the next `up` or `down` cleans up.
 """
 
@@ -25,7 +25,9 @@ import psutil
 from settle.failures import CommandFailed, Exit
 
 PROJECT = Path(__file__).parent.parent
-HOME = PROJECT / ".settle"
+HOME = Path(os.environ.get("SETTLE_HOME", PROJECT / ".settle"))
+"""Where the record of the embedded AWS and all of its files are; tests use one of their own."""
+
 STATE = HOME / "local.json"
 SCRATCH = HOME / "embedded"
 """Whatever the running embedded AWS writes; gone with it."""
@@ -251,7 +253,7 @@ def _is_taken(port: int) -> bool:
 @contextmanager
 def _alone() -> Iterator[None]:
     """Keep a second `up` or `down` waiting until this one is done; a crash lets it go."""
-    HOME.mkdir(exist_ok=True)
+    HOME.mkdir(parents=True, exist_ok=True)
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,0 +1,1 @@
+"""What several tests stand on: the synthesised template, the table made from it, and servers."""

@@ -1,0 +1,42 @@
+"""The synthesised templates, each made once: the tests' table and terms come from the real stack."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk.assertions import Template
+
+from app import build
+
+PROJECT = Path(__file__).parents[2]
+
+
+@cache
+def template(stage: str = "dev") -> Template:
+    return Template.from_stack(build(cdk.App(context=_context() | {"stage": stage})))
+
+
+def resources(resource_type: str, stage: str = "dev") -> dict[str, Any]:
+    found: dict[str, Any] = template(stage).find_resources(resource_type)
+    return found
+
+
+def table_definition() -> dict[str, Any]:
+    """The arguments of CreateTable that make the stack's table, less what only AWS itself knows."""
+    (table,) = resources("AWS::DynamoDB::Table").values()
+    properties = table["Properties"]
+    kept = ("KeySchema", "AttributeDefinitions", "GlobalSecondaryIndexes", "BillingMode")
+    return {name: properties[name] for name in kept}
+
+
+def terms_json(stage: str = "dev") -> str:
+    function = next(iter(resources("AWS::Lambda::Function", stage).values()))
+    text: str = function["Properties"]["Environment"]["Variables"]["TERMS"]
+    return text
+
+
+def _context() -> dict[str, Any]:
+    context: dict[str, Any] = json.loads((PROJECT / "cdk.json").read_text())["context"]
+    return context
