@@ -15,7 +15,7 @@ class Settings:
     """A stage.
 
     `highest_balances` maps a currency to the most that an account may hold, written as on the wire.
-    A currency leaves `currencies` only when nothing in it is in flight: the functions know no other.
+    `currencies` only ever grows: rows in a currency stay, and the functions know no other exponents.
     `patience` multiplies the timeouts of functions and tasks where functions start slowly.
     `interpreter` names the Python that runs the functions of the embedded AWS; None on AWS itself.
     """

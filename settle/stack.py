@@ -61,7 +61,11 @@ def find(name: str | None) -> Stack:
         answer = session.client("cloudformation").describe_stacks(StackName=name)
     except ClientError as error:
         raise CommandFailed(Exit.NOT_FOUND, f"stack {name}: {error}") from error
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in answer["Stacks"][0]["Outputs"]}
+    outputs = {
+        output["OutputKey"]: output["OutputValue"] for output in answer["Stacks"][0].get("Outputs", [])
+    }
+    if "SettlementTerms" not in outputs:
+        raise CommandFailed(Exit.NOT_FOUND, f"stack {name}: is no settlement stack, or not deployed yet")
     return Stack(name, outputs, session)
 
 

@@ -27,7 +27,7 @@ def called(operation: str, consumed: Any) -> None:
 
 
 def observed(step: str) -> Callable[[Handler], Handler]:
-    """Wrap a handler: context on every log line, a metric and a line for each way to end."""
+    """Wrap a handler: context on every log line, a metric for each call and for each refusal by its name."""
 
     def decorate(handle: Handler) -> Handler:
         @metrics.log_metrics
@@ -35,6 +35,7 @@ def observed(step: str) -> Callable[[Handler], Handler]:
         @wraps(handle)
         def observe(event: Any, context: Any) -> Any:
             logger.append_keys(step=step, **_identity(event))
+            count("StepCalled")
             try:
                 result = handle(event, context)
             except SettlementError as refusal:
@@ -42,7 +43,6 @@ def observed(step: str) -> Callable[[Handler], Handler]:
                 logger.warning("refused", error=type(refusal).__name__)
                 # The trace ends in the execution's cause, where a refusal's message is all that counts.
                 raise refusal.with_traceback(None) from None
-            count("StepCompleted")
             logger.info("completed")
             return result
 
