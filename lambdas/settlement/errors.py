@@ -6,7 +6,11 @@ a change of contract. What a caller should do follows from the base class.
 
 
 class SettlementError(Exception):
-    """A step did not commit. Its message may be shown to whoever sent the request."""
+    """A step did not commit.
+
+    The message may be shown to whoever sent the request, and is logged: it names fields, parties and
+    the key, but no account and no amount.
+    """
 
 
 class Refusal(SettlementError):

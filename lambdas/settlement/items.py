@@ -211,17 +211,16 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
 
 def debit_payer(settlement: Settlement) -> Write:
     """Take the amount from the payer's available balance, if that is allowed."""
-    account = settlement.payer
 
     def refusal(row: Row | None) -> SettlementError:
-        if error := _account_refusal(account, settlement.currency, row):
+        if error := _account_refusal("payer", settlement.currency, row):
             return error
         if row and "limbo_keys" in row:
-            return AccountInLimbo(f"payer: {account} is in LIMBO and places no holds until that is resolved")
-        return InsufficientFunds(f"payer: {account} has too little available for this amount")
+            return AccountInLimbo("payer: the account is in LIMBO and places no holds until that is resolved")
+        return InsufficientFunds("payer: the account has too little available for this amount")
 
     return _balance(
-        account,
+        settlement.payer,
         "SET available = available - :amount",
         _all(SAME_CURRENCY, SUFFICIENT, NOT_IN_LIMBO),
         {":amount": settlement.amount, ":currency": settlement.currency},
@@ -231,18 +230,18 @@ def debit_payer(settlement: Settlement) -> Write:
 
 def credit_payee(settlement: Settlement, highest_balance: int | None) -> Write:
     """Give the net amount to the payee. An account in LIMBO may receive: that only helps."""
-    account, net = settlement.payee, settlement.net
-    conditions, values = [SAME_CURRENCY], {":net": net, ":currency": settlement.currency}
+    conditions = [SAME_CURRENCY]
+    values: Row = {":net": settlement.net, ":currency": settlement.currency}
     if highest_balance is not None:
         conditions += [BELOW_CAP]
-        values |= {":highest_before": highest_balance - net}
+        values |= {":highest_before": highest_balance - settlement.net}
 
     def refusal(row: Row | None) -> SettlementError:
-        return _account_refusal(account, settlement.currency, row) or CapExceeded(
-            f"payee: {account} would hold more than this stage allows in {settlement.currency}"
+        return _account_refusal("payee", settlement.currency, row) or CapExceeded(
+            f"payee: the account would hold more than this stage allows in {settlement.currency}"
         )
 
-    return _balance(account, "SET available = available + :net", _all(*conditions), values, refusal)
+    return _balance(settlement.payee, "SET available = available + :net", _all(*conditions), values, refusal)
 
 
 def open_account(account: str, currency: str, available: int) -> Write:
@@ -328,11 +327,11 @@ def _fence_refusal(settlement: Settlement, step: str, row: Row | None) -> Settle
     )
 
 
-def _account_refusal(account: str, currency: str, row: Row | None) -> SettlementError | None:
+def _account_refusal(party: str, currency: str, row: Row | None) -> SettlementError | None:
     if row is None:
-        return AccountNotFound(f"{account}: there is no such account")
+        return AccountNotFound(f"{party}: there is no such account")
     if row["currency"] != currency:
-        return CurrencyMismatch(f"{account}: is kept in {row['currency']}, not in {currency}")
+        return CurrencyMismatch(f"{party}: the account is kept in {row['currency']}, not in {currency}")
     return None
 
 

@@ -1,22 +1,7 @@
 """Who may pay whom: the source of the verdict that VerifyKyc records."""
 
-from dataclasses import asdict, dataclass
-
 from settlement.request import Settlement
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """A provider's answer about a payment: its decision, its own reference, and the reason it gives."""
-
-    decision: str
-    reference: str
-    reason: str
-    provider: str
-
-    def evidence(self) -> dict[str, str]:
-        """The verdict as the attributes of a journal entry."""
-        return asdict(self)
+from settlement.verdict import Verdict
 
 
 def decide(settlement: Settlement) -> Verdict:

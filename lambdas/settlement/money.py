@@ -19,7 +19,8 @@ def parse(text: object, exponent: int) -> int:
     what an amount should be, for anything else: a number, a sign, "1e3", a blank, too many decimals.
     """
     decimals = f"at most {exponent} decimals" if exponent else "no decimals"
-    expected = f"must be a decimal string with {decimals} and at most {DIGITS_MAX} digits"
+    digits = f"{DIGITS_MAX - exponent} digits" + " before the point" * bool(exponent)
+    expected = f"must be a decimal string with {decimals} and at most {digits}"
     if not isinstance(text, str):
         raise ValueError(expected)
     match = _DECIMAL.fullmatch(text)

@@ -49,7 +49,7 @@ def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
     A Lambda function's cause is JSON with the exception's message; any other cause is kept as it is.
     """
     cause = error.get("Cause", "")
-    with suppress(ValueError, TypeError, KeyError):
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
         cause = json.loads(cause)["errorMessage"]
     return {"step": step, "error": error["Error"], "cause": str(cause)[:CAUSE_LENGTH_MAX]}
 

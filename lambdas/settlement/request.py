@@ -21,6 +21,8 @@ _REQUIRED = ("key", "payer", "payee", "amount", "currency")
 _FIELDS = (*_REQUIRED, "fee")
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _NAME_LENGTH_MAX = 40
+_NAMES_MAX = 5
+"""How many unknown fields a message names, and how much of each: it is bounded, they are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +109,12 @@ def parse_settlement(raw: object, terms: Terms) -> Settlement:
 
 
 def _shape_problems(raw: dict[str, Any]) -> Iterator[str]:
-    for name in sorted(raw.keys() - set(_FIELDS)):
-        yield f"{name[:_NAME_LENGTH_MAX]}: unknown field; the fields are {', '.join(_FIELDS)}"
+    unknown = sorted(raw.keys() - set(_FIELDS))
+    for name in unknown[:_NAMES_MAX]:
+        printable = name[:_NAME_LENGTH_MAX].encode("unicode_escape").decode()
+        yield f"{printable}: unknown field; the fields are {', '.join(_FIELDS)}"
+    if len(unknown) > _NAMES_MAX:
+        yield f"request: has {len(unknown) - _NAMES_MAX} more unknown fields"
     for name in _REQUIRED:
         if name not in raw:
             yield f"{name}: missing"

@@ -10,11 +10,11 @@ from datetime import datetime
 from settlement import items, rows
 from settlement.errors import IdempotencyConflict
 from settlement.items import Posting
-from settlement.kyc import Verdict
 from settlement.request import Request, Settlement
 from settlement.rows import Row
 from settlement.status import Status, Step
 from settlement.terms import Terms
+from settlement.verdict import Verdict
 
 
 def requested(request: Request, terms: Terms) -> Settlement:

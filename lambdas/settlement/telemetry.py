@@ -56,6 +56,6 @@ def _identity(event: Any) -> dict[str, str | None]:
     settlement = payload.get("settlement")
     key = settlement.get("key") if isinstance(settlement, dict) else None
     return {
-        "key": key[:64] if isinstance(key, str) else None,
+        "key": key[:64].encode("unicode_escape").decode() if isinstance(key, str) else None,
         "execution": str(payload.get("execution")),
     }

@@ -1,0 +1,43 @@
+"""The errors: their names are a contract, and what is final is never retried."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from settlement import errors
+from settlement.errors import Refusal, SettlementError, StoreUnavailable
+
+STATES: dict[str, Any] = json.loads(
+    (Path(__file__).parents[2] / "statemachines/settlement.asl.json").read_text()
+)["States"]
+OURS = {
+    name: error
+    for name, error in vars(errors).items()
+    if isinstance(error, type) and issubclass(error, SettlementError)
+}
+REFUSALS = sorted(name for name, error in OURS.items() if issubclass(error, Refusal) and error is not Refusal)
+
+
+def names_in(clause: str) -> set[str]:
+    matchers = [matcher for state in STATES.values() for matcher in state.get(clause, [])]
+    return {name for matcher in matchers for name in matcher["ErrorEquals"]}
+
+
+@pytest.mark.parametrize("clause", ["Retry", "Catch"])
+def test_a_name_in_the_state_machine_is_an_error_of_ours_or_of_the_platform(clause: str) -> None:
+    """Step Functions compares names as text: a misspelt one matches nothing and nobody is told."""
+    ours = {name for name in names_in(clause) if "." not in name}
+
+    assert ours
+    assert ours <= OURS.keys() - {"SettlementError", "Refusal"}
+
+
+def test_a_refusal_is_never_retried() -> None:
+    assert not names_in("Retry") & set(REFUSALS)
+
+
+def test_an_unknown_outcome_is_retried_and_no_refusal() -> None:
+    assert not issubclass(StoreUnavailable, Refusal)
+    assert StoreUnavailable.__name__ in names_in("Retry")

@@ -1,0 +1,405 @@
+"""The writes to the table: pinned by golden vectors, and each condition asked about every row there is.
+
+To rewrite the vectors after a wanted change: see vectors.py.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from settlement import items, rows
+from settlement.errors import (
+    AccountInLimbo,
+    AccountNotFound,
+    CapExceeded,
+    CurrencyMismatch,
+    DeadlineExceeded,
+    IdempotencyConflict,
+    InsufficientFunds,
+    StepFenced,
+)
+from settlement.items import Standing, Write
+from settlement.rows import Row
+from settlement.status import TRANSITIONS, Status, Step
+from tests.conftest import NOW
+from tests.unit import vectors
+from tests.unit.conditions import admits, status_set_by
+from tests.unit.vectors import SETTLEMENT
+
+PREFIXES = [set(list(Step)[:length]) for length in range(len(Step) + 1)]
+"""What may have committed: steps commit in their order, so nothing else is ever on a row."""
+
+BEFORE, AT, AFTER = "2026-11-20T12:00:00.122Z", "2026-11-20T12:00:00.123Z", "2026-11-20T12:00:00.124Z"
+"""Around the instant at which the writes are made."""
+
+FAILURE = {"step": "hold", "error": "InsufficientFunds", "cause": "too little"}
+
+
+def settlement_row(status: Status, steps: set[Any], deadline_at: str, *, same_request: bool = True) -> Row:
+    row = {
+        **rows.settlement_key(SETTLEMENT.key),
+        "status": status,
+        "request_hash": SETTLEMENT.request_hash if same_request else "another",
+        "deadline_at": deadline_at,
+        "escrow": 0,
+    }
+    return row | ({"steps": steps} if steps else {})
+
+
+def settlement_rows() -> Iterator[tuple[Status, set[Any], str, bool]]:
+    yield from product(Status, PREFIXES, (BEFORE, AT, AFTER), (True, False))
+
+
+# The vectors
+
+
+@pytest.mark.parametrize("vector", vectors.ITEMS, ids=lambda vector: vector.name)
+def test_a_builder_builds_what_was_recorded(vector: vectors.Vector) -> None:
+    built = vectors.text(vector.build())
+
+    assert built == vectors.recorded(vector.name, built)
+
+
+def test_every_builder_of_items_has_a_vector() -> None:
+    assert vectors.built_by(vectors.ITEMS) == vectors.public_functions(items)
+
+
+def test_every_recorded_vector_is_still_compared() -> None:
+    names = [vector.name for vector in vectors.ITEMS + vectors.POSTINGS]
+
+    assert len(names) == len(set(names))
+    assert {path.stem for path in vectors.GOLDEN.iterdir()} == set(names)
+
+
+def test_vectors_are_never_rewritten_in_ci(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(vectors, "GOLDEN", tmp_path)
+    monkeypatch.setenv("UPDATE_GOLDEN", "1")
+    monkeypatch.setenv("CI", "true")
+
+    with pytest.raises(pytest.fail.Exception, match="CI"):
+        vectors.recorded("items.claim", "anything")
+    assert not list(tmp_path.iterdir())
+
+
+def test_vectors_are_rewritten_where_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(vectors, "GOLDEN", tmp_path)
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("UPDATE_GOLDEN", "1")
+    assert vectors.recorded("items.claim", "new") == "new"
+
+    monkeypatch.delenv("UPDATE_GOLDEN")
+    assert vectors.recorded("items.claim", "newer") == "new"
+    with pytest.raises(pytest.fail.Exception, match="no golden vector"):
+        vectors.recorded("items.unheard_of", "anything")
+
+
+# Every write
+
+
+@pytest.mark.parametrize("write", vectors.writes())
+def test_every_write_is_conditional(write: Write) -> None:
+    assert write.parameters["ConditionExpression"]
+
+
+@pytest.mark.parametrize("write", vectors.writes())
+@pytest.mark.parametrize(
+    ("placeholder", "definitions"),
+    [(r":\w+", "ExpressionAttributeValues"), (r"#\w+", "ExpressionAttributeNames")],
+)
+def test_placeholders_are_used_and_defined(write: Write, placeholder: str, definitions: str) -> None:
+    """DynamoDB refuses a write with one too many as well as one too few."""
+    expressions = [text for name, text in write.parameters.items() if name.endswith("Expression")]
+
+    assert set(re.findall(placeholder, " ".join(expressions))) == set(write.parameters.get(definitions, ()))
+
+
+@pytest.mark.parametrize("write", vectors.writes())
+def test_no_write_holds_a_float_or_an_empty_set(write: Write) -> None:
+    def leaves(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict):
+            for member in value.values():
+                yield from leaves(member)
+        else:
+            yield value
+
+    for leaf in leaves(dict(write.parameters)):
+        assert isinstance(leaf, str) or type(leaf) is int or (isinstance(leaf, set) and leaf)
+
+
+# Conditions against the table of statuses
+
+
+@pytest.mark.parametrize("write", vectors.writes())
+def test_a_write_that_sets_a_status_admits_exactly_the_transitions_of_the_table(write: Write) -> None:
+    target = status_set_by(write)
+    if target is None:
+        return
+    request_hash = write.parameters.get("ExpressionAttributeValues", {}).get(":request_hash")
+    admitted = {
+        status
+        for status, steps, deadline, _ in settlement_rows()
+        if admits(write, settlement_row(status, steps, deadline) | {"request_hash": request_hash})
+    }
+
+    assert admitted == {status for status in Status if target in TRANSITIONS[status]}
+
+
+def test_the_statuses_that_the_builders_set_are_the_known_ones() -> None:
+    """Without this, a builder whose status the test above fails to find would pass it."""
+    found = {status_set_by(vector.build()) for vector in vectors.ITEMS}
+
+    assert found == {None, Status.PROCESSING, Status.SETTLED, Status.REJECTED}
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_forward_step_commits_only_while_processing(step: Step) -> None:
+    write = items.advance(SETTLEMENT, step, escrow_change=0, now=NOW)
+
+    admitted = {
+        status
+        for status, steps, deadline, same in settlement_rows()
+        if admits(write, settlement_row(status, steps, deadline, same_request=same))
+    }
+
+    assert admitted == {Status.PROCESSING}
+
+
+# The fence
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_step_commits_in_its_turn_in_time_and_for_its_own_request(step: Step) -> None:
+    write = items.advance(SETTLEMENT, step, escrow_change=0, now=NOW)
+    before = set(list(Step)[: list(Step).index(step)])
+
+    for status, steps, deadline, same in settlement_rows():
+        in_turn = status is Status.PROCESSING and steps == before
+        in_time = step is Step.FEE or deadline == AFTER  # after the release there is no way but on
+        row = settlement_row(status, steps, deadline, same_request=same)
+        assert admits(write, row) == (same and in_turn and in_time), row
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_refused_step_is_told_why(step: Step) -> None:
+    write = items.advance(SETTLEMENT, step, escrow_change=0, now=NOW)
+    before = set(list(Step)[: list(Step).index(step)])
+
+    for status, steps, deadline, same in settlement_rows():
+        row = settlement_row(status, steps, deadline, same_request=same)
+        if admits(write, row):
+            continue
+        if not same:
+            expected: type[Exception] = IdempotencyConflict
+        elif status is Status.PROCESSING and steps == before:
+            expected = DeadlineExceeded
+        else:
+            expected = StepFenced
+        assert type(write.refusal(row)) is expected, row
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_step_of_a_key_that_was_never_claimed_is_fenced(step: Step) -> None:
+    write = items.advance(SETTLEMENT, step, escrow_change=0, now=NOW)
+
+    assert not admits(write, None)
+    refusal = write.refusal(None)
+    assert type(refusal) is StepFenced
+    assert str(refusal) == f"{step}: the key {SETTLEMENT.key} was never claimed"
+
+
+def test_a_fenced_step_is_told_the_status_and_what_has_committed() -> None:
+    write = items.advance(SETTLEMENT, Step.RELEASE, escrow_change=0, now=NOW)
+
+    # A list stands in for the set, whose order would change from run to run and hide an unsorted message.
+    row = settlement_row(Status.COMPENSATING, set(), AFTER) | {"steps": ["verify", "hold"]}
+
+    refusal = write.refusal(row)
+
+    assert str(refusal) == "release: the settlement is COMPENSATING with steps [hold, verify] committed"
+
+
+def test_a_late_step_is_told_the_deadline() -> None:
+    write = items.advance(SETTLEMENT, Step.HOLD, escrow_change=0, now=NOW)
+
+    assert str(write.refusal(settlement_row(Status.PROCESSING, set(), BEFORE))).endswith(BEFORE)
+
+
+@pytest.mark.parametrize("step", Step)
+def test_only_the_last_step_finishes_the_settlement_and_takes_it_out_of_the_index(step: Step) -> None:
+    write = items.advance(SETTLEMENT, step, escrow_change=0, now=NOW)
+    update = write.parameters["UpdateExpression"]
+
+    last = step is Step.FEE
+    assert (status_set_by(write) == Status.SETTLED) == last
+    assert ("finished_at = :now" in update) == last
+    assert ("REMOVE gsi1pk, gsi1sk" in update) == last
+    assert write.parameters["ExpressionAttributeValues"][":steps"] == {step.value}
+
+
+# Rejecting
+
+
+def test_a_settlement_is_rejected_only_while_nothing_is_held() -> None:
+    write = items.reject(SETTLEMENT, FAILURE, NOW)
+
+    for status, steps, deadline, same in settlement_rows():
+        row = settlement_row(status, steps, deadline, same_request=same)
+        assert admits(write, row) == (same and status is Status.PROCESSING and not steps), row
+    assert not admits(write, None)
+
+
+def test_a_rejection_that_stands_is_returned_and_any_other_row_refuses() -> None:
+    write = items.reject(SETTLEMENT, FAILURE, NOW)
+
+    for status, steps, deadline, same in settlement_rows():
+        row = settlement_row(status, steps, deadline, same_request=same)
+        if admits(write, row):
+            continue
+        if not same:
+            expected: type[Exception] = IdempotencyConflict
+        elif status is Status.REJECTED:
+            expected = Standing
+        else:
+            expected = StepFenced
+        assert type(write.refusal(row)) is expected, row
+    assert type(write.refusal(None)) is StepFenced
+
+
+# Rows that are put once
+
+
+PUTS = [write for write in vectors.writes() if write.values[0].action == "Put"]
+
+
+@pytest.mark.parametrize("write", PUTS)
+def test_a_row_is_put_only_where_there_is_none(write: Write) -> None:
+    assert admits(write, None)
+    assert not admits(write, dict(write.parameters["Item"]))
+
+
+@pytest.mark.parametrize("write", PUTS)
+def test_a_row_that_was_put_before_stands(write: Write) -> None:
+    row = dict(write.parameters["Item"])
+
+    standing = write.refusal(row)
+
+    assert isinstance(standing, Standing)
+    assert standing.row == row
+
+
+@pytest.mark.parametrize("vector", [vector for vector in vectors.ITEMS if "_entry" in vector.name][:4])
+def test_an_entry_of_another_request_is_a_conflict_and_not_a_replay(vector: vectors.Vector) -> None:
+    write = vector.build()
+
+    refusal = write.refusal({**write.parameters["Item"], "request_hash": "another"})
+
+    assert type(refusal) is IdempotencyConflict
+    assert SETTLEMENT.key in str(refusal)
+
+
+def test_a_claim_by_another_request_stands_for_the_gate_to_judge() -> None:
+    write = items.claim(SETTLEMENT, "owner", NOW, vectors.TERMS)
+    earlier = {"request_hash": "another", "owner": "someone"}
+
+    standing = write.refusal(earlier)
+
+    assert isinstance(standing, Standing)
+    assert standing.row == earlier
+
+
+@pytest.mark.parametrize(
+    ("debit", "credit", "side", "partition"),
+    [
+        ("alice", vectors.ESCROW, "debit", "ACCOUNT#alice"),
+        (vectors.ESCROW, "bob", "credit", "ACCOUNT#bob"),
+        (vectors.ESCROW, "fees:EUR", "credit", "ACCOUNT#fees:EUR#"),
+    ],
+)
+def test_an_entry_is_listed_under_the_account_on_the_other_side_of_escrow(
+    debit: str, credit: str, side: str, partition: str
+) -> None:
+    write = items.transfer_entry(SETTLEMENT, Step.HOLD, debit=debit, credit=credit, amount=1, now=NOW)
+
+    assert write.parameters["Item"]["side"] == side
+    assert write.parameters["Item"]["gsi1pk"].startswith(partition)
+
+
+# Balances
+
+
+def account_row(available: int, currency: str = "EUR", **extra: Any) -> Row:
+    return {**rows.account_key("alice"), "available": available, "currency": currency, **extra}
+
+
+LIMBO: dict[str, Any] = {"limbo_keys": {"order-2026-000001"}}
+
+
+@pytest.mark.parametrize("row", [account_row(4820), account_row(4821)])
+def test_a_payer_with_enough_is_debited(row: Row) -> None:
+    assert admits(items.debit_payer(SETTLEMENT), row)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        pytest.param(None, AccountNotFound, id="no account"),
+        pytest.param(account_row(9999, "USD"), CurrencyMismatch, id="other currency"),
+        pytest.param(account_row(4819), InsufficientFunds, id="a cent too little"),
+        pytest.param(account_row(0), InsufficientFunds, id="nothing"),
+        pytest.param(account_row(9999, **LIMBO), AccountInLimbo, id="in LIMBO"),
+        pytest.param(account_row(0, **LIMBO), AccountInLimbo, id="in LIMBO with too little"),
+        pytest.param(account_row(0, "USD", **LIMBO), CurrencyMismatch, id="all at once"),
+    ],
+)
+def test_a_payer_who_cannot_pay_is_told_why(row: Row | None, expected: type[Exception]) -> None:
+    write = items.debit_payer(SETTLEMENT)
+
+    assert not admits(write, row)
+    refusal = write.refusal(row)
+    assert type(refusal) is expected
+    assert str(refusal).startswith("payer: ")
+    assert "alice" not in str(refusal)  # a message is logged, and an account is payload
+
+
+@pytest.mark.parametrize("row", [account_row(777_777_777, **LIMBO), account_row(777)])
+def test_a_refusal_does_not_tell_the_balance(row: Row) -> None:
+    assert "777" not in str(items.debit_payer(SETTLEMENT).refusal(row))
+    assert "777" not in str(items.credit_payee(SETTLEMENT, 800).refusal(row))
+
+
+@pytest.mark.parametrize(
+    ("row", "cap"),
+    [
+        pytest.param(account_row(10_000 - 4772), 10_000, id="up to the cap"),
+        pytest.param(account_row(0, **LIMBO), 10_000, id="in LIMBO, which only helps"),
+        pytest.param(account_row(10**15), None, id="where there is no cap"),
+    ],
+)
+def test_a_payee_is_credited(row: Row, cap: int | None) -> None:
+    assert admits(items.credit_payee(SETTLEMENT, cap), row)
+
+
+@pytest.mark.parametrize(
+    ("row", "cap", "expected"),
+    [
+        pytest.param(None, 10_000, AccountNotFound, id="no account"),
+        pytest.param(None, None, AccountNotFound, id="no account, no cap"),
+        pytest.param(account_row(0, "USD"), 10_000, CurrencyMismatch, id="other currency"),
+        pytest.param(account_row(0, "USD"), None, CurrencyMismatch, id="other currency, no cap"),
+        pytest.param(account_row(10_000 - 4771), 10_000, CapExceeded, id="a cent over the cap"),
+        pytest.param(account_row(0), 4771, CapExceeded, id="a cap below the credit itself"),
+    ],
+)
+def test_a_payee_who_cannot_receive_is_told_why(
+    row: Row | None, cap: int | None, expected: type[Exception]
+) -> None:
+    write = items.credit_payee(SETTLEMENT, cap)
+
+    assert not admits(write, row)
+    assert type(write.refusal(row)) is expected

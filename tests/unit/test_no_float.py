@@ -1,0 +1,76 @@
+"""No float ever touches money: not as a literal, not by name, not by division."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+LAMBDAS = Path(__file__).parents[2] / "lambdas"
+
+ALLOWED = {
+    # Seconds between two tries of one write; no amount is ever computed from it.
+    ("settlement/store.py", "BACKOFF_BASE_SECONDS = 0.05"),
+}
+"""The whole of what is allowed, each with its reason. What is not found any more must go from here too."""
+
+
+def floats(source: str) -> Iterator[str]:
+    """The statement of each float literal, true division and use of the name `float` or `complex`."""
+    tree = ast.parse(source)
+    statements = {
+        child: node for node in ast.walk(tree) if isinstance(node, ast.stmt) for child in _within(node)
+    }
+    for node in ast.walk(tree):
+        literal = isinstance(node, ast.Constant) and isinstance(node.value, float | complex)
+        named = isinstance(node, ast.Name) and node.id in {"float", "complex"}
+        attribute = isinstance(node, ast.Attribute) and node.attr in {"float", "truediv", "fdiv"}
+        division = isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div)
+        power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and _negative(node.right)
+        if literal or named or attribute or division or power:
+            yield ast.unparse(statements[node])
+
+
+def _within(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The statement and its expressions, but no statement inside it."""
+    yield statement
+    waiting = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
+    while waiting:
+        yield (node := waiting.pop())
+        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+
+
+def _negative(node: ast.expr) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+
+
+def test_no_code_of_the_functions_uses_floats_but_where_it_is_allowed() -> None:
+    found = {
+        (path.relative_to(LAMBDAS).as_posix(), statement)
+        for path in LAMBDAS.rglob("*.py")
+        for statement in floats(path.read_text())
+    }
+
+    assert found == ALLOWED
+
+
+def test_no_code_of_the_functions_imports_a_library_of_floats() -> None:
+    for path in LAMBDAS.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.split(".")[0] for name in names} & {"math", "statistics", "numpy"}, path
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["x = 1.5", "x = 1e3", "x = 2j", "x = a / b", "x /= 2", "x = float(a)", "def f(a: float): pass",
+     "x = np.float(a)", "f(map(float, a))", "x = 10 ** -2", "def f(a=0.1): pass"],
+)  # fmt: skip
+def test_this_scan_sees(source: str) -> None:
+    assert list(floats(source))
+
+
+@pytest.mark.parametrize("source", ["x = 15", "x = a // b", "x = '1.5 / 2'", "x = 10 ** 2", "x = 10_000"])
+def test_this_scan_lets_pass(source: str) -> None:
+    assert not list(floats(source))

@@ -1,0 +1,158 @@
+"""What a caller is told: one contract, of bounded size, in decimal strings."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from settlement import outcome, steps
+from settlement.request import Settlement
+from settlement.status import Status
+from settlement.terms import Terms
+from tests.conftest import NOW
+from tests.unit.vectors import SETTLEMENT, VERDICT
+
+ROW: dict[str, Any] = {
+    "pk": "SETTLEMENT#order-2026-000101",
+    "status": "PROCESSING",
+    "payer": "alice",
+    "payee": "bob",
+    "amount": 4820,
+    "fee": 48,
+    "currency": "EUR",
+    "escrow": 0,
+    "request_hash": "secret",
+    "owner": "execution",
+    "claimed_at": "2026-11-20T12:00:00.123Z",
+}
+CONTRACT: dict[str, Any] = {
+    "key": "order-2026-000101",
+    "status": "PROCESSING",
+    "payer": "alice",
+    "payee": "bob",
+    "amount": "48.20",
+    "fee": "0.48",
+    "currency": "EUR",
+    "escrow": "0.00",
+    "steps": [],
+    "reversed": [],
+    "failure": None,
+    "replayed": False,
+    "claimed_at": "2026-11-20T12:00:00.123Z",
+    "finished_at": None,
+}
+
+
+def told(terms: Terms, *, replayed: bool = False, **changes: Any) -> dict[str, Any]:
+    return outcome.of_settlement(SETTLEMENT.key, ROW | changes, terms, replayed=replayed)
+
+
+def test_the_outcome_of_a_fresh_claim_is_the_whole_contract(terms: Terms) -> None:
+    assert told(terms) == CONTRACT
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"status": Status.SETTLED}, {"status": "SETTLED"}),
+        ({"steps": {"fee", "hold", "release", "verify"}}, {"steps": ["hold", "verify", "release", "fee"]}),
+        ({"steps": {"verify", "hold"}}, {"steps": ["hold", "verify"]}),
+        ({"reversed": {"hold"}}, {"reversed": ["hold"]}),
+        ({"failure": {"step": "hold"}}, {"failure": {"step": "hold"}}),
+        ({"finished_at": "then"}, {"finished_at": "then"}),
+        ({"escrow": 4820}, {"escrow": "48.20"}),
+        (
+            {"currency": "JPY", "escrow": 4820},
+            {"currency": "JPY", "amount": "4820", "fee": "48", "escrow": "4820"},
+        ),
+        ({"currency": "KWD"}, {"currency": "KWD", "amount": "4.820", "fee": "0.048", "escrow": "0.000"}),
+        ({"replayed": True}, {"replayed": True}),
+    ],
+    ids=str,
+)
+def test_the_outcome_follows_the_row(changes: dict[str, Any], expected: dict[str, Any], terms: Terms) -> None:
+    assert told(terms, **changes) == CONTRACT | expected
+
+
+def test_the_outcome_is_plain_json(terms: Terms) -> None:
+    outcome_told = told(terms, status=Status.LIMBO, steps={"hold"}, reversed={"fee"})
+
+    assert json.loads(json.dumps(outcome_told)) == outcome_told
+    assert type(outcome_told["status"]) is str
+
+
+@pytest.mark.parametrize(
+    ("currency", "amount"), [("EUR", "47.72"), ("JPY", "4772"), ("KWD", "4.772")], ids=["EUR", "JPY", "KWD"]
+)
+def test_a_movement_is_told_without_our_bookkeeping(currency: str, amount: str, terms: Terms) -> None:
+    settlement = Settlement(
+        key=SETTLEMENT.key, payer="alice", payee="bob", amount=4820, currency=currency, fee=48
+    )
+    entry = dict(steps.release(settlement, terms, NOW).entry.parameters["Item"])
+
+    assert outcome.of_entry(entry, terms) == {
+        "step": "release",
+        "debit": "escrow:order-2026-000101",
+        "credit": "bob",
+        "amount": amount,
+        "currency": currency,
+        "posted_at": "2026-11-20T12:00:00.123Z",
+    }
+
+
+def test_a_verdict_is_told_with_its_evidence(terms: Terms) -> None:
+    entry = dict(steps.verify(SETTLEMENT, VERDICT, NOW).entry.parameters["Item"])
+
+    assert outcome.of_entry(entry, terms) == {
+        "step": "verify",
+        "decision": "APPROVED",
+        "reference": "ref-1",
+        "reason": "known customers",
+        "provider": "acme",
+        "posted_at": "2026-11-20T12:00:00.123Z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("cause", "told_cause"),
+    [
+        pytest.param(json.dumps({"errorMessage": "payer: too little"}), "payer: too little", id="Lambda's"),
+        pytest.param("Task timed out", "Task timed out", id="plain text"),
+        pytest.param("", "", id="empty"),
+        pytest.param("{}", "{}", id="JSON without a message"),
+        pytest.param("[1]", "[1]", id="a list"),
+        pytest.param('"text"', '"text"', id="a JSON string"),
+        pytest.param("5", "5", id="a JSON number"),
+        pytest.param("null", "null", id="a JSON null"),
+        pytest.param('{"errorMessage": "cut', '{"errorMessage": "cut', id="cut off"),
+    ],
+)
+def test_a_failure_tells_what_happened_in_the_words_of_the_error(cause: str, told_cause: str) -> None:
+    failure = outcome.failure("hold", {"Error": "InsufficientFunds", "Cause": cause})
+
+    assert failure == {"step": "hold", "error": "InsufficientFunds", "cause": told_cause}
+
+
+def test_a_failure_without_a_cause_is_still_a_failure() -> None:
+    failure = outcome.failure("hold", {"Error": "States.Timeout"})
+
+    assert failure == {"step": "hold", "error": "States.Timeout", "cause": ""}
+
+
+@pytest.mark.parametrize("length", [499, 500, 501, 30_000])
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_cause_is_bounded(length: int, wrapped: bool) -> None:
+    text = "x" * length
+    cause = json.dumps({"errorMessage": text}) if wrapped else text
+
+    assert outcome.failure("hold", {"Error": "E", "Cause": cause})["cause"] == text[:500]
+
+
+@given(cause=st.none() | st.text() | st.dictionaries(st.text(), st.text()).map(json.dumps))
+def test_any_cause_becomes_text(cause: str | None) -> None:
+    failure = outcome.failure("hold", {"Error": "E", "Cause": cause})  # type: ignore[dict-item]
+
+    assert {type(value) for value in failure.values()} == {str}
+    assert len(failure["cause"]) <= 500

@@ -1,0 +1,95 @@
+"""Where rows stand: no two things share a key, and the index finds what was put into it."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from settlement import rows
+from settlement.request import ACCOUNT, KEY
+
+ACCOUNTS = st.from_regex(ACCOUNT, fullmatch=True)
+KEYS = st.from_regex(KEY, fullmatch=True)
+INSTANTS = st.datetimes(datetime(2000, 1, 1), datetime(2999, 12, 31), timezones=st.just(UTC))
+
+
+def test_rows_stand_where_the_design_puts_them() -> None:
+    assert rows.account_key("alice") == {"pk": "ACCOUNT#alice", "sk": "BALANCE"}
+    assert rows.settlement_key("k") == {"pk": "SETTLEMENT#k", "sk": "SETTLEMENT"}
+    assert rows.entry_key("k", "hold") == {"pk": "SETTLEMENT#k", "sk": "k:hold"}
+    assert rows.deposit_key("k") == {"pk": "DEPOSIT#k", "sk": "k:deposit"}
+
+
+@given(key=KEYS, account=ACCOUNTS, step=st.sampled_from(["hold", "verify", "release", "fee"]))
+def test_no_two_rows_share_a_key(key: str, account: str, step: str) -> None:
+    keys = [
+        rows.account_key(account),
+        rows.account_key(key),
+        rows.settlement_key(key),
+        rows.entry_key(key, step),
+        rows.deposit_key(key),
+    ]
+    different = 4 if account == key else 5
+
+    assert len({(row["pk"], row["sk"]) for row in keys}) == different
+
+
+@given(account=ACCOUNTS)
+def test_no_customer_can_take_the_name_of_an_internal_account(account: str) -> None:
+    assert rows.is_customer(account)
+    for internal in (rows.escrow(account), rows.fees(account), rows.external(account)):
+        assert not rows.is_customer(internal)
+        assert ACCOUNT.fullmatch(internal) is None
+
+
+@given(key=KEYS, account=ACCOUNTS | ACCOUNTS.map(rows.escrow) | st.just("fees:EUR"), instant=INSTANTS)
+def test_an_entry_is_listed_in_a_partition_that_a_reader_asks(
+    key: str, account: str, instant: datetime
+) -> None:
+    posted_at = rows.timestamp(instant)
+
+    index = rows.statement_index(account, key, "fee", posted_at)
+
+    assert index["gsi1pk"] in rows.statement_partitions(account)
+    assert index["gsi1sk"] == f"{posted_at}#{key}:fee"
+
+
+def test_a_customer_has_one_partition_and_an_internal_account_sixteen() -> None:
+    assert rows.statement_partitions("alice") == ["ACCOUNT#alice"]
+    assert rows.statement_partitions("fees:EUR") == [f"ACCOUNT#fees:EUR#{shard}" for shard in range(16)]
+
+
+def test_keys_are_spread_over_all_partitions() -> None:
+    keys = [f"order-2026-{number:06}" for number in range(1_000)]
+
+    fees = {rows.statement_index("fees:EUR", key, "fee", "")["gsi1pk"] for key in keys}
+    in_flight = {rows.in_flight_index(key, "")["gsi1pk"] for key in keys}
+
+    assert fees == set(rows.statement_partitions("fees:EUR"))
+    assert in_flight == {f"IN_FLIGHT#{shard}" for shard in range(8)}
+
+
+def test_a_settlement_in_flight_is_listed_by_when_it_is_due() -> None:
+    assert rows.in_flight_index("order-2026-000101", "then")["gsi1sk"] == "then"
+
+
+@given(earlier=INSTANTS, later=INSTANTS, hours=st.integers(-12, 14))
+def test_the_order_of_timestamps_is_the_order_of_instants(
+    earlier: datetime, later: datetime, hours: int
+) -> None:
+    earlier, later = sorted((earlier, later))
+    elsewhere = later.astimezone(timezone(timedelta(hours=hours)))
+
+    assert len(rows.timestamp(earlier)) == len("2026-11-20T12:00:00.123Z")
+    assert rows.timestamp(earlier) <= rows.timestamp(elsewhere)
+    assert rows.timestamp(later) == rows.timestamp(elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("microsecond", "text"), [(0, "00.000Z"), (1_000, "00.001Z"), (999, "00.000Z"), (999_999, "00.999Z")]
+)
+def test_a_timestamp_has_milliseconds_always(microsecond: int, text: str) -> None:
+    instant = datetime(2026, 11, 20, 12, 0, 0, microsecond, tzinfo=UTC)
+
+    assert rows.timestamp(instant) == f"2026-11-20T12:00:{text}"

@@ -1,0 +1,50 @@
+"""The table of statuses: what the design draws, and nothing more."""
+
+import pytest
+
+from settlement.status import TRANSITIONS, Status, Step
+
+
+def test_the_table_is_the_one_that_was_designed() -> None:
+    drawn = {(source.value, target.value) for source, targets in TRANSITIONS.items() for target in targets}
+
+    assert drawn == {
+        ("PROCESSING", "SETTLED"),
+        ("PROCESSING", "REJECTED"),
+        ("PROCESSING", "COMPENSATING"),
+        ("SETTLED", "COMPENSATING"),
+        ("COMPENSATING", "COMPENSATED"),
+        ("COMPENSATING", "LIMBO"),
+        ("LIMBO", "COMPENSATING"),
+    }
+
+
+def test_the_table_speaks_of_every_status() -> None:
+    assert set(TRANSITIONS) == set(Status)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_nothing_leads_back_to_processing(status: Status) -> None:
+    assert Status.PROCESSING not in TRANSITIONS[status]
+
+
+@pytest.mark.parametrize("status", [Status.REJECTED, Status.COMPENSATED])
+def test_a_settlement_that_gave_everything_back_is_final(status: Status) -> None:
+    assert not TRANSITIONS[status]
+
+
+def test_every_status_can_be_reached_from_processing() -> None:
+    reached = {Status.PROCESSING}
+    for _ in Status:
+        reached |= {target for source in reached for target in TRANSITIONS[source]}
+
+    assert reached == set(Status)
+
+
+def test_the_steps_commit_in_the_order_hold_verify_release_fee() -> None:
+    assert [(step.previous, step.value) for step in Step] == [
+        (None, "hold"),
+        ("hold", "verify"),
+        ("verify", "release"),
+        ("release", "fee"),
+    ]
