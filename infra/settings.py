@@ -1,6 +1,7 @@
 """What differs between the stages: one frozen instance each, passed in, never read from the environment."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,7 +37,13 @@ class Settings:
     def __post_init__(self) -> None:
         """Refuse what no stage can mean; the message names the field."""
         if unknown := sorted(set(self.currencies) - _ISO_4217.keys()):
-            raise ValueError(f"currencies: not in ISO 4217: {', '.join(unknown)}")
+            raise ValueError(f"currencies: no currencies of ISO 4217 with decimals: {', '.join(unknown)}")
+        for code, amount in self.highest_balances.items():
+            if code not in self.currencies:
+                raise ValueError(f"highest_balances: {code} is not among the stage's currencies")
+            decimals = rf"(\.[0-9]{{1,{_ISO_4217[code]}}})?" if _ISO_4217[code] else ""
+            if not (isinstance(amount, str) and re.fullmatch(rf"[0-9]+{decimals}", amount)):
+                raise ValueError(f"highest_balances: {code} must be a decimal string in that currency")
         if not 0 <= self.fee_basis_points < 10_000:
             raise ValueError("fee_basis_points: must be from 0 to 9999, as a fee is less than its amount")
         if self.recover_after_seconds >= self.deadline_seconds:

@@ -48,7 +48,7 @@ class SettlementMachine(sfn.StateMachine):
             f"{construct_id}Logs",
             log_group_name=f"/aws/vendedlogs/states/{settings.stack_name}-{construct_id}",
             retention=settings.log_retention,
-            removal_policy=RemovalPolicy.DESTROY,
+            removal_policy=RemovalPolicy.DESTROY,  # its name is fixed: kept, it would block a new stack
         )
         super().__init__(
             scope,

@@ -9,8 +9,11 @@ from constructs import Construct
 
 from infra.settings import Settings
 
-ENTRY_ATTRIBUTES = ("credit", "debit", "posted_at", "side", "step")
-"""Attributes that only journal entries have."""
+ENTRY_ATTRIBUTES = (
+    *("amount", "credit", "debit", "posted_at", "side", "step"),
+    *("decision", "provider", "reason", "reference"),
+)
+"""What journal entries are made of: no update may name one of these."""
 
 
 class SettlementTable(Construct):

@@ -25,7 +25,9 @@ BACKOFF_BASE_SECONDS = 0.05
 CLIENT_CONFIG = Config(
     connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2}
 )
-"""Of every DynamoDB client of a function. Two attempts of at most 3 s end within a function's timeout."""
+"""Of every DynamoDB client of a function. One send, two attempts of 3 s, ends within a function's timeout; if
+slow sends also meet conflicts, the function is cut off and called again, which a step can bear.
+"""
 
 _TRANSIENT_REASONS = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 _TRANSIENT_ERRORS = frozenset(

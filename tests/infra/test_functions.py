@@ -1,0 +1,140 @@
+"""The functions: what runs, where it logs, and what it is given."""
+
+import py_compile
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+
+from app import build
+from infra.functions import LAMBDAS
+from infra.settings import STAGES
+from infra.settlement_stack import GRANTS
+from settlement.terms import Terms
+from tests.infra.iam import attribute
+from tests.support import templates
+
+AWS_STAGES = ("dev", "prod")
+
+each_stage = pytest.mark.parametrize("stage", STAGES)
+each_function = pytest.mark.parametrize(
+    ("stage", "state"), [(stage, state) for stage in STAGES for state in GRANTS]
+)
+each_function_on_aws = pytest.mark.parametrize(
+    ("stage", "state"), [(stage, state) for stage in AWS_STAGES for state in GRANTS]
+)
+
+
+def properties(stage: str, state: str) -> Any:
+    (found,) = (
+        function["Properties"]
+        for logical_id, function in templates.resources("AWS::Lambda::Function", stage).items()
+        if re.sub(r"[0-9A-F]{8}$", "", logical_id) == state
+    )
+    return found
+
+
+@each_function
+def test_a_function_is_bounded_and_traced(stage: str, state: str) -> None:
+    settings, function = STAGES[stage], properties(stage, state)
+
+    assert function["Timeout"] == settings.function_timeout_seconds * settings.patience
+    assert function["MemorySize"] == settings.function_memory_mb
+    assert function["TracingConfig"] == {"Mode": "Active"}
+
+
+@each_stage
+def test_no_two_functions_share_a_role(stage: str) -> None:
+    roles = [attribute(properties(stage, state)["Role"]) for state in GRANTS]
+
+    assert len(set(roles)) == len(GRANTS)
+
+
+@each_stage
+def test_no_two_functions_share_a_log_group(stage: str) -> None:
+    groups = [properties(stage, state)["LoggingConfig"]["LogGroup"]["Ref"] for state in GRANTS]
+
+    assert len(set(groups)) == len(GRANTS)
+
+
+@each_function
+def test_logs_are_kept_for_as_long_as_the_stage_says(stage: str, state: str) -> None:
+    group = properties(stage, state)["LoggingConfig"]["LogGroup"]["Ref"]
+    log_group = templates.resources("AWS::Logs::LogGroup", stage)[group]
+
+    assert log_group["Properties"]["RetentionInDays"] == {"local": 1, "dev": 7, "prod": 365}[stage]
+    assert log_group["DeletionPolicy"] == ("Retain" if STAGES[stage].keeps_data else "Delete")
+
+
+@each_function_on_aws
+def test_on_aws_a_function_runs_on_the_managed_runtime(stage: str, state: str) -> None:
+    function = properties(stage, state)
+
+    assert function["Runtime"] == "python3.13"
+    assert function["Architectures"] == ["arm64"]
+    assert "PYTHON" not in function["Environment"]["Variables"]
+
+
+@each_function_on_aws
+def test_on_aws_a_function_has_the_powertools_that_the_tests_run_with(stage: str, state: str) -> None:
+    (layer,) = properties(stage, state)["Layers"]
+    parameter = templates.template(stage).to_json()["Parameters"][layer["Ref"]]
+
+    assert parameter["Type"] == "AWS::SSM::Parameter::Value<String>"
+    assert parameter["Default"] == (
+        f"/aws/service/powertools/python/arm64/python3.13/{version('aws-lambda-powertools')}"
+    )
+
+
+@pytest.mark.parametrize("state", GRANTS)
+def test_on_the_embedded_aws_a_function_runs_on_our_own_python(state: str) -> None:
+    function = properties("local", state)
+
+    assert function["Runtime"] == "provided.al2023"
+    assert function["Environment"]["Variables"]["PYTHON"] == STAGES["local"].interpreter
+    assert "Layers" not in function
+    assert "Architectures" not in function
+
+
+@each_function
+def test_a_function_is_told_its_table_and_its_terms(stage: str, state: str) -> None:
+    (table,) = templates.resources("AWS::DynamoDB::Table", stage)
+    variables = properties(stage, state)["Environment"]["Variables"]
+
+    terms = Terms.from_json(variables["TERMS"])
+
+    assert variables["TABLE_NAME"] == {"Ref": table}
+    assert set(terms.currencies) == set(STAGES[stage].currencies)
+
+
+@pytest.fixture(scope="module", params=STAGES)
+def asset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A stage with the one asset that it uploads, synthesised while bytecode lies about."""
+    py_compile.compile(str(LAMBDAS / "handlers" / "__init__.py"))
+    py_compile.compile(str(LAMBDAS / "settlement" / "__init__.py"))
+    directory = tmp_path_factory.mktemp(request.param)
+    app = cdk.App(context={"stage": request.param}, outdir=str(directory))
+    build(app)
+    app.synth()
+    (found,) = (path for path in directory.glob("asset.*") if path.is_dir())
+    return request.param, found
+
+
+def files(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+def test_the_asset_is_our_sources_and_nothing_else(asset: tuple[str, Path]) -> None:
+    """No bytecode, so that the same sources are the same asset whoever synthesises it."""
+    stage, root = asset
+    sources = {name for name in files(LAMBDAS) if name.endswith(".py")}
+
+    assert files(root) == sources | ({"bootstrap"} if stage == "local" else set())
+    assert not list(root.rglob("__pycache__"))
+
+
+def test_the_embedded_aws_can_start_the_bootstrap() -> None:
+    assert (LAMBDAS / "bootstrap").stat().st_mode & 0o111 == 0o111

@@ -1,0 +1,67 @@
+"""AWS's own rules (cdk-nag, AwsSolutions) find nothing but what is explained here."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from cdk_nag import AwsSolutionsChecks
+
+from app import build
+from infra.settlement_stack import GRANTS
+from tests.support.templates import PROJECT
+
+MACHINES = ("SettlementExpress", "SettlementStandard")
+
+ROLES = {f"{state}Role/DefaultPolicy/Resource" for state in GRANTS}
+MACHINE_ROLES = {f"{machine}/Role/DefaultPolicy/Resource" for machine in MACHINES}
+FUNCTIONS = {f"{state}/Resource" for state in GRANTS}
+
+EXPLAINED: dict[str, tuple[set[str], str]] = {
+    "AwsSolutions-IAM5[Resource::*]": (
+        ROLES | MACHINE_ROLES,
+        "X-Ray and the delivery of vended logs have no resources that a policy could name.",
+    ),
+    "AwsSolutions-IAM5[Action::kms:GenerateDataKey*]": (
+        ROLES,
+        "DynamoDB uses either form of this action; bound to the table's key and to DynamoDB.",
+    ),
+    "AwsSolutions-IAM5[Action::kms:ReEncrypt*]": (
+        ROLES,
+        "Re-encryption is one act with two actions; bound to the table's key and to DynamoDB.",
+    ),
+    "AwsSolutions-L1": (
+        FUNCTIONS,
+        "Python 3.13 is a supported runtime; it is raised together with the layer that is made for it.",
+    ),
+}
+"""Each accepted finding: the constructs that have it, below the stack, and why it stays."""
+
+
+def findings(stage: str, directory: Path) -> set[tuple[str, str]]:
+    """What the rules find in the stage's stack, as pairs of a rule and the construct that breaks it."""
+    context: dict[str, Any] = json.loads((PROJECT / "cdk.json").read_text())["context"]
+    app = cdk.App(context=context | {"stage": stage}, outdir=str(directory))
+    stack = build(app)
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    # Synthesis fails on any finding, accepted ones included; the report is written all the same.
+    with pytest.raises(RuntimeError, match=r"^ValidationFailed: "):
+        app.synth()
+    (report,) = json.loads((directory / "validation-report.json").read_text())["pluginReports"]
+    assert report["pluginName"] == "AwsSolutions"
+    return {
+        (violation["ruleName"], construct["constructPath"].removeprefix(f"{stack.node.path}/"))
+        for violation in report["violations"]
+        for construct in violation["violatingConstructs"]
+    }
+
+
+@pytest.mark.parametrize("stage", ["dev", "prod"])
+def test_every_finding_is_explained_and_every_explanation_is_needed(stage: str, tmp_path: Path) -> None:
+    explained = {(rule, path) for rule, (paths, _) in EXPLAINED.items() for path in paths}
+
+    found = findings(stage, tmp_path)
+
+    assert sorted(found - explained) == []
+    assert sorted(explained - found) == []

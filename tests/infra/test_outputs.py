@@ -1,0 +1,61 @@
+"""The stack's outputs: the contract with whoever starts settlements."""
+
+from typing import Any
+
+import pytest
+
+from infra.settings import STAGES
+from settlement.terms import Terms
+from tests.support import templates
+
+each_stage = pytest.mark.parametrize("stage", STAGES)
+
+
+def outputs(stage: str) -> dict[str, Any]:
+    found = templates.template(stage).to_json()["Outputs"]
+    return {name: output["Value"] for name, output in found.items()}
+
+
+@each_stage
+def test_the_outputs_are_the_contract(stage: str) -> None:
+    assert outputs(stage).keys() == {
+        "TableName",
+        "SettlementExpressArn",
+        "SettlementStandardArn",
+        "SettlementTerms",
+    }
+
+
+@each_stage
+def test_no_output_claims_a_name_for_the_whole_account(stage: str) -> None:
+    assert [name for name, output in raw(stage).items() if "Export" in output] == []
+
+
+@each_stage
+def test_the_table_name_is_the_tables(stage: str) -> None:
+    (table,) = templates.resources("AWS::DynamoDB::Table", stage)
+
+    assert outputs(stage)["TableName"] == {"Ref": table}
+
+
+@each_stage
+@pytest.mark.parametrize(
+    ("output", "machine_type"), [("SettlementExpressArn", "EXPRESS"), ("SettlementStandardArn", "STANDARD")]
+)
+def test_each_machines_arn_is_that_of_its_type(stage: str, output: str, machine_type: str) -> None:
+    machines = templates.resources("AWS::StepFunctions::StateMachine", stage)
+
+    machine = machines[outputs(stage)[output]["Ref"]]
+
+    assert machine["Properties"]["StateMachineType"] == machine_type
+
+
+@each_stage
+def test_the_terms_are_those_that_the_functions_work_by(stage: str) -> None:
+    assert outputs(stage)["SettlementTerms"] == templates.terms_json(stage)
+    assert set(Terms.from_json(outputs(stage)["SettlementTerms"]).currencies) == set(STAGES[stage].currencies)
+
+
+def raw(stage: str) -> dict[str, Any]:
+    found: dict[str, Any] = templates.template(stage).to_json()["Outputs"]
+    return found

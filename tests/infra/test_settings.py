@@ -1,0 +1,137 @@
+"""The stages' settings: what no stage can mean is refused, and money is counted in minor units."""
+
+import dataclasses
+import json
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+
+from app import build
+from infra.settings import STAGES, Settings
+from settlement.terms import Terms
+
+
+def settings(**changes: Any) -> Settings:
+    defaults: dict[str, Any] = {"stage": "test", "currencies": ("EUR", "JPY", "KWD")}
+    return Settings(**defaults | changes)
+
+
+def terms(**changes: Any) -> Terms:
+    return Terms.from_json(settings(**changes).terms)
+
+
+@pytest.mark.parametrize("code", ["XXQ", "eur", "", "EURO"])
+def test_a_currency_outside_iso_4217_is_refused(code: str) -> None:
+    with pytest.raises(ValueError, match=f"^currencies: .*{code}$"):
+        settings(currencies=("EUR", code))
+
+
+def test_a_currency_without_minor_units_is_refused() -> None:
+    """Gold has a code, but no exponent: an amount of it cannot be written."""
+    with pytest.raises(ValueError, match=r"^currencies: .*XAU$"):
+        settings(currencies=("EUR", "XAU"))
+
+
+def test_every_unknown_currency_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^currencies: .*ABC, XYZ$"):
+        settings(currencies=("XYZ", "EUR", "ABC"))
+
+
+@pytest.mark.parametrize("basis_points", [-1, 10_000, 10_001])
+def test_a_fee_of_nothing_less_or_of_everything_is_refused(basis_points: int) -> None:
+    with pytest.raises(ValueError, match=r"^fee_basis_points: "):
+        settings(fee_basis_points=basis_points)
+
+
+@pytest.mark.parametrize("basis_points", [0, 9_999])
+def test_a_fee_from_nothing_to_almost_everything_is_accepted(basis_points: int) -> None:
+    assert settings(fee_basis_points=basis_points).fee_basis_points == basis_points
+
+
+@pytest.mark.parametrize("recover_after", [60, 61])
+def test_a_recovery_that_begins_after_the_deadline_is_refused(recover_after: int) -> None:
+    with pytest.raises(ValueError, match=r"^recover_after_seconds: "):
+        settings(deadline_seconds=60, recover_after_seconds=recover_after)
+
+
+def test_a_recovery_before_the_deadline_is_accepted() -> None:
+    assert settings(deadline_seconds=60, recover_after_seconds=59).recover_after_seconds == 59
+
+
+def test_exponents_come_from_iso_4217() -> None:
+    assert terms().currencies == {"EUR": 2, "JPY": 0, "KWD": 3}
+
+
+def test_highest_balances_become_minor_units() -> None:
+    highest = {"EUR": "1000000.5", "JPY": "1000000", "KWD": "1000000.125"}
+
+    assert terms(highest_balances=highest).highest_balances == {
+        "EUR": 100_000_050,
+        "JPY": 1_000_000,
+        "KWD": 1_000_000_125,
+    }
+
+
+@pytest.mark.parametrize(
+    ("currency", "amount"),
+    [
+        pytest.param("EUR", "10.001", id="three decimals of EUR"),
+        pytest.param("JPY", "10.5", id="a decimal of JPY"),
+        pytest.param("KWD", "10.0001", id="four decimals of KWD"),
+        pytest.param("EUR", "-10", id="negative"),
+        pytest.param("EUR", "1e3", id="an exponent"),
+        pytest.param("EUR", "NaN", id="not a number"),
+        pytest.param("EUR", "ten", id="a word"),
+        pytest.param("EUR", 10.5, id="a float"),
+    ],
+)
+def test_a_highest_balance_that_is_no_amount_of_its_currency_is_refused(
+    currency: str, amount: object
+) -> None:
+    """Cut or misread, it would be another bound than the one that was written down."""
+    with pytest.raises(ValueError, match=f"^highest_balances: .*{currency}"):
+        settings(highest_balances={currency: amount}).terms  # noqa: B018 - refused here at the latest
+
+
+def test_a_highest_balance_in_a_currency_that_the_stage_does_not_accept_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^highest_balances: .*USD"):
+        settings(highest_balances={"USD": "10.00"}).terms  # noqa: B018 - refused here at the latest
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_functions_read_the_terms_that_the_stage_sets(stage: str) -> None:
+    text = STAGES[stage].terms
+
+    parsed = Terms.from_json(text)
+
+    assert json.loads(parsed.to_json()) == json.loads(text)
+    for name in ("fee_basis_points", "deadline_seconds", "recover_after_seconds"):
+        assert getattr(parsed, name) == getattr(STAGES[stage], name)
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settings().fee_basis_points = 0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_is_found_by_its_name(stage: str) -> None:
+    assert STAGES[stage].stage == stage
+    assert STAGES[stage].stack_name == f"settlement-{stage}"
+
+
+def test_only_the_embedded_stage_lets_go_of_its_data() -> None:
+    assert {stage for stage, one in STAGES.items() if not one.keeps_data} == {"local"}
+    assert {stage for stage, one in STAGES.items() if one.interpreter} == {"local"}
+
+
+@pytest.mark.parametrize("context", [{"stage": "production"}, {"stage": ""}, {}])
+def test_an_unknown_stage_is_refused_in_one_line_that_lists_the_stages(context: dict[str, str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        build(cdk.App(context=context))
+
+    message = str(refused.value)
+    assert message.startswith("stage: ")
+    assert "\n" not in message
+    assert all(stage in message for stage in STAGES)

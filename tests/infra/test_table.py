@@ -1,0 +1,138 @@
+"""The one table: its keys, its index, and that money in it is neither lost nor readable by others."""
+
+from typing import Any
+
+import pytest
+
+from infra.settings import STAGES
+from settlement import items, rows, steps
+from settlement.request import Settlement
+from settlement.terms import Terms
+from tests.conftest import NOW
+from tests.infra.iam import attribute
+from tests.support import templates
+
+each_stage = pytest.mark.parametrize("stage", STAGES)
+each_lasting_stage = pytest.mark.parametrize("stage", ["dev", "prod"])
+
+
+def table(stage: str) -> Any:
+    (resource,) = templates.resources("AWS::DynamoDB::Table", stage).values()
+    return resource
+
+
+def key(stage: str) -> Any:
+    encryption = table(stage)["Properties"]["SSESpecification"]
+    return templates.resources("AWS::KMS::Key", stage)[attribute(encryption["KMSMasterKeyId"])]
+
+
+def schema(partition: str, sort: str) -> list[dict[str, str]]:
+    return [
+        {"AttributeName": partition, "KeyType": "HASH"},
+        {"AttributeName": sort, "KeyType": "RANGE"},
+    ]
+
+
+@each_stage
+def test_the_keys_are_texts(stage: str) -> None:
+    properties = table(stage)["Properties"]
+
+    assert properties["KeySchema"] == schema("pk", "sk")
+    assert {one["AttributeName"]: one["AttributeType"] for one in properties["AttributeDefinitions"]} == {
+        "pk": "S",
+        "sk": "S",
+        "gsi1pk": "S",
+        "gsi1sk": "S",
+    }
+
+
+@each_stage
+def test_the_index_carries_only_what_never_changes(stage: str) -> None:
+    """A change of status would otherwise rewrite the index, too."""
+    (index,) = table(stage)["Properties"]["GlobalSecondaryIndexes"]
+
+    assert index["IndexName"] == "gsi1"
+    assert index["KeySchema"] == schema("gsi1pk", "gsi1sk")
+    assert index["Projection"]["ProjectionType"] == "INCLUDE"
+    assert sorted(index["Projection"]["NonKeyAttributes"]) == ["amount", "currency", "side", "step"]
+
+
+def test_no_update_of_a_step_changes_what_the_index_carries(settlement: Settlement, terms: Terms) -> None:
+    (index,) = table("prod")["Properties"]["GlobalSecondaryIndexes"]
+    postings = [steps.hold(settlement, NOW), steps.release(settlement, terms, NOW)]
+    updates = [write for posting in postings for write in posting.writes if write.action == "Update"]
+
+    for update in updates:
+        text = update.parameters["UpdateExpression"].replace(",", " ")
+        assert not {*index["Projection"]["NonKeyAttributes"], "gsi1pk", "gsi1sk"} & set(text.split()), text
+
+
+def test_every_row_has_the_tables_keys(settlement: Settlement, terms: Terms) -> None:
+    claimed = items.claim(settlement, "owner", NOW, terms).parameters["Item"]
+    held = steps.hold(settlement, NOW).entry.parameters["Item"]
+
+    for row in (claimed, held, {**rows.account_key("alice"), "gsi1pk": "", "gsi1sk": ""}):
+        assert {
+            one["AttributeName"] for one in table("prod")["Properties"]["AttributeDefinitions"]
+        } <= row.keys()
+
+
+@each_stage
+def test_old_rows_are_dropped_by_expires_at_only(stage: str) -> None:
+    assert table(stage)["Properties"]["TimeToLiveSpecification"] == {
+        "AttributeName": "expires_at",
+        "Enabled": True,
+    }
+
+
+@each_stage
+def test_the_table_can_be_restored_to_any_second(stage: str) -> None:
+    recovery = table(stage)["Properties"]["PointInTimeRecoverySpecification"]
+
+    assert recovery["PointInTimeRecoveryEnabled"] is True
+
+
+@each_stage
+def test_every_change_is_streamed_with_what_was_before(stage: str) -> None:
+    assert table(stage)["Properties"]["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
+
+
+@each_stage
+def test_the_table_is_paid_by_request(stage: str) -> None:
+    properties = table(stage)["Properties"]
+
+    assert properties["BillingMode"] == "PAY_PER_REQUEST"
+    assert "ProvisionedThroughput" not in properties
+
+
+@each_stage
+def test_rows_are_encrypted_with_a_key_of_our_own_that_rotates(stage: str) -> None:
+    encryption = table(stage)["Properties"]["SSESpecification"]
+
+    assert encryption["SSEEnabled"] is True
+    assert encryption["SSEType"] == "KMS"
+    assert key(stage)["Properties"]["EnableKeyRotation"] is True
+
+
+@each_stage
+def test_only_the_account_itself_governs_the_key(stage: str) -> None:
+    (statement,) = key(stage)["Properties"]["KeyPolicy"]["Statement"]
+    principal = statement["Principal"]
+
+    assert principal.keys() == {"AWS"}
+    assert principal["AWS"]["Fn::Join"][1][-2:] == [{"Ref": "AWS::AccountId"}, ":root"]
+
+
+@each_lasting_stage
+def test_where_money_is_real_the_table_and_its_key_outlive_the_stack(stage: str) -> None:
+    """A table without its key is lost as surely as a table that was deleted."""
+    assert table(stage)["Properties"]["DeletionProtectionEnabled"] is True
+    for resource in (table(stage), key(stage)):
+        assert resource["DeletionPolicy"] == "Retain"
+        assert resource["UpdateReplacePolicy"] == "Retain"
+
+
+def test_the_embedded_stage_leaves_nothing_behind() -> None:
+    assert table("local")["Properties"]["DeletionProtectionEnabled"] is False
+    for resource in (table("local"), key("local")):
+        assert resource["DeletionPolicy"] == "Delete"
