@@ -27,7 +27,12 @@ class SettlementStack(Stack):
     def __init__(
         self, scope: Construct, *, settings: Settings, synthesizer: IStackSynthesizer | None = None
     ) -> None:
-        super().__init__(scope, settings.stack_name, synthesizer=synthesizer)
+        super().__init__(
+            scope,
+            settings.stack_name,
+            synthesizer=synthesizer,
+            termination_protection=settings.keeps_data,
+        )
 
         table = SettlementTable(self, "Ledger", settings=settings)
 

@@ -9,11 +9,12 @@ from constructs import Construct
 
 from infra.settings import Settings
 
-ENTRY_ATTRIBUTES = (
+IMMUTABLE_ATTRIBUTES = (
     *("amount", "credit", "debit", "posted_at", "side", "step"),
     *("decision", "provider", "reason", "reference"),
+    *("fee", "payer", "payee"),
 )
-"""What journal entries are made of: no update may name one of these."""
+"""What entries say, and what a settlement was claimed with: no update may name one of these."""
 
 
 class SettlementTable(Construct):
@@ -68,7 +69,7 @@ class SettlementTable(Construct):
                 effect=iam.Effect.DENY,
                 actions=["dynamodb:UpdateItem"],
                 resources=[self.table.table_arn],
-                conditions={"ForAnyValue:StringEquals": {"dynamodb:Attributes": list(ENTRY_ATTRIBUTES)}},
+                conditions={"ForAnyValue:StringEquals": {"dynamodb:Attributes": list(IMMUTABLE_ATTRIBUTES)}},
             ),
         ]
         for statement in statements:

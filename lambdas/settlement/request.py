@@ -43,8 +43,12 @@ class Settlement:
 
     @property
     def request_hash(self) -> str:
-        """SHA-256 of the canonical content; equal requests have equal hashes however they were written."""
-        canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        """SHA-256 of the canonical content; equal requests have equal hashes however they were written.
+
+        The fields are listed: a field that is added later must not change the hash of requests without it.
+        """
+        content = {name: getattr(self, name) for name in _FIELDS}
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def to_wire(self, terms: Terms) -> dict[str, str]:

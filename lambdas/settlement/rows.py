@@ -7,11 +7,25 @@ from typing import Any
 Row = dict[str, Any]
 """A row as plain Python: str, int, set of str, dict."""
 
+INDEX = "gsi1"
+"""The one index: statements of accounts, and settlements that are in flight."""
+
 IN_FLIGHT_SHARDS = 8
 """Index partitions that settlements in flight are spread over; recovery reads each of them."""
 
 INTERNAL_SHARDS = 16
 """Index partitions of an internal account: one of them takes 1,000 writes a second, an account more."""
+
+
+def subject(row: Row) -> tuple[str, str]:
+    """What a row belongs to, by its partition key: such as ("ACCOUNT", id) or ("SETTLEMENT", key)."""
+    kind, _, name = row["pk"].partition("#")
+    return kind, name
+
+
+def is_settlement(row: Row) -> bool:
+    """Whether a row is a settlement's state, and not one of its entries or another kind."""
+    return bool(row["sk"] == "SETTLEMENT")
 
 
 def account_key(account: str) -> Row:

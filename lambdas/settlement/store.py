@@ -30,12 +30,10 @@ slow sends also meet conflicts, the function is cut off and called again, which 
 """
 
 _TRANSIENT_REASONS = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
-_TRANSIENT_ERRORS = frozenset(
+_TRANSIENT_ERRORS = frozenset(  # and every answer with an HTTP status from 500 up
     {
-        "InternalServerError",
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
-        "ServiceUnavailable",
         "ThrottlingException",
         "TransactionInProgressException",
     }
@@ -150,7 +148,8 @@ def _refusal(error: ClientError, writes: Sequence[Write]) -> Exception | None:
     code = error.response["Error"]["Code"]
     if code == "ConditionalCheckFailedException":
         return writes[0].refusal(_row(error.response.get("Item")))
-    if code in _TRANSIENT_ERRORS:
+    http_status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in _TRANSIENT_ERRORS or http_status >= 500:
         return StoreUnavailable(f"DynamoDB: {code}")
     position = _deciding_position(error)
     if position is None:

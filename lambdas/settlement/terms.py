@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,15 +22,11 @@ class Terms:
     def scheduled_fee(self, amount: int) -> int:
         """The fee of a request that names none: the stage's basis points of the amount (minor units).
 
-        Rounded down, so the payer is never charged more than the rate.
+        Rounded down, in favour of the payee, from whose amount it is withheld.
         """
         return amount * self.fee_basis_points // 10_000
 
-    def to_json(self) -> str:
-        """The form in which the terms travel in a function's environment and in a stack's output."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
-
     @classmethod
     def from_json(cls, text: str) -> "Terms":
-        """The inverse of `to_json`."""
+        """The terms as the deployment wrote them into a function's environment or a stack's output."""
         return cls(**json.loads(text))

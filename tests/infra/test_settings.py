@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from dataclasses import asdict
 from typing import Any
 
 import aws_cdk as cdk
@@ -9,6 +10,7 @@ import pytest
 
 from app import build
 from infra.settings import STAGES, Settings
+from settle import local
 from settlement.terms import Terms
 
 
@@ -105,7 +107,7 @@ def test_the_functions_read_the_terms_that_the_stage_sets(stage: str) -> None:
 
     parsed = Terms.from_json(text)
 
-    assert json.loads(parsed.to_json()) == json.loads(text)
+    assert asdict(parsed) == json.loads(text)
     for name in ("fee_basis_points", "deadline_seconds", "recover_after_seconds"):
         assert getattr(parsed, name) == getattr(STAGES[stage], name)
 
@@ -135,3 +137,7 @@ def test_an_unknown_stage_is_refused_in_one_line_that_lists_the_stages(context: 
     assert message.startswith("stage: ")
     assert "\n" not in message
     assert all(stage in message for stage in STAGES)
+
+
+def test_the_command_looks_for_the_stack_that_the_local_stage_deploys() -> None:
+    assert STAGES["local"].stack_name == local.STACK_NAME

@@ -46,29 +46,28 @@ def test_a_task_invokes_a_function_and_bounds_its_time(machine: str, name: str) 
     assert state["TimeoutSeconds"] > 0
 
 
+def retried(machine: str, name: str) -> set[str]:
+    return {error for retry in task(machine, name)["Retry"] for error in retry["ErrorEquals"]}
+
+
 @each_task
 def test_a_retry_is_jittered_and_bounded(machine: str, name: str) -> None:
-    (retry,) = task(machine, name)["Retry"]
-
-    assert retry["JitterStrategy"] == "FULL"
-    assert 0 < retry["MaxAttempts"] < 10
-    assert 0 < retry["IntervalSeconds"] <= retry["MaxDelaySeconds"]
-    assert retry["BackoffRate"] > 1
+    for retry in task(machine, name)["Retry"]:
+        assert retry["JitterStrategy"] == "FULL"
+        assert 0 < retry["MaxAttempts"] < 10
+        assert 0 < retry["IntervalSeconds"] <= retry["MaxDelaySeconds"]
+        assert retry["BackoffRate"] > 1
 
 
 @each_task
 def test_no_refusal_is_ever_retried(machine: str, name: str) -> None:
     """A refusal is final, and States.ALL or States.TaskFailed would retry it under another name."""
-    (retry,) = task(machine, name)["Retry"]
-
-    assert set(retry["ErrorEquals"]) <= TRANSIENT | LAMBDA_TRANSIENT
+    assert retried(machine, name) <= TRANSIENT | LAMBDA_TRANSIENT
 
 
 @each_task
 def test_an_attempt_with_an_unknown_outcome_is_retried(machine: str, name: str) -> None:
-    (retry,) = task(machine, name)["Retry"]
-
-    assert set(retry["ErrorEquals"]) >= {"StoreUnavailable"} | LAMBDA_TRANSIENT
+    assert retried(machine, name) >= {"StoreUnavailable"} | LAMBDA_TRANSIENT
 
 
 @each_task
