@@ -10,34 +10,34 @@ setup: .venv/.ready  ## everything the other targets need, into .venv and node_m
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	npm ci --no-progress --loglevel=error
+	.venv/bin/npm ci --no-progress --loglevel=error
 	touch $@
 
 demo: setup  ## deploy the app to the embedded AWS and settle the examples
-	settle demo
+	.venv/bin/settle demo
 
 test: setup  ## the whole suite
-	pytest
+	.venv/bin/pytest
 
 check: lint test synth  ## all that CI runs
 
 lint: setup
-	ruff check .
-	ruff format --check .
-	mypy
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
 	node_modules/.bin/asl-validator --json-path statemachines/*.asl.json
 
 format: setup
-	ruff format .
-	ruff check --fix .
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
 
 synth: setup  ## synthesise every stage; offline
 	for stage in local dev prod; do node_modules/.bin/cdk synth --quiet --no-notices -c stage=$$stage || exit 1; done
 
 lock: setup  ## pin what requirements.in asks for
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
-	npm install --package-lock-only
+	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
+	.venv/bin/npm install --package-lock-only
 
 clean:  ## stop the embedded AWS and remove what was built
-	-settle local down
+	-.venv/bin/settle local down
 	rm -rf .venv node_modules cdk.out .settle

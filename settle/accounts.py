@@ -12,6 +12,9 @@ from settlement.request import ACCOUNT
 from settlement.rows import Row
 from settlement.store import from_wire
 
+_WITHOUT_STATEMENT = ("escrow:", "external:")
+"""Internal accounts that the index does not list: an entry stands there under its other account."""
+
 
 def open_account(stack: Stack, account: str, currency: str, deposit: str) -> dict[str, Any]:
     """Open a customer's account with a first deposit from outside, in one transaction. Safe to repeat."""
@@ -24,6 +27,9 @@ def open_account(stack: Stack, account: str, currency: str, deposit: str) -> dic
         amount = money.parse(deposit, stack.terms.currencies[currency])
     except ValueError as expected:
         raise CommandFailed(Exit.USAGE, f"deposit: {expected}") from expected
+    highest = stack.terms.highest_balances.get(currency)
+    if highest is not None and amount > highest:
+        raise CommandFailed(Exit.USAGE, f"deposit: is above this stage's highest balance in {currency}")
     key = f"open-{account}"
     writes = [items.open_account(account, currency, amount)]
     if amount:
@@ -44,6 +50,11 @@ def show(stack: Stack, account: str) -> dict[str, Any]:
 
     A customer's balance is its row's; an internal account (`fees:EUR`) has the sum of its entries.
     """
+    if account.startswith(_WITHOUT_STATEMENT):
+        raise CommandFailed(
+            Exit.USAGE,
+            "account: escrow is shown by `settle status KEY`, external by `settle reconcile`",
+        )
     row = stack.store.read(rows.account_key(account)) if rows.is_customer(account) else None
     entries = indexed(stack, account)
     if row is None and (rows.is_customer(account) or not entries):
@@ -77,7 +88,7 @@ def indexed(stack: Stack, account: str) -> list[Row]:
         for partition in rows.statement_partitions(account)
         for page in pages.paginate(
             TableName=stack.outputs["TableName"],
-            IndexName="gsi1",
+            IndexName=rows.INDEX,
             KeyConditionExpression="gsi1pk = :partition",
             ExpressionAttributeValues={":partition": {"S": partition}},
         )

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settle import accounts, demo, ledger, local, reconcile, show
 from settle.failures import CommandFailed, Exit
 from settle.stack import Stack, embedded, find
-from settle.starting import Machine, exit_code, start, status_code
+from settle.starting import Machine, key_of, start, start_code, status_code
 from settlement import money, outcome, rows
 from settlement.errors import SettlementError
 
@@ -30,7 +31,9 @@ StackName = Annotated[
 
 @local_app.command("up")
 def local_up(
-    port: Annotated[int | None, typer.Option(help="Listen on this port; by default on a free one.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Listen on this port; by default on a free one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Start the embedded AWS and deploy the app to it; where that is done already, find it."""
@@ -79,13 +82,16 @@ def start_settlements(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Settle the requests of a file, one after the other, and wait for each."""
-    code, target = Exit.FINE, find(stack)
+    """Settle the requests of a file, one after the other, and wait for each.
+
+    Every line is checked to be JSON before the first is sent. The exit code is the gravest answer's.
+    """
+    target, codes = find(stack), []
     for request in _requests(file):
         ended = start(target, machine, request)
         show.ended(ended, as_json)
-        code = max(code, exit_code(ended))
-    raise typer.Exit(code)
+        codes.append(start_code(ended))
+    raise typer.Exit(max(codes, key=lambda code: code.gravity))
 
 
 @app.command("status")
@@ -122,6 +128,8 @@ def run_demo(as_json: AsJson = False) -> None:
         costs = demo.costs(target, since)
     show.demo(settled, costs, as_json)
     _reconcile(target, as_json)
+    if any(start_code(one.ended) is Exit.FAILED for one in settled):
+        raise typer.Exit(Exit.FAILED)
 
 
 def _reconcile(target: Stack, as_json: bool) -> None:
@@ -140,15 +148,18 @@ def _requests(file: str) -> list[str]:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise CommandFailed(Exit.USAGE, f"file: {error}") from error
-    try:
+    requests = {number: line for number, line in enumerate(text.splitlines(), 1) if line.strip()}
+    with suppress(ValueError, RecursionError):
         json.loads(text)
-    except ValueError:
-        requests = [line for line in text.splitlines() if line.strip()]
-    else:
-        requests = [text]
+        requests = {1: text}
     if not requests:
         raise CommandFailed(Exit.USAGE, f"file: {file} holds no request")
-    return requests
+    for number, request in requests.items():
+        try:
+            key_of(request)
+        except CommandFailed as failure:
+            raise CommandFailed(failure.code, f"line {number}: {failure}; nothing was sent") from failure
+    return list(requests.values())
 
 
 def main() -> None:

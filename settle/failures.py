@@ -14,6 +14,12 @@ class Exit(IntEnum):
     LIMBO = 5
     CONFLICT = 6
 
+    @property
+    def gravity(self) -> int:
+        """How much an answer wants attention; of several, the gravest is the command's own."""
+        order = (Exit.FINE, Exit.REFUSED, Exit.CONFLICT, Exit.USAGE, Exit.NOT_FOUND, Exit.LIMBO, Exit.FAILED)
+        return order.index(self)
+
 
 class CommandFailed(Exception):
     """A command cannot do what it was asked to. The message is one line for the person who asked."""

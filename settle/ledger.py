@@ -5,19 +5,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from settle import accounts, reconcile
+from settle.reconcile import Look
 from settle.stack import Stack
+from settlement import rows
 from settlement.rows import Row
 from settlement.store import from_wire
 
 LOOKS_MAX = 10
-"""How often a row that was seen in motion is looked at before it counts as a fault."""
+"""How often a row that was seen in motion is looked at before it counts as a fault, or as unproven."""
 
 _PAUSE_SECONDS = 0.2
 
 
 def check(stack: Stack) -> reconcile.Findings:
     """Reconcile the whole table of a stack, which may be at work."""
-    return reconcile.reconcile(_every_row(stack), lambda row: _agrees_now(stack, row))
+    return reconcile.reconcile(_every_row(stack), lambda key: _look_again(stack, key))
 
 
 def _every_row(stack: Stack) -> Iterator[Row]:
@@ -27,38 +29,53 @@ def _every_row(stack: Stack) -> Iterator[Row]:
             yield from_wire(item)
 
 
-def _agrees_now(stack: Stack, row: Row) -> bool:
-    """Whether a row, looked at by itself, agrees with its entries at one of several looks.
+def _look_again(stack: Stack, key: Row) -> Look:
+    """Look at a row and its entries until they agree, or until there have been enough looks.
 
     A look counts if the row is the same before and after its entries were read: nothing moved between.
+    The index may lag, so a look that finds a difference is followed by others.
     """
-    key = {"pk": row["pk"], "sk": row["sk"]}
+    found = Look.MOVING
     for look in range(LOOKS_MAX):
         time.sleep(_PAUSE_SECONDS if look else 0)
         before = stack.store.read(key)
         if before is None:
-            return False
-        posted, steps = _entries_of(stack, before)
-        if reconcile.agrees(before, posted, steps) and stack.store.read(key) == before:
-            return True
-    return False
+            found = Look.DISAGREES
+            continue
+        entries = _entries_of(stack, before)
+        if stack.store.read(key) != before:
+            continue
+        if _agree(before, entries):
+            return Look.AGREES
+        found = Look.DISAGREES
+    return found
 
 
-def _entries_of(stack: Stack, row: Row) -> tuple[int, set[str]]:
-    """The sum of a row's entries in minor units, and the steps that posted them."""
+def _agree(row: Row, entries: list[tuple[str, str, int]]) -> bool:
+    steps = {step for step, _, _ in entries} if rows.is_settlement(row) else set()
+    same_currency = all(currency == row["currency"] for _, currency, _ in entries)
+    return same_currency and reconcile.agrees(row, sum(change for _, _, change in entries), steps)
+
+
+def _entries_of(stack: Stack, row: Row) -> list[tuple[str, str, int]]:
+    """The step, the currency and the change of each of a row's entries; evidence changes nothing."""
     account, _ = reconcile.balance_of(row)
-    if row["sk"] != "SETTLEMENT":
-        return sum(accounts.change(entry) for entry in accounts.indexed(stack, account)), set()
-    pages: Any = (
-        stack.client("dynamodb")
-        .get_paginator("query")
-        .paginate(
-            TableName=stack.outputs["TableName"],
-            KeyConditionExpression="pk = :pk",
-            ExpressionAttributeValues={":pk": {"S": row["pk"]}},
-            ConsistentRead=True,
-        )
+    if not rows.is_settlement(row):
+        listed = accounts.indexed(stack, account)
+        return [(entry["step"], entry["currency"], accounts.change(entry)) for entry in listed]
+    pages: Any = stack.client("dynamodb").get_paginator("query")
+    answer = pages.paginate(
+        TableName=stack.outputs["TableName"],
+        KeyConditionExpression="pk = :pk",
+        ExpressionAttributeValues={":pk": {"S": row["pk"]}},
+        ConsistentRead=True,
     )
-    entries = [entry for page in pages for item in page["Items"] if "step" in (entry := from_wire(item))]
-    moved = (change for entry in entries for name, change in reconcile.changes(entry) if name == account)
-    return sum(moved), {entry["step"] for entry in entries}
+    entries = [entry for page in answer for item in page["Items"] if "step" in (entry := from_wire(item))]
+    return [
+        (
+            entry["step"],
+            entry.get("currency", row["currency"]),
+            dict(reconcile.changes(entry)).get(account, 0),
+        )
+        for entry in entries
+    ]

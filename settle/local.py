@@ -1,7 +1,7 @@
 """The embedded AWS: MiniStack in a process of its own, with the real app deployed to it by the CDK CLI.
 
-What runs is written to `local.json` before anything else is done, so that a crash at any
-point leaves a record by which the next `up` or `down` cleans up.
+What runs is written to `local.json`, and its processes are known by the folder that they work in,
+so that the next `up` or `down` cleans up after a crash at any point.
 """
 
 import fcntl
@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 import psutil
 
 from settle.failures import CommandFailed, Exit
 
 PROJECT = Path(__file__).parent.parent
-HOME = Path(os.environ.get("SETTLE_HOME", PROJECT / ".settle"))
+HOME = Path(os.environ.get("SETTLE_HOME", PROJECT / ".settle")).resolve()
 """Where the record of the embedded AWS and all of its files are; tests use one of their own."""
 
 STATE = HOME / "local.json"
@@ -39,6 +40,8 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 10
+DEPLOY_SECONDS_MAX = 600
+_PROGRAMS = ("ministack", "awslambdaric")
 _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
 
 Report = Callable[[str], None]
@@ -49,7 +52,6 @@ class Running:
     """The embedded AWS that was started, and what has been deployed to it so far."""
 
     pid: int
-    created: float
     port: int
     sources: str = ""
     outputs: dict[str, str] = field(default_factory=dict)
@@ -58,16 +60,6 @@ class Running:
     def endpoint_url(self) -> str:
         """The one address of all its services."""
         return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def process(self) -> psutil.Process | None:
-        """Its process; None if it has ended, even if another process has got its id since."""
-        try:
-            process = psutil.Process(self.pid)
-            same = process.create_time() == self.created and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return None
-        return process if same else None
 
     def describe(self) -> dict[str, object]:
         """What `settle local up --json` prints."""
@@ -88,7 +80,9 @@ def running() -> Running | None:
 def up(report: Report, port: int | None = None) -> Running:
     """Start the embedded AWS and deploy the app, or find both done. Safe to repeat, and after any crash."""
     with _alone():
-        started = running()
+        started = _started()
+        if started and not (started.outputs and _answers_in_time(started)):
+            started = None
         if started and port not in (None, started.port):
             raise CommandFailed(
                 Exit.CONFLICT,
@@ -141,15 +135,12 @@ def _start(report: Report, port: int) -> Running:
             cwd=SCRATCH,
             start_new_session=True,
         )
-    started = Running(process.pid, psutil.Process(process.pid).create_time(), port)
+    started = Running(process.pid, port)
     _record(started)
-    give_up_at = time.monotonic() + START_SECONDS_MAX
-    while not _answers(started):
-        if process.poll() is not None or time.monotonic() > give_up_at:
-            log_tail = (SCRATCH / "log").read_text(errors="replace")[-500:].strip().replace("\n", " | ")
-            _clean_up()
-            raise CommandFailed(Exit.FAILED, f"the embedded AWS did not start: {log_tail}")
-        time.sleep(0.1)
+    if not _answers_in_time(started):
+        log_tail = (SCRATCH / "log").read_text(errors="replace")[-500:].strip().replace("\n", " | ")
+        _clean_up()
+        raise CommandFailed(Exit.FAILED, f"the embedded AWS did not start: {log_tail}")
     return started
 
 
@@ -157,16 +148,20 @@ def _cdk(started: Running, command: str, *options: str) -> None:
     cdk = PROJECT / "node_modules" / ".bin" / "cdk"
     if not cdk.exists():
         raise CommandFailed(Exit.FAILED, "the CDK CLI is not installed: run `make setup`")
-    finished = subprocess.run(
-        [cdk, command, "-c", "stage=local", "-o", SCRATCH / "cdk.out", "--no-notices", *options],
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=_environment() | {"AWS_ENDPOINT_URL": started.endpoint_url},
-        cwd=PROJECT,
-    )
+    try:
+        finished = subprocess.run(
+            [cdk, command, "-c", "stage=local", "-o", SCRATCH / "cdk.out", "--no-notices", *options],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=_environment() | {"AWS_ENDPOINT_URL": started.endpoint_url},
+            cwd=PROJECT,
+            timeout=DEPLOY_SECONDS_MAX,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CommandFailed(Exit.FAILED, f"cdk {command} took longer than {error.timeout:.0f} s") from error
     if finished.returncode != 0:
         raise CommandFailed(Exit.FAILED, f"cdk {command} failed:\n{finished.stdout[-2000:]}")
 
@@ -184,19 +179,17 @@ def _environment() -> dict[str, str]:
 
 
 def _clean_up() -> bool:
-    started = _started()
-    process = started.process if started else None
-    if process:
-        doomed = [process, *process.children(recursive=True)]
-        for member in doomed:
-            _ignoring_the_gone(member.terminate)
-        _, alive = psutil.wait_procs(doomed, timeout=STOP_SECONDS_MAX)
-        for member in alive:
-            _ignoring_the_gone(member.kill)
-        psutil.wait_procs(alive, timeout=STOP_SECONDS_MAX)
+    """Stop every process of the embedded AWS, also those whose parent was killed, and remove its files."""
+    doomed = list(_processes())
+    for member in doomed:
+        _ignoring_the_gone(member.terminate)
+    _, alive = psutil.wait_procs(doomed, timeout=STOP_SECONDS_MAX)
+    for member in alive:
+        _ignoring_the_gone(member.kill)
+    psutil.wait_procs(alive, timeout=STOP_SECONDS_MAX)
     STATE.unlink(missing_ok=True)
     shutil.rmtree(SCRATCH, ignore_errors=True)
-    return process is not None
+    return bool(doomed)
 
 
 def _ignoring_the_gone(signal: Callable[[], None]) -> None:
@@ -204,12 +197,21 @@ def _ignoring_the_gone(signal: Callable[[], None]) -> None:
         signal()
 
 
+def _processes() -> Iterator[psutil.Process]:
+    """The embedded AWS and its functions: their programs, at work in its files. Process ids are reused."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            at_work_here = Path(process.cwd()).is_relative_to(SCRATCH)
+            if at_work_here and any(program in process.cmdline() for program in _PROGRAMS):
+                yield process
+
+
 def _started() -> Running | None:
     try:
         started = Running(**json.loads(STATE.read_text()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
-    return started if started.process else None
+    return started if any(process.pid == started.pid for process in _processes()) else None
 
 
 def _record(started: Running) -> None:
@@ -224,6 +226,16 @@ def _answers(started: Running) -> bool:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False
+
+
+def _answers_in_time(started: Running) -> bool:
+    """Whether it answers, at once or after the while that a start or much work may take."""
+    give_up_at = time.monotonic() + START_SECONDS_MAX
+    while not _answers(started):
+        if time.monotonic() > give_up_at or _started() is None:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def _digest() -> str:
@@ -254,6 +266,20 @@ def _is_taken(port: int) -> bool:
 def _alone() -> Iterator[None]:
     """Keep a second `up` or `down` waiting until this one is done; a crash lets it go."""
     HOME.mkdir(parents=True, exist_ok=True)
+    give_up_at = time.monotonic() + DEPLOY_SECONDS_MAX
     with (HOME / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        while not _locked(lock):
+            if time.monotonic() > give_up_at:
+                raise CommandFailed(
+                    Exit.CONFLICT, f"another `settle local` has held {HOME / 'lock'} for too long"
+                )
+            time.sleep(0.1)
         yield
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

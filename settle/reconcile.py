@@ -5,25 +5,36 @@ that holds if every balance row equals the sum of its entries, which is what is 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from settlement import rows
 from settlement.rows import Row
 from settlement.status import Status, Step
 
-CUSTOMERS, ESCROW = "customers", "escrow"
 
-Balances = dict[str, int]
+class Look(Enum):
+    """What a second look at one row and its entries finds."""
+
+    AGREES = "agrees"
+    DISAGREES = "disagrees"
+    MOVING = "moving"
 
 
 @dataclass
 class Findings:
-    """What the rows say. `totals`: per currency, minor units by kind of account; `faults`: what is wrong."""
+    """What the rows say.
 
-    totals: dict[str, Balances] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    `totals`: per currency, minor units by kind of account. `faults`: what is wrong. `in_motion`: rows
+    that had moved while they were read, and were found right at a second look. `unproven`: rows that
+    never stood still to be looked at.
+    """
+
+    totals: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     faults: list[str] = field(default_factory=list)
+    unproven: list[str] = field(default_factory=list)
     accounts: int = 0
     settlements: int = 0
     entries: int = 0
@@ -31,65 +42,67 @@ class Findings:
 
     @property
     def conserved(self) -> bool:
-        """Whether every currency sums to zero and every row agrees with its entries."""
-        return not self.faults and all(sum(kinds.values()) == 0 for kinds in self.totals.values())
+        """Whether every currency sums to zero and every row is shown to agree with its entries."""
+        sums = (sum(kinds.values()) for kinds in self.totals.values())
+        return not self.faults and not self.unproven and not any(sums)
 
 
-def reconcile(all_rows: Iterable[Row], agrees_now: Callable[[Row], bool]) -> Findings:
+@dataclass
+class _Posted:
+    """What the entries say that were seen: sums by account and currency, and steps by settlement."""
+
+    sums: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    steps: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+
+def reconcile(all_rows: Iterable[Row], look_again: Callable[[Row], Look]) -> Findings:
     """Compare every balance and escrow with the sum of its entries.
 
-    The rows are read one after the other while money moves, so a row may be newer than the entries
-    seen for it. `agrees_now` looks at such a row again by itself; only what still differs is a fault.
+    The rows are read one after the other while money moves, so a row may be newer or older than the
+    entries seen for it. `look_again` looks at such a row (by its key) by itself; only what differs
+    then is a fault.
     """
-    findings = Findings()
-    posted: dict[tuple[str, str], int] = defaultdict(int)
-    steps: dict[str, set[str]] = defaultdict(set)
-    held: list[Row] = []
+    findings, posted, held = Findings(), _Posted(), []
     for row in all_rows:
-        kind = row["pk"].partition("#")[0]
-        if kind == "ACCOUNT" or row["sk"] == "SETTLEMENT":
+        kind, name = rows.subject(row)
+        if kind == "ACCOUNT" or rows.is_settlement(row):
             held.append(row)
         elif kind in ("SETTLEMENT", "DEPOSIT"):
             findings.entries += 1
             if kind == "SETTLEMENT":
-                steps[row["pk"]].add(row["step"])
+                posted.steps[name].add(row["step"])
             for account, change in changes(row):
-                posted[account, row["currency"]] += change
+                posted.sums[account, row["currency"]] += change
 
     for row in held:
-        is_settlement = row["sk"] == "SETTLEMENT"
-        findings.settlements += is_settlement
-        findings.accounts += not is_settlement
         account, balance = balance_of(row)
-        by_entries = posted.pop((account, row["currency"]), 0)
-        if not agrees(row, by_entries, steps.pop(row["pk"], set())):
-            if agrees_now(row):
-                findings.in_motion += 1
-                balance = by_entries
-            else:
-                findings.faults.append(
-                    f"{row['pk']}: the row and its entries disagree: {balance} and {by_entries} "
-                    f"{row['currency']} (minor units), or the steps recorded in each"
-                )
+        by_entries = posted.sums.pop((account, row["currency"]), 0)
+        steps = posted.steps.pop(rows.subject(row)[1], set()) if rows.is_settlement(row) else set()
+        if not agrees(row, by_entries, steps):
+            what = f"the row says {balance} {row['currency']}, its entries {by_entries} (minor units)"
+            _judge(findings, look_again, row, f"{what}, or they differ in the steps")
+            balance = by_entries
         findings.faults += _faults(row)
-        findings.totals[row["currency"]][ESCROW if is_settlement else CUSTOMERS] += balance
+        findings.settlements += rows.is_settlement(row)
+        findings.accounts += not rows.is_settlement(row)
+        findings.totals[row["currency"]][_kind(account)] += balance
 
-    for (account, currency), balance in posted.items():
-        if rows.is_customer(account) or account.startswith("escrow:"):
-            findings.faults.append(
-                f"{account}: has entries of {balance} {currency}, but no row in {currency}"
-            )
-        else:
-            findings.totals[currency][account.partition(":")[0]] += balance
-    findings.faults += [f"{pk}: has entries, but no settlement" for pk in steps]
+    missing = [rows.settlement_key(name) for name in posted.steps]
+    for (account, currency), balance in posted.sums.items():
+        findings.totals[currency][_kind(account)] += balance
+        if rows.is_customer(account):
+            missing.append(rows.account_key(account))
+    for key in missing:
+        _judge(findings, look_again, key, "has entries, but no row in their currency")
     return findings
 
 
 def balance_of(row: Row) -> tuple[str, int]:
     """The account that a balance or settlement row keeps, and what the row says is on it (minor units)."""
-    if row["sk"] == "SETTLEMENT":
-        return rows.escrow(row["pk"].partition("#")[2]), row["escrow"]
-    return row["pk"].partition("#")[2], row["available"]
+    _, name = rows.subject(row)
+    if rows.is_settlement(row):
+        return rows.escrow(name), row["escrow"]
+    return name, row["available"]
 
 
 def changes(entry: Row) -> list[tuple[str, int]]:
@@ -102,17 +115,6 @@ def changes(entry: Row) -> list[tuple[str, int]]:
 def agrees(row: Row, posted: int, steps: set[str]) -> bool:
     """Whether a balance or settlement row says what its entries say: the sum, and the steps they record."""
     return balance_of(row)[1] == posted and steps & set(Step) == row.get("steps", set())
-
-
-def _faults(row: Row) -> Iterable[str]:
-    _, balance = balance_of(row)
-    if balance < 0:
-        yield f"{row['pk']}: is below zero: {balance} {row['currency']} (minor units)"
-    status = row.get("status")
-    if status in (Status.SETTLED, Status.REJECTED, Status.COMPENSATED) and balance != 0:
-        yield f"{row['pk']}: is {status}, but holds {balance} {row['currency']} (minor units)"
-    if status == Status.SETTLED and row.get("steps", set()) != set(Step):
-        yield f"{row['pk']}: is SETTLED, but only {sorted(row.get('steps', ()))} committed"
 
 
 def describe(findings: Findings, render: Callable[[int, str], str]) -> dict[str, Any]:
@@ -129,4 +131,30 @@ def describe(findings: Findings, render: Callable[[int, str], str]) -> dict[str,
             for currency, kinds in sorted(findings.totals.items())
         },
         "faults": findings.faults,
+        "unproven": findings.unproven,
     }
+
+
+def _judge(findings: Findings, look_again: Callable[[Row], Look], row: Row, fault: str) -> None:
+    look = look_again({"pk": row["pk"], "sk": row["sk"]})
+    if look is Look.AGREES:
+        findings.in_motion += 1
+    elif look is Look.DISAGREES:
+        findings.faults.append(f"{row['pk']}: {fault}")
+    else:
+        findings.unproven.append(f"{row['pk']}: never stood still to be looked at; try again")
+
+
+def _kind(account: str) -> str:
+    return "customers" if rows.is_customer(account) else account.partition(":")[0]
+
+
+def _faults(row: Row) -> Iterator[str]:
+    _, balance = balance_of(row)
+    if balance < 0:
+        yield f"{row['pk']}: is below zero: {balance} {row['currency']} (minor units)"
+    status = row.get("status")
+    if status in (Status.SETTLED, Status.REJECTED, Status.COMPENSATED) and balance != 0:
+        yield f"{row['pk']}: is {status}, but holds {balance} {row['currency']} (minor units)"
+    if status == Status.SETTLED and row.get("steps", set()) != set(Step):
+        yield f"{row['pk']}: is SETTLED, but only {sorted(row.get('steps', ()))} committed"

@@ -67,11 +67,11 @@ def account(statement: Mapping[str, Any], as_json: bool) -> None:
 def ended(ended: Ended, as_json: bool) -> None:
     """How a settlement that was started has ended."""
     if as_json:
-        _json(ended.outcome or {"error": ended.error, "message": ended.message})
+        _json(ended.describe())
     elif ended.outcome:
         record(ended.outcome, as_json)
     else:
-        _err.print(f"{ended.error}: {ended.message}", markup=False, soft_wrap=True)
+        _err.print(f"{ended.key}: {ended.error}: {ended.message}", markup=False, soft_wrap=True)
 
 
 def demo(settled: list[Settled], costs: Mapping[str, Cost], as_json: bool) -> None:
@@ -103,7 +103,9 @@ def findings(result: Mapping[str, Any], as_json: bool) -> None:
         _out.print(f"{currency}: {parts} = {kinds['sum']}", soft_wrap=True)
     for fault in result["faults"]:
         _out.print(f"FAULT {fault}", soft_wrap=True, markup=False)
-    verdict = "conserved" if result["conserved"] else "NOT CONSERVED"
+    for row in result["unproven"]:
+        _out.print(f"UNPROVEN {row}", soft_wrap=True, markup=False)
+    verdict = "conserved" if result["conserved"] else "NOT CONSERVED" if result["faults"] else "NOT PROVEN"
     counts = ", ".join(f"{result[name]} {name}" for name in ("accounts", "settlements", "entries"))
     _out.print(f"{verdict}: {counts}, {result['in_motion']} in motion")
 

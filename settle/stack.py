@@ -36,12 +36,12 @@ class Stack:
         """The stack's table, written by the same code as the functions use."""
         return Store(self.client("dynamodb"), self.outputs["TableName"])
 
-    def client(self, service: str) -> Any:
-        """A boto3 client. Starting an execution is never sent twice by the client itself."""
+    def client(self, service: str, attempts: int = 5) -> Any:
+        """A boto3 client that waits as long as a synchronous Express execution may take."""
         config = Config(
             inject_host_prefix=self.endpoint_url is None,
             read_timeout=EXPRESS_SECONDS_MAX + 10,
-            retries={"total_max_attempts": 1 if service == "stepfunctions" else 5, "mode": "standard"},
+            retries={"total_max_attempts": attempts, "mode": "standard"},
         )
         return self.session.client(service, endpoint_url=self.endpoint_url, config=config)
 
@@ -60,7 +60,11 @@ def find(name: str | None) -> Stack:
     try:
         answer = session.client("cloudformation").describe_stacks(StackName=name)
     except ClientError as error:
-        raise CommandFailed(Exit.NOT_FOUND, f"stack {name}: {error}") from error
+        if error.response["Error"]["Code"] != "ValidationError":
+            raise
+        raise CommandFailed(
+            Exit.NOT_FOUND, f"stack {name}: there is none in this account and region"
+        ) from error
     outputs = {
         output["OutputKey"]: output["OutputValue"] for output in answer["Stacks"][0].get("Outputs", [])
     }

@@ -11,12 +11,14 @@ from settle.failures import CommandFailed, Exit
 from settle.stack import Stack
 from settlement.errors import IdempotencyConflict, InvalidRequest
 from settlement.request import KEY
+from settlement.status import Status
 
 INPUT_BYTES_MAX = 262_144
 """AWS's limit on an execution's input."""
 
 STANDARD_SECONDS_MAX = 600
 _POLL_SECONDS = 0.25
+_IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
 
 
 class Machine(StrEnum):
@@ -28,12 +30,22 @@ class Machine(StrEnum):
 
 @dataclass(frozen=True)
 class Ended:
-    """How an execution, by its name, ended: with an outcome (the contract's output), or with an error."""
+    """How an execution ended: with an outcome (the contract's output), or with an error and its message."""
 
+    key: str
     execution: str
     outcome: dict[str, Any] | None
     error: str | None = None
     message: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """What `settle start --json` prints: the outcome, or which key ended with which error."""
+        return self.outcome or {
+            "key": self.key,
+            "execution": self.execution,
+            "error": self.error,
+            "message": self.message,
+        }
 
 
 def start(stack: Stack, machine: Machine, request: str) -> Ended:
@@ -42,32 +54,56 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
     The execution gets a name of its own each time: whether the key was used before is for the
     settlement's row to say, which remembers it for longer than Step Functions remembers a name.
     """
-    name = f"{_key_of(request)}-{secrets.token_hex(4)}"
-    client = stack.client("stepfunctions")
+    key = key_of(request)
+    name = f"{key}-{secrets.token_hex(4)}"
+    client = stack.client("stepfunctions", attempts=1)  # a start is never sent twice by the client itself
     if machine is Machine.EXPRESS:
         execution = client.start_sync_execution(
             stateMachineArn=stack.outputs["SettlementExpressArn"], input=request, name=name
         )
     else:
-        execution = _run_standard(client, stack.outputs["SettlementStandardArn"], request, name)
+        arn = client.start_execution(
+            stateMachineArn=stack.outputs["SettlementStandardArn"], input=request, name=name
+        )["executionArn"]
+        execution = _await(stack.client("stepfunctions"), arn)
     if execution["status"] == "SUCCEEDED":
-        return Ended(name, json.loads(execution["output"]))
+        return Ended(key, name, json.loads(execution["output"]))
     error = execution.get("error", execution["status"])
-    return Ended(name, None, error, explain(execution.get("cause", "")))
+    return Ended(key, name, None, error, explain(execution.get("cause", "")))
 
 
-def exit_code(ended: Ended) -> Exit:
-    """The exit code that tells a script how an execution ended."""
+def start_code(ended: Ended) -> Exit:
+    """The exit code that tells a script how its settlement ended; one still in flight has not."""
     if ended.outcome:
-        return status_code(ended.outcome["status"])
+        return Exit.FAILED if ended.outcome["status"] in _IN_FLIGHT else status_code(ended.outcome["status"])
     known = {InvalidRequest.__name__: Exit.USAGE, IdempotencyConflict.__name__: Exit.CONFLICT}
     return known.get(ended.error or "", Exit.FAILED)
 
 
 def status_code(status: str) -> Exit:
     """The exit code that tells a script how a settlement stands."""
-    codes = {"REJECTED": Exit.REFUSED, "COMPENSATED": Exit.REFUSED, "LIMBO": Exit.LIMBO}
-    return codes.get(status, Exit.FINE)
+    codes = {
+        Status.REJECTED: Exit.REFUSED,
+        Status.COMPENSATED: Exit.REFUSED,
+        Status.LIMBO: Exit.LIMBO,
+    }
+    return codes.get(Status(status), Exit.FINE)
+
+
+def key_of(request: str) -> str:
+    """The key of a request that is fit to be sent; "refused" where the machine will find fault with it.
+
+    Raises CommandFailed for what is no JSON or too large: StartExecution takes neither.
+    """
+    try:
+        size = len(request.encode())
+        content = json.loads(request, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise CommandFailed(Exit.USAGE, f"request: must be JSON: {error}") from error
+    if size > INPUT_BYTES_MAX:
+        raise CommandFailed(Exit.USAGE, f"request: must be at most {INPUT_BYTES_MAX} bytes")
+    key = content.get("key") if isinstance(content, dict) else None
+    return key if isinstance(key, str) and KEY.fullmatch(key) else "refused"
 
 
 def explain(cause: str) -> str:
@@ -81,8 +117,7 @@ def explain(cause: str) -> str:
         return cause
 
 
-def _run_standard(client: Any, machine_arn: str, request: str, name: str) -> Any:
-    arn = client.start_execution(stateMachineArn=machine_arn, input=request, name=name)["executionArn"]
+def _await(client: Any, arn: str) -> Any:
     give_up_at = time.monotonic() + STANDARD_SECONDS_MAX
     while True:
         execution = client.describe_execution(executionArn=arn)
@@ -91,18 +126,6 @@ def _run_standard(client: Any, machine_arn: str, request: str, name: str) -> Any
         if time.monotonic() > give_up_at:
             raise CommandFailed(Exit.FAILED, f"{arn} is still running; ask again with `settle status`")
         time.sleep(_POLL_SECONDS)
-
-
-def _key_of(request: str) -> str:
-    """The request's key if it has a good one; the machine says what is wrong with any other request."""
-    if len(request.encode()) > INPUT_BYTES_MAX:
-        raise CommandFailed(Exit.USAGE, f"request: must be at most {INPUT_BYTES_MAX} bytes")
-    try:
-        content = json.loads(request, parse_constant=_refuse_constant)
-    except ValueError as error:
-        raise CommandFailed(Exit.USAGE, f"request: must be JSON: {error}") from error
-    key = content.get("key") if isinstance(content, dict) else None
-    return key if isinstance(key, str) and KEY.fullmatch(key) else "refused"
 
 
 def _refuse_constant(name: str) -> None:
