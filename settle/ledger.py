@@ -71,11 +71,9 @@ def _entries_of(stack: Stack, row: Row) -> list[tuple[str, str, int]]:
         ConsistentRead=True,
     )
     entries = [entry for page in answer for item in page["Items"] if "step" in (entry := from_wire(item))]
-    return [
-        (
-            entry["step"],
-            entry.get("currency", row["currency"]),
-            dict(reconcile.changes(entry)).get(account, 0),
-        )
-        for entry in entries
-    ]
+    found = []
+    for entry in entries:
+        currency: str = entry.get("currency", row["currency"])
+        moved = sum(change for name, change in reconcile.changes(entry) if name == account)
+        found.append((entry["step"], currency, moved))
+    return found

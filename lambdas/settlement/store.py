@@ -32,8 +32,10 @@ slow sends also meet conflicts, the function is cut off and called again, which 
 _TRANSIENT_REASONS = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 _TRANSIENT_ERRORS = frozenset(  # and every answer with an HTTP status from 500 up
     {
+        "InternalServerError",
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
+        "ServiceUnavailable",
         "ThrottlingException",
         "TransactionInProgressException",
     }
