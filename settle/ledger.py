@@ -73,7 +73,7 @@ def _entries_of(stack: Stack, row: Row) -> list[tuple[str, str, int]]:
     entries = [entry for page in answer for item in page["Items"] if "step" in (entry := from_wire(item))]
     found = []
     for entry in entries:
-        currency: str = entry.get("currency", row["currency"])
+        currency = (row | entry)["currency"]  # evidence has none of its own
         moved = sum(change for name, change in reconcile.changes(entry) if name == account)
         found.append((entry["step"], currency, moved))
     return found
