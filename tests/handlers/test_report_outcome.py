@@ -1,0 +1,101 @@
+"""ReportOutcome: how a settlement stands, in every state that it can be in, without touching it."""
+
+from typing import Any
+
+import pytest
+
+from settlement.errors import InvalidRequest, StepFenced
+from settlement.status import Status
+from tests.handlers.calls import CLAIMED_AT, MALFORMED_SETTLEMENTS, OTHER_CONTENT, WIRE, Calls
+
+IN_FLIGHT = WIRE | {
+    "status": "PROCESSING",
+    "escrow": "0.00",
+    "steps": [],
+    "reversed": [],
+    "failure": None,
+    "replayed": True,
+    "claimed_at": CLAIMED_AT,
+    "finished_at": None,
+}
+PROGRESS = [
+    ("ClaimKey", IN_FLIGHT),
+    ("HoldFunds", IN_FLIGHT | {"escrow": "48.20", "steps": ["hold"]}),
+    ("VerifyKyc", IN_FLIGHT | {"escrow": "48.20", "steps": ["hold", "verify"]}),
+    ("ReleaseFunds", IN_FLIGHT | {"escrow": "0.48", "steps": ["hold", "verify", "release"]}),
+    (
+        "CollectFee",
+        IN_FLIGHT
+        | {
+            "status": "SETTLED",
+            "steps": ["hold", "verify", "release", "fee"],
+            "finished_at": CLAIMED_AT,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("state", "outcome"), PROGRESS)
+def test_a_report_tells_what_has_committed_and_what_is_in_escrow(
+    calls: Calls, state: str, outcome: dict[str, Any]
+) -> None:
+    calls.after(state)
+
+    with calls.writes_nothing():
+        assert calls("ReportOutcome", replayed=True) == outcome
+
+
+def test_a_second_report_is_the_same(calls: Calls) -> None:
+    calls.after("HoldFunds")
+
+    assert calls("ReportOutcome", replayed=True) == calls("ReportOutcome", replayed=True)
+
+
+@pytest.mark.parametrize("replayed", [True, False])
+def test_a_report_says_whether_the_caller_drove_the_settlement(calls: Calls, replayed: bool) -> None:
+    calls.after("CollectFee")
+
+    assert calls("ReportOutcome", replayed=replayed)["replayed"] is replayed
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_report_names_every_status_as_it_is(calls: Calls, status: Status) -> None:
+    calls.after("HoldFunds")
+    calls.alter(status=status, reversed={"release", "hold"})
+
+    report = calls("ReportOutcome", replayed=True)
+
+    assert (report["status"], report["reversed"]) == (status.value, ["hold", "release"])
+    assert type(report["status"]) is str
+
+
+def test_a_report_of_a_rejection_gives_its_failure(calls: Calls) -> None:
+    calls.before("HoldFunds")
+    rejected = calls("RejectSettlement", error={"Error": "AccountNotFound", "Cause": "no such account"})
+
+    assert calls("ReportOutcome", replayed=True) == rejected | {"replayed": True}
+    assert rejected["failure"]["error"] == "AccountNotFound"
+
+
+@pytest.mark.parametrize("other", OTHER_CONTENT)
+def test_a_report_tells_what_was_claimed_and_not_what_its_caller_says(
+    calls: Calls, other: dict[str, str]
+) -> None:
+    calls.after("HoldFunds")
+
+    with calls.writes_nothing():
+        assert calls("ReportOutcome", other, replayed=True) == PROGRESS[1][1]
+
+
+def test_a_key_that_was_never_claimed_has_no_outcome(calls: Calls) -> None:
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=r"was never claimed$"):
+        calls("ReportOutcome", replayed=True)
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize(("settlement", "message"), MALFORMED_SETTLEMENTS)
+def test_a_malformed_settlement_is_refused(calls: Calls, settlement: Any, message: str) -> None:
+    calls.before("HoldFunds")
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
+        calls("ReportOutcome", settlement, replayed=True)

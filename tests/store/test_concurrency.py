@@ -1,0 +1,175 @@
+"""Every step, called by many threads at once, against AWS's own engine: a client each, a start together."""
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import boto3
+import pytest
+
+from settlement import items
+from settlement.errors import InsufficientFunds, StepFenced
+from settlement.rows import Row
+from settlement.status import Status, Step
+from settlement.store import Store
+from tests.conftest import NOW, Ledger
+from tests.store.saga import KEY, Saga, assert_conserved, outcome_of
+
+pytestmark = pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
+
+CALLERS = 32
+
+
+@pytest.fixture
+def funded(saga: Saga) -> Saga:
+    """Both accounts, opened with the entries that explain their balances, so that sums can be checked."""
+    for account, amount in (("alice", 4820), ("bob", 500)):
+        saga.ledger.store.transact(
+            [
+                items.open_account(account, "EUR", amount),
+                items.deposit_entry(f"open-{account}", account, amount, "EUR", NOW),
+            ]
+        )
+    return saga
+
+
+def callers(saga: Saga, count: int) -> list[Saga]:
+    """The same settlement, `count` times, each with a client of its own."""
+
+    def own() -> Ledger:
+        client = boto3.client("dynamodb", endpoint_url=saga.ledger.client.meta.endpoint_url)
+        return replace(
+            saga.ledger, client=client, store=Store(client, saga.ledger.table_name, lambda failed_tries: None)
+        )
+
+    return [replace(saga, ledger=own()) for _ in range(count)]
+
+
+def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Call all of them from a thread each, started together; their results or refusals, in order."""
+    barrier = threading.Barrier(len(calls))
+
+    def wait_and_call(call: Callable[[], Any]) -> Any:
+        barrier.wait(timeout=60)
+        return outcome_of(call)
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(wait_and_call, calls))
+
+
+def entries(saga: Saga) -> list[Row]:
+    return [row for row in saga.ledger.rows() if row["pk"] == f"SETTLEMENT#{KEY}" and "step" in row]
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_step_called_by_many_at_once_is_one_entry_and_one_movement(
+    funded: Saga, step: Step, counted: list[str]
+) -> None:
+    funded.claim()
+    for earlier in list(Step)[: list(Step).index(step)]:
+        funded.post(earlier)
+
+    answers = at_once(
+        [
+            partial(caller.post, step, NOW + timedelta(milliseconds=number))
+            for number, caller in enumerate(callers(funded, CALLERS))
+        ]
+    )
+
+    (posted,) = (entry for entry in entries(funded) if entry["step"] == step)
+    assert answers == [posted] * CALLERS
+    assert counted == ["StepReplayed"] * (CALLERS - 1)
+    assert funded.row()["steps"] == set(list(Step)[: list(Step).index(step) + 1])
+    assert_conserved(funded.ledger.rows())
+
+
+def test_a_key_claimed_by_many_owners_at_once_has_one_owner(saga: Saga) -> None:
+    claimed = at_once(
+        [partial(caller.claim, NOW, f"execution-{number}") for number, caller in enumerate(callers(saga, 64))]
+    )
+
+    (row,) = saga.ledger.rows()
+    assert claimed == [row] * 64
+
+
+@pytest.mark.parametrize(("rivals", "affordable"), [(2, 1), (16, 5)])
+def test_as_many_settlements_hold_as_the_payer_can_afford(funded: Saga, rivals: int, affordable: int) -> None:
+    amount = 4820 // affordable
+    racing = [
+        caller.asking(key=f"order-2026-0002{number:02}", amount=amount)
+        for number, caller in enumerate(callers(funded, rivals))
+    ]
+    for rival in racing:
+        rival.claim()
+
+    answers = at_once([partial(rival.post, Step.HOLD) for rival in racing])
+
+    assert sum(isinstance(answer, dict) for answer in answers) == affordable
+    assert sum(isinstance(answer, InsufficientFunds) for answer in answers) == rivals - affordable
+    assert funded.ledger.rows()[0]["available"] == 0
+    assert [rival.row()["escrow"] for rival in racing] == [
+        amount if isinstance(answer, dict) else 0 for answer in answers
+    ]
+    assert_conserved(funded.ledger.rows())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_steps_called_out_of_order_by_many_are_refused_and_leave_the_rows_consistent(
+    funded: Saga, seed: int
+) -> None:
+    funded.claim()
+    shuffled = random.Random(seed)
+    orders = [(caller, shuffled.sample(list(Step), len(Step))) for caller in callers(funded, 16)]
+
+    def in_that_order(caller: Saga, order: list[Step]) -> list[Any]:
+        return [outcome_of(partial(caller.post, step)) for step in order]
+
+    answers = at_once([partial(in_that_order, caller, order) for caller, order in orders])
+
+    refusals = [answer for some in answers for answer in some if not isinstance(answer, dict)]
+    assert {type(refusal) for refusal in refusals} <= {StepFenced}
+    found = {entry["step"] for entry in entries(funded)}
+    assert found == set(list(Step)[: len(found)]) == set(funded.row().get("steps", ()))
+    assert_conserved(funded.ledger.rows())
+
+    for step in Step:
+        funded.post(step)
+
+    row = funded.row()
+    assert (row["status"], row["escrow"]) == (Status.SETTLED, 0)
+    assert [found["available"] for found in funded.ledger.rows()[:2]] == [0, 5272]
+    assert_conserved(funded.ledger.rows())
+
+
+@pytest.mark.parametrize("step", [Step.VERIFY, Step.RELEASE, Step.FEE])
+def test_no_number_of_callers_gets_a_step_past_the_one_in_front_of_it(funded: Saga, step: Step) -> None:
+    funded.claim()
+
+    with funded.writes_nothing():
+        answers = at_once([partial(caller.post, step) for caller in callers(funded, CALLERS)])
+
+    assert [type(answer) for answer in answers] == [StepFenced] * CALLERS
+
+
+def test_a_hold_and_a_rejection_at_once_never_both_commit(funded: Saga) -> None:
+    funded.claim()
+    failure = {"step": "hold", "error": "StepFenced", "cause": ""}
+    calls = [
+        partial(caller.post, Step.HOLD) if number % 2 else partial(caller.reject, failure)
+        for number, caller in enumerate(callers(funded, CALLERS))
+    ]
+
+    answers = at_once(calls)
+
+    rejected, held = answers[::2], answers[1::2]
+    losers = held if funded.row()["status"] == Status.REJECTED else rejected
+    winners = rejected if losers is held else held
+    assert [type(answer) for answer in losers] == [StepFenced] * len(losers)
+    assert [type(answer) for answer in winners] == [dict] * len(winners)
+    assert len(entries(funded)) == (0 if losers is held else 1)
+    assert_conserved(funded.ledger.rows())

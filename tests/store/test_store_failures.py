@@ -1,0 +1,560 @@
+"""What the store makes of DynamoDB's failures, with answers that no local engine gives: no engine here."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import boto3
+import pytest
+from boto3.dynamodb.types import TypeSerializer
+from botocore.awsrequest import AWSResponse
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+)
+
+from settlement import items, rows, steps, store
+from settlement.errors import InsufficientFunds, SettlementError, StepFenced, StoreUnavailable
+from settlement.request import Settlement
+from settlement.store import CLIENT_CONFIG, Store
+from settlement.terms import Terms
+from tests.conftest import NOW
+from tests.store.saga import ALICE, BOB, CLAIMED, ENTRIES
+
+NONE, CONFLICT = ("None", None), ("TransactionConflict", None)
+Call = Callable[[Store], Any]
+
+
+class Scripted:
+    """A client that gives the next answer of its script, and remembers what it was sent."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = iter(answers)
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+
+    def __getattr__(self, operation: str) -> Any:
+        return partial(self._send, operation)
+
+    def _send(self, operation: str, **parameters: Any) -> Any:
+        self.sent.append((operation, parameters))
+        answer = next(self.answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def wire(row: rows.Row) -> dict[str, Any]:
+    return {name: TypeSerializer().serialize(value) for name, value in row.items()}
+
+
+STATUS = {"InternalServerError": 500, "ServiceUnavailable": 503}
+"""The HTTP status that DynamoDB answers an error with, where it is not 400."""
+
+
+def failed(code: str, **response: Any) -> ClientError:
+    metadata = {"HTTPStatusCode": STATUS.get(code, 400)}
+    said = {"Error": {"Code": code, "Message": "as DynamoDB says"}, "ResponseMetadata": metadata}
+    return ClientError({**said, **response}, "Any")
+
+
+def cancelled(*reasons: tuple[str, rows.Row | None]) -> ClientError:
+    said = [{"Code": code} | ({"Item": wire(row)} if row else {}) for code, row in reasons]
+    return failed("TransactionCanceledException", CancellationReasons=said)
+
+
+def check_failed(row: rows.Row | None) -> tuple[str, rows.Row | None]:
+    return ("ConditionalCheckFailed", row)
+
+
+FENCED = check_failed(CLAIMED | {"status": "COMPENSATING"})
+POOR = check_failed(ALICE | {"available": 1})
+OTHER_ENTRY = check_failed(ENTRIES["hold"])
+COMMITTED = {"ConsumedCapacity": [{"TableName": "t", "CapacityUnits": 7.0}]}
+ANSWERED = {"ConsumedCapacity": {"TableName": "t", "CapacityUnits": 1.0}}
+
+
+@pytest.fixture
+def pauses() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def scripted(pauses: list[int]) -> Callable[..., tuple[Store, Scripted]]:
+    def make(*answers: Any) -> tuple[Store, Scripted]:
+        client = Scripted(*answers)
+        return Store(client, "t", pause=pauses.append), client
+
+    return make
+
+
+@pytest.fixture
+def hold(settlement: Settlement) -> Call:
+    return lambda of: of.post(steps.hold(settlement, NOW))
+
+
+@pytest.fixture
+def claim(settlement: Settlement, terms: Terms) -> Call:
+    return lambda of: of.claim(items.claim(settlement, "execution-1", NOW, terms))
+
+
+@pytest.fixture
+def reject(settlement: Settlement) -> Call:
+    return lambda of: of.update(items.reject(settlement, {"step": "hold", "error": "x", "cause": ""}, NOW))
+
+
+@pytest.fixture
+def read() -> Call:
+    return lambda of: of.read(rows.account_key("alice"))
+
+
+@pytest.fixture(params=["claim", "hold", "reject", "read"])
+def call(request: pytest.FixtureRequest) -> Call:
+    """Each way to call DynamoDB."""
+    made: Call = request.getfixturevalue(request.param)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("reasons", "error"),
+    [
+        ((NONE, FENCED, NONE), StepFenced),
+        ((NONE, FENCED, POOR), StepFenced),
+        ((NONE, FENCED, CONFLICT), StepFenced),
+        ((NONE, NONE, POOR), InsufficientFunds),
+    ],
+)
+def test_the_first_reason_decides_what_a_cancelled_step_means(
+    scripted: Any,
+    hold: Call,
+    pauses: list[int],
+    reasons: tuple[tuple[str, rows.Row]],
+    error: type[SettlementError],
+) -> None:
+    sender, client = scripted(cancelled(*reasons))
+
+    with pytest.raises(error):
+        hold(sender)
+
+    assert (len(client.sent), pauses) == (1, [])
+
+
+@pytest.mark.parametrize("behind", [(NONE, NONE), (FENCED, POOR), (CONFLICT, CONFLICT), (NONE, CONFLICT)])
+def test_an_entry_that_stands_is_the_answer_whatever_else_failed(
+    scripted: Any, hold: Call, behind: tuple[tuple[str, rows.Row], ...]
+) -> None:
+    sender, client = scripted(cancelled(OTHER_ENTRY, *behind))
+
+    assert hold(sender) == ENTRIES["hold"]
+    assert len(client.sent) == 1
+
+
+@pytest.mark.parametrize(
+    "reasons",
+    [
+        (CONFLICT, NONE, POOR),
+        (CONFLICT, FENCED, POOR),
+        (NONE, CONFLICT, POOR),
+        (CONFLICT, CONFLICT, CONFLICT),
+    ],
+)
+def test_a_conflict_in_front_of_a_failed_balance_is_tried_again_and_finds_the_replay(
+    scripted: Any, hold: Call, pauses: list[int], counted: list[str], reasons: Any
+) -> None:
+    sender, client = scripted(cancelled(*reasons), cancelled(OTHER_ENTRY, FENCED, POOR))
+
+    assert hold(sender) == ENTRIES["hold"]
+
+    assert pauses == [1]
+    assert counted == ["TransactionConflict", "StepReplayed"]
+    assert client.sent[0] == client.sent[1]
+
+
+@pytest.mark.parametrize("code", ["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"])
+def test_a_step_that_keeps_meeting_transient_reasons_is_sent_three_times(
+    scripted: Any, hold: Call, pauses: list[int], counted: list[str], code: str
+) -> None:
+    sender, client = scripted(*[cancelled(NONE, (code, None), NONE)] * 9)
+
+    with pytest.raises(StoreUnavailable, match=f"{code} in each of 3 tries"):
+        hold(sender)
+
+    assert len(client.sent) == 3
+    assert pauses == [1, 2]
+    assert counted == [code] * 3
+
+
+def test_a_step_commits_on_its_third_try(scripted: Any, hold: Call) -> None:
+    sender, client = scripted(*[cancelled(CONFLICT, NONE, NONE)] * 2, COMMITTED)
+
+    assert hold(sender) == ENTRIES["hold"]
+    assert len(client.sent) == 3
+
+
+def test_a_refusal_after_a_conflict_is_final(scripted: Any, hold: Call, pauses: list[int]) -> None:
+    sender, client = scripted(cancelled(NONE, NONE, CONFLICT), cancelled(NONE, NONE, POOR))
+
+    with pytest.raises(InsufficientFunds):
+        hold(sender)
+
+    assert (len(client.sent), pauses) == (2, [1])
+
+
+@pytest.mark.parametrize("code", ["ValidationError", "ItemCollectionSizeLimitExceeded", "SomethingNew"])
+@pytest.mark.parametrize("behind", [NONE, CONFLICT, POOR])
+def test_a_reason_that_nobody_foresaw_surfaces_as_it_is(
+    scripted: Any, hold: Call, code: str, behind: tuple[str, rows.Row | None]
+) -> None:
+    original = cancelled(NONE, (code, None), behind)
+    sender, client = scripted(original)
+
+    with pytest.raises(ClientError) as raised:
+        hold(sender)
+
+    assert raised.value is original
+    assert len(client.sent) == 1
+
+
+@pytest.mark.parametrize("operation", ["claim", "reject"])
+def test_a_single_write_in_conflict_is_tried_again(
+    scripted: Any, request: pytest.FixtureRequest, operation: str, pauses: list[int], counted: list[str]
+) -> None:
+    write = request.getfixturevalue(operation)
+    sender, _ = scripted(
+        *[failed("TransactionConflictException")] * 2, ANSWERED | {"Attributes": wire(CLAIMED)}
+    )
+
+    assert write(sender)["pk"] == "SETTLEMENT#order-2026-000101"
+    assert pauses == [1, 2]
+    assert counted == ["TransactionConflict"] * 2
+
+
+@pytest.mark.parametrize("operation", ["claim", "reject"])
+def test_a_single_write_that_stays_in_conflict_is_sent_three_times(
+    scripted: Any, request: pytest.FixtureRequest, operation: str
+) -> None:
+    write = request.getfixturevalue(operation)
+    sender, client = scripted(*[failed("TransactionConflictException")] * 9)
+
+    with pytest.raises(StoreUnavailable):
+        write(sender)
+
+    assert len(client.sent) == 3
+
+
+def test_a_single_write_refused_by_its_condition_is_never_sent_again(
+    scripted: Any, claim: Call, reject: Call, pauses: list[int]
+) -> None:
+    refused = failed("ConditionalCheckFailedException", Item=wire(CLAIMED | {"status": "LIMBO"}))
+    sender, client = scripted(refused, refused)
+
+    assert claim(sender)["status"] == "LIMBO"
+    with pytest.raises(StepFenced, match="is LIMBO"):
+        reject(sender)
+
+    assert (len(client.sent), pauses) == (2, [])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "InternalServerError",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "ServiceUnavailable",
+        "ThrottlingException",
+        "TransactionInProgressException",
+    ],
+)
+def test_a_service_that_cannot_answer_is_unavailable_and_not_asked_again(
+    scripted: Any, call: Call, pauses: list[int], code: str
+) -> None:
+    sender, client = scripted(failed(code))
+
+    with pytest.raises(StoreUnavailable, match=code):
+        call(sender)
+
+    assert (len(client.sent), pauses) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectTimeoutError(endpoint_url="https://dynamodb"),
+        EndpointConnectionError(endpoint_url="https://dynamodb"),
+        ReadTimeoutError(endpoint_url="https://dynamodb"),
+        ConnectionClosedError(endpoint_url="https://dynamodb"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_service_that_does_not_answer_is_unavailable_and_not_asked_again(
+    scripted: Any, call: Call, error: Exception
+) -> None:
+    sender, client = scripted(error)
+
+    with pytest.raises(StoreUnavailable, match=type(error).__name__) as raised:
+        call(sender)
+
+    assert raised.value.__cause__ is error
+    assert len(client.sent) == 1
+
+
+@pytest.mark.parametrize(
+    "code", ["AccessDeniedException", "ResourceNotFoundException", "ValidationException"]
+)
+def test_a_fault_of_ours_is_not_hidden(scripted: Any, call: Call, code: str) -> None:
+    original = failed(code)
+    sender, client = scripted(original)
+
+    with pytest.raises(ClientError) as raised:
+        call(sender)
+
+    assert raised.value is original
+    assert len(client.sent) == 1
+
+
+@pytest.mark.parametrize(
+    "corrupt",
+    [{"available": {"N": "0.5"}}, {"available": {"N": "1e-3"}}, {"failure": {"M": {"deep": {"N": "48.20"}}}}],
+)
+def test_a_row_with_a_number_that_is_no_integer_is_refused(
+    scripted: Any, read: Call, corrupt: dict[str, Any]
+) -> None:
+    sender, _ = scripted(ANSWERED | {"Item": wire(ALICE) | corrupt})
+
+    with pytest.raises(ValueError, match="every number in the table is an integer"):
+        read(sender)
+
+
+def test_a_number_reads_as_the_integer_that_it_is_however_it_is_spelled(scripted: Any, read: Call) -> None:
+    sender, _ = scripted(ANSWERED | {"Item": wire(BOB) | {"available": {"N": "5E+2"}}})
+
+    row = read(sender)
+
+    assert row == BOB
+    assert type(row["available"]) is int
+
+
+def test_a_row_is_read_consistently(scripted: Any, read: Call) -> None:
+    sender, client = scripted(ANSWERED)
+
+    assert read(sender) is None
+    ((operation, parameters),) = client.sent
+    assert operation == "get_item"
+    assert parameters["ConsistentRead"] is True
+
+
+def test_every_item_of_every_transaction_asks_for_the_row_in_its_way(
+    scripted: Any, settlement: Settlement, terms: Terms
+) -> None:
+    sender, client = scripted(COMMITTED)
+
+    sender.post(steps.release(settlement, terms, NOW))
+
+    ((_, parameters),) = client.sent
+    sent = [item for action in parameters["TransactItems"] for item in action.values()]
+    assert len(sent) == 3
+    assert {item["ReturnValuesOnConditionCheckFailure"] for item in sent} == {"ALL_OLD"}
+    assert all(item["ConditionExpression"] for item in sent)
+
+
+@pytest.mark.parametrize("amount", [48.2, 4820.0, float("nan"), float("inf")])
+def test_a_float_in_a_row_is_refused_before_anything_is_sent(scripted: Any, amount: float) -> None:
+    sender, client = scripted()
+    writes = [items.open_account("alice", "EUR", 1), items.open_account("bob", "EUR", amount)]  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match=r"[Ff]loat"):
+        sender.transact(writes)
+
+    assert client.sent == []
+
+
+def test_a_float_in_the_values_of_any_step_is_refused_before_anything_is_sent(
+    scripted: Any, terms: Terms
+) -> None:
+    sender, client = scripted()
+    broken = Settlement(
+        key="order-2026-000101",
+        payer="alice",
+        payee="bob",
+        amount=48.2,  # type: ignore[arg-type]
+        currency="EUR",
+        fee=0.48,  # type: ignore[arg-type]
+    )
+
+    for posting in (steps.hold(broken, NOW), steps.release(broken, terms, NOW), steps.fee(broken, NOW)):
+        with pytest.raises(TypeError, match=r"[Ff]loat"):
+            sender.post(posting)
+        with pytest.raises(TypeError, match=r"[Ff]loat"):
+            sender.update(posting.settlement)
+    with pytest.raises(TypeError, match=r"[Ff]loat"):
+        sender.claim(items.claim(broken, "execution-1", NOW, terms))
+
+    assert client.sent == []
+
+
+def test_a_float_deep_in_a_failure_is_refused_before_anything_is_sent(
+    scripted: Any, settlement: Settlement
+) -> None:
+    sender, client = scripted()
+
+    with pytest.raises(TypeError, match=r"[Ff]loat"):
+        sender.update(items.reject(settlement, {"cause": 0.5}, NOW))  # type: ignore[dict-item]
+
+    assert client.sent == []
+
+
+@pytest.mark.parametrize(("failed_tries", "bound"), [(1, 0.05), (2, 0.1), (3, 0.2)])
+def test_a_pause_asks_the_systems_randomness_for_anything_up_to_a_doubling_bound(
+    monkeypatch: pytest.MonkeyPatch, failed_tries: int, bound: float
+) -> None:
+    asked: list[tuple[float, float]] = []
+    slept: list[float] = []
+
+    class Recording:
+        def uniform(self, low: float, high: float) -> float:
+            asked.append((low, high))
+            return high / 2
+
+    monkeypatch.setattr(store, "SystemRandom", Recording)
+    monkeypatch.setattr("time.sleep", slept.append)
+
+    store.pause(failed_tries)
+
+    assert asked == [(0, pytest.approx(bound))]
+    assert slept == [pytest.approx(bound / 2)]
+
+
+def test_pauses_differ_and_stay_within_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+
+    for _ in range(200):
+        store.pause(2)
+
+    assert all(0 <= seconds <= 0.1 for seconds in slept)
+    assert len(set(slept)) > 100
+
+
+def test_a_store_pauses_with_jitter_unless_it_is_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, hold: Call
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+
+    hold(Store(Scripted(cancelled(CONFLICT, NONE, NONE), COMMITTED), "t"))
+
+    assert len(slept) == 1
+
+
+class Raw:
+    """What a response's body is to botocore."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self.body
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Store, list[Any]]]:
+    """A store on a real client with the functions' own settings, whose every request gets one answer."""
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+    def make(status: int, body: bytes) -> tuple[Store, list[Any]]:
+        client = boto3.client("dynamodb", config=CLIENT_CONFIG)
+        sent: list[Any] = []
+
+        def answer(request: Any, **_: Any) -> AWSResponse:
+            sent.append(json.loads(request.body))
+            return AWSResponse(request.url, status, {}, Raw(body))
+
+        client.meta.events.register("before-send.dynamodb", answer)
+        return Store(client, "t", pause=lambda failed_tries: None), sent
+
+    return make
+
+
+def _error(code: str, **content: Any) -> bytes:
+    return json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", **content}).encode()
+
+
+def test_a_cancelled_transaction_is_retried_by_one_layer_only(answering: Any, hold: Call) -> None:
+    reasons = [{"Code": "TransactionConflict"}, {"Code": "None"}, {"Code": "None"}]
+    sender, sent = answering(400, _error("TransactionCanceledException", CancellationReasons=reasons))
+
+    with pytest.raises(StoreUnavailable, match="TransactionConflict"):
+        hold(sender)
+
+    assert len(sent) == 3
+
+
+def test_a_refused_transaction_is_sent_once_over_the_wire(answering: Any, hold: Call) -> None:
+    reasons = [
+        {"Code": "None"},
+        {"Code": "None"},
+        {"Code": "ConditionalCheckFailed", "Item": wire(ALICE | {"available": 1})},
+    ]
+    sender, sent = answering(400, _error("TransactionCanceledException", CancellationReasons=reasons))
+
+    with pytest.raises(InsufficientFunds):
+        hold(sender)
+
+    assert len(sent) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (500, "InternalServerError"),
+        (503, "ServiceUnavailable"),
+        (400, "ThrottlingException"),
+        (400, "ProvisionedThroughputExceededException"),
+    ],
+)
+def test_a_service_in_trouble_is_asked_twice_by_botocore_and_then_unavailable(
+    answering: Any, call: Call, status: int, code: str
+) -> None:
+    sender, sent = answering(status, _error(code))
+
+    with pytest.raises(StoreUnavailable, match=code):
+        call(sender)
+
+    assert len(sent) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        pytest.param(500, _error("InternalFailure"), id="an error common to all of AWS"),
+        pytest.param(502, b"<html>Bad Gateway</html>", id="a page"),
+        pytest.param(503, b"<html>Service Unavailable</html>", id="another page"),
+        pytest.param(504, b"", id="nothing"),
+    ],
+)
+def test_an_answer_of_500_and_above_is_no_definite_answer_whatever_it_says(
+    answering: Any, hold: Call, status: int, body: bytes
+) -> None:
+    sender, sent = answering(status, body)
+
+    with pytest.raises(StoreUnavailable):
+        hold(sender)
+
+    assert len(sent) == 2
+
+
+def test_a_repeated_send_of_one_transaction_carries_one_token_and_a_new_try_another(
+    answering: Any, hold: Call
+) -> None:
+    sender, sent = answering(500, _error("InternalServerError"))
+
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            hold(sender)
+
+    first, repeated, second, _ = (request["ClientRequestToken"] for request in sent)
+    assert first == repeated != second
