@@ -41,6 +41,9 @@ from tests.support import dynamodb_local, templates  # noqa: E402
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123000, tzinfo=UTC)
 """The instant at which tests happen, unless they say otherwise."""
 
+_SESSION = boto3.Session()
+"""One for all clients: a session reads its endpoint data once, which costs more than most tests."""
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -80,16 +83,20 @@ def dynamodb_local_url() -> Iterator[str]:
         yield endpoint_url
 
 
+@pytest.fixture(scope="session")
+def dynamodb_local_client(dynamodb_local_url: str) -> Any:
+    return _SESSION.client("dynamodb", endpoint_url=dynamodb_local_url)
+
+
 @pytest.fixture(params=["moto", "dynamodb-local"])
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
     """A fresh table, made from the synthesised template."""
     table_name = f"t-{uuid.uuid4().hex}"
     if request.param == "moto":
         with mock_aws():
-            yield _ledger(boto3.client("dynamodb"), table_name)
+            yield _ledger(_SESSION.client("dynamodb"), table_name)
     else:
-        endpoint_url = request.getfixturevalue("dynamodb_local_url")
-        client = boto3.client("dynamodb", endpoint_url=endpoint_url)
+        client = request.getfixturevalue("dynamodb_local_client")
         yield _ledger(client, table_name)
         client.delete_table(TableName=table_name)
 
