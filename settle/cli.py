@@ -86,8 +86,9 @@ def start_settlements(
 
     Every line is checked to be JSON before the first is sent. The exit code is the gravest answer's.
     """
+    requests = _requests(file)
     target, codes = find(stack), []
-    for request in _requests(file):
+    for request in requests:
         ended = start(target, machine, request)
         show.ended(ended, as_json)
         codes.append(start_code(ended))
@@ -168,7 +169,7 @@ def main() -> None:
         app()
     except CommandFailed as failure:
         _end(failure.code, str(failure))
-    except (SettlementError, ClientError, BotoCoreError) as failure:
+    except (SettlementError, ClientError, BotoCoreError, OSError) as failure:
         _end(Exit.FAILED, f"{type(failure).__name__}: {failure}")
 
 

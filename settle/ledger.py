@@ -51,18 +51,21 @@ def _look_again(stack: Stack, key: Row) -> Look:
     return found
 
 
-def _agree(row: Row, entries: list[tuple[str, str, int]]) -> bool:
-    steps = {step for step, _, _ in entries} if rows.is_settlement(row) else set()
-    same_currency = all(currency == row["currency"] for _, currency, _ in entries)
-    return same_currency and reconcile.agrees(row, sum(change for _, _, change in entries), steps)
-
-
-def _entries_of(stack: Stack, row: Row) -> list[tuple[str, str, int]]:
-    """The step, the currency and the change of each of a row's entries; evidence changes nothing."""
+def _agree(row: Row, entries: list[Row]) -> bool:
     account, _ = reconcile.balance_of(row)
+    if rows.is_settlement(row):
+        moved = [change for entry in entries for name, change in reconcile.changes(entry) if name == account]
+        steps = {entry["step"]: entry.get("amount", 0) for entry in entries}
+    else:
+        moved, steps = [accounts.change(entry) for entry in entries], {}
+    same_currency = all(entry.get("currency", row["currency"]) == row["currency"] for entry in entries)
+    return same_currency and reconcile.agrees(row, sum(moved), steps)
+
+
+def _entries_of(stack: Stack, row: Row) -> list[Row]:
+    """A customer's entries as the index lists them, or a settlement's from the table itself."""
     if not rows.is_settlement(row):
-        listed = accounts.indexed(stack, account)
-        return [(entry["step"], entry["currency"], accounts.change(entry)) for entry in listed]
+        return accounts.indexed(stack, rows.subject(row)[1])
     pages: Any = stack.client("dynamodb").get_paginator("query")
     answer = pages.paginate(
         TableName=stack.outputs["TableName"],
@@ -70,10 +73,4 @@ def _entries_of(stack: Stack, row: Row) -> list[tuple[str, str, int]]:
         ExpressionAttributeValues={":pk": {"S": row["pk"]}},
         ConsistentRead=True,
     )
-    entries = [entry for page in answer for item in page["Items"] if "step" in (entry := from_wire(item))]
-    found = []
-    for entry in entries:
-        currency = (row | entry)["currency"]  # evidence has none of its own
-        moved = sum(change for name, change in reconcile.changes(entry) if name == account)
-        found.append((entry["step"], currency, moved))
-    return found
+    return [entry for page in answer for item in page["Items"] if "step" in (entry := from_wire(item))]

@@ -114,7 +114,7 @@ def _start(report: Report, port: int) -> Running:
     if _is_taken(port):
         raise CommandFailed(Exit.CONFLICT, f"port: {port} is taken by another process")
     report(f"starting the embedded AWS on 127.0.0.1:{port}")
-    SCRATCH.mkdir(parents=True)
+    SCRATCH.mkdir(parents=True, exist_ok=True)
     environment = _environment() | {
         "AUTH": "true",
         "BIND_HOST": "127.0.0.1",
@@ -209,7 +209,7 @@ def _processes() -> Iterator[psutil.Process]:
 def _started() -> Running | None:
     try:
         started = Running(**json.loads(STATE.read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
+    except (FileNotFoundError, ValueError, TypeError, OverflowError):
         return None
     return started if any(process.pid == started.pid for process in _processes()) else None
 

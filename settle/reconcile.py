@@ -5,7 +5,7 @@ that holds if every balance row equals the sum of its entries, which is what is 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -49,10 +49,10 @@ class Findings:
 
 @dataclass
 class _Posted:
-    """What the entries say that were seen: sums by account and currency, and steps by settlement."""
+    """What the entries say that were seen: sums by account and currency, amounts by settlement and step."""
 
     sums: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    steps: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    steps: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
 
 
 def reconcile(all_rows: Iterable[Row], look_again: Callable[[Row], Look]) -> Findings:
@@ -70,29 +70,33 @@ def reconcile(all_rows: Iterable[Row], look_again: Callable[[Row], Look]) -> Fin
         elif kind in ("SETTLEMENT", "DEPOSIT"):
             findings.entries += 1
             if kind == "SETTLEMENT":
-                posted.steps[name].add(row["step"])
+                posted.steps[name][row["step"]] = row.get("amount", 0)
             for account, change in changes(row):
                 posted.sums[account, row["currency"]] += change
 
     for row in held:
         account, balance = balance_of(row)
         by_entries = posted.sums.pop((account, row["currency"]), 0)
-        steps = posted.steps.pop(rows.subject(row)[1], set()) if rows.is_settlement(row) else set()
+        steps = posted.steps.pop(rows.subject(row)[1], {}) if rows.is_settlement(row) else {}
         if not agrees(row, by_entries, steps):
             what = f"the row says {balance} {row['currency']}, its entries {by_entries} (minor units)"
-            _judge(findings, look_again, row, f"{what}, or they differ in the steps")
-            balance = by_entries
+            look = _judge(findings, look_again, row, f"{what}, or they differ in a step or its amount")
+            if look is not Look.DISAGREES:
+                balance = by_entries
         findings.faults += _faults(row)
         findings.settlements += rows.is_settlement(row)
         findings.accounts += not rows.is_settlement(row)
         findings.totals[row["currency"]][_kind(account)] += balance
 
-    missing = [rows.settlement_key(name) for name in posted.steps]
+    missing = {name: rows.settlement_key(name) for name in posted.steps}
     for (account, currency), balance in posted.sums.items():
         findings.totals[currency][_kind(account)] += balance
-        if rows.is_customer(account):
-            missing.append(rows.account_key(account))
-    for key in missing:
+        kind, _, name = account.rpartition(":")
+        if not kind:
+            missing[account] = rows.account_key(account)
+        elif kind == "escrow":
+            missing[name] = rows.settlement_key(name)
+    for key in missing.values():
         _judge(findings, look_again, key, "has entries, but no row in their currency")
     return findings
 
@@ -112,9 +116,23 @@ def changes(entry: Row) -> list[tuple[str, int]]:
     return [(entry["debit"], -entry["amount"]), (entry["credit"], entry["amount"])]
 
 
-def agrees(row: Row, posted: int, steps: set[str]) -> bool:
-    """Whether a balance or settlement row says what its entries say: the sum, and the steps they record."""
-    return balance_of(row)[1] == posted and steps & set(Step) == row.get("steps", set())
+def agrees(row: Row, posted: int, steps: Mapping[str, int]) -> bool:
+    """Whether a balance or settlement row says what its entries say.
+
+    That is their sum and, for a settlement, the amount of each step's entry (evidence: 0).
+    """
+    if balance_of(row)[1] != posted:
+        return False
+    if not rows.is_settlement(row):
+        return True
+    amounts: dict[str, int] = {
+        Step.HOLD: row["amount"],
+        Step.VERIFY: 0,
+        Step.RELEASE: row["amount"] - row["fee"],
+        Step.FEE: row["fee"],
+    }
+    expected = {step: amounts.get(step) for step in row.get("steps", ())}
+    return {step: amount for step, amount in steps.items() if step in set(Step)} == expected
 
 
 def describe(findings: Findings, render: Callable[[int, str], str]) -> dict[str, Any]:
@@ -135,7 +153,7 @@ def describe(findings: Findings, render: Callable[[int, str], str]) -> dict[str,
     }
 
 
-def _judge(findings: Findings, look_again: Callable[[Row], Look], row: Row, fault: str) -> None:
+def _judge(findings: Findings, look_again: Callable[[Row], Look], row: Row, fault: str) -> Look:
     look = look_again({"pk": row["pk"], "sk": row["sk"]})
     if look is Look.AGREES:
         findings.in_motion += 1
@@ -143,6 +161,7 @@ def _judge(findings: Findings, look_again: Callable[[Row], Look], row: Row, faul
         findings.faults.append(f"{row['pk']}: {fault}")
     else:
         findings.unproven.append(f"{row['pk']}: never stood still to be looked at; try again")
+    return look
 
 
 def _kind(account: str) -> str:
