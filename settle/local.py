@@ -119,6 +119,7 @@ def _start(report: Report, port: int) -> Running:
         "AUTH": "true",
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(port),
+        "IOT_MTLS_ENABLED": "0",  # else its MQTT broker listens on every interface
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "MINISTACK_REGION": REGION,
         "TMPDIR": str(SCRATCH),

@@ -1,0 +1,194 @@
+"""An embedded AWS of the tests' own, and what they do to the app that is deployed to it."""
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from settle import accounts, stack
+from settle.local import Running
+from settle.stack import Stack
+from settlement import rows
+from settlement.rows import Row
+from settlement.store import from_wire
+
+SETTLE = Path(sys.executable).parent / "settle"
+COMMAND_SECONDS_MAX = 180
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """The embedded AWS whose record and files are in `home`."""
+
+    home: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a person's shell would have: none of the variables that the tests set for themselves."""
+        ours = ("AWS_", "POWERTOOLS_", "TABLE_NAME", "TERMS", "SETTLE_")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        return inherited | {"SETTLE_HOME": str(self.home)}
+
+    def settle(
+        self, *arguments: str, stdin: str = "", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the command as a person would."""
+        return subprocess.run(
+            [SETTLE, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=self.environment | environment,
+            timeout=COMMAND_SECONDS_MAX,
+            check=False,
+        )
+
+    def settle_bytes(
+        self, *arguments: str, stdin: bytes, **environment: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        """The same with input that may be no text."""
+        return subprocess.run(
+            [SETTLE, *arguments],
+            input=stdin,
+            capture_output=True,
+            env=self.environment | environment,
+            timeout=COMMAND_SECONDS_MAX,
+            check=False,
+        )
+
+    def up(self) -> dict[str, Any]:
+        finished = self.settle("local", "up", "--json")
+        assert finished.returncode == 0, finished.stderr
+        described: dict[str, Any] = json.loads(finished.stdout)
+        return described
+
+    def running(self) -> Running:
+        """What the record says."""
+        return Running(**json.loads((self.home / "local.json").read_text()))
+
+    def processes(self) -> list[psutil.Process]:
+        """All processes that were started for this home, whoever their parent is by now."""
+        return [process for process in psutil.process_iter() if self._is_ours(process)]
+
+    @cached_property
+    def stack(self) -> Stack:
+        return stack.embedded(self.running())
+
+    @cached_property
+    def step_functions(self) -> Any:
+        return self.stack.client("stepfunctions")
+
+    @cached_property
+    def dynamodb(self) -> Any:
+        return self.stack.client("dynamodb")
+
+    @cached_property
+    def functions(self) -> dict[str, str]:
+        """The physical name of each state's function."""
+        return self._physical("AWS::Lambda::Function")
+
+    @cached_property
+    def roles(self) -> dict[str, str]:
+        """The physical name of each state's role."""
+        return {
+            name.removesuffix("Role"): role
+            for name, role in self._physical("AWS::IAM::Role").items()
+            if name.removesuffix("Role") in self.functions
+        }
+
+    def rows(self) -> list[Row]:
+        """The whole table, in a stable order."""
+        pages = self.dynamodb.get_paginator("scan").paginate(
+            TableName=self.stack.outputs["TableName"], ConsistentRead=True
+        )
+        found = [from_wire(item) for page in pages for item in page["Items"]]
+        return sorted(found, key=lambda row: (row["pk"], row["sk"]))
+
+    def settlement(self, key: str) -> Row:
+        row = self.stack.store.read(rows.settlement_key(key))
+        assert row is not None
+        return row
+
+    def entries(self, key: str) -> list[str]:
+        """The sort keys of a settlement's journal entries."""
+        return [
+            row["sk"] for row in self.rows() if row["pk"] == f"SETTLEMENT#{key}" and row["sk"] != "SETTLEMENT"
+        ]
+
+    def available(self, account: str) -> str:
+        available: str = accounts.show(self.stack, account)["available"]
+        return available
+
+    def invoke(self, state: str, settlement: Any, **event: Any) -> dict[str, Any]:
+        """Call a state's function past its machine; a failure has an `errorType`."""
+        answer = self._lambda.invoke(
+            FunctionName=self.functions[state],
+            Payload=json.dumps({"settlement": settlement, "execution": "a-direct-call", **event}),
+        )
+        payload: dict[str, Any] = json.loads(answer["Payload"].read())
+        assert ("FunctionError" in answer) == ("errorType" in payload)
+        return payload
+
+    @cached_property
+    def _lambda(self) -> Any:
+        return self.stack.client("lambda")
+
+    def _physical(self, resource_type: str) -> dict[str, str]:
+        """Physical names by construct: a logical id is the construct's name and eight digits."""
+        pages = self.stack.client("cloudformation").get_paginator("list_stack_resources")
+        return {
+            resource["LogicalResourceId"][:-8]: resource["PhysicalResourceId"]
+            for page in pages.paginate(StackName=self.stack.name)
+            for resource in page["StackResourceSummaries"]
+            if resource["ResourceType"] == resource_type
+        }
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        with suppress(psutil.Error):
+            return process.environ().get("SETTLE_HOME") == str(self.home)
+        return False
+
+
+@contextmanager
+def embedded_aws() -> Iterator[Embedded]:
+    """A home for an embedded AWS of which nothing is left afterwards, whatever happens in between."""
+    embedded = Embedded(Path(tempfile.mkdtemp(prefix="e2e")))
+    try:
+        yield embedded
+    finally:
+        with suppress(subprocess.SubprocessError):
+            embedded.settle("local", "down")
+        for process in embedded.processes():
+            with suppress(psutil.Error):
+                process.kill()
+        shutil.rmtree(embedded.home, ignore_errors=True)
+
+
+def new_key(name: str) -> str:
+    """An idempotency key that no other test uses."""
+    return f"{name}-{secrets.token_hex(8)}"
+
+
+def new_account(embedded: Embedded, name: str, deposit: str = "0", currency: str = "EUR") -> str:
+    """An open account that no other test uses."""
+    account = f"{name}.{secrets.token_hex(4)}"
+    accounts.open_account(embedded.stack, account, currency, deposit)
+    return account
+
+
+def at_once(calls: list[Any], threads: int = 32) -> list[Any]:
+    """Make all the calls as concurrently as it goes; return their results in the same order."""
+    with ThreadPoolExecutor(threads) as pool:
+        return [future.result() for future in [pool.submit(call) for call in calls]]

@@ -1,0 +1,70 @@
+import pytest
+
+from settle import show
+from settle.cost import Cost
+from settle.demo import Settled
+from settle.starting import Ended, Machine
+
+REQUEST = {"key": "order-1", "payer": "alice.run", "payee": "bob.run", "amount": "48.20", "currency": "EUR"}
+OUTCOME = {"status": "SETTLED", "replayed": False, "failure": None}
+FAILURE = {"step": "hold", "error": "InsufficientFunds", "cause": "too little"}
+
+
+def settled(**outcome: object) -> Settled:
+    return Settled(Machine.EXPRESS, REQUEST, Ended("order-1", "an-execution", OUTCOME | outcome))
+
+
+@pytest.mark.parametrize(
+    ("one", "ending"),
+    [
+        (settled(), "SETTLED"),
+        (settled(replayed=True), "SETTLED (replayed)"),
+        (settled(status="REJECTED", failure=FAILURE), "REJECTED: InsufficientFunds"),
+        (
+            Settled(Machine.STANDARD, REQUEST, Ended("order-1", "e", None, "IdempotencyConflict", "used")),
+            "refused: IdempotencyConflict",
+        ),
+    ],
+)
+def test_each_line_of_the_demo_tells_how_it_ended(
+    capsys: pytest.CaptureFixture[str], one: Settled, ending: str
+) -> None:
+    show.demo([one], {"an-execution": Cost(calls=5, units=26.0)}, as_json=False)
+
+    line = next(line for line in capsys.readouterr().out.splitlines() if "alice" in line)
+    for part in (str(one.machine), "order-1", "alice → bob", "48.20 EUR", ending):
+        assert part in line
+
+
+def test_the_demo_tells_what_each_execution_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    show.demo([settled()], {"an-execution": Cost(calls=5, units=26.0)}, as_json=False)
+
+    line = next(line for line in capsys.readouterr().out.splitlines() if "alice" in line)
+    assert line.split()[-2:] == ["5", "26.0"]
+
+
+@pytest.mark.parametrize(
+    ("faults", "unproven", "verdict"),
+    [([], [], "conserved"), (["a: b"], [], "NOT CONSERVED"), ([], ["a: b"], "NOT PROVEN")],
+)
+def test_the_last_line_is_the_verdict(
+    capsys: pytest.CaptureFixture[str], faults: list[str], unproven: list[str], verdict: str
+) -> None:
+    show.findings(
+        {
+            "conserved": not faults and not unproven,
+            "accounts": 2,
+            "settlements": 1,
+            "entries": 5,
+            "in_motion": 0,
+            "currencies": {"EUR": {"customers": "1.00", "external": "-1.00", "sum": "0.00"}},
+            "faults": faults,
+            "unproven": unproven,
+        },
+        as_json=False,
+    )
+
+    first, *others, last = capsys.readouterr().out.splitlines()
+    assert first == "EUR: customers 1.00 + external -1.00 = 0.00"
+    assert others == [f"FAULT {fault}" for fault in faults] + [f"UNPROVEN {row}" for row in unproven]
+    assert last == f"{verdict}: 2 accounts, 1 settlements, 5 entries, 0 in motion"

@@ -1,0 +1,268 @@
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from settle import starting
+from settle.failures import CommandFailed, Exit
+from settle.stack import Stack
+from settle.starting import (
+    INPUT_BYTES_MAX,
+    Ended,
+    Machine,
+    explain,
+    key_of,
+    start,
+    start_code,
+    status_code,
+)
+
+KEY = "order-2026-000101"
+REQUEST = json.dumps({"key": KEY})
+
+
+class Machines:
+    """Step Functions, as far as starting goes: one prepared end, and a record of what was started."""
+
+    def __init__(self, **end: Any) -> None:
+        self.end = end
+        self.started: list[dict[str, Any]] = []
+
+    def client(self, service: str, attempts: int = 5) -> "Machines":
+        assert service == "stepfunctions"
+        self.attempts = attempts
+        return self
+
+    def start_sync_execution(self, **parameters: Any) -> dict[str, Any]:
+        assert self.attempts == 1, "a start that is sent twice is two executions"
+        self.started.append(parameters)
+        return self.end
+
+    def start_execution(self, **parameters: Any) -> dict[str, Any]:
+        assert self.attempts == 1, "a start that is sent twice is two executions"
+        self.started.append(parameters)
+        return {"executionArn": f"arn:of:{parameters['name']}"}
+
+    def describe_execution(self, **parameters: Any) -> dict[str, Any]:
+        assert parameters == {"executionArn": f"arn:of:{self.started[-1]['name']}"}
+        return self.end
+
+
+def stack_of(machines: Machines) -> Stack:
+    outputs = {"SettlementExpressArn": "arn:express", "SettlementStandardArn": "arn:standard"}
+    return cast(Stack, SimpleNamespace(outputs=outputs, client=machines.client))
+
+
+@pytest.mark.parametrize(
+    ("cause", "message"),
+    [
+        (
+            '{"errorMessage": "amount: must be positive", "errorType": "InvalidRequest"}',
+            "amount: must be positive",
+        ),
+        (
+            json.dumps(
+                {"Error": "AccountNotFound", "Cause": json.dumps({"errorMessage": "bob: no such account"})}
+            ),
+            "AccountNotFound: bob: no such account",
+        ),
+        ('{"Error": "States.Timeout"}', "States.Timeout: "),
+        ('{"Error": "States.Timeout", "Cause": "the task timed out"}', "States.Timeout: the task timed out"),
+        ('{"Error": "A", "Cause": "{\\"Error\\": \\"B\\", \\"Cause\\": \\"why\\"}"}', "A: B: why"),
+        ("the machine was stopped", "the machine was stopped"),
+        ("", ""),
+        ("{}", "{}"),
+        ("[]", "[]"),
+        ("null", "null"),
+        ("17", "17"),
+        ('"errorMessage"', '"errorMessage"'),
+        ('["errorMessage"]', '["errorMessage"]'),
+        ('{"errorMessage": null}', "None"),
+        ('{"broken', '{"broken'),
+    ],
+)
+def test_a_cause_is_explained_in_one_line_whatever_it_is(cause: str, message: str) -> None:
+    assert explain(cause) == message
+
+
+@pytest.mark.parametrize(
+    ("status", "started", "stands"),
+    [
+        ("PROCESSING", Exit.FAILED, Exit.FINE),
+        ("COMPENSATING", Exit.FAILED, Exit.FINE),
+        ("SETTLED", Exit.FINE, Exit.FINE),
+        ("REJECTED", Exit.REFUSED, Exit.REFUSED),
+        ("COMPENSATED", Exit.REFUSED, Exit.REFUSED),
+        ("LIMBO", Exit.LIMBO, Exit.LIMBO),
+    ],
+)
+def test_a_status_has_its_exit_codes_of_start_and_of_status(status: str, started: Exit, stands: Exit) -> None:
+    assert start_code(Ended(KEY, "e", {"status": status})) == started
+    assert status_code(status) == stands
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("InvalidRequest", Exit.USAGE),
+        ("IdempotencyConflict", Exit.CONFLICT),
+        ("SettlementStalled", Exit.FAILED),
+        ("TIMED_OUT", Exit.FAILED),
+        ("ABORTED", Exit.FAILED),
+        (None, Exit.FAILED),
+    ],
+)
+def test_an_error_has_its_exit_code(error: str | None, code: Exit) -> None:
+    assert start_code(Ended(KEY, "e", None, error, "why")) == code
+
+
+def test_of_several_answers_one_of_which_nothing_is_known_is_the_gravest() -> None:
+    by_gravity = sorted(Exit, key=lambda code: code.gravity)
+
+    assert by_gravity[0] is Exit.FINE
+    assert by_gravity[-2:] == [Exit.LIMBO, Exit.FAILED]
+
+
+@pytest.mark.parametrize("machine", Machine)
+def test_a_machine_that_succeeds_ends_with_its_output(machine: Machine) -> None:
+    machines = Machines(status="SUCCEEDED", output='{"status": "SETTLED"}')
+
+    ended = start(stack_of(machines), machine, REQUEST)
+
+    assert ended == Ended(KEY, machines.started[0]["name"], {"status": "SETTLED"})
+    assert [(one["stateMachineArn"], one["input"]) for one in machines.started] == [
+        (f"arn:{machine}", REQUEST)
+    ]
+
+
+@pytest.mark.parametrize("machine", Machine)
+def test_a_machine_that_fails_ends_with_its_error_and_no_outcome(machine: Machine) -> None:
+    machines = Machines(
+        status="FAILED", error="SettlementStalled", cause='{"Error": "AccountNotFound", "Cause": "x"}'
+    )
+
+    ended = start(stack_of(machines), machine, REQUEST)
+
+    assert (ended.outcome, ended.error, ended.message) == (None, "SettlementStalled", "AccountNotFound: x")
+
+
+@pytest.mark.parametrize("machine", Machine)
+@pytest.mark.parametrize("status", ["TIMED_OUT", "ABORTED"])
+def test_a_machine_that_ends_without_an_error_is_no_success(machine: Machine, status: str) -> None:
+    ended = start(stack_of(Machines(status=status)), machine, REQUEST)
+
+    assert (ended.outcome, ended.error, ended.message) == (None, status, "")
+
+
+def test_each_start_has_a_name_of_its_own_that_begins_with_the_key() -> None:
+    machines = Machines(status="SUCCEEDED", output="{}")
+
+    names = {start(stack_of(machines), Machine.EXPRESS, REQUEST).execution for _ in range(50)}
+
+    assert len(names) == 50
+    assert all(name.startswith(f"{KEY}-") and len(name) <= 80 for name in names)
+
+
+def test_the_name_of_the_longest_key_fits_into_80_characters() -> None:
+    machines = Machines(status="SUCCEEDED", output="{}")
+
+    ended = start(stack_of(machines), Machine.EXPRESS, json.dumps({"key": "k" * 64}))
+
+    assert len(ended.execution) <= 80
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "null",
+        "[]",
+        '"text"',
+        "17",
+        "{}",
+        '{"key": 17}',
+        '{"key": "too-short"}',
+        '{"key": "a b c d e f g h i j"}',
+    ],
+)
+def test_a_request_without_a_good_key_is_for_the_machine_to_refuse(request_text: str) -> None:
+    machines = Machines(status="FAILED", error="InvalidRequest", cause='{"errorMessage": "key: missing"}')
+
+    ended = start(stack_of(machines), Machine.EXPRESS, request_text)
+
+    assert ended.error == "InvalidRequest"
+    assert machines.started[0]["name"].startswith("refused-")
+
+
+@pytest.mark.parametrize(
+    ("request_text", "expected"),
+    [
+        ("", "must be JSON"),
+        ("nonsense", "must be JSON"),
+        ('{"amount": NaN}', "NaN is no JSON"),
+        ('{"amount": Infinity}', "Infinity is no JSON"),
+        ('{"amount": -Infinity}', "-Infinity is no JSON"),
+        ('{"key": "a"} {"key": "b"}', "must be JSON"),
+        ("\ufeff{}", "must be JSON"),
+        ('{"amount": ' + "1" * 5000 + "}", "must be JSON"),
+        (json.dumps({"key": "x" * INPUT_BYTES_MAX}), f"must be at most {INPUT_BYTES_MAX} bytes"),
+        (json.dumps({"key": "ä" * (INPUT_BYTES_MAX // 2)}, ensure_ascii=False), "must be at most"),
+        ("[" * 100_000, "must be JSON"),
+        ('"\udcff"', "must be"),
+    ],
+    ids=[
+        "empty",
+        "not JSON",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "two values",
+        "byte order mark",
+        "too long a number",
+        "too long",
+        "too long in bytes",
+        "too deep",
+        "not Unicode",
+    ],
+)
+def test_what_no_machine_could_read_is_refused_before_it_is_sent(request_text: str, expected: str) -> None:
+    machines = Machines(status="SUCCEEDED", output="{}")
+
+    with pytest.raises(CommandFailed, match=expected) as refused:
+        start(stack_of(machines), Machine.EXPRESS, request_text)
+
+    assert refused.value.code == Exit.USAGE
+    assert str(refused.value).startswith("request: ")
+    assert "\n" not in str(refused.value)
+    assert machines.started == []
+
+
+def test_the_key_is_told_with_what_went_wrong() -> None:
+    machines = Machines(status="FAILED", error="IdempotencyConflict", cause='{"errorMessage": "key: used"}')
+
+    ended = start(stack_of(machines), Machine.EXPRESS, REQUEST)
+
+    assert ended.describe() == {
+        "key": KEY,
+        "execution": machines.started[0]["name"],
+        "error": "IdempotencyConflict",
+        "message": "key: used",
+    }
+    assert key_of(REQUEST) == KEY
+
+
+def test_a_request_of_exactly_the_longest_size_is_sent() -> None:
+    machines = Machines(status="SUCCEEDED", output="{}")
+
+    start(stack_of(machines), Machine.EXPRESS, REQUEST.ljust(INPUT_BYTES_MAX))
+
+    assert len(machines.started) == 1
+
+
+def test_waiting_for_a_standard_machine_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting, "STANDARD_SECONDS_MAX", -1)
+
+    with pytest.raises(CommandFailed, match="is still running; ask again with `settle status`") as gave_up:
+        start(stack_of(Machines(status="RUNNING")), Machine.STANDARD, REQUEST)
+
+    assert gave_up.value.code == Exit.FAILED
