@@ -357,6 +357,17 @@ def test_a_settlement_must_have_charged_the_fee_that_it_names(book: Book) -> Non
     assert any(fault.startswith(f"{SETTLED}: ") for fault in findings.faults)
 
 
+def test_a_settlement_must_have_released_its_amount_less_its_fee(book: Book) -> None:
+    """All rows agree about where the money is: it is the payee who got too little."""
+    add(*entry(RELEASED, "release"), "amount", -10)(book)
+    add(RELEASED, "SETTLEMENT", "escrow", 10)(book)
+    add("ACCOUNT#tea-house", "BALANCE", "available", -10)(book)
+
+    findings = reconcile(book.rows, always(Look.DISAGREES))
+
+    assert [fault.partition(":")[0] for fault in findings.faults] == [RELEASED]
+
+
 def test_the_description_sums_each_currency_in_its_own_decimals(book: Book) -> None:
     exponents = {"EUR": 2, "JPY": 0, "KWD": 3}
 
