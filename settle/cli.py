@@ -146,7 +146,7 @@ def _reconcile(target: Stack, as_json: bool) -> None:
 def _requests(file: str) -> list[str]:
     """The raw texts of the requests: a file that is one JSON value is one request, else each line is."""
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandFailed(Exit.USAGE, f"file: {error}") from error
     requests = {number: line for number, line in enumerate(text.splitlines(), 1) if line.strip()}

@@ -26,7 +26,7 @@ import psutil
 from settle.failures import CommandFailed, Exit
 
 PROJECT = Path(__file__).parent.parent
-HOME = Path(os.environ.get("SETTLE_HOME", PROJECT / ".settle")).resolve()
+HOME = Path(os.environ.get("SETTLE_HOME") or PROJECT / ".settle").resolve()
 """Where the record of the embedded AWS and all of its files are; tests use one of their own."""
 
 STATE = HOME / "local.json"
@@ -169,7 +169,8 @@ def _cdk(started: Running, command: str, *options: str) -> None:
 
 def _environment() -> dict[str, str]:
     """The environment with the embedded account's credentials, and nobody else's."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    foreign = ("AWS_", "POWERTOOLS_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     binaries = Path(sys.executable).parent
     return inherited | {
         **CREDENTIALS,

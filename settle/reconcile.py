@@ -62,18 +62,8 @@ def reconcile(all_rows: Iterable[Row], look_again: Callable[[Row], Look]) -> Fin
     entries seen for it. `look_again` looks at such a row (by its key) by itself; only what differs
     then is a fault.
     """
-    findings, posted, held = Findings(), _Posted(), []
-    for row in all_rows:
-        kind, name = rows.subject(row)
-        if kind == "ACCOUNT" or rows.is_settlement(row):
-            held.append(row)
-        elif kind in ("SETTLEMENT", "DEPOSIT"):
-            findings.entries += 1
-            if kind == "SETTLEMENT":
-                posted.steps[name][row["step"]] = row.get("amount", 0)
-            for account, change in changes(row):
-                posted.sums[account, row["currency"]] += change
-
+    findings, posted = Findings(), _Posted()
+    held = _read(all_rows, findings, posted)
     for row in held:
         account, balance = balance_of(row)
         by_entries = posted.sums.pop((account, row["currency"]), 0)
@@ -88,15 +78,15 @@ def reconcile(all_rows: Iterable[Row], look_again: Callable[[Row], Look]) -> Fin
         findings.accounts += not rows.is_settlement(row)
         findings.totals[row["currency"]][_kind(account)] += balance
 
-    missing = {name: rows.settlement_key(name) for name in posted.steps}
+    missing = [rows.settlement_key(name) for name in posted.steps]
     for (account, currency), balance in posted.sums.items():
         findings.totals[currency][_kind(account)] += balance
         kind, _, name = account.rpartition(":")
         if not kind:
-            missing[account] = rows.account_key(account)
+            missing.append(rows.account_key(account))
         elif kind == "escrow":
-            missing[name] = rows.settlement_key(name)
-    for key in missing.values():
+            missing.append(rows.settlement_key(name))
+    for key in {key["pk"]: key for key in missing}.values():
         _judge(findings, look_again, key, "has entries, but no row in their currency")
     return findings
 
@@ -151,6 +141,24 @@ def describe(findings: Findings, render: Callable[[int, str], str]) -> dict[str,
         "faults": findings.faults,
         "unproven": findings.unproven,
     }
+
+
+def _read(all_rows: Iterable[Row], findings: Findings, posted: _Posted) -> list[Row]:
+    """Add up the entries, and return the rows that hold a balance."""
+    held = []
+    for row in all_rows:
+        kind, name = rows.subject(row)
+        if kind == "ACCOUNT" or rows.is_settlement(row):
+            held.append(row)
+        elif kind in ("SETTLEMENT", "DEPOSIT"):
+            findings.entries += 1
+            if row.get("amount", 0) < 0:
+                findings.faults.append(f"{row['pk']}: {row['sk']} moves less than nothing")
+            if kind == "SETTLEMENT":
+                posted.steps[name][row["step"]] = row.get("amount", 0)
+            for account, change in changes(row):
+                posted.sums[account, row["currency"]] += change
+    return held
 
 
 def _judge(findings: Findings, look_again: Callable[[Row], Look], row: Row, fault: str) -> Look:

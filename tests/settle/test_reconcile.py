@@ -448,3 +448,23 @@ def test_any_single_changeof_an_amount_that_moved_or_is_held_is_found(
     assert not findings.conserved
     parties = {before["pk"], *(f"ACCOUNT#{before.get(side)}" for side in ("debit", "credit"))}
     assert {fault.partition(":")[0] for fault in findings.faults} & parties
+
+
+def test_an_entry_never_moves_less_than_nothing(book: Book) -> None:
+    """A balanced negative entry would be a movement backwards under the name of a forward step."""
+    book.rows.append(
+        {
+            "pk": "DEPOSIT#backwards-deposit",
+            "sk": "backwards-deposit:deposit",
+            "step": "deposit",
+            "debit": "external:EUR",
+            "credit": "alice",
+            "amount": -1,
+            "currency": "EUR",
+        }
+    )
+    next(row for row in book.rows if row["pk"] == "ACCOUNT#alice")["available"] -= 1
+
+    findings = reconcile(book.rows, nothing_to_look_at)
+
+    assert findings.faults == ["DEPOSIT#backwards-deposit: backwards-deposit:deposit moves less than nothing"]
