@@ -7,10 +7,10 @@ from typing import Any
 from settle.failures import CommandFailed, Exit
 from settle.stack import Stack
 from settlement import items, money, rows
-from settlement.items import Standing
 from settlement.request import ACCOUNT
 from settlement.rows import Row
 from settlement.store import from_wire
+from settlement.writes import Standing
 
 _WITHOUT_STATEMENT = ("escrow:", "external:")
 """Internal accounts that the index does not list: an entry stands there under its other account."""

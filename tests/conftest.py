@@ -33,10 +33,11 @@ import boto3  # noqa: E402
 import pytest  # noqa: E402
 from moto import mock_aws  # noqa: E402
 
-from settlement import items, rows  # noqa: E402
+from settlement import rows  # noqa: E402
 from settlement.request import Settlement  # noqa: E402
 from settlement.store import Store, from_wire  # noqa: E402
 from settlement.terms import Terms  # noqa: E402
+from settlement.writes import Write  # noqa: E402
 from tests.support import dynamodb_local, templates  # noqa: E402
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123000, tzinfo=UTC)
@@ -61,7 +62,7 @@ class Ledger:
 
     def put(self, row: rows.Row) -> None:
         """Put any row as it is, past every condition."""
-        serialized = items.Write("Put", {"Item": row}, lambda _: AssertionError())  # type: ignore[arg-type,return-value]
+        serialized = Write("Put", {"Item": row}, lambda _: AssertionError())  # type: ignore[arg-type,return-value]
         self.client.put_item(TableName=self.table_name, Item=self.store._parameters(serialized)["Item"])
 
     def row(self, key: rows.Row) -> rows.Row | None:

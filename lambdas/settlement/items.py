@@ -5,11 +5,23 @@ the way. Values are plain Python (int, str, set of str); the store turns them in
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from settlement import rows
+from settlement.conditions import (
+    ABSENT,
+    BEFORE_DEADLINE,
+    BELOW_CAP,
+    IN_PROCESS,
+    NOT_IN_LIMBO,
+    NOT_YET_COMMITTED,
+    NOTHING_COMMITTED,
+    PREVIOUS_COMMITTED,
+    SAME_CURRENCY,
+    SAME_REQUEST,
+    SUFFICIENT,
+)
 from settlement.errors import (
     AccountInLimbo,
     AccountNotFound,
@@ -25,70 +37,7 @@ from settlement.request import Settlement
 from settlement.rows import Row
 from settlement.status import Status, Step
 from settlement.terms import Terms
-
-ABSENT = "attribute_not_exists(pk)"
-"""No such row yet: this write is the first."""
-
-IN_PROCESS = "#status = :processing"
-"""The fence: nobody has finished, rejected or begun to reverse the settlement."""
-
-SAME_REQUEST = "request_hash = :request_hash"
-"""The step was called with the very content that the key was claimed with."""
-
-NOTHING_COMMITTED = "attribute_not_exists(steps)"
-"""No step has committed: nothing is held."""
-
-PREVIOUS_COMMITTED = "contains(steps, :previous)"
-"""The step before this one has committed."""
-
-NOT_YET_COMMITTED = "NOT contains(steps, :this)"
-"""This step has not."""
-
-BEFORE_DEADLINE = ":now < deadline_at"
-"""There is time left to commit; asked of every step up to the release, after which there is no way but on."""
-
-SAME_CURRENCY = "currency = :currency"
-"""The account is kept in the settlement's currency; false where there is no such account."""
-
-SUFFICIENT = "available >= :amount"
-"""The account can bear the debit: no balance ever goes below zero."""
-
-NOT_IN_LIMBO = "attribute_not_exists(limbo_keys)"
-"""No earlier settlement of this account waits for a person's decision."""
-
-BELOW_CAP = "available <= :highest_before"
-"""The credit does not lift the balance over the stage's cap (conditions do no arithmetic)."""
-
-
-class Standing(Exception):
-    """The write had been made before, by this or an earlier call: `row` is what it left, and it stands."""
-
-    def __init__(self, row: Row) -> None:
-        super().__init__()
-        self.row = row
-
-
-@dataclass(frozen=True)
-class Write:
-    """One conditional write. `refusal` says what its failed condition means, given the row in the way."""
-
-    action: Literal["Put", "Update"]
-    parameters: Mapping[str, Any]
-    refusal: Callable[[Row | None], SettlementError | Standing]
-
-
-@dataclass(frozen=True)
-class Posting:
-    """One step's transaction, in this order: journal entry, settlement, customer balance (if one moves)."""
-
-    entry: Write
-    settlement: Write
-    balance: Write | None = None
-
-    @property
-    def writes(self) -> tuple[Write, ...]:
-        """The transaction's items; DynamoDB gives its reasons for a refusal in the same order."""
-        return (self.entry, self.settlement) + ((self.balance,) if self.balance else ())
+from settlement.writes import Standing, Write
 
 
 def claim(settlement: Settlement, owner: str, now: datetime, terms: Terms) -> Write:

@@ -9,12 +9,12 @@ from datetime import datetime
 
 from settlement import items, rows
 from settlement.errors import IdempotencyConflict
-from settlement.items import Posting
 from settlement.request import Request, Settlement
 from settlement.rows import Row
 from settlement.status import Status, Step
 from settlement.terms import Terms
 from settlement.verdict import Verdict
+from settlement.writes import Posting
 
 
 def requested(request: Request, terms: Terms) -> Settlement:

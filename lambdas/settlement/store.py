@@ -13,8 +13,8 @@ from botocore.exceptions import ConnectionError as UnreachableError
 
 from settlement import telemetry
 from settlement.errors import StoreUnavailable
-from settlement.items import Posting, Standing, Write
 from settlement.rows import Row
+from settlement.writes import Posting, Standing, Write
 
 TRIES_MAX = 3
 """Sends of one write that keeps meeting transient reasons, the first included."""

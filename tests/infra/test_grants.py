@@ -9,9 +9,9 @@ import pytest
 from infra.settings import STAGES
 from infra.settlement_stack import GRANTS
 from settlement import items, kyc, steps
-from settlement.items import Write
 from settlement.request import Settlement
 from settlement.terms import Terms
+from settlement.writes import Write
 from tests.conftest import NOW
 from tests.infra.iam import Statement, attribute, statements
 from tests.infra.test_functions import properties

@@ -4,12 +4,12 @@ import inspect
 
 import pytest
 
-from settlement import errors, items, rows, steps
+from settlement import errors, rows, steps
 from settlement.errors import IdempotencyConflict, InvalidRequest, Refusal, SettlementError
-from settlement.items import Standing
 from settlement.request import Settlement
 from settlement.rows import Row
 from settlement.status import Status, Step
+from settlement.writes import Standing, Write
 from tests.conftest import NOW
 from tests.statemachines.definitions import DEFINITIONS, TASKS, task
 
@@ -131,7 +131,7 @@ def hold_refusals(settlement: Settlement) -> list[SettlementError]:
     posting = steps.hold(settlement, NOW)
     assert posting.balance is not None
     own = {"request_hash": settlement.request_hash, "deadline_at": rows.timestamp(NOW)}
-    in_the_way: list[tuple[items.Write, Row | None]] = [
+    in_the_way: list[tuple[Write, Row | None]] = [
         (posting.entry, own),
         (posting.entry, own | {"request_hash": "another"}),
         (posting.settlement, None),

@@ -8,11 +8,11 @@ from typing import Any
 
 from settlement import items, kyc, rows, steps
 from settlement.errors import SettlementError
-from settlement.items import Posting
 from settlement.request import Settlement
 from settlement.rows import Row
 from settlement.status import Status, Step
 from settlement.terms import Terms
+from settlement.writes import Posting
 from tests.conftest import NOW, Ledger
 
 KEY = "order-2026-000101"

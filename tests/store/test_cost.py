@@ -8,10 +8,10 @@ import pytest
 
 from settlement import items
 from settlement.errors import InsufficientFunds
-from settlement.items import Write
 from settlement.request import Settlement
 from settlement.status import Step
 from settlement.terms import Terms
+from settlement.writes import Write
 from tests.conftest import NOW, Ledger
 from tests.store.saga import LATER, Saga, posting
 

@@ -3,7 +3,7 @@
 import pytest
 
 from settlement import items, rows
-from settlement.items import Standing, Write
+from settlement.writes import Standing, Write
 from tests.conftest import NOW, Ledger
 from tests.store.saga import assert_conserved
 

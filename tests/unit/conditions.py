@@ -6,8 +6,8 @@ The engines have the last word (tests/store); this model is fast enough to ask a
 import re
 from typing import Any
 
-from settlement.items import Write
 from settlement.rows import Row
+from settlement.writes import Write
 
 _PATH = r"(#?[a-z]\w*)"
 _FORMS = {

@@ -22,9 +22,9 @@ from settlement.errors import (
     InsufficientFunds,
     StepFenced,
 )
-from settlement.items import Standing, Write
 from settlement.rows import Row
 from settlement.status import TRANSITIONS, Status, Step
+from settlement.writes import Standing, Write
 from tests.conftest import NOW
 from tests.unit import vectors
 from tests.unit.conditions import admits, status_set_by

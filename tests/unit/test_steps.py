@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from settlement import rows, steps
 from settlement.errors import IdempotencyConflict
-from settlement.items import Posting
 from settlement.request import Request, Settlement
 from settlement.status import Status, Step
 from settlement.terms import Terms
+from settlement.writes import Posting
 from tests.conftest import NOW
 from tests.unit import vectors
 from tests.unit.vectors import SETTLEMENT, VERDICT

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from settlement import items, steps
-from settlement.items import Posting, Write
 from settlement.kyc import Verdict
 from settlement.request import Settlement
 from settlement.status import Step
 from settlement.terms import Terms
+from settlement.writes import Posting, Write
 from tests.conftest import NOW
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -1,0 +1,34 @@
+"""What a write may demand of the row that it meets: every fragment has a name and a sentence."""
+
+ABSENT = "attribute_not_exists(pk)"
+"""No such row yet: this write is the first."""
+
+IN_PROCESS = "#status = :processing"
+"""The fence: nobody has finished, rejected or begun to reverse the settlement."""
+
+SAME_REQUEST = "request_hash = :request_hash"
+"""The step was called with the very content that the key was claimed with."""
+
+NOTHING_COMMITTED = "attribute_not_exists(steps)"
+"""No step has committed: nothing is held."""
+
+PREVIOUS_COMMITTED = "contains(steps, :previous)"
+"""The step before this one has committed."""
+
+NOT_YET_COMMITTED = "NOT contains(steps, :this)"
+"""This step has not."""
+
+BEFORE_DEADLINE = ":now < deadline_at"
+"""There is time left to commit; asked of every step up to the release, after which there is no way but on."""
+
+SAME_CURRENCY = "currency = :currency"
+"""The account is kept in the settlement's currency; false where there is no such account."""
+
+SUFFICIENT = "available >= :amount"
+"""The account can bear the debit: no balance ever goes below zero."""
+
+NOT_IN_LIMBO = "attribute_not_exists(limbo_keys)"
+"""No earlier settlement of this account waits for a person's decision."""
+
+BELOW_CAP = "available <= :highest_before"
+"""The credit does not lift the balance over the stage's cap (conditions do no arithmetic)."""
