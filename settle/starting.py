@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from settle.failures import CommandFailed, Exit
 from settle.stack import Stack
 from settlement.errors import IdempotencyConflict, InvalidRequest
@@ -56,16 +58,13 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
     """
     key = key_of(request)
     name = f"{key}-{secrets.token_hex(4)}"
-    client = stack.client("stepfunctions", attempts=1)  # a start is never sent twice by the client itself
-    if machine is Machine.EXPRESS:
-        execution = client.start_sync_execution(
-            stateMachineArn=stack.outputs["SettlementExpressArn"], input=request, name=name
-        )
-    else:
-        arn = client.start_execution(
-            stateMachineArn=stack.outputs["SettlementStandardArn"], input=request, name=name
-        )["executionArn"]
-        execution = _await(stack.client("stepfunctions"), arn)
+    try:
+        execution = _run(stack, machine, request, name)
+    except (ClientError, BotoCoreError) as failed:
+        raise CommandFailed(
+            Exit.FAILED,
+            f"{key}: outcome unknown, ask with `settle status`; nothing after it was sent: {failed}",
+        ) from failed
     if execution["status"] == "SUCCEEDED":
         return Ended(key, name, json.loads(execution["output"]))
     error = execution.get("error", execution["status"])
@@ -115,6 +114,18 @@ def explain(cause: str) -> str:
         return f"{content['Error']}: {explain(content.get('Cause', ''))}"
     except (ValueError, TypeError, KeyError):
         return cause
+
+
+def _run(stack: Stack, machine: Machine, request: str, name: str) -> Any:
+    client = stack.client("stepfunctions", attempts=1)  # a start is never sent twice by the client itself
+    if machine is Machine.EXPRESS:
+        return client.start_sync_execution(
+            stateMachineArn=stack.outputs["SettlementExpressArn"], input=request, name=name
+        )
+    execution = client.start_execution(
+        stateMachineArn=stack.outputs["SettlementStandardArn"], input=request, name=name
+    )
+    return _await(stack.client("stepfunctions"), execution["executionArn"])
 
 
 def _await(client: Any, arn: str) -> Any:

@@ -19,6 +19,9 @@ ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
 _REQUIRED = ("key", "payer", "payee", "amount", "currency")
 _FIELDS = (*_REQUIRED, "fee")
+_HASHED = ("key", "payer", "payee", "amount", "currency", "fee")
+"""What the hash is made of: fixed for ever, whatever `_FIELDS` gains, as rows in flight carry old hashes."""
+
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _NAME_LENGTH_MAX = 40
 _NAMES_MAX = 5
@@ -45,9 +48,9 @@ class Settlement:
     def request_hash(self) -> str:
         """SHA-256 of the canonical content; equal requests have equal hashes however they were written.
 
-        The fields are listed: a field that is added later must not change the hash of requests without it.
+        A field that is added later must not change the hash of requests without it.
         """
-        content = {name: getattr(self, name) for name in _FIELDS}
+        content = {name: getattr(self, name) for name in _HASHED}
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 

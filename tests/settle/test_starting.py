@@ -3,6 +3,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 
 from settle import starting
 from settle.failures import CommandFailed, Exit
@@ -266,3 +267,24 @@ def test_waiting_for_a_standard_machine_has_an_end(monkeypatch: pytest.MonkeyPat
         start(stack_of(Machines(status="RUNNING")), Machine.STANDARD, REQUEST)
 
     assert gave_up.value.code == Exit.FAILED
+
+
+@pytest.mark.parametrize("machine", Machine)
+@pytest.mark.parametrize(
+    "lost", ["start_sync_execution start_execution", "start_sync_execution describe_execution"]
+)
+def test_an_answer_that_is_lost_leaves_a_key_to_ask_for(
+    monkeypatch: pytest.MonkeyPatch, machine: Machine, lost: str
+) -> None:
+    """The request may have been taken: the person must learn which key it was, and that it is not known."""
+
+    def lose(self: Machines, **parameters: Any) -> None:
+        raise ReadTimeoutError(endpoint_url="http://127.0.0.1")
+
+    for method in lost.split():
+        monkeypatch.setattr(Machines, method, lose)
+
+    with pytest.raises(CommandFailed, match=rf"^{KEY}: outcome unknown, ask with `settle status`") as told:
+        start(stack_of(Machines()), machine, REQUEST)
+
+    assert told.value.code is Exit.FAILED
