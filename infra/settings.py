@@ -18,6 +18,8 @@ class Settings:
     `highest_balances` maps a currency to the most that an account may hold, written as on the wire.
     `currencies` only ever grows: rows in a currency stay, and the functions know no other exponents.
     `patience` multiplies the timeouts of functions and tasks where functions start slowly.
+    `runbooks` is where `docs/runbooks/` can be read by whoever is paged, and `page_again_after_seconds`
+    how long they have to decide before they are paged a second time.
     `interpreter` names the Python that runs the functions of the embedded AWS; None on AWS itself.
     """
 
@@ -27,8 +29,10 @@ class Settings:
     highest_balances: Mapping[str, str] = field(default_factory=dict)
     deadline_seconds: int = 900
     recover_after_seconds: int = 30
-    function_timeout_seconds: int = 10
+    function_timeout_seconds: int = 8
     function_memory_mb: int = 512
+    runbooks: str = "docs/runbooks"
+    page_again_after_seconds: int = 1800
     log_retention: RetentionDays = RetentionDays.ONE_MONTH
     keeps_data: bool = True
     patience: int = 1
@@ -48,11 +52,25 @@ class Settings:
             raise ValueError("fee_basis_points: must be from 0 to 9999, as a fee is less than its amount")
         if self.recover_after_seconds >= self.deadline_seconds:
             raise ValueError("recover_after_seconds: must be below deadline_seconds")
+        if not 0 < self.page_again_after_seconds <= _DAY_SECONDS:
+            raise ValueError("page_again_after_seconds: must be from 1 to 86400, a page a day at least")
 
     @property
     def stack_name(self) -> str:
         """What the stage's stack is called."""
         return f"settlement-{self.stage}"
+
+    @property
+    def paging(self) -> str:
+        """How the stage pages, as the functions read it: JSON."""
+        stack = "" if self.interpreter else f" --stack {self.stack_name}"
+        return json.dumps(
+            {
+                "runbook": f"{self.runbooks}/limbo.md",
+                "show_command": f"settle limbo show {{key}}{stack}",
+                "again_after_seconds": self.page_again_after_seconds,
+            }
+        )
 
     @property
     def terms(self) -> str:
@@ -73,6 +91,8 @@ class Settings:
         )
 
 
+_DAY_SECONDS = 86_400
+
 _ISO_4217: dict[str, int] = {
     currency.code: currency.exponent for currency in iso4217.Currency if currency.exponent is not None
 }
@@ -85,6 +105,7 @@ STAGES = {
             currencies=("EUR", "JPY", "KWD", "USD"),
             highest_balances={"EUR": "1000000.00"},
             log_retention=RetentionDays.ONE_DAY,
+            page_again_after_seconds=60,
             keeps_data=False,
             patience=5,
             interpreter=sys.executable,

@@ -1,12 +1,13 @@
-"""The stack, as a paragraph: a table, a function for each state, two machines, and who may do what."""
+"""The stack, as a paragraph: a table, a function for each state, the machines, the pager, who may do what."""
 
 from aws_cdk import CfnOutput, IStackSynthesizer, Stack
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.functions import StepFunction
+from infra.paging import Paging
 from infra.settings import Settings
-from infra.state_machines import SettlementMachine
+from infra.state_machines import Machine, SettlementMachine
 from infra.table import SettlementTable
 
 GRANTS = {
@@ -17,6 +18,14 @@ GRANTS = {
     "CollectFee": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
     "RejectSettlement": ("dynamodb:UpdateItem",),
     "ReportOutcome": ("dynamodb:GetItem",),
+    "BeginCompensation": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "RefundFee": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "ReclaimFunds": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "VoidHold": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "EnterLimbo": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "PreparePage": ("dynamodb:GetItem",),
+    "AwaitResolution": ("dynamodb:UpdateItem",),
+    "ResolveLimbo": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
 }
 """The function of each state, and what it does to rows. A transaction is authorised by its items' actions."""
 
@@ -39,6 +48,7 @@ class SettlementStack(Stack):
         environment = {
             "TABLE_NAME": table.table.table_name,
             "TERMS": settings.terms,
+            "PAGING": settings.paging,
             "POWERTOOLS_LOG_LEVEL": "INFO",
         }
         functions = {
@@ -47,9 +57,26 @@ class SettlementStack(Stack):
         for state, actions in GRANTS.items():
             table.grant(functions[state], *actions)
 
+        paging = Paging(self, "Paging", settings=settings)
+        compensation = Machine(
+            self,
+            "Compensation",
+            definition="compensation",
+            machine_type=sfn.StateMachineType.STANDARD,
+            names={**functions, "EventBus": paging.bus.event_bus_name},
+            settings=settings,
+        )
+        compensation.allow(["events:PutEvents"], [paging.bus.event_bus_arn])
+        paging.watch(compensation)
+
         express, standard = (
             SettlementMachine(
-                self, construct_id, machine_type=machine_type, functions=functions, settings=settings
+                self,
+                construct_id,
+                machine_type=machine_type,
+                compensation=compensation,
+                functions=functions,
+                settings=settings,
             )
             for construct_id, machine_type in (
                 ("SettlementExpress", sfn.StateMachineType.EXPRESS),
@@ -60,4 +87,7 @@ class SettlementStack(Stack):
         CfnOutput(self, "TableName", value=table.table.table_name)
         CfnOutput(self, "SettlementExpressArn", value=express.state_machine_arn)
         CfnOutput(self, "SettlementStandardArn", value=standard.state_machine_arn)
+        CfnOutput(self, "CompensationArn", value=compensation.state_machine_arn)
+        CfnOutput(self, "EventBusName", value=paging.bus.event_bus_name)
+        CfnOutput(self, "PagerTopicArn", value=paging.topic.topic_arn)
         CfnOutput(self, "SettlementTerms", value=settings.terms)

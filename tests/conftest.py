@@ -20,6 +20,10 @@ os.environ |= {
     "POWERTOOLS_METRICS_DISABLED": "false",  # the command would switch them off for the whole process
     "POWERTOOLS_TRACE_DISABLED": "true",
     "TABLE_NAME": "replaced-by-the-store-fixture",
+    "PAGING": (
+        '{"runbook":"docs/runbooks/limbo.md","show_command":"settle limbo show {key}",'
+        '"again_after_seconds":1800}'
+    ),
     "TERMS": (
         '{"currencies":{"EUR":2,"JPY":0,"KWD":3,"USD":2},"highest_balances":{"EUR":100000000},'
         '"fee_basis_points":100,"deadline_seconds":900,"recover_after_seconds":30}'

@@ -1,14 +1,16 @@
-"""What a function gets from its deployment: the stage's terms, the store and the clock."""
+"""What a function gets from its deployment: the stage's terms, how it pages, the store and the clock."""
 
 import os
 from datetime import UTC, datetime
 
 import boto3
 
+from settlement.paging import Paging
 from settlement.store import CLIENT_CONFIG, Store
 from settlement.terms import Terms
 
 terms = Terms.from_json(os.environ["TERMS"])
+paging = Paging.from_json(os.environ["PAGING"])
 store = Store(boto3.client("dynamodb", config=CLIENT_CONFIG), os.environ["TABLE_NAME"])
 
 

@@ -26,4 +26,5 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         "settlement": settlement.to_wire(_runtime.terms),
         "claimed_at": claimed["claimed_at"],
         "replayed": replayed,
+        "recoveries": claimed["recoveries"],
     }

@@ -6,6 +6,21 @@ ABSENT = "attribute_not_exists(pk)"
 IN_PROCESS = "#status = :processing"
 """The fence: nobody has finished, rejected or begun to reverse the settlement."""
 
+COMPENSATES = "#status = :compensating"
+"""The settlement is being reversed: its forward steps are fenced off for good."""
+
+IS_SETTLED = "#status = :settled"
+"""All of it went through."""
+
+IN_LIMBO = "#status = :limbo"
+"""A reversal got stuck, and a person has yet to decide."""
+
+NEVER_RESOLVED = "attribute_not_exists(resolution)"
+"""No person has decided on the settlement; a settled one was not completed out of LIMBO."""
+
+SAME_ROUND = "resolutions = :resolutions"
+"""As many decisions as the caller knows of: whoever comes from before the last one is too late."""
+
 SAME_REQUEST = "request_hash = :request_hash"
 """The step was called with the very content that the key was claimed with."""
 
@@ -18,11 +33,23 @@ PREVIOUS_COMMITTED = "contains(steps, :previous)"
 NOT_YET_COMMITTED = "NOT contains(steps, :this)"
 """This step has not."""
 
+COMMITTED = "contains(steps, :this)"
+"""This step has committed: there is something to reverse."""
+
+NOT_YET_REVERSED = "NOT contains(reversed, :this)"
+"""This step has not been reversed, nor covered by a write-off."""
+
+HOLDS_EXACTLY = "escrow = :held"
+"""The escrow has exactly this amount, so that what follows empties it."""
+
 BEFORE_DEADLINE = ":now < deadline_at"
 """There is time left to commit; asked of every step up to the release, after which there is no way but on."""
 
 SAME_CURRENCY = "currency = :currency"
 """The account is kept in the settlement's currency; false where there is no such account."""
+
+EXISTS = "attribute_exists(pk)"
+"""There is such a row: an update does not make one."""
 
 SUFFICIENT = "available >= :amount"
 """The account can bear the debit: no balance ever goes below zero."""

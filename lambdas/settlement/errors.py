@@ -53,5 +53,13 @@ class StepFenced(Refusal):
     """The settlement's row does not admit this step: it is finished, being reversed, or out of order."""
 
 
+class NotReversible(Refusal):
+    """Only a SETTLED settlement can be reversed on request, and not one that a person has completed."""
+
+
+class ResolutionRefused(Refusal):
+    """The decision does not fit the settlement as it stands in LIMBO. Nothing was written."""
+
+
 class StoreUnavailable(SettlementError):
     """DynamoDB gave no definite answer: unreachable, throttled, in conflict. The outcome may be unknown."""

@@ -58,6 +58,11 @@ def fees(currency: str) -> str:
     return f"fees:{currency}"
 
 
+def losses(currency: str) -> str:
+    """The internal account that bears what a person writes off in a currency."""
+    return f"losses:{currency}"
+
+
 def external(currency: str) -> str:
     """The internal account that stands for the world outside: deposits come from it."""
     return f"external:{currency}"
@@ -82,6 +87,11 @@ def statement_index(account: str, key: str, step: str, posted_at: str) -> Row:
         "gsi1pk": partitions[_shard(key, len(partitions))],
         "gsi1sk": f"{posted_at}#{key}:{step}",
     }
+
+
+def limbo_index(since: str) -> Row:
+    """Where the index lists a settlement in LIMBO, the oldest in front: one partition, as they are few."""
+    return {"gsi1pk": "LIMBO", "gsi1sk": since}
 
 
 def in_flight_index(key: str, recover_at: str) -> Row:

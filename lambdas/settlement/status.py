@@ -29,6 +29,14 @@ class Step(StrEnum):
         position = order.index(self)
         return order[position - 1] if position else None
 
+    @property
+    def reversal(self) -> str:
+        """What the journal calls the entry that reverses this step."""
+        return f"compensate:{self.value}"
+
+
+REVERSIBLE = (Step.FEE, Step.RELEASE, Step.HOLD)
+"""The steps that move money, in the order in which they are reversed."""
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.PROCESSING: frozenset({Status.SETTLED, Status.REJECTED, Status.COMPENSATING}),
@@ -36,6 +44,6 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.REJECTED: frozenset(),
     Status.COMPENSATING: frozenset({Status.COMPENSATED, Status.LIMBO}),
     Status.COMPENSATED: frozenset(),
-    Status.LIMBO: frozenset({Status.COMPENSATING}),
+    Status.LIMBO: frozenset({Status.COMPENSATING, Status.SETTLED}),
 }
 """Where each status may lead. A settlement leaves LIMBO by a person's resolution and in no other way."""

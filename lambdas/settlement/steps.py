@@ -14,7 +14,7 @@ from settlement.rows import Row
 from settlement.status import Status, Step
 from settlement.terms import Terms
 from settlement.verdict import Verdict
-from settlement.writes import Posting
+from settlement.writes import Posting, Transfer
 
 
 def requested(request: Request, terms: Terms) -> Settlement:
@@ -45,10 +45,8 @@ def hold(settlement: Settlement, now: datetime) -> Posting:
         entry=items.transfer_entry(
             settlement,
             Step.HOLD,
-            debit=settlement.payer,
-            credit=rows.escrow(settlement.key),
-            amount=settlement.amount,
-            now=now,
+            Transfer(debit=settlement.payer, credit=rows.escrow(settlement.key), amount=settlement.amount),
+            now,
         ),
         settlement=items.advance(settlement, Step.HOLD, escrow_change=settlement.amount, now=now),
         balance=items.debit_payer(settlement),
@@ -69,10 +67,8 @@ def release(settlement: Settlement, terms: Terms, now: datetime) -> Posting:
         entry=items.transfer_entry(
             settlement,
             Step.RELEASE,
-            debit=rows.escrow(settlement.key),
-            credit=settlement.payee,
-            amount=settlement.net,
-            now=now,
+            Transfer(debit=rows.escrow(settlement.key), credit=settlement.payee, amount=settlement.net),
+            now,
         ),
         settlement=items.advance(settlement, Step.RELEASE, escrow_change=-settlement.net, now=now),
         balance=items.credit_payee(settlement, terms.highest_balances.get(settlement.currency)),
@@ -85,10 +81,12 @@ def fee(settlement: Settlement, now: datetime) -> Posting:
         entry=items.transfer_entry(
             settlement,
             Step.FEE,
-            debit=rows.escrow(settlement.key),
-            credit=rows.fees(settlement.currency),
-            amount=settlement.fee,
-            now=now,
+            Transfer(
+                debit=rows.escrow(settlement.key),
+                credit=rows.fees(settlement.currency),
+                amount=settlement.fee,
+            ),
+            now,
         ),
         settlement=items.advance(settlement, Step.FEE, escrow_change=-settlement.fee, now=now),
     )

@@ -53,7 +53,8 @@ def observed(step: str) -> Callable[[Handler], Handler]:
 
 def _identity(event: Any) -> dict[str, str | None]:
     payload = event if isinstance(event, dict) else {}
-    settlement = payload.get("settlement")
+    state = payload.get("state", payload)  # some functions are handed the machine's whole state
+    settlement = state.get("settlement") if isinstance(state, dict) else None
     key = settlement.get("key") if isinstance(settlement, dict) else None
     return {
         "key": key[:64].encode("unicode_escape").decode() if isinstance(key, str) else None,

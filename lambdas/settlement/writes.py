@@ -1,11 +1,15 @@
-"""A write and what its refusal means, as `items` hands it to the store."""
+"""A write and what its refusal means, as `items` and its like hand it to the store."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from settlement.conditions import ABSENT
 from settlement.errors import SettlementError
 from settlement.rows import Row
+
+_ALIASES = {"#status": "status", "#failure": "failure"}
+"""Attributes that DynamoDB takes for words of its own; both are written as aliases."""
 
 
 class Standing(Exception):
@@ -16,24 +20,60 @@ class Standing(Exception):
         self.row = row
 
 
+Refuse = Callable[[Row | None], SettlementError | Standing]
+"""What a failed condition means, given the row that stood in the way (None: no row)."""
+
+
 @dataclass(frozen=True)
 class Write:
-    """One conditional write. `refusal` says what its failed condition means, given the row in the way."""
+    """One conditional write. `refusal` says what its failed condition means."""
 
     action: Literal["Put", "Update"]
     parameters: Mapping[str, Any]
-    refusal: Callable[[Row | None], SettlementError | Standing]
+    refusal: Refuse
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """What moves from one account to another, in minor units."""
+
+    debit: str
+    credit: str
+    amount: int
 
 
 @dataclass(frozen=True)
 class Posting:
-    """One step's transaction, in this order: journal entry, settlement, customer balance (if one moves)."""
+    """One step's transaction, in this order: journal entry, settlement, customer balance.
+
+    The last is missing where no customer's balance moves; a step that only goes on record has but an entry.
+    """
 
     entry: Write
-    settlement: Write
+    settlement: Write | None = None
     balance: Write | None = None
 
     @property
     def writes(self) -> tuple[Write, ...]:
         """The transaction's items; DynamoDB gives its reasons for a refusal in the same order."""
-        return (self.entry, self.settlement) + ((self.balance,) if self.balance else ())
+        return tuple(write for write in (self.entry, self.settlement, self.balance) if write)
+
+
+def put(item: Row, refusal: Refuse) -> Write:
+    """Put a row where there is none yet."""
+    return Write("Put", {"Item": item, "ConditionExpression": ABSENT}, refusal)
+
+
+def update(key: Row, expression: str, *conditions: str, values: Mapping[str, Any], refusal: Refuse) -> Write:
+    """Update a row if all the conditions hold."""
+    condition = " AND ".join(conditions)
+    parameters: dict[str, Any] = {
+        "Key": key,
+        "UpdateExpression": expression,
+        "ConditionExpression": condition,
+        "ExpressionAttributeValues": values,
+    }
+    words = f"{expression} {condition}"
+    if aliases := {alias: name for alias, name in _ALIASES.items() if alias in words}:
+        parameters["ExpressionAttributeNames"] = aliases
+    return Write("Update", parameters, refusal)

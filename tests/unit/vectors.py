@@ -23,7 +23,7 @@ from settlement.kyc import Verdict
 from settlement.request import Settlement
 from settlement.status import Step
 from settlement.terms import Terms
-from settlement.writes import Posting, Write
+from settlement.writes import Posting, Transfer, Write
 from tests.conftest import NOW
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -64,8 +64,8 @@ class Vector:
 
 
 def _transfer(step: Step, debit: str, credit: str, amount: int) -> Vector:
-    options = {"debit": debit, "credit": credit, "amount": amount, "now": NOW}
-    return Vector(items.transfer_entry, (SETTLEMENT, step), options, step.value)
+    transfer = Transfer(debit=debit, credit=credit, amount=amount)
+    return Vector(items.transfer_entry, (SETTLEMENT, step, transfer, NOW), variant=step.value)
 
 
 def _advance(step: Step, escrow_change: int) -> Vector:

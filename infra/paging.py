@@ -1,0 +1,100 @@
+"""How a person hears of LIMBO: events on a bus of its own, a rule, and an encrypted topic to subscribe to."""
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from infra.settings import Settings
+
+_PUBLISHERS = ("events.amazonaws.com", "cloudwatch.amazonaws.com")
+"""Who publishes to the topic, and so must use its key: where one may not, its pages vanish."""
+
+
+class Paging(Construct):
+    """The bus that the machines put events on, and the way from there to the person on call."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+        super().__init__(scope, construct_id)
+        self.bus = events.EventBus(self, "Bus", event_bus_name=settings.stack_name)
+        key = kms.Key(
+            self,
+            "Key",
+            enable_key_rotation=True,
+            removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
+        )
+        for publisher in _PUBLISHERS:
+            key.grant_encrypt_decrypt(iam.ServicePrincipal(publisher))
+        self.topic = sns.Topic(self, "Topic", master_key=key, enforce_ssl=True)
+        self.topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+                actions=["sns:Publish"],
+                resources=[self.topic.topic_arn],
+            )
+        )
+        self.undelivered = sqs.Queue(
+            self,
+            "Undelivered",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=Duration.days(14),
+        )
+        events.Rule(
+            self,
+            "Rule",
+            event_bus=self.bus,
+            event_pattern=events.EventPattern(
+                source=["settlement"], detail_type=["LimboEntered", "LimboResolved"]
+            ),
+            targets=[
+                targets.SnsTopic(
+                    self.topic,
+                    message=events.RuleTargetInput.from_event_path("$.detail"),
+                    dead_letter_queue=self.undelivered,
+                    max_event_age=Duration.hours(24),
+                    retry_attempts=185,
+                )
+            ],
+        )
+        self._alarm(
+            "PageUndelivered",
+            self.undelivered.metric_approximate_number_of_messages_visible(
+                period=Duration.minutes(1), statistic="Maximum"
+            ),
+            "A page did not reach the topic; it is in the dead-letter queue. See the runbook dead-pager.",
+        )
+
+    def watch(self, machine: sfn.StateMachine) -> None:
+        """Page when an execution of `machine` ends in any way but well: what it was about is stuck."""
+        period = Duration.minutes(1)
+        for name, metric in (
+            ("Failed", machine.metric_failed(period=period)),
+            ("TimedOut", machine.metric_timed_out(period=period)),
+            ("Aborted", machine.metric_aborted(period=period)),
+        ):
+            self._alarm(
+                f"{machine.node.id}{name}",
+                metric,
+                f"An execution of {machine.node.id} ended: {name}. See the runbook compensation-stalled.",
+            )
+
+    def _alarm(self, construct_id: str, metric: cloudwatch.IMetric, description: str) -> None:
+        alarm = cloudwatch.Alarm(
+            self,
+            construct_id,
+            metric=metric,
+            threshold=1,
+            evaluation_periods=1,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            alarm_description=description,
+        )
+        alarm.add_alarm_action(cloudwatch_actions.SnsAction(self.topic))

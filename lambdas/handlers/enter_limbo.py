@@ -1,0 +1,27 @@
+"""EnterLimbo: give up on a reversal that is stuck, and bar the account that it is stuck on."""
+
+from dataclasses import replace
+from typing import Any
+
+from handlers import _runtime
+from settlement import compensation, outcome, rows
+from settlement.errors import AccountNotFound, StepFenced
+from settlement.request import parse_settlement
+from settlement.telemetry import observed
+
+
+@observed("limbo")
+def handler(event: dict[str, Any], context: object) -> dict[str, str]:
+    """Return the journal entry of the case. Raises StepFenced where the settlement has moved on by itself."""
+    settlement = parse_settlement(event["settlement"], _runtime.terms)
+    row = _runtime.store.read(rows.settlement_key(settlement.key))
+    if row is None or row.get("resolutions") != event["case"] - 1:
+        raise StepFenced(f"limbo: case {event['case']} of {settlement.key} is not the one that is open")
+    case, now = compensation.stuck(settlement, row), _runtime.now()
+    failure = outcome.failure(case.step.reversal, event["error"])
+    try:
+        entry = _runtime.store.post(compensation.enter_limbo(settlement, case, failure, now))
+    except AccountNotFound:  # there is no account to bar, which may be why the reversal is stuck
+        unbarred = replace(case, barred=None)
+        entry = _runtime.store.post(compensation.enter_limbo(settlement, unbarred, failure, now))
+    return outcome.of_entry(entry, _runtime.terms)

@@ -1,0 +1,48 @@
+"""What the row that stands in the way of a write means."""
+
+from settlement.errors import (
+    AccountNotFound,
+    CurrencyMismatch,
+    DeadlineExceeded,
+    IdempotencyConflict,
+    SettlementError,
+    StepFenced,
+)
+from settlement.request import Settlement
+from settlement.rows import Row
+from settlement.status import Status, Step
+from settlement.writes import Standing
+
+
+def standing(row: Row | None) -> Standing:
+    """Whatever is there stands: the caller looks at it."""
+    return Standing(row or {})
+
+
+def fence_refusal(settlement: Settlement, step: str, row: Row | None) -> SettlementError:
+    """Why the settlement's row does not admit a forward step."""
+    if row is None:
+        return StepFenced(f"{step}: the key {settlement.key} was never claimed")
+    if row["request_hash"] != settlement.request_hash:
+        return other_content(settlement)
+    committed = sorted(row.get("steps", ()))
+    in_turn = step in list(Step) and Step(step).previous in (None, *committed) and step not in committed
+    if row["status"] == Status.PROCESSING and in_turn:
+        return DeadlineExceeded(f"{step}: the settlement's deadline was {row['deadline_at']}")
+    return StepFenced(
+        f"{step}: the settlement is {row['status']} with steps [{', '.join(committed)}] committed"
+    )
+
+
+def account_refusal(party: str, currency: str, row: Row | None) -> SettlementError | None:
+    """Why an account of the settlement cannot take part at all; None where that is not so."""
+    if row is None:
+        return AccountNotFound(f"{party}: there is no such account")
+    if row["currency"] != currency:
+        return CurrencyMismatch(f"{party}: the account is kept in {row['currency']}, not in {currency}")
+    return None
+
+
+def other_content(settlement: Settlement) -> IdempotencyConflict:
+    """The key stands for another request."""
+    return IdempotencyConflict(f"key: {settlement.key} was claimed by a request with other content")
