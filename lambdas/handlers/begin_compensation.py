@@ -6,7 +6,7 @@ from handlers import _runtime
 from settlement import compensation, outcome, reversals, rows
 from settlement.errors import InvalidRequest, ResolutionRefused
 from settlement.request import Settlement, parse_settlement
-from settlement.resolution import parse_order
+from settlement.resolution import parse_order, parse_resolution
 from settlement.rows import Row
 from settlement.status import Status
 from settlement.telemetry import observed
@@ -17,19 +17,19 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the machine's state: what has committed, what is reversed, and whether anything is to be done.
 
     The input is the settlement with the `error` that stopped it, with a person's `reversal` of what has
-    settled, or with their `resolution` of a case of LIMBO; or it is what this state returned before.
+    settled, or with their `resolution` of a case of LIMBO; or it is the state of a machine that comes back.
     Raises InvalidRequest, IdempotencyConflict, NotReversible and ResolutionRefused.
     """
     state = event["state"]
     if not isinstance(state, dict):
         raise InvalidRequest("input: must be a JSON object with a settlement")
     settlement = parse_settlement(state.get("settlement"), _runtime.terms)
+    if "reversal" in state:
+        order = parse_order(state["reversal"], "reversal")
+        _runtime.store.post(compensation.requested(settlement, order, _runtime.now(), _runtime.terms))
     if "resolution" in state:
-        row = _claimed(settlement)
+        row = _decided(settlement)
     else:
-        if "reversal" in state:
-            order = parse_order(state["reversal"], "reversal")
-            _runtime.store.post(compensation.requested(settlement, order, _runtime.now(), _runtime.terms))
         row = _fenced(settlement, state.get("error"), event["execution"])
     found = {
         "settlement": settlement.to_wire(_runtime.terms),
@@ -40,7 +40,20 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         "case": row.get("resolutions", 0) + 1,
         "pages": 0,
     }
-    return found | {name: state[name] for name in ("resolution",) if name in state}
+    return found | (_resolution(state, found["case"]) if found["in_limbo"] else {})
+
+
+def _resolution(state: dict[str, Any], case: int) -> dict[str, Any]:
+    """A person's decision on the case that is open. One that was made on an earlier case is forgotten."""
+    if "resolution" not in state:
+        return {}
+    resolution = parse_resolution(state["resolution"])
+    meant = resolution.case or state.get("case", case)
+    if meant == case:
+        return {"resolution": {**resolution.record(), "case": case}}
+    if "case" in state:
+        return {}
+    raise ResolutionRefused(f"resolution: the open case is number {case}, not {meant}")
 
 
 def _fenced(settlement: Settlement, error: Any, execution: str) -> Row:
@@ -55,7 +68,7 @@ def _fenced(settlement: Settlement, error: Any, execution: str) -> Row:
     return _runtime.store.update(reversals.begin(settlement, failure))
 
 
-def _claimed(settlement: Settlement) -> Row:
+def _decided(settlement: Settlement) -> Row:
     """The settlement's row, which a person has seen in LIMBO: nothing is fenced or written on their word."""
     row = _runtime.store.read(rows.settlement_key(settlement.key))
     if row is None or row["request_hash"] != settlement.request_hash or "resolutions" not in row:
