@@ -10,23 +10,28 @@ from typing import Annotated, Any
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from settle import accounts, demo, ledger, local, reconcile, show
+from settle import accounts, decisions, demo, journal, ledger, limbo, local, reconcile, show, walkthrough
 from settle.failures import CommandFailed, Exit
 from settle.stack import Stack, embedded, find
 from settle.starting import Machine, key_of, start, start_code, status_code
-from settlement import money, outcome, rows
+from settlement import money
 from settlement.errors import SettlementError
+from settlement.resolution import Decision
+from settlement.status import Status
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Operate the settlement saga.")
 local_app = typer.Typer(no_args_is_help=True, help="The embedded local AWS.")
 account_app = typer.Typer(no_args_is_help=True, help="Customers' accounts.")
 app.add_typer(local_app, name="local")
 app.add_typer(account_app, name="account")
+limbo_app = typer.Typer(no_args_is_help=True, help="Settlements that wait for a person's decision.")
+app.add_typer(limbo_app, name="limbo")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 StackName = Annotated[
     str | None, typer.Option("--stack", help="A deployed stack on AWS; by default the embedded one.")
 ]
+Reason = Annotated[str, typer.Option(help="Why; goes on record with your AWS identity.")]
 
 
 @local_app.command("up")
@@ -97,14 +102,36 @@ def start_settlements(
 
 @app.command("status")
 def status(key: str, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Show how a settlement stands, from its row."""
-    target = find(stack)
-    row = target.store.read(rows.settlement_key(key))
-    if row is None:
-        raise CommandFailed(Exit.NOT_FOUND, f"key: nobody has claimed {key} in {target.name}")
-    result = outcome.of_settlement(key, row, target.terms, replayed=False)
-    show.record(result, as_json)
+    """Show how a settlement stands and came to stand so, and whether it is safe to retry."""
+    result = journal.describe(find(stack), key)
+    show.settlement(result, as_json)
     raise typer.Exit(status_code(result["status"]))
+
+
+@app.command("reverse")
+def reverse(key: str, reason: Reason, stack: StackName = None, as_json: AsJson = False) -> None:
+    """Refund a SETTLED settlement, its fee included. Safe to repeat."""
+    _decided(decisions.reverse(find(stack), key, reason), as_json)
+
+
+@limbo_app.command("list")
+def limbo_list(stack: StackName = None, as_json: AsJson = False) -> None:
+    """List every settlement that waits for a decision, the oldest first."""
+    show.cases(limbo.list_open(find(stack)), as_json)
+
+
+@limbo_app.command("show")
+def limbo_show(key: str, stack: StackName = None, as_json: AsJson = False) -> None:
+    """Show what is stuck, why, and what each decision would do."""
+    show.case(limbo.show(find(stack), key), as_json)
+
+
+@limbo_app.command("resolve")
+def limbo_resolve(
+    key: str, decision: Decision, reason: Reason, stack: StackName = None, as_json: AsJson = False
+) -> None:
+    """Decide: retry, write-off or complete. Safe to repeat."""
+    _decided(decisions.resolve(find(stack), key, decision, reason), as_json)
 
 
 @app.command("reconcile")
@@ -115,7 +142,7 @@ def reconcile_all(stack: StackName = None, as_json: AsJson = False) -> None:
 
 @app.command("demo")
 def run_demo(as_json: AsJson = False) -> None:
-    """Deploy the app to the embedded AWS, settle every example on both machines, and reconcile."""
+    """Deploy the app to the embedded AWS, settle every example, resolve a stuck reversal, and reconcile."""
     with show.progress() as report:
         target = embedded(local.up(report))
         since = time.time()
@@ -127,9 +154,11 @@ def run_demo(as_json: AsJson = False) -> None:
                 settled.append(one)
                 report(f"{machine}: {one.request['key']}")
         costs = demo.costs(target, since)
+        walked = walkthrough.walk(target, report)
     show.demo(settled, costs, as_json)
+    show.walkthrough(walked, as_json)
     _reconcile(target, as_json)
-    if any(start_code(one.ended) is Exit.FAILED for one in settled):
+    if any(start_code(one.ended) is Exit.FAILED for one in settled) or not walked["conserved"]:
         raise typer.Exit(Exit.FAILED)
 
 
@@ -141,6 +170,12 @@ def _reconcile(target: Stack, as_json: bool) -> None:
     show.findings(reconcile.describe(findings, render), as_json)
     if not findings.conserved:
         raise typer.Exit(Exit.FAILED)
+
+
+def _decided(result: dict[str, Any], as_json: bool) -> None:
+    """Show what a person's decision led to. It is fine unless the settlement is stuck, now or again."""
+    show.record(result, as_json)
+    raise typer.Exit(Exit.LIMBO if result["status"] == Status.LIMBO else Exit.FINE)
 
 
 def _requests(file: str) -> list[str]:

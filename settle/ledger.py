@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
-from settle import accounts, reconcile
+from settle import accounts, journal, reconcile
 from settle.reconcile import Look
 from settle.stack import Stack
 from settlement import rows
@@ -64,13 +63,5 @@ def _agree(row: Row, entries: list[Row]) -> bool:
 
 def _entries_of(stack: Stack, row: Row) -> list[Row]:
     """A customer's entries as the index lists them, or a settlement's from the table itself."""
-    if not rows.is_settlement(row):
-        return accounts.indexed(stack, rows.subject(row)[1])
-    pages: Any = stack.client("dynamodb").get_paginator("query")
-    answer = pages.paginate(
-        TableName=stack.outputs["TableName"],
-        KeyConditionExpression="pk = :pk",
-        ExpressionAttributeValues={":pk": {"S": row["pk"]}},
-        ConsistentRead=True,
-    )
-    return [entry for page in answer for item in page["Items"] if "step" in (entry := from_wire(item))]
+    _, name = rows.subject(row)
+    return journal.entries_of(stack, name) if rows.is_settlement(row) else accounts.indexed(stack, name)

@@ -5,14 +5,15 @@ that holds if every balance row equals the sum of its entries, which is what is 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from settlement import rows
+from settlement.resolution import Decision
 from settlement.rows import Row
-from settlement.status import Status, Step
+from settlement.status import REVERSIBLE, Status, Step
 
 
 class Look(Enum):
@@ -122,7 +123,26 @@ def agrees(row: Row, posted: int, steps: Mapping[str, int]) -> bool:
         Step.FEE: row["fee"],
     }
     expected = {step: amounts.get(step) for step in row.get("steps", ())}
-    return {step: amount for step, amount in steps.items() if step in set(Step)} == expected
+    forward = {step: amount for step, amount in steps.items() if step in set(Step)}
+    return forward == expected and _reversals_agree(row.get("reversed", ()), amounts, steps)
+
+
+def _reversals_agree(
+    reversed_: Collection[str], amounts: Mapping[str, int], steps: Mapping[str, int]
+) -> bool:
+    """Whether each reversed step has its entry or a write-off of its amount, and no other has moved back."""
+    decided = [amount for name, amount in steps.items() if name.startswith("resolve:")]
+    for step in REVERSIBLE:
+        posted = steps.get(step.reversal)
+        if step not in reversed_:
+            agreed = not posted
+        elif posted is None:
+            agreed = amounts[step] in decided
+        else:
+            agreed = posted == amounts[step]
+        if not agreed:
+            return False
+    return True
 
 
 def describe(findings: Findings, render: Callable[[int, str], str]) -> dict[str, Any]:
@@ -183,5 +203,10 @@ def _faults(row: Row) -> Iterator[str]:
     status = row.get("status")
     if status in (Status.SETTLED, Status.REJECTED, Status.COMPENSATED) and balance != 0:
         yield f"{row['pk']}: is {status}, but holds {balance} {row['currency']} (minor units)"
-    if status == Status.SETTLED and row.get("steps", set()) != set(Step):
-        yield f"{row['pk']}: is SETTLED, but only {sorted(row.get('steps', ()))} committed"
+    steps, reversed_ = set(row.get("steps", ())), set(row.get("reversed", ()))
+    completed = row.get("resolution", {}).get("decision") == Decision.COMPLETE
+    needed = {Step.HOLD, Step.VERIFY, Step.RELEASE} if completed else set(Step)
+    if status == Status.SETTLED and not (needed <= steps and Step.RELEASE not in reversed_):
+        yield f"{row['pk']}: is SETTLED, but only {sorted(steps - reversed_)} committed"
+    if status == Status.COMPENSATED and reversed_ != steps & set(REVERSIBLE):
+        yield f"{row['pk']}: is COMPENSATED, but of {sorted(steps)} only {sorted(reversed_)} is reversed"

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -47,6 +48,43 @@ def record(fields: Mapping[str, Any], as_json: bool) -> None:
     for name, value in fields.items():
         table.add_row(name, _text(value))
     _out.print(table)
+
+
+def settlement(result: Mapping[str, Any], as_json: bool) -> None:
+    """How a settlement stands, how it came to stand so, and whether it is safe to retry."""
+    if as_json:
+        _json(result)
+        return
+    record({name: value for name, value in result.items() if name not in ("entries", "retry")}, False)
+    columns = ("posted_at", "step", "moved", "amount", "escrow", "note")
+    _table(result["entries"], columns, right=("amount", "escrow"))
+    retry = result["retry"]
+    _out.print("Is it safe to retry this key?")
+    _out.print(f"  the same key: {retry['same_key']}", markup=False, soft_wrap=True)
+    _out.print(f"  a new key:    {retry['new_key']}", markup=False, soft_wrap=True)
+    for line in retry["evidence"]:
+        _out.print(f"  evidence:     {line}", markup=False, soft_wrap=True)
+
+
+def cases(open_cases: list[dict[str, Any]], as_json: bool) -> None:
+    """Every settlement in LIMBO."""
+    if as_json:
+        _json(open_cases)
+    elif open_cases:
+        _table(open_cases, tuple(open_cases[0]), right=("amount_at_risk",))
+    else:
+        _out.print("no settlement is in LIMBO")
+
+
+def case(stuck: Mapping[str, Any], as_json: bool) -> None:
+    """A settlement in LIMBO, and what may be decided about it."""
+    if as_json:
+        _json(stuck)
+        return
+    record({name: value for name, value in stuck.items() if name != "decisions"}, False)
+    for one in stuck["decisions"]:
+        _out.print(f"\n{one['decision']}: {one['effect']}", markup=False, soft_wrap=True)
+        _out.print(f"  {one['command']}", markup=False, soft_wrap=True)
 
 
 def account(statement: Mapping[str, Any], as_json: bool) -> None:
@@ -93,6 +131,23 @@ def demo(settled: list[Settled], costs: Mapping[str, Cost], as_json: bool) -> No
     )
 
 
+def walkthrough(walked: Mapping[str, Any], as_json: bool) -> None:
+    """The stuck compensation, as the person on call would meet it."""
+    if as_json:
+        _json({"limbo": walked})
+        return
+    _heading("A payment is reversed whose payee has spent it. The page says:")
+    record(walked["page"], False)
+    _heading(walked["page"]["next_command"])
+    case(walked["case"], False)
+    _heading(walked["decided"])
+    _out.print(walked["news"]["summary"], markup=False, soft_wrap=True)
+    _heading(f"settle status {walked['settlement']['key']}")
+    settlement(walked["settlement"], False)
+    verdict = "conserved" if walked["conserved"] else "NOT CONSERVED"
+    _out.print(f"\n{verdict} before, during and after LIMBO\n")
+
+
 def findings(result: Mapping[str, Any], as_json: bool) -> None:
     """The conservation line, and every row that breaks it."""
     if as_json:
@@ -132,6 +187,19 @@ def _demo_line(one: Settled, cost: Cost) -> dict[str, Any]:
         "calls": cost.calls,
         "units": cost.units,
     }
+
+
+def _heading(text: str) -> None:
+    _out.print(f"\n[bold]> {escape(text)}[/bold]", soft_wrap=True)
+
+
+def _table(lines: list[dict[str, Any]], columns: tuple[str, ...], right: tuple[str, ...]) -> None:
+    table = Table(box=box.SIMPLE)
+    for column in columns:
+        table.add_column(column.replace("_", " "), justify="right" if column in right else "left")
+    for line in lines:
+        table.add_row(*(_text(line[column]) for column in columns))
+    _out.print(table, markup=False)
 
 
 def _text(value: Any) -> str:

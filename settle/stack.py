@@ -26,6 +26,11 @@ class Stack:
     session: boto3.Session
     endpoint_url: str | None = None
 
+    @property
+    def option(self) -> str:
+        """What a command needs to find this stack; nothing for the embedded one."""
+        return "" if self.endpoint_url else f" --stack {self.name}"
+
     @cached_property
     def terms(self) -> Terms:
         """The terms of business that the stack was deployed with."""

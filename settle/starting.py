@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from settle.failures import CommandFailed, Exit
 from settle.stack import Stack
+from settlement import outcome, rows
 from settlement.errors import IdempotencyConflict, InvalidRequest
 from settlement.request import KEY
 from settlement.status import Status
@@ -125,15 +126,20 @@ def _run(stack: Stack, machine: Machine, request: str, name: str) -> Any:
     execution = client.start_execution(
         stateMachineArn=stack.outputs["SettlementStandardArn"], input=request, name=name
     )
-    return _await(stack.client("stepfunctions"), execution["executionArn"])
+    return _await(stack, execution["executionArn"], key_of(request))
 
 
-def _await(client: Any, arn: str) -> Any:
-    give_up_at = time.monotonic() + STANDARD_SECONDS_MAX
+def _await(stack: Stack, arn: str, key: str) -> Any:
+    """Wait for an execution's end; or for LIMBO, in which it waits for a person for as long as they take."""
+    client, give_up_at = stack.client("stepfunctions"), time.monotonic() + STANDARD_SECONDS_MAX
     while True:
         execution = client.describe_execution(executionArn=arn)
         if execution["status"] != "RUNNING":
             return execution
+        row = stack.store.read(rows.settlement_key(key))
+        if row and row["status"] == Status.LIMBO:
+            stuck = outcome.of_settlement(key, row, stack.terms, replayed=False)
+            return {"status": "SUCCEEDED", "output": json.dumps(stuck)}
         if time.monotonic() > give_up_at:
             raise CommandFailed(Exit.FAILED, f"{arn} is still running; ask again with `settle status`")
         time.sleep(_POLL_SECONDS)

@@ -1,0 +1,95 @@
+"""Settlements in LIMBO: which there are, what is stuck, and what each decision would do."""
+
+from typing import Any
+
+from settle import journal
+from settle.failures import CommandFailed, Exit
+from settle.stack import Stack
+from settlement import compensation, money, rows
+from settlement.errors import Refusal
+from settlement.limbo import Case
+from settlement.resolution import Decision
+from settlement.rows import Row
+from settlement.status import Status
+from settlement.store import from_wire
+
+
+def list_open(stack: Stack) -> list[dict[str, Any]]:
+    """Every settlement in LIMBO, the oldest first. The index lists them, their rows decide."""
+    pages = stack.client("dynamodb").get_paginator("query")
+    answer = pages.paginate(
+        TableName=stack.outputs["TableName"],
+        IndexName=rows.INDEX,
+        KeyConditionExpression="gsi1pk = :limbo",
+        ExpressionAttributeValues={":limbo": {"S": rows.limbo_index("")["gsi1pk"]}},
+    )
+    keys = [from_wire(item) for page in answer for item in page["Items"]]
+    found = [stack.store.read({"pk": key["pk"], "sk": key["sk"]}) for key in keys]
+    return [_summary(stack, row) for row in found if row and row["status"] == Status.LIMBO]
+
+
+def show(stack: Stack, key: str) -> dict[str, Any]:
+    """What is stuck, why, and what each decision would do."""
+    row = journal.row_of(stack, key)
+    if row["status"] != Status.LIMBO:
+        raise CommandFailed(Exit.CONFLICT, f"{key}: is {row['status']}, not in LIMBO")
+    case = _case(row)
+    barred = stack.store.read(rows.account_key(case.account)) if case.barred else None
+    available = _amount(stack, row, barred["available"]) if barred else None
+    return {
+        **_summary(stack, row),
+        "available": available,
+        "escrow": _amount(stack, row, row["escrow"]),
+        "cause": row["failure"]["cause"],
+        "reversed_for": row["reversed_for"],
+        "steps": sorted(row.get("steps", ())),
+        "reversed": sorted(row.get("reversed", ())),
+        "decisions": [
+            {
+                "decision": decision.value,
+                "effect": _effect(stack, row, case, decision),
+                "command": f"settle limbo resolve {key} {decision} --reason '...'{stack.option}",
+            }
+            for decision in Decision
+        ],
+    }
+
+
+def _case(row: Row) -> Case:
+    return compensation.stuck(journal.settlement_of(row), row)
+
+
+def _summary(stack: Stack, row: Row) -> dict[str, Any]:
+    case = _case(row)
+    return {
+        "key": rows.subject(row)[1],
+        "case": case.number,
+        "since": row["gsi1sk"],
+        "account": case.account,
+        "stuck_step": row["stuck_step"],
+        "amount_at_risk": _amount(stack, row, case.amount),
+        "currency": row["currency"],
+        "error": row["failure"]["error"],
+    }
+
+
+def _effect(stack: Stack, row: Row, case: Case, decision: Decision) -> str:
+    """What a decision would do, in a sentence; or why it cannot be made."""
+    try:
+        compensation.check(journal.settlement_of(row), row, decision)
+    except Refusal as refusal:
+        return f"not possible: {refusal}"
+    stuck, currency = _amount(stack, row, case.amount), row["currency"]
+    amount, held = _amount(stack, row, row["amount"]), _amount(stack, row, row["escrow"])
+    if decision is Decision.RETRY:
+        return f"takes {stuck} {currency} out of {case.account} once its cause is gone, and reverses the rest"
+    if decision is Decision.WRITE_OFF:
+        return (
+            f"covers {stuck} {currency} from losses:{currency}, and gives {amount} {currency} back to"
+            f" {row['payer']}; {case.account} keeps what it has"
+        )
+    return f"the payee {row['payee']} keeps what it received, {held} {currency} go to the fees: SETTLED"
+
+
+def _amount(stack: Stack, row: Row, minor: int) -> str:
+    return money.render(minor, stack.terms.currencies[row["currency"]])

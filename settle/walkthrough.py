@@ -1,0 +1,94 @@
+"""The demo's stuck compensation: from the payment over LIMBO and the page to the decision."""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from settle import accounts, decisions, journal, ledger, limbo
+from settle.failures import CommandFailed, Exit
+from settle.stack import Stack
+from settle.starting import Machine, start
+from settlement.resolution import Decision
+
+PAGE_SECONDS_MAX = 60
+REASON = "the payee is insolvent, approved by finance"
+
+
+def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
+    """Reverse a payment whose payee has spent it, receive the page, decide, and prove the sums throughout."""
+    run = secrets.token_hex(3)
+    payer, payee, shop = (f"{name}.{run}" for name in ("gina", "hugo", "shop"))
+    key = f"demo-stuck-{run}"
+    report("stuck compensation: a payment, which its payee spends")
+    for account, deposit in ((payer, "100.00"), (payee, "0"), (shop, "0")):
+        accounts.open_account(stack, account, "EUR", deposit)
+    _settle(stack, key, payer, payee, "48.20")
+    _settle(stack, f"demo-spent-{run}", payee, shop, "40.00")
+    conserved = [ledger.check(stack).conserved]
+    with pager(stack) as receive:
+        report("stuck compensation: the payment is reversed, and somebody is paged")
+        decisions.reverse(stack, key, "the goods came back")
+        page = receive("LIMBO since")
+        shown = limbo.show(stack, key)
+        conserved.append(ledger.check(stack).conserved)
+        report("stuck compensation: the loss is written off")
+        decisions.resolve(stack, key, Decision.WRITE_OFF, REASON)
+        news = receive("out of LIMBO")
+    conserved.append(ledger.check(stack).conserved)
+    return {
+        "page": page,
+        "case": shown,
+        "decided": f"settle limbo resolve {key} {Decision.WRITE_OFF} --reason '{REASON}'",
+        "news": news,
+        "settlement": journal.describe(stack, key),
+        "conserved": all(conserved),
+    }
+
+
+@contextmanager
+def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
+    """Subscribe a queue to the stack's pager for a while; call what is given with a text that a page has."""
+    sqs, sns = stack.client("sqs"), stack.client("sns")
+    topic = stack.outputs["PagerTopicArn"]
+    queue = sqs.create_queue(QueueName=f"pager-{secrets.token_hex(4)}")["QueueUrl"]
+    attributes = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
+    policy = {
+        "Version": "2012-10-17",
+        "Statement": {
+            "Effect": "Allow",
+            "Principal": {"Service": "sns.amazonaws.com"},
+            "Action": "sqs:SendMessage",
+            "Resource": attributes["QueueArn"],
+            "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
+        },
+    }
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy)})
+    subscription = sns.subscribe(
+        TopicArn=topic, Protocol="sqs", Endpoint=attributes["QueueArn"], ReturnSubscriptionArn=True
+    )["SubscriptionArn"]
+
+    def receive(text: str) -> dict[str, Any]:
+        give_up_at = time.monotonic() + PAGE_SECONDS_MAX
+        while time.monotonic() < give_up_at:
+            for message in sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5).get("Messages", []):
+                sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+                page: dict[str, Any] = json.loads(json.loads(message["Body"])["Message"])
+                if text in page["summary"]:
+                    return page
+        raise CommandFailed(Exit.FAILED, f"no page with {text!r} came within {PAGE_SECONDS_MAX} s")
+
+    try:
+        yield receive
+    finally:
+        sns.unsubscribe(SubscriptionArn=subscription)
+        sqs.delete_queue(QueueUrl=queue)
+
+
+def _settle(stack: Stack, key: str, payer: str, payee: str, amount: str) -> None:
+    request = {"key": key, "payer": payer, "payee": payee, "amount": amount, "currency": "EUR"}
+    ended = start(stack, Machine.EXPRESS, json.dumps(request))
+    if not ended.outcome or ended.outcome["status"] != "SETTLED":
+        raise CommandFailed(Exit.FAILED, f"{key}: {ended.describe()}")
