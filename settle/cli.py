@@ -110,7 +110,7 @@ def status(key: str, stack: StackName = None, as_json: AsJson = False) -> None:
 
 @app.command("reverse")
 def reverse(key: str, reason: Reason, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Refund a SETTLED settlement, its fee included. Safe to repeat."""
+    """Refund a settlement, its fee included, or give up a stalled one. Safe to repeat."""
     _decided(decisions.reverse(find(stack), key, reason), as_json)
 
 

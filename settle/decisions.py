@@ -1,4 +1,4 @@
-"""Carrying out what a person has decided: the way out of LIMBO, and the refund of what has settled."""
+"""Carrying out what a person has decided: the way out of LIMBO, and the reversal of a settlement."""
 
 import json
 import secrets
@@ -20,6 +20,7 @@ from settlement.status import Status
 FOLLOW_SECONDS_MAX = 120
 """How long a command follows what it has set off; reversals are tried for minutes where they meet trouble."""
 
+_REVERSED_OR_STUCK = (Status.COMPENSATED, Status.REJECTED, Status.LIMBO)
 _POLL_SECONDS = 0.25
 _GONE = ("ExecutionDoesNotExist", "InvalidToken", "TaskDoesNotExist", "TaskTimedOut")
 """What Step Functions says of an execution that waits no longer, or no longer with this token."""
@@ -57,21 +58,20 @@ def resolve(stack: Stack, key: str, decision: Decision, reason: str) -> dict[str
 
 
 def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
-    """Reverse a SETTLED settlement, fee included, and follow it to its end; return the outcome.
+    """Reverse what has settled, fee included, or give up what has stalled; return the outcome.
 
-    Safe to repeat: what was asked for already is only followed.
+    Safe to repeat: what is being reversed already is driven on, as nobody else may be doing so.
     """
     order = _order(stack, reason, "reversal")
     row = journal.row_of(stack, key)
-    asked_for = row.get("reversed_for", {}).get("error") == "ReversalRequested"
-    if row["status"] == Status.SETTLED and "resolution" not in row:
+    if row["status"] == Status.REJECTED or (row["status"] == Status.SETTLED and "resolution" in row):
+        completed = ": it was completed out of LIMBO" * (row["status"] == Status.SETTLED)
+        raise CommandFailed(Exit.CONFLICT, f"{key}: is {row['status']}, and not to be reversed{completed}")
+    if row["status"] in (Status.SETTLED, Status.PROCESSING):
         _start(stack, row, "reverse", {"reversal": order.record()})
-    elif row["status"] == Status.SETTLED or not asked_for:
-        completed = " and was completed out of LIMBO" * (row["status"] == Status.SETTLED)
-        raise CommandFailed(
-            Exit.CONFLICT, f"{key}: is {row['status']}{completed}; only what has SETTLED can be reversed"
-        )
-    row = _follow(stack, key, lambda row: row["status"] in (Status.COMPENSATED, Status.LIMBO))
+    elif row["status"] == Status.COMPENSATING:
+        _start(stack, row, "reverse", {})
+    row = _follow(stack, key, lambda row: row["status"] in _REVERSED_OR_STUCK)
     return outcome.of_settlement(key, row, stack.terms, replayed=False)
 
 

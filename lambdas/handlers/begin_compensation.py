@@ -16,8 +16,9 @@ from settlement.telemetry import observed
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the machine's state: what has committed, what is reversed, and whether anything is to be done.
 
-    The input is the settlement with the `error` that stopped it, with a person's `reversal` of what has
-    settled, or with their `resolution` of a case of LIMBO; or it is the state of a machine that comes back.
+    The input is the settlement with the `error` that stopped it, with a person's order to reverse it
+    (`reversal`), or with their `resolution` of a case of LIMBO; or it is the state of a machine that
+    comes back here.
     Raises InvalidRequest, IdempotencyConflict, NotReversible and ResolutionRefused.
     """
     state = event["state"]

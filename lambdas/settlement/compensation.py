@@ -29,7 +29,7 @@ def outstanding(row: Row) -> list[Step]:
 
 
 def requested(settlement: Settlement, order: Order, now: datetime, terms: Terms) -> Posting:
-    """Begin to reverse what has settled, and put on record who asked for it and why."""
+    """Begin to reverse a settlement on a person's order, and put on record who gave it and why."""
     failure = {"step": "reverse", "error": "ReversalRequested", "cause": f"{order.reason} (by {order.by})"}
     return Posting(
         entry=items.evidence_entry(settlement, "reverse", order.record(), now),

@@ -54,7 +54,7 @@ class StepFenced(Refusal):
 
 
 class NotReversible(Refusal):
-    """Only a SETTLED settlement can be reversed on request, and not one that a person has completed."""
+    """There is nothing to reverse on a person's order, or another person has accepted it as it is."""
 
 
 class ResolutionRefused(Refusal):

@@ -10,7 +10,7 @@ from settlement.conditions import (
     COMPENSATES,
     HOLDS_EXACTLY,
     IN_PROCESS,
-    IS_SETTLED,
+    IS_REVERSIBLE,
     NEVER_RESOLVED,
     NOT_YET_REVERSED,
     NOTHING_COMMITTED,
@@ -79,7 +79,7 @@ def begin(settlement: Settlement, failure: Mapping[str, str]) -> Write:
 
 
 def reopen(settlement: Settlement, failure: Mapping[str, str], now: datetime, terms: Terms) -> Write:
-    """Begin to reverse a SETTLED settlement, which a person asked for: it is in flight again."""
+    """Begin to reverse on a person's order what has settled, or is given up: it is in flight (again)."""
 
     def refusal(row: Row | None) -> SettlementError:
         if row is None:
@@ -96,9 +96,10 @@ def reopen(settlement: Settlement, failure: Mapping[str, str], now: datetime, te
         rows.settlement_key(settlement.key),
         "SET #status = :compensating, #failure = :failure, reversed_for = :failure, resolutions = :none,"
         " gsi1pk = :gsi1pk, gsi1sk = :gsi1sk REMOVE finished_at",
-        *(IS_SETTLED, SAME_REQUEST, NEVER_RESOLVED),
+        *(IS_REVERSIBLE, SAME_REQUEST, NEVER_RESOLVED),
         values={
             ":settled": Status.SETTLED,
+            ":processing": Status.PROCESSING,
             ":compensating": Status.COMPENSATING,
             ":request_hash": settlement.request_hash,
             ":failure": dict(failure),

@@ -37,7 +37,7 @@ class Embedded:
     @property
     def environment(self) -> dict[str, str]:
         """What a person's shell would have: none of the variables that the tests set for themselves."""
-        ours = ("AWS_", "POWERTOOLS_", "TABLE_NAME", "TERMS", "SETTLE_")
+        ours = ("AWS_", "POWERTOOLS_", "TABLE_NAME", "TERMS", "PAGING", "SETTLE_")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         return inherited | {"SETTLE_HOME": str(self.home)}
 
