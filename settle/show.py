@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from rich import box
 from rich.console import Console
@@ -196,7 +196,11 @@ def _heading(text: str) -> None:
 def _table(lines: list[dict[str, Any]], columns: tuple[str, ...], right: tuple[str, ...]) -> None:
     table = Table(box=box.SIMPLE)
     for column in columns:
-        table.add_column(column.replace("_", " "), justify="right" if column in right else "left")
+        # A key or an amount that is cut short is of no use to whoever must type it.
+        whole = column in ("key", *right)
+        width = max((len(_text(line[column])) for line in lines), default=0) if whole else None
+        justify: Literal["right", "left"] = "right" if column in right else "left"
+        table.add_column(column.replace("_", " "), justify=justify, min_width=width, overflow="fold")
     for line in lines:
         table.add_row(*(_text(line[column]) for column in columns))
     _out.print(table, markup=False)

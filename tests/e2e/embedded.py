@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -130,6 +131,29 @@ class Embedded:
     def available(self, account: str) -> str:
         available: str = accounts.show(self.stack, account)["available"]
         return available
+
+    def wait_for(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds that is on its way."""
+        give_up_at = time.monotonic() + COMMAND_SECONDS_MAX
+        while not holds():
+            assert time.monotonic() < give_up_at, "waited for too long"
+            time.sleep(0.1)
+
+    @contextmanager
+    def without_grants(self, state: str) -> Iterator[None]:
+        """For a while, the function of a state may do nothing: it fails in a way that nobody foresaw."""
+        iam, role = self.stack.client("iam"), self.roles[state]
+        names = iam.list_role_policies(RoleName=role)["PolicyNames"]
+        policies = {name: iam.get_role_policy(RoleName=role, PolicyName=name) for name in names}
+        assert policies
+        for name in names:
+            iam.delete_role_policy(RoleName=role, PolicyName=name)
+        try:
+            yield
+        finally:
+            for name, policy in policies.items():
+                document = json.dumps(policy["PolicyDocument"])
+                iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=document)
 
     def invoke(self, state: str, settlement: Any, **event: Any) -> dict[str, Any]:
         """Call a state's function past its machine; a failure has an `errorType`."""

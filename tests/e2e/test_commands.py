@@ -233,8 +233,11 @@ def test_the_demo_settles_every_example_on_both_machines_at_its_price(embedded: 
     finished = embedded.settle("demo", "--json")
 
     assert finished.returncode == 0, finished.stderr
-    demo, findings = (json.loads(line) for line in finished.stdout.splitlines())
+    demo, walked, findings = (json.loads(line) for line in finished.stdout.splitlines())
     assert findings["conserved"] is True
+    assert walked["limbo"]["conserved"] is True
+    assert walked["limbo"]["page"]["next_command"] == f"settle limbo show {walked['limbo']['case']['key']}"
+    assert walked["limbo"]["settlement"]["status"] == "COMPENSATED"
     settled = [line for line in demo["settlements"] if line["outcome"] == "SETTLED"]
     assert [line["machine"] for line in settled] == ["express"] * 7 + ["standard"] * 7
     assert {line["calls"] for line in settled} == {5}

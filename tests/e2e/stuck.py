@@ -1,0 +1,62 @@
+"""A settlement in LIMBO on the embedded AWS: its payee has spent the money before it was to be reversed."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from settle import decisions
+from settle.starting import Machine, start
+from tests.e2e.embedded import Embedded, new_account, new_key
+
+REASON = "approved by the tests"
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """The settlement `key` of 48.20 EUR (0.48 of it the fee), which has left the payee with 7.72 EUR."""
+
+    embedded: Embedded
+    key: str
+    payer: str
+    payee: str
+    shop: str
+
+    def row(self) -> dict[str, Any]:
+        return self.embedded.settlement(self.key)
+
+    def balances(self) -> tuple[str, str]:
+        """What payer and payee have available."""
+        return self.embedded.available(self.payer), self.embedded.available(self.payee)
+
+    def pay_back(self) -> None:
+        """Give the payee enough to make the reversal possible."""
+        other = new_account(self.embedded, "rich", "100.00")
+        outcome = pay(self.embedded, other, self.payee, "41.00")
+        assert outcome["status"] == "SETTLED"
+
+
+def pay(
+    embedded: Embedded, payer: str, payee: str, amount: str, machine: Machine = Machine.EXPRESS
+) -> dict[str, Any]:
+    """Settle a payment; return its outcome, whatever that is."""
+    request = {"key": new_key("pay"), "payer": payer, "payee": payee, "amount": amount, "currency": "EUR"}
+    ended = start(embedded.stack, machine, json.dumps(request))
+    assert ended.outcome is not None, ended
+    return ended.outcome
+
+
+def settled(embedded: Embedded) -> Stuck:
+    """The settlement before it is to be reversed."""
+    payer, payee = new_account(embedded, "gina", "100.00"), new_account(embedded, "hugo")
+    shop = new_account(embedded, "shop")
+    key = pay(embedded, payer, payee, "48.20")["key"]
+    assert pay(embedded, payee, shop, "40.00")["status"] == "SETTLED"
+    return Stuck(embedded, key, payer, payee, shop)
+
+
+def stuck(embedded: Embedded) -> Stuck:
+    """The settlement in LIMBO, with an execution that waits for a decision."""
+    one = settled(embedded)
+    assert decisions.reverse(embedded.stack, one.key, "the goods came back")["status"] == "LIMBO"
+    embedded.wait_for(lambda: "waiting" in one.row())
+    return one

@@ -1,0 +1,196 @@
+"""Every command of the runbooks is run here as the person on call would, read out of the Markdown itself."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from settle.walkthrough import pager
+from settlement import rows
+from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_account, new_key
+from tests.e2e.stuck import Stuck, stuck
+from tests.support.templates import PROJECT
+
+RUNBOOKS = PROJECT / "docs" / "runbooks"
+
+
+def blocks(runbook: str, *headings: str) -> list[tuple[str, str]]:
+    """The fenced blocks under a heading, and under the next one inside it, as (language, text)."""
+    text = (RUNBOOKS / f"{runbook}.md").read_text()
+    for level, heading in enumerate(headings, 2):
+        text = text.split(f"\n{'#' * level} {heading}\n")[1]
+        text = re.split(rf"\n#{{1,{level}}} ", text)[0]
+    found = re.findall(r"```(\w+)\n(.*?)```", text, re.DOTALL)
+    assert found, f"{runbook}: nothing to run under {headings}"
+    return found
+
+
+class Shell:
+    """A person's shell with the runbooks' two variables set; it has seen which blocks were run."""
+
+    def __init__(self, embedded: Embedded, key: str = "") -> None:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        outputs = embedded.stack.outputs
+        self.environment = embedded.environment | {
+            "KEY": key,
+            "STACK": "",
+            "PATH": path,
+            "AWS_ENDPOINT_URL": str(embedded.stack.endpoint_url),
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": "eu-west-1",
+            "TABLE_NAME": outputs["TableName"],
+            "EVENT_BUS_NAME": outputs["EventBusName"],
+            "PAGER_TOPIC_ARN": outputs["PagerTopicArn"],
+        }
+
+    def run(self, runbook: str, *headings: str) -> list[tuple[int, str]]:
+        """Run what stands under the headings, command by command; return exit codes and output."""
+        results = []
+        for language, text in blocks(runbook, *headings):
+            if language == "python":
+                results.append(self._run([sys.executable, "-c", text]))
+            else:
+                assert language == "sh"
+                results += [self._run(["bash", "-c", line]) for line in text.strip().splitlines()]
+        return results
+
+    def _run(self, command: list[str]) -> tuple[int, str]:
+        finished = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            timeout=COMMAND_SECONDS_MAX,
+            check=False,
+        )
+        assert "Traceback" not in finished.stderr, finished.stderr
+        return finished.returncode, finished.stdout + finished.stderr
+
+
+def test_every_command_of_a_runbook_is_run_by_a_test_here() -> None:
+    """The headings that hold commands are the ones below; a new one needs a test."""
+    holding = set()
+    for path in RUNBOOKS.glob("*.md"):
+        for section in re.split(r"\n(?=##+ )", path.read_text())[1:]:
+            if "```" in section:
+                holding.add((path.stem, section.splitlines()[0].lstrip("# ")))
+
+    assert holding == {
+        ("limbo", "Look"),
+        ("limbo", "retry"),
+        ("limbo", "write-off"),
+        ("limbo", "complete"),
+        ("limbo", "Without the CLI"),
+        ("limbo", "Verify"),
+        ("settlement-stalled", "Look"),
+        ("settlement-stalled", "Act"),
+        ("settlement-stalled", "Verify"),
+        ("compensation-stalled", "Look"),
+        ("compensation-stalled", "Act"),
+        ("compensation-stalled", "Verify"),
+        ("dead-pager", "Look"),
+        ("dead-pager", "Act"),
+        ("dead-pager", "Verify"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("decision", "status", "code", "balances"),
+    [
+        ("retry", "COMPENSATED", 4, ("100.00", "0.59")),
+        ("write-off", "COMPENSATED", 4, ("100.00", "7.72")),
+        ("complete", "SETTLED", 0, ("51.80", "7.72")),
+    ],
+)
+def test_limbo_is_understood_and_resolved_by_its_runbook(
+    embedded: Embedded, decision: str, status: str, code: int, balances: tuple[str, str]
+) -> None:
+    one = stuck(embedded)
+    shell = Shell(embedded, one.key)
+
+    (shown, what), (stands, _) = shell.run("limbo", "Look")
+    assert (shown, stands) == (0, 5)
+    assert one.payee in what
+    assert "47.72" in what
+    assert "InsufficientFunds" in what
+    if decision == "retry":
+        one.pay_back()
+    ((done, told),) = shell.run("limbo", "Act", decision)
+    assert (done, status in told) == (0, True), told
+    verify(shell, one, "limbo", status, code)
+
+    assert one.balances() == balances
+
+
+def verify(shell: Shell, one: Stuck, runbook: str, status: str, code: int) -> None:
+    """What the runbook's last section promises; in the end the proof of the sums."""
+    (stands, text), *lists, (proven, sums) = shell.run(runbook, "Verify")
+    assert (stands, status in text) == (code, True), text
+    for listed, open_cases in lists:
+        assert (listed, one.key in open_cases) == (0, False)
+    assert (proven, sums.splitlines()[-1].startswith("conserved: ")) == (0, True), sums
+
+
+def test_limbo_is_resolved_through_the_api_of_aws(embedded: Embedded) -> None:
+    one = stuck(embedded)
+    shell = Shell(embedded, one.key)
+
+    ((code, _),) = shell.run("limbo", "Act", "Without the CLI")
+
+    assert code == 0
+    embedded.wait_for(lambda: one.row()["status"] == "COMPENSATED")
+    entry = embedded.stack.store.read(rows.entry_key(one.key, "resolve:1"))
+    assert entry is not None
+    assert (entry["decision"], entry["by"]) == ("write-off", "arn:aws:iam::000000000000:root")
+    verify(shell, one, "limbo", "COMPENSATED", 4)
+
+
+def test_a_stalled_settlement_is_given_up_by_its_runbook(embedded: Embedded) -> None:
+    payer, payee = new_account(embedded, "gina", "100.00"), new_account(embedded, "hugo")
+    one = Stuck(embedded, new_key("stalled"), payer, payee, shop="")
+    request = {"key": one.key, "payer": payer, "payee": payee, "amount": "48.20", "currency": "EUR"}
+    claimed = embedded.invoke("ClaimKey", request)["settlement"]
+    assert embedded.invoke("HoldFunds", claimed)["step"] == "hold"  # and nobody drives it any further
+    shell = Shell(embedded, one.key)
+
+    ((code, text),) = shell.run("settlement-stalled", "Look")
+    assert (code, "PROCESSING" in text, "48.20" in text) == (0, True, True)
+    ((done, told),) = shell.run("settlement-stalled", "Act")
+    assert (done, "COMPENSATED" in told) == (0, True), told
+
+    verify(shell, one, "settlement-stalled", "COMPENSATED", 4)
+    assert one.balances() == ("100.00", "0.00")
+
+
+def test_a_dead_compensation_is_driven_on_by_its_runbook(embedded: Embedded) -> None:
+    one = stuck(embedded)
+    machines = embedded.step_functions
+    machines.stop_execution(executionArn=one.row()["waiting"]["execution"])
+    shell = Shell(embedded, one.key)
+
+    (code, _), (listed, open_cases) = shell.run("compensation-stalled", "Look")
+    assert (code, listed, one.key in open_cases) == (5, 0, True)
+    ((act, told),) = shell.run("compensation-stalled", "Act")
+    assert (act, "LIMBO" in told) == (5, True), "in LIMBO, its own runbook goes on"
+    ((done, _),) = shell.run("limbo", "Act", "write-off")
+    assert done == 0
+
+    verify(shell, one, "compensation-stalled", "COMPENSATED", 4)
+
+
+def test_a_dead_pager_is_found_by_its_runbook(embedded: Embedded) -> None:
+    shell = Shell(embedded)
+
+    ((code, _),) = shell.run("dead-pager", "Look")
+    with pager(embedded.stack) as receive:
+        ((sent, text),) = shell.run("dead-pager", "Act")
+        receive("test of the pager")
+    ((listed, _),) = shell.run("dead-pager", "Verify")
+
+    assert (code, sent, listed) == (0, 0, 0)
+    assert "taken by the bus: True" in text
+    assert "pager-" in text
