@@ -1,5 +1,6 @@
 """How the tests call a handler: as Lambda does, with what the state machine passes."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ from tests.conftest import Ledger
 KEY = "order-2026-000101"
 WIRE = {"key": KEY, "payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR", "fee": "0.48"}
 """The settlement in the canonical form in which the machine carries it."""
+
+HASH = "d13463c1e640ed9114f62760da3142c9e498ad261d55a5451e18c3ede91227a2"
+"""Of that settlement's content."""
 
 OTHER_CONTENT = [
     WIRE | {"amount": "48.21"},
@@ -45,6 +49,34 @@ MALFORMED_SETTLEMENTS = [
     pytest.param(WITHOUT_FEE, "fee: missing; a claimed settlement names its fee", id="no fee"),
 ]
 """What no handler after the claim may take for a settlement, and what it says."""
+
+
+EXECUTION_ARN = "arn:aws:states:eu-west-1:123456789012:execution:Compensation:compensation-1"
+REJECTED_BY_KYC = {
+    "Error": "KycRejected",
+    "Cause": json.dumps({"errorMessage": "kyc: the provider says no", "errorType": "KycRejected"}),
+}
+"""What stopped the settlement, as the settlement machine hands it on."""
+
+SPENT = {
+    "Error": "InsufficientFunds",
+    "Cause": json.dumps({"errorMessage": "payee: has too little", "errorType": "InsufficientFunds"}),
+}
+"""What a reversal got stuck by, as the compensating machine hands it on."""
+
+ORDER = {"reason": "sent to the wrong shop", "by": "arn:aws:iam::123456789012:user/ada"}
+"""Why a person wants something done, and who they are."""
+
+REVERSALS = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
+"""The reversing states in their order, and the step that each reverses."""
+
+LIMBO_AFTER = {"fee": "CollectFee", "release": "ReleaseFunds", "hold": "HoldFunds", "nothing": "ClaimKey"}
+"""What commits last of a settlement whose next reversal is that of the named step."""
+
+STUCK_STEPS = list(LIMBO_AFTER)
+
+Found = dict[str, Any]
+"""The compensating machine's state, as BeginCompensation returns it."""
 
 
 class Context:
@@ -80,6 +112,82 @@ class Calls:
         """As `before`, and then run `state`; return its result."""
         self.before(state)
         return self(state, claimed_at=CLAIMED_AT)
+
+    def begin(self, state: Any = None, **more: Any) -> Found:
+        """Call BeginCompensation with `state`, or with the settlement and `more`."""
+        state = {"settlement": WIRE, **more} if state is None else state
+        found: Found = self.handlers["BeginCompensation"](
+            {"state": state, "execution": "compensation-1"}, Context()
+        )
+        return found
+
+    def undo(self, state: str, found: Found, settlement: Any = WIRE) -> Any:
+        """Call a reversing state with what BeginCompensation has found."""
+        return self(
+            state,
+            settlement,
+            execution="compensation-1",
+            steps=found["steps"],
+            reversed=found["reversed"],
+        )
+
+    def unwind(self, found: Found, before: str | None = None) -> None:
+        """Run the reversing states in order, all of them or those in front of `before`."""
+        for state in REVERSALS:
+            if state == before:
+                return
+            self.undo(state, found)
+
+    def reopened(self, before: str) -> Found:
+        """Settle, begin to reverse that on a person's word, and run what comes in front of `before`."""
+        self.after("CollectFee")
+        found = self.begin(reversal=ORDER)
+        self.unwind(found, before)
+        return found
+
+    def fall(self, stuck: str = "release") -> Found:
+        """Run a settlement until the reversal of `stuck` is due, and put it into LIMBO there."""
+        self.after(LIMBO_AFTER[stuck])
+        found = self.begin(**({"reversal": ORDER} if stuck == "fee" else {"error": REJECTED_BY_KYC}))
+        self.unwind(found, {"fee": "RefundFee", "release": "ReclaimFunds"}.get(stuck, "VoidHold"))
+        self.limbo(found)
+        return found
+
+    def limbo(self, found: Found, settlement: Any = WIRE, error: Any = SPENT, **more: Any) -> Any:
+        """Call EnterLimbo for the case that BeginCompensation has found."""
+        return self("EnterLimbo", settlement, **{"case": found["case"], "error": error, **more})
+
+    def page(self, state: Any) -> Any:
+        """Call PreparePage with the machine's state."""
+        event = {"state": state, "execution": "compensation-1", "execution_arn": EXECUTION_ARN}
+        return self.handlers["PreparePage"](event, Context())
+
+    def resolve(self, decision: Any, case: int = 1, settlement: Any = WIRE, **more: Any) -> Any:
+        """Call ResolveLimbo with a person's decision on a case."""
+        resolution = {**ORDER, "decision": decision, **more}
+        return self("ResolveLimbo", settlement, resolution=resolution, case=case)
+
+    def account(self, name: str) -> Row:
+        found = self.ledger.row(rows.account_key(name))
+        assert found is not None
+        return {attribute: found[attribute] for attribute in found if attribute not in ("pk", "sk")}
+
+    def close(self, name: str) -> None:
+        """Take an account away, which no production code can do."""
+        key = {attribute: {"S": value} for attribute, value in rows.account_key(name).items()}
+        self.ledger.client.delete_item(TableName=self.ledger.table_name, Key=key)
+
+    def entry(self, step: str) -> Row:
+        """What is particular to the settlement's journal entry of a step."""
+        found = self.ledger.row(rows.entry_key(KEY, step))
+        assert found is not None
+        assert (found.pop("step"), found.pop("request_hash")) == (step, HASH)
+        return {attribute: found[attribute] for attribute in found if attribute not in ("pk", "sk")}
+
+    def entries(self) -> set[str]:
+        """Which journal entries the settlement has."""
+        own = (row for row in self.ledger.rows() if row["pk"] == f"SETTLEMENT#{KEY}")
+        return {row["step"] for row in own if row["sk"] != "SETTLEMENT"}
 
     def row(self) -> Row:
         found = self.ledger.row(rows.settlement_key(KEY))

@@ -8,13 +8,21 @@ import pytest
 
 from handlers import (
     _runtime,
+    await_resolution,
+    begin_compensation,
     claim_key,
     collect_fee,
+    enter_limbo,
     hold_funds,
+    prepare_page,
+    reclaim_funds,
+    refund_fee,
     reject_settlement,
     release_funds,
     report_outcome,
+    resolve_limbo,
     verify_kyc,
+    void_hold,
 )
 from settlement import telemetry
 from tests.conftest import NOW, Ledger
@@ -39,6 +47,14 @@ def calls(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Calls:
             "CollectFee": collect_fee.handler,
             "RejectSettlement": reject_settlement.handler,
             "ReportOutcome": report_outcome.handler,
+            "BeginCompensation": begin_compensation.handler,
+            "RefundFee": refund_fee.handler,
+            "ReclaimFunds": reclaim_funds.handler,
+            "VoidHold": void_hold.handler,
+            "EnterLimbo": enter_limbo.handler,
+            "PreparePage": prepare_page.handler,
+            "AwaitResolution": await_resolution.handler,
+            "ResolveLimbo": resolve_limbo.handler,
         },
     )
 

@@ -11,7 +11,7 @@ from settlement.errors import IdempotencyConflict, InvalidRequest, StoreUnavaila
 from settlement.status import Status
 from tests.handlers.calls import CLAIMED_AT, MALFORMED, OTHER_CONTENT, WIRE, WITHOUT_FEE, Calls
 
-ADMITTED = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "replayed": False}
+ADMITTED = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "replayed": False, "recoveries": 0}
 
 
 def test_the_first_call_claims_the_key_for_its_execution(calls: Calls) -> None:
@@ -47,6 +47,17 @@ def test_another_execution_does_not_drive_a_settlement_in_flight(
 
     assert result == ADMITTED | {"replayed": True}
     assert counted() == {"IdempotencyReplay": 1, "StepCalled": 1}
+
+
+@pytest.mark.parametrize("execution", ["execution-1", "execution-2"])
+def test_the_caller_learns_how_often_the_settlement_was_recovered(calls: Calls, execution: str) -> None:
+    calls("ClaimKey")
+    calls.alter(recoveries=3)
+
+    with calls.writes_nothing():
+        result = calls("ClaimKey", execution=execution)
+
+    assert result == ADMITTED | {"recoveries": 3, "replayed": execution != "execution-1"}
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])

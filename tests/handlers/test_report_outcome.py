@@ -69,6 +69,21 @@ def test_a_report_names_every_status_as_it_is(calls: Calls, status: Status) -> N
     assert type(report["status"]) is str
 
 
+@pytest.mark.parametrize("status", Status)
+def test_to_whoever_drove_it_here_what_is_processing_is_about_to_be_reversed(
+    calls: Calls, status: Status
+) -> None:
+    calls.after("HoldFunds")
+    calls.alter(status=status)
+
+    with calls.writes_nothing():
+        report = calls("ReportOutcome", replayed=False)
+
+    told = "COMPENSATING" if status is Status.PROCESSING else status.value
+    assert report == PROGRESS[1][1] | {"status": told, "replayed": False}
+    assert type(report["status"]) is str
+
+
 def test_a_report_of_a_rejection_gives_its_failure(calls: Calls) -> None:
     calls.before("HoldFunds")
     rejected = calls("RejectSettlement", error={"Error": "AccountNotFound", "Cause": "no such account"})

@@ -1,19 +1,26 @@
-"""What the roles of a template may do, as flat statements."""
+"""What the policies of a template allow, as flat statements."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from tests.support import templates
 
+_REF_IS_ARN = {"AWS::SNS::Topic", "AWS::StepFunctions::StateMachine"}
+"""Resources whose `Ref` is their ARN; elsewhere it is a name, which in a policy matches nothing."""
+
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of a role's policies; a resource is a logical id's ARN, or what stands there instead."""
+    """One statement of a policy; a resource is a logical id's ARN, or what stands there instead.
+
+    `principals` are services, "*", or the text of an ARN; a role's own statements have none.
+    """
 
     effect: str
     actions: frozenset[str]
-    resources: tuple[Any, ...]
+    resources: tuple[str, ...]
     conditions: dict[str, Any]
+    principals: frozenset[str] = frozenset()
 
 
 def statements(role: str, stage: str) -> list[Statement]:
@@ -25,7 +32,14 @@ def statements(role: str, stage: str) -> list[Statement]:
         for policy in templates.resources(kind, stage).values():
             if {"Ref": role} in policy["Properties"].get("Roles", []):
                 documents.append(policy["Properties"]["PolicyDocument"])
-    return [_statement(raw) for document in documents for raw in document["Statement"]]
+    found = [one for document in documents for one in of_document(document, stage)]
+    assert not any(one.principals for one in found)
+    return found
+
+
+def of_document(document: dict[str, Any], stage: str) -> list[Statement]:
+    """The statements of a policy that is attached to a role, or to the resource itself."""
+    return [_statement(raw, stage) for raw in document["Statement"]]
 
 
 def attribute(value: Any, name: str = "Arn") -> str:
@@ -36,19 +50,51 @@ def attribute(value: Any, name: str = "Arn") -> str:
     return found
 
 
-def _statement(raw: dict[str, Any]) -> Statement:
-    assert raw.keys() <= {"Sid", "Effect", "Action", "Resource", "Condition"}, (
+def arn(value: Any, stage: str) -> str:
+    """The logical id whose ARN `value` is; the text of an ARN that is put together from parts."""
+    if isinstance(value, str):
+        return value
+    if "Fn::Join" in value:
+        return text(value)
+    if "Ref" in value:
+        logical_id: str = value["Ref"]
+        kind = templates.template(stage).to_json()["Resources"][logical_id]["Type"]
+        assert kind in _REF_IS_ARN, f"Ref of {logical_id} is no ARN"
+        return logical_id
+    return attribute(value)
+
+
+def text(value: Any) -> str:
+    """A text with its parts filled in as by Fn::Sub: `${Name}` and `${Name.Attribute}`."""
+    if isinstance(value, str):
+        return value
+    if "Ref" in value:
+        return f"${{{value['Ref']}}}"
+    if "Fn::GetAtt" in value:
+        return f"${{{'.'.join(value['Fn::GetAtt'])}}}"
+    separator, parts = value["Fn::Join"]
+    joined: str = separator.join(text(part) for part in parts)
+    return joined
+
+
+def _statement(raw: dict[str, Any], stage: str) -> Statement:
+    assert raw.keys() <= {"Sid", "Effect", "Action", "Resource", "Condition", "Principal"}, (
         "NotAction and the like grant all"
     )
     return Statement(
         raw["Effect"],
         frozenset(_listed(raw["Action"])),
-        tuple(
-            resource if isinstance(resource, str) else attribute(resource)
-            for resource in _listed(raw["Resource"])
-        ),
+        tuple(arn(resource, stage) for resource in _listed(raw["Resource"])),
         raw.get("Condition", {}),
+        _principals(raw.get("Principal", {})),
     )
+
+
+def _principals(raw: Any) -> frozenset[str]:
+    if isinstance(raw, str):
+        return frozenset({raw})
+    assert raw.keys() <= {"AWS", "Service"}
+    return frozenset(text(one) for kind in raw.values() for one in _listed(kind))
 
 
 def _listed(value: Any) -> list[Any]:

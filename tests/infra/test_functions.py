@@ -13,6 +13,8 @@ from app import build
 from infra.functions import LAMBDAS
 from infra.settings import STAGES
 from infra.settlement_stack import GRANTS
+from settlement.paging import Paging
+from settlement.store import CLIENT_CONFIG
 from settlement.terms import Terms
 from tests.infra.iam import attribute
 from tests.support import templates
@@ -108,6 +110,23 @@ def test_a_function_is_told_its_table_and_its_terms(stage: str, state: str) -> N
 
     assert variables["TABLE_NAME"] == {"Ref": table}
     assert set(terms.currencies) == set(STAGES[stage].currencies)
+
+
+@each_function
+def test_a_function_is_told_how_its_stage_pages(stage: str, state: str) -> None:
+    paging = Paging.from_json(properties(stage, state)["Environment"]["Variables"]["PAGING"])
+
+    assert paging == Paging.from_json(STAGES[stage].paging)
+    assert paging.again_after_seconds == STAGES[stage].page_again_after_seconds
+
+
+@each_stage
+def test_a_function_outlives_two_attempts_at_a_write(stage: str) -> None:
+    """Cut off in its first send, it would be called again and again while DynamoDB is slow."""
+    attempts: int = CLIENT_CONFIG.retries["total_max_attempts"]
+    sending = attempts * (CLIENT_CONFIG.connect_timeout + CLIENT_CONFIG.read_timeout)
+
+    assert sending < STAGES[stage].function_timeout_seconds == 8
 
 
 @pytest.fixture(scope="module", params=STAGES)

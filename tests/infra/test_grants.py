@@ -1,19 +1,18 @@
 """What each function's role may do: what its step sends, to the one table, and never to an entry."""
 
-import re
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from infra.settings import STAGES
 from infra.settlement_stack import GRANTS
-from settlement import items, kyc, steps
+from infra.table import IMMUTABLE_ATTRIBUTES
+from settlement import items
 from settlement.request import Settlement
 from settlement.terms import Terms
-from settlement.writes import Write
 from tests.conftest import NOW
 from tests.infra.iam import Statement, attribute, statements
+from tests.infra.sent import all_writes, assigned, is_entry, names_in, reads, writes
 from tests.infra.test_functions import properties
 from tests.support import templates
 
@@ -42,19 +41,6 @@ def about(service: str, found: list[Statement], effect: str = "Allow") -> list[S
     ]
 
 
-def writes(settlement: Settlement, terms: Terms) -> dict[str, list[Write]]:
-    """What each state's function sends to DynamoDB, as the steps shape it."""
-    return {
-        "ClaimKey": [items.claim(settlement, "owner", NOW, terms)],
-        "HoldFunds": [*steps.hold(settlement, NOW).writes],
-        "VerifyKyc": [*steps.verify(settlement, kyc.decide(settlement), NOW).writes],
-        "ReleaseFunds": [*steps.release(settlement, terms, NOW + timedelta(seconds=1)).writes],
-        "CollectFee": [*steps.fee(settlement, NOW).writes],
-        "RejectSettlement": [items.reject(settlement, {"step": "hold"}, NOW)],
-        "ReportOutcome": [],
-    }
-
-
 @each_role
 def test_a_role_may_do_what_its_grants_say_to_the_table_and_nothing_else(stage: str, state: str) -> None:
     (table,) = templates.resources("AWS::DynamoDB::Table", stage)
@@ -65,13 +51,19 @@ def test_a_role_may_do_what_its_grants_say_to_the_table_and_nothing_else(stage: 
     assert allowed.resources == (table,)
 
 
-def test_the_grants_are_what_the_steps_send(settlement: Settlement, terms: Terms) -> None:
-    sent = {
-        state: {ACTIONS[write.action] for write in of_state} or {"dynamodb:GetItem"}
-        for state, of_state in writes(settlement, terms).items()
-    }
+@pytest.mark.parametrize("state", GRANTS)
+def test_the_grants_are_what_the_steps_send(settlement: Settlement, terms: Terms, state: str) -> None:
+    sent = {ACTIONS[write.action] for write in writes(settlement, terms)[state]}
 
-    assert {state: set(actions) for state, actions in GRANTS.items()} == sent
+    assert set(GRANTS[state]) == sent | ({"dynamodb:GetItem"} if reads(state) else set())
+
+
+def test_every_state_sends_or_reads_something(settlement: Settlement, terms: Terms) -> None:
+    assert writes(settlement, terms).keys() == GRANTS.keys()
+    assert {state for state, of_state in writes(settlement, terms).items() if not of_state} == {
+        "ReportOutcome",
+        "PreparePage",
+    }
 
 
 @each_role
@@ -106,11 +98,9 @@ def test_a_role_writes_to_its_own_log_group_only(stage: str, state: str) -> None
 
 @each_role
 def test_the_key_is_used_through_dynamodb_only(stage: str, state: str) -> None:
-    (key,) = templates.resources("AWS::KMS::Key", stage)
-
     (allowed,) = about("kms", granted(stage, state))
 
-    assert allowed.resources == (key,)
+    assert allowed.resources == (table_key(stage),)
     assert allowed.actions <= {
         "kms:Decrypt",
         "kms:DescribeKey",
@@ -124,7 +114,7 @@ def test_the_key_is_used_through_dynamodb_only(stage: str, state: str) -> None:
 
 @each_updating_role
 def test_a_role_that_may_update_rows_may_not_update_an_entry(stage: str, state: str) -> None:
-    """The Deny holds for every row that has such an attribute, and only entries do."""
+    """The Deny holds for every row: what a settlement's row shares with entries stays as it was, too."""
     (table,) = templates.resources("AWS::DynamoDB::Table", stage)
 
     (denied,) = about("dynamodb", granted(stage, state), "Deny")
@@ -132,48 +122,68 @@ def test_a_role_that_may_update_rows_may_not_update_an_entry(stage: str, state: 
     assert denied.actions == {"dynamodb:UpdateItem"}
     assert denied.resources == (table,)
     assert {"credit", "debit", "posted_at", "side", "step"} <= denied_attributes(denied)
+    assert denied_attributes(denied) == set(IMMUTABLE_ATTRIBUTES)
 
 
 def test_no_role_may_change_any_attribute_of_an_entry(settlement: Settlement, terms: Terms) -> None:
     """Append-only, for whatever an entry holds that no step's own update has to touch elsewhere."""
-    sent = [write for of_state in writes(settlement, terms).values() for write in of_state]
-    entries = [write.parameters["Item"] for write in sent if write.action == "Put" and is_entry(write)]
-    touched = {name for write in sent if write.action == "Update" for name in names_in(write)}
+    entries = [write.parameters["Item"] for write in all_writes(settlement, terms) if is_entry(write)]
     of_entries = {name for entry in entries for name in entry} - KEY_ATTRIBUTES
 
-    (denied,) = about("dynamodb", granted("prod", "HoldFunds"), "Deny")
+    assert {"account", "by", "cause", "decision", "error", "reason", "reference"} <= of_entries
+    assert of_entries - touched(settlement, terms) - set(IMMUTABLE_ATTRIBUTES) == set()
 
-    assert of_entries - touched - denied_attributes(denied) == set()
+
+def test_no_role_may_change_who_pays_whom_and_how_much(settlement: Settlement, terms: Terms) -> None:
+    """A reversal moves what the row says: changed in between, it would give back other money."""
+    claimed = items.claim(settlement, "owner", NOW, terms).parameters["Item"]
+    agreed = {"payer", "payee", "amount", "fee"}
+
+    assert agreed <= claimed.keys()
+    assert agreed <= set(IMMUTABLE_ATTRIBUTES)
 
 
 def test_no_step_needs_an_update_that_is_denied(settlement: Settlement, terms: Terms) -> None:
     """IAM counts the attributes of conditions, too; a refused step would stall every settlement."""
-    sent = [write for of_state in writes(settlement, terms).values() for write in of_state]
-    touched = {name for write in sent if write.action == "Update" for name in names_in(write)}
+    found = touched(settlement, terms)
 
-    (denied,) = about("dynamodb", granted("prod", "HoldFunds"), "Deny")
+    assert {"escrow", "steps", "available", "request_hash", "status"} <= found
+    assert {"reversed", "resolutions", "resolution", "waiting", "limbo_keys", "failure"} <= found
+    assert found & set(IMMUTABLE_ATTRIBUTES) == set()
 
-    assert {"escrow", "steps", "available", "request_hash", "status"} <= touched
-    assert touched & denied_attributes(denied) == set()
+
+def test_what_an_entry_shares_with_other_rows_is_the_least_there_can_be(
+    settlement: Settlement, terms: Terms
+) -> None:
+    """IAM cannot tell one row from another, so an update may name what conditions or the index need."""
+    entries = [write.parameters["Item"] for write in all_writes(settlement, terms) if is_entry(write)]
+    of_entries = {name for entry in entries for name in entry} - KEY_ATTRIBUTES
+
+    assert of_entries - set(IMMUTABLE_ATTRIBUTES) == {"currency", "request_hash", "gsi1pk", "gsi1sk"}
+
+
+def test_no_update_changes_what_its_condition_relies_on_to_be_the_same(
+    settlement: Settlement, terms: Terms
+) -> None:
+    updates = [write for write in all_writes(settlement, terms) if write.action == "Update"]
+
+    assert updates
+    for update in updates:
+        assert not assigned(update) & {"currency", "request_hash", "deadline_at", *KEY_ATTRIBUTES}
+
+
+def table_key(stage: str) -> str:
+    (table,) = templates.resources("AWS::DynamoDB::Table", stage).values()
+    return attribute(table["Properties"]["SSESpecification"]["KMSMasterKeyId"])
+
+
+def touched(settlement: Settlement, terms: Terms) -> set[str]:
+    """Every attribute that an update of any state names."""
+    sent = all_writes(settlement, terms)
+    return {name for write in sent if write.action == "Update" for name in names_in(write)}
 
 
 def denied_attributes(denied: Statement) -> set[str]:
     assert denied.conditions.keys() == {"ForAnyValue:StringEquals"}
-    return set(denied.conditions["ForAnyValue:StringEquals"]["dynamodb:Attributes"])
-
-
-def is_entry(write: Write) -> bool:
-    return "posted_at" in write.parameters["Item"]
-
-
-def names_in(write: Write) -> set[str]:
-    """The attributes that an update's expressions name."""
-    parameters: Any = write.parameters
-    text = f"{parameters['UpdateExpression']} {parameters['ConditionExpression']}"
-    words = set(re.findall(r"(?<![:\w])#?[a-z]\w*", text))
-    aliases = parameters.get("ExpressionAttributeNames", {})
-    return {aliases.get(word, word) for word in words} - {
-        "attribute_not_exists",
-        "attribute_exists",
-        "contains",
-    }
+    attributes: Any = denied.conditions["ForAnyValue:StringEquals"]["dynamodb:Attributes"]
+    return set(attributes)

@@ -10,13 +10,16 @@ from cdk_nag import AwsSolutionsChecks
 
 from app import build
 from infra.settlement_stack import GRANTS
+from tests.infra.machines import MACHINES, logical_id
 from tests.support.templates import PROJECT
-
-MACHINES = ("SettlementExpress", "SettlementStandard")
 
 ROLES = {f"{state}Role/DefaultPolicy/Resource" for state in GRANTS}
 MACHINE_ROLES = {f"{machine}/Role/DefaultPolicy/Resource" for machine in MACHINES}
 FUNCTIONS = {f"{state}/Resource" for state in GRANTS}
+EXECUTIONS = (
+    "arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>:execution:"
+    f"<{logical_id('prod', 'Compensation')}.Name>:*"
+)
 
 EXPLAINED: dict[str, tuple[set[str], str]] = {
     "AwsSolutions-IAM5[Resource::*]": (
@@ -30,6 +33,14 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
     "AwsSolutions-IAM5[Action::kms:ReEncrypt*]": (
         ROLES,
         "Re-encryption is one act with two actions; bound to the table's key and to DynamoDB.",
+    ),
+    f"AwsSolutions-IAM5[Resource::{EXECUTIONS}]": (
+        {"SettlementStandard/Role/DefaultPolicy/Resource"},
+        "A machine that waits for a compensation follows its execution, which is named after the settlement.",
+    ),
+    "AwsSolutions-SQS3": (
+        {"Paging/Undelivered/Resource"},
+        "This is the dead-letter queue itself: nothing reads it but a person, whom its alarm calls.",
     ),
     "AwsSolutions-L1": (
         FUNCTIONS,

@@ -6,9 +6,20 @@ import pytest
 
 from infra.settings import STAGES
 from settlement.terms import Terms
+from tests.infra.machines import MACHINES, bus, name
 from tests.support import templates
 
 each_stage = pytest.mark.parametrize("stage", STAGES)
+
+CONTRACT = {
+    "TableName",
+    "SettlementExpressArn",
+    "SettlementStandardArn",
+    "CompensationArn",
+    "EventBusName",
+    "PagerTopicArn",
+    "SettlementTerms",
+}
 
 
 def outputs(stage: str) -> dict[str, Any]:
@@ -18,12 +29,7 @@ def outputs(stage: str) -> dict[str, Any]:
 
 @each_stage
 def test_the_outputs_are_the_contract(stage: str) -> None:
-    assert outputs(stage).keys() == {
-        "TableName",
-        "SettlementExpressArn",
-        "SettlementStandardArn",
-        "SettlementTerms",
-    }
+    assert outputs(stage).keys() == CONTRACT
 
 
 @each_stage
@@ -39,15 +45,28 @@ def test_the_table_name_is_the_tables(stage: str) -> None:
 
 
 @each_stage
-@pytest.mark.parametrize(
-    ("output", "machine_type"), [("SettlementExpressArn", "EXPRESS"), ("SettlementStandardArn", "STANDARD")]
-)
-def test_each_machines_arn_is_that_of_its_type(stage: str, output: str, machine_type: str) -> None:
+@pytest.mark.parametrize("machine", MACHINES)
+def test_each_machines_arn_is_that_of_its_name_and_type(stage: str, machine: str) -> None:
     machines = templates.resources("AWS::StepFunctions::StateMachine", stage)
 
-    machine = machines[outputs(stage)[output]["Ref"]]
+    found = outputs(stage)[f"{machine}Arn"]["Ref"]
 
-    assert machine["Properties"]["StateMachineType"] == machine_type
+    assert name(found) == machine
+    assert machines[found]["Properties"]["StateMachineType"] == MACHINES[machine]
+
+
+@each_stage
+def test_the_bus_is_named_as_events_name_it(stage: str) -> None:
+    """The name and not the ARN: it is what a rule of somebody else's is put on."""
+    assert outputs(stage)["EventBusName"] == {"Ref": bus(stage)}
+
+
+@each_stage
+def test_the_topic_to_subscribe_to_is_the_pagers(stage: str) -> None:
+    (rule,) = templates.resources("AWS::Events::Rule", stage).values()
+    (target,) = rule["Properties"]["Targets"]
+
+    assert outputs(stage)["PagerTopicArn"] == target["Arn"]
 
 
 @each_stage

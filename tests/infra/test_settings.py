@@ -7,16 +7,28 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+import typer
 
 from app import build
 from infra.settings import STAGES, Settings
 from settle import local
+from settle.cli import app as commands
+from settlement.paging import Paging
 from settlement.terms import Terms
 
 
 def settings(**changes: Any) -> Settings:
     defaults: dict[str, Any] = {"stage": "test", "currencies": ("EUR", "JPY", "KWD")}
     return Settings(**defaults | changes)
+
+
+def parse(command: str) -> dict[str, Any]:
+    """The parameters of a command line, as the command itself takes them."""
+    program, group, name, *arguments = command.split()
+    assert program == "settle"
+    click: Any = typer.main.get_command(commands)
+    found: dict[str, Any] = click.commands[group].commands[name].make_context(name, arguments).params
+    return found
 
 
 def terms(**changes: Any) -> Terms:
@@ -59,6 +71,61 @@ def test_a_recovery_that_begins_after_the_deadline_is_refused(recover_after: int
 
 def test_a_recovery_before_the_deadline_is_accepted() -> None:
     assert settings(deadline_seconds=60, recover_after_seconds=59).recover_after_seconds == 59
+
+
+@pytest.mark.parametrize("seconds", [-1, 0, 86_401])
+def test_a_wait_that_is_none_or_longer_than_a_day_is_refused(seconds: int) -> None:
+    """Nobody reads a page each second, and a page a day is the least that a settlement in LIMBO asks for."""
+    with pytest.raises(ValueError, match=r"^page_again_after_seconds: "):
+        settings(page_again_after_seconds=seconds)
+
+
+@pytest.mark.parametrize("seconds", [60, 1800, 86_400])
+def test_a_wait_of_up_to_a_day_is_accepted(seconds: int) -> None:
+    chosen = settings(page_again_after_seconds=seconds)
+
+    assert chosen.page_again_after_seconds == seconds
+    assert json.loads(chosen.paging)["again_after_seconds"] == seconds
+
+
+@pytest.mark.parametrize(("seconds", "patience"), [(7, 1), (8, 1), (40, 5)])
+def test_a_wait_that_ends_before_its_function_does_is_refused(seconds: int, patience: int) -> None:
+    """The function may run on after its task has timed out, and put a dead token over a living one."""
+    with pytest.raises(ValueError, match=r"^page_again_after_seconds: "):
+        settings(function_timeout_seconds=8, page_again_after_seconds=seconds, patience=patience)
+
+
+@pytest.mark.parametrize(("seconds", "patience"), [(9, 1), (41, 5)])
+def test_a_wait_that_outlasts_its_function_is_accepted(seconds: int, patience: int) -> None:
+    chosen = settings(function_timeout_seconds=8, page_again_after_seconds=seconds, patience=patience)
+
+    assert chosen.page_again_after_seconds == seconds
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_whoever_is_paged_can_type_the_command_as_it_stands(stage: str) -> None:
+    """On AWS the command must be told the stack; the embedded one is what it finds by itself."""
+    on_aws = [] if stage == "local" else ["--stack", f"settlement-{stage}"]
+    key = "order-2026-000101"
+
+    command = json.loads(STAGES[stage].paging)["show_command"].format(key=key)
+
+    assert command.split() == ["settle", "limbo", "show", key, *on_aws]
+    parsed = parse(command)
+    assert (parsed["key"], parsed["stack"]) == (key, f"settlement-{stage}" if on_aws else None)
+
+
+def test_the_runbook_is_where_the_stage_says() -> None:
+    paging = json.loads(settings(runbooks="https://runbooks.example/settlement").paging)
+
+    assert paging["runbook"] == "https://runbooks.example/settlement/limbo.md"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_functions_read_how_to_page(stage: str) -> None:
+    text = STAGES[stage].paging
+
+    assert asdict(Paging.from_json(text)) == json.loads(text)
 
 
 def test_exponents_come_from_iso_4217() -> None:

@@ -1,66 +1,90 @@
-"""The machines: one definition twice, logs without payloads, and a role that invokes and does no more."""
+"""The machines: one settlement twice, its compensation, and logs without payloads."""
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from infra.settings import STAGES
 from infra.settlement_stack import GRANTS
-from tests.infra.iam import attribute, statements
+from infra.state_machines import STATE_MACHINES, render_definition
+from tests.infra.iam import attribute
+from tests.infra.machines import (
+    MACHINES,
+    SETTLEMENTS,
+    bus,
+    definition,
+    each_machine,
+    each_stage,
+    logical_id,
+    name,
+    properties,
+)
 from tests.support import templates
 
-TYPES = ("EXPRESS", "STANDARD")
+START = {
+    "SettlementExpress": "arn:aws:states:::states:startExecution",
+    "SettlementStandard": "arn:aws:states:::states:startExecution.sync:2",
+}
+"""How each starts its compensation: an Express machine cannot wait for the end of another."""
 
-each_stage = pytest.mark.parametrize("stage", STAGES)
-each_machine = pytest.mark.parametrize(
-    ("stage", "machine_type"), [(stage, machine_type) for stage in STAGES for machine_type in TYPES]
-)
-
-
-def properties(stage: str, machine_type: str) -> Any:
-    (found,) = (
-        machine["Properties"]
-        for machine in templates.resources("AWS::StepFunctions::StateMachine", stage).values()
-        if machine["Properties"]["StateMachineType"] == machine_type
-    )
-    return found
+EMBEDDED = [stage for stage, settings in STAGES.items() if settings.interpreter]
+ON_AWS = [stage for stage in STAGES if stage not in EMBEDDED]
 
 
-def log_group(stage: str, machine_type: str) -> Any:
-    (destination,) = properties(stage, machine_type)["LoggingConfiguration"]["Destinations"]
-    name = attribute(destination["CloudWatchLogsLogGroup"]["LogGroupArn"])
-    return templates.resources("AWS::Logs::LogGroup", stage)[name]["Properties"]
+def log_group(stage: str, machine: str) -> Any:
+    (destination,) = properties(stage, machine)["LoggingConfiguration"]["Destinations"]
+    group = attribute(destination["CloudWatchLogsLogGroup"]["LogGroupArn"])
+    return templates.resources("AWS::Logs::LogGroup", stage)[group]["Properties"]
 
 
 @each_stage
-def test_both_machines_are_one_definition(stage: str) -> None:
-    express, standard = (properties(stage, machine_type) for machine_type in TYPES)
+def test_there_is_one_machine_of_each_name_and_type(stage: str) -> None:
+    machines = templates.resources("AWS::StepFunctions::StateMachine", stage)
 
-    for name in ("DefinitionString", "DefinitionSubstitutions", "TracingConfiguration"):
-        assert express[name] == standard[name]
+    found = [(name(one), machine["Properties"]["StateMachineType"]) for one, machine in machines.items()]
+
+    assert sorted(found) == sorted(MACHINES.items())
 
 
 @each_stage
-def test_there_is_one_machine_of_each_type(stage: str) -> None:
-    machines = templates.resources("AWS::StepFunctions::StateMachine", stage).values()
+def test_both_settlement_machines_are_one_definition(stage: str) -> None:
+    express, standard = (properties(stage, machine) for machine in SETTLEMENTS)
 
-    assert sorted(machine["Properties"]["StateMachineType"] for machine in machines) == list(TYPES)
+    for field in ("DefinitionString", "TracingConfiguration"):
+        assert express[field] == standard[field]
+
+
+@each_stage
+def test_they_differ_in_nothing_but_how_they_start_a_compensation(stage: str) -> None:
+    express, standard = (dict(properties(stage, one)["DefinitionSubstitutions"]) for one in SETTLEMENTS)
+
+    assert express.pop("StartCompensation") == START["SettlementExpress"]
+    assert standard.pop("StartCompensation") == START["SettlementStandard"]
+    assert express == standard
 
 
 @each_machine
-def test_every_execution_is_logged_but_no_payload_is(stage: str, machine_type: str) -> None:
-    logging = properties(stage, machine_type)["LoggingConfiguration"]
+def test_a_machine_runs_the_definition_of_its_file(stage: str, machine: str) -> None:
+    file = "settlement" if machine in SETTLEMENTS else "compensation"
+
+    assert properties(stage, machine)["DefinitionString"] == render_definition(file, STAGES[stage])
+
+
+@each_machine
+def test_every_execution_is_logged_but_no_payload_is(stage: str, machine: str) -> None:
+    logging = properties(stage, machine)["LoggingConfiguration"]
 
     assert logging["Level"] == "ALL"
     assert logging["IncludeExecutionData"] is False
 
 
 @each_machine
-def test_logs_go_where_their_policy_does_not_outgrow_its_limit(stage: str, machine_type: str) -> None:
+def test_logs_go_where_their_policy_does_not_outgrow_its_limit(stage: str, machine: str) -> None:
     """Under this prefix AWS needs no entry in the account's resource policy, which holds 5,120 characters."""
-    group = log_group(stage, machine_type)
+    group = log_group(stage, machine)
 
     assert group["LogGroupName"].startswith("/aws/vendedlogs/states/")
     assert stage in group["LogGroupName"]
@@ -69,63 +93,85 @@ def test_logs_go_where_their_policy_does_not_outgrow_its_limit(stage: str, machi
 
 @each_stage
 def test_the_machines_log_apart(stage: str) -> None:
-    assert len({log_group(stage, machine_type)["LogGroupName"] for machine_type in TYPES}) == len(TYPES)
+    assert len({log_group(stage, machine)["LogGroupName"] for machine in MACHINES}) == len(MACHINES)
 
 
 @each_machine
-def test_executions_are_traced(stage: str, machine_type: str) -> None:
-    assert properties(stage, machine_type)["TracingConfiguration"] == {"Enabled": True}
+def test_executions_are_traced(stage: str, machine: str) -> None:
+    assert properties(stage, machine)["TracingConfiguration"] == {"Enabled": True}
 
 
 @each_machine
-def test_every_placeholder_is_the_function_of_its_name(stage: str, machine_type: str) -> None:
-    machine = properties(stage, machine_type)
-    placeholders = set(re.findall(r"\$\{(.*?)\}", machine["DefinitionString"]))
-
-    substituted = {
-        name: re.sub(r"[0-9A-F]{8}$", "", attribute(value))
-        for name, value in machine["DefinitionSubstitutions"].items()
+def test_every_placeholder_is_what_its_name_says(stage: str, machine: str) -> None:
+    found = properties(stage, machine)
+    placeholders = set(re.findall(r"\$\{(.*?)\}", found["DefinitionString"]))
+    others: dict[str, Any] = {
+        "Compensation": {"Ref": logical_id(stage, "Compensation")},
+        "EventBus": {"Ref": bus(stage)},
+        "StartCompensation": START.get(machine),
     }
 
+    substituted = dict(found["DefinitionSubstitutions"])
+
     assert placeholders == substituted.keys()
-    assert substituted == {name: name for name in placeholders}
-
-
-@each_machine
-def test_a_machine_may_invoke_its_functions_and_nothing_else(stage: str, machine_type: str) -> None:
-    machine = properties(stage, machine_type)
-    role = attribute(machine["RoleArn"])
-    own = {attribute(value) for value in machine["DefinitionSubstitutions"].values()}
-
-    found = statements(role, stage)
-
-    assert {one.effect for one in found} == {"Allow"}
-    (invoking,) = (one for one in found if any(action.startswith("lambda:") for action in one.actions))
-    assert invoking.actions == {"lambda:InvokeFunction"}
-    assert set(invoking.resources) == own
-    assert len(own) == len(GRANTS)
-
-
-@each_machine
-def test_besides_invoking_a_machine_may_log_and_trace(stage: str, machine_type: str) -> None:
-    found = statements(attribute(properties(stage, machine_type)["RoleArn"]), stage)
-
-    services = {action.split(":")[0] for one in found for action in one.actions}
-
-    assert services == {"lambda", "logs", "xray"}
+    for placeholder in placeholders & others.keys():
+        assert substituted.pop(placeholder) == others[placeholder]
+    for placeholder, value in substituted.items():
+        assert name(attribute(value)) == placeholder
 
 
 @each_stage
-def test_the_machines_have_a_role_each(stage: str) -> None:
-    roles = {attribute(properties(stage, machine_type)["RoleArn"]) for machine_type in TYPES}
-    functions = templates.resources("AWS::Lambda::Function", stage).values()
+def test_every_function_is_behind_the_state_of_its_name(stage: str) -> None:
+    states: Any = [state for machine in MACHINES for state in definition(stage, machine)["States"].items()]
+    invoked = {
+        (state_name, state["Parameters"]["FunctionName"])
+        for state_name, state in states
+        if ":lambda:invoke" in state.get("Resource", "")
+    }
 
-    assert len(roles) == len(TYPES)
-    assert not roles & {attribute(function["Properties"]["Role"]) for function in functions}
+    assert invoked == {(state, f"${{{state}}}") for state in GRANTS}
 
 
 @each_stage
 def test_the_definition_in_the_template_is_json_that_a_reader_can_check(stage: str) -> None:
-    definition = json.loads(properties(stage, "EXPRESS")["DefinitionString"])
+    starts = {machine: definition(stage, machine)["StartAt"] for machine in MACHINES}
 
-    assert definition["StartAt"] == "ClaimKey"
+    assert starts == dict.fromkeys(SETTLEMENTS, "ClaimKey") | {"Compensation": "BeginCompensation"}
+
+
+@pytest.mark.parametrize("stage", ON_AWS)
+def test_on_aws_the_machine_waits_for_a_decision_as_long_as_the_page_says(stage: str) -> None:
+    """Later and later; a fixed wait would page at the same pace for months."""
+    waiting = definition(stage, "Compensation")["States"]["AwaitResolution"]
+
+    assert waiting["TimeoutSecondsPath"] == "$.wait_seconds"
+    assert "TimeoutSeconds" not in waiting
+
+
+@pytest.mark.parametrize("stage", EMBEDDED)
+@pytest.mark.parametrize("seconds", [60, 61])
+def test_on_the_embedded_aws_every_wait_is_as_long_as_the_first(stage: str, seconds: int) -> None:
+    """It knows no timeout from a path, and patience is for functions: a person's time is not multiplied."""
+    settings = replace(STAGES[stage], page_again_after_seconds=seconds)
+
+    waiting = json.loads(render_definition("compensation", settings))["States"]["AwaitResolution"]
+
+    assert waiting["TimeoutSeconds"] == seconds
+    assert "TimeoutSecondsPath" not in waiting
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("file", ["settlement", "compensation"])
+def test_a_stage_changes_timeouts_and_nothing_else(stage: str, file: str) -> None:
+    written = json.loads((STATE_MACHINES / f"{file}.asl.json").read_text())
+    rendered = json.loads(render_definition(file, STAGES[stage]))
+
+    for state_name, state in written["States"].items():
+        found = rendered["States"][state_name]
+        if "TimeoutSeconds" in state:
+            assert found["TimeoutSeconds"] == state["TimeoutSeconds"] * STAGES[stage].patience
+        for timeout in ("TimeoutSeconds", "TimeoutSecondsPath"):
+            state.pop(timeout, None)
+            found.pop(timeout, None)
+
+    assert rendered == written

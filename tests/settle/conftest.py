@@ -1,10 +1,17 @@
+import os
 import sys
 from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from settle import cli, local
+from handlers import _runtime
+from settle import cli, decisions, ledger as reading, local
+from settlement import telemetry
+from tests.conftest import NOW, Ledger
+from tests.settle.desk import Desk, Identity, Reached, StepFunctions
 
 Ended = tuple[int, str, str]
 """Exit code, standard output, standard error."""
@@ -33,3 +40,29 @@ def settle(
         return int(end.value.code or 0), captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A stack with three accounts, whose machines run at once and whose clock moves by itself."""
+    seconds = count()
+    monkeypatch.setattr(_runtime, "store", ledger.store)
+    monkeypatch.setattr(_runtime, "now", lambda: NOW + timedelta(seconds=next(seconds)))
+    monkeypatch.setattr(decisions, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(reading, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(telemetry.logger, "disabled", True) if False else None
+    telemetry.metrics.clear_metrics()
+    outputs = {
+        "TableName": ledger.table_name,
+        "CompensationArn": "Compensation",
+        "SettlementTerms": os.environ["TERMS"],
+    }
+    clients = {"dynamodb": ledger.client, "stepfunctions": StepFunctions(), "sts": Identity()}
+    return Desk(ledger, Reached("under-test", outputs, None, clients=clients)).open()
+
+
+@pytest.fixture
+def command(desk: Desk, settle: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """The whole command, on the stack of the desk."""
+    monkeypatch.setattr(cli, "find", lambda name: desk.stack)
+    return settle

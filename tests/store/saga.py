@@ -1,19 +1,22 @@
 """A settlement on a fresh table, as the tests of the store drive it: step by step, no handler involved."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from settlement import items, kyc, rows, steps
+from settlement import compensation, items, kyc, limbo, reversals, rows, steps
 from settlement.errors import SettlementError
+from settlement.limbo import Case
 from settlement.request import Settlement
+from settlement.resolution import Decision, Order, Resolution
 from settlement.rows import Row
-from settlement.status import Status, Step
+from settlement.status import REVERSIBLE, Status, Step
 from settlement.terms import Terms
 from settlement.writes import Posting
 from tests.conftest import NOW, Ledger
+from tests.store.books import assert_conserved
 
 KEY = "order-2026-000101"
 HASH = "d13463c1e640ed9114f62760da3142c9e498ad261d55a5451e18c3ede91227a2"
@@ -23,6 +26,7 @@ CAP = 100_000_000
 POSTED_AT = "2026-11-20T12:00:00.123Z"
 DEADLINE = NOW + timedelta(minutes=15)
 LATER = NOW + timedelta(seconds=7)
+DECIDED = NOW + timedelta(hours=1)
 
 ALICE = {"pk": "ACCOUNT#alice", "sk": "BALANCE", "available": 10_000, "currency": "EUR"}
 BOB = {"pk": "ACCOUNT#bob", "sk": "BALANCE", "available": 500, "currency": "EUR"}
@@ -95,6 +99,16 @@ ENTRIES = {
 }
 OTHER_STATUSES = [status for status in Status if status is not Status.PROCESSING]
 
+FAILURE = {"step": "release", "error": "CapExceeded", "cause": "payee: the account would hold too much"}
+"""Why the settlements of these tests are reversed, unless a person orders it."""
+
+STUCK = {"step": "compensate:release", "error": "InsufficientFunds", "cause": "payee: has spent it"}
+ORDER = Order(reason="the customer has sent the goods back", by="arn:aws:sts::1:assumed-role/desk/kim")
+ON_CALL = "arn:aws:sts::1:assumed-role/on-call/lee"
+RETRY, WRITE_OFF, COMPLETE = (
+    Resolution(decision=decision, reason=f"talked to bob: {decision}", by=ON_CALL) for decision in Decision
+)
+
 
 @dataclass(frozen=True)
 class Saga:
@@ -129,6 +143,89 @@ class Saga:
         """Start, commit every step up to and with `step`; return its entry."""
         self.before(step)
         return self.post(step)
+
+    def fund(self, payer: int = 10_000, payee: int = 500) -> None:
+        """Open both accounts with the deposits that explain their balances, so that sums can be checked."""
+        for account, amount in ((self.settlement.payer, payer), (self.settlement.payee, payee)):
+            currency = self.settlement.currency
+            self.ledger.store.transact(
+                [
+                    items.open_account(account, currency, amount),
+                    items.deposit_entry(f"open-{account}", account, amount, currency, NOW),
+                ]
+            )
+
+    def reach(self, last: Step | None) -> None:
+        """Fund both accounts, claim the key, and commit every step up to and with `last`."""
+        self.fund()
+        self.claim()
+        for step in up_to(last):
+            self.post(step)
+
+    def begin(self, failure: Mapping[str, str] = FAILURE) -> Row:
+        return self.ledger.store.update(reversals.begin(self.settlement, failure))
+
+    def order(self, order: Order = ORDER, now: datetime = NOW) -> Row:
+        return self.ledger.store.post(compensation.requested(self.settlement, order, now, self.terms))
+
+    def begun(self, last: Step | None) -> None:
+        """Reach `last` and begin to reverse it: by a person's order what has settled, else for its failure."""
+        self.reach(last)
+        if last is Step.FEE:
+            self.order()
+        else:
+            self.begin()
+
+    def undo(self, step: Step, now: datetime = LATER, committed: Collection[str] | None = None) -> Row:
+        """Reverse a step, knowing of no reversal before: only the table can tell that there was one."""
+        committed = self.row().get("steps", ()) if committed is None else committed
+        posting = compensation.undo(self.settlement, step, list(committed), [], now)
+        assert posting is not None
+        return self.ledger.store.post(posting)
+
+    def case(self, **changes: Any) -> Case:
+        """What the settlement's row makes of its case, as it stands, with these changes."""
+        return replace(compensation.stuck(self.settlement, self.row()), **changes)
+
+    def enter(
+        self, case: Case | None = None, failure: Mapping[str, str] = STUCK, now: datetime = LATER
+    ) -> Row:
+        case = case or self.case()
+        return self.ledger.store.post(compensation.enter_limbo(self.settlement, case, failure, now))
+
+    def stuck(self, step: Step, last: Step = Step.FEE) -> None:
+        """Begin to reverse what has come as far as `last`, and get into LIMBO at the reversal of `step`."""
+        self.begun(last)
+        for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
+            self.undo(earlier)
+        self.enter(failure=STUCK | {"step": step.reversal})
+
+    def wait(self, token: str = "token-1", execution: str = "arn:execution-1") -> Row:
+        return self.ledger.store.update(limbo.await_decision(self.settlement, token, execution))
+
+    def resolve(
+        self,
+        resolution: Resolution,
+        now: datetime = DECIDED,
+        case: Case | None = None,
+        seen: Row | None = None,
+    ) -> Row:
+        """Decide on the case, by the settlement's row as it stands, or as it was `seen`."""
+        seen, case = seen or self.row(), case or self.case()
+        posting = compensation.resolve(self.settlement, seen, case, resolution, now, self.terms)
+        return self.ledger.store.post(posting)
+
+    def spent(self, amount: int, payer: str = "bob", key: str = "order-2026-000202") -> "Saga":
+        """Another settlement, claimed, that will hold `amount` of the account of `payer`."""
+        other = self.asking(key=key, payer=payer, payee="carol", amount=amount, fee=0)
+        other.claim()
+        return other
+
+    def books(self, key: str = KEY) -> list[Row]:
+        """The accounts and one settlement with its entries, once all the books are found to balance."""
+        found = self.ledger.rows()
+        assert_conserved(found)
+        return [row for row in found if row["pk"].startswith("ACCOUNT#") or row["pk"].endswith(f"#{key}")]
 
     def row(self) -> Row:
         found = self.ledger.row(rows.settlement_key(self.settlement.key))
@@ -170,15 +267,6 @@ def outcome_of(call: Any) -> Any:
         return refusal
 
 
-def assert_conserved(found: Iterable[Row]) -> None:
-    """Every balance and every escrow is the sum of its entries, said without the code under test."""
-    found = list(found)
-    held = {row["pk"].removeprefix("ACCOUNT#"): row["available"] for row in found if row["sk"] == "BALANCE"}
-    held |= {f"escrow:{row['pk'][11:]}": row["escrow"] for row in found if row["sk"] == "SETTLEMENT"}
-    posted = dict.fromkeys(held, 0)
-    for entry in found:
-        if "debit" in entry:
-            for account, change in ((entry["debit"], -entry["amount"]), (entry["credit"], entry["amount"])):
-                posted[account] = posted.get(account, 0) + change
-    assert {account: posted[account] for account in held} == held
-    assert all(balance >= 0 for balance in held.values())
+def up_to(last: Step | None) -> list[Step]:
+    """The forward steps up to and with `last`."""
+    return list(Step)[: list(Step).index(last) + 1] if last else []

@@ -1,24 +1,19 @@
 """Every step, called by many threads at once, against AWS's own engine: a client each, a start together."""
 
 import random
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import boto3
 import pytest
 
-from settlement import items
 from settlement.errors import InsufficientFunds, StepFenced
 from settlement.rows import Row
 from settlement.status import Status, Step
-from settlement.store import Store
-from tests.conftest import NOW, Ledger
-from tests.store.saga import KEY, Saga, assert_conserved, outcome_of
+from tests.conftest import NOW
+from tests.store.books import assert_conserved
+from tests.store.rivals import at_once, callers
+from tests.store.saga import KEY, Saga, outcome_of
 
 pytestmark = pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
 
@@ -27,39 +22,8 @@ CALLERS = 32
 
 @pytest.fixture
 def funded(saga: Saga) -> Saga:
-    """Both accounts, opened with the entries that explain their balances, so that sums can be checked."""
-    for account, amount in (("alice", 4820), ("bob", 500)):
-        saga.ledger.store.transact(
-            [
-                items.open_account(account, "EUR", amount),
-                items.deposit_entry(f"open-{account}", account, amount, "EUR", NOW),
-            ]
-        )
+    saga.fund(payer=4820)
     return saga
-
-
-def callers(saga: Saga, count: int) -> list[Saga]:
-    """The same settlement, `count` times, each with a client of its own."""
-
-    def own() -> Ledger:
-        client = boto3.client("dynamodb", endpoint_url=saga.ledger.client.meta.endpoint_url)
-        return replace(
-            saga.ledger, client=client, store=Store(client, saga.ledger.table_name, lambda failed_tries: None)
-        )
-
-    return [replace(saga, ledger=own()) for _ in range(count)]
-
-
-def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Call all of them from a thread each, started together; their results or refusals, in order."""
-    barrier = threading.Barrier(len(calls))
-
-    def wait_and_call(call: Callable[[], Any]) -> Any:
-        barrier.wait(timeout=60)
-        return outcome_of(call)
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(wait_and_call, calls))
 
 
 def entries(saga: Saga) -> list[Row]:

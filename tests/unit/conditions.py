@@ -4,6 +4,8 @@ The engines have the last word (tests/store); this model is fast enough to ask a
 """
 
 import re
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from settlement.rows import Row
@@ -11,9 +13,11 @@ from settlement.writes import Write
 
 _PATH = r"(#?[a-z]\w*)"
 _FORMS = {
+    rf"attribute_exists\({_PATH}\)": lambda row, path: path in row,
     rf"attribute_not_exists\({_PATH}\)": lambda row, path: path not in row,
     rf"contains\({_PATH}, (:\w+)\)": lambda row, path, value: value in row.get(path, ()),
     rf"NOT contains\({_PATH}, (:\w+)\)": lambda row, path, value: value not in row.get(path, ()),
+    rf"{_PATH} IN \((:\w+), (:\w+)\)": lambda row, path, *values: row.get(path) in values,
     rf"{_PATH} = (:\w+)": lambda row, path, value: path in row and row[path] == value,
     rf"{_PATH} >= (:\w+)": lambda row, path, value: path in row and row[path] >= value,
     rf"{_PATH} <= (:\w+)": lambda row, path, value: path in row and row[path] <= value,
@@ -21,10 +25,28 @@ _FORMS = {
 }
 
 
+def clauses(write: Write) -> list[str]:
+    """What the write demands of the row, one fragment at a time."""
+    condition: str = write.parameters["ConditionExpression"]
+    return condition.split(" AND ") if condition else []
+
+
 def admits(write: Write, row: Row | None) -> bool:
     """Whether the write's condition holds for the row that stands there (None: no row)."""
-    clauses = write.parameters["ConditionExpression"].split(" AND ")
-    return all(_holds(clause, write, row or {}) for clause in clauses)
+    return all(holds(clause, write, row) for clause in clauses(write))
+
+
+def holds(clause: str, write: Write, row: Row | None) -> bool:
+    """Whether one fragment of the write's condition holds for the row."""
+    form, operands = _parsed(clause)
+    return bool(_FORMS[form](row or {}, *(_operand(text, write) for text in operands)))
+
+
+def without(write: Write, clause: str) -> Write:
+    """The same write with one fragment of its condition taken out: a mutant."""
+    kept = [each for each in clauses(write) if each != clause]
+    assert len(kept) == len(clauses(write)) - 1, f"{clause} is not demanded exactly once"
+    return replace(write, parameters={**write.parameters, "ConditionExpression": " AND ".join(kept)})
 
 
 def status_set_by(write: Write) -> str | None:
@@ -39,10 +61,11 @@ def status_set_by(write: Write) -> str | None:
     return None
 
 
-def _holds(clause: str, write: Write, row: Row) -> bool:
-    for form, holds in _FORMS.items():
+@cache
+def _parsed(clause: str) -> tuple[str, tuple[str, ...]]:
+    for form in _FORMS:
         if match := re.fullmatch(form, clause):
-            return bool(holds(row, *(_operand(text, write) for text in match.groups())))
+            return form, match.groups()
     raise AssertionError(f"teach this model the form of: {clause}")
 
 

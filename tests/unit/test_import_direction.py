@@ -16,7 +16,13 @@ HARMLESS = {
 
 NEVER = {
     "lambdas/settlement/*.py": {"handlers", "settle", "infra", "app", "tests"},
-    "lambdas/settlement/items.py": {"settlement.steps", "settlement.store", "settlement.outcome"},
+    "lambdas/settlement/items.py": {
+        *("settlement.steps", "settlement.store", "settlement.outcome"),
+        *("settlement.compensation", "settlement.reversals", "settlement.limbo"),
+    },
+    "lambdas/settlement/reversals.py": {"settlement.items", "settlement.limbo", "settlement.compensation"},
+    "lambdas/settlement/limbo.py": {"settlement.items", "settlement.compensation", "settlement.outcome"},
+    "lambdas/settlement/compensation.py": {"settlement.steps", "settlement.store", "settlement.outcome"},
     "lambdas/settlement/steps.py": {"settlement.store", "settlement.telemetry"},
     "lambdas/settlement/store.py": {"settlement.steps", "settlement.kyc", "handlers"},
     "lambdas/handlers/*.py": {"settle", "infra", "app", "tests"},

@@ -1,12 +1,7 @@
-"""The writes to the table: pinned by golden vectors, and each condition asked about every row there is.
+"""The writes of the forward steps: each condition asked about every row there is, each refusal named."""
 
-To rewrite the vectors after a wanted change: see vectors.py.
-"""
-
-import re
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,138 +18,22 @@ from settlement.errors import (
     StepFenced,
 )
 from settlement.rows import Row
-from settlement.status import TRANSITIONS, Status, Step
-from settlement.writes import Standing, Write
+from settlement.status import Status, Step
+from settlement.writes import Standing, Transfer, Write
 from tests.conftest import NOW
 from tests.unit import vectors
 from tests.unit.conditions import admits, status_set_by
+from tests.unit.every_row import AFTER, AT, BEFORE, PREFIXES, settlement_row
 from tests.unit.vectors import SETTLEMENT
 
-PREFIXES = [set(list(Step)[:length]) for length in range(len(Step) + 1)]
-"""What may have committed: steps commit in their order, so nothing else is ever on a row."""
-
-BEFORE, AT, AFTER = "2026-11-20T12:00:00.122Z", "2026-11-20T12:00:00.123Z", "2026-11-20T12:00:00.124Z"
-"""Around the instant at which the writes are made."""
-
 FAILURE = {"step": "hold", "error": "InsufficientFunds", "cause": "too little"}
-
-
-def settlement_row(status: Status, steps: set[Any], deadline_at: str, *, same_request: bool = True) -> Row:
-    row = {
-        **rows.settlement_key(SETTLEMENT.key),
-        "status": status,
-        "request_hash": SETTLEMENT.request_hash if same_request else "another",
-        "deadline_at": deadline_at,
-        "escrow": 0,
-    }
-    return row | ({"steps": steps} if steps else {})
 
 
 def settlement_rows() -> Iterator[tuple[Status, set[Any], str, bool]]:
     yield from product(Status, PREFIXES, (BEFORE, AT, AFTER), (True, False))
 
 
-# The vectors
-
-
-@pytest.mark.parametrize("vector", vectors.ITEMS, ids=lambda vector: vector.name)
-def test_a_builder_builds_what_was_recorded(vector: vectors.Vector) -> None:
-    built = vectors.text(vector.build())
-
-    assert built == vectors.recorded(vector.name, built)
-
-
-def test_every_builder_of_items_has_a_vector() -> None:
-    assert vectors.built_by(vectors.ITEMS) == vectors.public_functions(items)
-
-
-def test_every_recorded_vector_is_still_compared() -> None:
-    names = [vector.name for vector in vectors.ITEMS + vectors.POSTINGS]
-
-    assert len(names) == len(set(names))
-    assert {path.stem for path in vectors.GOLDEN.iterdir()} == set(names)
-
-
-def test_vectors_are_never_rewritten_in_ci(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(vectors, "GOLDEN", tmp_path)
-    monkeypatch.setenv("UPDATE_GOLDEN", "1")
-    monkeypatch.setenv("CI", "true")
-
-    with pytest.raises(pytest.fail.Exception, match="CI"):
-        vectors.recorded("items.claim", "anything")
-    assert not list(tmp_path.iterdir())
-
-
-def test_vectors_are_rewritten_where_that_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(vectors, "GOLDEN", tmp_path)
-    monkeypatch.delenv("CI", raising=False)
-    monkeypatch.setenv("UPDATE_GOLDEN", "1")
-    assert vectors.recorded("items.claim", "new") == "new"
-
-    monkeypatch.delenv("UPDATE_GOLDEN")
-    assert vectors.recorded("items.claim", "newer") == "new"
-    with pytest.raises(pytest.fail.Exception, match="no golden vector"):
-        vectors.recorded("items.unheard_of", "anything")
-
-
-# Every write
-
-
-@pytest.mark.parametrize("write", vectors.writes())
-def test_every_write_is_conditional(write: Write) -> None:
-    assert write.parameters["ConditionExpression"]
-
-
-@pytest.mark.parametrize("write", vectors.writes())
-@pytest.mark.parametrize(
-    ("placeholder", "definitions"),
-    [(r":\w+", "ExpressionAttributeValues"), (r"#\w+", "ExpressionAttributeNames")],
-)
-def test_placeholders_are_used_and_defined(write: Write, placeholder: str, definitions: str) -> None:
-    """DynamoDB refuses a write with one too many as well as one too few."""
-    expressions = [text for name, text in write.parameters.items() if name.endswith("Expression")]
-
-    assert set(re.findall(placeholder, " ".join(expressions))) == set(write.parameters.get(definitions, ()))
-
-
-@pytest.mark.parametrize("write", vectors.writes())
-def test_no_write_holds_a_float_or_an_empty_set(write: Write) -> None:
-    def leaves(value: Any) -> Iterator[Any]:
-        if isinstance(value, dict):
-            for member in value.values():
-                yield from leaves(member)
-        else:
-            yield value
-
-    for leaf in leaves(dict(write.parameters)):
-        assert isinstance(leaf, str) or type(leaf) is int or (isinstance(leaf, set) and leaf)
-
-
-# Conditions against the table of statuses
-
-
-@pytest.mark.parametrize("write", vectors.writes())
-def test_a_write_that_sets_a_status_admits_exactly_the_transitions_of_the_table(write: Write) -> None:
-    target = status_set_by(write)
-    if target is None:
-        return
-    request_hash = write.parameters.get("ExpressionAttributeValues", {}).get(":request_hash")
-    admitted = {
-        status
-        for status, steps, deadline, _ in settlement_rows()
-        if admits(write, settlement_row(status, steps, deadline) | {"request_hash": request_hash})
-    }
-
-    assert admitted == {status for status in Status if target in TRANSITIONS[status]}
-
-
-def test_the_statuses_that_the_builders_set_are_the_known_ones() -> None:
-    """Without this, a builder whose status the test above fails to find would pass it."""
-    found = {status_set_by(vector.build()) for vector in vectors.ITEMS}
-
-    assert found == {None, Status.PROCESSING, Status.SETTLED, Status.REJECTED}
+# The fence
 
 
 @pytest.mark.parametrize("step", Step)
@@ -168,9 +47,6 @@ def test_a_forward_step_commits_only_while_processing(step: Step) -> None:
     }
 
     assert admitted == {Status.PROCESSING}
-
-
-# The fence
 
 
 @pytest.mark.parametrize("step", Step)
@@ -274,7 +150,10 @@ def test_a_rejection_that_stands_is_returned_and_any_other_row_refuses() -> None
 # Rows that are put once
 
 
-PUTS = [write for write in vectors.writes() if write.values[0].action == "Put"]
+PUTS = [
+    pytest.param(write, id=name) for name, write in vectors.named_writes().items() if write.action == "Put"
+]
+ENTRIES = [param for param in PUTS if {"step", "request_hash"} <= param.values[0].parameters["Item"].keys()]
 
 
 @pytest.mark.parametrize("write", PUTS)
@@ -293,14 +172,15 @@ def test_a_row_that_was_put_before_stands(write: Write) -> None:
     assert standing.row == row
 
 
-@pytest.mark.parametrize("vector", [vector for vector in vectors.ITEMS if "_entry" in vector.name][:4])
-def test_an_entry_of_another_request_is_a_conflict_and_not_a_replay(vector: vectors.Vector) -> None:
-    write = vector.build()
+@pytest.mark.parametrize("write", ENTRIES)
+def test_an_entry_of_another_request_is_a_conflict_and_not_a_replay(write: Write) -> None:
+    entry = dict(write.parameters["Item"])
+    key = entry["pk"].removeprefix("SETTLEMENT#")
 
-    refusal = write.refusal({**write.parameters["Item"], "request_hash": "another"})
+    refusal = write.refusal(entry | {"request_hash": "another"})
 
     assert type(refusal) is IdempotencyConflict
-    assert SETTLEMENT.key in str(refusal)
+    assert str(refusal) == f"key: {key} was claimed by a request with other content"
 
 
 def test_a_claim_by_another_request_stands_for_the_gate_to_judge() -> None:
@@ -319,15 +199,31 @@ def test_a_claim_by_another_request_stands_for_the_gate_to_judge() -> None:
         ("alice", vectors.ESCROW, "debit", "ACCOUNT#alice"),
         (vectors.ESCROW, "bob", "credit", "ACCOUNT#bob"),
         (vectors.ESCROW, "fees:EUR", "credit", "ACCOUNT#fees:EUR#"),
+        (vectors.ESCROW, "alice", "credit", "ACCOUNT#alice"),
+        ("bob", vectors.ESCROW, "debit", "ACCOUNT#bob"),
+        ("fees:EUR", vectors.ESCROW, "debit", "ACCOUNT#fees:EUR#"),
+        ("losses:EUR", vectors.ESCROW, "debit", "ACCOUNT#losses:EUR#"),
     ],
 )
 def test_an_entry_is_listed_under_the_account_on_the_other_side_of_escrow(
     debit: str, credit: str, side: str, partition: str
 ) -> None:
-    write = items.transfer_entry(SETTLEMENT, Step.HOLD, debit=debit, credit=credit, amount=1, now=NOW)
+    transfer = Transfer(debit=debit, credit=credit, amount=1)
+
+    write = items.transfer_entry(SETTLEMENT, Step.HOLD, transfer, NOW)
 
     assert write.parameters["Item"]["side"] == side
     assert write.parameters["Item"]["gsi1pk"].startswith(partition)
+    assert "decision" not in write.parameters["Item"]
+
+
+def test_an_entry_of_a_transfer_may_carry_evidence_beside_it() -> None:
+    transfer = Transfer(debit=vectors.ESCROW, credit="bob", amount=1)
+    plain = items.transfer_entry(SETTLEMENT, Step.HOLD, transfer, NOW).parameters["Item"]
+
+    write = items.transfer_entry(SETTLEMENT, Step.HOLD, transfer, NOW, {"decision": "retry"})
+
+    assert write.parameters["Item"] == plain | {"decision": "retry"}
 
 
 # Balances

@@ -21,7 +21,11 @@ def test_rows_stand_where_the_design_puts_them() -> None:
     assert rows.deposit_key("k") == {"pk": "DEPOSIT#k", "sk": "k:deposit"}
 
 
-@given(key=KEYS, account=ACCOUNTS, step=st.sampled_from(["hold", "verify", "release", "fee"]))
+@given(
+    key=KEYS,
+    account=ACCOUNTS,
+    step=st.sampled_from(["hold", "fee", "compensate:fee", "limbo:1", "resolve:1", "reverse"]),
+)
 def test_no_two_rows_share_a_key(key: str, account: str, step: str) -> None:
     keys = [
         rows.account_key(account),
@@ -38,12 +42,22 @@ def test_no_two_rows_share_a_key(key: str, account: str, step: str) -> None:
 @given(account=ACCOUNTS)
 def test_no_customer_can_take_the_name_of_an_internal_account(account: str) -> None:
     assert rows.is_customer(account)
-    for internal in (rows.escrow(account), rows.fees(account), rows.external(account)):
+    for internal in (rows.escrow(account), rows.fees(account), rows.external(account), rows.losses(account)):
         assert not rows.is_customer(internal)
         assert ACCOUNT.fullmatch(internal) is None
 
 
-@given(key=KEYS, account=ACCOUNTS | ACCOUNTS.map(rows.escrow) | st.just("fees:EUR"), instant=INSTANTS)
+def test_internal_accounts_are_called_by_what_they_are_for() -> None:
+    names = [rows.fees("EUR"), rows.losses("EUR"), rows.external("EUR"), rows.escrow("k")]
+
+    assert names == ["fees:EUR", "losses:EUR", "external:EUR", "escrow:k"]
+
+
+@given(
+    key=KEYS,
+    account=ACCOUNTS | ACCOUNTS.map(rows.escrow) | st.sampled_from(["fees:EUR", "losses:EUR"]),
+    instant=INSTANTS,
+)
 def test_an_entry_is_listed_in_a_partition_that_a_reader_asks(
     key: str, account: str, instant: datetime
 ) -> None:
@@ -72,6 +86,14 @@ def test_keys_are_spread_over_all_partitions() -> None:
 
 def test_a_settlement_in_flight_is_listed_by_when_it_is_due() -> None:
     assert rows.in_flight_index("order-2026-000101", "then")["gsi1sk"] == "then"
+
+
+def test_what_is_in_limbo_is_listed_by_since_when_and_apart_from_all_else() -> None:
+    index = rows.limbo_index("then")
+
+    assert index == {"gsi1pk": "LIMBO", "gsi1sk": "then"}
+    assert index["gsi1pk"] not in rows.statement_partitions("LIMBO")
+    assert rows.in_flight_index("order-2026-000101", "then")["gsi1pk"] != index["gsi1pk"]
 
 
 @given(earlier=INSTANTS, later=INSTANTS, hours=st.integers(-12, 14))

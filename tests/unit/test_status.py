@@ -2,7 +2,8 @@
 
 import pytest
 
-from settlement.status import TRANSITIONS, Status, Step
+from settlement import compensation
+from settlement.status import REVERSIBLE, TRANSITIONS, Status, Step
 
 
 def test_the_table_is_the_one_that_was_designed() -> None:
@@ -16,6 +17,7 @@ def test_the_table_is_the_one_that_was_designed() -> None:
         ("COMPENSATING", "COMPENSATED"),
         ("COMPENSATING", "LIMBO"),
         ("LIMBO", "COMPENSATING"),
+        ("LIMBO", "SETTLED"),
     }
 
 
@@ -48,3 +50,24 @@ def test_the_steps_commit_in_the_order_hold_verify_release_fee() -> None:
         ("verify", "release"),
         ("release", "fee"),
     ]
+
+
+def test_the_steps_that_move_money_are_reversed_in_the_opposite_order() -> None:
+    assert [step.value for step in REVERSIBLE] == ["fee", "release", "hold"]
+    assert [*REVERSIBLE] == [step for step in reversed(Step) if step is not Step.VERIFY]
+
+
+def test_a_reversal_is_named_after_its_step() -> None:
+    assert [step.reversal for step in REVERSIBLE] == [
+        "compensate:fee",
+        "compensate:release",
+        "compensate:hold",
+    ]
+
+
+def test_what_is_finished_leads_nowhere_by_itself() -> None:
+    """Out of SETTLED there is only what a person asks for."""
+    for status in compensation.FINISHED:
+        assert TRANSITIONS[status] <= {Status.COMPENSATING}
+        assert (status is Status.SETTLED) == bool(TRANSITIONS[status])
+    assert {*Status} - compensation.FINISHED == {Status.PROCESSING, Status.COMPENSATING, Status.LIMBO}

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from settlement import rows, steps
 from settlement.errors import IdempotencyConflict
 from settlement.request import Request, Settlement
-from settlement.status import Status, Step
+from settlement.status import Status
 from settlement.terms import Terms
 from settlement.writes import Posting
 from tests.conftest import NOW
-from tests.unit import vectors
 from tests.unit.vectors import SETTLEMENT, VERDICT
 
 REQUEST = Request(key=SETTLEMENT.key, payer="alice", payee="bob", amount=4820, currency="EUR", fee=None)
@@ -32,23 +31,6 @@ def postings(settlement: Settlement, terms: Terms) -> list[Posting]:
 
 def values(posting: Posting) -> dict[str, Any]:
     return dict(posting.settlement.parameters["ExpressionAttributeValues"])
-
-
-# The vectors
-
-
-@pytest.mark.parametrize("vector", vectors.POSTINGS, ids=lambda vector: vector.name)
-def test_a_step_is_the_transaction_that_was_recorded(vector: vectors.Vector) -> None:
-    built = vectors.text(vector.build())
-
-    assert built == vectors.recorded(vector.name, built)
-
-
-def test_every_step_that_posts_has_a_vector() -> None:
-    names = vectors.public_functions(steps)
-    posting = {name for name in names if get_type_hints(getattr(steps, name))["return"] is Posting}
-
-    assert vectors.built_by(vectors.POSTINGS) == posting == set(Step)
 
 
 # The money
@@ -95,22 +77,6 @@ def test_a_balance_moves_by_what_its_entry_says(settlement: Settlement, terms: T
         assert moved == posting.entry.parameters["Item"]["amount"]
     assert verify.balance is None
     assert fee.balance is None
-
-
-def test_a_transaction_writes_no_row_twice(settlement: Settlement, terms: Terms) -> None:
-    """DynamoDB takes one action per row and transaction."""
-    for posting in postings(settlement, terms):
-        keys = [write.parameters.get("Key") or write.parameters["Item"] for write in posting.writes]
-        assert len({(key["pk"], key["sk"]) for key in keys}) == len(posting.writes)
-
-
-def test_a_replay_is_found_before_anything_else(settlement: Settlement, terms: Terms) -> None:
-    """The first reason decides, so the entry stands in front: a repeated step is a replay, not a refusal."""
-    for posting in postings(settlement, terms):
-        first, second, *balance = posting.writes
-        assert first is posting.entry
-        assert second is posting.settlement
-        assert balance == ([posting.balance] if posting.balance else [])
 
 
 @pytest.mark.parametrize(("currency", "cap"), [("EUR", 100_000_000), ("JPY", None)])

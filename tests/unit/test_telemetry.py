@@ -1,157 +1,15 @@
 """Logs and metrics: enough to find a settlement by, and nothing of what it holds."""
 
-import importlib
 import io
-import json
-import pkgutil
 import traceback
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from boto3.dynamodb.types import TypeSerializer
-from botocore.exceptions import ClientError, EndpointConnectionError
 
-import handlers
-from handlers import _runtime
 from settlement import errors, telemetry
 from settlement.errors import InsufficientFunds, SettlementError
-from settlement.store import Store
-
-CONTEXT = SimpleNamespace(
-    function_name="under-test",
-    memory_limit_in_mb=512,
-    invoked_function_arn="arn:aws:lambda:eu-west-1:000000000000:function:under-test",
-    aws_request_id="request-1",
-)
-KEY = "order-2026-000101"
-EXECUTION = "execution-1"
-WIRE = {
-    "key": KEY,
-    "payer": "canary-payer",
-    "payee": "canary-payee",
-    "amount": "918273.64",
-    "currency": "EUR",
-    "fee": "5647.38",
-}
-CANARIES = ["canary", "918273", "91827364", "5647", "912626", "91262626", "73737373"]
-"""Ids and amounts of the settlement, its net amount and the balance of the payer, as sent and as stored."""
-
-EVENT = {
-    "settlement": WIRE,
-    "execution": EXECUTION,
-    "claimed_at": "2026-11-20T12:00:00.123Z",
-    "replayed": True,
-    "error": {"Error": "InsufficientFunds", "Cause": '{"errorMessage": "payer: canary-payer has 918273"}'},
-}
-ROW = {
-    **{name: WIRE[name] for name in ("payer", "payee", "currency")},
-    "status": "COMPENSATING",
-    "request_hash": "another",
-    "amount": 91827364,
-    "fee": 564738,
-    "available": 73737373,
-    "escrow": 91827364,
-    "claimed_at": "2026-11-20T12:00:00.123Z",
-    "owner": EXECUTION,
-}
-STEPS = {
-    "claim_key": "claim",
-    "hold_funds": "hold",
-    "verify_kyc": "verify",
-    "release_funds": "release",
-    "collect_fee": "fee",
-    "reject_settlement": "reject",
-    "report_outcome": "report",
-}
-
-
-class Output:
-    """What an invocation leaves in its log group: the logger's lines and the metrics' lines."""
-
-    def __init__(self, log: io.StringIO, capsys: pytest.CaptureFixture[str]) -> None:
-        self._log, self._capsys = log, capsys
-
-    def take(self) -> tuple[list[dict[str, Any]], list[str], str]:
-        """The log lines, the names of the metrics, and all of the text, since the last time."""
-        text, printed = self._log.getvalue(), self._capsys.readouterr()
-        self._log.seek(0)
-        self._log.truncate()
-        lines = [json.loads(line) for line in text.splitlines()]
-        blobs = [json.loads(line) for line in printed.out.splitlines() if '"_aws"' in line]
-        names = [
-            metric["Name"]
-            for blob in blobs
-            for directive in blob["_aws"]["CloudWatchMetrics"]
-            for metric in directive["Metrics"]
-            for _ in blob[metric["Name"]]
-        ]
-        return lines, names, text + printed.out + printed.err
-
-
-@pytest.fixture
-def output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Output]:
-    # The command-line tool switches metrics off for its whole process, which may be this one.
-    monkeypatch.delenv("POWERTOOLS_METRICS_DISABLED", raising=False)
-    log = io.StringIO()
-    monkeypatch.setattr(telemetry.logger.registered_handler, "stream", log)
-    telemetry.metrics.clear_metrics()
-    yield Output(log, capsys)
-    telemetry.metrics.clear_metrics()
-    telemetry.logger.remove_keys(["key", "step", "execution"])
-
-
-def wire(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: TypeSerializer().serialize(value) for name, value in row.items()}
-
-
-class Accepting:
-    """A DynamoDB that says yes to everything."""
-
-    UNITS = {"CapacityUnits": 2.0}  # noqa: RUF012
-
-    def put_item(self, **_: Any) -> Any:
-        return {"ConsumedCapacity": self.UNITS}
-
-    def update_item(self, **_: Any) -> Any:
-        return {"ConsumedCapacity": self.UNITS, "Attributes": wire(ROW)}
-
-    def get_item(self, **_: Any) -> Any:
-        return {"ConsumedCapacity": self.UNITS, "Item": wire(ROW)}
-
-    def transact_write_items(self, **_: Any) -> Any:
-        return {"ConsumedCapacity": [self.UNITS]}
-
-
-class Refusing(Accepting):
-    """A DynamoDB that says no, and shows the row that stands in the way."""
-
-    def put_item(self, **_: Any) -> Any:
-        error = {"Code": "ConditionalCheckFailedException", "Message": "canary"}
-        raise ClientError({"Error": error, "Item": wire(ROW)}, "PutItem")
-
-    update_item = put_item
-
-    def get_item(self, **_: Any) -> Any:
-        return {"ConsumedCapacity": self.UNITS}
-
-    def transact_write_items(self, **_: Any) -> Any:
-        error = {"Code": "TransactionCanceledException", "Message": "canary"}
-        reasons = [{"Code": "None"}, {"Code": "ConditionalCheckFailed", "Item": wire(ROW)}]
-        raise ClientError(
-            {"Error": error, "CancellationReasons": reasons},
-            "TransactWriteItems",
-        )
-
-
-class Unreachable(Refusing):
-    """A DynamoDB that nobody can reach."""
-
-    def put_item(self, **_: Any) -> Any:
-        raise EndpointConnectionError(endpoint_url="https://dynamodb.invalid")
-
-    update_item = get_item = transact_write_items = put_item
+from tests.unit.observation import CONTEXT, EVENT, EXECUTION, KEY, Output, assert_telling_nothing
 
 
 def raising(error: Exception) -> Callable[[Any, Any], Any]:
@@ -165,55 +23,6 @@ def raising(error: Exception) -> Callable[[Any, Any], Any]:
 @telemetry.observed("hold")
 def passing(event: Any, context: Any) -> Any:
     return "result"
-
-
-def assert_telling_nothing(text: str) -> None:
-    assert not [canary for canary in CANARIES if canary in text], text
-
-
-def test_every_handler_is_tried_here() -> None:
-    names = {module.name for module in pkgutil.iter_modules(handlers.__path__)}
-
-    assert {name for name in names if not name.startswith("_")} == STEPS.keys()
-
-
-@pytest.mark.parametrize("client", [Accepting, Refusing, Unreachable])
-@pytest.mark.parametrize("name", STEPS)
-def test_every_line_finds_the_settlement_and_tells_neither_amounts_nor_accounts(
-    name: str, client: type[Accepting], output: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_runtime, "store", Store(client(), "table", pause=lambda failed_tries: None))
-    handler = importlib.import_module(f"handlers.{name}").handler
-
-    try:
-        handler(EVENT, CONTEXT)
-        refused = None
-    except SettlementError as error:
-        refused = type(error).__name__
-
-    lines, metrics, text = output.take()
-    assert lines
-    for line in lines:
-        assert (line["key"], line["step"], line["execution"]) == (KEY, STEPS[name], EXECUTION)
-    assert (refused is None) == (client is Accepting)
-    assert metrics.count("StepCalled") == 1
-    assert (metrics[-1] == refused) if refused else (set(metrics) <= {"StepCalled", "IdempotencyReplay"})
-    assert (lines[-1]["message"], lines[-1].get("error")) == ("refused" if refused else "completed", refused)
-    assert_telling_nothing(text)
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_a_broken_request_is_not_logged_either(name: str, output: Output) -> None:
-    handler = importlib.import_module(f"handlers.{name}").handler
-    broken = WIRE | {"amount": "918273.645", "payer": "canary:payer", "canary": "91827364"}
-
-    with pytest.raises(errors.InvalidRequest):
-        handler(EVENT | {"settlement": broken}, CONTEXT)
-
-    lines, metrics, text = output.take()
-    assert [line["error"] for line in lines] == ["InvalidRequest"]
-    assert metrics == ["StepCalled", "InvalidRequest"]
-    assert_telling_nothing(text)
 
 
 @pytest.mark.parametrize(
@@ -311,6 +120,15 @@ def test_nothing_of_one_invocation_is_seen_in_the_next(output: Output) -> None:
         ({"settlement": {"key": None}}, None),
         ({"settlement": {"key": 5}}, None),
         ({"settlement": {"key": ["k"]}}, None),
+        ({"state": None}, None),
+        ({"state": "text"}, None),
+        ({"state": [{"settlement": {"key": KEY}}]}, None),
+        ({"state": {}}, None),
+        ({"state": {"settlement": None}}, None),
+        ({"state": {"settlement": {"key": 5}}}, None),
+        ({"state": {"settlement": {"key": KEY}}, "execution": EXECUTION}, KEY),
+        ({"state": {"settlement": {"key": KEY}, "execution": "forged"}}, KEY),
+        ({"state": {}, "settlement": {"key": KEY}}, None),
         ({"settlement": {"key": KEY}, "execution": None}, KEY),
         ({"settlement": {"key": KEY}, "execution": {"Name": "x"}}, KEY),
     ],
@@ -327,9 +145,28 @@ def test_an_event_of_any_shape_is_observed(event: object, key: str | None, outpu
     assert metrics == ["StepCalled"]
 
 
+@pytest.mark.parametrize(
+    "settlement", [{"settlement": {"key": KEY}}, {"state": {"settlement": {"key": KEY}}}]
+)
+def test_the_execution_is_the_machines_word_and_not_the_inputs(
+    settlement: dict[str, Any], output: Output
+) -> None:
+    """What a client sends is in `state`; Step Functions itself says which execution this is."""
+    forged = {name: value | {"execution": "forged"} for name, value in settlement.items()}
+
+    passing(forged | {"execution": EXECUTION}, CONTEXT)
+
+    (line,), _, text = output.take()
+    assert (line["key"], line["execution"]) == (KEY, EXECUTION)
+    assert "forged" not in text
+
+
+@pytest.mark.parametrize("in_state", [True, False])
 @pytest.mark.parametrize("key", ["k" * 300_000, "a\nb", '"', "\x1b[31m"], ids=["huge", "LF", "quote", "ESC"])
-def test_a_hostile_key_is_one_short_line(key: str, output: Output) -> None:
-    passing({"settlement": {"key": key}, "execution": EXECUTION}, CONTEXT)
+def test_a_hostile_key_is_one_short_line(key: str, in_state: bool, output: Output) -> None:
+    request = {"settlement": {"key": key}}
+
+    passing((({"state": request}) if in_state else request) | {"execution": EXECUTION}, CONTEXT)
 
     lines, _, text = output.take()
     assert [line["message"] for line in lines] == ["completed"]

@@ -1,8 +1,8 @@
 """Golden vectors: what the builders build, recorded in golden/*.json and compared to the last character.
 
-To rewrite them after a wanted change run `UPDATE_GOLDEN=1 pytest tests/unit/test_items.py
-tests/unit/test_steps.py` and read the diff: each changed line is a changed write to the table. Where
-CI is set, a rewrite fails the run instead: a vector that rewrites itself protects nothing.
+To rewrite them after a wanted change run `UPDATE_GOLDEN=1 pytest tests/unit/test_vectors.py` and read
+the diff: each changed line is a changed write to the table. Where CI is set, a rewrite fails the run
+instead: a vector that rewrites itself protects nothing.
 
 A builder's file is `<module>.<function>[.<variant>].json`. A set is written as {"set": [...]}, sorted.
 """
@@ -10,17 +10,19 @@ A builder's file is `<module>.<function>[.<variant>].json`. A set is written as 
 import inspect
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
-from settlement import items, steps
+from settlement import compensation, items, limbo, reversals, rows, steps
 from settlement.kyc import Verdict
+from settlement.limbo import Case
 from settlement.request import Settlement
+from settlement.resolution import Decision, Order, Resolution
 from settlement.status import Step
 from settlement.terms import Terms
 from settlement.writes import Posting, Transfer, Write
@@ -94,7 +96,59 @@ ITEMS = (
     Vector(items.deposit_entry, ("open-alice", "alice", 10_000, "EUR", NOW)),
 )
 
-POSTINGS = (
+
+FAILURE = {"step": "compensate:release", "error": "InsufficientFunds", "cause": "too little"}
+ORDER = Order(reason="paid twice", by="arn:aws:iam::000000000000:user/carol")
+CASES = {
+    Step.FEE: Case(step=Step.FEE, account="fees:EUR", barred=None, amount=48, number=1),
+    Step.RELEASE: Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=1),
+    Step.HOLD: Case(step=Step.HOLD, account="alice", barred="alice", amount=4820, number=2),
+}
+
+
+def resolution(decision: Decision) -> Resolution:
+    return Resolution(reason=ORDER.reason, by=ORDER.by, decision=decision)
+
+
+def _undo(step: Step, escrow_change: int) -> Vector:
+    return Vector(
+        reversals.undo, (SETTLEMENT, step), {"escrow_change": escrow_change, "now": NOW}, step.value
+    )
+
+
+def _leave(decision: Decision, step: Step, escrow: int) -> Vector:
+    arguments = (SETTLEMENT, CASES[step], resolution(decision), NOW)
+    return Vector(
+        limbo.leave, arguments, {"escrow": escrow, "terms": TERMS}, f"{decision.value}.{step.value}"
+    )
+
+
+REVERSALS = (
+    Vector(reversals.refuse_unclaimed, (SETTLEMENT, "execution", FAILURE, NOW)),
+    Vector(reversals.begin, (SETTLEMENT, FAILURE)),
+    Vector(reversals.reopen, (SETTLEMENT, FAILURE, NOW, TERMS)),
+    _undo(Step.FEE, 48),
+    _undo(Step.RELEASE, 4772),
+    _undo(Step.HOLD, -4820),
+    Vector(reversals.conclude, (SETTLEMENT, NOW)),
+    Vector(reversals.debit_payee, (SETTLEMENT,)),
+    Vector(reversals.credit_payer, (SETTLEMENT,)),
+)
+
+LIMBO = (
+    *(Vector(limbo.enter, (SETTLEMENT, CASES[step], FAILURE, NOW), variant=step.value) for step in CASES),
+    Vector(limbo.flag, ("bob", SETTLEMENT.key)),
+    Vector(limbo.unflag, ("bob", SETTLEMENT.key)),
+    Vector(limbo.await_decision, (SETTLEMENT, "token-1", "arn:aws:states:::execution:comp:e1")),
+    _leave(Decision.RETRY, Step.RELEASE, 48),
+    _leave(Decision.RETRY, Step.HOLD, 4820),
+    _leave(Decision.WRITE_OFF, Step.FEE, 0),
+    _leave(Decision.WRITE_OFF, Step.RELEASE, 48),
+    _leave(Decision.COMPLETE, Step.FEE, 0),
+    _leave(Decision.COMPLETE, Step.RELEASE, 48),
+)
+
+STEPS = (
     Vector(steps.hold, (SETTLEMENT, NOW)),
     Vector(steps.verify, (SETTLEMENT, VERDICT, NOW)),
     Vector(steps.release, (SETTLEMENT, TERMS, NOW), variant="capped"),
@@ -104,26 +158,79 @@ POSTINGS = (
 )
 
 
-def writes() -> list[Any]:
-    """Every write that any vector builds, as pytest's parameters."""
-    found = [(vector.name, vector.build()) for vector in ITEMS]
-    for vector in POSTINGS:
-        parts = enumerate(vector.build().writes)
-        found += [(f"{vector.name}[{position}]", write) for position, write in parts]
-    return [pytest.param(write, id=name) for name, write in found]
+def _reverse(step: Step, committed: Iterable[str], what: str) -> Vector:
+    return Vector(compensation.undo, (SETTLEMENT, step, list(committed), [], NOW), variant=f"{step}.{what}")
 
 
-def public_functions(module: ModuleType) -> set[str]:
-    """The functions that a module itself defines for others."""
+def _stuck(step: Step, *, barred: bool = True) -> Vector:
+    case = CASES[step] if barred else replace(CASES[step], barred=None)
+    variant = step.value + ".unbarred" * (not barred)
+    return Vector(compensation.enter_limbo, (SETTLEMENT, case, FAILURE, NOW), variant=variant)
+
+
+def _resolve(decision: Decision, step: Step, escrow: int, *, barred: bool = True) -> Vector:
+    case = CASES[step] if barred else replace(CASES[step], barred=None)
+    row = {"escrow": escrow}
+    arguments = (SETTLEMENT, row, case, resolution(decision), NOW, TERMS)
+    variant = f"{decision.value}.{step.value}" + ".unbarred" * (not barred)
+    return Vector(compensation.resolve, arguments, variant=variant)
+
+
+COMPENSATION = (
+    Vector(compensation.requested, (SETTLEMENT, ORDER, NOW, TERMS)),
+    *(_reverse(step, Step, "reversed") for step in CASES),
+    *(_reverse(step, (), "skipped") for step in CASES),
+    *(_stuck(step) for step in CASES),
+    _stuck(Step.HOLD, barred=False),
+    _resolve(Decision.RETRY, Step.RELEASE, 48),
+    _resolve(Decision.RETRY, Step.HOLD, 4820, barred=False),
+    _resolve(Decision.WRITE_OFF, Step.FEE, 0),
+    _resolve(Decision.WRITE_OFF, Step.RELEASE, 48),
+    _resolve(Decision.COMPLETE, Step.RELEASE, 48),
+)
+
+BUILDERS = {items: ITEMS, reversals: REVERSALS, limbo: LIMBO}
+"""Each module that builds single writes, with its vectors."""
+
+POSTERS = {steps: STEPS, compensation: COMPENSATION}
+"""Each module that builds transactions, with its vectors."""
+
+ALL = tuple(vector for module in (BUILDERS | POSTERS).values() for vector in module)
+
+
+def named_writes() -> dict[str, Write]:
+    """Every write that any vector builds, by the vector's name and its position in the transaction."""
+    found = {vector.name: vector.build() for module in BUILDERS.values() for vector in module}
+    for module in POSTERS.values():
+        for vector in module:
+            parts = enumerate(vector.build().writes)
+            found |= {f"{vector.name}[{position}]": write for position, write in parts}
+    return found
+
+
+def settlement_writes() -> dict[str, Write]:
+    """Those of them that write a settlement's row, which is where its status is."""
+    row = rows.settlement_key(SETTLEMENT.key)["sk"]
+    return {
+        name: write
+        for name, write in named_writes().items()
+        if (write.parameters.get("Key") or write.parameters["Item"])["sk"] == row
+    }
+
+
+def builders(module: ModuleType) -> set[str]:
+    """The functions of a module that build a write or a transaction for others."""
     functions = inspect.getmembers(module, inspect.isfunction)
     return {
         name
         for name, function in functions
-        if function.__module__ == module.__name__ and not name.startswith("_")
+        if function.__module__ == module.__name__
+        and not name.startswith("_")
+        and get_type_hints(function)["return"] in (Write, Posting, Posting | None)
     }
 
 
-def built_by(vectors: tuple[Vector, ...]) -> set[str]:
+def built_by(vectors: Iterable[Vector]) -> set[str]:
     """The builders that have a vector."""
     return {vector.builder.__name__ for vector in vectors}
 
