@@ -22,6 +22,7 @@ _SYNC_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
 def render_definition(name: str, settings: Settings) -> str:
     """The definition in `statemachines/<name>.asl.json`, with the stage's patience in its timeouts.
 
+    The embedded AWS knows no timeout that is part of the input, and would wait for ever: it gets a fixed one.
     Raises ValueError where a function may run on after its task has timed out: a late commit would
     then be the rule and not the exception.
     """
@@ -32,7 +33,6 @@ def render_definition(name: str, settings: Settings) -> str:
                 raise ValueError(f"{name}.{state_name}: TimeoutSeconds must exceed function_timeout_seconds")
             state["TimeoutSeconds"] *= settings.patience
         if "TimeoutSecondsPath" in state and settings.interpreter:
-            # The embedded AWS knows no such path, and would wait for ever.
             del state["TimeoutSecondsPath"]
             state["TimeoutSeconds"] = settings.page_again_after_seconds
     return json.dumps(definition)

@@ -4,7 +4,7 @@ from typing import Any
 
 from handlers import _runtime
 from settlement import compensation, outcome, reversals, rows
-from settlement.errors import InvalidRequest, ResolutionRefused
+from settlement.errors import InvalidRequest, NotReversible, ResolutionRefused
 from settlement.request import Settlement, parse_settlement
 from settlement.resolution import parse_order, parse_resolution
 from settlement.rows import Row
@@ -24,6 +24,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     state = event["state"]
     if not isinstance(state, dict):
         raise InvalidRequest("input: must be a JSON object with a settlement")
+    if {"reversal", "resolution"} <= state.keys():
+        raise InvalidRequest("input: must have a reversal or a resolution, not both")
     settlement = parse_settlement(state.get("settlement"), _runtime.terms)
     if "reversal" in state:
         order = parse_order(state["reversal"], "reversal")
@@ -32,6 +34,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         row = _decided(settlement)
     else:
         row = _fenced(settlement, state.get("error"), event["execution"])
+    if "reversal" in state and row["status"] == Status.SETTLED:
+        raise NotReversible("reverse: the settlement was completed out of LIMBO since it was first ordered")
     found = {
         "settlement": settlement.to_wire(_runtime.terms),
         "steps": sorted(row.get("steps", ())),

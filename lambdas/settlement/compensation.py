@@ -80,9 +80,7 @@ def check(settlement: Settlement, row: Row, decision: Decision) -> None:
     if row["status"] != Status.LIMBO:
         raise StepFenced(f"resolve: the settlement is {row['status']}, not in LIMBO")
     if decision is Decision.COMPLETE and Step.RELEASE not in outstanding(row):
-        raise ResolutionRefused(
-            "complete: the payee has nothing of it, so there is nothing to accept; use retry"
-        )
+        raise ResolutionRefused("complete: there is no release left that could be accepted; use retry")
     if decision is Decision.WRITE_OFF and stuck(settlement, row).step is Step.HOLD:
         raise ResolutionRefused(
             "write-off: the escrow has all of it, so there is nothing to cover; use retry"

@@ -35,12 +35,15 @@ def fence_refusal(settlement: Settlement, step: str, row: Row | None) -> Settlem
 
 
 def account_refusal(party: str, currency: str, row: Row | None) -> SettlementError | None:
-    """Why an account of the settlement cannot take part at all; None where that is not so."""
+    """Why an account cannot take part in a settlement at all; None where that is not so."""
+    return None if row and row["currency"] == currency else account_mismatch(party, currency, row)
+
+
+def account_mismatch(party: str, currency: str, row: Row | None) -> SettlementError:
+    """What is wrong with an account that is not one of the settlement's currency."""
     if row is None:
         return AccountNotFound(f"{party}: there is no such account")
-    if row["currency"] != currency:
-        return CurrencyMismatch(f"{party}: the account is kept in {row['currency']}, not in {currency}")
-    return None
+    return CurrencyMismatch(f"{party}: the account is kept in {row['currency']}, not in {currency}")
 
 
 def other_content(settlement: Settlement) -> IdempotencyConflict:

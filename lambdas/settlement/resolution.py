@@ -74,6 +74,6 @@ def _text(raw: dict[str, object], what: str, name: str) -> str:
     text = raw.get(name)
     if not (isinstance(text, str) and text.strip() and len(text) <= TEXT_LENGTH_MAX and text.isprintable()):
         raise InvalidRequest(
-            f"{what}.{name}: must be one line of at most {TEXT_LENGTH_MAX} characters, not blank"
+            f"{what}.{name}: must be one line of at most {TEXT_LENGTH_MAX} printable characters, not blank"
         )
     return text.strip()

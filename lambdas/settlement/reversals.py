@@ -19,7 +19,7 @@ from settlement.conditions import (
     SUFFICIENT,
 )
 from settlement.errors import InsufficientFunds, NotReversible, SettlementError, StepFenced
-from settlement.refusals import account_refusal, other_content, standing
+from settlement.refusals import account_mismatch, account_refusal, other_content, standing
 from settlement.request import Settlement
 from settlement.rows import Row
 from settlement.status import Status, Step
@@ -177,18 +177,12 @@ def debit_payee(settlement: Settlement) -> Write:
 
 def credit_payer(settlement: Settlement) -> Write:
     """Give the amount back to the payer, whatever the stage's highest balance: it was theirs before."""
-
-    def refusal(row: Row | None) -> SettlementError:
-        return account_refusal("payer", settlement.currency, row) or StepFenced(
-            "payer: the account was there, but not as it should be"
-        )
-
     return update(
         rows.account_key(settlement.payer),
         "SET available = available + :amount",
         SAME_CURRENCY,
         values={":amount": settlement.amount, ":currency": settlement.currency},
-        refusal=refusal,
+        refusal=lambda row: account_mismatch("payer", settlement.currency, row),
     )
 
 

@@ -24,9 +24,7 @@ from tests.conftest import NOW
 from tests.unit import vectors
 from tests.unit.conditions import admits, status_set_by
 from tests.unit.every_row import AFTER, AT, BEFORE, PREFIXES, settlement_row
-from tests.unit.vectors import SETTLEMENT
-
-FAILURE = {"step": "hold", "error": "InsufficientFunds", "cause": "too little"}
+from tests.unit.vectors import FAILURE, SETTLEMENT
 
 
 def settlement_rows() -> Iterator[tuple[Status, set[Any], str, bool]]:
@@ -84,8 +82,7 @@ def test_a_step_of_a_key_that_was_never_claimed_is_fenced(step: Step) -> None:
     write = items.advance(SETTLEMENT, step, escrow_change=0, now=NOW)
 
     assert not admits(write, None)
-    refusal = write.refusal(None)
-    assert type(refusal) is StepFenced
+    assert type(refusal := write.refusal(None)) is StepFenced
     assert str(refusal) == f"{step}: the key {SETTLEMENT.key} was never claimed"
 
 
@@ -95,9 +92,10 @@ def test_a_fenced_step_is_told_the_status_and_what_has_committed() -> None:
     # A list stands in for the set, whose order would change from run to run and hide an unsorted message.
     row = settlement_row(Status.COMPENSATING, set(), AFTER) | {"steps": ["verify", "hold"]}
 
-    refusal = write.refusal(row)
-
-    assert str(refusal) == "release: the settlement is COMPENSATING with steps [hold, verify] committed"
+    assert (
+        str(write.refusal(row))
+        == "release: the settlement is COMPENSATING with steps [hold, verify] committed"
+    )
 
 
 def test_a_late_step_is_told_the_deadline() -> None:

@@ -1,0 +1,82 @@
+"""Every settlement row that a write may meet: what conditions are asked about."""
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+from typing import Any
+
+from settlement import rows
+from settlement.request import Settlement
+from settlement.rows import Row
+from settlement.status import REVERSIBLE, Status, Step
+from settlement.writes import Write
+from tests.unit.vectors import SETTLEMENT, YEN
+
+BEFORE, AT, AFTER = "2026-11-20T12:00:00.122Z", "2026-11-20T12:00:00.123Z", "2026-11-20T12:00:00.124Z"
+"""Around the instant at which the writes are made."""
+
+PREFIXES = [set(list(Step)[:length]) for length in range(len(Step) + 1)]
+"""What may have committed: steps commit in their order, so nothing else is ever on a row."""
+
+ROUNDS: list[dict[str, Any]] = [
+    {},
+    {"resolutions": 0},
+    {"resolutions": 1, "resolution": {"decision": "retry"}},
+    {"resolutions": 2, "resolution": {"decision": "retry"}},
+]
+"""How many decisions were made: the attribute is there from the beginning of a compensation."""
+
+
+def settlement_row(
+    status: Status,
+    steps: set[Any],
+    deadline_at: str,
+    *,
+    same_request: bool = True,
+    settlement: Settlement = SETTLEMENT,
+    **more: Any,
+) -> Row:
+    row = {
+        **rows.settlement_key(settlement.key),
+        "status": status,
+        "request_hash": settlement.request_hash if same_request else "another",
+        "deadline_at": deadline_at,
+        "escrow": 0,
+    }
+    return row | ({"steps": steps} if steps else {}) | more
+
+
+def progress() -> Iterator[tuple[set[Step], set[Step]]]:
+    """What has committed and what of it is reversed: reversals go back in their order."""
+    for steps in PREFIXES:
+        moved = [step for step in REVERSIBLE if step in steps]
+        for length in range(len(moved) + 1):
+            yield steps, set(moved[:length])
+
+
+def rows_met_by(write: Write) -> list[Row]:
+    """Every row that may ever stand where the write of a settlement's row goes."""
+    key = write.parameters.get("Key") or write.parameters["Item"]
+    (settlement,) = (each for each in (SETTLEMENT, YEN) if rows.settlement_key(each.key)["pk"] == key["pk"])
+    return _rows_of(settlement)
+
+
+@cache
+def _rows_of(settlement: Settlement) -> list[Row]:
+    escrows = (0, settlement.fee, settlement.net, settlement.amount)
+    return [
+        settlement_row(
+            status,
+            steps,
+            deadline_at,
+            same_request=same,
+            settlement=settlement,
+            escrow=escrow,
+            reversed_for={"step": "verify"},
+            **({"reversed": reversed_} if reversed_ else {}),
+            **decided,
+        )
+        for status, (steps, reversed_), deadline_at, same, escrow, decided in product(
+            Status, progress(), (AT, AFTER), (True, False), escrows, ROUNDS
+        )
+    ]

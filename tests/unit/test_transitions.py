@@ -1,0 +1,114 @@
+"""The writes against the table of statuses: each condition asked about every row there is."""
+
+import pytest
+
+from settlement.rows import Row
+from settlement.status import TRANSITIONS, Status
+from settlement.writes import Write
+from tests.unit import vectors
+from tests.unit.conditions import admits, clauses, holds, status_set_by
+from tests.unit.every_row import rows_met_by
+
+WRITES = vectors.named_writes()
+SETTLEMENT_WRITES = vectors.settlement_writes()
+LEADING = {name: write for name, write in SETTLEMENT_WRITES.items() if status_set_by(write)}
+"""The writes that set a status."""
+
+NOWHERE: set[str] = set()
+"""Where a row is made: there is none yet."""
+
+DRAWN: dict[str, tuple[set[str], str]] = {
+    "items.claim": (NOWHERE, "PROCESSING"),
+    "items.reject": ({"PROCESSING"}, "REJECTED"),
+    "items.advance.fee": ({"PROCESSING"}, "SETTLED"),
+    "steps.fee[1]": ({"PROCESSING"}, "SETTLED"),
+    "steps.fee.none[1]": ({"PROCESSING"}, "SETTLED"),
+    "reversals.refuse_unclaimed": (NOWHERE, "REJECTED"),
+    "reversals.begin": ({"PROCESSING"}, "COMPENSATING"),
+    "reversals.reopen": ({"SETTLED", "PROCESSING"}, "COMPENSATING"),
+    "reversals.undo.hold": ({"COMPENSATING"}, "COMPENSATED"),
+    "reversals.conclude": ({"COMPENSATING"}, "COMPENSATED"),
+    "limbo.enter.fee": ({"COMPENSATING"}, "LIMBO"),
+    "limbo.enter.release": ({"COMPENSATING"}, "LIMBO"),
+    "limbo.enter.hold": ({"COMPENSATING"}, "LIMBO"),
+    "limbo.leave.retry.release": ({"LIMBO"}, "COMPENSATING"),
+    "limbo.leave.retry.hold": ({"LIMBO"}, "COMPENSATING"),
+    "limbo.leave.write-off.fee": ({"LIMBO"}, "COMPENSATING"),
+    "limbo.leave.write-off.release": ({"LIMBO"}, "COMPENSATING"),
+    "limbo.leave.complete.fee": ({"LIMBO"}, "SETTLED"),
+    "limbo.leave.complete.release": ({"LIMBO"}, "SETTLED"),
+    "compensation.requested[1]": ({"SETTLED", "PROCESSING"}, "COMPENSATING"),
+    "compensation.undo.hold.reversed[1]": ({"COMPENSATING"}, "COMPENSATED"),
+    "compensation.undo.hold.skipped[1]": ({"COMPENSATING"}, "COMPENSATED"),
+    "compensation.enter_limbo.fee[1]": ({"COMPENSATING"}, "LIMBO"),
+    "compensation.enter_limbo.release[1]": ({"COMPENSATING"}, "LIMBO"),
+    "compensation.enter_limbo.hold[1]": ({"COMPENSATING"}, "LIMBO"),
+    "compensation.enter_limbo.hold.unbarred[1]": ({"COMPENSATING"}, "LIMBO"),
+    "compensation.resolve.retry.release[1]": ({"LIMBO"}, "COMPENSATING"),
+    "compensation.resolve.retry.hold.unbarred[1]": ({"LIMBO"}, "COMPENSATING"),
+    "compensation.resolve.write-off.fee[1]": ({"LIMBO"}, "COMPENSATING"),
+    "compensation.resolve.write-off.release[1]": ({"LIMBO"}, "COMPENSATING"),
+    "compensation.resolve.complete.release[1]": ({"LIMBO"}, "SETTLED"),
+}
+"""From where to where each of them leads."""
+
+
+def admitted_by(write: Write) -> set[Status]:
+    return {row["status"] for row in rows_met_by(write) if admits(write, row)}
+
+
+def test_each_write_that_sets_a_status_leads_where_it_was_drawn() -> None:
+    """Exactly these: a builder whose status is not found here would pass the tests below unseen."""
+    assert {name: (admitted_by(write), status_set_by(write)) for name, write in LEADING.items()} == DRAWN
+
+
+@pytest.mark.parametrize("target", Status)
+def test_the_writes_that_set_a_status_admit_exactly_the_transitions_of_the_table(target: Status) -> None:
+    admitted = [admitted_by(write) for write in LEADING.values() if status_set_by(write) == target]
+
+    assert admitted
+    assert set().union(*admitted) == {status for status in Status if target in TRANSITIONS[status]}
+
+
+@pytest.mark.parametrize("name", LEADING)
+def test_a_write_that_makes_a_row_meets_none_and_any_other_write_needs_one(name: str) -> None:
+    assert admits(LEADING[name], None) == (DRAWN[name][0] == NOWHERE)
+
+
+@pytest.mark.parametrize("name", sorted(SETTLEMENT_WRITES.keys() - LEADING.keys()))
+def test_a_write_that_leaves_the_status_alone_admits_one_status_only(name: str) -> None:
+    assert len(admitted_by(SETTLEMENT_WRITES[name])) == 1
+    assert not admits(SETTLEMENT_WRITES[name], None)
+
+
+@pytest.mark.parametrize("name", SETTLEMENT_WRITES)
+def test_no_write_admits_the_row_of_another_request(name: str) -> None:
+    write = SETTLEMENT_WRITES[name]
+    strangers = [row for row in rows_met_by(write) if row["request_hash"] == "another"]
+
+    assert strangers
+    assert not [row for row in strangers if admits(write, row)]
+
+
+ACCOUNTS: list[Row] = [
+    {"pk": f"ACCOUNT#{account}", "sk": "BALANCE", "available": available, "currency": currency, **extra}
+    for account in ("alice", "bob")
+    for available in (0, 4771, 4772, 4819, 4820, 100_000_000 - 4772, 100_000_000 - 4771)
+    for currency in ("EUR", "JPY", "USD")
+    for extra in ({}, {"limbo_keys": {"order-2026-000001"}})
+]
+DEMANDS = [(name, clause) for name, write in WRITES.items() for clause in clauses(write)]
+
+
+@pytest.mark.parametrize(("name", "clause"), DEMANDS, ids=str)
+def test_no_write_demands_what_makes_no_difference(name: str, clause: str) -> None:
+    """For each fragment there is a row that this one alone keeps out."""
+    write = WRITES[name]
+    others = [each for each in clauses(write) if each != clause]
+    met: list[Row | None] = [None, *ACCOUNTS, *(rows_met_by(write) if name in SETTLEMENT_WRITES else ())]
+    if write.action == "Put":
+        met.append(dict(write.parameters["Item"]))
+
+    assert any(
+        not holds(clause, write, row) and all(holds(other, write, row) for other in others) for row in met
+    )

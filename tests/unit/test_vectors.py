@@ -1,0 +1,160 @@
+"""Every write to the table is the one that was recorded, and is one that DynamoDB takes.
+
+To rewrite the vectors after a wanted change: see vectors.py.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from settlement import compensation, reversals, steps
+from settlement.status import Step
+from settlement.writes import Posting, Write
+from tests.unit import vectors
+
+WRITES = [pytest.param(write, id=name) for name, write in vectors.named_writes().items()]
+MODULES = vectors.BUILDERS | vectors.POSTERS
+BUILDING_NOTHING: dict[ModuleType, set[str]] = {
+    reversals: {"fenced"},
+    steps: {"requested", "admitted", "is_replay", "settled"},
+    compensation: {"failed_step", "outstanding", "stuck", "check"},
+}
+"""What these modules offer besides builders; all the rest must have a vector."""
+
+
+# The vectors
+
+
+@pytest.mark.parametrize("vector", vectors.ALL, ids=lambda vector: vector.name)
+def test_a_builder_builds_what_was_recorded(vector: vectors.Vector) -> None:
+    built = vectors.text(vector.build())
+
+    assert built == vectors.recorded(vector.name, built)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_every_builder_has_a_vector(module: ModuleType) -> None:
+    public = {
+        name
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__ and not name.startswith("_")
+    }
+
+    assert vectors.built_by(MODULES[module]) == vectors.builders(module)
+    assert public - vectors.builders(module) == BUILDING_NOTHING.get(module, set())
+
+
+def test_every_step_has_a_posting() -> None:
+    assert vectors.built_by(vectors.STEPS) == set(Step)
+
+
+def test_every_recorded_vector_is_still_compared() -> None:
+    names = [vector.name for vector in vectors.ALL]
+
+    assert len(names) == len(set(names))
+    assert {path.stem for path in vectors.GOLDEN.iterdir()} == set(names)
+
+
+def test_vectors_are_never_rewritten_in_ci(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(vectors, "GOLDEN", tmp_path)
+    monkeypatch.setenv("UPDATE_GOLDEN", "1")
+    monkeypatch.setenv("CI", "true")
+
+    with pytest.raises(pytest.fail.Exception, match="CI"):
+        vectors.recorded("items.claim", "anything")
+    assert not list(tmp_path.iterdir())
+
+
+def test_vectors_are_rewritten_where_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(vectors, "GOLDEN", tmp_path)
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("UPDATE_GOLDEN", "1")
+    assert vectors.recorded("items.claim", "new") == "new"
+
+    monkeypatch.delenv("UPDATE_GOLDEN")
+    assert vectors.recorded("items.claim", "newer") == "new"
+    with pytest.raises(pytest.fail.Exception, match="no golden vector"):
+        vectors.recorded("items.unheard_of", "anything")
+
+
+# Every write
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_every_write_is_conditional(write: Write) -> None:
+    assert write.parameters["ConditionExpression"]
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize(
+    ("placeholder", "definitions"),
+    [(r":\w+", "ExpressionAttributeValues"), (r"#\w+", "ExpressionAttributeNames")],
+)
+def test_placeholders_are_used_and_defined(write: Write, placeholder: str, definitions: str) -> None:
+    """DynamoDB refuses a write with one too many as well as one too few."""
+    expressions = [text for name, text in write.parameters.items() if name.endswith("Expression")]
+
+    assert set(re.findall(placeholder, " ".join(expressions))) == set(write.parameters.get(definitions, ()))
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_no_write_names_an_attribute_twice(write: Write) -> None:
+    """DynamoDB refuses an update whose paths overlap, such as one that is set and removed."""
+    sections = re.split(r" ?\b(?:SET|REMOVE|ADD|DELETE) ", write.parameters.get("UpdateExpression", ""))
+    paths = [part.split(" ")[0] for section in sections[1:] for part in section.split(", ")]
+
+    assert len(paths) == len(set(paths))
+    assert bool(paths) == (write.action == "Update")
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_no_write_holds_a_float_or_an_empty_set(write: Write) -> None:
+    def leaves(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict):
+            for member in value.values():
+                yield from leaves(member)
+        else:
+            yield value
+
+    for leaf in leaves(dict(write.parameters)):
+        assert isinstance(leaf, str) or type(leaf) is int or (isinstance(leaf, set) and leaf)
+
+
+# Every transaction
+
+POSTINGS = [
+    pytest.param(vector.build(), id=vector.name) for module in vectors.POSTERS.values() for vector in module
+]
+
+
+@pytest.mark.parametrize("posting", POSTINGS)
+def test_a_transaction_writes_no_row_twice(posting: Posting) -> None:
+    """DynamoDB takes one action per row and transaction."""
+    keys = [write.parameters.get("Key") or write.parameters["Item"] for write in posting.writes]
+
+    assert len({(key["pk"], key["sk"]) for key in keys}) == len(posting.writes)
+
+
+@pytest.mark.parametrize("posting", POSTINGS)
+def test_a_replay_is_found_before_anything_else(posting: Posting) -> None:
+    """The first reason decides, so the entry stands in front: a repeated step is a replay, not a refusal."""
+    expected = [write for write in (posting.entry, posting.settlement, posting.balance) if write]
+
+    assert list(posting.writes) == expected
+    assert posting.entry.action == "Put"
+    assert posting.entry.parameters["ConditionExpression"] == "attribute_not_exists(pk)"
+
+
+@pytest.mark.parametrize("posting", POSTINGS)
+def test_a_transaction_that_moves_money_writes_the_settlements_row(posting: Posting) -> None:
+    """Its fence is there. What only goes on record may stand alone."""
+    moves = "amount" in posting.entry.parameters["Item"]
+
+    assert posting.settlement or not (moves or posting.balance)
