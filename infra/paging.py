@@ -1,6 +1,6 @@
 """How a person hears of LIMBO: events on a bus of its own, a rule, and an encrypted topic to subscribe to."""
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_events as events
@@ -24,20 +24,17 @@ class Paging(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
         super().__init__(scope, construct_id)
         self.bus = events.EventBus(self, "Bus", event_bus_name=settings.stack_name)
-        key = kms.Key(
-            self,
-            "Key",
-            enable_key_rotation=True,
-            removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
-        )
+        kept = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
+        key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=kept)
         for publisher in _PUBLISHERS:
-            key.grant_encrypt_decrypt(iam.ServicePrincipal(publisher))
+            key.grant(iam.ServicePrincipal(publisher), "kms:Decrypt", "kms:GenerateDataKey*")
         self.topic = sns.Topic(self, "Topic", master_key=key, enforce_ssl=True)
         self.topic.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
                 actions=["sns:Publish"],
                 resources=[self.topic.topic_arn],
+                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
             )
         )
         self.undelivered = sqs.Queue(
@@ -46,6 +43,7 @@ class Paging(Construct):
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             retention_period=Duration.days(14),
+            removal_policy=kept,
         )
         events.Rule(
             self,
@@ -54,15 +52,7 @@ class Paging(Construct):
             event_pattern=events.EventPattern(
                 source=["settlement"], detail_type=["LimboEntered", "LimboResolved"]
             ),
-            targets=[
-                targets.SnsTopic(
-                    self.topic,
-                    message=events.RuleTargetInput.from_event_path("$.detail"),
-                    dead_letter_queue=self.undelivered,
-                    max_event_age=Duration.hours(24),
-                    retry_attempts=185,
-                )
-            ],
+            targets=[self._to_topic(events.RuleTargetInput.from_event_path("$.detail"))],
         )
         self._alarm(
             "PageUndelivered",
@@ -73,7 +63,31 @@ class Paging(Construct):
         )
 
     def watch(self, machine: sfn.StateMachine) -> None:
-        """Page when an execution of `machine` ends in any way but well: what it was about is stuck."""
+        """Page when an execution of `machine` ends in any way but well: by name, and without the bus by alarm."""
+        ends = ("FAILED", "TIMED_OUT", "ABORTED")
+        summary = f"{machine.node.id} ended as {{}}: {{}}; see the runbook compensation-stalled"
+        events.Rule(
+            self,
+            f"{machine.node.id}Ended",
+            event_pattern=events.EventPattern(
+                source=["aws.states"],
+                detail_type=["Step Functions Execution Status Change"],
+                detail={"stateMachineArn": [machine.state_machine_arn], "status": list(ends)},
+            ),
+            targets=[
+                self._to_topic(
+                    events.RuleTargetInput.from_object(
+                        {
+                            "summary": summary.format(
+                                events.EventField.from_path("$.detail.status"),
+                                events.EventField.from_path("$.detail.name"),
+                            ),
+                            "execution_arn": events.EventField.from_path("$.detail.executionArn"),
+                        }
+                    )
+                )
+            ],
+        )
         period = Duration.minutes(1)
         for name, metric in (
             ("Failed", machine.metric_failed(period=period)),
@@ -85,6 +99,15 @@ class Paging(Construct):
                 metric,
                 f"An execution of {machine.node.id} ended: {name}. See the runbook compensation-stalled.",
             )
+
+    def _to_topic(self, message: events.RuleTargetInput) -> targets.SnsTopic:
+        """Deliver a page within a quarter of an hour or not at all: LIMBO pages again, and the queue has an alarm."""
+        return targets.SnsTopic(
+            self.topic,
+            message=message,
+            dead_letter_queue=self.undelivered,
+            max_event_age=Duration.minutes(15),
+        )
 
     def _alarm(self, construct_id: str, metric: cloudwatch.IMetric, description: str) -> None:
         alarm = cloudwatch.Alarm(

@@ -52,8 +52,10 @@ class Settings:
             raise ValueError("fee_basis_points: must be from 0 to 9999, as a fee is less than its amount")
         if self.recover_after_seconds >= self.deadline_seconds:
             raise ValueError("recover_after_seconds: must be below deadline_seconds")
-        if not 0 < self.page_again_after_seconds <= _DAY_SECONDS:
-            raise ValueError("page_again_after_seconds: must be from 1 to 86400, a page a day at least")
+        if not self.function_timeout_seconds < self.page_again_after_seconds <= _DAY_SECONDS:
+            raise ValueError(
+                "page_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400"
+            )
 
     @property
     def stack_name(self) -> str:

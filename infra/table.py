@@ -13,7 +13,7 @@ IMMUTABLE_ATTRIBUTES = (
     *("amount", "credit", "debit", "posted_at", "side", "step"),
     *("decision", "provider", "reason", "reference"),
     *("account", "by", "cause", "error"),
-    *("fee", "payer", "payee"),
+    *("claimed_at", "fee", "payer", "payee"),
 )
 """What entries say, and what a settlement was claimed with: no update may name one of these."""
 

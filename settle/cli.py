@@ -111,7 +111,10 @@ def status(key: str, stack: StackName = None, as_json: AsJson = False) -> None:
 @app.command("reverse")
 def reverse(key: str, reason: Reason, stack: StackName = None, as_json: AsJson = False) -> None:
     """Refund a settlement, its fee included, or give up a stalled one. Safe to repeat."""
-    _decided(decisions.reverse(find(stack), key, reason), as_json)
+    result, on_record = decisions.reverse(find(stack), key, reason)
+    if not on_record:
+        show.note(f"{key} was being reversed already; your reason is not on record")
+    _decided(result, as_json)
 
 
 @limbo_app.command("list")
@@ -128,10 +131,15 @@ def limbo_show(key: str, stack: StackName = None, as_json: AsJson = False) -> No
 
 @limbo_app.command("resolve")
 def limbo_resolve(
-    key: str, decision: Decision, reason: Reason, stack: StackName = None, as_json: AsJson = False
+    key: str,
+    decision: Decision,
+    reason: Reason,
+    case: Annotated[int | None, typer.Option(help="The number of the case; by default the latest.")] = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
 ) -> None:
     """Decide: retry, write-off or complete. Safe to repeat."""
-    _decided(decisions.resolve(find(stack), key, decision, reason), as_json)
+    _decided(decisions.resolve(find(stack), key, decision, reason, case), as_json)
 
 
 @app.command("reconcile")

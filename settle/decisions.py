@@ -11,68 +11,82 @@ from botocore.exceptions import ClientError
 from settle import journal
 from settle.failures import CommandFailed, Exit
 from settle.stack import Stack
-from settlement import compensation, outcome
+from settlement import compensation, outcome, rows
 from settlement.errors import InvalidRequest, Refusal
-from settlement.resolution import Decision, Order, Resolution, parse_order
+from settlement.resolution import Decision, Resolution, parse_resolution, parse_reversal
 from settlement.rows import Row
 from settlement.status import Status
 
 FOLLOW_SECONDS_MAX = 120
 """How long a command follows what it has set off; reversals are tried for minutes where they meet trouble."""
 
-_REVERSED_OR_STUCK = (Status.COMPENSATED, Status.REJECTED, Status.LIMBO)
 _POLL_SECONDS = 0.25
 _GONE = ("ExecutionDoesNotExist", "InvalidToken", "TaskDoesNotExist", "TaskTimedOut")
 """What Step Functions says of an execution that waits no longer, or no longer with this token."""
 
 
-def resolve(stack: Stack, key: str, decision: Decision, reason: str) -> dict[str, Any]:
-    """Carry out a decision on a settlement in LIMBO and follow it to its end; return the outcome.
+def resolve(
+    stack: Stack, key: str, decision: Decision, reason: str, case: int | None = None
+) -> dict[str, Any]:
+    """Carry out a decision on a case of LIMBO and follow it to its end; return the outcome.
 
-    Safe to repeat: what was decided already is only followed.
+    Safe to repeat: what was decided already is driven on, and never taken for a decision on the next case.
     """
-    order = _order(stack, reason, "resolution")
+    _check(parse_resolution, {"decision": decision, "reason": reason, "case": case})
     row = journal.row_of(stack, key)
-    number = row.get("resolutions", 0)
-    if row["status"] == Status.LIMBO:
-        settlement = journal.settlement_of(row)
+    decided, in_limbo = row.get("resolutions", 0), row["status"] == Status.LIMBO
+    number = case or decided + in_limbo
+    if not 0 < number <= decided + in_limbo:
+        lacking = f"and has no case {number}" if case else "not in LIMBO"
+        raise CommandFailed(Exit.CONFLICT, f"{key}: is {row['status']}, {lacking}")
+    order = Resolution(reason=reason.strip(), by=_caller(stack), decision=decision, case=number)
+    if number > decided:
+        _refuse_repeated(stack, key, order)
         try:
-            compensation.check(settlement, row, decision)
+            compensation.check(journal.settlement_of(row), row, decision)
         except Refusal as refusal:
             raise CommandFailed(Exit.CONFLICT, f"{key}: {refusal}") from refusal
-        number = compensation.stuck(settlement, row).number
-        _hand_over(stack, row, Resolution(reason=order.reason, by=order.by, decision=decision, case=number))
-    elif "resolution" not in row:
-        raise CommandFailed(Exit.CONFLICT, f"{key}: is {row['status']}, not in LIMBO")
+        _hand_over(stack, row, order)
     else:
-        _check_decided(key, row, decision, order)
+        _check_decided(stack, key, order)
+        if row["status"] == Status.COMPENSATING:  # whoever drove it may be gone
+            _start(stack, row, "resolve", {"resolution": _wire(order)})
 
     def is_done(row: Row) -> bool:
         rests = row["status"] in (*compensation.FINISHED, Status.LIMBO)
         return rests and row.get("resolutions", 0) >= number
 
     row = _follow(stack, key, is_done)
-    if row["resolutions"] == number:
-        _check_decided(key, row, decision, order)
+    _check_decided(stack, key, order)
     return outcome.of_settlement(key, row, stack.terms, replayed=False)
 
 
-def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
-    """Reverse what has settled, fee included, or give up what has stalled; return the outcome.
+def reverse(stack: Stack, key: str, reason: str) -> tuple[dict[str, Any], bool]:
+    """Reverse what has settled, fee included, or give up what has stalled.
 
-    Safe to repeat: what is being reversed already is driven on, as nobody else may be doing so.
+    Return the outcome, and whether this order is the one on record: what is being reversed already is
+    driven on, as nobody else may be doing so.
     """
-    order = _order(stack, reason, "reversal")
+    _check(parse_reversal, {"reason": reason})
     row = journal.row_of(stack, key)
-    if row["status"] == Status.REJECTED or (row["status"] == Status.SETTLED and "resolution" in row):
-        completed = ": it was completed out of LIMBO" * (row["status"] == Status.SETTLED)
-        raise CommandFailed(Exit.CONFLICT, f"{key}: is {row['status']}, and not to be reversed{completed}")
-    if row["status"] in (Status.SETTLED, Status.PROCESSING):
-        _start(stack, row, "reverse", {"reversal": order.record()})
-    elif row["status"] == Status.COMPENSATING:
+    seen = row["status"]
+    if seen == Status.REJECTED or (seen == Status.SETTLED and "resolution" in row):
+        completed = ": it was completed out of LIMBO" * (seen == Status.SETTLED)
+        raise CommandFailed(Exit.CONFLICT, f"{key}: is {seen}, and not to be reversed{completed}")
+    if seen in (Status.SETTLED, Status.PROCESSING):
+        order = {"reason": reason.strip(), "by": _caller(stack), "seen": seen}
+        _start(stack, row, "reverse", {"reversal": order})
+    elif seen == Status.COMPENSATING:
         _start(stack, row, "reverse", {})
-    row = _follow(stack, key, lambda row: row["status"] in _REVERSED_OR_STUCK)
-    return outcome.of_settlement(key, row, stack.terms, replayed=False)
+    ends = {Status.COMPENSATED, Status.REJECTED, Status.LIMBO, Status.SETTLED} - {seen}
+    row = _follow(stack, key, lambda row: row["status"] in ends | {Status.COMPENSATED, Status.LIMBO})
+    if row["status"] in (Status.SETTLED, Status.REJECTED):
+        raise CommandFailed(
+            Exit.CONFLICT, f"{key}: is {row['status']} since; nothing was reversed, look at it again"
+        )
+    entry = stack.store.read(rows.entry_key(key, "reverse"))
+    on_record = entry is not None and entry["reason"] == reason.strip()
+    return outcome.of_settlement(key, row, stack.terms, replayed=False), on_record
 
 
 def _follow(stack: Stack, key: str, is_done: Callable[[Row], bool]) -> Row:
@@ -91,7 +105,7 @@ def _follow(stack: Stack, key: str, is_done: Callable[[Row], bool]) -> Row:
 
 def _hand_over(stack: Stack, row: Row, resolution: Resolution) -> None:
     """Wake the execution that waits for the decision; where it is gone, start another one with it."""
-    wanted = {**resolution.record(), "case": resolution.case}
+    wanted = _wire(resolution)
     machines, waiting = stack.client("stepfunctions"), row.get("waiting")
     if waiting:
         try:
@@ -118,22 +132,44 @@ def _start(stack: Stack, row: Row, what: str, order: dict[str, Any]) -> None:
     )
 
 
-def _check_decided(key: str, row: Row, decision: Decision, order: Order) -> None:
-    """Raise CommandFailed where another decision than this one was made, by whomever."""
-    made = row["resolution"]
-    if (made["decision"], made["reason"]) != (decision, order.reason):
+def _check(parse: Callable[[object], object], order: dict[str, Any]) -> None:
+    """Refuse a malformed order before anything is looked up or sent."""
+    try:
+        parse(order | {"by": "not looked up yet"})
+    except InvalidRequest as refusal:
+        raise CommandFailed(Exit.USAGE, str(refusal)) from refusal
+
+
+def _wire(resolution: Resolution) -> dict[str, Any]:
+    return {**resolution.record(), "case": resolution.case}
+
+
+def _check_decided(stack: Stack, key: str, wanted: Resolution) -> None:
+    """Raise CommandFailed where a case was closed by another decision than this one, or for another reason."""
+    made = stack.store.read(rows.entry_key(key, f"resolve:{wanted.case}"))
+    if made is None:
+        raise CommandFailed(Exit.FAILED, f"{key}: case {wanted.case} is not decided yet; repeat this command")
+    if (made["decision"], made["reason"]) != (wanted.decision, wanted.reason):
         raise CommandFailed(
             Exit.CONFLICT,
-            f"{key}: was resolved by {made['decision']} at {made['decided_at']}: {made['reason']}"
-            f" ({made['by']})",
+            f"{key}: case {wanted.case} was resolved by {made['decision']} at {made['posted_at']}:"
+            f" {made['reason']} ({made['by']})",
         )
 
 
-def _order(stack: Stack, reason: str, what: str) -> Order:
-    """What a person asks for, with their identity as AWS knows it."""
-    try:
-        parse_order({"reason": reason, "by": "not looked up yet"}, what)
-        by = stack.client("sts").get_caller_identity()["Arn"]
-        return parse_order({"reason": reason, "by": by}, what)
-    except InvalidRequest as refusal:
-        raise CommandFailed(Exit.USAGE, str(refusal)) from refusal
+def _refuse_repeated(stack: Stack, key: str, wanted: Resolution) -> None:
+    """Raise CommandFailed for a command that was carried out on the case before, and is now repeated."""
+    number = wanted.case or 0
+    before = stack.store.read(rows.entry_key(key, f"resolve:{number - 1}"))
+    if before is not None and wanted.is_on(before):
+        raise CommandFailed(
+            Exit.LIMBO,
+            f"{key}: that was carried out as case {number - 1}, and it is stuck again as case {number};"
+            f" look at it with `settle limbo show`, then decide with --case {number}",
+        )
+
+
+def _caller(stack: Stack) -> str:
+    """Who gives the order, as AWS knows them."""
+    arn: str = stack.client("sts").get_caller_identity()["Arn"]
+    return arn

@@ -10,7 +10,7 @@ from settlement.errors import Refusal
 from settlement.limbo import Case
 from settlement.resolution import Decision
 from settlement.rows import Row
-from settlement.status import Status
+from settlement.status import Status, Step
 from settlement.store import from_wire
 
 
@@ -44,14 +44,24 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
         "reversed_for": row["reversed_for"],
         "steps": sorted(row.get("steps", ())),
         "reversed": sorted(row.get("reversed", ())),
-        "decisions": [
-            {
-                "decision": decision.value,
-                "effect": _effect(stack, row, case, decision),
-                "command": f"settle limbo resolve {key} {decision} --reason '...'{stack.option}",
-            }
-            for decision in Decision
-        ],
+        "decisions": [_choice(stack, row, case, decision) for decision in Decision],
+    }
+
+
+def _choice(stack: Stack, row: Row, case: Case, decision: Decision) -> dict[str, Any]:
+    """What a decision would do, and the command for it; or why it cannot be made, and none."""
+    settlement = journal.settlement_of(row)
+    try:
+        compensation.check(settlement, row, decision)
+    except Refusal as refusal:
+        return {"decision": decision.value, "effect": f"not possible: {refusal}", "command": None}
+    command = (
+        f"settle limbo resolve {settlement.key} {decision} --case {case.number} --reason ''{stack.option}"
+    )
+    return {
+        "decision": decision.value,
+        "effect": _effect(stack, row, case, decision),
+        "command": command,
     }
 
 
@@ -74,15 +84,13 @@ def _summary(stack: Stack, row: Row) -> dict[str, Any]:
 
 
 def _effect(stack: Stack, row: Row, case: Case, decision: Decision) -> str:
-    """What a decision would do, in a sentence; or why it cannot be made."""
-    try:
-        compensation.check(journal.settlement_of(row), row, decision)
-    except Refusal as refusal:
-        return f"not possible: {refusal}"
+    """What a decision that can be made would do, in a sentence."""
     stuck, currency = _amount(stack, row, case.amount), row["currency"]
     amount, held = _amount(stack, row, row["amount"]), _amount(stack, row, row["escrow"])
+    if decision is Decision.RETRY and case.step is Step.HOLD:
+        return f"gives {stuck} {currency} from the escrow back to {case.account}, once the cause is gone"
     if decision is Decision.RETRY:
-        return f"takes {stuck} {currency} out of {case.account} once its cause is gone, and reverses the rest"
+        return f"takes {stuck} {currency} out of {case.account} once the cause is gone, and reverses the rest"
     if decision is Decision.WRITE_OFF:
         return (
             f"covers {stuck} {currency} from losses:{currency}, and gives {amount} {currency} back to"

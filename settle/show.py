@@ -50,6 +50,11 @@ def record(fields: Mapping[str, Any], as_json: bool) -> None:
     _out.print(table)
 
 
+def note(text: str) -> None:
+    """Something that a person should know besides the answer, on standard error."""
+    _err.print(text, markup=False, soft_wrap=True)
+
+
 def settlement(result: Mapping[str, Any], as_json: bool) -> None:
     """How a settlement stands, how it came to stand so, and whether it is safe to retry."""
     if as_json:
@@ -84,7 +89,8 @@ def case(stuck: Mapping[str, Any], as_json: bool) -> None:
     record({name: value for name, value in stuck.items() if name != "decisions"}, False)
     for one in stuck["decisions"]:
         _out.print(f"\n{one['decision']}: {one['effect']}", markup=False, soft_wrap=True)
-        _out.print(f"  {one['command']}", markup=False, soft_wrap=True)
+        if one["command"]:
+            _out.print(f"  {one['command']}", markup=False, soft_wrap=True)
 
 
 def account(statement: Mapping[str, Any], as_json: bool) -> None:

@@ -5,8 +5,9 @@ from typing import Any
 from handlers import _runtime
 from settlement import compensation, outcome, reversals, rows
 from settlement.errors import InvalidRequest, NotReversible, ResolutionRefused
+from settlement.refusals import other_content
 from settlement.request import Settlement, parse_settlement
-from settlement.resolution import parse_order, parse_resolution
+from settlement.resolution import parse_resolution, parse_reversal
 from settlement.rows import Row
 from settlement.status import Status
 from settlement.telemetry import observed
@@ -17,25 +18,26 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the machine's state: what has committed, what is reversed, and whether anything is to be done.
 
     The input is the settlement with the `error` that stopped it, with a person's order to reverse it
-    (`reversal`), or with their `resolution` of a case of LIMBO; or it is the state of a machine that
-    comes back here.
+    (`reversal`), with their `resolution` of a case of LIMBO, or with nothing, to drive on what is being
+    reversed; or it is the state of a machine that comes back here, which has a `case`.
     Raises InvalidRequest, IdempotencyConflict, NotReversible and ResolutionRefused.
     """
     state = event["state"]
-    if not isinstance(state, dict):
-        raise InvalidRequest("input: must be a JSON object with a settlement")
-    if {"reversal", "resolution"} <= state.keys():
-        raise InvalidRequest("input: must have a reversal or a resolution, not both")
+    if not isinstance(state, dict) or {"reversal", "resolution"} <= state.keys():
+        raise InvalidRequest("input: must be a JSON object with a settlement, and with one order at most")
     settlement = parse_settlement(state.get("settlement"), _runtime.terms)
-    if "reversal" in state:
-        order = parse_order(state["reversal"], "reversal")
-        _runtime.store.post(compensation.requested(settlement, order, _runtime.now(), _runtime.terms))
-    if "resolution" in state:
-        row = _decided(settlement)
+    comes_back = "case" in state
+    if "error" in state and not comes_back:
+        row = _fenced(settlement, state["error"], event["execution"])
     else:
-        row = _fenced(settlement, state.get("error"), event["execution"])
-    if "reversal" in state and row["status"] == Status.SETTLED:
-        raise NotReversible("reverse: the settlement was completed out of LIMBO since it was first ordered")
+        if "reversal" in state:
+            order = parse_reversal(state["reversal"])
+            _runtime.store.post(compensation.requested(settlement, order, _runtime.now(), _runtime.terms))
+        row = _standing(settlement)
+        if "reversal" in state and row["status"] == Status.SETTLED:
+            raise NotReversible(
+                "reverse: the settlement was completed out of LIMBO since it was first ordered"
+            )
     found = {
         "settlement": settlement.to_wire(_runtime.terms),
         "steps": sorted(row.get("steps", ())),
@@ -45,20 +47,19 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         "case": row.get("resolutions", 0) + 1,
         "pages": 0,
     }
-    return found | (_resolution(state, found["case"]) if found["in_limbo"] else {})
+    if "resolution" in state and not comes_back:
+        found["resolution"] = _resolution(state["resolution"], row)
+    return found
 
 
-def _resolution(state: dict[str, Any], case: int) -> dict[str, Any]:
-    """A person's decision on the case that is open. One that was made on an earlier case is forgotten."""
-    if "resolution" not in state:
-        return {}
-    resolution = parse_resolution(state["resolution"])
-    meant = resolution.case or state.get("case", case)
-    if meant == case:
-        return {"resolution": {**resolution.record(), "case": case}}
-    if "case" in state:
-        return {}
-    raise ResolutionRefused(f"resolution: the open case is number {case}, not {meant}")
+def _resolution(raw: object, row: Row) -> dict[str, Any]:
+    """A person's decision, on the open case or on one that is closed, of which the news may be due."""
+    resolution, decided = parse_resolution(raw), row.get("resolutions", 0)
+    latest = decided + 1 if row["status"] == Status.LIMBO else decided
+    case = latest if resolution.case is None else resolution.case
+    if not 0 < case <= latest:
+        raise ResolutionRefused(f"resolution: there is no case number {case}, the latest is {latest}")
+    return {**resolution.record(), "case": case}
 
 
 def _fenced(settlement: Settlement, error: Any, execution: str) -> Row:
@@ -73,9 +74,11 @@ def _fenced(settlement: Settlement, error: Any, execution: str) -> Row:
     return _runtime.store.update(reversals.begin(settlement, failure))
 
 
-def _decided(settlement: Settlement) -> Row:
-    """The settlement's row, which a person has seen in LIMBO: nothing is fenced or written on their word."""
+def _standing(settlement: Settlement) -> Row:
+    """The settlement's row as it is. What is PROCESSING may be well: that takes an error or an order."""
     row = _runtime.store.read(rows.settlement_key(settlement.key))
-    if row is None or row["request_hash"] != settlement.request_hash or "resolutions" not in row:
-        raise ResolutionRefused(f"resolution: {settlement.key} is no settlement that was ever in LIMBO")
+    if row is None or row["status"] == Status.PROCESSING:
+        raise InvalidRequest("input: must have the error or the reversal for which it is to be compensated")
+    if row["request_hash"] != settlement.request_hash:
+        raise other_content(settlement)
     return row

@@ -7,18 +7,24 @@ from handlers import _runtime
 from settlement import compensation, outcome, rows
 from settlement.errors import AccountNotFound, StepFenced
 from settlement.request import parse_settlement
+from settlement.status import Step
 from settlement.telemetry import observed
 
 
 @observed("limbo")
 def handler(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Return the journal entry of the case. Raises StepFenced where the settlement has moved on by itself."""
+    """Return the journal entry of the case. Raises StepFenced where the settlement has moved on by itself.
+
+    `stuck` has the error of the one state that failed, under the step that it was to reverse. A reversal
+    whose answer was lost may have committed: then it is not stuck, and the next one has not been tried.
+    """
     settlement = parse_settlement(event["settlement"], _runtime.terms)
+    ((step, error),) = event["stuck"].items()
     row = _runtime.store.read(rows.settlement_key(settlement.key))
-    if row is None or row.get("resolutions") != event["case"] - 1:
-        raise StepFenced(f"limbo: case {event['case']} of {settlement.key} is not the one that is open")
-    case, now = compensation.stuck(settlement, row), _runtime.now()
-    failure = outcome.failure(case.step.reversal, event["error"])
+    if row is None or row.get("resolutions") != event["case"] - 1 or step in row.get("reversed", ()):
+        raise StepFenced(f"limbo: the reversal of {step} of {settlement.key} is not what is stuck now")
+    case, now = compensation.case_of(settlement, row, Step(step)), _runtime.now()
+    failure = outcome.failure(case.step.reversal, error)
     try:
         entry = _runtime.store.post(compensation.enter_limbo(settlement, case, failure, now))
     except AccountNotFound:  # there is no account to bar, which may be why the reversal is stuck

@@ -25,9 +25,9 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     page = _runtime.paging.page(
         settlement, case, row, _runtime.terms, number=pages, execution=event["execution_arn"]
     )
-    error = state.get("error", {"Error": None})
-    if error["Error"] in _REFUSED:
-        page["refused"] = failure("resolve", error)["cause"]
+    if "error" in state and state["error"]["Error"] != "States.Timeout":
+        told = failure("resolve", state["error"])
+        page["refused"] = told["cause"] if told["error"] in _REFUSED else f"{told['error']}: {told['cause']}"
     return {
         "settlement": settlement.to_wire(_runtime.terms),
         "case": case.number,

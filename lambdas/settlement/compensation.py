@@ -7,7 +7,7 @@ from settlement import items, limbo, reversals, rows
 from settlement.errors import ResolutionRefused, StepFenced
 from settlement.limbo import Case
 from settlement.request import Settlement
-from settlement.resolution import Decision, Order, Resolution
+from settlement.resolution import Decision, Resolution, Reversal
 from settlement.rows import Row
 from settlement.status import REVERSIBLE, Status, Step
 from settlement.terms import Terms
@@ -28,12 +28,12 @@ def outstanding(row: Row) -> list[Step]:
     return [step for step in REVERSIBLE if step in committed and step not in reversed_]
 
 
-def requested(settlement: Settlement, order: Order, now: datetime, terms: Terms) -> Posting:
+def requested(settlement: Settlement, order: Reversal, now: datetime, terms: Terms) -> Posting:
     """Begin to reverse a settlement on a person's order, and put on record who gave it and why."""
     failure = {"step": "reverse", "error": "ReversalRequested", "cause": f"{order.reason} (by {order.by})"}
     return Posting(
         entry=items.evidence_entry(settlement, "reverse", order.record(), now),
-        settlement=reversals.reopen(settlement, failure, now, terms),
+        settlement=reversals.reopen(settlement, order.seen, failure, now, terms),
     )
 
 
@@ -51,16 +51,20 @@ def undo(
 
 
 def stuck(settlement: Settlement, row: Row) -> Case:
-    """The case that a settlement's row makes: the reversal that is next, and with nothing held, the last."""
-    left = outstanding(row)
-    step = left[0] if left else Step.HOLD
-    transfer = _reversal(settlement, step)
+    """The case of a settlement that is in LIMBO."""
+    step = next(step for step in REVERSIBLE if step.reversal == row["stuck_step"])
+    return case_of(settlement, row, step)
+
+
+def case_of(settlement: Settlement, row: Row, step: Step) -> Case:
+    """The case that a stuck reversal of `step` makes. Nobody is barred for a step that moved nothing."""
+    transfer, committed = _reversal(settlement, step), step in row.get("steps", ())
     account = settlement.payer if step is Step.HOLD else transfer.debit
     return Case(
         step=step,
         account=account,
-        barred=account if rows.is_customer(account) else None,
-        amount=transfer.amount if left else 0,
+        barred=account if committed and rows.is_customer(account) else None,
+        amount=transfer.amount if committed else 0,
         number=row.get("resolutions", 0) + 1,
     )
 
@@ -81,10 +85,9 @@ def check(settlement: Settlement, row: Row, decision: Decision) -> None:
         raise StepFenced(f"resolve: the settlement is {row['status']}, not in LIMBO")
     if decision is Decision.COMPLETE and Step.RELEASE not in outstanding(row):
         raise ResolutionRefused("complete: there is no release left that could be accepted; use retry")
-    if decision is Decision.WRITE_OFF and stuck(settlement, row).step is Step.HOLD:
-        raise ResolutionRefused(
-            "write-off: the escrow has all of it, so there is nothing to cover; use retry"
-        )
+    case = stuck(settlement, row)
+    if decision is Decision.WRITE_OFF and (case.step is Step.HOLD or case.step not in outstanding(row)):
+        raise ResolutionRefused("write-off: the escrow lacks nothing that could be covered; use retry")
 
 
 def resolve(

@@ -9,8 +9,8 @@ IN_PROCESS = "#status = :processing"
 COMPENSATES = "#status = :compensating"
 """The settlement is being reversed: its forward steps are fenced off for good."""
 
-IS_REVERSIBLE = "#status IN (:settled, :processing)"
-"""Something of it went through, or all, and nobody has begun to reverse it."""
+AS_SEEN = "#status = :seen"
+"""The settlement still is what the person saw who gave the order."""
 
 IN_LIMBO = "#status = :limbo"
 """A reversal got stuck, and a person has yet to decide."""

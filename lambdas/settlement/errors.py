@@ -57,6 +57,10 @@ class NotReversible(Refusal):
     """There is nothing to reverse on a person's order, or another person has accepted it as it is."""
 
 
+class EscrowMismatch(Refusal):
+    """The escrow does not hold what the settlement's steps say: nothing moves before a person has looked."""
+
+
 class ResolutionRefused(Refusal):
     """The decision does not fit the settlement as it stands in LIMBO. Nothing was written."""
 

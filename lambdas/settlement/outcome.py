@@ -10,8 +10,8 @@ from settlement.rows import Row
 from settlement.status import Step
 from settlement.terms import Terms
 
-CAUSE_LENGTH_MAX = 500
-"""Characters of an error's cause that are kept: an outcome has a bounded size."""
+ERROR_LENGTH_MAX, CAUSE_LENGTH_MAX = 100, 500
+"""Characters of an error's name and of its cause that are kept: an outcome has a bounded size."""
 
 
 def of_settlement(key: str, row: Row, terms: Terms, *, replayed: bool) -> dict[str, Any]:
@@ -51,7 +51,8 @@ def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
     cause = error.get("Cause", "")
     with suppress(ValueError, TypeError, KeyError, RecursionError):
         cause = json.loads(cause)["errorMessage"]
-    return {"step": step, "error": error["Error"], "cause": str(cause)[:CAUSE_LENGTH_MAX]}
+    name = str(error["Error"])[:ERROR_LENGTH_MAX]
+    return {"step": step, "error": name, "cause": str(cause)[:CAUSE_LENGTH_MAX]}
 
 
 _INTERNAL = frozenset({"pk", "sk", "gsi1pk", "gsi1sk", "request_hash", "side"})

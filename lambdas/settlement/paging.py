@@ -9,6 +9,7 @@ from settlement import money
 from settlement.limbo import Case
 from settlement.request import Settlement
 from settlement.rows import Row
+from settlement.status import Step
 from settlement.terms import Terms
 
 AGAIN_AFTER_SECONDS_MAX = 86_400
@@ -42,10 +43,11 @@ class Paging:
         """A page about a settlement in LIMBO: all that it takes to understand it, and what to do next."""
         at_risk = money.render(case.amount, terms.currencies[settlement.currency])
         failure: Mapping[str, str] = row["failure"]
+        what = "safe in escrow" if case.step is Step.HOLD else "at risk"
         return {
             "summary": (
                 f"{settlement.key} is in LIMBO since {row['gsi1sk']}: {at_risk} {settlement.currency}"
-                f" at risk, {row['stuck_step']} of account {case.account} is stuck by {failure['error']}"
+                f" {what}, {row['stuck_step']} of account {case.account} is stuck by {failure['error']}"
             ),
             "key": settlement.key,
             "case": case.number,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from settlement.errors import InvalidRequest
+from settlement.status import Status
 
 TEXT_LENGTH_MAX = 500
 """Characters of a reason, and of the name of who gives it."""
@@ -36,6 +37,13 @@ class Order:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reversal(Order):
+    """An order to reverse a settlement that was `seen` SETTLED, or PROCESSING with nobody to drive it."""
+
+    seen: Status = Status.SETTLED
+
+
+@dataclass(frozen=True, kw_only=True)
 class Resolution(Order):
     """An order that settles a case of LIMBO: the one with this number, else the one that is open."""
 
@@ -51,23 +59,28 @@ class Resolution(Order):
         return self.record().items() <= entry.items()
 
 
-def parse_order(raw: object, what: str) -> Order:
-    """Check who asks for `what`, and why. Raises InvalidRequest, naming what is wrong with it."""
+def parse_reversal(raw: object) -> Reversal:
+    """Check an order to reverse a settlement. Raises InvalidRequest, naming what is wrong with it."""
     if not isinstance(raw, dict):
-        raise InvalidRequest(f"{what}: must be a JSON object with reason and by")
-    return Order(reason=_text(raw, what, "reason"), by=_text(raw, what, "by"))
+        raise InvalidRequest("reversal: must be a JSON object with reason and by")
+    seen = raw.get("seen", Status.SETTLED)
+    if seen not in (Status.SETTLED, Status.PROCESSING):
+        raise InvalidRequest("reversal.seen: must be SETTLED or PROCESSING, or be left out")
+    reason, by = (_text(raw, "reversal", name) for name in ("reason", "by"))
+    return Reversal(reason=reason, by=by, seen=Status(seen))
 
 
 def parse_resolution(raw: object) -> Resolution:
     """Check a resolution. Raises InvalidRequest, naming what is wrong with it."""
     if not isinstance(raw, dict):
         raise InvalidRequest("resolution: must be a JSON object with decision, reason and by")
-    order, decision, case = parse_order(raw, "resolution"), raw.get("decision"), raw.get("case")
+    decision, case = raw.get("decision"), raw.get("case")
+    reason, by = (_text(raw, "resolution", name) for name in ("reason", "by"))
     if decision not in list(Decision):
         raise InvalidRequest(f"resolution.decision: must be one of {', '.join(Decision)}")
     if not (case is None or (type(case) is int and case > 0)):
         raise InvalidRequest("resolution.case: must be the number of a case, or be left out")
-    return Resolution(reason=order.reason, by=order.by, decision=Decision(decision), case=case)
+    return Resolution(reason=reason, by=by, decision=Decision(decision), case=case)
 
 
 def _text(raw: dict[str, object], what: str, name: str) -> str:

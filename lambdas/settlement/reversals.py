@@ -6,11 +6,11 @@ from typing import Any
 
 from settlement import rows
 from settlement.conditions import (
+    AS_SEEN,
     COMMITTED,
     COMPENSATES,
     HOLDS_EXACTLY,
     IN_PROCESS,
-    IS_REVERSIBLE,
     NEVER_RESOLVED,
     NOT_YET_REVERSED,
     NOTHING_COMMITTED,
@@ -18,7 +18,7 @@ from settlement.conditions import (
     SAME_REQUEST,
     SUFFICIENT,
 )
-from settlement.errors import InsufficientFunds, NotReversible, SettlementError, StepFenced
+from settlement.errors import EscrowMismatch, InsufficientFunds, NotReversible, SettlementError, StepFenced
 from settlement.refusals import account_mismatch, account_refusal, other_content, standing
 from settlement.request import Settlement
 from settlement.rows import Row
@@ -78,16 +78,21 @@ def begin(settlement: Settlement, failure: Mapping[str, str]) -> Write:
     )
 
 
-def reopen(settlement: Settlement, failure: Mapping[str, str], now: datetime, terms: Terms) -> Write:
-    """Begin to reverse on a person's order what has settled, or is given up: it is in flight (again)."""
+def reopen(
+    settlement: Settlement, seen: Status, failure: Mapping[str, str], now: datetime, terms: Terms
+) -> Write:
+    """Begin to reverse on a person's order what they have seen SETTLED or PROCESSING."""
 
     def refusal(row: Row | None) -> SettlementError:
         if row is None:
             return NotReversible(f"reverse: the key {settlement.key} was never claimed")
         if row["request_hash"] != settlement.request_hash:
             return other_content(settlement)
-        completed = " and was completed out of LIMBO" * ("resolution" in row)
-        return NotReversible(f"reverse: the settlement is {row['status']}{completed}")
+        settled = row["status"] == Status.SETTLED
+        completed = " and was completed out of LIMBO" * (settled and "resolution" in row)
+        return NotReversible(
+            f"reverse: it was to be {seen}, but the settlement is {row['status']}{completed}"
+        )
 
     index = rows.in_flight_index(
         settlement.key, rows.timestamp(now + timedelta(seconds=terms.recover_after_seconds))
@@ -96,10 +101,9 @@ def reopen(settlement: Settlement, failure: Mapping[str, str], now: datetime, te
         rows.settlement_key(settlement.key),
         "SET #status = :compensating, #failure = :failure, reversed_for = :failure, resolutions = :none,"
         " gsi1pk = :gsi1pk, gsi1sk = :gsi1sk REMOVE finished_at",
-        *(IS_REVERSIBLE, SAME_REQUEST, NEVER_RESOLVED),
+        *(AS_SEEN, SAME_REQUEST, NEVER_RESOLVED),
         values={
-            ":settled": Status.SETTLED,
-            ":processing": Status.PROCESSING,
+            ":seen": seen,
             ":compensating": Status.COMPENSATING,
             ":request_hash": settlement.request_hash,
             ":failure": dict(failure),
@@ -115,6 +119,12 @@ def undo(settlement: Settlement, step: Step, *, escrow_change: int, now: datetim
 
     The hold is the last to be reversed: it empties the escrow and finishes the settlement in the same write.
     """
+
+    def refusal(row: Row | None) -> SettlementError:
+        if row and row["status"] == Status.COMPENSATING and _is_due(settlement, step, row):
+            return EscrowMismatch(f"{step.reversal}: the escrow holds something else than was held")
+        return fenced(settlement, step.reversal, row)
+
     conditions = [COMPENSATES, SAME_REQUEST, COMMITTED, NOT_YET_REVERSED]
     values: dict[str, Any] = {
         ":compensating": Status.COMPENSATING,
@@ -138,7 +148,7 @@ def undo(settlement: Settlement, step: Step, *, escrow_change: int, now: datetim
         f"SET {', '.join(assignments)}{removals} ADD reversed :steps",
         *conditions,
         values=values,
-        refusal=lambda row: fenced(settlement, step.reversal, row),
+        refusal=refusal,
     )
 
 
@@ -197,3 +207,8 @@ def fenced(settlement: Settlement, what: str, row: Row | None) -> SettlementErro
         f"{what}: the settlement is {row['status']} with steps [{', '.join(committed)}] committed"
         f" and [{', '.join(reversed_)}] reversed"
     )
+
+
+def _is_due(settlement: Settlement, step: Step, row: Row) -> bool:
+    same_request = row["request_hash"] == settlement.request_hash
+    return same_request and step in row.get("steps", ()) and step not in row.get("reversed", ())

@@ -24,9 +24,9 @@ from handlers import (
     verify_kyc,
     void_hold,
 )
-from settlement import telemetry
+from settlement import rows, telemetry
 from tests.conftest import NOW, Ledger
-from tests.handlers.calls import Calls
+from tests.handlers.calls import KEY, Calls
 
 Counted = Callable[[], dict[str, float]]
 
@@ -68,6 +68,18 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(_runtime, "now", lambda: moment)
 
     return move
+
+
+@pytest.fixture
+def seen(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Once called, the handlers read the settlement's row as it is then, whatever becomes of it."""
+
+    def freeze() -> None:
+        row, read = calls.row(), calls.ledger.store.read
+        own = rows.settlement_key(KEY)
+        monkeypatch.setattr(_runtime.store, "read", lambda key: dict(row) if key == own else read(key))
+
+    return freeze
 
 
 @pytest.fixture

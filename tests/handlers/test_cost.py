@@ -1,11 +1,11 @@
-"""The handlers of a happy settlement send five writes to DynamoDB, and read nothing."""
+"""What the handlers send to DynamoDB: five writes and no read if all goes well, little more if not."""
 
 import json
 from typing import Any
 
 import pytest
 
-from tests.handlers.calls import CLAIMED_AT, Calls
+from tests.handlers.calls import CLAIMED_AT, EXECUTION_ARN, ORDER, REJECTED_BY_KYC, REVERSALS, Calls, Found
 
 
 @pytest.fixture
@@ -48,6 +48,85 @@ def test_a_replay_of_a_finished_settlement_is_one_claim_and_one_read(
     calls("ReportOutcome", replayed=claimed["replayed"])
 
     assert operations == ["PutItem", "GetItem"]
+
+
+@pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds"])
+def test_a_compensation_is_two_writes_for_the_fence_one_a_reversal_and_one_read(
+    calls: Calls, operations: list[str], state: str
+) -> None:
+    calls.after(state)
+    operations.clear()
+
+    calls.unwind(calls.begin(error=REJECTED_BY_KYC))
+    calls("ReportOutcome", replayed=False)
+
+    assert operations == ["PutItem", "UpdateItem", *["TransactWriteItems"] * 3, "GetItem"]
+
+
+def test_a_reversal_on_request_is_one_write_more(calls: Calls, operations: list[str]) -> None:
+    calls.after("CollectFee")
+    operations.clear()
+
+    calls.unwind(calls.begin(reversal=ORDER))
+
+    assert operations == ["TransactWriteItems", "PutItem", "UpdateItem", *["TransactWriteItems"] * 3]
+
+
+@pytest.mark.parametrize("state", REVERSALS)
+def test_a_replayed_reversal_is_one_call_and_one_that_is_known_none(
+    calls: Calls, operations: list[str], state: str
+) -> None:
+    found = calls.reopened(state)
+    calls.undo(state, found)
+    operations.clear()
+
+    calls.undo(state, found)
+    assert operations == ["TransactWriteItems"]
+
+    calls.undo(state, found | {"reversed": list(REVERSALS.values())})
+    assert operations == ["TransactWriteItems"]
+
+
+def test_a_case_of_limbo_is_three_writes_and_three_reads(calls: Calls, operations: list[str]) -> None:
+    found = calls.reopened("ReclaimFunds")
+    operations.clear()
+
+    calls.limbo(found)
+    calls.page(found)
+    calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
+    calls.resolve("retry")
+
+    entered, resolved = ["GetItem", "TransactWriteItems"], ["GetItem", "TransactWriteItems"]
+    assert operations == [*entered, "GetItem", "UpdateItem", *resolved]
+
+
+def test_a_decision_that_comes_again_is_two_reads(calls: Calls, operations: list[str]) -> None:
+    calls.fall("release")
+    calls.resolve("retry")
+    operations.clear()
+
+    calls.resolve("retry")
+
+    assert operations == ["GetItem", "GetItem"]
+
+
+def results_of_a_compensation(calls: Calls) -> list[Found]:
+    """Every result that the compensating machine passes on, in order."""
+    calls.after("ReleaseFunds")
+    found = calls.begin(error=REJECTED_BY_KYC)
+    results = [found, calls.undo("RefundFee", found), calls.limbo(found)]
+    results += [calls.page(found), calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)]
+    results += [calls.begin(resolution={**ORDER, "decision": "retry"}), calls.resolve("retry")]
+    found = calls.begin()
+    results += [found, calls.undo("ReclaimFunds", found), calls.undo("VoidHold", found)]
+    return [*results, calls("ReportOutcome", replayed=False)]
+
+
+def test_every_result_of_a_compensation_is_plain_json(calls: Calls) -> None:
+    results = results_of_a_compensation(calls)
+
+    assert json.loads(json.dumps(results)) == results
+    assert results[-1]["status"] == "COMPENSATED"
 
 
 @pytest.mark.parametrize(

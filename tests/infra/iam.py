@@ -1,6 +1,7 @@
 """What the policies of a template allow, as flat statements."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tests.support import templates
@@ -23,6 +24,7 @@ class Statement:
     principals: frozenset[str] = frozenset()
 
 
+@cache
 def statements(role: str, stage: str) -> list[Statement]:
     """Every statement that applies to the role with this logical id."""
     properties = templates.resources("AWS::IAM::Role", stage)[role]["Properties"]

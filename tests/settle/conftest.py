@@ -1,6 +1,6 @@
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from handlers import _runtime
-from settle import cli, decisions, ledger as reading, local
+from settle import cli, decisions, local
+from settle import ledger as reading
 from settlement import telemetry
 from tests.conftest import NOW, Ledger
 from tests.settle.desk import Desk, Identity, Reached, StepFunctions
@@ -43,26 +44,30 @@ def settle(
 
 
 @pytest.fixture
-def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """A stack with three accounts, whose machines run at once and whose clock moves by itself."""
     seconds = count()
     monkeypatch.setattr(_runtime, "store", ledger.store)
     monkeypatch.setattr(_runtime, "now", lambda: NOW + timedelta(seconds=next(seconds)))
     monkeypatch.setattr(decisions, "_POLL_SECONDS", 0)
     monkeypatch.setattr(reading, "_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(telemetry.logger, "disabled", True) if False else None
     telemetry.metrics.clear_metrics()
+    level = telemetry.logger.log_level
+    telemetry.logger.setLevel("CRITICAL")  # as the command itself does: a failure's report stays readable
     outputs = {
         "TableName": ledger.table_name,
         "CompensationArn": "Compensation",
         "SettlementTerms": os.environ["TERMS"],
     }
     clients = {"dynamodb": ledger.client, "stepfunctions": StepFunctions(), "sts": Identity()}
-    return Desk(ledger, Reached("under-test", outputs, None, clients=clients)).open()
+    yield Desk(ledger, Reached("under-test", outputs, None, clients=clients)).open()
+    telemetry.logger.setLevel(level)
 
 
 @pytest.fixture
-def command(desk: Desk, settle: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+def command(
+    desk: Desk, settle: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Ended]:
     """The whole command, on the stack of the desk."""
     monkeypatch.setattr(cli, "find", lambda name: desk.stack)
     return settle

@@ -18,6 +18,10 @@ NEEDING_A_STACK = [
     ("account", "show", "alice"),
     ("status", "order-2026-000101"),
     ("reconcile",),
+    ("limbo", "list"),
+    ("limbo", "show", "order-2026-000101"),
+    ("limbo", "resolve", "order-2026-000101", "retry", "--reason", "paid in"),
+    ("reverse", "order-2026-000101", "--reason", "sent back"),
 ]
 
 
@@ -66,6 +70,15 @@ def test_down_without_an_embedded_aws_has_nothing_to_stop(settle: Settle) -> Non
         ("account", "close", "alice"),
         ("local", "up", "--port", "many"),
         ("reconcile", "--nonsense"),
+        ("limbo", "nonsense"),
+        ("limbo", "list", "order-2026-000101"),
+        ("limbo", "show"),
+        ("limbo", "resolve", "order-2026-000101", "retry"),
+        ("limbo", "resolve", "order-2026-000101", "--reason", "paid in"),
+        ("limbo", "resolve", "order-2026-000101", "forget", "--reason", "paid in"),
+        ("limbo", "resolve", "order-2026-000101", "write_off", "--reason", "paid in"),
+        ("reverse", "order-2026-000101"),
+        ("reverse", "--reason", "sent back"),
     ],
     ids=" ".join,
 )
@@ -95,6 +108,26 @@ def test_each_command_explains_itself(settle: Settle, command: tuple[str, ...]) 
 
     assert (code, err) == (0, "")
     assert "Usage: settle" in out
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("limbo",), ("list", "show", "resolve")),
+        (("limbo", "list"), ("--json", "--stack")),
+        (("limbo", "show"), ("key", "--json", "--stack")),
+        (("limbo", "resolve"), ("key", "retry", "write-off", "complete", "--reason", "--json", "--stack")),
+        (("reverse",), ("key", "--reason", "--json", "--stack")),
+    ],
+    ids=str,
+)
+def test_each_command_of_the_person_on_call_explains_what_it_takes(
+    settle: Settle, command: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    code, out, err = settle(*command, "--help")
+
+    assert (code, err) == (0, "")
+    assert [word for word in words if word not in out] == []
 
 
 def _missing(path: Path) -> None:

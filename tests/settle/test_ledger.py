@@ -9,9 +9,10 @@ import pytest
 from settle import accounts
 from settle import ledger as reading
 from settle.stack import Stack
-from settlement import items, kyc, rows, steps
+from settlement import compensation, items, kyc, reversals, rows, steps
 from settlement.request import Settlement
 from settlement.rows import Row
+from settlement.status import REVERSIBLE
 from settlement.terms import Terms
 from tests.conftest import NOW, Ledger
 
@@ -90,6 +91,52 @@ def test_money_that_moves_during_the_scan_is_motion_and_no_fault(
     assert findings.faults == []
     assert findings.conserved
     assert findings.in_motion == 1
+
+
+def give_up(stack: Stack, settlement: Settlement) -> None:
+    """Reverse what is held, which leaves nothing in escrow."""
+    later = NOW + timedelta(seconds=1)
+    failure = {"step": "verify", "error": "KycRejected", "cause": "no"}
+    row = stack.store.update(reversals.begin(settlement, failure))
+    for step in REVERSIBLE:
+        posting = compensation.undo(settlement, step, row["steps"], (), later)
+        assert posting is not None
+        stack.store.post(posting)
+
+
+def test_what_was_reversed_is_conserved(stack: Stack, settlement: Settlement) -> None:
+    give_up(stack, settlement)
+
+    findings = reading.check(stack)
+
+    assert (findings.faults, findings.conserved, findings.in_motion) == ([], True, 0)
+
+
+@pytest.mark.parametrize("first", [of_accounts, of_settlements, rows.is_settlement])
+def test_what_is_reversed_during_the_scan_is_motion_and_no_fault(
+    monkeypatch: pytest.MonkeyPatch, stack: Stack, settlement: Settlement, first: Callable[[Row], bool]
+) -> None:
+    scanned(monkeypatch, first=first, while_scanning=lambda: give_up(stack, settlement))
+
+    findings = reading.check(stack)
+
+    assert (findings.faults, findings.conserved, findings.in_motion) == ([], True, 1)
+
+
+@pytest.mark.parametrize("change", [{"reversed": {"release"}}, {"reversed": set()}], ids=str)
+def test_a_reversal_that_its_entries_do_not_bear_out_is_a_fault_at_every_look(
+    ledger: Ledger, stack: Stack, settlement: Settlement, change: Row
+) -> None:
+    give_up(stack, settlement)
+    row = stack.store.read(rows.settlement_key(settlement.key))
+    assert row
+    kept = {name: value for name, value in row.items() if name != "reversed"}
+    ledger.put(kept | {name: value for name, value in change.items() if value})
+
+    findings = reading.check(stack)
+
+    assert {fault.partition(":")[0] for fault in findings.faults} == {row["pk"]}
+    assert not findings.conserved
 
 
 @pytest.mark.parametrize("first", [of_accounts, of_deposits])

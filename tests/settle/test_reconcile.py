@@ -1,5 +1,6 @@
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from settle.reconcile import Findings, Look, describe, reconcile
 from settlement import money
-from tests.settle.book import Book, Row
+from tests.settle.book import REVERSIBLE, Book, Row
 
 SETTLED, HELD, RELEASED = (
     "SETTLEMENT#order-settled-0001",
@@ -399,10 +400,18 @@ def test_the_description_sums_each_currency_in_its_own_decimals(book: Book) -> N
 
 ACCOUNTS = {"alice": "EUR", "bob": "EUR", "carla": "EUR", "haruto": "JPY", "tea-house": "JPY"}
 
+ENDINGS: list[Callable[[Book, str], object]] = [
+    lambda book, key: None,
+    *(partial(Book.compensate, last=step) for step in REVERSIBLE),
+    *(partial(Book.compensate, written_off=step) for step in ("fee", "release")),
+    *(partial(Book.limbo, stuck=step) for step in REVERSIBLE),
+]
+"""What becomes of a settlement after the last of its steps that committed."""
+
 
 @st.composite
 def histories(draw: st.DrawFn) -> Book:
-    """Random deposits, and settlements of what each payer has by then, each as far as it came."""
+    """Random deposits, and settlements of what each payer has by then, each as far as it came, or back."""
     book = Book()
     for account, currency in ACCOUNTS.items():
         book.open(account, draw(st.integers(0, 10**15)), currency)
@@ -414,7 +423,9 @@ def histories(draw: st.DrawFn) -> Book:
         if available := book.available(payer):
             amount = draw(st.integers(1, available))
             fee = draw(st.integers(0, amount - 1))
-            book.settle(f"order-{number:011d}", payer, payee, amount, fee, steps=draw(st.integers(0, 4)))
+            key = f"order-{number:011d}"
+            book.settle(key, payer, payee, amount, fee, steps=draw(st.integers(0, 4)))
+            draw(st.sampled_from(ENDINGS))(book, key)
     return book
 
 

@@ -1,4 +1,5 @@
 import json
+import os
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +19,9 @@ from settle.starting import (
     start_code,
     status_code,
 )
+from settlement import rows
+from settlement.rows import Row
+from settlement.terms import Terms
 
 KEY = "order-2026-000101"
 REQUEST = json.dumps({"key": KEY})
@@ -26,8 +30,9 @@ REQUEST = json.dumps({"key": KEY})
 class Machines:
     """Step Functions, as far as starting goes: one prepared end, and a record of what was started."""
 
-    def __init__(self, **end: Any) -> None:
+    def __init__(self, row: Row | None = None, **end: Any) -> None:
         self.end = end
+        self.row = row
         self.started: list[dict[str, Any]] = []
 
     def client(self, service: str, attempts: int = 5) -> "Machines":
@@ -49,10 +54,34 @@ class Machines:
         assert parameters == {"executionArn": f"arn:of:{self.started[-1]['name']}"}
         return self.end
 
+    def read(self, key: Row) -> Row | None:
+        """The table beside the machines, which has this one settlement's row."""
+        assert key == rows.settlement_key(KEY)
+        return self.row
+
 
 def stack_of(machines: Machines) -> Stack:
     outputs = {"SettlementExpressArn": "arn:express", "SettlementStandardArn": "arn:standard"}
-    return cast(Stack, SimpleNamespace(outputs=outputs, client=machines.client))
+    terms = Terms.from_json(os.environ["TERMS"])
+    return cast(Stack, SimpleNamespace(outputs=outputs, client=machines.client, store=machines, terms=terms))
+
+
+def row_of(status: str) -> Row:
+    """The settlement's row while its machine runs."""
+    failure = {"step": "compensate:release", "error": "InsufficientFunds", "cause": "spent"}
+    return {
+        **rows.settlement_key(KEY),
+        "status": status,
+        "payer": "alice",
+        "payee": "bob",
+        "amount": 4820,
+        "fee": 48,
+        "currency": "EUR",
+        "escrow": 48,
+        "steps": {"hold", "verify", "release"},
+        "claimed_at": "2026-11-20T12:00:00.123Z",
+        "failure": failure,
+    }
 
 
 @pytest.mark.parametrize(
@@ -260,13 +289,53 @@ def test_a_request_of_exactly_the_longest_size_is_sent() -> None:
     assert len(machines.started) == 1
 
 
-def test_waiting_for_a_standard_machine_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("status", [None, "PROCESSING", "COMPENSATING", "COMPENSATED", "SETTLED"])
+def test_waiting_for_a_standard_machine_has_an_end(
+    monkeypatch: pytest.MonkeyPatch, status: str | None
+) -> None:
     monkeypatch.setattr(starting, "STANDARD_SECONDS_MAX", -1)
+    machines = Machines(row_of(status) if status else None, status="RUNNING")
 
     with pytest.raises(CommandFailed, match="is still running; ask again with `settle status`") as gave_up:
-        start(stack_of(Machines(status="RUNNING")), Machine.STANDARD, REQUEST)
+        start(stack_of(machines), Machine.STANDARD, REQUEST)
 
     assert gave_up.value.code == Exit.FAILED
+
+
+def test_a_standard_machine_whose_settlement_waits_for_a_person_is_waited_for_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A person may take days; the outcome is the row's, which says that it is stuck and why."""
+    monkeypatch.setattr(starting, "STANDARD_SECONDS_MAX", -1)
+    machines = Machines(row_of("LIMBO"), status="RUNNING")
+
+    ended = start(stack_of(machines), Machine.STANDARD, REQUEST)
+
+    assert ended.outcome == {
+        "key": KEY,
+        "status": "LIMBO",
+        "payer": "alice",
+        "payee": "bob",
+        "amount": "48.20",
+        "fee": "0.48",
+        "currency": "EUR",
+        "escrow": "0.48",
+        "steps": ["hold", "verify", "release"],
+        "reversed": [],
+        "failure": {"step": "compensate:release", "error": "InsufficientFunds", "cause": "spent"},
+        "replayed": False,
+        "claimed_at": "2026-11-20T12:00:00.123Z",
+        "finished_at": None,
+    }
+    assert start_code(ended) is Exit.LIMBO
+
+
+def test_a_machine_that_has_ended_is_believed_over_a_row_in_limbo() -> None:
+    machines = Machines(row_of("LIMBO"), status="FAILED", error="SettlementStalled", cause="aborted")
+
+    ended = start(stack_of(machines), Machine.STANDARD, REQUEST)
+
+    assert (ended.outcome, ended.error, ended.message) == (None, "SettlementStalled", "aborted")
 
 
 @pytest.mark.parametrize("machine", Machine)

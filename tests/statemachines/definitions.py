@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,49 @@ TASKS = [
     if state["Type"] == "Task"
 ]
 
+LAMBDA = "arn:aws:states:::lambda:invoke"
+TOKEN = "arn:aws:states:::lambda:invoke.waitForTaskToken"
+EVENTS = "arn:aws:states:::events:putEvents"
+START = "${StartCompensation}"
+
+CALLED = {(machine, name): DEFINITIONS[machine]["States"][name]["Resource"] for machine, name in TASKS}
+"""What each Task calls."""
+
+INVOCATIONS = [each for each, resource in CALLED.items() if resource in (LAMBDA, TOKEN)]
+"""The Tasks that run one of our functions."""
+
+PUTS = [each for each, resource in CALLED.items() if resource == EVENTS]
+STARTS = [each for each, resource in CALLED.items() if resource == START]
+
 _PATH = re.compile(r"\$\$?(?:\.\w+)*")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way out of a state: how it is taken, where it leads, and the rule that says so."""
+
+    how: str
+    target: str
+    rule: Mapping[str, Any]
 
 
 def task(machine: str, name: str) -> Any:
     return DEFINITIONS[machine]["States"][name]
 
 
+def ways(state: Any) -> Iterator[Way]:
+    """Every way on from a state: `Next`, `Default`, `Choices 0`, `Catch 1`."""
+    for how in ("Next", "Default"):
+        if how in state:
+            yield Way(how, state[how], state)
+    for how in ("Choices", "Catch"):
+        for number, rule in enumerate(state.get(how, ())):
+            yield Way(f"{how} {number}", rule["Next"], rule)
+
+
 def targets(state: Any) -> list[str]:
     """Every state that may follow `state`, in whatever way it ends."""
-    transitions = [state, *state.get("Choices", []), *state.get("Catch", [])]
-    return [t["Next"] for t in transitions if "Next" in t] + [
-        state[name] for name in ("Default",) if name in state
-    ]
+    return [way.target for way in ways(state)]
 
 
 def is_terminal(state: Any) -> bool:
@@ -43,11 +74,26 @@ def paths(definition: Any) -> Iterator[list[str]]:
     pending = [[definition["StartAt"]]]
     while pending:
         path = pending.pop()
-        following = targets(definition["States"][path[-1]])
+        following = dict.fromkeys(targets(definition["States"][path[-1]]))
         if not following or path[-1] in path[:-1]:
             yield path
         else:
             pending += [[*path, name] for name in following]
+
+
+def caught(state: Any, error: str) -> str:
+    """The state that an error leads to when it is not retried (any more)."""
+    (target, *_) = (
+        str(entry["Next"])
+        for entry in state["Catch"]
+        if {error, "States.ALL"}.intersection(entry["ErrorEquals"])
+    )
+    return target
+
+
+def retried(state: Any) -> set[str]:
+    """The errors upon which a state is tried again."""
+    return {error for retry in state["Retry"] for error in retry["ErrorEquals"]}
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:

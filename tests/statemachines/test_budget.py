@@ -1,4 +1,4 @@
-"""Time: an Express execution gets 300 s for everything, and no function outlives its task."""
+"""Time: Express has 300 s for everything, a reversal has minutes, and no function outlives its task."""
 
 import json
 from typing import Any
@@ -7,22 +7,47 @@ import pytest
 
 from infra.settings import STAGES, Settings
 from infra.state_machines import render_definition
+from settlement.paging import Paging
 from settlement.store import CLIENT_CONFIG
-from tests.statemachines.definitions import DEFINITIONS, paths
+from tests.statemachines.definitions import DEFINITIONS, INVOCATIONS, PUTS, START, paths, task
 from tests.support import templates
 
 EXPRESS_SECONDS_MAX = 300
 MARGIN_SECONDS = 60
 """For what is not counted: the transitions themselves, and the caller's own patience."""
 
+START_SECONDS_MAX = 1
+"""For an attempt to start an execution: a call that AWS answers or throttles at once. It has no timeout, as
+the Standard settlement waits there for a person."""
+
 BACKOFF_SECONDS_MAX = 1
 """The longest that botocore's standard mode waits before a second attempt."""
+
+PATIENCE_SECONDS_MIN = 120
+"""How long a reversal outlasts an outage, if every wait is the longest; jitter halves that on average."""
+
+HISTORY_EVENTS_MAX = 25_000
+ROUND_EVENTS_MAX = 5 + 5 + 2 + 6 + 2
+"""What a page without an answer adds to a history: PreparePage, PageOnCall, IsPaged, AwaitResolution and,
+at worst, PauseBetweenPages."""
+
+YEAR_SECONDS = 365 * 86_400
 
 THROTTLED = "Lambda.TooManyRequestsException"
 
 
-def settings(function_timeout_seconds: int) -> Settings:
-    return Settings(stage="test", currencies=("EUR",), function_timeout_seconds=function_timeout_seconds)
+def settings(function_timeout_seconds: int, **more: Any) -> Settings:
+    return Settings(
+        stage="test", currencies=("EUR",), function_timeout_seconds=function_timeout_seconds, **more
+    )
+
+
+def waits(retry: Any) -> list[float]:
+    """The longest wait before each further attempt that a rule grants."""
+    return [
+        min(retry["IntervalSeconds"] * retry["BackoffRate"] ** attempt, retry["MaxDelaySeconds"])
+        for attempt in range(retry["MaxAttempts"])
+    ]
 
 
 def seconds_max(state: Any) -> float:
@@ -32,36 +57,75 @@ def seconds_max(state: Any) -> float:
     """
     if state["Type"] != "Task":
         return 0
-    waits = [
-        min(retry["IntervalSeconds"] * retry["BackoffRate"] ** attempt, retry["MaxDelaySeconds"])
-        for retry in state["Retry"]
-        for attempt in range(retry["MaxAttempts"])
-    ]
+    attempt_seconds = START_SECONDS_MAX if state["Resource"] == START else state["TimeoutSeconds"]
     timeouts = 1 + sum(
         retry["MaxAttempts"] for retry in state["Retry"] if retry["ErrorEquals"] != [THROTTLED]
     )
-    return float(state["TimeoutSeconds"] * timeouts + sum(waits))
+    return float(attempt_seconds * timeouts + sum(sum(waits(retry)) for retry in state["Retry"]))
 
 
 @pytest.mark.parametrize("stage", ["dev", "prod"])
 def test_all_attempts_of_any_path_fit_an_express_execution(stage: str) -> None:
     definition = json.loads(render_definition("settlement", STAGES[stage]))
+    longest = max(
+        paths(definition), key=lambda path: sum(seconds_max(definition["States"][name]) for name in path)
+    )
 
-    longest = max(sum(seconds_max(definition["States"][name]) for name in path) for path in paths(definition))
+    seconds = sum(seconds_max(definition["States"][name]) for name in longest)
 
-    assert longest <= EXPRESS_SECONDS_MAX - MARGIN_SECONDS
+    assert longest[-3:] == ["Compensate", "ReportOutcome", "SettlementStalled"]
+    assert seconds <= EXPRESS_SECONDS_MAX - MARGIN_SECONDS
+
+
+@pytest.mark.parametrize("name", [name for machine, name in INVOCATIONS if machine == "compensation"])
+def test_a_reversal_outlasts_an_outage_of_minutes(name: str) -> None:
+    """Whatever passes by itself must not wake anybody up: neither throttling nor a store that is away."""
+    for retry in task("compensation", name)["Retry"]:
+        assert sum(waits(retry)) >= PATIENCE_SECONDS_MIN
+
+
+@pytest.mark.parametrize(("machine", "name"), PUTS)
+def test_a_page_outlasts_an_outage_of_minutes(machine: str, name: str) -> None:
+    (retry,) = task(machine, name)["Retry"]
+
+    assert sum(waits(retry)) >= PATIENCE_SECONDS_MIN
+
+
+@pytest.mark.parametrize("stage", ["dev", "prod"])
+def test_a_year_of_pages_fits_the_history_of_one_execution(stage: str) -> None:
+    """An execution whose history is full ends, and with it the paging."""
+    paging = Paging.from_json(STAGES[stage].paging)
+
+    waited, pages = 0, 0
+    while waited < YEAR_SECONDS:
+        pages += 1
+        waited += paging.wait_seconds(pages)
+
+    assert paging.wait_seconds(1) == 1800
+    assert pages > 365
+    assert pages * ROUND_EVENTS_MAX <= HISTORY_EVENTS_MAX
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_no_function_outlives_its_task(stage: str) -> None:
     """Lambda runs on after the task's timeout, and would commit when nobody is listening."""
     functions = templates.resources("AWS::Lambda::Function", stage)
+    checked = set()
     for machine in templates.resources("AWS::StepFunctions::StateMachine", stage).values():
         properties = machine["Properties"]
         for name, state in json.loads(properties["DefinitionString"])["States"].items():
-            if state["Type"] == "Task":
-                function, _ = properties["DefinitionSubstitutions"][name]["Fn::GetAtt"]
-                assert functions[function]["Properties"]["Timeout"] < state["TimeoutSeconds"], name
+            if "lambda:invoke" not in state.get("Resource", ""):
+                continue
+            function, _ = properties["DefinitionSubstitutions"][name]["Fn::GetAtt"]
+            if name == "AwaitResolution":  # on the embedded AWS the wait begins after its function has ended
+                seconds = 0 if STAGES[stage].interpreter else STAGES[stage].page_again_after_seconds
+            else:
+                seconds = state["TimeoutSeconds"]
+            checked.add(name)
+            if seconds:
+                assert functions[function]["Properties"]["Timeout"] < seconds, name
+
+    assert checked == {name for _, name in INVOCATIONS}
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
@@ -69,7 +133,7 @@ def test_a_function_that_may_outlive_its_task_is_refused_at_synth(machine: str) 
     shortest = min(
         state["TimeoutSeconds"]
         for state in DEFINITIONS[machine]["States"].values()
-        if state["Type"] == "Task"
+        if "TimeoutSeconds" in state
     )
 
     render_definition(machine, settings(shortest - 1))
@@ -78,15 +142,31 @@ def test_a_function_that_may_outlive_its_task_is_refused_at_synth(machine: str) 
             render_definition(machine, settings(too_long))
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_the_stages_patience_multiplies_every_timeout_and_changes_nothing_else(stage: str) -> None:
-    rendered = json.loads(render_definition("settlement", STAGES[stage]))
+def test_a_function_that_may_outlive_the_wait_for_a_person_is_refused_at_synth() -> None:
+    """A late one would leave the token of a wait that is over, over that of the wait that goes on."""
+    render_definition("compensation", settings(8, page_again_after_seconds=9))
+    for too_short in (8, 7):
+        with pytest.raises(ValueError, match=r"page_again_after_seconds"):
+            render_definition("compensation", settings(8, page_again_after_seconds=too_short))
 
+
+@pytest.mark.parametrize("machine", DEFINITIONS)
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_stages_patience_multiplies_every_timeout_and_changes_nothing_else(
+    stage: str, machine: str
+) -> None:
+    """But on the embedded AWS, which knows no wait whose length stands in the state: there it is fixed."""
+    rendered = json.loads(render_definition(machine, STAGES[stage]))
+
+    if machine == "compensation" and STAGES[stage].interpreter:
+        fixed = rendered["States"]["AwaitResolution"]
+        assert fixed.pop("TimeoutSeconds") == STAGES[stage].page_again_after_seconds
+        fixed["TimeoutSecondsPath"] = "$.wait_seconds"
     for state in rendered["States"].values():
-        if state["Type"] == "Task":
+        if "TimeoutSeconds" in state:
             assert state["TimeoutSeconds"] % STAGES[stage].patience == 0
             state["TimeoutSeconds"] //= STAGES[stage].patience
-    assert rendered == DEFINITIONS["settlement"]
+    assert rendered == DEFINITIONS[machine]
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -1,16 +1,33 @@
-"""What each state may read: nothing is read that some path to it did not bring, and nothing is lost."""
+"""What each state may read: nothing is read that some way to it did not bring, and nothing is lost."""
 
-import ast
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from infra.functions import LAMBDAS
-from tests.statemachines.definitions import DEFINITIONS, TASKS, fields_read, is_terminal, leaves, paths, task
+from tests.statemachines.definitions import (
+    DEFINITIONS,
+    INVOCATIONS,
+    PUTS,
+    STARTS,
+    TASKS,
+    Way,
+    fields_read,
+    is_terminal,
+    leaves,
+    targets,
+    task,
+    ways,
+)
+from tests.statemachines.handlers import ANSWERS, looked_for, read_from, returned
 
-CLAIMED = {"settlement", "claimed_at", "replayed"}
-"""What ClaimKey returns, and so what the state is from then on."""
+KEPT = {"PageOnCall": "$.put", "AnnounceResolution": "$.put", "AwaitResolution": "$.resolution"}
+"""Where an answer goes that is put beside the input for a state further on."""
+
+REFUSED = {"ClaimKey", "BeginCompensation"}
+"""The states that may find a request to be none: of these nothing was written."""
+
+WHOLE = {"BeginCompensation", "PreparePage"}
+"""The states whose function is handed all of the state."""
 
 COMPARATORS = {
     kind + comparator
@@ -18,42 +35,100 @@ COMPARATORS = {
     for comparator in ("Equals", "LessThan", "GreaterThan", "LessThanEquals", "GreaterThanEquals")
 }
 
-PATH_FIELDS = {"InputPath", "Variable", "ErrorPath", "CausePath", "TimeoutSecondsPath"} | {
+PATH_FIELDS = {"InputPath", "ErrorPath", "CausePath", "SecondsPath", "TimeoutSecondsPath"} | {
     f"{comparator}Path" for comparator in COMPARATORS
 }
 """Fields whose value is a path into the state's input, besides those that end in `.$`."""
 
 each_task = pytest.mark.parametrize(("machine", "name"), TASKS)
+each_invocation = pytest.mark.parametrize(("machine", "name"), INVOCATIONS)
 
 
 def reads(state: Any) -> set[str]:
-    """The fields that a state takes from its input."""
-    own = {name: value for name, value in state.items() if name not in ("Retry", "Catch")}
+    """The fields that a state takes from its input, wherever it goes on to."""
+    own = {name: value for name, value in state.items() if name not in ("Retry", "Catch", "Choices")}
     expressions = [str(value) for key, value in leaves(own) if key in PATH_FIELDS or key.endswith(".$")]
-    return set().union(*(fields_read(expression) for expression in expressions))
+    compared = [
+        comparison["Variable"]
+        for choice in state.get("Choices", ())
+        for comparison in choice.get("And", [choice])
+        if "IsPresent" not in comparison
+    ]
+    return set().union(*(fields_read(expression) for expression in expressions + compared))
 
 
-def brought(path: list[str], definition: Any) -> set[str]:
-    """The fields that are sure to be there on entering the last state of `path`."""
-    fields: set[str] = set()
-    for name, following in pairwise(path):
+def brought(name: str, state: Any, way: Way, fields: set[str]) -> set[str]:
+    """The fields that are sure to be there after a state that was entered with `fields`."""
+    if way.how.startswith("Catch"):
+        return {"Error", "Cause"} if way.rule["ResultPath"] == "$" else fields | {"error"}
+    if way.how.startswith("Choices"):
+        parts = way.rule.get("And", [way.rule])
+        return fields.union(*(fields_read(part["Variable"]) for part in parts if part.get("IsPresent")))
+    if state.get("OutputPath") == "$.Payload":
+        return ANSWERS[name]
+    kept = state.get("ResultPath") if state["Type"] == "Task" else None
+    return fields | ({kept.removeprefix("$.")} if kept else set())
+
+
+def entering(definition: Any) -> dict[str, set[str]]:
+    """For each state the fields that every way to it brings, however often the way goes round."""
+    sure: dict[str, set[str]] = {definition["StartAt"]: set()}
+    pending = [definition["StartAt"]]
+    while pending:
+        name = pending.pop()
         state = definition["States"][name]
-        caught = [entry for entry in state.get("Catch", []) if entry["Next"] == following]
-        if caught:
-            fields = {"Error", "Cause"} if caught[0]["ResultPath"] == "$" else fields | {"error"}
-        elif "OutputPath" in state:
-            fields = CLAIMED if name == "ClaimKey" else set()
-    return fields
+        for way in ways(state):
+            fields = brought(name, state, way, sure[name])
+            both = fields & sure.get(way.target, fields)
+            if both != sure.get(way.target):
+                sure[way.target] = both
+                pending.append(way.target)
+    return sure
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
-def test_no_state_reads_what_a_path_to_it_does_not_bring(machine: str) -> None:
+def test_no_state_reads_what_a_way_to_it_does_not_bring(machine: str) -> None:
     """States.Runtime, for a path that selects nothing, is an error that no Catch sees."""
     definition = DEFINITIONS[machine]
-    for path in paths(definition):
-        for length in range(2, len(path) + 1):
-            missing = reads(definition["States"][path[length - 1]]) - brought(path[:length], definition)
-            assert missing == set(), " -> ".join(path[:length])
+    sure = entering(definition)
+
+    assert sure.keys() == definition["States"].keys()
+    for name, state in definition["States"].items():
+        assert reads(state) - {"$"} <= sure[name], name
+
+
+def test_a_field_that_one_way_round_a_loop_lacks_is_not_relied_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The analysis itself: Second has `b` at first, and not once it is entered from Third."""
+    loop: dict[str, Any] = {
+        "StartAt": "First",
+        "States": {
+            "First": {"Type": "Task", "ResultPath": "$.b", "Next": "Second"},
+            "Second": {"Type": "Task", "ResultPath": None, "Next": "Third"},
+            "Third": {"Type": "Task", "OutputPath": "$.Payload", "Next": "Second"},
+        },
+    }
+
+    monkeypatch.setitem(ANSWERS, "Third", {"a"})
+
+    assert entering(loop) == {"First": set(), "Second": set(), "Third": set()}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_the_fields_followed_here_are_those_that_the_handler_returns(name: str) -> None:
+    assert returned(name) == ANSWERS[name]
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE))
+def test_a_handler_that_is_handed_the_whole_state_finds_in_it_what_it_cannot_do_without(name: str) -> None:
+    needed = read_from(name, "state")
+
+    if name == DEFINITIONS["compensation"]["StartAt"]:
+        guarded = looked_for(name, "state")
+        assert needed <= guarded
+        assert guarded == {"settlement", "error", "reversal", "resolution", "case"}
+    else:
+        assert needed == {"settlement", "pages"}
+        assert needed <= entering(DEFINITIONS["compensation"])[name]
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
@@ -65,26 +140,28 @@ def test_the_first_state_takes_any_input(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
-def test_two_ways_to_one_state_keep_the_same_input(machine: str) -> None:
-    """A catch and a Next to the same state could not be told apart by `brought`."""
-    for name, state in DEFINITIONS[machine]["States"].items():
-        ways = [state.get("Next"), *(entry["Next"] for entry in state.get("Catch", []))]
-        assert len(ways) == len(set(ways)), name
+def test_only_a_state_whose_answer_nobody_needs_goes_the_same_way_well_or_ill(machine: str) -> None:
+    """Started already is as good as started, and a decision stands whether those paged hear of it or not."""
+    states = DEFINITIONS[machine]["States"]
+
+    same = {name for name, state in states.items() if len(targets(state)) != len(set(targets(state)))}
+
+    assert same == ({"Compensate"} if machine == "settlement" else {"AnnounceResolution"})
 
 
 @each_task
 def test_a_task_keeps_its_input(machine: str, name: str) -> None:
-    """Its result is dropped, or put beside the input; only what ClaimKey returns becomes the state."""
+    """Its result is dropped, or put beside the input; only what four functions return becomes the state."""
     state = task(machine, name)
 
-    if name == "ClaimKey":
+    if name in ANSWERS:
         assert "ResultPath" not in state
         assert state["OutputPath"] == "$.Payload"
     elif is_terminal(state):
         assert state["ResultPath"] == "$.result"
         assert state["OutputPath"] == "$.result.Payload"
     else:
-        assert state["ResultPath"] is None
+        assert state["ResultPath"] == KEPT.get(name)
         assert "OutputPath" not in state
 
 
@@ -97,35 +174,65 @@ def test_no_task_hides_or_reshapes_its_state(machine: str, name: str) -> None:
 def test_an_error_is_put_beside_the_input(machine: str, name: str) -> None:
     """But for a refused request, of which nothing was written: there the error is all there is to tell."""
     for entry in task(machine, name)["Catch"]:
-        if name == "ClaimKey" and "InvalidRequest" in entry["ErrorEquals"]:
+        if name in REFUSED and "InvalidRequest" in entry["ErrorEquals"]:
             assert entry["ResultPath"] == "$"
             assert DEFINITIONS[machine]["States"][entry["Next"]]["Type"] == "Fail"
         else:
             assert entry["ResultPath"] == "$.error"
 
 
-@each_task
+@each_invocation
 def test_a_state_hands_its_function_what_the_handler_reads(machine: str, name: str) -> None:
     payload = {key.removesuffix(".$") for key in task(machine, name)["Parameters"]["Payload"]}
 
-    assert payload == handler_reads(name) | {"settlement", "execution"}
+    assert payload == read_from(name, "event") | {"execution"} | (
+        {"state"} if name in WHOLE else {"settlement"}
+    )
 
 
-@each_task
+@each_invocation
 def test_every_function_is_told_who_executes_it(machine: str, name: str) -> None:
     """The execution's name is the settlement's owner, and stands on every log line."""
     assert task(machine, name)["Parameters"]["Payload"]["execution.$"] == "$$.Execution.Name"
 
 
-def handler_reads(state: str) -> set[str]:
-    """The fields that a handler takes from its event."""
-    module = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in state)[1:]
-    tree = ast.parse((LAMBDAS / "handlers" / f"{module}.py").read_text())
-    return {
-        node.slice.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "event"
-        and isinstance(node.slice, ast.Constant)
+@each_invocation
+def test_a_function_is_handed_each_field_under_its_own_name(machine: str, name: str) -> None:
+    """So that no two of them are ever crossed; the rest is from the context, or is a constant."""
+    state = task(machine, name)
+    first = DEFINITIONS[machine]["StartAt"]
+    odd = {
+        "state.$": "$",
+        "execution.$": "$$.Execution.Name",
+        "execution_arn.$": "$$.Execution.Id",
+        "token.$": "$$.Task.Token",
+        "replayed": False,
+    } | ({"settlement.$": "$"} if (machine, name) == ("settlement", first) else {})
+
+    for key, value in state["Parameters"]["Payload"].items():
+        assert value == odd.get(key, f"$.{key.removesuffix('.$')}"), key
+
+
+@pytest.mark.parametrize(("machine", "name"), PUTS)
+def test_an_event_tells_what_the_function_before_it_has_written(machine: str, name: str) -> None:
+    (entry,) = task(machine, name)["Parameters"]["Entries"]
+
+    kind, detail = {
+        "PageOnCall": ("LimboEntered", "$.page"),
+        "AnnounceResolution": ("LimboResolved", "$.news"),
+    }[name]
+    assert entry["DetailType"] == kind
+    assert entry["Detail.$"] == detail
+
+
+@pytest.mark.parametrize(("machine", "name"), STARTS)
+def test_a_compensation_is_named_after_its_settlement_and_told_why(machine: str, name: str) -> None:
+    """The same name for the same attempt: it cannot be started twice, whoever starts it."""
+    parameters = task(machine, name)["Parameters"]
+
+    assert parameters["Name.$"] == "States.Format('{}-compensate-{}', $.settlement.key, $.recoveries)"
+    assert parameters["Input"] == {
+        "settlement.$": "$.settlement",
+        "error.$": "$.error",
+        "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID.$": "$$.Execution.Id",
     }

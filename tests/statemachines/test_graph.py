@@ -1,50 +1,130 @@
 """Every machine as a graph: where its states lead, and that each of them ends somewhere."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from settlement.status import Status
-from tests.statemachines.definitions import DEFINITIONS, is_terminal, keys, leaves, paths, targets
+from tests.statemachines.definitions import (
+    DEFINITIONS,
+    Way,
+    is_terminal,
+    keys,
+    leaves,
+    paths,
+    targets,
+    ways,
+)
 
-pytestmark = pytest.mark.parametrize("machine", DEFINITIONS)
+each_machine = pytest.mark.parametrize("machine", DEFINITIONS)
+
+STALLED = {"Type": "Fail", "CausePath": "States.JsonToString($.error)"}
+REFUSED = {"Type": "Fail", "ErrorPath": "$.Error", "CausePath": "$.Cause"}
+FAILS = {
+    "settlement": {
+        "RequestRefused": REFUSED,
+        "SettlementStalled": STALLED | {"Error": "SettlementStalled"},
+    },
+    "compensation": {
+        "RequestRefused": REFUSED,
+        "CompensationStalled": STALLED | {"Error": "CompensationStalled"},
+        "PagerUnreachable": {
+            "Type": "Fail",
+            "Error": "PagerUnreachable",
+            "CausePath": "States.JsonToString($)",
+        },
+    },
+}
+"""Every way to end red. A dead pager tells all there is: the page that nobody got is in it."""
 
 
 def states(machine: str) -> dict[str, Any]:
     return DEFINITIONS[machine]["States"]
 
 
+def on_a_cycle(machine: str, follows: Callable[[str, Way], bool]) -> set[str]:
+    """The states that come back to themselves by ways that may be followed."""
+    following = {
+        name: {way.target for way in ways(state) if follows(name, way)}
+        for name, state in states(machine).items()
+    }
+
+    def reached(name: str) -> set[str]:
+        seen: set[str] = set()
+        pending = set(following[name])
+        while pending:
+            seen |= pending
+            pending = set().union(*(following[each] for each in pending)) - seen
+        return seen
+
+    return {name for name in following if name in reached(name)}
+
+
+@each_machine
 def test_a_machine_has_no_kind_of_state_that_these_tests_do_not_follow(machine: str) -> None:
     kinds = {state["Type"] for state in states(machine).values()}
 
-    assert kinds <= {"Task", "Choice", "Succeed", "Fail"}
+    assert kinds <= {"Task", "Choice", "Wait", "Succeed", "Fail"}
 
 
+@each_machine
 def test_the_start_and_every_target_exist(machine: str) -> None:
     named = {DEFINITIONS[machine]["StartAt"]}.union(*(targets(state) for state in states(machine).values()))
 
     assert named <= states(machine).keys()
 
 
+@each_machine
 def test_every_state_can_be_reached(machine: str) -> None:
     reached = {name for path in paths(DEFINITIONS[machine]) for name in path}
 
     assert reached == states(machine).keys()
 
 
-def test_every_path_ends(machine: str) -> None:
-    dead_ends = [path for path in paths(DEFINITIONS[machine]) if not is_terminal(states(machine)[path[-1]])]
+@each_machine
+def test_every_path_ends_or_comes_back_to_a_state_that_has_an_end(machine: str) -> None:
+    every = list(paths(DEFINITIONS[machine]))
+    ended = {name for path in every if is_terminal(states(machine)[path[-1]]) for name in path}
+
+    dead_ends = [path for path in every if path[-1] not in ended]
 
     assert dead_ends == []
 
 
-def test_no_path_comes_back_to_a_state(machine: str) -> None:
+def test_no_path_of_a_settlement_comes_back_to_a_state() -> None:
     """A loop has no bound on its time, and Express has one of 300 s."""
-    loops = [path for path in paths(DEFINITIONS[machine]) if len(path) != len(set(path))]
-
-    assert loops == []
+    assert on_a_cycle("settlement", lambda name, way: True) == set()
 
 
+def test_a_compensation_comes_back_only_past_the_fence_or_a_wait_for_a_person() -> None:
+    """There the row is looked at again, or time passes: nothing else can go round and round."""
+    past = {"BeginCompensation", "AwaitResolution"}
+
+    assert on_a_cycle("compensation", lambda name, way: True) >= past
+    assert on_a_cycle("compensation", lambda name, way: name not in past) == set()
+
+
+def test_no_one_is_paged_twice_without_a_wait_or_a_decision_in_between() -> None:
+    """A wait that fails at once is no wait: paging upon it would page as fast as the machine runs.
+
+    What takes a while is not followed here: a wait that is over (`States.Timeout`) or that a person has
+    ended, a decision that was carried out, a Wait state. Nor is StepFenced, which leads away from LIMBO.
+    """
+
+    def takes_no_time(name: str, way: Way) -> bool:
+        if states("compensation")[name]["Type"] == "Wait":
+            return False
+        errors = way.rule.get("ErrorEquals", [])
+        decided = name in ("AwaitResolution", "ResolveLimbo") and way.how == "Next"
+        waited = name == "AwaitResolution" and errors == ["States.Timeout"]
+        return not (decided or waited or errors == ["StepFenced"])
+
+    assert on_a_cycle("compensation", lambda name, way: True) >= {"PageOnCall", "AwaitResolution"}
+    assert "PageOnCall" not in on_a_cycle("compensation", takes_no_time)
+
+
+@each_machine
 def test_a_state_either_ends_or_goes_on(machine: str) -> None:
     """A Task that ends still has its catches; a Choice always has a way out."""
     for name, state in states(machine).items():
@@ -52,6 +132,7 @@ def test_a_state_either_ends_or_goes_on(machine: str) -> None:
         assert (way_on in state) != is_terminal(state), name
 
 
+@each_machine
 def test_no_state_compares_a_status(machine: str) -> None:
     """Statuses are the database's to compare: each transition is a condition on the row."""
     strings = {value for _, value in leaves(DEFINITIONS[machine])} & {status.value for status in Status}
@@ -66,24 +147,28 @@ def test_no_state_compares_a_status(machine: str) -> None:
     assert comparators == set()
 
 
+@each_machine
 def test_no_state_is_written_in_jsonata(machine: str) -> None:
     """The embedded AWS and moto must run the very same file, and JSONata fails there."""
     assert not {"QueryLanguage", "Arguments", "Output", "Assign"} & set(keys(DEFINITIONS[machine]))
     assert [value for _, value in leaves(DEFINITIONS[machine]) if "{%" in str(value)] == []
 
 
+@each_machine
 def test_a_failed_execution_says_why(machine: str) -> None:
-    """Nothing is reported green that is not finished, and there are two ways to be red."""
+    """Nothing is reported green that is not finished, and every way to be red has a name of its own."""
     fails = {name: state for name, state in states(machine).items() if state["Type"] == "Fail"}
 
-    assert {name: without_comment(state) for name, state in fails.items()} == {
-        "RequestRefused": {"Type": "Fail", "ErrorPath": "$.Error", "CausePath": "$.Cause"},
-        "SettlementStalled": {
-            "Type": "Fail",
-            "Error": "SettlementStalled",
-            "CausePath": "States.JsonToString($.error)",
-        },
-    }
+    assert {name: without_comment(state) for name, state in fails.items()} == FAILS[machine]
+
+
+@each_machine
+def test_a_machine_ends_well_only_with_an_outcome_that_a_function_gives(machine: str) -> None:
+    """No Succeed, no Pass: a failed unwind that ends green would be the worst of lies."""
+    ends = {name for name, state in states(machine).items() if is_terminal(state)} - FAILS[machine].keys()
+
+    settles = {"CollectFee", "RejectSettlement"} if machine == "settlement" else set()
+    assert ends == {"ReportOutcome"} | settles
 
 
 def without_comment(state: dict[str, Any]) -> dict[str, Any]:

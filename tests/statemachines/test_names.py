@@ -1,17 +1,37 @@
 """One name everywhere: a handler's file is a state, a placeholder, a function and a row of the grants."""
 
 import re
+from collections import Counter
 
 import pytest
 
 from infra.functions import LAMBDAS
 from infra.settings import STAGES
 from infra.settlement_stack import GRANTS
-from tests.statemachines.definitions import DEFINITIONS, TASKS, leaves, task
+from tests.statemachines.definitions import (
+    CALLED,
+    DEFINITIONS,
+    EVENTS,
+    INVOCATIONS,
+    LAMBDA,
+    PUTS,
+    START,
+    STARTS,
+    TASKS,
+    TOKEN,
+    leaves,
+    task,
+)
 from tests.support import templates
 
 HANDLERS = {path.stem for path in (LAMBDAS / "handlers").glob("*.py") if not path.name.startswith("_")}
-STATES = {name for _, name in TASKS}
+STATES = {name for _, name in INVOCATIONS}
+
+OTHER_PLACEHOLDERS = {
+    "settlement": ["StartCompensation", "Compensation"],
+    "compensation": ["EventBus", "EventBus"],
+}
+"""What a definition leaves open besides its functions: once for each place where it stands."""
 
 
 def camel(module: str) -> str:
@@ -19,22 +39,43 @@ def camel(module: str) -> str:
     return "".join(word.capitalize() for word in module.split("_"))
 
 
-def test_every_handler_is_a_state_and_every_task_a_handler() -> None:
+def test_every_handler_is_a_state_and_every_state_that_runs_a_function_a_handler() -> None:
     assert {camel(module) for module in HANDLERS} == STATES
 
 
-@pytest.mark.parametrize(("machine", "name"), TASKS)
+def test_a_task_runs_a_function_unless_it_pages_or_starts_the_other_machine() -> None:
+    assert {name for _, name in PUTS} == {"PageOnCall", "AnnounceResolution"}
+    assert STARTS == [("settlement", "Compensate")]
+    assert set(CALLED.values()) == {LAMBDA, TOKEN, EVENTS, START}
+    assert sorted(INVOCATIONS + PUTS + STARTS) == sorted(TASKS)
+
+
+@pytest.mark.parametrize(("machine", "name"), INVOCATIONS)
 def test_a_task_invokes_the_function_of_its_own_name(machine: str, name: str) -> None:
     assert task(machine, name)["Parameters"]["FunctionName"] == f"${{{name}}}"
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
-def test_there_is_no_placeholder_but_for_functions(machine: str) -> None:
+def test_there_is_no_placeholder_but_for_functions_and_what_else_is_called(machine: str) -> None:
     placeholders = [
         name for _, value in leaves(DEFINITIONS[machine]) for name in re.findall(r"\$\{(.*?)\}", str(value))
     ]
 
-    assert sorted(placeholders) == sorted(name for owner, name in TASKS if owner == machine)
+    functions = [name for owner, name in INVOCATIONS if owner == machine]
+    assert Counter(placeholders) == Counter(functions + OTHER_PLACEHOLDERS[machine])
+
+
+@pytest.mark.parametrize(("machine", "name"), PUTS)
+def test_an_event_goes_to_the_bus_of_the_stage(machine: str, name: str) -> None:
+    (entry,) = task(machine, name)["Parameters"]["Entries"]
+
+    assert entry["EventBusName"] == "${EventBus}"
+    assert entry["Source"] == "settlement"
+
+
+@pytest.mark.parametrize(("machine", "name"), STARTS)
+def test_what_is_started_is_the_compensation(machine: str, name: str) -> None:
+    assert task(machine, name)["Parameters"]["StateMachineArn"] == "${Compensation}"
 
 
 def test_every_state_has_its_grants() -> None:

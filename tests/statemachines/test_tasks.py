@@ -1,17 +1,22 @@
-"""What every Task must have: a timeout, one retry of what may pass, a catch for everything else."""
+"""What every Task must have: a bound on its time, a retry of what may pass, a catch for everything else."""
 
 import inspect
 
 import pytest
 
-from settlement import errors, rows, steps
+from settlement import errors
 from settlement.errors import IdempotencyConflict, InvalidRequest, Refusal, SettlementError
-from settlement.request import Settlement
-from settlement.rows import Row
-from settlement.status import Status, Step
-from settlement.writes import Standing, Write
-from tests.conftest import NOW
-from tests.statemachines.definitions import DEFINITIONS, TASKS, task
+from tests.statemachines.definitions import (
+    INVOCATIONS,
+    LAMBDA,
+    PUTS,
+    STARTS,
+    TASKS,
+    TOKEN,
+    caught,
+    retried,
+    task,
+)
 
 CLASSES = {
     name: kind
@@ -34,20 +39,72 @@ LAMBDA_TRANSIENT = {
 }
 """What Lambda and Step Functions call an attempt whose outcome is unknown or that never began."""
 
+EVENTS_TRANSIENT = {
+    "EventBridge.FailedEntry",
+    "EventBridge.EventBridgeException",
+    "EventBridge.SdkClientException",
+    "EventBridge.InternalException",
+    "EventBridge.ThrottlingException",
+    "States.Timeout",
+}
+"""The same of EventBridge: an event that is put twice is a page more, one that is lost a page too few."""
+
+START_TRANSIENT = {
+    "StepFunctions.ThrottlingException",
+    "StepFunctions.SdkClientException",
+    "StepFunctions.SfnException",
+    "StepFunctions.ExecutionLimitExceededException",
+}
+ALREADY_STARTED = {"StepFunctions.ExecutionAlreadyExistsException", "ExecutionAlreadyExists"}
+"""What AWS calls it, and what the embedded AWS does."""
+
+LEFT_OVER = {
+    ("compensation", "RefundFee"): "EnterLimbo",
+    ("compensation", "ReclaimFunds"): "EnterLimbo",
+    ("compensation", "VoidHold"): "EnterLimbo",
+    ("compensation", "PageOnCall"): "PagerUnreachable",
+    ("compensation", "AnnounceResolution"): "BeginCompensation",
+    ("compensation", "AwaitResolution"): "PauseBetweenPages",
+    ("compensation", "ResolveLimbo"): "PreparePage",
+}
+"""Where an error leads that no state has a name for. Elsewhere: to the machine's own stall."""
+
+STALLS = {"settlement": "SettlementStalled", "compensation": "CompensationStalled"}
+
 each_task = pytest.mark.parametrize(("machine", "name"), TASKS)
+each_invocation = pytest.mark.parametrize(("machine", "name"), INVOCATIONS)
+each_put = pytest.mark.parametrize(("machine", "name"), PUTS)
+each_start = pytest.mark.parametrize(("machine", "name"), STARTS)
+WAITS = [("compensation", "AwaitResolution")]
 
 
-@each_task
-def test_a_task_invokes_a_function_and_bounds_its_time(machine: str, name: str) -> None:
+@pytest.mark.parametrize(("machine", "name"), [each for each in TASKS if each not in WAITS + STARTS])
+def test_a_task_bounds_its_time(machine: str, name: str) -> None:
     state = task(machine, name)
 
-    assert state["Resource"] == "arn:aws:states:::lambda:invoke"
     assert isinstance(state["TimeoutSeconds"], int)
     assert state["TimeoutSeconds"] > 0
 
 
-def retried(machine: str, name: str) -> set[str]:
-    return {error for retry in task(machine, name)["Retry"] for error in retry["ErrorEquals"]}
+def test_a_function_is_waited_for_except_by_the_task_that_waits_for_a_person() -> None:
+    calls = {each: task(*each)["Resource"] for each in INVOCATIONS}
+
+    assert [each for each, resource in calls.items() if resource == TOKEN] == WAITS
+    assert {resource for each, resource in calls.items() if each not in WAITS} == {LAMBDA}
+
+
+@pytest.mark.parametrize(("machine", "name"), WAITS)
+def test_the_wait_for_a_person_is_as_long_as_the_page_says(machine: str, name: str) -> None:
+    state = task(machine, name)
+
+    assert state["TimeoutSecondsPath"] == "$.wait_seconds"
+    assert not {"TimeoutSeconds", "HeartbeatSeconds", "HeartbeatSecondsPath"} & state.keys()
+
+
+@each_start
+def test_a_compensation_may_take_as_long_as_a_person_does(machine: str, name: str) -> None:
+    """A Standard settlement waits for it; a bound would report a stall where somebody is at work."""
+    assert not [field for field in task(machine, name) if field.startswith(("Timeout", "Heartbeat"))]
 
 
 @each_task
@@ -60,37 +117,94 @@ def test_a_retry_is_jittered_and_bounded(machine: str, name: str) -> None:
 
 
 @each_task
+def test_an_error_is_retried_by_one_rule(machine: str, name: str) -> None:
+    """Only the first rule that matches counts: a second one would never be heeded."""
+    named = [error for retry in task(machine, name)["Retry"] for error in retry["ErrorEquals"]]
+
+    assert sorted(named) == sorted(set(named))
+
+
+@each_invocation
 def test_no_refusal_is_ever_retried(machine: str, name: str) -> None:
     """A refusal is final, and States.ALL or States.TaskFailed would retry it under another name."""
-    assert retried(machine, name) <= TRANSIENT | LAMBDA_TRANSIENT
+    assert retried(task(machine, name)) <= TRANSIENT | LAMBDA_TRANSIENT
 
 
-@each_task
+@each_invocation
 def test_an_attempt_with_an_unknown_outcome_is_retried(machine: str, name: str) -> None:
-    assert retried(machine, name) >= {"StoreUnavailable"} | LAMBDA_TRANSIENT
+    """But for the wait: its timeout is no attempt's, it is a person who has not decided yet."""
+    waits = {"States.Timeout"} if (machine, name) in WAITS else set()
+
+    assert retried(task(machine, name)) == ({"StoreUnavailable"} | LAMBDA_TRANSIENT) - waits
+
+
+@each_put
+def test_an_event_that_was_not_taken_is_put_again(machine: str, name: str) -> None:
+    assert retried(task(machine, name)) == EVENTS_TRANSIENT
+
+
+@each_start
+def test_a_start_that_was_not_heard_is_repeated_and_the_end_of_what_was_started_is_not(
+    machine: str, name: str
+) -> None:
+    """States.TaskFailed is a compensation that has ended badly: its name is taken."""
+    assert retried(task(machine, name)) == START_TRANSIENT
 
 
 @each_task
-def test_whatever_is_left_ends_in_settlement_stalled(machine: str, name: str) -> None:
+def test_the_last_catch_takes_whatever_is_left(machine: str, name: str) -> None:
     """Not green and not refused: the row is in flight, and the error is kept beside the input."""
+    target = LEFT_OVER.get((machine, name), STALLS[machine])
     last = task(machine, name)["Catch"][-1]
 
-    assert last == {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "SettlementStalled"}
+    assert last == {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": target}
+
+
+@pytest.mark.parametrize(("machine", "name"), WAITS)
+def test_a_wait_that_is_over_pages_again_at_once_and_one_that_failed_in_its_time(
+    machine: str, name: str
+) -> None:
+    """A wait that cannot even begin takes no time: paging upon it would page without end."""
+    pause = task(machine, caught(task(machine, name), "Lambda.ResourceNotFoundException"))
+
+    assert caught(task(machine, name), "States.Timeout") == "PreparePage"
+    assert pause["Type"] == "Wait"
+    assert pause["SecondsPath"] == task(machine, name)["TimeoutSecondsPath"]
+    assert pause["Next"] == "PreparePage"
+
+
+@each_task
+def test_only_the_last_catch_takes_what_has_no_name(machine: str, name: str) -> None:
+    named = {error for entry in task(machine, name)["Catch"][:-1] for error in entry["ErrorEquals"]}
+
+    assert not {"States.ALL", "States.TaskFailed"} & named
 
 
 @each_task
 def test_only_final_answers_are_caught_by_name(machine: str, name: str) -> None:
     """An attempt that may still commit is no refusal, whatever is done about it."""
-    caught = {error for entry in task(machine, name)["Catch"][:-1] for error in entry["ErrorEquals"]}
+    named = {error for entry in task(machine, name)["Catch"][:-1] for error in entry["ErrorEquals"]}
 
-    assert caught <= REFUSALS
+    if (machine, name) in STARTS:
+        assert named == ALREADY_STARTED
+    else:
+        assert named <= REFUSALS | ({"States.Timeout"} if (machine, name) in WAITS else set())
 
 
 @each_task
 def test_an_error_is_caught_in_one_place(machine: str, name: str) -> None:
-    caught = [error for entry in task(machine, name)["Catch"] for error in entry["ErrorEquals"]]
+    errors_caught = [error for entry in task(machine, name)["Catch"] for error in entry["ErrorEquals"]]
 
-    assert sorted(caught) == sorted(set(caught))
+    assert sorted(errors_caught) == sorted(set(errors_caught))
+
+
+@each_start
+def test_a_compensation_that_runs_already_is_reported_as_one_that_was_started(
+    machine: str, name: str
+) -> None:
+    state = task(machine, name)
+
+    assert {caught(state, error) for error in ALREADY_STARTED} == {state["Next"]} == {"ReportOutcome"}
 
 
 def test_store_unavailable_is_no_refusal() -> None:
@@ -100,48 +214,20 @@ def test_store_unavailable_is_no_refusal() -> None:
 
 def test_every_error_that_a_machine_names_exists() -> None:
     named = {
-        error
+        (machine, name, error)
         for machine, name in TASKS
         for entry in (*task(machine, name)["Retry"], *task(machine, name)["Catch"])
         for error in entry["ErrorEquals"]
     }
+    others = dict.fromkeys(PUTS, EVENTS_TRANSIENT) | dict.fromkeys(STARTS, START_TRANSIENT | ALREADY_STARTED)
+    of_functions = REFUSALS | TRANSIENT | LAMBDA_TRANSIENT
 
-    assert named <= REFUSALS | TRANSIENT | LAMBDA_TRANSIENT | {"States.ALL"}
-
-
-def test_a_hold_is_rejected_for_exactly_the_refusals_that_it_raises(settlement: Settlement) -> None:
-    """All but the conflict: then the row is another request's, and not this execution's to reject."""
-    refusals = {type(refusal).__name__ for refusal in hold_refusals(settlement)}
-
-    rejected, _ = DEFINITIONS["settlement"]["States"]["HoldFunds"]["Catch"]
-
-    assert set(rejected["ErrorEquals"]) == refusals - {"IdempotencyConflict"}
-    assert rejected["Next"] == "RejectSettlement"
+    for machine, name, error in named:
+        assert error in others.get((machine, name), of_functions) | {"States.ALL"}, (machine, name)
 
 
 def test_a_request_is_refused_for_exactly_what_claiming_its_key_raises() -> None:
-    refused, _ = DEFINITIONS["settlement"]["States"]["ClaimKey"]["Catch"]
+    refused, _ = task("settlement", "ClaimKey")["Catch"]
 
     assert set(refused["ErrorEquals"]) == {InvalidRequest.__name__, IdempotencyConflict.__name__}
     assert refused["Next"] == "RequestRefused"
-
-
-def hold_refusals(settlement: Settlement) -> list[SettlementError]:
-    """The answer to each row that may stand in the way of each write of a hold."""
-    posting = steps.hold(settlement, NOW)
-    assert posting.balance is not None
-    own = {"request_hash": settlement.request_hash, "deadline_at": rows.timestamp(NOW)}
-    in_the_way: list[tuple[Write, Row | None]] = [
-        (posting.entry, own),
-        (posting.entry, own | {"request_hash": "another"}),
-        (posting.settlement, None),
-        (posting.settlement, own | {"request_hash": "another"}),
-        *((posting.settlement, own | {"status": status}) for status in Status),
-        *((posting.settlement, own | {"status": status, "steps": set(Step)}) for status in Status),
-        (posting.balance, None),
-        (posting.balance, {"currency": "USD", "available": 0}),
-        (posting.balance, {"currency": "EUR", "available": 0}),
-        (posting.balance, {"currency": "EUR", "available": 9_999, "limbo_keys": {"order-2026-000100"}}),
-    ]
-    answers = [write.refusal(row) for write, row in in_the_way]
-    return [answer for answer in answers if not isinstance(answer, Standing)]

@@ -169,7 +169,7 @@ class Saga:
         return self.ledger.store.post(compensation.requested(self.settlement, order, now, self.terms))
 
     def begun(self, last: Step | None) -> None:
-        """Reach `last` and begin to reverse it: by a person's order what has settled, else for its failure."""
+        """Reach `last` and begin to reverse it: what has settled by a person's order, else for a failure."""
         self.reach(last)
         if last is Step.FEE:
             self.order()

@@ -104,7 +104,7 @@ def test_what_is_no_object_is_refused(raw: object) -> None:
 @pytest.mark.parametrize("name", ["reason", "by"])
 @pytest.mark.parametrize("text", NO_TEXT, ids=shown)
 def test_a_text_that_is_none_or_blank_or_long_or_of_several_lines_is_refused(name: str, text: object) -> None:
-    expected = "must be one line of at most 500 characters, not blank"
+    expected = "must be one line of at most 500 printable characters, not blank"
 
     with pytest.raises(InvalidRequest) as refused:
         parse_resolution(RAW | {name: text})

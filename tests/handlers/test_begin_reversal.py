@@ -1,0 +1,236 @@
+"""BeginCompensation with a person's `reversal`: what has settled or stalled is taken back, on record."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from settlement.errors import IdempotencyConflict, InvalidRequest, NotReversible
+from settlement.status import Status
+from tests.handlers.calls import (
+    KEY,
+    LATER_AT,
+    MALFORMED_SETTLEMENTS,
+    ORDER,
+    OTHER_CONTENT,
+    REJECTED_BY_KYC,
+    WIRE,
+    Calls,
+)
+
+BY = ORDER["by"]
+OTHER_ORDER = {"reason": "asked for by the payer", "by": "arn:aws:iam::123456789012:user/bea"}
+FAILURE = {
+    "step": "reverse",
+    "error": "ReversalRequested",
+    "cause": f"sent to the wrong shop (by {BY})",
+}
+FOUND = {
+    "settlement": WIRE,
+    "steps": ["fee", "hold", "release", "verify"],
+    "reversed": [],
+    "finished": False,
+    "in_limbo": False,
+    "case": 1,
+    "pages": 0,
+}
+IRREVERSIBLE = [Status.REJECTED, Status.COMPENSATING, Status.COMPENSATED, Status.LIMBO]
+ONE_LINE = "must be one line of at most 500 printable characters, not blank$"
+
+
+def test_what_has_settled_is_in_flight_again_and_who_asked_is_on_record(
+    calls: Calls, later: Callable[[], None]
+) -> None:
+    calls.after("CollectFee")
+    before, others = calls.row(), calls.ledger.rows()
+    later()
+
+    assert calls.begin(reversal=ORDER) == FOUND
+
+    assert calls.entry("reverse") == {"posted_at": LATER_AT, **ORDER}
+    after = before | {
+        "status": "COMPENSATING",
+        "failure": FAILURE,
+        "reversed_for": FAILURE,
+        "resolutions": 0,
+        "gsi1pk": "IN_FLIGHT#2",
+        "gsi1sk": "2026-11-20T12:00:37.123Z",
+    }
+    del after["finished_at"]
+    assert calls.row() == after
+    untouched = [row for row in others if row != before]
+    assert [row for row in calls.ledger.rows() if row in untouched] == untouched
+    assert len(calls.ledger.rows()) == len(others) + 1
+
+
+@pytest.mark.parametrize("again", [ORDER, OTHER_ORDER])
+def test_a_reversal_that_is_asked_for_again_goes_on_where_the_first_one_is(
+    calls: Calls, later: Callable[[], None], again: dict[str, str], counted: Callable[[], dict[str, float]]
+) -> None:
+    calls.after("CollectFee")
+    calls.begin(reversal=ORDER)
+    later()
+    counted()
+
+    with calls.writes_nothing():
+        assert calls.begin(reversal=again) == FOUND
+
+    assert counted() == {"StepCalled": 1, "StepReplayed": 1}
+
+
+def test_a_reversal_that_is_asked_for_after_its_end_is_told_the_end(calls: Calls) -> None:
+    calls.unwind(calls.reopened("RefundFee"))
+
+    with calls.writes_nothing():
+        found = calls.begin(reversal=ORDER)
+
+    assert found == FOUND | {"reversed": ["fee", "hold", "release"], "finished": True}
+
+
+@pytest.mark.parametrize("status", IRREVERSIBLE)
+def test_nothing_is_reversed_on_request_that_is_refused_or_being_reversed(
+    calls: Calls, status: Status, counted: Callable[[], dict[str, float]]
+) -> None:
+    calls.after("ReleaseFunds")
+    calls.alter(status=status)
+    counted()
+
+    with (
+        calls.writes_nothing(),
+        pytest.raises(NotReversible, match=f"^reverse: the settlement is {status}$"),
+    ):
+        calls.begin(reversal=ORDER)
+
+    assert counted() == {"StepCalled": 1, "NotReversible": 1}
+
+
+@pytest.mark.parametrize("more", [{}, {"error": REJECTED_BY_KYC}])
+@pytest.mark.parametrize(
+    ("state", "committed"),
+    [
+        ("ClaimKey", []),
+        ("HoldFunds", ["hold"]),
+        ("VerifyKyc", ["hold", "verify"]),
+        ("ReleaseFunds", ["hold", "release", "verify"]),
+    ],
+)
+def test_what_is_given_up_in_flight_is_fenced_and_due_again_later(
+    calls: Calls, later: Callable[[], None], state: str, committed: list[str], more: dict[str, Any]
+) -> None:
+    calls.after(state)
+    before = calls.row()
+    later()
+
+    found = calls.begin(reversal=ORDER, **more)
+
+    assert found == FOUND | {"steps": committed}
+    assert calls.entry("reverse") == {"posted_at": LATER_AT, **ORDER}
+    assert calls.row() == before | {
+        "status": "COMPENSATING",
+        "failure": FAILURE,
+        "reversed_for": FAILURE,
+        "resolutions": 0,
+        "gsi1pk": "IN_FLIGHT#2",
+        "gsi1sk": "2026-11-20T12:00:37.123Z",
+    }
+
+
+def test_a_key_that_was_never_claimed_is_not_reversed_and_not_finished(calls: Calls) -> None:
+    with (
+        calls.writes_nothing(),
+        pytest.raises(NotReversible, match=f"^reverse: the key {KEY} was never claimed$"),
+    ):
+        calls.begin(reversal=ORDER)
+
+
+def test_what_a_person_has_completed_out_of_limbo_is_not_reversed(calls: Calls) -> None:
+    calls.fall("release")
+    calls.resolve("complete")
+
+    with (
+        calls.writes_nothing(),
+        pytest.raises(
+            NotReversible, match=r"^reverse: the settlement is SETTLED and was completed out of LIMBO$"
+        ),
+    ):
+        calls.begin(reversal=ORDER)
+
+
+@pytest.mark.parametrize("again", [ORDER, OTHER_ORDER])
+def test_a_reversal_that_a_person_has_ended_by_completing_is_over(
+    calls: Calls, again: dict[str, str], counted: Callable[[], dict[str, float]]
+) -> None:
+    calls.fall("fee")
+    calls.resolve("complete")
+    counted()
+
+    with (
+        calls.writes_nothing(),
+        pytest.raises(NotReversible, match=r"^reverse: the settlement was completed out of LIMBO since"),
+    ):
+        calls.begin(reversal=again)
+
+    assert counted()["NotReversible"] == 1
+
+
+@pytest.mark.parametrize("state", ["HoldFunds", "CollectFee"])
+def test_nobody_orders_a_reversal_and_decides_on_its_case_at_once(calls: Calls, state: str) -> None:
+    calls.after(state)
+
+    with (
+        calls.writes_nothing(),
+        pytest.raises(InvalidRequest, match=r"a reversal or a resolution, not both$"),
+    ):
+        calls.begin(reversal=ORDER, resolution=ORDER | {"decision": "retry"})
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        *[
+            pytest.param(raw, "^reversal: must be a JSON object with reason and by$", id=repr(raw))
+            for raw in (None, "because", [ORDER], 5, True)
+        ],
+        *[
+            pytest.param(ORDER | {name: text}, rf"^reversal\.{name}: {ONE_LINE}", id=f"{name}={text!r:.12}")
+            for name in ORDER
+            for text in (None, 5, "", " ", "two\nlines", "a\ttab", "x" * 501, ["x"])
+        ],
+        pytest.param({"by": BY}, rf"^reversal\.reason: {ONE_LINE}", id="no reason"),
+        pytest.param({"reason": "why"}, rf"^reversal\.by: {ONE_LINE}", id="nobody"),
+    ],
+)
+def test_a_malformed_order_is_refused(calls: Calls, order: Any, message: str) -> None:
+    calls.after("CollectFee")
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
+        calls.begin(reversal=order)
+
+
+def test_a_reason_may_be_as_long_as_it_may_be_and_loses_the_blanks_around_it(calls: Calls) -> None:
+    calls.after("CollectFee")
+
+    calls.begin(reversal={"reason": f" {'x' * 498} ", "by": "x" * 500})
+
+    assert (calls.entry("reverse")["reason"], calls.entry("reverse")["by"]) == ("x" * 498, "x" * 500)
+
+
+@pytest.mark.parametrize("other", OTHER_CONTENT)
+@pytest.mark.parametrize("begun", [True, False])
+def test_other_content_is_refused(calls: Calls, other: dict[str, str], begun: bool) -> None:
+    calls.after("CollectFee")
+    if begun:
+        calls.begin(reversal=ORDER)
+
+    with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
+        calls.begin(settlement=other, reversal=ORDER)
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize(("settlement", "message"), MALFORMED_SETTLEMENTS)
+def test_a_malformed_settlement_is_refused(calls: Calls, settlement: Any, message: str) -> None:
+    calls.after("CollectFee")
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
+        calls.begin(settlement=settlement, reversal=ORDER)

@@ -1,0 +1,229 @@
+"""EnterLimbo: what is stuck is on record with its reason, and its customer places no more holds."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from settlement import rows
+from settlement.errors import AccountInLimbo, IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.status import Status
+from tests.handlers.calls import (
+    KEY,
+    LATER_AT,
+    LIMBO_AFTER,
+    MALFORMED_SETTLEMENTS,
+    ORDER,
+    OTHER_CONTENT,
+    REJECTED_BY_KYC,
+    SPENT,
+    STUCK_STEPS,
+    WIRE,
+    Calls,
+)
+
+SPENT_ON_RECORD = {"error": "InsufficientFunds", "cause": "payee: has too little"}
+PARTIES = {"fee": "fees:EUR", "release": "bob", "hold": "alice", "nothing": "alice"}
+REVERSED_BEFORE = {"fee": "RefundFee", "release": "ReclaimFunds"}
+STUCK = pytest.mark.parametrize("stuck", STUCK_STEPS)
+
+
+def due(calls: Calls, stuck: str) -> dict[str, Any]:
+    """Run a settlement until the reversal of `stuck` is next."""
+    calls.after(LIMBO_AFTER[stuck])
+    found = calls.begin(**({"reversal": ORDER} if stuck == "fee" else {"error": REJECTED_BY_KYC}))
+    calls.unwind(found, REVERSED_BEFORE.get(stuck, "VoidHold"))
+    return found
+
+
+@STUCK
+def test_the_settlement_is_in_limbo_and_the_customer_it_is_stuck_on_is_barred(
+    calls: Calls, later: Callable[[], None], stuck: str
+) -> None:
+    found = due(calls, stuck)
+    before = calls.row()
+    accounts = {name: calls.account(name) for name in ("alice", "bob")}
+    later()
+
+    result = calls.limbo(found)
+
+    evidence = {"account": PARTIES[stuck], **SPENT_ON_RECORD, "posted_at": LATER_AT}
+    assert result == {"step": "limbo:1", **evidence}
+    assert calls.entry("limbo:1") == evidence
+    stuck_step = f"compensate:{'hold' if stuck == 'nothing' else stuck}"
+    assert calls.row() == before | {
+        "status": "LIMBO",
+        "stuck_step": stuck_step,
+        "failure": {"step": stuck_step, **SPENT_ON_RECORD},
+        "gsi1pk": "LIMBO",
+        "gsi1sk": LATER_AT,
+    }
+    for name, account in accounts.items():
+        barred = {"limbo_keys": {KEY}} if name == PARTIES[stuck] else {}
+        assert calls.account(name) == account | barred
+
+
+def test_the_reason_for_which_it_was_reversed_is_kept_beside_the_one_it_is_stuck_by(calls: Calls) -> None:
+    calls.fall("release")
+
+    row = calls.row()
+
+    assert row["failure"]["error"] == "InsufficientFunds"
+    assert row["reversed_for"] == {
+        "step": "fee",
+        "error": "KycRejected",
+        "cause": "kyc: the provider says no",
+    }
+
+
+def test_a_second_settlement_joins_the_first_on_the_account(calls: Calls) -> None:
+    found = due(calls, "release")
+    calls.ledger.open("bob", 0, limbo_keys={"order-2026-000099"})
+
+    calls.limbo(found)
+
+    assert calls.account("bob")["limbo_keys"] == {"order-2026-000099", KEY}
+
+
+def test_a_barred_customer_places_no_hold(calls: Calls) -> None:
+    calls.fall("hold")
+    other = WIRE | {"key": "order-2026-000102"}
+    calls("ClaimKey", other)
+
+    with calls.writes_nothing(), pytest.raises(AccountInLimbo):
+        calls("HoldFunds", other)
+
+
+@pytest.mark.parametrize(("stuck", "gone"), [("release", "bob"), ("hold", "alice"), ("nothing", "alice")])
+def test_an_account_that_is_gone_does_not_keep_its_settlement_out_of_limbo(
+    calls: Calls, later: Callable[[], None], stuck: str, gone: str
+) -> None:
+    found = due(calls, stuck)
+    calls.close(gone)
+    later()
+
+    first = calls.limbo(found)
+
+    assert first["account"] == gone
+    assert calls.row()["status"] == "LIMBO"
+    assert calls.ledger.row(rows.account_key(gone)) is None
+    with calls.writes_nothing():
+        assert calls.limbo(found) == first
+
+
+@STUCK
+@pytest.mark.parametrize("error", [SPENT, {"Error": "States.Timeout", "Cause": ""}])
+def test_a_call_whose_answer_was_lost_gives_it_again_and_the_first_reason_stands(
+    calls: Calls,
+    later: Callable[[], None],
+    stuck: str,
+    error: dict[str, str],
+    counted: Callable[[], dict[str, float]],
+) -> None:
+    found = due(calls, stuck)
+    first = calls.limbo(found)
+    later()
+    counted()
+
+    with calls.writes_nothing():
+        assert calls.limbo(found, error=error) == first
+
+    assert counted() == {"StepCalled": 1, "StepReplayed": 1}
+
+
+def test_a_case_after_a_decision_has_the_next_number_and_an_entry_of_its_own(calls: Calls) -> None:
+    calls.fall("release")
+    found = calls.begin(calls.resolve("retry"))
+
+    result = calls.limbo(found, error={"Error": "StoreUnavailable", "Cause": "DynamoDB: x"})
+
+    assert result["step"] == "limbo:2"
+    assert calls.entry("limbo:1")["error"] == "InsufficientFunds"
+    assert calls.entry("limbo:2")["error"] == "StoreUnavailable"
+    assert calls.account("bob")["limbo_keys"] == {KEY}
+
+
+@pytest.mark.parametrize("case", [0, 1, 3])
+def test_a_case_that_is_not_open_is_fenced(
+    calls: Calls, case: int, counted: Callable[[], dict[str, float]]
+) -> None:
+    calls.fall("release")
+    found = calls.begin(calls.resolve("retry"))
+    assert found["case"] == 2
+    counted()
+
+    with (
+        calls.writes_nothing(),
+        pytest.raises(StepFenced, match=f"^limbo: case {case} of {KEY} is not the one that is open$"),
+    ):
+        calls.limbo(found, case=case)
+
+    assert counted() == {"StepCalled": 1, "StepFenced": 1}
+
+
+@STUCK
+def test_what_is_still_processing_does_not_get_stuck(calls: Calls, stuck: str) -> None:
+    calls.after(LIMBO_AFTER[stuck])
+
+    with calls.writes_nothing(), pytest.raises(StepFenced):
+        calls.limbo({"case": 1})
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.COMPENSATING])
+@STUCK
+def test_nothing_but_a_compensation_gets_stuck(calls: Calls, stuck: str, status: Status) -> None:
+    found = due(calls, stuck)
+    calls.alter(status=status)
+
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^limbo: the settlement is {status} with"):
+        calls.limbo(found)
+
+
+@pytest.mark.parametrize("state", ["HoldFunds", "CollectFee"])
+def test_a_compensation_that_got_through_after_all_is_not_stuck(calls: Calls, state: str) -> None:
+    calls.after(state)
+    found = calls.begin(**({"reversal": ORDER} if state == "CollectFee" else {"error": SPENT}))
+    calls.unwind(found)
+
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=r"^limbo: the settlement is COMPENSATED"):
+        calls.limbo(found)
+
+
+@pytest.mark.parametrize(
+    "since", [{"resolutions": 1}, {"reversed": {"release"}}, {"status": Status.COMPENSATED}]
+)
+def test_what_went_on_between_the_look_and_the_write_is_not_stuck(
+    calls: Calls, seen: Callable[[], None], since: dict[str, Any]
+) -> None:
+    found = due(calls, "release")
+    seen()
+    calls.alter(**since)
+
+    with calls.writes_nothing(), pytest.raises(StepFenced):
+        calls.limbo(found)
+
+
+def test_a_key_that_was_never_claimed_is_not_stuck(calls: Calls) -> None:
+    with calls.writes_nothing(), pytest.raises(StepFenced):
+        calls.limbo({"case": 1})
+
+
+@pytest.mark.parametrize("other", OTHER_CONTENT)
+@pytest.mark.parametrize("entered", [True, False])
+def test_other_content_is_refused(calls: Calls, other: dict[str, str], entered: bool) -> None:
+    calls.ledger.open("carol", 10_000)
+    found = due(calls, "release")
+    if entered:
+        calls.limbo(found)
+
+    with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
+        calls.limbo(found, other)
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize(("settlement", "message"), MALFORMED_SETTLEMENTS)
+def test_a_malformed_settlement_is_refused(calls: Calls, settlement: Any, message: str) -> None:
+    found = due(calls, "release")
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
+        calls.limbo(found, settlement)

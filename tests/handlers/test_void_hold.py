@@ -1,0 +1,134 @@
+"""VoidHold: the payer has its money back, and with that the settlement is finished."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from settlement.errors import AccountNotFound, CurrencyMismatch, StepFenced
+from tests.handlers.calls import KEY, LATER_AT, REJECTED_BY_KYC, Calls
+
+INDEX = ("gsi1pk", "gsi1sk")
+
+
+def without_index(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in INDEX}
+
+
+@pytest.mark.parametrize("state", ["HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"])
+def test_the_first_call_gives_the_amount_back_and_finishes(
+    calls: Calls, later: Callable[[], None], state: str
+) -> None:
+    if state == "CollectFee":
+        found = calls.reopened("VoidHold")
+    else:
+        calls.after(state)
+        found = calls.begin(error=REJECTED_BY_KYC)
+        calls.unwind(found, "VoidHold")
+    before = calls.row()
+    later()
+
+    result = calls.undo("VoidHold", found)
+
+    assert result == {
+        "step": "compensate:hold",
+        "posted_at": LATER_AT,
+        "debit": f"escrow:{KEY}",
+        "credit": "alice",
+        "amount": "48.20",
+        "currency": "EUR",
+    }
+    assert calls.entry("compensate:hold") == {
+        "posted_at": LATER_AT,
+        "debit": f"escrow:{KEY}",
+        "credit": "alice",
+        "side": "credit",
+        "amount": 4820,
+        "currency": "EUR",
+        "gsi1pk": "ACCOUNT#alice",
+        "gsi1sk": f"{LATER_AT}#{KEY}:compensate:hold",
+    }
+    assert calls.row() == without_index(before) | {
+        "status": "COMPENSATED",
+        "escrow": 0,
+        "reversed": {*before.get("reversed", ()), "hold"},
+        "finished_at": LATER_AT,
+    }
+    assert calls.account("alice") == {"available": 10_000, "currency": "EUR"}
+    assert calls.account("bob") == {"available": 500, "currency": "EUR"}
+
+
+def test_a_settlement_of_which_nothing_was_held_is_finished_all_the_same(
+    calls: Calls, later: Callable[[], None]
+) -> None:
+    calls.before("HoldFunds")
+    found = calls.begin(error=REJECTED_BY_KYC)
+    before = calls.row()
+    later()
+
+    calls.undo("VoidHold", found)
+
+    assert calls.row() == without_index(before) | {"status": "COMPENSATED", "finished_at": LATER_AT}
+
+
+def test_a_settlement_is_not_finished_as_empty_while_something_is_held(calls: Calls) -> None:
+    calls.after("HoldFunds")
+    calls.begin(error=REJECTED_BY_KYC)
+
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: .*\[hold\] committed"):
+        calls.undo("VoidHold", {"steps": [], "reversed": []})
+
+
+@pytest.mark.parametrize("before", ["RefundFee", "ReclaimFunds"])
+def test_nothing_is_given_back_before_the_escrow_has_all_of_it(calls: Calls, before: str) -> None:
+    found = calls.reopened(before)
+
+    with calls.writes_nothing(), pytest.raises(StepFenced):
+        calls.undo("VoidHold", found)
+
+
+@pytest.mark.parametrize("escrow", [4819, 4821])
+def test_nothing_is_given_back_out_of_an_escrow_that_has_another_amount(calls: Calls, escrow: int) -> None:
+    found = calls.reopened("VoidHold")
+    calls.alter(escrow=escrow)
+
+    with calls.writes_nothing(), pytest.raises(StepFenced):
+        calls.undo("VoidHold", found)
+
+
+@pytest.mark.parametrize("extra", [{}, {"limbo_keys": {"order-2026-000099"}}])
+def test_the_payer_is_given_its_own_money_over_the_highest_balance_and_in_limbo_too(
+    calls: Calls, extra: dict[str, Any]
+) -> None:
+    found = calls.reopened("VoidHold")
+    calls.ledger.open("alice", 100_000_000, **extra)
+
+    calls.undo("VoidHold", found)
+
+    assert calls.account("alice") == {"available": 100_004_820, "currency": "EUR", **extra}
+
+
+@pytest.mark.parametrize(
+    ("payer", "error", "message"),
+    [
+        ({"available": 0, "currency": "USD"}, CurrencyMismatch, "payer: the account is kept in USD"),
+        (None, AccountNotFound, "payer: there is no such account"),
+    ],
+)
+def test_a_payer_who_cannot_be_paid_back_is_refused_by_name(
+    calls: Calls,
+    payer: dict[str, Any] | None,
+    error: type[Exception],
+    message: str,
+    counted: Callable[[], dict[str, float]],
+) -> None:
+    found = calls.reopened("VoidHold")
+    calls.close("alice")
+    if payer:
+        calls.ledger.open("alice", **payer)
+    counted()
+
+    with calls.writes_nothing(), pytest.raises(error, match=f"^{message}"):
+        calls.undo("VoidHold", found)
+
+    assert counted() == {"StepCalled": 1, error.__name__: 1}

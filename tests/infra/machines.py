@@ -1,0 +1,46 @@
+"""The machines of a template, by the names that the stack gives them."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from infra.settings import STAGES
+from tests.support import templates
+
+SETTLEMENTS = {"SettlementExpress": "EXPRESS", "SettlementStandard": "STANDARD"}
+MACHINES = SETTLEMENTS | {"Compensation": "STANDARD"}
+"""Each machine and its type."""
+
+each_stage = pytest.mark.parametrize("stage", STAGES)
+each_machine = pytest.mark.parametrize(
+    ("stage", "machine"), [(stage, machine) for stage in STAGES for machine in MACHINES]
+)
+
+
+def name(logical_id: str) -> str:
+    """What the stack calls a construct of its own: the logical id without its hash."""
+    return re.sub(r"[0-9A-F]{8}$", "", logical_id)
+
+
+def logical_id(stage: str, machine: str) -> str:
+    (found,) = (
+        one for one in templates.resources("AWS::StepFunctions::StateMachine", stage) if name(one) == machine
+    )
+    return found
+
+
+def properties(stage: str, machine: str) -> Any:
+    machines = templates.resources("AWS::StepFunctions::StateMachine", stage)
+    return machines[logical_id(stage, machine)]["Properties"]
+
+
+def definition(stage: str, machine: str) -> Any:
+    return json.loads(properties(stage, machine)["DefinitionString"])
+
+
+def bus(stage: str) -> str:
+    """The logical id of the one bus."""
+    (found,) = templates.resources("AWS::Events::EventBus", stage)
+    return found

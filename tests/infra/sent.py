@@ -1,0 +1,110 @@
+"""What each state's function sends to DynamoDB: every write that any of its branches builds."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from importlib import import_module
+from itertools import product
+from typing import Any
+
+from settlement import compensation, items, kyc, limbo, reversals, steps
+from settlement.request import Settlement
+from settlement.resolution import Decision, Order, Resolution
+from settlement.rows import Row
+from settlement.status import REVERSIBLE, Step
+from settlement.terms import Terms
+from settlement.writes import Posting, Write
+from tests.conftest import NOW
+
+FAILURE = {"step": "release", "error": "CapExceeded", "cause": "too much"}
+ORDER = Order(reason="paid twice", by="arn:aws:iam::000000000000:user/carol")
+
+_WORDS = {"attribute_exists", "attribute_not_exists", "begins_with", "contains", "if_not_exists", "size"}
+"""What DynamoDB's expressions say in small letters and is no attribute."""
+
+
+def writes(settlement: Settlement, terms: Terms) -> dict[str, list[Write]]:
+    """The writes of every state, as the steps shape them; none where it only reads."""
+    verdict, later = kyc.decide(settlement), NOW + timedelta(seconds=1)
+    return {
+        "ClaimKey": [items.claim(settlement, "owner", NOW, terms)],
+        "HoldFunds": [*steps.hold(settlement, NOW).writes],
+        "VerifyKyc": [*steps.verify(settlement, verdict, NOW).writes],
+        "ReleaseFunds": [*steps.release(settlement, terms, later).writes],
+        "CollectFee": [*steps.fee(settlement, NOW).writes],
+        "RejectSettlement": [items.reject(settlement, FAILURE, NOW)],
+        "ReportOutcome": [],
+        "BeginCompensation": [
+            reversals.refuse_unclaimed(settlement, "execution", FAILURE, NOW),
+            reversals.begin(settlement, FAILURE),
+            *compensation.requested(settlement, ORDER, NOW, terms).writes,
+        ],
+        "RefundFee": [*_undoing(settlement, Step.FEE)],
+        "ReclaimFunds": [*_undoing(settlement, Step.RELEASE)],
+        "VoidHold": [*_undoing(settlement, Step.HOLD)],
+        "EnterLimbo": [*_entering(settlement)],
+        "PreparePage": [],
+        "AwaitResolution": [limbo.await_decision(settlement, "token", "execution")],
+        "ResolveLimbo": [*_resolving(settlement, terms)],
+    }
+
+
+def all_writes(settlement: Settlement, terms: Terms) -> list[Write]:
+    return [write for of_state in writes(settlement, terms).values() for write in of_state]
+
+
+def reads(state: str) -> bool:
+    """Whether the handler of a state reads a row, by its source."""
+    module = re.sub(r"(?<!^)(?=[A-Z])", "_", state).lower()
+    return "store.read(" in inspect.getsource(import_module(f"handlers.{module}"))
+
+
+def is_entry(write: Write) -> bool:
+    return "posted_at" in write.parameters.get("Item", {})
+
+
+def assigned(write: Write) -> set[str]:
+    """The attributes that an update changes."""
+    return _names(write, write.parameters["UpdateExpression"])
+
+
+def names_in(write: Write) -> set[str]:
+    """The attributes that an update's expressions name: what IAM counts, conditions included."""
+    return assigned(write) | _names(write, write.parameters["ConditionExpression"])
+
+
+def _names(write: Write, expression: str) -> set[str]:
+    words = set(re.findall(r"(?<![:\w])#?[a-z]\w*", expression))
+    aliases: dict[str, Any] = write.parameters.get("ExpressionAttributeNames", {})
+    return {aliases.get(word, word) for word in words} - _WORDS
+
+
+def _undoing(settlement: Settlement, step: Step) -> Iterator[Write]:
+    """The reversal of a step that has committed, and the record of one that never has."""
+    for committed in (list(Step), []):
+        posting = compensation.undo(settlement, step, committed, [], NOW)
+        assert posting
+        yield from posting.writes
+
+
+def _stuck(settlement: Settlement) -> list[Row]:
+    """A settlement's row for each reversal that may be stuck, and one of which nothing was held."""
+    reversed_ = [set(REVERSIBLE[:count]) for count in range(len(REVERSIBLE))]
+    return [{"steps": set(Step), "reversed": done, "escrow": settlement.fee} for done in reversed_] + [
+        {"escrow": 0}
+    ]
+
+
+def _entering(settlement: Settlement) -> Iterator[Write]:
+    for row in _stuck(settlement):
+        case = compensation.stuck(settlement, row)
+        yield from compensation.enter_limbo(settlement, case, FAILURE, NOW).writes
+
+
+def _resolving(settlement: Settlement, terms: Terms) -> Iterator[Write]:
+    for row, decision in product(_stuck(settlement), Decision):
+        case = compensation.stuck(settlement, row)
+        resolution = Resolution(reason=ORDER.reason, by=ORDER.by, decision=decision)
+        posting: Posting = compensation.resolve(settlement, row, case, resolution, NOW, terms)
+        yield from posting.writes

@@ -1,0 +1,293 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from settle import decisions, ledger
+from settle.failures import CommandFailed, Exit
+from settlement.resolution import TEXT_LENGTH_MAX, Decision
+from tests.settle.desk import ADA, KEY, REASON, Desk
+
+GONE = ["ExecutionDoesNotExist", "InvalidToken", "TaskDoesNotExist", "TaskTimedOut"]
+WRITTEN_OFF = ["500.00", "7.72", "40.00", "-47.72"]
+COMPLETED = ["451.80", "7.72", "40.00"]
+UNREADABLE = ["", " ", "\t", "one\ntwo", "one\r", "\u2028", "x" * (TEXT_LENGTH_MAX + 1), "\ud800"]
+
+
+def resolve(desk: Desk, decision: Decision = Decision.WRITE_OFF, reason: str = REASON) -> dict[str, Any]:
+    return decisions.resolve(desk.stack, KEY, decision, reason)
+
+
+def refused(desk: Desk, decision: Decision, reason: str = REASON, key: str = KEY) -> CommandFailed:
+    """What a decision is refused with; nothing is written, and nobody is told anything."""
+    before = desk.ledger.rows()
+    with pytest.raises(CommandFailed) as told:
+        decisions.resolve(desk.stack, key, decision, reason)
+    assert desk.ledger.rows() == before
+    assert (desk.machines.sent, desk.machines.started) == ([], [])
+    return told.value
+
+
+def test_the_waiting_execution_is_told_what_why_who_and_which_case(desk: Desk) -> None:
+    desk.stuck()
+
+    resolve(desk)
+
+    assert desk.machines.sent == [{"decision": "write-off", "reason": REASON, "by": ADA, "case": 1}]
+    assert desk.machines.started == []
+
+
+def test_a_write_off_makes_the_payer_whole_at_the_cost_of_the_losses(desk: Desk) -> None:
+    desk.stuck()
+
+    outcome = resolve(desk)
+
+    assert (outcome["status"], outcome["escrow"]) == ("COMPENSATED", "0.00")
+    assert desk.available("alice", "bob", "shop", "losses:EUR") == WRITTEN_OFF
+    assert ledger.check(desk.stack).conserved
+
+
+def test_a_completion_leaves_the_payee_what_they_have_and_settles(desk: Desk) -> None:
+    desk.stuck()
+
+    outcome = resolve(desk, Decision.COMPLETE)
+
+    assert (outcome["status"], outcome["escrow"], outcome["failure"]) == ("SETTLED", "0.00", None)
+    assert desk.available("alice", "bob", "shop", "fees:EUR") == [*COMPLETED, "0.48"]
+    assert ledger.check(desk.stack).conserved
+
+
+def test_a_retry_reverses_once_the_cause_is_gone(desk: Desk) -> None:
+    desk.stuck()
+    desk.pay_back()
+
+    outcome = resolve(desk, Decision.RETRY)
+
+    assert (outcome["status"], outcome["reversed"]) == ("COMPENSATED", ["hold", "release"])
+    assert desk.available("alice", "bob", "shop") == ["400.00", "60.00", "40.00"]
+    assert ledger.check(desk.stack).conserved
+
+
+def test_what_gets_stuck_again_is_told_as_stuck(desk: Desk) -> None:
+    desk.stuck()
+
+    outcome = resolve(desk, Decision.RETRY)
+
+    assert outcome["status"] == "LIMBO"
+    assert desk.row()["resolutions"] == 1
+    assert desk.machines.sent[0]["case"] == 1
+
+
+def test_each_case_is_decided_by_itself(desk: Desk) -> None:
+    """After a retry that did not help, another decision is no contradiction: it is on another case."""
+    desk.stuck()
+    resolve(desk, Decision.RETRY)
+
+    outcome = resolve(desk, Decision.WRITE_OFF, "it will not come back")
+
+    assert outcome["status"] == "COMPENSATED"
+    assert [one["case"] for one in desk.machines.sent] == [1, 2]
+    assert desk.available("alice", "bob", "shop", "losses:EUR") == WRITTEN_OFF
+
+
+def token_refused(desk: Desk, code: str) -> None:
+    desk.machines.refused["send_task_success"] = code
+
+
+def execution_unknown(desk: Desk, code: str) -> None:
+    desk.machines.refused["describe_execution"] = code
+
+
+def execution_aborted(desk: Desk, code: str) -> None:
+    desk.machines.machines.executions[0].abort()
+
+
+def nobody_waits_yet(desk: Desk, code: str) -> None:
+    row = desk.row()
+    del row["waiting"]
+    desk.ledger.put(row)
+
+
+@pytest.mark.parametrize(
+    ("lose", "code", "decision"),
+    [
+        *((token_refused, code, Decision.WRITE_OFF) for code in GONE),
+        *((execution_unknown, code, Decision.WRITE_OFF) for code in GONE),
+        *((execution_aborted, "", decision) for decision in Decision),
+        (nobody_waits_yet, "", Decision.WRITE_OFF),
+    ],
+)
+def test_where_nobody_waits_any_more_a_new_execution_carries_the_decision_out(
+    desk: Desk, lose: Callable[[Desk, str], None], code: str, decision: Decision
+) -> None:
+    desk.stuck()
+    lose(desk, code)
+
+    outcome = resolve(desk, decision)
+
+    statuses = {Decision.RETRY: "LIMBO", Decision.WRITE_OFF: "COMPENSATED", Decision.COMPLETE: "SETTLED"}
+    assert outcome["status"] == statuses[decision]
+    assert desk.machines.sent == []
+    (started,) = desk.machines.started
+    assert started["settlement"] == {
+        "key": KEY,
+        "payer": "alice",
+        "payee": "bob",
+        "amount": "48.20",
+        "currency": "EUR",
+        "fee": "0.48",
+    }
+    assert started["resolution"] == {"decision": decision, "reason": REASON, "by": ADA, "case": 1}
+    assert started.keys() == {"settlement", "resolution"}
+    assert desk.machines.machines.executions[-1].name.startswith(f"{KEY}-resolve-")
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [("describe_execution", "AccessDeniedException"), ("send_task_success", "InvalidOutput")],
+)
+def test_an_error_that_does_not_say_that_nobody_waits_is_told_and_starts_nothing(
+    desk: Desk, operation: str, code: str
+) -> None:
+    desk.stuck()
+    desk.machines.refused[operation] = code
+
+    with pytest.raises(ClientError, match=code):
+        resolve(desk)
+
+    assert desk.machines.started == []
+    assert desk.row()["status"] == "LIMBO"
+
+
+def test_a_decision_that_was_made_already_is_only_followed(desk: Desk) -> None:
+    desk.stuck()
+    first = resolve(desk)
+    desk.machines.sent.clear()
+    before = desk.ledger.rows()
+
+    second = resolve(desk)
+
+    assert second == first
+    assert desk.ledger.rows() == before
+    assert (desk.machines.sent, desk.machines.started) == ([], [])
+
+
+def test_a_second_and_different_decision_is_a_conflict_that_tells_the_first(desk: Desk) -> None:
+    desk.stuck()
+    resolve(desk)
+    desk.machines.sent.clear()
+    others = [
+        (Decision.RETRY, REASON),
+        (Decision.COMPLETE, REASON),
+        (Decision.WRITE_OFF, "another reason"),
+    ]
+
+    told = [refused(desk, decision, reason) for decision, reason in others]
+
+    decided_at = desk.row()["resolution"]["decided_at"]
+    assert {one.code for one in told} == {Exit.CONFLICT}
+    first = f"{KEY}: was resolved by write-off at {decided_at}: {REASON} ({ADA})"
+    assert {str(one) for one in told} == {first}
+
+
+@pytest.mark.parametrize("then_decides_again", [False, True], ids=["once", "and decides the next case too"])
+def test_whoever_is_overtaken_by_another_decision_learns_of_it(desk: Desk, then_decides_again: bool) -> None:
+    """Somebody else decides between this command's look at the row and its word to the machine."""
+    desk.stuck()
+
+    def overtake() -> None:
+        desk.machines.before_send = lambda: None
+        resolve(desk, Decision.RETRY, "bob has paid in")
+        if then_decides_again:
+            resolve(desk, Decision.COMPLETE, "bob has not")
+
+    desk.machines.before_send = overtake
+
+    with pytest.raises(CommandFailed, match=r"was resolved by retry at .*: bob has paid in") as told:
+        resolve(desk, Decision.WRITE_OFF)
+
+    assert told.value.code is Exit.CONFLICT
+
+
+def test_a_key_that_nobody_has_claimed_is_not_found(desk: Desk) -> None:
+    told = refused(desk, Decision.RETRY, key="order-nobodys-001")
+
+    assert told.code is Exit.NOT_FOUND
+    assert str(told) == "key: nobody has claimed order-nobodys-001 in under-test"
+
+
+@pytest.mark.parametrize(("until", "status"), [("release", "PROCESSING"), ("fee", "SETTLED")])
+def test_what_is_not_in_limbo_takes_no_decision(desk: Desk, until: str, status: str) -> None:
+    desk.pay(until=until)
+
+    for decision in Decision:
+        told = refused(desk, decision)
+
+        assert (told.code, str(told)) == (Exit.CONFLICT, f"{KEY}: is {status}, not in LIMBO")
+
+
+def test_what_was_reversed_without_getting_stuck_takes_no_decision(desk: Desk) -> None:
+    desk.compensate(desk.pay(until="release"))
+
+    told = refused(desk, Decision.RETRY)
+
+    assert (told.code, str(told)) == (Exit.CONFLICT, f"{KEY}: is COMPENSATED, not in LIMBO")
+
+
+def test_a_reason_that_nobody_can_read_is_a_usage_error_before_anything_is_asked(desk: Desk) -> None:
+    desk.stuck()
+
+    told = [refused(desk, Decision.RETRY, reason) for reason in UNREADABLE]
+
+    assert {one.code for one in told} == {Exit.USAGE}
+    (message,) = {str(one) for one in told}
+    assert message.startswith(f"resolution.reason: must be one line of at most {TEXT_LENGTH_MAX} ")
+    assert message.isprintable()
+    assert desk.identity.asked == 0
+
+
+def test_the_longest_reason_goes_on_record_as_it_is(desk: Desk) -> None:
+    desk.stuck()
+    reason = ("[/bold] ä " * TEXT_LENGTH_MAX)[: TEXT_LENGTH_MAX - 1] + "."
+
+    resolve(desk, reason=reason)
+
+    entry = desk.entry("resolve:1")
+    assert entry is not None
+    assert (entry["reason"], entry["by"], entry["decision"]) == (reason, ADA, "write-off")
+
+
+def test_a_reason_is_the_same_with_blanks_around_it(desk: Desk) -> None:
+    desk.stuck()
+
+    assert resolve(desk, reason=f"  {REASON} ") == resolve(desk)
+
+
+@pytest.mark.parametrize("step", ["hold", "nothing"])
+def test_a_decision_that_makes_no_sense_is_a_conflict(desk: Desk, step: str) -> None:
+    desk.stuck(step)
+
+    complete, write_off = refused(desk, Decision.COMPLETE), refused(desk, Decision.WRITE_OFF)
+
+    assert (complete.code, write_off.code) == (Exit.CONFLICT, Exit.CONFLICT)
+    assert str(complete).startswith(f"{KEY}: complete: ")
+    assert str(write_off).startswith(f"{KEY}: write-off: ")
+    assert "; use retry" in str(complete)
+    assert "; use retry" in str(write_off)
+
+
+def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "FOLLOW_SECONDS_MAX", -1)
+    desk.stuck()
+    desk.machines.detached = True
+
+    with pytest.raises(
+        CommandFailed, match=f"^{KEY}: is still LIMBO; look at it with `settle status`"
+    ) as gave_up:
+        resolve(desk)
+
+    assert gave_up.value.code is Exit.FAILED
+    assert desk.machines.sent[0]["case"] == 1

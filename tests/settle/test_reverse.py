@@ -1,0 +1,168 @@
+import pytest
+
+from settle import decisions, ledger
+from settle.failures import CommandFailed, Exit
+from settlement.resolution import Decision
+from tests.settle.desk import ADA, KEY, REASON, Desk
+from tests.settle.test_decisions import UNREADABLE
+
+WHY = "the goods came back"
+
+
+def test_what_has_settled_is_reversed_with_its_fee(desk: Desk) -> None:
+    desk.pay()
+
+    outcome = decisions.reverse(desk.stack, KEY, WHY)
+
+    assert (outcome["status"], outcome["escrow"]) == ("COMPENSATED", "0.00")
+    assert outcome["reversed"] == ["fee", "hold", "release"]
+    assert outcome["failure"] == {
+        "step": "reverse",
+        "error": "ReversalRequested",
+        "cause": f"{WHY} (by {ADA})",
+    }
+    assert desk.available("alice", "bob", "fees:EUR") == ["500.00", "0.00", "0.00"]
+    assert ledger.check(desk.stack).conserved
+
+
+def test_who_reverses_and_why_goes_on_record(desk: Desk) -> None:
+    wire = desk.pay()
+
+    decisions.reverse(desk.stack, KEY, WHY)
+
+    assert desk.machines.started == [{"settlement": wire, "reversal": {"reason": WHY, "by": ADA}}]
+    entry = desk.entry("reverse")
+    assert entry is not None
+    assert (entry["reason"], entry["by"]) == (WHY, ADA)
+    assert desk.machines.machines.executions[-1].name.startswith(f"{KEY}-reverse-")
+
+
+def test_what_was_reversed_before_is_only_told(desk: Desk) -> None:
+    desk.pay()
+    first = decisions.reverse(desk.stack, KEY, WHY)
+    desk.machines.started.clear()
+    before = desk.ledger.rows()
+
+    assert decisions.reverse(desk.stack, KEY, "another reason") == first
+
+    assert (desk.ledger.rows(), desk.machines.started) == (before, [])
+
+
+def test_what_is_reversed_already_without_a_person_is_only_told(desk: Desk) -> None:
+    desk.compensate(desk.pay(until="release"))
+    before = desk.ledger.rows()
+
+    outcome = decisions.reverse(desk.stack, KEY, WHY)
+
+    assert (outcome["status"], outcome["failure"]["error"]) == ("COMPENSATED", "KycRejected")
+    assert (desk.ledger.rows(), desk.machines.started) == (before, [])
+
+
+@pytest.mark.parametrize("until", ["claim", "hold", "verify", "release"])
+def test_what_has_stalled_is_given_up_and_the_payer_is_whole(desk: Desk, until: str) -> None:
+    wire = desk.pay(until=until)
+
+    outcome = decisions.reverse(desk.stack, KEY, WHY)
+
+    assert outcome["status"] == "COMPENSATED"
+    assert desk.machines.started == [{"settlement": wire, "reversal": {"reason": WHY, "by": ADA}}]
+    assert desk.available("alice", "bob") == ["500.00", "0.00"]
+    assert ledger.check(desk.stack).conserved
+
+
+def test_a_reversal_that_died_half_way_ends_when_it_is_asked_for_again(desk: Desk) -> None:
+    """Who asked for it first, and why, stays on record."""
+    wire = desk.pay()
+    desk.machines.detached = True
+    desk.compensate(wire, reversal={"reason": "first", "by": "grace"})
+    half = desk.machines.machines.executions[0].run(until="ReclaimFunds")
+    half.abort()
+    desk.machines.detached = False
+    assert desk.row()["status"] == "COMPENSATING"
+
+    outcome = decisions.reverse(desk.stack, KEY, WHY)
+
+    assert (outcome["status"], outcome["failure"]["cause"]) == ("COMPENSATED", "first (by grace)")
+    assert desk.machines.started == [{"settlement": wire}]
+    assert desk.available("alice", "bob", "fees:EUR") == ["500.00", "0.00", "0.00"]
+    assert ledger.check(desk.stack).conserved
+
+
+def test_what_waits_for_a_decision_is_told_and_left_to_it(desk: Desk) -> None:
+    desk.stuck()
+    before = desk.ledger.rows()
+
+    outcome = decisions.reverse(desk.stack, KEY, WHY)
+
+    assert outcome["status"] == "LIMBO"
+    assert (desk.ledger.rows(), desk.machines.started, desk.machines.sent) == (before, [], [])
+
+
+def test_a_reversal_that_gets_stuck_ends_in_limbo(desk: Desk) -> None:
+    desk.pay()
+    desk.spend()
+
+    outcome = decisions.reverse(desk.stack, KEY, WHY)
+
+    assert (outcome["status"], outcome["escrow"], outcome["reversed"]) == ("LIMBO", "0.48", ["fee"])
+    assert ledger.check(desk.stack).conserved
+
+
+def test_what_a_person_has_completed_is_not_reversed(desk: Desk) -> None:
+    desk.stuck()
+    decisions.resolve(desk.stack, KEY, Decision.COMPLETE, REASON)
+    before = desk.ledger.rows()
+
+    with pytest.raises(CommandFailed) as told:
+        decisions.reverse(desk.stack, KEY, WHY)
+
+    assert told.value.code is Exit.CONFLICT
+    assert str(told.value) == f"{KEY}: is SETTLED, and not to be reversed: it was completed out of LIMBO"
+    assert (desk.ledger.rows(), desk.machines.started) == (before, [])
+
+
+def test_what_was_rejected_has_nothing_to_reverse(desk: Desk) -> None:
+    wire = desk.pay(until="claim")
+    desk.ledger.put(desk.row() | {"status": "REJECTED"})
+
+    with pytest.raises(CommandFailed) as told:
+        decisions.reverse(desk.stack, wire["key"], WHY)
+
+    assert (told.value.code, str(told.value)) == (
+        Exit.CONFLICT,
+        f"{KEY}: is REJECTED, and not to be reversed",
+    )
+    assert desk.machines.started == []
+
+
+def test_a_key_that_nobody_has_claimed_is_not_found(desk: Desk) -> None:
+    with pytest.raises(CommandFailed) as told:
+        decisions.reverse(desk.stack, KEY, WHY)
+
+    assert told.value.code is Exit.NOT_FOUND
+    assert desk.machines.started == []
+
+
+def test_a_reason_that_nobody_can_read_is_a_usage_error_before_anything_is_asked(desk: Desk) -> None:
+    desk.pay()
+
+    for reason in UNREADABLE:
+        with pytest.raises(CommandFailed, match=r"^reversal\.reason: must be one line") as told:
+            decisions.reverse(desk.stack, KEY, reason)
+
+        assert told.value.code is Exit.USAGE
+    assert (desk.identity.asked, desk.machines.started) == (0, [])
+    assert desk.row()["status"] == "SETTLED"
+
+
+def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "FOLLOW_SECONDS_MAX", -1)
+    desk.pay()
+    desk.machines.detached = True
+
+    with pytest.raises(CommandFailed, match=f"^{KEY}: is still SETTLED; look at it with") as gave_up:
+        decisions.reverse(desk.stack, KEY, WHY)
+
+    assert gave_up.value.code is Exit.FAILED

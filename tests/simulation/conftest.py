@@ -1,0 +1,36 @@
+"""Fixtures of the simulations."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from handlers import _runtime
+from settlement import telemetry
+from tests.conftest import Ledger
+from tests.simulation.world import World
+
+
+@pytest.fixture
+def world(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """The machines over the table of the test, with nobody in it yet. The clock goes on with each call.
+
+    Whatever the test did, the books must be right in the end.
+    """
+    world = World(ledger)
+    monkeypatch.setattr(_runtime, "store", ledger.store)
+    monkeypatch.setattr(_runtime, "now", lambda: world.now)
+    telemetry.metrics.clear_metrics()
+    yield world
+    world.assert_conserved()
+
+
+@pytest.fixture
+def fenced(capsys: pytest.CaptureFixture[str]) -> Callable[[], int]:
+    """How often the functions counted the metric StepFenced since this was last asked."""
+
+    def read() -> int:
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return sum(int(sum(line.get("StepFenced", [0]))) for line in lines if "_aws" in line)
+
+    return read

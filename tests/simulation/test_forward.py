@@ -1,0 +1,144 @@
+"""Whatever befalls a forward step, the row says what has committed, and the payer can be made whole."""
+
+import pytest
+
+from tests.simulation import picture
+from tests.simulation.picture import STEPS
+from tests.simulation.world import BOTH, EXPRESS, STANDARD, STARTING, Fault, World
+
+STATES = {
+    "ClaimKey": "claim",
+    "HoldFunds": "hold",
+    "VerifyKyc": "verify",
+    "ReleaseFunds": "release",
+    "CollectFee": "fee",
+}
+SETTLED = picture.of("SETTLED", STEPS)
+PAIRS = [
+    pytest.param("moto", EXPRESS, id="express-moto"),
+    pytest.param("dynamodb-local", STANDARD, id="standard-dynamodb-local"),
+]
+"""The two machines differ in how they compensate, which is the same on both engines."""
+
+
+def steps_before(state: str) -> tuple[str, ...]:
+    return STEPS[: max(0, list(STATES).index(state) - 1)]
+
+
+def steps_with(state: str) -> tuple[str, ...]:
+    return STEPS[: list(STATES).index(state)]
+
+
+@pytest.mark.parametrize(("ledger", "machine"), PAIRS, indirect=["ledger"])
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("state", STATES)
+def test_a_fault_that_passes_costs_nothing(
+    world: World, machine: str, state: str, fault: Fault, times: int
+) -> None:
+    world.open_both()
+    world.strike(state, fault, times=times)
+
+    execution = world.settle(machine)
+
+    assert (execution.status, execution.data["status"]) == ("SUCCEEDED", "SETTLED")
+    assert world.picture() == SETTLED
+    assert (world.available("alice"), world.available("bob")) == (5_180, 5_272)
+
+
+@pytest.mark.parametrize(("ledger", "machine"), PAIRS, indirect=["ledger"])
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("state", [state for state in STATES if state != "ClaimKey"])
+def test_a_fault_that_stays_leaves_the_row_in_flight_and_a_compensation_makes_the_payer_whole(
+    world: World, machine: str, state: str, fault: Fault
+) -> None:
+    world.open_both()
+    world.strike(state, fault)
+    committed = steps_with(state) if fault.commits else steps_before(state)
+    is_settled = len(committed) == len(STEPS)
+
+    execution = world.settle(machine)
+
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "SettlementStalled")
+    assert fault.value[0] in execution.error["Cause"]
+    assert world.picture() == (SETTLED if is_settled else picture.of("PROCESSING", committed))
+
+    by_hand = world.compensate()
+
+    if is_settled:
+        assert (by_hand.status, by_hand.data["status"]) == ("SUCCEEDED", "SETTLED")
+        assert world.picture() == SETTLED
+        world.compensate("ordered", reversal={"reason": "the customer asks", "by": "olga"})
+    more = {"reverse": None} if is_settled else {}
+    assert world.picture() == picture.compensated(committed, more)
+    assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize("fault", Fault)
+def test_a_claim_that_is_never_answered_is_fenced_off_whether_it_was_made_or_not(
+    world: World, machine: str, fault: Fault
+) -> None:
+    world.open_both()
+    world.strike("ClaimKey", fault)
+
+    execution = world.settle(machine)
+
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "SettlementStalled")
+    if fault.commits:
+        assert world.picture() == picture.of("PROCESSING")
+    else:
+        assert [row for row in world.ledger.rows() if row["pk"].startswith("SETTLEMENT")] == []
+
+    by_hand = world.compensate()
+
+    expected = picture.compensated(()) if fault.commits else picture.of("REJECTED")
+    assert (by_hand.status, by_hand.data["status"]) == ("SUCCEEDED", expected.status)
+    assert world.picture() == expected
+
+    world.faults.clear()
+    late = world.settle(machine, name="execution-1-again")
+    assert (late.data["status"], late.data["replayed"]) == (expected.status, True)
+    assert world.picture() == expected
+    assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("state", ["RejectSettlement", "ReportOutcome"])
+def test_a_last_word_that_is_lost_is_unknown_but_never_wrong(
+    world: World, machine: str, fault: Fault, state: str
+) -> None:
+    world.open("alice", 10)
+    world.open("bob", 500)
+    if state == "ReportOutcome":
+        world.settle(machine, name="execution-0")
+        before = world.picture()
+    world.strike(state, fault)
+
+    execution = world.settle(machine)
+
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "SettlementStalled")
+    if state == "ReportOutcome":
+        assert world.picture() == before
+    else:
+        assert world.picture() == picture.of("REJECTED" if fault.commits else "PROCESSING")
+        world.faults.clear()
+        world.compensate()
+        assert world.picture() == (picture.of("REJECTED") if fault.commits else picture.compensated(()))
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+def test_two_express_executions_of_one_name_settle_once(world: World) -> None:
+    world.open_both()
+    twins = [world.start(EXPRESS), world.start(EXPRESS)]
+
+    while any(twin.status == "RUNNING" for twin in twins):
+        for twin in twins:
+            if twin.status == "RUNNING":
+                twin.advance()
+
+    assert [twin.data["status"] for twin in twins] == ["SETTLED", "SETTLED"]
+    assert world.picture() == SETTLED
+    world.assert_conserved()

@@ -1,0 +1,210 @@
+"""The simulations' own interpreter keeps to the language, and refuses what it does not know."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.asl_data import Unsupported, evaluate, fill, holds, put, read
+from tests.support.interpreter import Execution, Machines, TaskFailed
+
+LAMBDA, TOKEN = "arn:aws:states:::lambda:invoke", "arn:aws:states:::lambda:invoke.waitForTaskToken"
+CALL = {"FunctionName": "Act", "Payload": {"at.$": "$.at", "by.$": "$$.Execution.Name"}}
+TASK = {"Type": "Task", "Resource": LAMBDA, "Parameters": CALL, "TimeoutSeconds": 10, "End": True}
+
+
+def run(state: dict[str, Any], *answers: Any, data: Any = None) -> tuple[Execution, list[Any]]:
+    """Run a machine of one state, whose function gives the answers in turn (an exception: raises it)."""
+    pending, calls = list(answers), []
+
+    def invoke(function: str, payload: Any) -> Any:
+        calls.append((function, payload))
+        answer = pending.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    caught = {"Type": "Fail", "Error": "Caught", "CausePath": "States.JsonToString($)"}
+    definition = {"StartAt": "Here", "States": {"Here": state, "Caught": caught}}
+    machines = Machines({"m": definition}, frozenset(), invoke)
+    return machines.start("m", data or {"at": 1}, "run-1").run(), calls
+
+
+def retry(*names: str, attempts: int = 2) -> dict[str, Any]:
+    return {"ErrorEquals": [*names], "IntervalSeconds": 1, "BackoffRate": 2, "MaxAttempts": attempts}
+
+
+@pytest.mark.parametrize(
+    ("places", "output"),
+    [
+        ({}, {"StatusCode": 200, "Payload": "done"}),
+        ({"ResultPath": None}, {"at": 1}),
+        ({"ResultPath": "$.result"}, {"at": 1, "result": {"StatusCode": 200, "Payload": "done"}}),
+        ({"OutputPath": "$.Payload"}, "done"),
+        ({"ResultPath": "$.result", "OutputPath": "$.result.Payload"}, "done"),
+    ],
+)
+def test_a_result_goes_where_the_state_says(places: dict[str, Any], output: Any) -> None:
+    execution, calls = run(TASK | places, "done")
+
+    assert (execution.status, execution.data) == ("SUCCEEDED", output)
+    assert calls == [("Act", {"at": 1, "by": "run-1"})]
+
+
+@pytest.mark.parametrize(("failures", "status"), [(2, "SUCCEEDED"), (3, "FAILED")])
+def test_a_named_error_is_tried_again_as_often_as_the_retrier_says(failures: int, status: str) -> None:
+    state = TASK | {"Retry": [retry("Other", attempts=9), retry("Slow")]}
+
+    execution, calls = run(state, *[TaskFailed("Slow")] * failures, "done")
+
+    assert (execution.status, len(calls)) == (status, 3)
+
+
+def test_retriers_count_for_themselves() -> None:
+    state = TASK | {"Retry": [retry("Busy", attempts=1), retry("Slow", attempts=1)]}
+
+    execution, _ = run(state, TaskFailed("Busy"), TaskFailed("Slow"), TaskFailed("Busy"))
+
+    assert execution.error["Error"] == "Busy"
+
+
+@pytest.mark.parametrize(
+    ("catcher", "cause"),
+    [
+        (
+            {"ErrorEquals": ["Bad"], "ResultPath": "$.error"},
+            '{"at": 1, "error": {"Error": "Bad", "Cause": "x"}}',
+        ),
+        ({"ErrorEquals": ["States.ALL"], "ResultPath": "$"}, '{"Error": "Bad", "Cause": "x"}'),
+    ],
+)
+def test_a_caught_error_goes_where_the_catcher_says(catcher: dict[str, Any], cause: str) -> None:
+    state = TASK | {"OutputPath": "$.Payload", "Catch": [catcher | {"Next": "Caught"}]}
+
+    execution, _ = run(state, TaskFailed("Bad", "x"))
+
+    assert (execution.status, execution.error) == ("FAILED", {"Error": "Caught", "Cause": cause})
+
+
+def test_an_error_that_nobody_catches_ends_the_execution() -> None:
+    state = TASK | {"Catch": [{"ErrorEquals": ["Other"], "ResultPath": "$", "Next": "Caught"}]}
+
+    execution, _ = run(state, TaskFailed("Bad", "x"))
+
+    assert (execution.status, execution.error) == ("FAILED", {"Error": "Bad", "Cause": "x"})
+
+
+def test_a_wait_ends_with_the_token_or_with_its_timeout() -> None:
+    catch = [{"ErrorEquals": ["States.Timeout"], "ResultPath": "$", "Next": "Caught"}]
+    state = TASK | {"Resource": TOKEN, "TimeoutSecondsPath": "$.at", "Catch": catch}
+    answered, _ = run(state, None)
+    late, _ = run(state, None)
+    assert (answered.is_waiting, answered.wait_seconds, late.is_waiting) == (True, 1, True)
+
+    answered.succeed({"decision": "retry"})
+    late.time_out()
+
+    assert (answered.status, answered.data) == ("SUCCEEDED", {"decision": "retry"})
+    assert late.run().error["Error"] == "Caught"
+
+
+def test_a_pause_ends_with_its_time_only() -> None:
+    execution, _ = run({"Type": "Wait", "SecondsPath": "$.at", "Next": "Caught"})
+    assert (execution.is_waiting, execution.wait_seconds) == (True, 1)
+    with pytest.raises(AssertionError):
+        execution.succeed("now")
+
+    execution.time_out()
+
+    assert execution.run().error == {"Error": "Caught", "Cause": '{"at": 1}'}
+
+
+@pytest.mark.parametrize("express", [True, False])
+def test_only_an_express_machine_takes_a_name_twice(express: bool) -> None:
+    machines = Machines({"m": {"StartAt": "Here"}}, frozenset({"m"} if express else ()), lambda *_: None)
+    machines.start("m", {}, "run-1")
+
+    if express:
+        assert machines.start("m", {}, "run-1").name == "run-1"
+    else:
+        with pytest.raises(TaskFailed, match="ExecutionAlreadyExists"):
+            machines.start("m", {}, "run-1")
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        {"InputPath": "$.at"},
+        {"ResultSelector": {}},
+        {"HeartbeatSeconds": 5},
+        {"Resource": "arn:aws:states:::sqs:sendMessage"},
+        {"ResultPath": "$.a.b"},
+        {"OutputPath": "$.missing"},
+        {"Parameters": CALL | {"InvocationType": "Event"}},
+        {"Parameters": {"FunctionName": "Act", "Payload": {"x.$": "$.missing"}}},
+        {"Parameters": {"FunctionName": "Act", "Payload": {"x.$": "States.UUID()"}}},
+        {"Parameters": {"FunctionName": "Act", "Payload": {"x.$": "$.a[0]"}}},
+    ],
+)
+def test_what_the_interpreter_does_not_know_ends_the_test(unknown: dict[str, Any]) -> None:
+    with pytest.raises(Unsupported):
+        run(TASK | unknown, "done")
+
+
+@pytest.mark.parametrize(
+    "rule", [{"Retry": [retry("States.TaskFailed")]}, {"Retry": [retry("Bad") | {"Patience": 1}]}]
+)
+def test_an_unknown_rule_for_errors_ends_the_test(rule: dict[str, Any]) -> None:
+    with pytest.raises(Unsupported):
+        run(TASK | rule, TaskFailed("Bad"))
+
+
+def test_an_unknown_type_of_state_ends_the_test() -> None:
+    with pytest.raises(KeyError):
+        run({"Type": "Parallel", "Branches": []})
+
+
+@pytest.mark.parametrize(
+    ("choice", "data", "expected"),
+    [
+        ({"Variable": "$.x", "BooleanEquals": True}, {"x": True}, True),
+        ({"Variable": "$.x", "BooleanEquals": True}, {"x": False}, False),
+        ({"Variable": "$.x", "NumericGreaterThan": 0}, {"x": 1}, True),
+        ({"Variable": "$.x", "NumericGreaterThan": 0}, {"x": 0}, False),
+        ({"Variable": "$.x", "IsPresent": True}, {"x": None}, True),
+        ({"Variable": "$.x", "IsPresent": True}, {}, False),
+        ({"And": [{"Variable": "$.x", "BooleanEquals": True}] * 2}, {"x": True}, True),
+        (
+            {"And": [{"Variable": name, "BooleanEquals": True} for name in ("$.x", "$.y")]},
+            {"x": True, "y": False},
+            False,
+        ),
+    ],
+)
+def test_a_choice_holds_or_does_not(choice: dict[str, Any], data: Any, expected: bool) -> None:
+    assert holds(choice, data) is expected
+
+
+@pytest.mark.parametrize(
+    ("choice", "data"),
+    [
+        ({"Variable": "$.x", "StringEquals": "a"}, {"x": "a"}),
+        ({"Or": []}, {}),
+        ({"Variable": "$.x", "BooleanEquals": True}, {}),
+        ({"Variable": "$.x", "BooleanEquals": True}, {"x": "true"}),
+        ({"Variable": "$.x", "NumericGreaterThan": 0}, {"x": True}),
+    ],
+)
+def test_a_choice_that_cannot_be_told_ends_the_test(choice: dict[str, Any], data: Any) -> None:
+    with pytest.raises(Unsupported):
+        holds(choice, data)
+
+
+def test_paths_and_intrinsics_read_the_input_and_the_context() -> None:
+    data, context = {"a": {"b": 7}}, {"Execution": {"Name": "run-1"}}
+
+    assert read("$", data, context) == data
+    assert fill([{"x.$": "$.a.b", "y": "$.a"}], data, context) == [{"x": 7, "y": "$.a"}]
+    assert evaluate("States.Format('{}-{}', $$.Execution.Name, $.a.b)", data, context) == "run-1-7"
+    assert evaluate("States.JsonToString($.a)", data, context) == '{"b": 7}'
+    assert put(data, "$.a", 1) == {"a": 1}
+    assert data == {"a": {"b": 7}}

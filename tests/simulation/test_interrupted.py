@@ -1,0 +1,127 @@
+"""A compensation may be killed anywhere and started again, or run twice at once: one reversal per step."""
+
+import pytest
+
+from tests.simulation import picture
+from tests.simulation.world import STARTING, World
+
+PATH = ["BeginCompensation", "IsDecided", "RefundFee", "ReclaimFunds", "VoidHold", "ReportOutcome"]
+CROSSINGS = [(first, second) for first in range(len(PATH)) for second in range(len(PATH))]
+
+
+@pytest.mark.parametrize("steps", range(5))
+@pytest.mark.parametrize("state", PATH)
+def test_a_compensation_that_was_aborted_is_finished_by_the_next(
+    world: World, steps: int, state: str
+) -> None:
+    order = world.commit(steps)
+    execution = world.compensation(**order)
+    execution.run(until=state)
+    assert execution.visited == PATH[: PATH.index(state)]
+    execution.abort()
+    world.assert_conserved()
+
+    again = world.compensate("again", **order)
+
+    assert (again.status, again.data["status"]) == ("SUCCEEDED", "COMPENSATED")
+    assert world.picture() == picture.reversed_from(steps)
+    assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_a_compensation_that_is_aborted_before_every_state_in_turn_gets_there(
+    world: World, steps: int
+) -> None:
+    order = world.commit(steps)
+
+    for state in PATH:
+        execution = world.compensation(f"until-{state}", **order)
+        execution.run(until=state)
+        if execution.status == "RUNNING":
+            execution.abort()
+    last = world.compensate("last", **order)
+
+    assert (last.status, last.data["status"]) == ("SUCCEEDED", "COMPENSATED")
+    assert world.picture() == picture.reversed_from(steps)
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize(("first", "second"), CROSSINGS)
+def test_two_compensations_that_cross_anywhere_reverse_each_step_once(
+    world: World, first: int, second: int
+) -> None:
+    """One goes so far, the other so far, then the first to its end, then the other."""
+    order = world.commit(4)
+    one, other = world.compensation("one", **order), world.compensation("other", **order)
+
+    one.run(until=PATH[first])
+    other.run(until=PATH[second])
+    one.run()
+    other.run()
+
+    assert [one.data["status"], other.data["status"]] == ["COMPENSATED", "COMPENSATED"]
+    assert world.picture() == picture.reversed_from(4)
+    assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_two_compensations_in_step_reverse_each_step_once(world: World, steps: int) -> None:
+    order = world.commit(steps)
+    both = [world.compensation("one", **order), world.compensation("other", **order)]
+
+    while any(one.status == "RUNNING" for one in both):
+        for one in both:
+            if one.status == "RUNNING":
+                one.advance()
+
+    assert [one.data["status"] for one in both] == ["COMPENSATED", "COMPENSATED"]
+    assert world.picture() == picture.reversed_from(steps)
+    assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("state", PATH[2:5])
+def test_a_compensation_that_starts_while_another_is_under_way_does_the_rest(
+    world: World, state: str
+) -> None:
+    order = world.commit(3)
+    world.before[state] = lambda: world.compensation("other").run()
+
+    execution = world.compensate(**order)
+
+    assert [one.status for one in world.machines.executions[1:]] == ["SUCCEEDED", "SUCCEEDED"]
+    assert execution.data["status"] == "COMPENSATED"
+    assert world.picture() == picture.reversed_from(3)
+
+
+@pytest.mark.parametrize("decides", ["the one that is stuck", "the other"])
+@pytest.mark.parametrize("fault_before", ["RefundFee", "ReclaimFunds", "VoidHold"])
+def test_one_that_gets_stuck_while_another_goes_on_ends_in_one_state(
+    world: World, fault_before: str, decides: str
+) -> None:
+    order = world.commit(4)
+    stuck, other = world.compensation("stuck", **order), world.compensation("other", **order)
+    for one in (stuck, other):
+        one.run(until=fault_before)
+    world.faults[fault_before] = ("StoreUnavailable", False, 9)
+    stuck.advance()
+    if decides == "the other":
+        other.advance()
+    world.faults.clear()
+    stuck.run()
+    other.run()
+    limbo = world.row()["status"] == "LIMBO"
+
+    if limbo:
+        token = world.row()["waiting"]["token"]
+        world.machines.waiter(token).succeed({"decision": "retry", "reason": "again", "by": "olga"})
+        world.drain()
+    for one in (stuck, other):
+        if one.is_waiting:
+            one.time_out()
+    world.drain()
+
+    assert [stuck.data["status"], other.data["status"]] == ["COMPENSATED", "COMPENSATED"]
+    entries = {"limbo:1": None, "resolve:1": None} if limbo else {}
+    assert world.picture() == picture.reversed_from(4, entries)
+    assert limbo is not (decides == "the other" and fault_before == "VoidHold")
+    assert {name: world.available(name) for name in STARTING} == STARTING

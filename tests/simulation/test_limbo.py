@@ -1,0 +1,289 @@
+"""A reversal that is stuck bars the account, and pages until somebody decides."""
+
+import pytest
+
+from tests.handlers.calls import KEY
+from tests.simulation import picture
+from tests.simulation.picture import STEPS
+from tests.simulation.stuck import (
+    CASE_1,
+    RETRIED,
+    decision,
+    in_limbo,
+    repay,
+    retried,
+    spend,
+    stuck,
+    written_off,
+)
+from tests.simulation.world import BOTH, EXPRESS, Fault, World
+
+
+@pytest.mark.parametrize("steps", [3, 4])
+def test_the_page_says_all_that_a_person_must_know(world: World, steps: int) -> None:
+    execution = stuck(world, steps)
+
+    (page,) = world.events("LimboEntered")
+
+    row = world.row()
+    said = {name: value for name, value in page.items() if name not in ("summary", "runbook", "next_command")}
+    assert said == {
+        "key": KEY,
+        "case": 1,
+        "account": "bob",
+        "stuck_step": "compensate:release",
+        "amount_at_risk": "47.72",
+        "currency": "EUR",
+        "failure": row["failure"],
+        "since": row["gsi1sk"],
+        "page": 1,
+        "execution_arn": execution.arn,
+    }
+    assert (page["failure"]["error"], page["failure"]["step"]) == ("InsufficientFunds", "compensate:release")
+    assert row["waiting"] == {"token": execution.token, "execution": execution.arn}
+
+
+def test_what_the_payee_has_spent_is_reclaimed_once_and_not_tried_again(world: World) -> None:
+    execution = stuck(world)
+
+    assert execution.visited.count("ReclaimFunds") == 1
+    assert [event["DetailType"] for event in world.machines.events] == ["LimboEntered"]
+
+
+def test_an_account_in_limbo_places_no_hold_but_may_be_paid(world: World) -> None:
+    stuck(world)
+    assert world.pay("carol", "bob", "10.00", "order-2026-helps-bob").data["status"] == "SETTLED"
+
+    refused = world.pay("bob", "carol", "1.00", "order-2026-by-the-barred")
+    others = world.pay("alice", "carol", "1.00", "order-2026-by-another")
+
+    assert (refused.data["status"], refused.data["failure"]["error"]) == ("REJECTED", "AccountInLimbo")
+    assert others.data["status"] == "SETTLED"
+
+
+@pytest.mark.parametrize("machine", BOTH)
+def test_the_payee_who_spends_before_the_machine_compensates_by_itself(world: World, machine: str) -> None:
+    """The fee is fenced by somebody who then does no more; the machine's own compensation gets stuck."""
+    world.open_both()
+
+    def spend_and_fence() -> None:
+        spend(world)
+        world.compensation("somebody-else").advance()
+        world.machines.executions[-1].abort()
+
+    world.before["CollectFee"] = spend_and_fence
+
+    execution = world.settle(machine)
+
+    assert world.picture() == in_limbo(3)
+    if machine == EXPRESS:
+        assert (execution.status, execution.data["status"]) == ("SUCCEEDED", "COMPENSATING")
+    else:
+        assert execution.status == "RUNNING"
+        assert execution.is_waiting
+    world.machines.waiter(world.row()["waiting"]["token"]).succeed(decision("write-off"))
+    world.drain()
+    assert execution.status == "SUCCEEDED"
+    assert world.picture() == written_off(3)
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+def test_without_a_decision_it_pages_again_and_waits_twice_as_long(world: World) -> None:
+    execution = stuck(world)
+    waits = []
+
+    for _ in range(8):
+        waits.append(execution.wait_seconds)
+        execution.time_out()
+        world.drain()
+
+    assert waits == [1_800, 3_600, 7_200, 14_400, 28_800, 57_600, 86_400, 86_400]
+    assert [page["page"] for page in world.events("LimboEntered")] == list(range(1, 10))
+    assert {page["since"] for page in world.events("LimboEntered")} == {world.row()["gsi1sk"]}
+    assert world.row()["waiting"]["token"] == execution.token
+    assert world.picture() == in_limbo()
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("refused", [None, [], "retry", {"decision": "burn", "reason": "x", "by": "olga"}])
+def test_a_decision_that_cannot_be_read_is_paged_and_nothing_is_written(
+    world: World, refused: object
+) -> None:
+    execution = stuck(world)
+
+    execution.succeed(refused)
+    world.drain()
+
+    assert execution.is_waiting
+    assert world.picture() == in_limbo()
+    pages = world.events("LimboEntered")
+    assert [page["page"] for page in pages] == [1, 2]
+    assert "refused" not in pages[0]
+    assert pages[1]["refused"].startswith("resolution")
+
+
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("state", ["EnterLimbo", "PreparePage"])
+def test_a_way_into_limbo_that_is_never_answered_is_not_green_and_is_gone_again(
+    world: World, state: str, fault: Fault
+) -> None:
+    order = world.commit(4)
+    spend(world)
+    world.strike(state, fault)
+
+    execution = world.compensate(**order)
+
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "CompensationStalled")
+    is_in = state == "PreparePage" or fault.commits
+    begun = picture.reversing("COMPENSATING", STEPS, ["fee"], picture.ordered(4))
+    assert world.picture() == (in_limbo() if is_in else begun)
+    assert world.limbo_keys("bob") == ({KEY} if is_in else set())
+    assert world.events("LimboEntered") == []
+
+    world.faults.clear()
+    again = world.compensate("again")
+    assert again.is_waiting
+    assert world.picture() == in_limbo()
+    assert [page["page"] for page in world.events("LimboEntered")] == [1]
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("times", [1, 8])
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("state", ["EnterLimbo", "PreparePage"])
+def test_a_fault_on_the_way_into_limbo_that_passes_is_not_seen(
+    world: World, state: str, fault: Fault, times: int
+) -> None:
+    world.strike(state, fault, times)
+
+    stuck(world)
+
+    assert [page["page"] for page in world.events("LimboEntered")] == [1]
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("error", ["EventBridge.FailedEntry", "EventBridge.AccessDeniedException"])
+def test_a_page_that_the_bus_does_not_take_ends_the_execution_red_and_the_settlement_stays_in_limbo(
+    world: World, error: str
+) -> None:
+    order = world.commit(4)
+    spend(world)
+    world.faults["PageOnCall"] = (error, False, 10**6)
+
+    execution = world.compensate(**order)
+
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "PagerUnreachable")
+    assert world.picture() == in_limbo()
+    assert world.limbo_keys("bob") == {KEY}
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+def test_an_entry_that_the_bus_refuses_with_an_answer_is_no_page(world: World) -> None:
+    order = world.commit(4)
+    spend(world)
+    execution = world.compensation(**order).run(until="IsPaged")
+    execution.data["put"]["FailedEntryCount"] = 1
+
+    execution.run()
+
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "PagerUnreachable")
+
+
+NOT_LATE = [Fault.REFUSED_BY_STORE, Fault.KILLED_BEFORE, Fault.KILLED_AFTER]
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("fault", NOT_LATE)
+@pytest.mark.parametrize("times", [1, 8])
+def test_a_wait_that_begins_at_a_later_try_is_not_seen(world: World, fault: Fault, times: int) -> None:
+    world.strike("AwaitResolution", fault, times)
+
+    execution = stuck(world)
+
+    assert len(world.events("LimboEntered")) == 1
+    assert world.row()["waiting"]["token"] == execution.token
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("end", [*NOT_LATE, "the task is failed by hand"])
+def test_a_wait_that_cannot_begin_pages_again_in_its_time_only(world: World, end: Fault | str) -> None:
+    if isinstance(end, Fault):
+        world.strike("AwaitResolution", end, 9)
+    execution = stuck(world)
+    if isinstance(end, str):
+        execution.fail("Nonsense")
+        execution.run()
+    assert (execution.state, execution.wait_seconds) == ("PauseBetweenPages", 1_800)
+    assert len(world.events("LimboEntered")) == 1
+
+    execution.time_out()
+    world.drain()
+
+    assert [page["page"] for page in world.events("LimboEntered")] == [1, 2]
+    assert (execution.state, execution.wait_seconds) == ("AwaitResolution", 3_600)
+    assert world.row()["waiting"]["token"] == execution.token
+    execution.succeed(decision("write-off"))
+    world.drain()
+    assert world.picture() == written_off()
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+def test_a_decision_during_the_pause_between_pages_is_carried_out_by_another_execution(world: World) -> None:
+    world.strike("AwaitResolution", Fault.KILLED_BEFORE, 9)
+    paused = stuck(world)
+    assert "waiting" not in world.row()
+
+    world.compensate("by-olga", resolution=decision("write-off", case=1))
+    paused.time_out()
+    world.drain()
+
+    assert (paused.status, paused.data["status"]) == ("SUCCEEDED", "COMPENSATED")
+    assert world.picture() == written_off()
+    assert len(world.events("LimboEntered")) == 1
+
+
+@pytest.mark.parametrize("gone", ["payee", "payer"])
+def test_an_account_that_is_gone_gets_the_settlement_stuck_and_nobody_is_barred(
+    world: World, gone: str
+) -> None:
+    order = world.commit(4)
+    name, step = {"payee": ("bob", "release"), "payer": ("alice", "hold")}[gone]
+    undone = ["fee"] if gone == "payee" else ["fee", "release"]
+
+    with world.without(name):
+        execution = world.compensate(**order)
+        assert execution.is_waiting
+        assert world.picture() == picture.reversing("LIMBO", STEPS, undone, picture.ordered(4) | CASE_1)
+        assert world.row()["stuck_step"] == f"compensate:{step}"
+        assert world.row()["failure"]["error"] == "AccountNotFound"
+    assert world.limbo_keys(name) == set()
+    execution.succeed(decision("retry"))
+    world.drain()
+
+    assert execution.data["status"] == "COMPENSATED"
+    assert world.picture() == picture.reversed_from(4, CASE_1 | RETRIED)
+
+
+def test_a_decision_while_the_stuck_account_is_gone_is_carried_out(world: World) -> None:
+    order = world.commit(4)
+
+    with world.without("bob"):
+        execution = world.compensate(**order)
+        execution.succeed(decision("write-off"))
+        world.drain()
+        assert world.picture() == written_off()
+
+    world.drain()
+    assert world.available("alice") == 10_000
+
+
+def test_repaying_makes_the_payer_whole_by_a_retry(world: World) -> None:
+    execution = stuck(world)
+    repay(world)
+
+    execution.succeed(decision("retry"))
+    world.drain()
+
+    assert execution.data["status"] == "COMPENSATED"
+    assert world.picture() == retried()
+    assert [world.available(name) for name in ("alice", "bob", "carol")] == [10_000, 500, 0]

@@ -1,0 +1,212 @@
+"""A refused step ends the settlement: rejected where nothing is held, reversed where something is."""
+
+from collections.abc import Callable
+
+import pytest
+
+from settlement.outcome import of_settlement
+from settlement.terms import Terms
+from tests.handlers.calls import KEY, WIRE
+from tests.simulation import picture
+from tests.simulation.picture import STEPS
+from tests.simulation.world import BOTH, COMPENSATION, EXPRESS, STANDARD, World
+from tests.support.interpreter import Execution
+
+CAP = 100_000_000
+"""The highest balance in EUR of the tests' stage, in minor units."""
+
+
+def both(world: World) -> None:
+    world.open_both()
+
+
+def poor(world: World) -> None:
+    world.open("alice", 4_819)
+    world.open("bob", 500)
+
+
+def no_payer(world: World) -> None:
+    world.open("bob", 500)
+
+
+def no_payee(world: World) -> None:
+    world.open("alice", 10_000)
+
+
+def payer_in_dollars(world: World) -> None:
+    world.open("alice", 10_000, "USD")
+    world.open("bob", 500)
+
+
+def payee_in_dollars(world: World) -> None:
+    world.open("alice", 10_000)
+    world.open("bob", 500, "USD")
+
+
+def payee_at_the_cap(world: World) -> None:
+    world.open("alice", 10_000)
+    world.open("bob", CAP - 4_771)
+
+
+def too_late(world: World) -> None:
+    world.pass_time(minutes=15)
+
+
+def fence(world: World) -> None:
+    """Somebody takes the settlement away, and does no more for now."""
+    world.compensation("somebody-else").advance()
+
+
+def nothing(world: World) -> None:
+    pass
+
+
+Act = Callable[[World], None]
+
+HOLD_REFUSALS: list[tuple[Act, Act, str]] = [
+    (poor, nothing, "InsufficientFunds"),
+    (no_payer, nothing, "AccountNotFound"),
+    (payer_in_dollars, nothing, "CurrencyMismatch"),
+    (both, too_late, "DeadlineExceeded"),
+]
+LATER_REFUSALS: list[tuple[str, Act, Act, str]] = [
+    ("VerifyKyc", both, too_late, "DeadlineExceeded"),
+    ("ReleaseFunds", both, too_late, "DeadlineExceeded"),
+    ("ReleaseFunds", no_payee, nothing, "AccountNotFound"),
+    ("ReleaseFunds", payee_in_dollars, nothing, "CurrencyMismatch"),
+    ("ReleaseFunds", payee_at_the_cap, nothing, "CapExceeded"),
+]
+STATES = {"HoldFunds": 0, "VerifyKyc": 1, "ReleaseFunds": 2, "CollectFee": 3}
+"""How many steps have committed before each state."""
+
+
+@pytest.mark.parametrize("machine", BOTH)
+def test_a_request_that_breaks_the_contract_leaves_no_trace(world: World, machine: str) -> None:
+    world.open_both()
+
+    execution = world.settle(machine, data=WIRE | {"amount": "0.00"})
+
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "InvalidRequest")
+    assert [row for row in world.ledger.rows() if row["pk"].startswith("SETTLEMENT")] == []
+
+
+@pytest.mark.parametrize("machine", BOTH)
+def test_a_key_of_another_request_leaves_that_one_as_it_is(world: World, machine: str) -> None:
+    world.open_both()
+    world.settle(STANDARD)
+
+    execution = world.settle(machine, name="execution-2", data=WIRE | {"amount": "48.21"})
+    reversal = world.compensate(data=WIRE | {"amount": "48.21"})
+
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "IdempotencyConflict")
+    assert (reversal.status, reversal.error["Error"]) == ("FAILED", "IdempotencyConflict")
+    assert world.picture() == picture.of("SETTLED", STEPS)
+
+
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize(("people", "event", "error"), HOLD_REFUSALS)
+def test_a_refused_hold_is_rejected_and_moves_nothing(
+    world: World, terms: Terms, machine: str, people: Act, event: Act, error: str
+) -> None:
+    people(world)
+    world.before["HoldFunds"] = lambda: event(world)
+
+    execution = world.settle(machine)
+
+    assert execution.status == "SUCCEEDED"
+    assert execution.data == of_settlement(KEY, world.row(), terms, replayed=False)
+    assert (execution.data["status"], execution.data["failure"]["error"]) == ("REJECTED", error)
+    assert world.picture() == picture.of("REJECTED")
+
+
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize(("state", "people", "event", "error"), LATER_REFUSALS)
+def test_a_step_that_is_refused_later_is_reversed_with_all_before_it(
+    world: World, machine: str, state: str, people: Act, event: Act, error: str
+) -> None:
+    people(world)
+    world.before[state] = lambda: event(world)
+
+    execution = world.settle(machine)
+
+    assert execution.status == "SUCCEEDED"
+    assert execution.data["status"] == ("COMPENSATING" if machine == EXPRESS else "COMPENSATED")
+    assert world.picture() == picture.compensated(STEPS[: STATES[state]])
+    assert world.row()["failure"]["error"] == error
+    assert world.row()["failure"]["step"] == STEPS[STATES[state]]
+    assert world.available("alice") == 10_000
+
+
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize("state", STATES)
+def test_a_step_that_meets_the_fence_joins_the_compensation(world: World, machine: str, state: str) -> None:
+    world.open_both()
+    world.before[state] = lambda: fence(world)
+
+    execution = world.settle(machine)
+
+    assert execution.status == "SUCCEEDED"
+    assert execution.data["status"] == ("COMPENSATING" if machine == EXPRESS else "COMPENSATED")
+    assert world.picture() == picture.compensated(STEPS[: STATES[state]])
+    assert world.row()["failure"]["error"] == "CompensationRequested"
+
+
+@pytest.mark.parametrize("machine", BOTH)
+def test_a_compensation_that_runs_already_under_its_name_is_only_reported(world: World, machine: str) -> None:
+    world.open_both()
+    world.before["ReleaseFunds"] = lambda: world.compensation(f"{KEY}-compensate-0").advance()
+
+    execution = world.settle(machine)
+
+    assert (execution.status, execution.data["status"]) == ("SUCCEEDED", "COMPENSATING")
+    assert world.picture() == picture.compensated(STEPS[:2])
+    assert [one.name for one in world.machines.executions if one.machine == COMPENSATION] == [
+        f"{KEY}-compensate-0"
+    ]
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize(
+    ("starts", "times", "status"),
+    [(False, 2, "SUCCEEDED"), (True, 2, "SUCCEEDED"), (False, 3, "FAILED"), (True, 3, "FAILED")],
+)
+def test_a_start_of_the_compensation_that_is_not_answered_loses_nothing(
+    world: World, machine: str, starts: bool, times: int, status: str
+) -> None:
+    world.open_both()
+    world.before["ReleaseFunds"] = lambda: too_late(world)
+    world.faults["Compensate"] = ("StepFunctions.SdkClientException", starts, times)
+
+    execution = world.settle(machine)
+
+    assert execution.status == status
+    if status == "FAILED":
+        assert execution.error["Error"] == "SettlementStalled"
+    if not starts and status == "FAILED":
+        assert world.picture() == picture.of("PROCESSING", STEPS[:2])
+        world.compensate()
+    assert world.picture() == picture.compensated(STEPS[:2])
+
+
+@pytest.mark.parametrize("ending", ["fails", "is aborted"])
+def test_a_standard_settlement_whose_compensation_dies_is_never_green(world: World, ending: str) -> None:
+    world.open_both()
+    world.before["ReleaseFunds"] = lambda: too_late(world)
+    if ending == "fails":
+        world.faults["BeginCompensation"] = ("StoreUnavailable", False, 10**6)
+    else:
+        world.before["ReclaimFunds"] = lambda: _compensation_of(world).abort()
+
+    execution = world.settle(STANDARD)
+
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "SettlementStalled")
+    assert world.picture().escrow == 4_820
+    world.faults.clear()
+    world.compensate()
+    assert world.picture() == picture.compensated(STEPS[:2])
+
+
+def _compensation_of(world: World) -> Execution:
+    (found,) = (one for one in world.machines.executions if one.machine == COMPENSATION)
+    return found

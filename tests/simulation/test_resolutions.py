@@ -1,0 +1,272 @@
+"""A person's decision is the only way out of LIMBO: carried out once, whatever interrupts it."""
+
+import pytest
+
+from tests.handlers.calls import KEY
+from tests.simulation import picture
+from tests.simulation.picture import ESCROW, STEPS, Picture
+from tests.simulation.stuck import (
+    CASE_1,
+    COMPLETED,
+    RETRIED,
+    completed,
+    decision,
+    in_limbo,
+    repay,
+    retried,
+    stuck,
+    written_off,
+)
+from tests.simulation.world import ORDER, Fault, World
+
+DECISIONS = ["retry", "write-off", "complete"]
+OTHERS = [(one, other) for one in DECISIONS for other in DECISIONS if one != other]
+
+
+def end(name: str, steps: int = 4) -> Picture:
+    return {"retry": retried, "write-off": written_off, "complete": completed}[name](steps)
+
+
+def balances(name: str) -> dict[str, int]:
+    """What everybody has in the end. Carol has Bob's money, unless she gave it back for the retry."""
+    return {
+        "retry": {"alice": 10_000, "bob": 500, "carol": 0, "fees:EUR": 0, "losses:EUR": 0},
+        "write-off": {"alice": 10_000, "bob": 0, "carol": 5_272, "fees:EUR": 0, "losses:EUR": -4_772},
+        "complete": {"alice": 5_180, "bob": 0, "carol": 5_272, "fees:EUR": 48, "losses:EUR": 0},
+    }[name]
+
+
+def assert_ended(world: World, name: str, steps: int = 4) -> None:
+    assert world.picture() == end(name, steps)
+    assert {account: world.balance(account) for account in balances(name)} == balances(name)
+    assert world.limbo_keys("bob") == set()
+    row = world.row()
+    assert (row["resolutions"], row["resolution"]["decision"], row["resolution"]["by"]) == (1, name, "olga")
+    assert not row.keys() & {"stuck_step", "waiting", "gsi1pk"}
+
+
+def prepare(world: World, name: str) -> None:
+    if name == "retry":
+        repay(world)
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_money_is_conserved_between_every_two_states(world: World, name: str) -> None:
+    """Elsewhere the books are looked at when everything is at rest; here, before every single state."""
+    looks = 0
+
+    def look(_: object) -> None:
+        nonlocal looks
+        world.assert_conserved()
+        looks += 1
+
+    world.always = look
+    execution = stuck(world)
+    prepare(world, name)
+    execution.succeed(decision(name))
+    world.drain()
+
+    assert looks == sum(len(one.visited) for one in world.machines.executions)
+    assert_ended(world, name)
+
+
+@pytest.mark.parametrize("steps", [3, 4])
+@pytest.mark.parametrize("name", DECISIONS)
+def test_each_decision_ends_as_designed(world: World, name: str, steps: int) -> None:
+    execution = stuck(world, steps)
+    prepare(world, name)
+
+    execution.succeed(decision(name))
+    world.drain()
+
+    assert (execution.status, execution.data["status"]) == ("SUCCEEDED", end(name).status)
+    assert_ended(world, name, steps)
+    (news,) = world.events("LimboResolved")
+    said = (news["key"], news["case"], news["account"], news["decision"], news["reason"], news["by"])
+    assert said == (KEY, 1, "bob", name, f"decided to {name}", "olga")
+    assert world.row().get("failure", {}).get("error") == (
+        None if name == "complete" else "ReversalRequested" if steps == 4 else "DeadlineExceeded"
+    )
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("times", [1, 8])
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_fault_in_the_decision_that_passes_decides_once(
+    world: World, name: str, fault: Fault, times: int
+) -> None:
+    execution = stuck(world)
+    prepare(world, name)
+    world.strike("ResolveLimbo", fault, times)
+
+    execution.succeed(decision(name))
+    world.drain()
+
+    assert execution.status == "SUCCEEDED"
+    assert_ended(world, name)
+    assert len(world.events("LimboResolved")) == 1
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_decision_whose_answer_never_comes_stands_or_is_asked_for_again(
+    world: World, name: str, fault: Fault
+) -> None:
+    execution = stuck(world)
+    prepare(world, name)
+    world.strike("ResolveLimbo", fault)
+
+    execution.succeed(decision(name))
+    world.drain()
+
+    if not fault.commits:
+        assert execution.is_waiting
+        assert world.picture() == in_limbo()
+        assert [page["page"] for page in world.events("LimboEntered")] == [1, 2]
+        world.faults.clear()
+        execution.succeed(decision(name))
+        world.drain()
+    assert execution.status == "SUCCEEDED"
+    assert_ended(world, name)
+
+
+@pytest.mark.parametrize("state", ["ResolveLimbo", "AnnounceResolution", "BeginCompensation", "VoidHold"])
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_decision_that_was_interrupted_is_repeated_with_a_new_execution(
+    world: World, name: str, state: str
+) -> None:
+    execution = stuck(world)
+    prepare(world, name)
+    execution.succeed(decision(name))
+    execution.run(until=state)
+    if execution.status == "RUNNING":
+        execution.abort()
+    world.assert_conserved()
+
+    again = world.compensate("again", resolution=decision(name, case=1))
+
+    assert (again.status, again.data["status"]) == ("SUCCEEDED", end(name).status)
+    assert_ended(world, name)
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("case", [{}, {"case": 1}])
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_decision_reaches_a_settlement_that_nobody_waits_for(
+    world: World, name: str, case: dict[str, int]
+) -> None:
+    stuck(world).abort()
+    prepare(world, name)
+
+    execution = world.compensate("by-olga", resolution=decision(name, **case))
+
+    assert (execution.status, execution.data["status"]) == ("SUCCEEDED", end(name).status)
+    assert_ended(world, name)
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_the_execution_that_still_waits_finds_the_settlement_resolved_by_another(
+    world: World, name: str
+) -> None:
+    waiting = stuck(world)
+    prepare(world, name)
+    world.compensate("by-olga", resolution=decision(name))
+
+    waiting.time_out()
+    world.drain()
+
+    assert (waiting.status, waiting.data["status"]) == ("SUCCEEDED", end(name).status)
+    assert_ended(world, name)
+    assert len(world.events("LimboEntered")) == 1
+
+
+@pytest.mark.parametrize("late", ["after the decision", "between its read and its write"])
+@pytest.mark.parametrize(("first", "second"), OTHERS)
+def test_a_second_and_different_decision_on_a_case_is_not_carried_out(
+    world: World, first: str, second: str, late: str
+) -> None:
+    waiting = stuck(world)
+    prepare(world, first)
+
+    def decide_first() -> None:
+        world.compensate("by-olga", resolution=decision(first))
+
+    if late == "after the decision":
+        decide_first()
+    else:
+        world.before["ResolveLimbo"] = lambda: world.meanwhile("post", decide_first)
+    waiting.succeed(decision(second) | {"by": "piet"})
+    world.drain()
+
+    assert (waiting.status, waiting.data["status"]) == ("SUCCEEDED", end(first).status)
+    assert_ended(world, first)
+
+
+@pytest.mark.parametrize("name", ["write-off", "complete"])
+def test_a_decision_that_does_not_fit_is_refused_and_paged(world: World, name: str) -> None:
+    """Nothing was released, so there is nothing to accept and nothing to cover."""
+    order = world.commit(2)
+    world.strike("VoidHold", Fault.KILLED_BEFORE)
+    execution = world.compensate(**order)
+    before = world.picture()
+    assert (before.status, world.row()["stuck_step"]) == ("LIMBO", "compensate:hold")
+
+    execution.succeed(decision(name))
+    world.drain()
+
+    assert execution.is_waiting
+    assert world.picture() == before
+    pages = world.events("LimboEntered")
+    assert ["refused" in page for page in pages] == [False, True]
+    assert pages[1]["refused"].startswith(f"{name}: ")
+    world.faults.clear()
+    execution.succeed(decision("retry"))
+    world.drain()
+    assert world.picture() == picture.compensated(STEPS[:2], CASE_1 | RETRIED)
+
+
+@pytest.mark.parametrize("name", ["write-off", "complete"])
+def test_a_refund_of_the_fee_that_is_stuck_can_be_covered_or_accepted(world: World, name: str) -> None:
+    order = world.commit(4)
+    world.strike("RefundFee", Fault.KILLED_BEFORE)
+    execution = world.compensate(**order)
+    assert world.row()["stuck_step"] == "compensate:fee"
+    world.faults.clear()
+
+    execution.succeed(decision(name))
+    world.drain()
+
+    entries = picture.ordered(4) | CASE_1
+    if name == "complete":
+        nothing = {"resolve:1": (ESCROW, "fees:EUR", 0)}
+        assert world.picture() == picture.of("SETTLED", STEPS, entries | nothing)
+    else:
+        covered = {"resolve:1": ("losses:EUR", ESCROW, 48)}
+        assert world.picture() == picture.compensated(STEPS, entries | covered, covered=["fee"])
+
+
+@pytest.mark.parametrize("steps", [3, 4])
+def test_a_settlement_that_a_person_completed_is_never_reversed(world: World, steps: int) -> None:
+    stuck(world, steps).succeed(decision("complete"))
+    world.drain()
+
+    ordered = world.compensate("ordered", reversal=ORDER)
+    unordered = world.compensate("unordered")
+
+    assert (ordered.status, ordered.error["Error"]) == ("FAILED", "NotReversible")
+    assert unordered.data["status"] == "SETTLED"
+    assert world.picture() == completed(steps)
+    assert world.picture().entries["resolve:1"] == COMPLETED["resolve:1"]
+
+
+@pytest.mark.parametrize("steps", [0, 2, 4])
+def test_a_decision_on_what_was_never_in_limbo_writes_nothing(world: World, steps: int) -> None:
+    world.commit(steps)
+    before = world.ledger.rows()
+
+    execution = world.compensate(resolution=decision("write-off"))
+
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "ResolutionRefused")
+    assert world.ledger.rows() == before

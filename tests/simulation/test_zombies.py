@@ -1,0 +1,143 @@
+"""A call that Step Functions has given up runs on and commits late: after the fence it counts for nothing."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.handlers.calls import WIRE
+from tests.simulation import picture
+from tests.simulation.picture import STEPS
+from tests.simulation.world import ERROR, STARTING, World
+from tests.support.interpreter import Execution, TaskFailed
+
+CALLS = {"hold": "HoldFunds", "verify": "VerifyKyc", "release": "ReleaseFunds", "fee": "CollectFee"}
+REVERSALS = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
+
+
+def late_call(world: World, step: str) -> object:
+    """The call of a forward step, as its execution made it long ago."""
+    payload = {"settlement": WIRE, "execution": "execution-1", "claimed_at": "2026-11-20T12:00:00.123Z"}
+    return world.invoke(CALLS[step], payload)
+
+
+def error_of(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except TaskFailed as failed:
+        return failed.output["Error"]
+    return "committed"
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_late_step_is_fenced_between_every_two_states_of_the_compensation(
+    world: World, fenced: Callable[[], int], step: str
+) -> None:
+    done = STEPS.index(step)
+    order = world.commit(done)
+    met: list[tuple[str, str]] = []
+
+    def haunt(execution: Execution) -> None:
+        if execution.state != "BeginCompensation":
+            before = world.ledger.rows()
+            met.append((execution.state, error_of(lambda: late_call(world, step))))
+            assert world.ledger.rows() == before
+
+    world.always = haunt
+    fenced()
+
+    world.compensate(**order)
+
+    states = ["IsDecided", "RefundFee", "ReclaimFunds", "VoidHold", "ReportOutcome"]
+    assert met == [(state, "StepFenced") for state in states]
+    assert fenced() == len(states)
+    assert error_of(lambda: late_call(world, step)) == "StepFenced"
+    assert world.picture() == picture.reversed_from(done)
+    assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("method", ["claim", "update"])
+def test_a_late_step_that_comes_before_the_fence_is_reversed_too(
+    world: World, step: str, method: str
+) -> None:
+    """The fence is BeginCompensation's update; the late call lands right before that or before the claim."""
+    done = STEPS.index(step)
+    order = world.commit(done)
+    execution = world.compensation(**order)
+    world.meanwhile(method, lambda: late_call(world, step))
+
+    execution.run()
+
+    if step == "fee":
+        assert world.picture() == picture.of("SETTLED", STEPS)
+        assert execution.data["status"] == "SETTLED"
+    else:
+        assert world.picture() == picture.compensated(STEPS[: done + 1])
+        assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_late_answer_of_a_step_that_did_commit_changes_nothing(world: World, step: str) -> None:
+    order = world.commit(STEPS.index(step) + 1)
+    first = late_call(world, step)
+
+    def haunt(execution: Execution) -> None:
+        if world.row()["status"] != "COMPENSATED":
+            before = world.ledger.rows()
+            assert late_call(world, step) == first
+            assert world.ledger.rows() == before
+
+    world.always = haunt
+
+    world.compensate(**order)
+
+    assert world.picture() == picture.reversed_from(STEPS.index(step) + 1)
+
+
+def test_a_late_claim_of_a_key_that_was_given_up_finds_it_finished(world: World) -> None:
+    world.open_both()
+    world.compensate(error=ERROR)
+
+    late = world.invoke("ClaimKey", {"settlement": WIRE, "execution": "execution-1"})
+
+    assert late["replayed"] is True
+    assert world.picture() == picture.of("REJECTED")
+    assert error_of(lambda: late_call(world, "hold")) == "StepFenced"
+    assert world.row()["failure"]["step"] == "claim"
+    assert world.picture() == picture.of("REJECTED")
+
+
+@pytest.mark.parametrize("state", REVERSALS)
+@pytest.mark.parametrize("steps", [1, 3, 4])
+def test_a_reversal_that_commits_late_counts_once(world: World, steps: int, state: str) -> None:
+    """A call from before the first reversal, so it knows of none, comes between every two states."""
+    order = world.commit(steps)
+    knows = {"settlement": WIRE, "execution": "by-hand", "steps": list(STEPS[:steps]), "reversed": []}
+    called = 0
+
+    def haunt(execution: Execution) -> None:
+        nonlocal called
+        if execution.state not in ("BeginCompensation", "IsDecided"):
+            error_of(lambda: world.invoke(state, knows))
+            called += 1
+
+    world.always = haunt
+
+    execution = world.compensate(**order)
+
+    assert called >= 1
+    assert execution.data["status"] == "COMPENSATED"
+    assert world.picture() == picture.reversed_from(steps)
+    assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("method", ["claim", "update"])
+def test_what_settles_before_the_fence_is_reported_and_not_touched(world: World, method: str) -> None:
+    order = world.commit(2)
+    execution = world.compensation(**order)
+    world.meanwhile(method, lambda: [late_call(world, step) for step in ("release", "fee")])
+
+    execution.run()
+
+    assert (execution.data["status"], execution.data["replayed"]) == ("SETTLED", False)
+    assert world.picture() == picture.of("SETTLED", STEPS)

@@ -1,0 +1,230 @@
+"""The stage in one process: the real definitions over the real handlers over a real table, with faults."""
+
+import importlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+
+from infra.state_machines import STATE_MACHINES
+from settle.reconcile import Look, reconcile
+from settlement import items, rows, telemetry
+from settlement.errors import SettlementError
+from settlement.rows import Row
+from tests.conftest import NOW, Ledger
+from tests.handlers.calls import KEY, WIRE, Context
+from tests.simulation.picture import Picture, seen
+from tests.store.books import assert_conserved
+from tests.support.interpreter import Execution, Machines, TaskFailed, Waiting
+
+EXPRESS, STANDARD, COMPENSATION = "SettlementExpress", "SettlementStandard", "Compensation"
+BOTH = [EXPRESS, STANDARD]
+_STARTS = {EXPRESS: "", STANDARD: ".sync:2"}
+
+ERROR = {"Error": "DeadlineExceeded", "Cause": "the settlement's deadline was long ago"}
+ORDER = {"reason": "the customer asks for it", "by": "olga"}
+_STATES = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
+
+STARTING = {"alice": 10_000, "bob": 500}
+"""What the two parties have at first, in minor units."""
+
+
+class Fault(Enum):
+    """What may befall a call of a function: the error's name, and whether the function had done its work."""
+
+    REFUSED_BY_STORE = ("StoreUnavailable", False)
+    KILLED_BEFORE = ("Runtime.ExitError", False)
+    KILLED_AFTER = ("Lambda.Unknown", True)
+    ANSWER_LOST = ("States.Timeout", True)
+
+    @property
+    def commits(self) -> bool:
+        return self.value[1]
+
+
+@dataclass
+class World:
+    """One table, the machines over it, and the people who act on it between two states."""
+
+    ledger: Ledger
+    now: datetime = NOW
+    faults: dict[str, tuple[str, bool, int]] = field(default_factory=dict)
+    before: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    always: Callable[[Execution], Any] = lambda execution: None
+    missing: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.machines = Machines(
+            {**{name: _definition("settlement", how) for name, how in _STARTS.items()}}
+            | {COMPENSATION: _definition("compensation", "")},
+            express=frozenset({EXPRESS}),
+            invoke=self.invoke,
+            around=self._around,
+            between=self._between,
+        )
+
+    # What the world does.
+
+    def start(self, machine: str, name: str = "execution-1", data: Any = WIRE) -> Execution:
+        return self.machines.start(machine, data, name)
+
+    def settle(self, machine: str = STANDARD, name: str = "execution-1", data: Any = WIRE) -> Execution:
+        """Run a settlement to its end, and with it whatever it has started."""
+        execution = self.start(machine, name, data)
+        execution.run()
+        self.drain()
+        return execution
+
+    def compensation(self, name: str = "by-hand", data: Any = WIRE, **more: Any) -> Execution:
+        """Start a compensation as recovery or a person would; it rests before its first state."""
+        return self.start(COMPENSATION, name, {"settlement": data, **more})
+
+    def compensate(self, name: str = "by-hand", data: Any = WIRE, **more: Any) -> Execution:
+        execution = self.compensation(name, data, **more)
+        execution.run()
+        self.drain()
+        return execution
+
+    def drain(self) -> None:
+        """Let every execution go on until it has ended or waits, and then look at the books."""
+        for execution in self.machines.executions:
+            if not execution.busy:
+                execution.run()
+        self.assert_conserved()
+
+    def invoke(self, function: str, payload: Any) -> Any:
+        """Call a function as Lambda does. What is no error of ours is a bug, and ends the test."""
+        self.now += timedelta(seconds=1)
+        module = re.sub(r"(?<!^)(?=[A-Z])", "_", function).lower()
+        try:
+            return importlib.import_module(f"handlers.{module}").handler(payload, Context())
+        except SettlementError as error:
+            cause = {"errorMessage": str(error), "errorType": type(error).__name__, "stackTrace": []}
+            raise TaskFailed(type(error).__name__, json.dumps(cause)) from error
+
+    # What the test does to it.
+
+    def open(self, account: str, available: int, currency: str = "EUR") -> None:
+        """Open an account with a deposit, as the command does."""
+        self.ledger.store.transact(
+            [
+                items.open_account(account, currency, available),
+                items.deposit_entry(f"opening-{account}-0001", account, available, currency, self.now),
+            ]
+        )
+
+    def open_both(self) -> None:
+        for account, available in STARTING.items():
+            self.open(account, available)
+
+    def commit(self, steps: int) -> dict[str, Any]:
+        """Settle as far as the first `steps` steps, then break off; return the order that reverses it."""
+        self.open_both()
+        execution = self.start(STANDARD)
+        execution.run(until=[*_STATES, None][steps])
+        if execution.status == "RUNNING":
+            execution.abort()
+            return {"error": ERROR}
+        return {"reversal": ORDER}
+
+    def pay(self, payer: str, payee: str, amount: str, key: str, fee: str = "0.00") -> Execution:
+        """Another settlement, from its claim to its end; whatever else goes on stands still meanwhile."""
+        wire = {"key": key, "payer": payer, "payee": payee, "amount": amount, "currency": "EUR", "fee": fee}
+        return self.start(STANDARD, f"pays-{key}", wire).run()
+
+    def strike(self, state: str, fault: Fault, times: int = 10**6) -> None:
+        """Let a fault befall the first `times` calls of a state."""
+        self.faults[state] = (*fault.value, times)
+
+    def meanwhile(self, method: str, action: Callable[[], Any]) -> None:
+        """Let `action` happen inside the next call that sends a write by this method, just ahead."""
+        store: Any = self.ledger.store
+        original = getattr(store, method)
+
+        def send(write: Any) -> Any:
+            setattr(store, method, original)
+            action()
+            telemetry.count("StepCalled")  # a call within a call takes the metrics of the outer one with it
+            return original(write)
+
+        setattr(store, method, send)
+
+    def pass_time(self, **by: float) -> None:
+        self.now += timedelta(**by)
+
+    @contextmanager
+    def without(self, account: str) -> Iterator[None]:
+        """Take an account's row away for a while, past every condition, and then put it back."""
+        row = self.ledger.row(rows.account_key(account))
+        assert row is not None
+        key = {name: {"S": value} for name, value in rows.account_key(account).items()}
+        self.ledger.client.delete_item(TableName=self.ledger.table_name, Key=key)
+        self.missing.add(account)
+        yield
+        self.missing.remove(account)
+        self.ledger.put(row)
+
+    # What the test sees.
+
+    def picture(self, key: str = KEY) -> Picture:
+        return seen(self.ledger.rows(), key)
+
+    def row(self, key: str = KEY) -> Row:
+        found = self.ledger.row(rows.settlement_key(key))
+        assert found is not None
+        return found
+
+    def available(self, account: str) -> int:
+        found = self.ledger.row(rows.account_key(account))
+        assert found is not None
+        return int(found["available"])
+
+    def balance(self, account: str) -> int:
+        """What the entries say is on an account, minor units."""
+        entries = [row for row in self.ledger.rows() if "debit" in row]
+        received = sum(entry["amount"] for entry in entries if entry["credit"] == account)
+        return int(received - sum(entry["amount"] for entry in entries if entry["debit"] == account))
+
+    def limbo_keys(self, account: str) -> set[str]:
+        found = self.ledger.row(rows.account_key(account))
+        assert found is not None
+        return set(found.get("limbo_keys", ()))
+
+    def events(self, detail_type: str) -> list[Any]:
+        return [event["Detail"] for event in self.machines.events if event["DetailType"] == detail_type]
+
+    def assert_conserved(self) -> None:
+        """The books are right, by the project's own proof and by another that shares no code with it."""
+        if self.missing:
+            return
+        found = self.ledger.rows()
+        assert_conserved(found)
+        findings = reconcile(found, lambda key: Look.DISAGREES)
+        assert findings.faults == []
+        assert findings.conserved
+
+    def _around(self, execution: Execution, call: Callable[[], Any]) -> Any:
+        error, commits, left = self.faults.get(execution.state, ("", False, 0))
+        if not left:
+            return call()
+        self.faults[execution.state] = (error, commits, left - 1)
+        if commits:
+            with suppress(TaskFailed, Waiting):  # nobody hears how it went
+                call()
+        raise TaskFailed(error)
+
+    def _between(self, execution: Execution) -> None:
+        action = self.before.pop(execution.state, None)
+        if action:
+            action()
+        self.always(execution)
+
+
+def _definition(name: str, how: str) -> Any:
+    texts = {"StartCompensation": f"arn:aws:states:::states:startExecution{how}"}
+    text = (STATE_MACHINES / f"{name}.asl.json").read_text()
+    return json.loads(re.sub(r"\$\{(\w+)\}", lambda match: texts.get(match[1], match[1]), text))

@@ -1,0 +1,46 @@
+"""MiniStack, with the mock file read as Step Functions Local reads it: the next response for every call.
+
+Step Functions Local counts the calls of a state, retries included. MiniStack counts how often the state is
+entered: it would throw a mocked error again at each retry, and no retry would ever help. Nor would it fill in
+the parameters of a call that it does not make. Here its interpreter runs as for a real call, and only the
+call itself is answered from the file. Run as a program, in place of `ministack`.
+"""
+
+from contextvars import ContextVar
+from typing import Any
+
+from ministack import app
+from ministack.services import stepfunctions as engine
+
+_current: ContextVar[tuple[Any, Any]] = ContextVar("current")
+"""The execution that is at a task, and the context object of its state."""
+
+_execute_task = engine._execute_task
+_response = engine._get_mock_response
+
+
+def _remember(state: Any, data: Any, execution: Any, context: Any) -> Any:
+    _current.set((execution, context))
+    return _execute_task(state, data, execution, context)
+
+
+def _answer(*call: Any) -> Any:
+    execution, context = _current.get()
+    state, calls = context["State"]["Name"], execution["mockAttempts"]
+    number = calls.get(state, 0)
+    calls[state] = number + 1
+    mocked = _response(context["StateMachine"]["Name"], execution["testCase"], state, number)
+    if mocked is None:
+        raise engine._ExecutionError("NotMocked", f"{state} has no response {number}")
+    if "Throw" in mocked:
+        raise engine._ExecutionError(mocked["Throw"]["Error"], mocked["Throw"]["Cause"])
+    return mocked["Return"]
+
+
+if __name__ == "__main__":
+    engine._execute_task = _remember
+    engine._get_mock_response = lambda *call: None
+    for call in ("_invoke_resource", "_invoke_resource_with_timeout", "_invoke_with_callback"):
+        assert hasattr(engine, call), call
+        setattr(engine, call, _answer)
+    app.main()

@@ -1,0 +1,84 @@
+"""The refusals that a state's function may raise: the answers of its writes to every row that stops them."""
+
+from collections.abc import Iterable
+
+from settlement import compensation, items, limbo, reversals, steps
+from settlement.limbo import Case
+from settlement.resolution import Decision, Order, Resolution
+from settlement.rows import Row
+from settlement.status import Status, Step
+from settlement.writes import Posting, Standing, Write
+from tests.conftest import NOW
+from tests.unit.conditions import admits
+from tests.unit.every_row import rows_met_by
+from tests.unit.vectors import SETTLEMENT, TERMS, VERDICT
+
+FAILURE = {"step": "verify", "error": "DeadlineExceeded", "cause": "too late"}
+ORDER = Order(reason="the customer asks for it", by="olga")
+CASE = Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=1)
+IN_LIMBO: Row = {"status": Status.LIMBO, "steps": {"hold", "verify", "release"}, "escrow": 48}
+
+FORWARD = {
+    "HoldFunds": [steps.hold(SETTLEMENT, NOW)],
+    "VerifyKyc": [steps.verify(SETTLEMENT, VERDICT, NOW)],
+    "ReleaseFunds": [steps.release(SETTLEMENT, TERMS, NOW)],
+    "CollectFee": [steps.fee(SETTLEMENT, NOW)],
+    "RejectSettlement": [Posting(items.reject(SETTLEMENT, FAILURE, NOW))],
+}
+"""What the functions of the settlement's states write; the handler adds no refusal of its own."""
+
+
+def _undo(step: Step) -> list[Posting]:
+    made = [compensation.undo(SETTLEMENT, step, committed, (), NOW) for committed in ([step], [])]
+    return [posting for posting in made if posting]
+
+
+def _resolve(decision: Decision) -> Posting:
+    resolution = Resolution(decision=decision, reason="she paid", by="olga")
+    return compensation.resolve(SETTLEMENT, IN_LIMBO, CASE, resolution, NOW, TERMS)
+
+
+REVERSAL = {
+    "RefundFee": _undo(Step.FEE),
+    "ReclaimFunds": _undo(Step.RELEASE),
+    "VoidHold": _undo(Step.HOLD),
+}
+"""What the reversals write, for a step that has committed and for one that has not."""
+
+LIMBO = {
+    "BeginCompensation": [
+        compensation.requested(SETTLEMENT, ORDER, NOW, TERMS),
+        Posting(reversals.begin(SETTLEMENT, FAILURE)),
+    ],
+    "EnterLimbo": [compensation.enter_limbo(SETTLEMENT, CASE, FAILURE, NOW)],
+    "AwaitResolution": [Posting(limbo.await_decision(SETTLEMENT, "token", "arn"))],
+    "ResolveLimbo": [_resolve(decision) for decision in Decision],
+}
+"""What else the compensation writes. Its handlers add refusals of their own."""
+
+
+def raised(postings: Iterable[Posting]) -> set[str]:
+    """The names of all refusals that the writes of these transactions may answer with."""
+    return {
+        type(answer).__name__
+        for posting in postings
+        for write in posting.writes
+        for row in [None, *in_the_way_of(write)]
+        if not admits(write, row) and not isinstance(answer := write.refusal(row), Standing)
+    }
+
+
+def in_the_way_of(write: Write) -> list[Row]:
+    """The rows that there may be where a write goes."""
+    key = write.parameters.get("Key") or write.parameters["Item"]
+    if key["pk"].startswith("ACCOUNT#"):
+        marks: list[Row] = [{}, {"limbo_keys": {"order-2026-000100"}}]
+        return [
+            {"pk": key["pk"], "currency": currency, "available": available} | mark
+            for currency in ("EUR", "USD")
+            for available in (0, 10_000, 100_000_000)
+            for mark in marks
+        ]
+    if key["sk"] == "SETTLEMENT":
+        return [{"pk": key["pk"], "recoveries": 0} | row for row in rows_met_by(write)]
+    return [{"pk": key["pk"], "request_hash": hash_} for hash_ in (SETTLEMENT.request_hash, "another")]

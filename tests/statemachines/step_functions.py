@@ -1,0 +1,182 @@
+"""The test cases on a Step Functions: the embedded AWS, or the one whose endpoint the environment names."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settle.local import CREDENTIALS, REGION
+from tests.statemachines.cases import CASES, INPUTS, MACHINES, MOCK_FILE
+from tests.statemachines.definitions import DEFINITIONS, leaves
+from tests.support.templates import PROJECT
+
+ENDPOINT = os.environ.get("STEPFUNCTIONS_LOCAL_ENDPOINT")
+"""Where Step Functions Local listens, started from compose.yaml; without it, the embedded AWS is started."""
+
+ARN = "arn:aws:states:eu-west-1:123456789012"
+START_SECONDS_MAX = 60
+RUN_SECONDS_MAX = 120
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an execution ended, and by which states, each with the number of calls that it made."""
+
+    status: str
+    error: str | None
+    cause: str
+    output: Any
+    trail: str
+
+    @property
+    def ends(self) -> str:
+        """The outcome's status, or the error of an execution that failed."""
+        return str(self.output["status"] if self.status == "SUCCEEDED" else self.error)
+
+
+def definition(machine: str) -> str:
+    """A machine's definition as it is deployed, but that nothing which it names is there."""
+    name, start = MACHINES[machine]
+    text = json.dumps(DEFINITIONS[name] if ENDPOINT is None else _hastened(DEFINITIONS[name]))
+    compensation = f"{ARN}:stateMachine:Compensation"
+    replaced = {"StartCompensation": start, "Compensation": compensation, "EventBus": "pages"}
+    functions = {str(value)[2:-1] for _, value in leaves(json.loads(text)) if str(value).startswith("${")}
+    for function in functions - replaced.keys():
+        replaced[function] = f"arn:aws:lambda:eu-west-1:123456789012:function:{function}"
+    for placeholder, value in replaced.items():
+        text = text.replace(f"${{{placeholder}}}", value)
+    return text
+
+
+def run_all(client: Any) -> dict[tuple[str, str], Ended]:
+    """Run every test case, all at once, and wait until each has ended."""
+    arns = {
+        machine: client.create_state_machine(
+            name=machine, definition=definition(machine), roleArn="arn:aws:iam::123456789012:role/machines"
+        )["stateMachineArn"]
+        for machine in MACHINES
+    }
+    started = {
+        (machine, case): client.start_execution(
+            stateMachineArn=f"{arns[machine]}#{case}", input=json.dumps(INPUTS[MACHINES[machine][0]])
+        )["executionArn"]
+        for machine, case in CASES
+    }
+    give_up_at = time.monotonic() + RUN_SECONDS_MAX
+    return {each: _ended(client, execution, give_up_at) for each, execution in started.items()}
+
+
+@contextmanager
+def step_functions(scratch: Path) -> Iterator[Any]:
+    """A client of a Step Functions that has read the mock file; what was started for it ends with it."""
+    if ENDPOINT:
+        yield _client(ENDPOINT)
+        return
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    environment |= {
+        "PYTHONPATH": str(PROJECT),
+        "SFN_MOCK_CONFIG": str(MOCK_FILE),
+        "SFN_WAIT_SCALE": "0",
+        "GATEWAY_PORT": str(port),
+        "BIND_HOST": "127.0.0.1",
+        "IOT_MTLS_ENABLED": "0",  # else its MQTT broker listens on every interface
+        "MINISTACK_REGION": REGION,
+        "TMPDIR": str(scratch),
+        "STATE_DIR": str(scratch / "state"),
+        "S3_DATA_DIR": str(scratch / "s3"),
+    }
+    with (scratch / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tests.statemachines.mocked_ministack"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=scratch,
+        )
+    try:
+        client = _client(f"http://127.0.0.1:{port}")
+        give_up_at = time.monotonic() + START_SECONDS_MAX
+        while not _answers(client):
+            assert server.poll() is None, (scratch / "log").read_text()
+            assert time.monotonic() < give_up_at, (scratch / "log").read_text()
+            time.sleep(0.1)
+        yield client
+    finally:
+        server.terminate()
+        try:
+            server.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait(timeout=10)
+
+
+def _client(endpoint: str) -> Any:
+    return boto3.client(
+        "stepfunctions",
+        endpoint_url=endpoint,
+        region_name=REGION,
+        aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+def _answers(client: Any) -> bool:
+    try:
+        client.list_state_machines()
+    except (BotoCoreError, ClientError):
+        return False
+    return True
+
+
+def _hastened(definition: Any) -> Any:
+    """The definition with a second at most before each retry: Step Functions Local really waits."""
+    hastened = json.loads(json.dumps(definition))
+    for state in hastened["States"].values():
+        for retry in state.get("Retry", ()):
+            retry |= {"IntervalSeconds": 1, "BackoffRate": 1}
+            retry.pop("MaxDelaySeconds")
+    return hastened
+
+
+def _ended(client: Any, execution: str, give_up_at: float) -> Ended:
+    while (described := client.describe_execution(executionArn=execution))["status"] == "RUNNING":
+        assert time.monotonic() < give_up_at, f"{execution} has not ended"
+        time.sleep(0.1)
+    pages = client.get_paginator("get_execution_history").paginate(executionArn=execution)
+    events = [event for page in pages for event in page["events"]]
+    failed = events[-1].get("executionFailedEventDetails", {})
+    return Ended(
+        described["status"],
+        failed.get("error"),
+        failed.get("cause", ""),
+        json.loads(described["output"]) if described["status"] == "SUCCEEDED" else None,
+        _trail(events),
+    )
+
+
+def _trail(events: list[Any]) -> str:
+    entered: list[str] = []
+    calls: Counter[int] = Counter()
+    for event in events:
+        if event["type"].endswith("StateEntered"):
+            entered.append(event["stateEnteredEventDetails"]["name"])
+        elif event["type"] == "TaskScheduled":
+            calls[len(entered) - 1] += 1
+    return " ".join(
+        name + (f"*{calls[number]}" if calls[number] > 1 else "") for number, name in enumerate(entered)
+    )

@@ -1,0 +1,206 @@
+"""The beginning of a reversal: it takes PROCESSING away, or finds out that somebody else has."""
+
+import pytest
+
+from settlement import reversals, steps
+from settlement.errors import IdempotencyConflict, NotReversible, StepFenced
+from settlement.resolution import Order
+from settlement.rows import Row
+from settlement.status import Status, Step
+from tests.conftest import NOW
+from tests.store.reversal import AVAILABLE, REVERSE, begun, book, posted
+from tests.store.saga import COMPLETE, FAILURE, FINISHED, LATER, ORDER, OTHER_STATUSES, POSTED_AT, Saga
+
+OTHER_FAILURE = {"step": "hold", "error": "DeadlineExceeded", "cause": "hold: too late"}
+UNCLAIMED = {"step": "claim", "error": "StoreUnavailable", "cause": ""}
+NEVER_CLAIMED = FINISHED | {
+    "status": "REJECTED",
+    "owner": "compensation-1",
+    "failure": UNCLAIMED,
+    "deadline_at": POSTED_AT,
+    "finished_at": POSTED_AT,
+}
+REVERSIBLE_STATUSES = [Status.PROCESSING, Status.SETTLED]
+
+
+def refuse_unclaimed(saga: Saga) -> Row:
+    return saga.ledger.store.claim(
+        reversals.refuse_unclaimed(saga.settlement, "compensation-1", UNCLAIMED, NOW)
+    )
+
+
+@pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY, Step.RELEASE])
+def test_to_begin_takes_processing_away_and_moves_nothing(saga: Saga, last: Step | None) -> None:
+    saga.reach(last)
+
+    row = saga.begin()
+
+    alice, bob = AVAILABLE[last]
+    assert row == begun(last)
+    assert saga.books() == book(begun(last), *posted(last), alice=alice, bob=bob)
+
+
+@pytest.mark.parametrize("status", OTHER_STATUSES)
+def test_in_any_other_status_the_row_stands_and_is_told_as_it_is(saga: Saga, status: Status) -> None:
+    saga.reach(Step.VERIFY)
+    saga.alter(status=status)
+
+    with saga.writes_nothing():
+        assert saga.begin(OTHER_FAILURE) == saga.row()
+
+
+def test_the_first_failure_is_the_one_that_is_kept(saga: Saga) -> None:
+    saga.begun(Step.HOLD)
+
+    with saga.writes_nothing():
+        assert saga.begin(OTHER_FAILURE)["reversed_for"] == FAILURE
+
+
+@pytest.mark.parametrize("status", Status)
+def test_nothing_is_begun_by_a_request_with_other_content(saga: Saga, status: Status) -> None:
+    saga.reach(Step.HOLD)
+    saga.alter(status=status)
+
+    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
+        saga.asking(amount=4821).begin()
+
+
+def test_a_key_that_nobody_claimed_is_not_begun_into_being(saga: Saga) -> None:
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate: .* was never claimed$"):
+        saga.begin()
+
+
+# A key that was never claimed
+
+
+def test_a_key_that_nobody_claimed_is_taken_for_a_finished_settlement(saga: Saga) -> None:
+    row = refuse_unclaimed(saga)
+
+    assert row == NEVER_CLAIMED
+    assert saga.ledger.rows() == [NEVER_CLAIMED]
+    with saga.writes_nothing():
+        assert saga.begin() == NEVER_CLAIMED
+
+
+def test_a_late_claim_finds_the_key_finished_and_drives_nothing(saga: Saga) -> None:
+    saga.fund()
+    refuse_unclaimed(saga)
+
+    with saga.writes_nothing():
+        claimed = saga.claim(LATER)
+
+    assert claimed == NEVER_CLAIMED
+    assert steps.is_replay(claimed, "execution-1")
+    assert steps.is_replay(claimed, "compensation-1")
+
+
+@pytest.mark.parametrize("step", Step)
+def test_no_late_step_commits_on_a_key_that_was_refused_unclaimed(saga: Saga, step: Step) -> None:
+    saga.fund()
+    refuse_unclaimed(saga)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^{step}: the settlement is REJECTED "):
+        saga.post(step)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_key_that_was_claimed_stands_whatever_became_of_its_settlement(saga: Saga, status: Status) -> None:
+    saga.reach(Step.HOLD)
+    saga.alter(status=status)
+
+    with saga.writes_nothing():
+        assert refuse_unclaimed(saga) == saga.row()
+
+
+# On a person's order
+
+
+@pytest.mark.parametrize("last", [None, *Step])
+def test_an_order_begins_to_reverse_what_is_settled_or_given_up_and_says_who_and_why(
+    saga: Saga, last: Step | None
+) -> None:
+    saga.reach(last)
+
+    entry = saga.order()
+
+    alice, bob = AVAILABLE[last]
+    failure = begun(Step.FEE)["failure"]
+    row = begun(last, failure=failure, reversed_for=failure)
+    entries = [*posted(last), *([] if last is Step.FEE else [REVERSE])]
+    assert entry == REVERSE
+    assert saga.books() == book(row, *entries, alice=alice, bob=bob)
+
+
+def test_what_is_ordered_to_be_reversed_is_due_for_recovery_again(saga: Saga) -> None:
+    saga.reach(Step.FEE)
+
+    saga.order(now=LATER)
+
+    row = saga.row()
+    assert (row["gsi1pk"], row["gsi1sk"]) == ("IN_FLIGHT#2", "2026-11-20T12:00:37.123Z")
+    assert "finished_at" not in row
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status not in REVERSIBLE_STATUSES])
+def test_an_order_is_refused_in_every_other_status(saga: Saga, status: Status) -> None:
+    saga.reach(Step.VERIFY)
+    saga.alter(status=status)
+
+    with (
+        saga.writes_nothing(),
+        pytest.raises(NotReversible, match=f"^reverse: the settlement is {status}$"),
+    ):
+        saga.order()
+
+
+def test_what_a_person_completed_out_of_limbo_is_not_reversed(saga: Saga) -> None:
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
+    saga.resolve(COMPLETE)
+
+    with (
+        saga.writes_nothing(),
+        pytest.raises(
+            NotReversible, match=r"^reverse: the settlement is SETTLED and was completed out of LIMBO$"
+        ),
+    ):
+        saga.order()
+
+
+@pytest.mark.parametrize("status", [Status.COMPENSATING, Status.COMPENSATED, Status.LIMBO])
+def test_only_what_was_completed_is_said_to_have_been(saga: Saga, status: Status) -> None:
+    """A decision other than to complete leaves its mark on the row as well."""
+    saga.reach(Step.VERIFY)
+    saga.alter(status=status, resolution={"decision": "write-off"})
+
+    with (
+        saga.writes_nothing(),
+        pytest.raises(NotReversible, match=f"^reverse: the settlement is {status}$"),
+    ):
+        saga.order()
+
+
+@pytest.mark.parametrize("again", [ORDER, Order(reason="again", by="somebody else")], ids=["same", "other"])
+def test_a_second_order_is_answered_with_the_first(saga: Saga, again: Order, counted: list[str]) -> None:
+    saga.begun(Step.FEE)
+
+    with saga.writes_nothing():
+        assert saga.order(again, LATER) == REVERSE
+
+    assert counted == ["StepReplayed"]
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_an_order_with_other_content_than_the_key_was_claimed_with_is_a_conflict(
+    saga: Saga, before: bool
+) -> None:
+    saga.reach(Step.FEE)
+    if before:
+        saga.order()
+
+    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
+        saga.asking(fee=49).order()
+
+
+def test_an_order_to_reverse_a_key_that_nobody_claimed_is_refused(saga: Saga) -> None:
+    with saga.writes_nothing(), pytest.raises(NotReversible, match=r"^reverse: .* was never claimed$"):
+        saga.order()

@@ -1,0 +1,208 @@
+"""Why a reversal gets stuck: what the payee, the payer or the escrow cannot give."""
+
+import pytest
+
+from settlement import rows
+from settlement.errors import AccountNotFound, CurrencyMismatch, InsufficientFunds, StepFenced
+from settlement.status import REVERSIBLE, Status, Step
+from tests.store.reversal import REVERSED
+from tests.store.saga import CAP, LATER, WRITE_OFF, Saga
+
+PARTY = {Step.RELEASE: ("payee", "bob"), Step.HOLD: ("payer", "alice")}
+"""Whose balance a reversal moves."""
+
+
+def close(saga: Saga, account: str) -> None:
+    key = {name: {"S": text} for name, text in rows.account_key(account).items()}
+    saga.ledger.client.delete_item(TableName=saga.ledger.table_name, Key=key)
+
+
+def begun(saga: Saga, step: Step) -> None:
+    """Begin to reverse what has settled, up to the reversal of `step`, which is next."""
+    saga.begun(Step.FEE)
+    for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
+        saga.undo(earlier)
+
+
+# The payee
+
+
+@pytest.mark.parametrize("left", [4771, 1, 0])
+def test_what_the_payee_has_spent_is_not_reclaimed(saga: Saga, left: int) -> None:
+    begun(saga, Step.RELEASE)
+    saga.spent(5272 - left).post(Step.HOLD)
+
+    with saga.writes_nothing(), pytest.raises(InsufficientFunds, match=r"^payee: the account has too little"):
+        saga.undo(Step.RELEASE)
+
+
+def test_the_payee_may_give_back_the_last_minor_unit(saga: Saga) -> None:
+    begun(saga, Step.RELEASE)
+    saga.spent(500).post(Step.HOLD)
+
+    assert saga.undo(Step.RELEASE) == REVERSED[Step.RELEASE]
+
+    assert saga.books()[1]["available"] == 0
+
+
+def test_what_was_spent_is_reclaimed_once_it_is_there_again(saga: Saga) -> None:
+    begun(saga, Step.RELEASE)
+    spent = saga.spent(5272)
+    spent.post(Step.HOLD)
+    with pytest.raises(InsufficientFunds):
+        saga.undo(Step.RELEASE)
+    spent.begin()
+    spent.undo(Step.HOLD)
+
+    assert saga.undo(Step.RELEASE) == REVERSED[Step.RELEASE]
+
+    assert saga.books()[1]["available"] == 500
+
+
+# Either party
+
+
+@pytest.mark.parametrize("step", PARTY)
+def test_no_money_is_moved_from_or_to_an_account_that_is_gone(saga: Saga, step: Step) -> None:
+    begun(saga, step)
+    party, account = PARTY[step]
+    close(saga, account)
+
+    with (
+        saga.writes_nothing(),
+        pytest.raises(AccountNotFound, match=f"^{party}: there is no such account$"),
+    ):
+        saga.undo(step)
+
+
+@pytest.mark.parametrize("available", [100_000, 0])
+@pytest.mark.parametrize("step", PARTY)
+def test_no_money_is_moved_from_or_to_an_account_in_another_currency(
+    saga: Saga, step: Step, available: int
+) -> None:
+    begun(saga, step)
+    party, account = PARTY[step]
+    saga.ledger.open(account, available, "USD")
+
+    with (
+        saga.writes_nothing(),
+        pytest.raises(CurrencyMismatch, match=f"^{party}: the account is kept in USD, not in EUR$"),
+    ):
+        saga.undo(step)
+
+
+@pytest.mark.parametrize(("step", "other"), [(Step.RELEASE, "alice"), (Step.HOLD, "bob"), (Step.FEE, "bob")])
+def test_a_reversal_asks_for_no_account_but_the_one_that_it_moves(saga: Saga, step: Step, other: str) -> None:
+    begun(saga, step)
+    close(saga, other)
+
+    assert saga.undo(step) == REVERSED[step]
+
+
+@pytest.mark.parametrize("step", PARTY)
+def test_a_reversal_goes_on_though_its_account_is_in_limbo_for_another_settlement(
+    saga: Saga, step: Step
+) -> None:
+    begun(saga, step)
+    _, account = PARTY[step]
+    row = saga.ledger.row(rows.account_key(account))
+    assert row is not None
+    saga.ledger.put(row | {"limbo_keys": {"order-2026-000099"}})
+
+    assert saga.undo(step) == REVERSED[step]
+
+    after = saga.ledger.row(rows.account_key(account))
+    assert after == row | {
+        "available": {Step.RELEASE: 500, Step.HOLD: 10_000}[step],
+        "limbo_keys": {"order-2026-000099"},
+    }
+
+
+@pytest.mark.parametrize("available", [CAP - 4819, CAP, CAP + 1])
+def test_the_payer_is_given_back_what_was_theirs_whatever_the_cap(saga: Saga, available: int) -> None:
+    begun(saga, Step.HOLD)
+    saga.ledger.open("alice", available)
+
+    saga.undo(Step.HOLD)
+
+    found = saga.ledger.row(rows.account_key("alice"))
+    assert found is not None
+    assert found["available"] == available + 4820
+
+
+# The escrow and the settlement's row
+
+
+@pytest.mark.parametrize(
+    ("last", "first"),
+    [(Step.FEE, []), (Step.FEE, [Step.FEE]), (Step.FEE, [Step.RELEASE]), (Step.RELEASE, [])],
+)
+def test_the_hold_is_not_voided_while_anything_else_is_outstanding(
+    saga: Saga, last: Step, first: list[Step]
+) -> None:
+    saga.begun(last)
+    for step in first:
+        saga.undo(step)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: .* is COMPENSATING "):
+        saga.undo(Step.HOLD)
+
+
+@pytest.mark.parametrize("escrow", [0, 48, 4819, 4821])
+def test_the_hold_is_voided_only_out_of_an_escrow_of_exactly_its_amount(saga: Saga, escrow: int) -> None:
+    begun(saga, Step.HOLD)
+    saga.alter(escrow=escrow)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: "):
+        saga.undo(Step.HOLD)
+
+
+@pytest.mark.parametrize("step", REVERSIBLE)
+def test_no_step_is_reversed_that_the_row_does_not_know_of(saga: Saga, step: Step) -> None:
+    """Whoever believes that a step has committed is corrected by the row."""
+    saga.begun(None)
+    saga.alter(escrow=4820)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r" with steps \[\] committed and \[\] "):
+        saga.undo(step, LATER, tuple(Step))
+
+
+@pytest.mark.parametrize("last", [Step.HOLD, Step.VERIFY, Step.RELEASE, Step.FEE])
+def test_what_is_held_is_not_concluded_as_if_it_were_not(saga: Saga, last: Step) -> None:
+    saga.begun(last)
+
+    with (
+        saga.writes_nothing(),
+        pytest.raises(StepFenced, match=r"^compensate:hold: .*\[.*hold.*\] committed"),
+    ):
+        saga.undo(Step.HOLD, LATER, ())
+
+
+@pytest.mark.parametrize("step", REVERSIBLE)
+def test_a_reversed_step_is_never_reversed_again_even_if_its_entry_is_lost(saga: Saga, step: Step) -> None:
+    begun(saga, step)
+    saga.undo(step)
+    saga.alter(status=Status.COMPENSATING, escrow=4820)
+    key = {name: {"S": text} for name, text in rows.entry_key(saga.settlement.key, step.reversal).items()}
+    saga.ledger.client.delete_item(TableName=saga.ledger.table_name, Key=key)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r" and \[.*\] reversed$"):
+        saga.undo(step)
+
+
+@pytest.mark.parametrize("step", [Step.FEE, Step.RELEASE])
+def test_a_step_that_a_write_off_has_covered_is_not_reversed_on_top_of_it(saga: Saga, step: Step) -> None:
+    saga.stuck(step)
+    saga.resolve(WRITE_OFF)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=rf" and \[.*{step}.*\] reversed$"):
+        saga.undo(step)
+
+
+def test_the_settlement_is_named_before_the_balance_when_both_refuse(saga: Saga) -> None:
+    begun(saga, Step.RELEASE)
+    saga.ledger.open("bob", 0)
+    saga.alter(status=Status.LIMBO)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced):
+        saga.undo(Step.RELEASE)

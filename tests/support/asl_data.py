@@ -1,0 +1,98 @@
+"""The data language of the definitions, as far as they use it: paths, intrinsics, parameters, choices.
+
+Whatever is not known here raises: a simulation that skips what it does not understand proves nothing.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+_PATH = re.compile(r"\$\$?(\.\w+)*")
+_FORMAT = re.compile(r"States\.Format\('([^']*)'((?:, \$\$?(?:\.\w+)*)*)\)")
+_TO_STRING = re.compile(r"States\.JsonToString\((\$\$?(?:\.\w+)*)\)")
+
+
+class Unsupported(Exception):
+    """The definition uses something that this interpreter does not know, or reads what is not there."""
+
+
+def only(fields: Mapping[str, Any], known: set[str], where: str) -> None:
+    """Raise Unsupported where a part of the definition has a field that nobody here would heed."""
+    if unknown := fields.keys() - known:
+        raise Unsupported(f"{where}: {', '.join(sorted(unknown))}")
+
+
+def read(path: str, data: Any, context: Any) -> Any:
+    """What a path points to. Raises Unsupported where there is nothing: AWS ends such an execution."""
+    if not _PATH.fullmatch(path):
+        raise Unsupported(f"path {path}")
+    value = context if path.startswith("$$") else data
+    for name in path.split(".")[1:]:
+        if not isinstance(value, dict) or name not in value:
+            raise Unsupported(f"{path} is not there in {json.dumps(data)}")
+        value = value[name]
+    return deepcopy(value)
+
+
+def evaluate(expression: str, data: Any, context: Any) -> Any:
+    """A path, or one of the two intrinsics that the definitions use."""
+    if match := _FORMAT.fullmatch(expression):
+        values = [read(path, data, context) for path in match[2].split(", ")[1:]]
+        if match[1].count("{}") != len(values):
+            raise Unsupported(expression)
+        return match[1].format(*values)
+    if match := _TO_STRING.fullmatch(expression):
+        return json.dumps(read(match[1], data, context))
+    return read(expression, data, context)
+
+
+def fill(template: Any, data: Any, context: Any) -> Any:
+    """`Parameters` with every field whose name ends in `.$` read from the state's input or the context."""
+    if isinstance(template, dict):
+        filled = {}
+        for name, value in template.items():
+            if name.endswith(".$"):
+                filled[name.removesuffix(".$")] = evaluate(value, data, context)
+            else:
+                filled[name] = fill(value, data, context)
+        return filled
+    if isinstance(template, list):
+        return [fill(member, data, context) for member in template]
+    return template
+
+
+def put(data: Any, path: str | None, result: Any) -> Any:
+    """`ResultPath`: the state's input with the result in its place; None discards the result."""
+    if path is None:
+        return data
+    if path == "$":
+        return result
+    if not re.fullmatch(r"\$\.\w+", path) or not isinstance(data, dict):
+        raise Unsupported(f"ResultPath {path}")
+    return {**data, path.removeprefix("$."): result}
+
+
+def holds(choice: Mapping[str, Any], data: Any) -> bool:
+    """Whether a rule of a Choice state applies."""
+    if "And" in choice:
+        only(choice, {"And", "Next"}, "choice")
+        return all(holds(part, data) for part in choice["And"])
+    only(choice, {"Variable", "BooleanEquals", "NumericGreaterThan", "IsPresent", "Next"}, "choice")
+    (operator,) = choice.keys() - {"Variable", "Next"}
+    wanted = choice[operator]
+    if operator == "IsPresent":
+        return _is_present(choice["Variable"], data) is wanted
+    value = read(choice["Variable"], data, None)
+    if type(value) is not (bool if operator == "BooleanEquals" else int):
+        raise Unsupported(f"{operator} of {value!r}")
+    return bool(value is wanted if operator == "BooleanEquals" else value > wanted)
+
+
+def _is_present(path: str, data: Any) -> bool:
+    try:
+        read(path, data, None)
+    except Unsupported:
+        return False
+    return True
