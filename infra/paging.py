@@ -63,7 +63,7 @@ class Paging(Construct):
         )
 
     def watch(self, machine: sfn.StateMachine) -> None:
-        """Page when an execution of `machine` ends in any way but well: by name, and without the bus by alarm."""
+        """Page when an execution of `machine` ends in any way but well: by its name, and by an alarm."""
         ends = ("FAILED", "TIMED_OUT", "ABORTED")
         summary = f"{machine.node.id} ended as {{}}: {{}}; see the runbook compensation-stalled"
         events.Rule(
@@ -101,7 +101,7 @@ class Paging(Construct):
             )
 
     def _to_topic(self, message: events.RuleTargetInput) -> targets.SnsTopic:
-        """Deliver a page within a quarter of an hour or not at all: LIMBO pages again, and the queue has an alarm."""
+        """Deliver a page within a quarter of an hour, or else to the queue, which has an alarm."""
         return targets.SnsTopic(
             self.topic,
             message=message,

@@ -145,7 +145,7 @@ def _wire(resolution: Resolution) -> dict[str, Any]:
 
 
 def _check_decided(stack: Stack, key: str, wanted: Resolution) -> None:
-    """Raise CommandFailed where a case was closed by another decision than this one, or for another reason."""
+    """Raise CommandFailed where a case was closed by another decision, or for another reason."""
     made = stack.store.read(rows.entry_key(key, f"resolve:{wanted.case}"))
     if made is None:
         raise CommandFailed(Exit.FAILED, f"{key}: case {wanted.case} is not decided yet; repeat this command")

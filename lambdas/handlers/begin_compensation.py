@@ -23,10 +23,12 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     Raises InvalidRequest, IdempotencyConflict, NotReversible and ResolutionRefused.
     """
     state = event["state"]
-    if not isinstance(state, dict) or {"reversal", "resolution"} <= state.keys():
-        raise InvalidRequest("input: must be a JSON object with a settlement, and with one order at most")
-    settlement = parse_settlement(state.get("settlement"), _runtime.terms)
+    if not isinstance(state, dict):
+        raise InvalidRequest("input: must be a JSON object with a settlement")
     comes_back = "case" in state
+    if not comes_back and len(state.keys() & {"error", "reversal", "resolution"}) > 1:
+        raise InvalidRequest("input: must have one of error, reversal and resolution at most")
+    settlement = parse_settlement(state.get("settlement"), _runtime.terms)
     if "error" in state and not comes_back:
         row = _fenced(settlement, state["error"], event["execution"])
     else:
