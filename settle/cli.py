@@ -111,8 +111,9 @@ def status(key: str, stack: StackName = None, as_json: AsJson = False) -> None:
 @app.command("reverse")
 def reverse(key: str, reason: Reason, stack: StackName = None, as_json: AsJson = False) -> None:
     """Refund a settlement, its fee included, or give up a stalled one. Safe to repeat."""
-    result, on_record = decisions.reverse(find(stack), key, reason)
-    if not on_record:
+    target = find(stack)
+    result = decisions.reverse(target, key, reason)
+    if not decisions.is_on_record(target, key, reason):
         show.note(f"{key} was being reversed already; your reason is not on record")
     _decided(result, as_json)
 

@@ -61,11 +61,10 @@ def resolve(
     return outcome.of_settlement(key, row, stack.terms, replayed=False)
 
 
-def reverse(stack: Stack, key: str, reason: str) -> tuple[dict[str, Any], bool]:
-    """Reverse what has settled, fee included, or give up what has stalled.
+def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
+    """Reverse what has settled, fee included, or give up what has stalled; return the outcome.
 
-    Return the outcome, and whether this order is the one on record: what is being reversed already is
-    driven on, as nobody else may be doing so.
+    Safe to repeat: what is being reversed already is driven on, as nobody else may be doing so.
     """
     _check(parse_reversal, {"reason": reason})
     row = journal.row_of(stack, key)
@@ -84,9 +83,13 @@ def reverse(stack: Stack, key: str, reason: str) -> tuple[dict[str, Any], bool]:
         raise CommandFailed(
             Exit.CONFLICT, f"{key}: is {row['status']} since; nothing was reversed, look at it again"
         )
+    return outcome.of_settlement(key, row, stack.terms, replayed=False)
+
+
+def is_on_record(stack: Stack, key: str, reason: str) -> bool:
+    """Whether a settlement was reversed on an order for this reason, and not on another or by itself."""
     entry = stack.store.read(rows.entry_key(key, "reverse"))
-    on_record = entry is not None and entry["reason"] == reason.strip()
-    return outcome.of_settlement(key, row, stack.terms, replayed=False), on_record
+    return entry is not None and entry["reason"] == reason.strip()
 
 
 def _follow(stack: Stack, key: str, is_done: Callable[[Row], bool]) -> Row:

@@ -131,9 +131,11 @@ def test_a_retry_whose_cause_is_still_there_is_stuck_again(embedded: Embedded) -
 
     first, _, _ = resolve(embedded, one.key, "retry")
     embedded.wait_for(lambda: "waiting" in one.row())
+    repeated, _, message = resolve(embedded, one.key, "retry")
     second, _, _ = resolve(embedded, one.key, "write-off")
 
-    assert (first, second) == (5, 0)
+    assert (first, repeated, second) == (5, 5, 0)
+    assert "that was carried out as case 1, and it is stuck again as case 2" in message
     assert one.balances() == ("100.00", "7.72")
     steps = {entry.rpartition(f"{one.key}:")[2] for entry in embedded.entries(one.key)}
     assert {"limbo:1", "resolve:1", "limbo:2", "resolve:2"} <= steps
@@ -177,6 +179,36 @@ def test_a_decision_is_carried_out_where_nobody_waits_for_it_any_more(embedded: 
     assert (code, json.loads(output)["status"]) == (0, "COMPENSATED")
     assert one.balances() == ("100.00", "7.72")
     assert conserved(embedded)
+
+
+def test_a_decision_that_was_interrupted_is_driven_to_its_end_and_announced(embedded: Embedded) -> None:
+    """Committed by the function, while the execution that waited for it is gone and announces nothing."""
+    one = stuck(embedded)
+    embedded.step_functions.stop_execution(executionArn=one.row()["waiting"]["execution"])
+    who = "arn:aws:iam::000000000000:root"
+    decision = {"decision": "write-off", "reason": REASON, "by": who}
+    embedded.invoke("ResolveLimbo", wire(one), resolution=decision, case=1)
+    assert one.row()["status"] == "COMPENSATING"
+
+    with pager(embedded.stack) as receive:
+        code, output, _ = resolve(embedded, one.key, "write-off")
+        news = receive("out of LIMBO")
+
+    assert (code, json.loads(output)["status"]) == (0, "COMPENSATED")
+    assert (news["key"], news["decision"]) == (one.key, "write-off")
+    assert one.balances() == ("100.00", "7.72")
+    assert conserved(embedded)
+
+
+def test_a_decision_on_a_case_that_is_not_open_is_refused(embedded: Embedded) -> None:
+    one = stuck(embedded)
+    before = embedded.rows()
+
+    finished = embedded.settle("limbo", "resolve", one.key, "write-off", "--case", "2", "--reason", REASON)
+
+    assert (finished.returncode, finished.stdout) == (6, "")
+    assert finished.stderr == f"settle: {one.key}: is LIMBO, and has no case 2\n"
+    assert embedded.rows() == before
 
 
 def test_a_decision_that_makes_no_sense_is_refused_on_the_next_page(embedded: Embedded) -> None:
