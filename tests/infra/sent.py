@@ -9,16 +9,20 @@ from itertools import product
 from typing import Any
 
 from settlement import compensation, items, kyc, limbo, reversals, steps
+from settlement.limbo import Case
 from settlement.request import Settlement
-from settlement.resolution import Decision, Order, Resolution
+from settlement.resolution import Decision, Resolution, Reversal
 from settlement.rows import Row
-from settlement.status import REVERSIBLE, Step
+from settlement.status import REVERSIBLE, Status, Step
 from settlement.terms import Terms
 from settlement.writes import Posting, Write
 from tests.conftest import NOW
 
 FAILURE = {"step": "release", "error": "CapExceeded", "cause": "too much"}
-ORDER = Order(reason="paid twice", by="arn:aws:iam::000000000000:user/carol")
+ORDERS = [
+    Reversal(reason="paid twice", by="arn:aws:iam::000000000000:user/carol", seen=seen)
+    for seen in (Status.SETTLED, Status.PROCESSING)
+]
 
 _WORDS = {"attribute_exists", "attribute_not_exists", "begins_with", "contains", "if_not_exists", "size"}
 """What DynamoDB's expressions say in small letters and is no attribute."""
@@ -38,7 +42,7 @@ def writes(settlement: Settlement, terms: Terms) -> dict[str, list[Write]]:
         "BeginCompensation": [
             reversals.refuse_unclaimed(settlement, "execution", FAILURE, NOW),
             reversals.begin(settlement, FAILURE),
-            *compensation.requested(settlement, ORDER, NOW, terms).writes,
+            *(one for o in ORDERS for one in compensation.requested(settlement, o, NOW, terms).writes),
         ],
         "RefundFee": [*_undoing(settlement, Step.FEE)],
         "ReclaimFunds": [*_undoing(settlement, Step.RELEASE)],
@@ -88,23 +92,27 @@ def _undoing(settlement: Settlement, step: Step) -> Iterator[Write]:
         yield from posting.writes
 
 
-def _stuck(settlement: Settlement) -> list[Row]:
-    """A settlement's row for each reversal that may be stuck, and one of which nothing was held."""
-    reversed_ = [set(REVERSIBLE[:count]) for count in range(len(REVERSIBLE))]
-    return [{"steps": set(Step), "reversed": done, "escrow": settlement.fee} for done in reversed_] + [
-        {"escrow": 0}
-    ]
+def _stuck(settlement: Settlement) -> Iterator[tuple[Row, Case]]:
+    """A row and its case for each reversal that may be stuck: of a step that has committed, and of one not."""
+    for position, step in enumerate(REVERSIBLE):
+        for committed in (set(Step), set[Step]()):
+            row: Row = {
+                "steps": committed,
+                "reversed": committed & set(REVERSIBLE[:position]),
+                "escrow": settlement.fee if committed else 0,
+                "stuck_step": step.reversal,
+            }
+            yield row, compensation.case_of(settlement, row, step)
 
 
 def _entering(settlement: Settlement) -> Iterator[Write]:
-    for row in _stuck(settlement):
-        case = compensation.stuck(settlement, row)
+    for _, case in _stuck(settlement):
         yield from compensation.enter_limbo(settlement, case, FAILURE, NOW).writes
 
 
 def _resolving(settlement: Settlement, terms: Terms) -> Iterator[Write]:
-    for row, decision in product(_stuck(settlement), Decision):
+    for (row, _), decision in product(_stuck(settlement), Decision):
         case = compensation.stuck(settlement, row)
-        resolution = Resolution(reason=ORDER.reason, by=ORDER.by, decision=decision)
+        resolution = Resolution(reason=ORDERS[0].reason, by=ORDERS[0].by, decision=decision)
         posting: Posting = compensation.resolve(settlement, row, case, resolution, NOW, terms)
         yield from posting.writes

@@ -143,6 +143,15 @@ def test_no_role_may_change_who_pays_whom_and_how_much(settlement: Settlement, t
     assert agreed <= set(IMMUTABLE_ATTRIBUTES)
 
 
+def test_no_role_may_change_when_a_settlement_was_claimed(settlement: Settlement, terms: Terms) -> None:
+    """What has stalled, and for how long, is counted from there."""
+    claimed = items.claim(settlement, "owner", NOW, terms).parameters["Item"]
+
+    assert "claimed_at" in claimed
+    assert "claimed_at" in IMMUTABLE_ATTRIBUTES
+    assert "claimed_at" not in touched(settlement, terms)
+
+
 def test_no_step_needs_an_update_that_is_denied(settlement: Settlement, terms: Terms) -> None:
     """IAM counts the attributes of conditions, too; a refused step would stall every settlement."""
     found = touched(settlement, terms)

@@ -5,17 +5,25 @@ from typing import Any
 import pytest
 
 from infra.settings import STAGES
+from tests.infra import rules
 from tests.infra.iam import Statement, attribute, of_document
-from tests.infra.machines import bus, definition, each_stage
+from tests.infra.machines import bus, definition, each_stage, name
+from tests.infra.rules import LIMBO, RULES, each_rule, target
 from tests.support import templates
 
-PUBLISHERS = ["events.amazonaws.com", "cloudwatch.amazonaws.com"]
+ADMITTED_IF: dict[str, Any] = {
+    "events.amazonaws.com": {},
+    "cloudwatch.amazonaws.com": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
+}
+PUBLISHERS = [*ADMITTED_IF]
+"""Who publishes to the topic, and under what condition the topic's policy admits them."""
 
 each_lasting_stage = pytest.mark.parametrize("stage", ["dev", "prod"])
 each_publisher = pytest.mark.parametrize(
     ("stage", "publisher"), [(stage, publisher) for stage in STAGES for publisher in PUBLISHERS]
 )
 
+KEY_USE = {"kms:Decrypt", "kms:GenerateDataKey*"}
 OVER_PLAIN_HTTP = {"Bool": {"aws:SecureTransport": "false"}}
 
 
@@ -23,11 +31,6 @@ def only(kind: str, stage: str) -> Any:
     """The logical id and the resource of the one of its kind."""
     ((logical_id, resource),) = templates.resources(kind, stage).items()
     return logical_id, resource
-
-
-def target(stage: str) -> Any:
-    (found,) = only("AWS::Events::Rule", stage)[1]["Properties"]["Targets"]
-    return found
 
 
 def topic_key(stage: str) -> Any:
@@ -68,8 +71,15 @@ def test_nobody_but_this_account_puts_events_on_the_bus(stage: str) -> None:
 
 
 @each_stage
+def test_these_are_the_rules(stage: str) -> None:
+    found = [name(one) for one in templates.resources("AWS::Events::Rule", stage)]
+
+    assert sorted(found) == sorted(RULES)
+
+
+@each_stage
 def test_the_rule_takes_what_the_machine_says_of_limbo(stage: str) -> None:
-    rule = only("AWS::Events::Rule", stage)[1]["Properties"]
+    rule = rules.properties(stage, LIMBO)
 
     assert rule["EventBusName"] == {"Ref": bus(stage)}
     assert rule["State"] == "ENABLED"
@@ -82,7 +92,7 @@ def test_the_rule_takes_what_the_machine_says_of_limbo(stage: str) -> None:
 @each_stage
 def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
     """A bus drops without a word what no rule asks for."""
-    pattern = only("AWS::Events::Rule", stage)[1]["Properties"]["EventPattern"]
+    pattern = rules.properties(stage, LIMBO)["EventPattern"]
     entries = [
         entry
         for state in definition(stage, "Compensation")["States"].values()
@@ -98,23 +108,40 @@ def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
 
 @each_stage
 def test_the_message_is_the_events_detail_and_nothing_around_it(stage: str) -> None:
+    assert target(stage, LIMBO)["InputPath"] == "$.detail"
+    assert not target(stage, LIMBO).keys() & {"Input", "InputTransformer"}
+
+
+@each_rule
+def test_what_a_rule_takes_goes_to_the_topic(stage: str, rule: str) -> None:
     topic, _ = only("AWS::SNS::Topic", stage)
 
-    assert target(stage)["Arn"] == {"Ref": topic}
-    assert target(stage)["InputPath"] == "$.detail"
-    assert not target(stage).keys() & {"Input", "InputTransformer"}
+    assert target(stage, rule)["Arn"] == {"Ref": topic}
 
 
-@each_stage
-def test_delivery_is_tried_for_as_long_as_eventbridge_can(stage: str) -> None:
-    assert target(stage)["RetryPolicy"] == {"MaximumEventAgeInSeconds": 86_400, "MaximumRetryAttempts": 185}
+@each_rule
+def test_delivery_is_given_up_after_a_quarter_of_an_hour_and_not_sooner(stage: str, rule: str) -> None:
+    """A page that is tried for a day is in nobody's hands; in the queue it sets off an alarm.
+
+    Where nothing is said of attempts EventBridge makes 185, the most there can be: time alone decides.
+    """
+    policy = target(stage, rule)["RetryPolicy"]
+
+    assert policy["MaximumEventAgeInSeconds"] == 15 * 60
+    assert policy.get("MaximumRetryAttempts", 185) == 185
+
+
+@each_rule
+def test_what_is_not_delivered_goes_to_the_queue(stage: str, rule: str) -> None:
+    queue, _ = only("AWS::SQS::Queue", stage)
+
+    assert attribute(target(stage, rule)["DeadLetterConfig"]["Arn"]) == queue
 
 
 @each_stage
 def test_what_is_not_delivered_is_kept_for_two_weeks(stage: str) -> None:
-    queue, resource = only("AWS::SQS::Queue", stage)
+    _, resource = only("AWS::SQS::Queue", stage)
 
-    assert attribute(target(stage)["DeadLetterConfig"]["Arn"]) == queue
     assert resource["Properties"]["MessageRetentionPeriod"] == 14 * 86_400
 
 
@@ -127,17 +154,21 @@ def test_the_queue_is_encrypted_without_a_key_that_eventbridge_would_need(stage:
 
 
 @each_stage
-def test_only_the_rule_puts_pages_into_the_queue(stage: str) -> None:
+def test_only_the_rules_put_pages_into_the_queue(stage: str) -> None:
     """EventBridge drops a page for good where it may not send to the queue."""
-    rule, _ = only("AWS::Events::Rule", stage)
     queue, _ = only("AWS::SQS::Queue", stage)
+    arns = [{"Fn::GetAtt": [rules.logical_id(stage, rule), "Arn"]} for rule in RULES]
 
-    (allowed,) = (one for one in queue_policy(stage) if one.effect == "Allow")
+    allowed = [one for one in queue_policy(stage) if one.effect == "Allow"]
 
-    assert allowed.principals == {"events.amazonaws.com"}
-    assert allowed.actions == {"sqs:SendMessage"}
-    assert allowed.resources == (queue,)
-    assert allowed.conditions == {"ArnEquals": {"aws:SourceArn": {"Fn::GetAtt": [rule, "Arn"]}}}
+    for one in allowed:
+        assert one.principals == {"events.amazonaws.com"}
+        assert one.actions == {"sqs:SendMessage"}
+        assert one.resources == (queue,)
+    admitted = [one.conditions for one in allowed]
+    assert len(admitted) == len(arns)
+    for arn in arns:
+        assert {"ArnEquals": {"aws:SourceArn": arn}} in admitted
 
 
 @each_stage
@@ -166,6 +197,7 @@ def test_the_topic_takes_nothing_over_plain_http(stage: str) -> None:
 
 @each_publisher
 def test_the_topic_admits_each_publisher(stage: str, publisher: str) -> None:
+    """An alarm of another account could page ours; a rule can be told apart by nothing that SNS accepts."""
     topic, _ = only("AWS::SNS::Topic", stage)
 
     found = [one for one in topic_policy(stage) if one.effect == "Allow" and publisher in one.principals]
@@ -174,6 +206,7 @@ def test_the_topic_admits_each_publisher(stage: str, publisher: str) -> None:
     for one in found:
         assert one.actions == {"sns:Publish"}
         assert one.resources == (topic,)
+        assert one.conditions == ADMITTED_IF[publisher]
 
 
 @each_stage
@@ -189,9 +222,15 @@ def test_each_publisher_may_use_the_topics_key(stage: str, publisher: str) -> No
     found = [one for one in key_policy(stage) if publisher in one.principals]
 
     assert {one.effect for one in found} == {"Allow"}
-    assert {"kms:Decrypt", "kms:GenerateDataKey*"} <= {
-        action for one in found for action in one.actions if not one.conditions
-    }
+    assert {action for one in found for action in one.actions if not one.conditions} == KEY_USE
+
+
+@each_publisher
+def test_no_publisher_may_do_more_with_the_topics_key(stage: str, publisher: str) -> None:
+    """SNS asks a publisher for these two; who may encrypt or re-encrypt as well may do so at will."""
+    found = [one for one in key_policy(stage) if publisher in one.principals]
+
+    assert {action for one in found for action in one.actions} == KEY_USE
 
 
 @each_stage
@@ -217,9 +256,12 @@ def test_the_topics_key_is_its_own_and_rotates(stage: str) -> None:
 
 
 @each_lasting_stage
-def test_where_money_is_real_the_topics_key_outlives_the_stack(stage: str) -> None:
-    assert topic_key(stage)["DeletionPolicy"] == topic_key(stage)["UpdateReplacePolicy"] == "Retain"
+def test_where_money_is_real_the_way_of_a_page_outlives_the_stack(stage: str) -> None:
+    """What lies in the queue is a page that nobody got; it is lost with the queue, or with the topic's key."""
+    for resource in (topic_key(stage), only("AWS::SQS::Queue", stage)[1]):
+        assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain"
 
 
-def test_the_embedded_stages_key_goes_with_it() -> None:
-    assert topic_key("local")["DeletionPolicy"] == "Delete"
+def test_the_embedded_stages_key_and_queue_go_with_it() -> None:
+    for resource in (topic_key("local"), only("AWS::SQS::Queue", "local")[1]):
+        assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Delete"

@@ -91,7 +91,9 @@ def test_a_wait_of_up_to_a_day_is_accepted(seconds: int) -> None:
 @pytest.mark.parametrize("seconds", [7, 8])
 def test_a_wait_that_ends_before_its_function_does_is_refused(seconds: int) -> None:
     """The function may run on after its task has timed out, and put a dead token over a living one."""
-    with pytest.raises(ValueError, match=r"^page_again_after_seconds: "):
+    with pytest.raises(
+        ValueError, match=r"^page_again_after_seconds: must exceed function_timeout_seconds\b"
+    ):
         settings(function_timeout_seconds=8, page_again_after_seconds=seconds)
 
 

@@ -49,7 +49,7 @@ def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     seconds = count()
     monkeypatch.setattr(_runtime, "store", ledger.store)
     monkeypatch.setattr(_runtime, "now", lambda: NOW + timedelta(seconds=next(seconds)))
-    monkeypatch.setattr(decisions, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(decisions, "FOLLOW_SECONDS_MAX", -1)  # the machines are at rest at the first look
     monkeypatch.setattr(reading, "_PAUSE_SECONDS", 0)
     telemetry.metrics.clear_metrics()
     level = telemetry.logger.log_level

@@ -75,11 +75,13 @@ class StepFunctions:
         self.detached = False
         self.started: list[dict[str, Any]] = []
         self.sent: list[dict[str, Any]] = []
+        self.before_start: Callable[[], object] = lambda: None
         self.before_send: Callable[[], object] = lambda: None
 
     def start_execution(self, **parameters: Any) -> dict[str, Any]:
         assert parameters.keys() == {"stateMachineArn", "name", "input"}
         assert len(parameters["name"]) <= 80
+        self.before_start()
         self._refuse("start_execution")
         self.started.append(json.loads(parameters["input"]))
         begun = self.machines.start(

@@ -175,7 +175,7 @@ def test_the_longest_key_and_its_commands_are_printed_whole(desk: Desk, command:
     listed, shown = command("limbo", "list")[1], command("limbo", "show", LONGEST)[1]
 
     assert any(LONGEST in line for line in listed.splitlines())
-    assert f"settle limbo resolve {LONGEST} retry --reason '...' --stack under-test" in shown
+    assert f"settle limbo resolve {LONGEST} retry --case 1 --reason '' --stack under-test" in shown
 
 
 def test_the_status_tells_a_person_whether_to_try_again_and_why(desk: Desk, command: Command) -> None:

@@ -15,15 +15,19 @@ COMPLETED = ["451.80", "7.72", "40.00"]
 UNREADABLE = ["", " ", "\t", "one\ntwo", "one\r", "\u2028", "x" * (TEXT_LENGTH_MAX + 1), "\ud800"]
 
 
-def resolve(desk: Desk, decision: Decision = Decision.WRITE_OFF, reason: str = REASON) -> dict[str, Any]:
-    return decisions.resolve(desk.stack, KEY, decision, reason)
+def resolve(
+    desk: Desk, decision: Decision = Decision.WRITE_OFF, reason: str = REASON, case: int | None = None
+) -> dict[str, Any]:
+    return decisions.resolve(desk.stack, KEY, decision, reason, case)
 
 
-def refused(desk: Desk, decision: Decision, reason: str = REASON, key: str = KEY) -> CommandFailed:
+def refused(
+    desk: Desk, decision: Decision, reason: str = REASON, case: int | None = None, key: str = KEY
+) -> CommandFailed:
     """What a decision is refused with; nothing is written, and nobody is told anything."""
     before = desk.ledger.rows()
     with pytest.raises(CommandFailed) as told:
-        decisions.resolve(desk.stack, key, decision, reason)
+        decisions.resolve(desk.stack, key, decision, reason, case)
     assert desk.ledger.rows() == before
     assert (desk.machines.sent, desk.machines.started) == ([], [])
     return told.value
@@ -101,6 +105,7 @@ def execution_unknown(desk: Desk, code: str) -> None:
 
 def execution_aborted(desk: Desk, code: str) -> None:
     desk.machines.machines.executions[0].abort()
+    desk.machines.before_send = lambda: pytest.fail("the token of an execution that has ended was used")
 
 
 def nobody_waits_yet(desk: Desk, code: str) -> None:
@@ -187,7 +192,7 @@ def test_a_second_and_different_decision_is_a_conflict_that_tells_the_first(desk
 
     decided_at = desk.row()["resolution"]["decided_at"]
     assert {one.code for one in told} == {Exit.CONFLICT}
-    first = f"{KEY}: was resolved by write-off at {decided_at}: {REASON} ({ADA})"
+    first = f"{KEY}: case 1 was resolved by write-off at {decided_at}: {REASON} ({ADA})"
     assert {str(one) for one in told} == {first}
 
 
@@ -204,7 +209,7 @@ def test_whoever_is_overtaken_by_another_decision_learns_of_it(desk: Desk, then_
 
     desk.machines.before_send = overtake
 
-    with pytest.raises(CommandFailed, match=r"was resolved by retry at .*: bob has paid in") as told:
+    with pytest.raises(CommandFailed, match=r"case 1 was resolved by retry at .*: bob has paid in") as told:
         resolve(desk, Decision.WRITE_OFF)
 
     assert told.value.code is Exit.CONFLICT
@@ -277,10 +282,65 @@ def test_a_decision_that_makes_no_sense_is_a_conflict(desk: Desk, step: str) -> 
     assert "; use retry" in str(write_off)
 
 
-def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(decisions, "FOLLOW_SECONDS_MAX", -1)
+def test_a_repeated_command_is_never_taken_for_a_decision_on_the_next_case(desk: Desk) -> None:
+    """Whoever repeats a command whose answer was lost has not seen that it is stuck again."""
+    desk.stuck()
+    resolve(desk, Decision.RETRY)
+    desk.machines.sent.clear()
+
+    told = refused(desk, Decision.RETRY)
+
+    assert told.code is Exit.LIMBO
+    assert str(told).startswith(f"{KEY}: that was carried out as case 1, and it is stuck again as case 2; ")
+    assert str(told).endswith("then decide with --case 2")
+
+
+def test_a_decision_that_names_its_case_is_on_that_case(desk: Desk) -> None:
+    desk.stuck()
+    resolve(desk, Decision.RETRY, REASON, case=1)
+    desk.pay_back()
+
+    outcome = resolve(desk, Decision.RETRY, "bob has paid in", case=2)
+
+    assert outcome["status"] == "COMPENSATED"
+    assert [one["case"] for one in desk.machines.sent] == [1, 2]
+    assert resolve(desk, Decision.RETRY, REASON, case=1) == outcome
+
+
+@pytest.mark.parametrize("case", [2, 17])
+def test_a_case_that_there_is_not_takes_no_decision(desk: Desk, case: int) -> None:
+    desk.stuck()
+
+    told = refused(desk, Decision.RETRY, case=case)
+
+    assert (told.code, str(told)) == (Exit.CONFLICT, f"{KEY}: is LIMBO, and has no case {case}")
+
+
+@pytest.mark.parametrize("case", [0, -1])
+def test_a_number_that_no_case_has_is_a_usage_error(desk: Desk, case: int) -> None:
+    desk.stuck("nothing")
+
+    assert refused(desk, Decision.RETRY, case=case).code is Exit.USAGE
+
+
+@pytest.mark.parametrize("case", [None, 1])
+def test_what_was_decided_is_driven_on_where_nobody_else_does(desk: Desk, case: int | None) -> None:
+    desk.stuck()
+    desk.machines.detached = True
+    with pytest.raises(CommandFailed, match="is still LIMBO"):
+        resolve(desk)
+    died = desk.machines.machines.executions[0].run(until="VoidHold")
+    died.abort()
+    desk.machines.detached = False
+    assert desk.row()["status"] == "COMPENSATING"
+
+    outcome = resolve(desk, case=case)
+
+    assert outcome["status"] == "COMPENSATED"
+    assert desk.available("alice", "bob", "shop", "losses:EUR") == WRITTEN_OFF
+
+
+def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(desk: Desk) -> None:
     desk.stuck()
     desk.machines.detached = True
 

@@ -99,7 +99,7 @@ def test_a_case_is_shown_with_all_that_a_decision_needs(desk: Desk) -> None:
     [
         ("fee", {"account": "fees:EUR", "amount_at_risk": "0.48", "available": None, "escrow": "0.00"}),
         ("hold", {"account": "alice", "amount_at_risk": "48.20", "available": "451.80", "escrow": "48.20"}),
-        ("nothing", {"account": "alice", "amount_at_risk": "0.00", "available": "500.00", "escrow": "0.00"}),
+        ("nothing", {"account": "alice", "amount_at_risk": "0.00", "available": None, "escrow": "0.00"}),
     ],
 )
 def test_a_case_names_whom_it_is_stuck_on(desk: Desk, step: str, shown: dict[str, str | None]) -> None:
@@ -126,7 +126,7 @@ def test_a_payee_who_is_stuck_leaves_all_three_decisions(desk: Desk) -> None:
     desk.stuck()
 
     assert effects(desk) == {
-        "retry": "takes 47.72 EUR out of bob once its cause is gone, and reverses the rest",
+        "retry": "takes 47.72 EUR out of bob once the cause is gone, and reverses the rest",
         "write-off": "covers 47.72 EUR from losses:EUR, and gives 48.20 EUR back to alice;"
         " bob keeps what it has",
         "complete": "the payee bob keeps what it received, 0.48 EUR go to the fees: SETTLED",
@@ -137,7 +137,7 @@ def test_a_fee_that_is_stuck_leaves_all_three_decisions(desk: Desk) -> None:
     desk.stuck("fee")
 
     assert effects(desk) == {
-        "retry": "takes 0.48 EUR out of fees:EUR once its cause is gone, and reverses the rest",
+        "retry": "takes 0.48 EUR out of fees:EUR once the cause is gone, and reverses the rest",
         "write-off": "covers 0.48 EUR from losses:EUR, and gives 48.20 EUR back to alice;"
         " fees:EUR keeps what it has",
         "complete": "the payee bob keeps what it received, 0.00 EUR go to the fees: SETTLED",
@@ -166,17 +166,27 @@ def test_a_retry_never_claims_to_take_from_a_payer_what_it_gives_back(desk: Desk
 
 
 @pytest.mark.parametrize(("endpoint", "option"), [("http://127.0.0.1:1", ""), (None, " --stack under-test")])
-def test_each_decision_comes_with_the_command_that_makes_it_on_this_stack(
+def test_each_decision_comes_with_the_command_that_makes_it_on_this_case_and_stack(
     desk: Desk, endpoint: str | None, option: str
 ) -> None:
-    desk.stuck("nothing")
+    """The reason is for the person to fill in: an empty one is refused."""
+    desk.stuck()
     object.__setattr__(desk.stack, "endpoint_url", endpoint)
 
     shown = limbo.show(desk.stack, KEY)["decisions"]
 
     assert [one["command"] for one in shown] == [
-        f"settle limbo resolve {KEY} {decision} --reason '...'{option}" for decision in Decision
+        f"settle limbo resolve {KEY} {decision} --case 1 --reason ''{option}" for decision in Decision
     ]
+
+
+@pytest.mark.parametrize("step", ["hold", "nothing"])
+def test_a_decision_that_cannot_be_made_comes_without_a_command(desk: Desk, step: str) -> None:
+    desk.stuck(step)
+
+    shown = limbo.show(desk.stack, KEY)["decisions"]
+
+    assert [one["decision"] for one in shown if one["command"]] == ["retry"]
 
 
 @pytest.mark.parametrize(("until", "status"), [("claim", "PROCESSING"), ("fee", "SETTLED")])

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from settle import decisions, ledger
@@ -9,10 +11,24 @@ from tests.settle.test_decisions import UNREADABLE
 WHY = "the goods came back"
 
 
+def reverse(desk: Desk, reason: str = WHY) -> dict[str, Any]:
+    """The outcome of the command, whose reason is the one on record."""
+    outcome, on_record = decisions.reverse(desk.stack, KEY, reason)
+    assert on_record
+    return outcome
+
+
+def unheard(desk: Desk, reason: str = WHY) -> dict[str, Any]:
+    """The outcome of the command, whose reason is not on record: another one is, or none."""
+    outcome, on_record = decisions.reverse(desk.stack, KEY, reason)
+    assert not on_record
+    return outcome
+
+
 def test_what_has_settled_is_reversed_with_its_fee(desk: Desk) -> None:
     desk.pay()
 
-    outcome = decisions.reverse(desk.stack, KEY, WHY)
+    outcome = reverse(desk)
 
     assert (outcome["status"], outcome["escrow"]) == ("COMPENSATED", "0.00")
     assert outcome["reversed"] == ["fee", "hold", "release"]
@@ -28,9 +44,11 @@ def test_what_has_settled_is_reversed_with_its_fee(desk: Desk) -> None:
 def test_who_reverses_and_why_goes_on_record(desk: Desk) -> None:
     wire = desk.pay()
 
-    decisions.reverse(desk.stack, KEY, WHY)
+    reverse(desk)
 
-    assert desk.machines.started == [{"settlement": wire, "reversal": {"reason": WHY, "by": ADA}}]
+    assert desk.machines.started == [
+        {"settlement": wire, "reversal": {"reason": WHY, "by": ADA, "seen": "SETTLED"}}
+    ]
     entry = desk.entry("reverse")
     assert entry is not None
     assert (entry["reason"], entry["by"]) == (WHY, ADA)
@@ -39,11 +57,11 @@ def test_who_reverses_and_why_goes_on_record(desk: Desk) -> None:
 
 def test_what_was_reversed_before_is_only_told(desk: Desk) -> None:
     desk.pay()
-    first = decisions.reverse(desk.stack, KEY, WHY)
+    first = reverse(desk)
     desk.machines.started.clear()
     before = desk.ledger.rows()
 
-    assert decisions.reverse(desk.stack, KEY, "another reason") == first
+    assert unheard(desk, "another reason") == first
 
     assert (desk.ledger.rows(), desk.machines.started) == (before, [])
 
@@ -52,7 +70,7 @@ def test_what_is_reversed_already_without_a_person_is_only_told(desk: Desk) -> N
     desk.compensate(desk.pay(until="release"))
     before = desk.ledger.rows()
 
-    outcome = decisions.reverse(desk.stack, KEY, WHY)
+    outcome = unheard(desk)
 
     assert (outcome["status"], outcome["failure"]["error"]) == ("COMPENSATED", "KycRejected")
     assert (desk.ledger.rows(), desk.machines.started) == (before, [])
@@ -62,10 +80,12 @@ def test_what_is_reversed_already_without_a_person_is_only_told(desk: Desk) -> N
 def test_what_has_stalled_is_given_up_and_the_payer_is_whole(desk: Desk, until: str) -> None:
     wire = desk.pay(until=until)
 
-    outcome = decisions.reverse(desk.stack, KEY, WHY)
+    outcome = reverse(desk)
 
     assert outcome["status"] == "COMPENSATED"
-    assert desk.machines.started == [{"settlement": wire, "reversal": {"reason": WHY, "by": ADA}}]
+    assert desk.machines.started == [
+        {"settlement": wire, "reversal": {"reason": WHY, "by": ADA, "seen": "PROCESSING"}}
+    ]
     assert desk.available("alice", "bob") == ["500.00", "0.00"]
     assert ledger.check(desk.stack).conserved
 
@@ -80,7 +100,7 @@ def test_a_reversal_that_died_half_way_ends_when_it_is_asked_for_again(desk: Des
     desk.machines.detached = False
     assert desk.row()["status"] == "COMPENSATING"
 
-    outcome = decisions.reverse(desk.stack, KEY, WHY)
+    outcome = unheard(desk)
 
     assert (outcome["status"], outcome["failure"]["cause"]) == ("COMPENSATED", "first (by grace)")
     assert desk.machines.started == [{"settlement": wire}]
@@ -92,7 +112,7 @@ def test_what_waits_for_a_decision_is_told_and_left_to_it(desk: Desk) -> None:
     desk.stuck()
     before = desk.ledger.rows()
 
-    outcome = decisions.reverse(desk.stack, KEY, WHY)
+    outcome = unheard(desk)
 
     assert outcome["status"] == "LIMBO"
     assert (desk.ledger.rows(), desk.machines.started, desk.machines.sent) == (before, [], [])
@@ -102,7 +122,7 @@ def test_a_reversal_that_gets_stuck_ends_in_limbo(desk: Desk) -> None:
     desk.pay()
     desk.spend()
 
-    outcome = decisions.reverse(desk.stack, KEY, WHY)
+    outcome = reverse(desk)
 
     assert (outcome["status"], outcome["escrow"], outcome["reversed"]) == ("LIMBO", "0.48", ["fee"])
     assert ledger.check(desk.stack).conserved
@@ -114,7 +134,7 @@ def test_what_a_person_has_completed_is_not_reversed(desk: Desk) -> None:
     before = desk.ledger.rows()
 
     with pytest.raises(CommandFailed) as told:
-        decisions.reverse(desk.stack, KEY, WHY)
+        reverse(desk)
 
     assert told.value.code is Exit.CONFLICT
     assert str(told.value) == f"{KEY}: is SETTLED, and not to be reversed: it was completed out of LIMBO"
@@ -126,7 +146,7 @@ def test_what_was_rejected_has_nothing_to_reverse(desk: Desk) -> None:
     desk.ledger.put(desk.row() | {"status": "REJECTED"})
 
     with pytest.raises(CommandFailed) as told:
-        decisions.reverse(desk.stack, wire["key"], WHY)
+        reverse(desk)
 
     assert (told.value.code, str(told.value)) == (
         Exit.CONFLICT,
@@ -137,7 +157,7 @@ def test_what_was_rejected_has_nothing_to_reverse(desk: Desk) -> None:
 
 def test_a_key_that_nobody_has_claimed_is_not_found(desk: Desk) -> None:
     with pytest.raises(CommandFailed) as told:
-        decisions.reverse(desk.stack, KEY, WHY)
+        reverse(desk)
 
     assert told.value.code is Exit.NOT_FOUND
     assert desk.machines.started == []
@@ -148,21 +168,49 @@ def test_a_reason_that_nobody_can_read_is_a_usage_error_before_anything_is_asked
 
     for reason in UNREADABLE:
         with pytest.raises(CommandFailed, match=r"^reversal\.reason: must be one line") as told:
-            decisions.reverse(desk.stack, KEY, reason)
+            reverse(desk, reason)
 
         assert told.value.code is Exit.USAGE
     assert (desk.identity.asked, desk.machines.started) == (0, [])
     assert desk.row()["status"] == "SETTLED"
 
 
-def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("until", "then", "status"),
+    [("release", "fee", "SETTLED"), ("claim", "rejected", "REJECTED"), ("fee", "completed", "SETTLED")],
+)
+def test_what_has_moved_on_since_it_was_looked_at_is_not_reversed(
+    desk: Desk, until: str, then: str, status: str
 ) -> None:
-    monkeypatch.setattr(decisions, "FOLLOW_SECONDS_MAX", -1)
+    """A settlement that was given up as stalled goes through meanwhile: that is for a person to look at."""
+    wire = desk.pay(until=until)
+
+    def overtake() -> None:
+        desk.machines.before_start = lambda: None
+        if then == "fee":
+            desk.pay()
+        elif then == "rejected":
+            desk.ledger.put(desk.row() | {"status": "REJECTED"})
+        else:
+            desk.spend()
+            desk.compensate(wire, reversal={"reason": "sent back", "by": ADA})
+            decisions.resolve(desk.stack, KEY, Decision.COMPLETE, REASON)
+
+    desk.machines.before_start = overtake
+
+    with pytest.raises(CommandFailed) as told:
+        reverse(desk)
+
+    assert told.value.code in (Exit.CONFLICT, Exit.FAILED)
+    assert desk.row()["status"] == status
+    assert ledger.check(desk.stack).conserved
+
+
+def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(desk: Desk) -> None:
     desk.pay()
     desk.machines.detached = True
 
     with pytest.raises(CommandFailed, match=f"^{KEY}: is still SETTLED; look at it with") as gave_up:
-        decisions.reverse(desk.stack, KEY, WHY)
+        reverse(desk)
 
     assert gave_up.value.code is Exit.FAILED

@@ -107,6 +107,7 @@ _COMPENSATION = {
     "LimboStalls": ("CompensationStalled", f"{_STUCK} EnterLimbo*10 CompensationStalled"),
     "IsInLimbo": ("COMPENSATED", f"{_BEGUN} {_LIMBO}"),
     "BringsADecision": ("COMPENSATED", f"{_BEGUN} {_RESOLVED}"),
+    "BringsADecisionOnAClosedCase": ("COMPENSATED", f"{_BEGUN} {_RESOLVED}"),
     "PageIsFenced": ("COMPENSATED", f"{_BEGUN} PreparePage {_DONE}"),
     "PageStalls": ("CompensationStalled", f"{_BEGUN} PreparePage*9 CompensationStalled"),
     "BusIsAway": ("PagerUnreachable", f"{_BEGUN} PreparePage PageOnCall*10 PagerUnreachable"),
@@ -116,11 +117,11 @@ _COMPENSATION = {
     "WaitIsFenced": ("COMPENSATED", f"{_BEGUN} {_PAGED} {_DONE}"),
     "DecisionIsRefused": ("COMPENSATED", f"{_BEGUN} {_PAGED} ResolveLimbo {_LIMBO}"),
     "DecisionIsFenced": ("COMPENSATED", f"{_BEGUN} {_PAGED} ResolveLimbo {_DONE}"),
-    "NewsAreNotTaken": ("COMPENSATED", f"{_BEGUN} {_PAGED} ResolveLimbo AnnounceResolution*10 {_DONE}"),
+    "NewsAreNotTaken": ("COMPENSATED", f"{_BEGUN} {_PAGED} ResolveLimbo AnnounceResolution*3 {_DONE}"),
     "ResolvesAtLast": (
         "COMPENSATED",
         f"{_STUCK} EnterLimbo*3 PreparePage*3 PageOnCall*6 IsPaged AwaitResolution*3"
-        f" ResolveLimbo*3 AnnounceResolution*6 {_DONE}",
+        f" ResolveLimbo*3 AnnounceResolution*3 {_DONE}",
     ),
     "ReportStalls": ("CompensationStalled", f"{_BEGUN} ReportOutcome*9 CompensationStalled"),
 }

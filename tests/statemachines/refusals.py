@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from settlement import compensation, items, limbo, reversals, steps
 from settlement.limbo import Case
-from settlement.resolution import Decision, Order, Resolution
+from settlement.resolution import Decision, Resolution, Reversal
 from settlement.rows import Row
 from settlement.status import Status, Step
 from settlement.writes import Posting, Standing, Write
@@ -14,7 +14,9 @@ from tests.unit.every_row import rows_met_by
 from tests.unit.vectors import SETTLEMENT, TERMS, VERDICT
 
 FAILURE = {"step": "verify", "error": "DeadlineExceeded", "cause": "too late"}
-ORDER = Order(reason="the customer asks for it", by="olga")
+SEEN = (Status.SETTLED, Status.PROCESSING)
+"""What a person may have seen who orders a reversal."""
+
 CASE = Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=1)
 IN_LIMBO: Row = {"status": Status.LIMBO, "steps": {"hold", "verify", "release"}, "escrow": 48}
 
@@ -33,6 +35,11 @@ def _undo(step: Step) -> list[Posting]:
     return [posting for posting in made if posting]
 
 
+def _requested(seen: Status) -> Posting:
+    order = Reversal(reason="the customer asks for it", by="olga", seen=seen)
+    return compensation.requested(SETTLEMENT, order, NOW, TERMS)
+
+
 def _resolve(decision: Decision) -> Posting:
     resolution = Resolution(decision=decision, reason="she paid", by="olga")
     return compensation.resolve(SETTLEMENT, IN_LIMBO, CASE, resolution, NOW, TERMS)
@@ -45,11 +52,11 @@ REVERSAL = {
 }
 """What the reversals write, for a step that has committed and for one that has not."""
 
+ORDERED = [_requested(seen) for seen in SEEN]
+FENCED = [Posting(reversals.begin(SETTLEMENT, FAILURE))]
+"""What BeginCompensation writes, on a person's order and upon an error."""
+
 LIMBO = {
-    "BeginCompensation": [
-        compensation.requested(SETTLEMENT, ORDER, NOW, TERMS),
-        Posting(reversals.begin(SETTLEMENT, FAILURE)),
-    ],
     "EnterLimbo": [compensation.enter_limbo(SETTLEMENT, CASE, FAILURE, NOW)],
     "AwaitResolution": [Posting(limbo.await_decision(SETTLEMENT, "token", "arn"))],
     "ResolveLimbo": [_resolve(decision) for decision in Decision],

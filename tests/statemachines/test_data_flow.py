@@ -1,5 +1,6 @@
 """What each state may read: nothing is read that some way to it did not bring, and nothing is lost."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,6 +24,9 @@ from tests.statemachines.handlers import ANSWERS, looked_for, read_from, returne
 KEPT = {"PageOnCall": "$.put", "AnnounceResolution": "$.put", "AwaitResolution": "$.resolution"}
 """Where an answer goes that is put beside the input for a state further on."""
 
+STUCK = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
+"""Under which name a reversal that got stuck is handed to EnterLimbo."""
+
 REFUSED = {"ClaimKey", "BeginCompensation"}
 """The states that may find a request to be none: of these nothing was written."""
 
@@ -39,6 +43,8 @@ PATH_FIELDS = {"InputPath", "ErrorPath", "CausePath", "SecondsPath", "TimeoutSec
     f"{comparator}Path" for comparator in COMPARATORS
 }
 """Fields whose value is a path into the state's input, besides those that end in `.$`."""
+
+Merge = Callable[[set[str], set[str]], set[str]]
 
 each_task = pytest.mark.parametrize(("machine", "name"), TASKS)
 each_invocation = pytest.mark.parametrize(("machine", "name"), INVOCATIONS)
@@ -60,7 +66,11 @@ def reads(state: Any) -> set[str]:
 def brought(name: str, state: Any, way: Way, fields: set[str]) -> set[str]:
     """The fields that are sure to be there after a state that was entered with `fields`."""
     if way.how.startswith("Catch"):
-        return {"Error", "Cause"} if way.rule["ResultPath"] == "$" else fields | {"error"}
+        return (
+            {"Error", "Cause"}
+            if way.rule["ResultPath"] == "$"
+            else fields | fields_read(way.rule["ResultPath"])
+        )
     if way.how.startswith("Choices"):
         parts = way.rule.get("And", [way.rule])
         return fields.union(*(fields_read(part["Variable"]) for part in parts if part.get("IsPresent")))
@@ -70,20 +80,23 @@ def brought(name: str, state: Any, way: Way, fields: set[str]) -> set[str]:
     return fields | ({kept.removeprefix("$.")} if kept else set())
 
 
-def entering(definition: Any) -> dict[str, set[str]]:
-    """For each state the fields that every way to it brings, however often the way goes round."""
-    sure: dict[str, set[str]] = {definition["StartAt"]: set()}
+def entering(definition: Any, merge: Merge = set.intersection) -> dict[str, set[str]]:
+    """For each state the fields that every way to it brings, however often the way goes round.
+
+    With `set.union` for `merge`, those that any way brings.
+    """
+    known: dict[str, set[str]] = {definition["StartAt"]: set()}
     pending = [definition["StartAt"]]
     while pending:
         name = pending.pop()
         state = definition["States"][name]
         for way in ways(state):
-            fields = brought(name, state, way, sure[name])
-            both = fields & sure.get(way.target, fields)
-            if both != sure.get(way.target):
-                sure[way.target] = both
+            fields = brought(name, state, way, known[name])
+            merged = merge(fields, known.get(way.target, fields))
+            if merged != known.get(way.target):
+                known[way.target] = merged
                 pending.append(way.target)
-    return sure
+    return known
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
@@ -121,14 +134,37 @@ def test_the_fields_followed_here_are_those_that_the_handler_returns(name: str) 
 @pytest.mark.parametrize("name", sorted(WHOLE))
 def test_a_handler_that_is_handed_the_whole_state_finds_in_it_what_it_cannot_do_without(name: str) -> None:
     needed = read_from(name, "state")
+    guarded = looked_for(name, "state")
 
     if name == DEFINITIONS["compensation"]["StartAt"]:
-        guarded = looked_for(name, "state")
         assert needed <= guarded
         assert guarded == {"settlement", "error", "reversal", "resolution", "case"}
     else:
-        assert needed == {"settlement", "pages"}
-        assert needed <= entering(DEFINITIONS["compensation"])[name]
+        assert needed - guarded == {"settlement", "pages"}
+        assert needed - guarded <= entering(DEFINITIONS["compensation"])[name]
+
+
+def test_a_machine_that_comes_back_to_its_beginning_is_told_apart_from_one_that_begins() -> None:
+    """By the `case` in its state: an error, then, is not the one that stopped the settlement."""
+    definition = DEFINITIONS["compensation"]
+    sure = entering(definition)
+
+    without = [
+        (name, way.how)
+        for name, state in definition["States"].items()
+        for way in ways(state)
+        if way.target == definition["StartAt"] and "case" not in brought(name, state, way, sure[name])
+    ]
+
+    assert without == []
+
+
+def test_one_reversal_is_stuck_at_a_time() -> None:
+    """EnterLimbo takes the one entry of `stuck`: no way to a reversal brings one from before."""
+    maybe = entering(DEFINITIONS["compensation"], set.union)
+
+    assert "stuck" in maybe["EnterLimbo"]
+    assert [name for name in ("RefundFee", "ReclaimFunds", "VoidHold") if "stuck" in maybe[name]] == []
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
@@ -177,6 +213,8 @@ def test_an_error_is_put_beside_the_input(machine: str, name: str) -> None:
         if name in REFUSED and "InvalidRequest" in entry["ErrorEquals"]:
             assert entry["ResultPath"] == "$"
             assert DEFINITIONS[machine]["States"][entry["Next"]]["Type"] == "Fail"
+        elif entry["Next"] == "EnterLimbo":
+            assert entry["ResultPath"] == f"$.stuck.{STUCK[name]}"
         else:
             assert entry["ResultPath"] == "$.error"
 

@@ -6,6 +6,7 @@ import pytest
 
 from settlement import errors
 from settlement.errors import IdempotencyConflict, InvalidRequest, Refusal, SettlementError
+from settlement.status import Step
 from tests.statemachines.definitions import (
     INVOCATIONS,
     LAMBDA,
@@ -68,6 +69,9 @@ LEFT_OVER = {
     ("compensation", "ResolveLimbo"): "PreparePage",
 }
 """Where an error leads that no state has a name for. Elsewhere: to the machine's own stall."""
+
+STUCK = {"RefundFee": Step.FEE, "ReclaimFunds": Step.RELEASE, "VoidHold": Step.HOLD}
+"""What each reversal reverses: under that name EnterLimbo is told what got stuck."""
 
 STALLS = {"settlement": "SettlementStalled", "compensation": "CompensationStalled"}
 
@@ -157,7 +161,8 @@ def test_the_last_catch_takes_whatever_is_left(machine: str, name: str) -> None:
     target = LEFT_OVER.get((machine, name), STALLS[machine])
     last = task(machine, name)["Catch"][-1]
 
-    assert last == {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": target}
+    where = f"$.stuck.{STUCK[name].value}" if name in STUCK else "$.error"
+    assert last == {"ErrorEquals": ["States.ALL"], "ResultPath": where, "Next": target}
 
 
 @pytest.mark.parametrize(("machine", "name"), WAITS)

@@ -10,7 +10,7 @@ from settlement import compensation, items, kyc, limbo, reversals, rows, steps
 from settlement.errors import SettlementError
 from settlement.limbo import Case
 from settlement.request import Settlement
-from settlement.resolution import Decision, Order, Resolution
+from settlement.resolution import Decision, Resolution, Reversal
 from settlement.rows import Row
 from settlement.status import REVERSIBLE, Status, Step
 from settlement.terms import Terms
@@ -103,7 +103,10 @@ FAILURE = {"step": "release", "error": "CapExceeded", "cause": "payee: the accou
 """Why the settlements of these tests are reversed, unless a person orders it."""
 
 STUCK = {"step": "compensate:release", "error": "InsufficientFunds", "cause": "payee: has spent it"}
-ORDER = Order(reason="the customer has sent the goods back", by="arn:aws:sts::1:assumed-role/desk/kim")
+ORDER = Reversal(reason="the customer has sent the goods back", by="arn:aws:sts::1:assumed-role/desk/kim")
+GIVEN_UP = replace(ORDER, seen=Status.PROCESSING)
+"""The same order on what nobody drives any more."""
+
 ON_CALL = "arn:aws:sts::1:assumed-role/on-call/lee"
 RETRY, WRITE_OFF, COMPLETE = (
     Resolution(decision=decision, reason=f"talked to bob: {decision}", by=ON_CALL) for decision in Decision
@@ -165,7 +168,7 @@ class Saga:
     def begin(self, failure: Mapping[str, str] = FAILURE) -> Row:
         return self.ledger.store.update(reversals.begin(self.settlement, failure))
 
-    def order(self, order: Order = ORDER, now: datetime = NOW) -> Row:
+    def order(self, order: Reversal = ORDER, now: datetime = NOW) -> Row:
         return self.ledger.store.post(compensation.requested(self.settlement, order, now, self.terms))
 
     def begun(self, last: Step | None) -> None:
@@ -183,14 +186,19 @@ class Saga:
         assert posting is not None
         return self.ledger.store.post(posting)
 
-    def case(self, **changes: Any) -> Case:
-        """What the settlement's row makes of its case, as it stands, with these changes."""
-        return replace(compensation.stuck(self.settlement, self.row()), **changes)
+    def case(self, failed: Step | None = None, **changes: Any) -> Case:
+        """The case that a failed reversal makes, or else the one that the row is in, with these changes."""
+        row = self.row()
+        if failed is None:
+            return replace(compensation.stuck(self.settlement, row), **changes)
+        return replace(compensation.case_of(self.settlement, row, failed), **changes)
 
     def enter(
         self, case: Case | None = None, failure: Mapping[str, str] = STUCK, now: datetime = LATER
     ) -> Row:
-        case = case or self.case()
+        """Enter LIMBO with this case, or with the one of the reversal that the failure names."""
+        failed = next(step for step in REVERSIBLE if step.reversal == failure["step"])
+        case = case or self.case(failed)
         return self.ledger.store.post(compensation.enter_limbo(self.settlement, case, failure, now))
 
     def stuck(self, step: Step, last: Step = Step.FEE) -> None:

@@ -4,12 +4,22 @@ import pytest
 
 from settlement import reversals, steps
 from settlement.errors import IdempotencyConflict, NotReversible, StepFenced
-from settlement.resolution import Order
+from settlement.resolution import Reversal
 from settlement.rows import Row
 from settlement.status import Status, Step
 from tests.conftest import NOW
 from tests.store.reversal import AVAILABLE, REVERSE, begun, book, posted
-from tests.store.saga import COMPLETE, FAILURE, FINISHED, LATER, ORDER, OTHER_STATUSES, POSTED_AT, Saga
+from tests.store.saga import (
+    COMPLETE,
+    FAILURE,
+    FINISHED,
+    GIVEN_UP,
+    LATER,
+    ORDER,
+    OTHER_STATUSES,
+    POSTED_AT,
+    Saga,
+)
 
 OTHER_FAILURE = {"step": "hold", "error": "DeadlineExceeded", "cause": "hold: too late"}
 UNCLAIMED = {"step": "claim", "error": "StoreUnavailable", "cause": ""}
@@ -20,7 +30,8 @@ NEVER_CLAIMED = FINISHED | {
     "deadline_at": POSTED_AT,
     "finished_at": POSTED_AT,
 }
-REVERSIBLE_STATUSES = [Status.PROCESSING, Status.SETTLED]
+ORDERS = {Status.SETTLED: ORDER, Status.PROCESSING: GIVEN_UP}
+"""What a person may have seen whose order it is."""
 
 
 def refuse_unclaimed(saga: Saga) -> Row:
@@ -121,7 +132,7 @@ def test_an_order_begins_to_reverse_what_is_settled_or_given_up_and_says_who_and
 ) -> None:
     saga.reach(last)
 
-    entry = saga.order()
+    entry = saga.order(ORDER if last is Step.FEE else GIVEN_UP)
 
     alice, bob = AVAILABLE[last]
     failure = begun(Step.FEE)["failure"]
@@ -141,46 +152,70 @@ def test_what_is_ordered_to_be_reversed_is_due_for_recovery_again(saga: Saga) ->
     assert "finished_at" not in row
 
 
-@pytest.mark.parametrize("status", [status for status in Status if status not in REVERSIBLE_STATUSES])
-def test_an_order_is_refused_in_every_other_status(saga: Saga, status: Status) -> None:
+@pytest.mark.parametrize(
+    ("seen", "status"), [(seen, status) for seen in ORDERS for status in Status if status is not seen]
+)
+def test_an_order_is_refused_in_every_status_but_the_one_that_was_seen(
+    saga: Saga, seen: Status, status: Status
+) -> None:
     saga.reach(Step.VERIFY)
     saga.alter(status=status)
 
     with (
         saga.writes_nothing(),
-        pytest.raises(NotReversible, match=f"^reverse: the settlement is {status}$"),
+        pytest.raises(
+            NotReversible, match=f"^reverse: it was to be {seen}, but the settlement is {status}$"
+        ),
     ):
-        saga.order()
+        saga.order(ORDERS[seen])
 
 
-def test_what_a_person_completed_out_of_limbo_is_not_reversed(saga: Saga) -> None:
+def test_an_order_to_give_up_what_has_settled_since_is_refused_and_the_settlement_stands(saga: Saga) -> None:
+    saga.reach(Step.RELEASE)
+    saga.post(Step.FEE)
+
+    with saga.writes_nothing(), pytest.raises(NotReversible, match=r"but the settlement is SETTLED$"):
+        saga.order(GIVEN_UP)
+
+
+@pytest.mark.parametrize("seen", ORDERS)
+def test_what_a_person_completed_out_of_limbo_is_not_reversed(saga: Saga, seen: Status) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     saga.resolve(COMPLETE)
 
     with (
         saga.writes_nothing(),
         pytest.raises(
-            NotReversible, match=r"^reverse: the settlement is SETTLED and was completed out of LIMBO$"
+            NotReversible,
+            match=f"^reverse: it was to be {seen}, but the settlement is SETTLED"
+            " and was completed out of LIMBO$",
         ),
     ):
-        saga.order()
+        saga.order(ORDERS[seen])
 
 
 @pytest.mark.parametrize("status", [Status.COMPENSATING, Status.COMPENSATED, Status.LIMBO])
-def test_only_what_was_completed_is_said_to_have_been(saga: Saga, status: Status) -> None:
+@pytest.mark.parametrize("seen", ORDERS)
+def test_only_what_was_completed_is_said_to_have_been(saga: Saga, status: Status, seen: Status) -> None:
     """A decision other than to complete leaves its mark on the row as well."""
     saga.reach(Step.VERIFY)
     saga.alter(status=status, resolution={"decision": "write-off"})
 
     with (
         saga.writes_nothing(),
-        pytest.raises(NotReversible, match=f"^reverse: the settlement is {status}$"),
+        pytest.raises(
+            NotReversible, match=f"^reverse: it was to be {seen}, but the settlement is {status}$"
+        ),
     ):
-        saga.order()
+        saga.order(ORDERS[seen])
 
 
-@pytest.mark.parametrize("again", [ORDER, Order(reason="again", by="somebody else")], ids=["same", "other"])
-def test_a_second_order_is_answered_with_the_first(saga: Saga, again: Order, counted: list[str]) -> None:
+@pytest.mark.parametrize(
+    "again",
+    [ORDER, GIVEN_UP, Reversal(reason="again", by="somebody else")],
+    ids=["same", "seen in another status", "other"],
+)
+def test_a_second_order_is_answered_with_the_first(saga: Saga, again: Reversal, counted: list[str]) -> None:
     saga.begun(Step.FEE)
 
     with saga.writes_nothing():

@@ -5,13 +5,13 @@ from functools import partial
 
 import pytest
 
-from settlement.errors import AccountInLimbo, InsufficientFunds, StepFenced
+from settlement.errors import AccountInLimbo, InsufficientFunds, NotReversible, StepFenced
 from settlement.resolution import Resolution
 from settlement.status import REVERSIBLE, Status, Step
 from tests.store.books import assert_conserved
 from tests.store.reversal import REVERSED, SKIPPED
 from tests.store.rivals import at_once, callers
-from tests.store.saga import COMPLETE, DECIDED, KEY, ON_CALL, RETRY, WRITE_OFF, Saga
+from tests.store.saga import COMPLETE, DECIDED, GIVEN_UP, KEY, ON_CALL, RETRY, WRITE_OFF, Saga
 
 pytestmark = pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
 
@@ -82,6 +82,19 @@ def test_a_step_and_the_fence_at_once_either_commits_before_it_or_never(
 
 
 @pytest.mark.parametrize("_round", ROUNDS)
+def test_an_order_to_give_up_and_the_last_step_at_once_never_both_commit(saga: Saga, _round: int) -> None:
+    saga.reach(Step.RELEASE)
+    one, other = callers(saga, 2)
+
+    ordered, collected = at_once([partial(one.order, GIVEN_UP), partial(other.post, Step.FEE)])
+
+    settled = saga.row()["status"] == Status.SETTLED
+    assert saga.row()["status"] in (Status.SETTLED, Status.COMPENSATING)
+    assert (type(ordered), type(collected)) == ((NotReversible, dict) if settled else (dict, StepFenced))
+    assert [row["sk"] == f"{KEY}:reverse" for row in saga.books()].count(True) == (0 if settled else 1)
+
+
+@pytest.mark.parametrize("_round", ROUNDS)
 def test_a_reclaim_and_a_spend_at_once_never_take_the_same_money(saga: Saga, _round: int) -> None:
     saga.begun(Step.FEE)
     saga.undo(Step.FEE)
@@ -122,7 +135,7 @@ def test_limbo_entered_by_many_at_once_is_one_case(saga: Saga) -> None:
 
 def test_a_reclaim_and_limbo_at_once_never_both_commit(saga: Saga) -> None:
     saga.begun(Step.RELEASE)
-    seen = saga.case()
+    seen = saga.case(Step.RELEASE)
     calls = [
         partial(caller.undo, Step.RELEASE) if number % 2 else partial(caller.enter, seen)
         for number, caller in enumerate(callers(saga, CALLERS))

@@ -175,7 +175,7 @@ def test_a_reversal_takes_no_more_write_units_than_the_rule_says(
 @pytest.mark.parametrize("resolution", [RETRY, WRITE_OFF, COMPLETE], ids=lambda each: each.decision)
 def test_to_enter_limbo_to_wait_and_to_decide_are_one_write_each(saga: Saga, resolution: Resolution) -> None:
     saga.begun(Step.RELEASE)
-    case = saga.case()
+    case = saga.case(Step.RELEASE)
     with watched(saga.ledger) as calls:
         saga.enter(case)
         saga.wait()
@@ -211,7 +211,7 @@ def test_by_the_published_rule_a_reversal_takes_what_it_takes(settlement: Settle
 def test_by_the_published_rule_limbo_and_the_way_out_take_what_they_take(
     settlement: Settlement, terms: Terms
 ) -> None:
-    row = {"steps": set(up_to(Step.RELEASE)), "escrow": 48}
+    row = {"steps": set(up_to(Step.RELEASE)), "escrow": 48, "stuck_step": "compensate:release"}
     case = compensation.stuck(settlement, row)
 
     def units(resolution: Resolution) -> int:
@@ -220,6 +220,8 @@ def test_by_the_published_rule_limbo_and_the_way_out_take_what_they_take(
 
     assert units_of(compensation.requested(settlement, ORDER, NOW, terms).writes, per_row=2) == 6
     assert units_of(compensation.enter_limbo(settlement, case, STUCK, NOW).writes, per_row=2) == 8
+    moved_nothing = compensation.case_of(settlement, row, Step.FEE)
+    assert units_of(compensation.enter_limbo(settlement, moved_nothing, STUCK, NOW).writes, per_row=2) == 6
     assert {each.decision: units(each) for each in (RETRY, WRITE_OFF, COMPLETE)} == {
         "retry": 8,
         "write-off": 9,

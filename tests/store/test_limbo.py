@@ -4,10 +4,11 @@ import pytest
 
 from settlement import rows
 from settlement.errors import AccountInLimbo, AccountNotFound, IdempotencyConflict, StepFenced
+from settlement.limbo import Case
 from settlement.rows import Row
 from settlement.status import REVERSIBLE, Status, Step
 from tests.conftest import NOW
-from tests.store.reversal import REVERSED, REVERSED_AT, begun, book, entry, posted
+from tests.store.reversal import AVAILABLE, REVERSED, REVERSED_AT, begun, book, entry, posted
 from tests.store.saga import DECIDED, KEY, RETRY, STUCK, Saga
 
 ACCOUNT = {Step.FEE: "fees:EUR", Step.RELEASE: "bob", Step.HOLD: "alice"}
@@ -75,7 +76,7 @@ def test_a_second_entry_into_limbo_changes_nothing(saga: Saga, counted: list[str
 
 def test_who_comes_from_before_the_last_decision_does_not_enter_limbo_again(saga: Saga) -> None:
     saga.begun(Step.RELEASE)
-    stale = saga.case()
+    stale = saga.case(Step.RELEASE)
     saga.enter(stale)
     saga.resolve(RETRY)
 
@@ -89,7 +90,7 @@ def test_no_case_is_opened_but_the_one_that_is_next(saga: Saga, decided: int, nu
     saga.alter(resolutions=decided)
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^limbo: the settlement is COMPENSATING "):
-        saga.enter(saga.case(number=number))
+        saga.enter(saga.case(Step.RELEASE, number=number))
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
@@ -97,7 +98,7 @@ def test_a_reversal_that_has_committed_after_all_is_not_stuck(saga: Saga, step: 
     saga.begun(Step.FEE)
     for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
         saga.undo(earlier)
-    seen = saga.case()
+    seen = saga.case(step)
     saga.undo(step)
     saga.alter(status=Status.COMPENSATING)
 
@@ -115,13 +116,51 @@ def test_other_content_does_not_enter_limbo(saga: Saga, after: bool) -> None:
         saga.asking(amount=4821).enter()
 
 
-def test_what_never_held_anything_gets_stuck_with_nothing_at_risk(saga: Saga) -> None:
-    saga.begun(None)
+@pytest.mark.parametrize(
+    ("last", "step"),
+    [
+        *((None, step) for step in REVERSIBLE),
+        *((last, Step.FEE) for last in (Step.HOLD, Step.VERIFY, Step.RELEASE)),
+        *((last, Step.RELEASE) for last in (Step.HOLD, Step.VERIFY)),
+    ],
+)
+def test_what_never_committed_gets_stuck_with_nothing_at_risk_and_bars_nobody(
+    saga: Saga, last: Step | None, step: Step
+) -> None:
+    saga.begun(last)
+    failure = STUCK | {"step": step.reversal}
 
-    saga.enter(failure=STUCK | {"step": "compensate:hold"})
+    entered = saga.enter(failure=failure)
 
-    assert (saga.row()["status"], saga.row()["stuck_step"]) == ("LIMBO", "compensate:hold")
+    assert entered == limbo_entry(step)
+    index = {"gsi1pk": "LIMBO", "gsi1sk": REVERSED_AT}
+    row = begun(last, status="LIMBO", stuck_step=step.reversal, failure=failure, **index)
+    alice, bob = AVAILABLE[last]
+    assert saga.books() == book(row, *posted(last), entered, alice=alice, bob=bob)
+    assert saga.case() == Case(step=step, account=ACCOUNT[step], barred=None, amount=0, number=1)
+
+
+def test_the_case_is_of_the_reversal_that_failed_and_not_of_another_that_is_outstanding(saga: Saga) -> None:
+    """The refund has committed, but the reversal of the hold failed before the reclaim was tried."""
+    saga.begun(Step.FEE)
+    saga.undo(Step.FEE)
+
+    entered = saga.enter(failure=STUCK | {"step": "compensate:hold"})
+
+    assert entered == limbo_entry(Step.HOLD)
+    assert saga.row()["stuck_step"] == "compensate:hold"
     assert [row.get("limbo_keys") for row in saga.books()[:2]] == [{KEY}, None]
+    assert saga.case() == Case(step=Step.HOLD, account="alice", barred="alice", amount=4820, number=1)
+
+
+@pytest.mark.parametrize(("last", "step"), [(Step.FEE, Step.RELEASE), (Step.VERIFY, Step.FEE)])
+def test_in_limbo_the_row_tells_the_very_case_that_was_entered(saga: Saga, last: Step, step: Step) -> None:
+    saga.begun(last)
+    case = saga.case(step)
+
+    saga.enter(case)
+
+    assert saga.case() == case
 
 
 # The account
@@ -134,7 +173,7 @@ def test_an_account_that_is_gone_cannot_be_barred_and_limbo_is_entered_without(s
     with saga.writes_nothing(), pytest.raises(AccountNotFound, match=r"^stuck party: "):
         saga.enter()
 
-    entered = saga.enter(saga.case(barred=None))
+    entered = saga.enter(saga.case(Step.RELEASE, barred=None))
 
     assert entered == limbo_entry(Step.RELEASE)
     assert saga.ledger.row(rows.account_key("bob")) is None

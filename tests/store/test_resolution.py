@@ -277,7 +277,7 @@ def test_an_account_that_is_gone_since_stops_no_decision(saga: Saga) -> None:
 def test_an_account_that_never_was_barred_stays_as_it_is(saga: Saga, others: Row) -> None:
     """It may have been opened again since, after it was gone when its settlement got stuck."""
     saga.begun(Step.RELEASE)
-    saga.enter(saga.case(barred=None), STUCK, LATER)
+    saga.enter(saga.case(Step.RELEASE, barred=None), STUCK, LATER)
     saga.ledger.open("bob", 0, **others)
 
     saga.resolve(WRITE_OFF)

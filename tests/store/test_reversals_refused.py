@@ -3,11 +3,19 @@
 import pytest
 
 from settlement import rows
-from settlement.errors import AccountNotFound, CurrencyMismatch, InsufficientFunds, StepFenced
+from settlement.errors import (
+    AccountNotFound,
+    CurrencyMismatch,
+    EscrowMismatch,
+    IdempotencyConflict,
+    InsufficientFunds,
+    StepFenced,
+)
 from settlement.status import REVERSIBLE, Status, Step
 from tests.store.reversal import REVERSED
-from tests.store.saga import CAP, LATER, WRITE_OFF, Saga
+from tests.store.saga import CAP, LATER, RETRY, WRITE_OFF, Saga
 
+MISMATCH = "^compensate:hold: the escrow holds something else than was held$"
 PARTY = {Step.RELEASE: ("payee", "bob"), Step.HOLD: ("payer", "alice")}
 """Whose balance a reversal moves."""
 
@@ -144,7 +152,7 @@ def test_the_hold_is_not_voided_while_anything_else_is_outstanding(
     for step in first:
         saga.undo(step)
 
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: .* is COMPENSATING "):
+    with saga.writes_nothing(), pytest.raises(EscrowMismatch, match=MISMATCH):
         saga.undo(Step.HOLD)
 
 
@@ -153,15 +161,52 @@ def test_the_hold_is_voided_only_out_of_an_escrow_of_exactly_its_amount(saga: Sa
     begun(saga, Step.HOLD)
     saga.alter(escrow=escrow)
 
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: "):
+    with saga.writes_nothing(), pytest.raises(EscrowMismatch, match=MISMATCH):
         saga.undo(Step.HOLD)
 
 
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.COMPENSATING])
+def test_whoever_comes_out_of_time_is_fenced_whatever_the_escrow_holds(saga: Saga, status: Status) -> None:
+    """An escrow is amiss only while the settlement is being reversed: a finished one is empty."""
+    begun(saga, Step.HOLD)
+    saga.alter(status=status, escrow=0)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^compensate:hold: .* is {status} with "):
+        saga.undo(Step.HOLD)
+
+
+@pytest.mark.parametrize("escrow", [0, 4820])
+def test_other_content_is_a_conflict_whatever_the_escrow_holds(saga: Saga, escrow: int) -> None:
+    begun(saga, Step.HOLD)
+    saga.alter(escrow=escrow)
+
+    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
+        saga.asking(payer="carol").undo(Step.HOLD)
+
+
+def test_an_escrow_that_is_amiss_puts_the_settlement_into_limbo_and_a_retry_finds_it_mended(
+    saga: Saga,
+) -> None:
+    begun(saga, Step.HOLD)
+    saga.alter(escrow=4819)
+    with pytest.raises(EscrowMismatch):
+        saga.undo(Step.HOLD)
+    saga.enter(failure={"step": "compensate:hold", "error": "EscrowMismatch", "cause": "it holds less"})
+    saga.alter(escrow=4820)
+    saga.resolve(RETRY)
+
+    saga.undo(Step.HOLD)
+
+    assert (saga.row()["status"], saga.row()["escrow"]) == ("COMPENSATED", 0)
+    assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
+
+
+@pytest.mark.parametrize("escrow", [0, 4820])
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_no_step_is_reversed_that_the_row_does_not_know_of(saga: Saga, step: Step) -> None:
+def test_no_step_is_reversed_that_the_row_does_not_know_of(saga: Saga, step: Step, escrow: int) -> None:
     """Whoever believes that a step has committed is corrected by the row."""
     saga.begun(None)
-    saga.alter(escrow=4820)
+    saga.alter(escrow=escrow)
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=r" with steps \[\] committed and \[\] "):
         saga.undo(step, LATER, tuple(Step))
@@ -178,11 +223,14 @@ def test_what_is_held_is_not_concluded_as_if_it_were_not(saga: Saga, last: Step)
         saga.undo(Step.HOLD, LATER, ())
 
 
+@pytest.mark.parametrize("escrow", [0, 4820])
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_reversed_step_is_never_reversed_again_even_if_its_entry_is_lost(saga: Saga, step: Step) -> None:
+def test_a_reversed_step_is_never_reversed_again_even_if_its_entry_is_lost(
+    saga: Saga, step: Step, escrow: int
+) -> None:
     begun(saga, step)
     saga.undo(step)
-    saga.alter(status=Status.COMPENSATING, escrow=4820)
+    saga.alter(status=Status.COMPENSATING, escrow=escrow)
     key = {name: {"S": text} for name, text in rows.entry_key(saga.settlement.key, step.reversal).items()}
     saga.ledger.client.delete_item(TableName=saga.ledger.table_name, Key=key)
 

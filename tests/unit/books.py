@@ -64,9 +64,9 @@ class Books:
         posting = compensation.undo(self.settlement, step, committed, reversed_, LATER)
         return self.table.post(posting) if posting else None
 
-    def stick(self) -> Case:
-        """Give up on the reversal that is next."""
-        case = compensation.stuck(self.settlement, self.row())
+    def stick(self, step: Step) -> Case:
+        """Give up on the reversal of a step."""
+        case = compensation.case_of(self.settlement, self.row(), step)
         self.table.post(compensation.enter_limbo(self.settlement, case, FAILURE, LATER))
         return case
 
@@ -121,7 +121,7 @@ def in_limbo(committed: int, stuck: Step, settlement: Settlement = SETTLEMENT) -
     books = compensating(committed, settlement)
     for step in REVERSIBLE[: REVERSIBLE.index(stuck)]:
         books.undo(step)
-    books.stick()
+    books.stick(stuck)
     return books
 
 

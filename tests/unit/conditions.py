@@ -17,7 +17,6 @@ _FORMS = {
     rf"attribute_not_exists\({_PATH}\)": lambda row, path: path not in row,
     rf"contains\({_PATH}, (:\w+)\)": lambda row, path, value: value in row.get(path, ()),
     rf"NOT contains\({_PATH}, (:\w+)\)": lambda row, path, value: value not in row.get(path, ()),
-    rf"{_PATH} IN \((:\w+), (:\w+)\)": lambda row, path, *values: row.get(path) in values,
     rf"{_PATH} = (:\w+)": lambda row, path, value: path in row and row[path] == value,
     rf"{_PATH} >= (:\w+)": lambda row, path, value: path in row and row[path] >= value,
     rf"{_PATH} <= (:\w+)": lambda row, path, value: path in row and row[path] <= value,

@@ -193,7 +193,7 @@ def test_a_decision_on_an_earlier_case_does_nothing_to_a_later_one(decision: Dec
     books = in_limbo(3, Step.RELEASE)
     late = posting(books, resolution(decision))
     books.resolve(Decision.RETRY)
-    books.stick()
+    books.stick(Step.RELEASE)
     before = books.bytes()
 
     assert books.table.post(late)["decision"] == Decision.RETRY

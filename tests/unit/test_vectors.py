@@ -22,7 +22,7 @@ MODULES = vectors.BUILDERS | vectors.POSTERS
 BUILDING_NOTHING: dict[ModuleType, set[str]] = {
     reversals: {"fenced"},
     steps: {"requested", "admitted", "is_replay", "settled"},
-    compensation: {"failed_step", "outstanding", "stuck", "check"},
+    compensation: {"failed_step", "outstanding", "stuck", "case_of", "check"},
 }
 """What these modules offer besides builders; all the rest must have a vector."""
 

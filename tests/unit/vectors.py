@@ -22,8 +22,8 @@ from settlement import compensation, items, limbo, reversals, rows, steps
 from settlement.kyc import Verdict
 from settlement.limbo import Case
 from settlement.request import Settlement
-from settlement.resolution import Decision, Order, Resolution
-from settlement.status import Step
+from settlement.resolution import Decision, Resolution, Reversal
+from settlement.status import Status, Step
 from settlement.terms import Terms
 from settlement.writes import Posting, Transfer, Write
 from tests.conftest import NOW
@@ -98,7 +98,11 @@ ITEMS = (
 
 
 FAILURE = {"step": "compensate:release", "error": "InsufficientFunds", "cause": "too little"}
-ORDER = Order(reason="paid twice", by="arn:aws:iam::000000000000:user/carol")
+ORDER = Reversal(reason="paid twice", by="arn:aws:iam::000000000000:user/carol")
+ABANDONED = replace(ORDER, seen=Status.PROCESSING)
+ORDERS = {order.seen: order for order in (ORDER, ABANDONED)}
+"""A person's orders, by what the settlement was when they looked at it."""
+
 CASES = {
     Step.FEE: Case(step=Step.FEE, account="fees:EUR", barred=None, amount=48, number=1),
     Step.RELEASE: Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=1),
@@ -126,7 +130,10 @@ def _leave(decision: Decision, step: Step, escrow: int) -> Vector:
 REVERSALS = (
     Vector(reversals.refuse_unclaimed, (SETTLEMENT, "execution", FAILURE, NOW)),
     Vector(reversals.begin, (SETTLEMENT, FAILURE)),
-    Vector(reversals.reopen, (SETTLEMENT, FAILURE, NOW, TERMS)),
+    *(
+        Vector(reversals.reopen, (SETTLEMENT, seen, FAILURE, NOW, TERMS), variant=seen.lower())
+        for seen in ORDERS
+    ),
     _undo(Step.FEE, 48),
     _undo(Step.RELEASE, 4772),
     _undo(Step.HOLD, -4820),
@@ -177,7 +184,10 @@ def _resolve(decision: Decision, step: Step, escrow: int, *, barred: bool = True
 
 
 COMPENSATION = (
-    Vector(compensation.requested, (SETTLEMENT, ORDER, NOW, TERMS)),
+    *(
+        Vector(compensation.requested, (SETTLEMENT, order, NOW, TERMS), variant=seen.lower())
+        for seen, order in ORDERS.items()
+    ),
     *(_reverse(step, Step, "reversed") for step in CASES),
     *(_reverse(step, (), "skipped") for step in CASES),
     *(_stuck(step) for step in CASES),
