@@ -31,6 +31,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         raise StepFenced(f"resolve: case {number} of {settlement.key} was closed in another way")
     return {
         "settlement": settlement.to_wire(_runtime.terms),
+        "case": number,
         "news": paging.resolved(settlement.key, number, entry),
     }
 

@@ -68,7 +68,7 @@ def test_retry_goes_back_to_reversing_and_moves_nothing(
     result = calls.resolve("retry")
 
     account = PARTIES[stuck]
-    assert result == {"settlement": WIRE, "news": news("retry", account)}
+    assert result == {"settlement": WIRE, "case": 1, "news": news("retry", account)}
     assert calls.entry("resolve:1") == {
         "posted_at": LATER_AT,
         "account": account,
@@ -95,7 +95,7 @@ def test_write_off_covers_the_stuck_amount_from_the_losses(
     result = calls.resolve("write-off")
 
     account = PARTIES[stuck]
-    assert result == {"settlement": WIRE, "news": news("write-off", account)}
+    assert result == {"settlement": WIRE, "case": 1, "news": news("write-off", account)}
     assert calls.entry("resolve:1") == {
         "posted_at": LATER_AT,
         "account": account,
@@ -143,7 +143,7 @@ def test_complete_accepts_what_was_released_and_the_rest_is_the_fee(
     result = calls.resolve("complete")
 
     account = PARTIES[stuck]
-    assert result == {"settlement": WIRE, "news": news("complete", account)}
+    assert result == {"settlement": WIRE, "case": 1, "news": news("complete", account)}
     assert calls.entry("resolve:1") == {
         "posted_at": LATER_AT,
         "account": account,

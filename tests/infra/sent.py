@@ -93,7 +93,7 @@ def _undoing(settlement: Settlement, step: Step) -> Iterator[Write]:
 
 
 def _stuck(settlement: Settlement) -> Iterator[tuple[Row, Case]]:
-    """A row and its case for each reversal that may be stuck: of a step that has committed, and of one not."""
+    """A row and its case for each reversal that may be stuck, whether its step has committed or not."""
     for position, step in enumerate(REVERSIBLE):
         for committed in (set(Step), set[Step]()):
             row: Row = {

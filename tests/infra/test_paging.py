@@ -197,7 +197,7 @@ def test_the_topic_takes_nothing_over_plain_http(stage: str) -> None:
 
 @each_publisher
 def test_the_topic_admits_each_publisher(stage: str, publisher: str) -> None:
-    """An alarm of another account could page ours; a rule can be told apart by nothing that SNS accepts."""
+    """Without its condition an alarm of any other account could page ours."""
     topic, _ = only("AWS::SNS::Topic", stage)
 
     found = [one for one in topic_policy(stage) if one.effect == "Allow" and publisher in one.principals]
@@ -257,7 +257,7 @@ def test_the_topics_key_is_its_own_and_rotates(stage: str) -> None:
 
 @each_lasting_stage
 def test_where_money_is_real_the_way_of_a_page_outlives_the_stack(stage: str) -> None:
-    """What lies in the queue is a page that nobody got; it is lost with the queue, or with the topic's key."""
+    """What lies in the queue is a page that nobody got, and it would be lost with the queue."""
     for resource in (topic_key(stage), only("AWS::SQS::Queue", stage)[1]):
         assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain"
 

@@ -9,7 +9,7 @@ ANSWERS = {
     "ClaimKey": {"settlement", "claimed_at", "replayed", "recoveries"},
     "BeginCompensation": {"settlement", "steps", "reversed", "finished", "in_limbo", "case", "pages"},
     "PreparePage": {"settlement", "case", "pages", "page", "wait_seconds"},
-    "ResolveLimbo": {"settlement", "news"},
+    "ResolveLimbo": {"settlement", "case", "news"},
 }
 """What a function returns whose answer becomes the state: these fields in any case, and maybe more."""
 

@@ -69,9 +69,10 @@ def put(data: Any, path: str | None, result: Any) -> Any:
         return data
     if path == "$":
         return result
-    if not re.fullmatch(r"\$\.\w+", path) or not isinstance(data, dict):
+    if not re.fullmatch(r"\$(\.\w+)+", path) or not isinstance(data, dict):
         raise Unsupported(f"ResultPath {path}")
-    return {**data, path.removeprefix("$."): result}
+    first, _, rest = path.removeprefix("$.").partition(".")
+    return {**data, first: put(data.get(first, {}), f"$.{rest}", result) if rest else result}
 
 
 def holds(choice: Mapping[str, Any], data: Any) -> bool:

@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 
 from settlement import compensation, items, rows
 from settlement.errors import (
+    EscrowMismatch,
     IdempotencyConflict,
     InsufficientFunds,
     NotReversible,
     StepFenced,
 )
-from settlement.resolution import Decision, Order
+from settlement.resolution import Decision, Reversal
 from settlement.status import REVERSIBLE, Status, Step
 from tests.conftest import NOW
 from tests.unit.books import LATER, OPENING, claimed, compensating, forward, in_limbo
-from tests.unit.vectors import FAILURE, ORDER, SETTLEMENT, TERMS
+from tests.unit.vectors import FAILURE, ORDER, ORDERS, SETTLEMENT, TERMS
 
 COMMITTED = range(len(Step) + 1)
 STUCK = [
@@ -26,6 +27,11 @@ STUCK = [
     *((4, Step.FEE), (4, Step.RELEASE), (4, Step.HOLD)),
 ]
 """How many steps have committed, and which reversal gets stuck: all there are where something was held."""
+
+UNMOVED = [
+    (committed, step) for committed in COMMITTED for step in REVERSIBLE if step not in list(Step)[:committed]
+]
+"""How many steps have committed, and one that has not: its reversal is a bare entry, which may get stuck too."""
 
 AMOUNTS = st.integers(1, 10**15 - 1).flatmap(
     lambda amount: st.integers(0, amount - 1).map(lambda fee: replace(SETTLEMENT, amount=amount, fee=fee))
@@ -147,7 +153,7 @@ def test_a_reversal_out_of_its_order_is_fenced_by_the_escrow(step: Step) -> None
 
     if step is Step.HOLD:
         before = books.bytes()
-        with pytest.raises(StepFenced):
+        with pytest.raises(EscrowMismatch):
             books.undo(step)
         assert books.bytes() == before
     else:
@@ -177,8 +183,9 @@ def test_a_payee_who_has_spent_a_cent_of_it_cannot_give_it_back(left: int) -> No
 def test_a_person_may_have_reversed_what_has_settled_or_stalled() -> None:
     for committed in COMMITTED:
         books = claimed(committed)
+        order = ORDERS[Status(books.row()["status"])]
 
-        entry = books.table.post(compensation.requested(SETTLEMENT, ORDER, LATER, TERMS))
+        entry = books.table.post(compensation.requested(SETTLEMENT, order, LATER, TERMS))
 
         cause = f"{ORDER.reason} (by {ORDER.by})"
         failure = {"step": "reverse", "error": "ReversalRequested", "cause": cause}
@@ -195,6 +202,34 @@ def test_a_person_may_have_reversed_what_has_settled_or_stalled() -> None:
         assert books.moved() == {}
 
 
+@pytest.mark.parametrize("committed", COMMITTED)
+@pytest.mark.parametrize("seen", ORDERS)
+def test_an_order_is_carried_out_only_on_what_the_person_saw(seen: Status, committed: int) -> None:
+    """Who gives up a stalled payment does not refund one that has settled meanwhile, nor the other way."""
+    books = claimed(committed)
+    before, status = books.bytes(), books.row()["status"]
+    posting = compensation.requested(SETTLEMENT, ORDERS[seen], LATER, TERMS)
+
+    if status == seen:
+        books.table.post(posting)
+        assert books.row()["status"] == Status.COMPENSATING
+    else:
+        message = f"^reverse: it was to be {seen}, but the settlement is {status}$"
+        with pytest.raises(NotReversible, match=message):
+            books.table.post(posting)
+        assert books.bytes() == before
+
+
+def test_what_the_person_saw_is_no_part_of_the_record() -> None:
+    """An order that is repeated is found by who gave it and why."""
+    entries = [
+        compensation.requested(SETTLEMENT, order, NOW, TERMS).entry.parameters["Item"]
+        for order in ORDERS.values()
+    ]
+
+    assert entries[0] == entries[1]
+
+
 def test_an_order_that_is_repeated_stands() -> None:
     books = compensating(4)
     before = books.bytes()
@@ -205,71 +240,21 @@ def test_an_order_that_is_repeated_stands() -> None:
     assert books.bytes() == before
 
 
+@pytest.mark.parametrize("seen", ORDERS)
 @pytest.mark.parametrize("committed", [3, 4])
-def test_what_is_reversed_or_was_accepted_by_a_person_is_not_reversed_again(committed: int) -> None:
+def test_what_is_reversed_or_was_accepted_by_a_person_is_not_reversed_again(
+    committed: int, seen: Status
+) -> None:
     """A second order of other words, had the first left no entry."""
     books = in_limbo(3, Step.RELEASE)
     books.resolve(Decision.COMPLETE if committed == 4 else Decision.RETRY)
-    before = books.bytes()
+    before, again = books.bytes(), Reversal(reason="again", by="x", seen=seen)
 
     with pytest.raises(NotReversible):
-        books.table.post(compensation.requested(SETTLEMENT, Order(reason="again", by="x"), LATER, TERMS))
+        books.table.post(compensation.requested(SETTLEMENT, again, LATER, TERMS))
     assert books.bytes() == before
 
 
 def test_an_order_for_other_content_is_a_conflict() -> None:
     with pytest.raises(IdempotencyConflict):
         claimed(4).table.post(compensation.requested(replace(SETTLEMENT, fee=47), ORDER, NOW, TERMS))
-
-
-# LIMBO
-
-
-@pytest.mark.parametrize(
-    ("committed", "stuck", "account", "barred", "amount"),
-    [
-        (2, Step.HOLD, "alice", "alice", 4820),
-        (3, Step.RELEASE, "bob", "bob", 4772),
-        (4, Step.FEE, "fees:EUR", None, 48),
-        (4, Step.RELEASE, "bob", "bob", 4772),
-        (4, Step.HOLD, "alice", "alice", 4820),
-    ],
-)
-def test_the_case_names_the_party_whose_part_is_stuck(
-    committed: int, stuck: Step, account: str, barred: str | None, amount: int
-) -> None:
-    books = in_limbo(committed, stuck)
-
-    case = compensation.stuck(SETTLEMENT, books.row())
-
-    assert (case.step, case.account, case.barred, case.amount, case.number) == (
-        stuck,
-        account,
-        barred,
-        amount,
-        1,
-    )
-    for party in ("alice", "bob"):
-        assert books.account(party).get("limbo_keys") == ({SETTLEMENT.key} if party == barred else None)
-    (entry,) = (entry for entry in books.entries() if entry["step"] == "limbo:1")
-    assert (entry["account"], entry["error"], entry["cause"]) == (account, FAILURE["error"], FAILURE["cause"])
-
-
-def test_where_nothing_is_held_nothing_is_at_risk() -> None:
-    case = compensation.stuck(SETTLEMENT, compensating(0).row())
-
-    assert (case.step, case.account, case.amount) == (Step.HOLD, "alice", 0)
-
-
-@pytest.mark.parametrize(("committed", "stuck"), STUCK)
-def test_each_case_of_a_settlement_has_a_number_and_entries_of_its_own(committed: int, stuck: Step) -> None:
-    books = in_limbo(committed, stuck)
-
-    books.resolve(Decision.RETRY)
-    case = books.stick()
-    books.resolve(Decision.RETRY)
-
-    names = [entry["step"] for entry in books.entries()]
-    assert case.number == 2
-    assert {"limbo:1", "resolve:1", "limbo:2", "resolve:2"} <= set(names)
-    assert books.row()["resolutions"] == 2

@@ -8,6 +8,7 @@ import pytest
 
 from settlement import errors
 from settlement.errors import Refusal, SettlementError, StoreUnavailable
+from settlement.status import REVERSIBLE, Step
 
 MACHINES = sorted((Path(__file__).parents[2] / "statemachines").glob("*.asl.json"))
 STATES: list[dict[str, Any]] = [
@@ -45,6 +46,27 @@ def test_both_machines_are_read() -> None:
 
 def test_a_refusal_is_never_retried() -> None:
     assert not names_in("Retry") & set(REFUSALS)
+
+
+@pytest.mark.parametrize("step", REVERSIBLE)
+@pytest.mark.parametrize(
+    ("error", "target"),
+    [("EscrowMismatch", "EnterLimbo"), ("InsufficientFunds", "EnterLimbo"), ("StepFenced", "BeginCompensation")],
+)
+def test_a_reversal_that_waits_for_a_person_goes_to_limbo_and_a_fenced_one_looks_again(
+    step: Step, error: str, target: str
+) -> None:
+    """Were a mismatch taken for a fence, the machine would go round and round."""
+    (state,) = (
+        state
+        for state in STATES
+        if any(catcher["ResultPath"] == f"$.stuck.{step}" for catcher in state.get("Catch", ()))
+    )
+
+    catcher = next(each for each in state["Catch"] if {error, "States.ALL"} & set(each["ErrorEquals"]))
+
+    assert error in REFUSALS
+    assert catcher["Next"] == target
 
 
 def test_an_unknown_outcome_is_retried_and_no_refusal() -> None:

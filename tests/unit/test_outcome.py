@@ -150,6 +150,23 @@ def test_a_cause_is_bounded(length: int, wrapped: bool) -> None:
     assert outcome.failure("hold", {"Error": "E", "Cause": cause})["cause"] == text[:500]
 
 
+@pytest.mark.parametrize("length", [99, 100, 101, 30_000])
+def test_the_name_of_an_error_is_bounded_too(length: int) -> None:
+    """A machine's input is anybody's: its error may be called anything."""
+    name = "x" * length
+
+    failure = outcome.failure("hold", {"Error": name, "Cause": "why"})
+
+    assert failure == {"step": "hold", "error": name[:100], "cause": "why"}
+
+
+@given(name=st.none() | st.integers() | st.text() | st.lists(st.text()))
+def test_any_name_of_an_error_becomes_text(name: Any) -> None:
+    failure = outcome.failure("hold", {"Error": name, "Cause": "why"})
+
+    assert failure["error"] == str(name)[:100]
+
+
 @given(cause=st.none() | st.text() | st.dictionaries(st.text(), st.text()).map(json.dumps))
 def test_any_cause_becomes_text(cause: str | None) -> None:
     failure = outcome.failure("hold", {"Error": "E", "Cause": cause})  # type: ignore[dict-item]

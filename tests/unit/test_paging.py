@@ -137,6 +137,39 @@ def test_no_error_but_the_end_of_the_wait_leads_to_the_next_page_without_a_wait(
             name = STATES[name].get("Next") or STATES[name]["Default"]
 
 
+def test_a_wait_that_failed_is_made_up_for_before_the_next_page() -> None:
+    """The page says when it comes again, and it does: neither at once nor not at all."""
+    pause = STATES["PauseBetweenPages"]
+
+    assert (pause["Type"], pause["SecondsPath"], pause["Next"]) == ("Wait", "$.wait_seconds", "PreparePage")
+    assert caught("AwaitResolution", "States.Timeout") == "PreparePage"
+    assert caught("AwaitResolution", "anything else") == "PauseBetweenPages"
+    assert caught("AwaitResolution", "StepFenced") == "BeginCompensation"
+
+
+def caught(name: str, error: str) -> str:
+    """Where an error of the state leads: the first catcher that knows it decides."""
+    return next(
+        str(catcher["Next"])
+        for catcher in STATES[name]["Catch"]
+        if {error, "States.ALL"} & set(catcher["ErrorEquals"])
+    )
+
+
+@pytest.mark.parametrize("again", [1, 60, 1800, DAY])
+def test_a_year_in_which_every_wait_fails_of_one_cause_after_all_its_tries_fits_the_history(
+    again: int,
+) -> None:
+    """Each try adds three events (scheduled, started, failed); two are the state's own, two the pause's."""
+    tries = 1 + max(retrier["MaxAttempts"] for retrier in STATES["AwaitResolution"]["Retry"])
+    others = sum(events_of(STATES[name]) for name in loop() if name != "AwaitResolution")
+
+    pages = len(list(page_times(replace(PAGING, again_after_seconds=again))))
+
+    assert tries > 1
+    assert pages * (others + 2 + 3 * tries + 2) < HISTORY_EVENTS_MAX
+
+
 # What
 
 
@@ -172,6 +205,16 @@ def test_the_amount_at_risk_is_told_in_its_currency(currency: str, amount: str, 
 
     assert (told["amount_at_risk"], told["currency"]) == (amount, currency)
     assert f"{amount} {currency} at risk" in told["summary"]
+
+
+@pytest.mark.parametrize("step", CASES)
+def test_a_stuck_hold_is_safe_in_escrow_and_anything_else_is_at_risk(step: Step, terms: Terms) -> None:
+    what = {Step.FEE: "0.48 EUR at risk", Step.RELEASE: "47.72 EUR at risk"}
+
+    summary = page(terms, CASES[step])["summary"]
+
+    assert f": {what.get(step, '48.20 EUR safe in escrow')}, " in summary
+    assert ("at risk" in summary) != ("safe in escrow" in summary)
 
 
 def test_a_page_is_small_plain_json(terms: Terms) -> None:

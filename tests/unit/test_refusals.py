@@ -11,7 +11,7 @@ from settlement.errors import (
     IdempotencyConflict,
     StepFenced,
 )
-from settlement.refusals import account_refusal, fence_refusal, other_content, standing
+from settlement.refusals import account_mismatch, account_refusal, fence_refusal, other_content, standing
 from settlement.status import Status, Step
 from tests.unit.every_row import AFTER, PREFIXES, settlement_row
 from tests.unit.vectors import SETTLEMENT
@@ -77,10 +77,9 @@ def test_what_is_no_step_is_never_late(status: Status) -> None:
 def test_an_account_that_cannot_take_part_is_told_why(
     party: str, row: dict[str, Any] | None, expected: type[Exception], message: str
 ) -> None:
-    refusal = account_refusal(party, "EUR", row)
-
-    assert type(refusal) is expected
-    assert str(refusal) == f"{party}: {message}"
+    for refusal in (account_refusal(party, "EUR", row), account_mismatch(party, "EUR", row)):
+        assert type(refusal) is expected
+        assert str(refusal) == f"{party}: {message}"
 
 
 @pytest.mark.parametrize("extra", [{}, {"available": 0}, {"limbo_keys": {"k"}}])

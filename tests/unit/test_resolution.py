@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlement.errors import InvalidRequest
-from settlement.resolution import Decision, Order, Resolution, parse_order, parse_resolution
+from settlement.resolution import Decision, Resolution, Reversal, parse_resolution, parse_reversal
+from settlement.status import Status
 
 RAW: dict[str, Any] = {"decision": "retry", "reason": "bob paid in again", "by": "arn:aws:iam::1:user/carol"}
 
@@ -44,6 +45,11 @@ NO_DECISION = [
         "x" * 300_000,
     ),
 ]
+NO_STATUS_SEEN = [
+    *(status.value for status in Status if status not in (Status.SETTLED, Status.PROCESSING)),
+    *(None, 5, 0, True, False, 1.5, [], ["SETTLED"], {}, {"SETTLED": 1}, b"SETTLED"),
+    *("", " ", "settled", "Settled", "SETTLED ", " SETTLED", "PROCESSING\n", "seen", "x" * 300_000),
+]
 NO_CASE = [0, -1, -(10**30), "1", "", "one", True, False, 1.0, 1.5, float("nan"), [], [1], {}]
 
 
@@ -77,17 +83,43 @@ def test_a_case_is_named_by_its_number_or_left_out(case: int | None) -> None:
 )
 def test_a_text_of_one_line_is_taken(name: str, text: str) -> None:
     assert getattr(parse_resolution(RAW | {name: text}), name) == text
-    assert getattr(parse_order(RAW | {name: text}, "reversal"), name) == text
+    assert getattr(parse_reversal(RAW | {name: text}), name) == text
 
 
 def test_blanks_around_a_text_are_no_part_of_it() -> None:
-    order = parse_order({"reason": "  paid twice ", "by": " carol "}, "reversal")
+    order = parse_reversal({"reason": "  paid twice ", "by": " carol "})
 
-    assert order == Order(reason="paid twice", by="carol")
+    assert order == Reversal(reason="paid twice", by="carol", seen=Status.SETTLED)
     assert parse_resolution(RAW | {"reason": " paid in "}).reason == "paid in"
 
 
+@pytest.mark.parametrize(
+    ("said", "seen"),
+    [
+        ({}, Status.SETTLED),
+        ({"seen": "SETTLED"}, Status.SETTLED),
+        ({"seen": "PROCESSING"}, Status.PROCESSING),
+    ],
+)
+def test_an_order_says_what_was_seen_which_is_settled_if_left_out(
+    said: dict[str, str], seen: Status
+) -> None:
+    order = parse_reversal({"reason": "paid twice", "by": "carol"} | said)
+
+    assert order == Reversal(reason="paid twice", by="carol", seen=seen)
+    assert type(order.seen) is Status
+    assert order.record() == {"reason": "paid twice", "by": "carol"}
+
+
 # Bad input
+
+
+@pytest.mark.parametrize("seen", NO_STATUS_SEEN, ids=shown)
+def test_nobody_orders_the_reversal_of_what_is_neither_settled_nor_in_process(seen: object) -> None:
+    """What is in LIMBO leaves it by a resolution, and what is being reversed is not begun again."""
+    with pytest.raises(InvalidRequest) as refused:
+        parse_reversal(RAW | {"seen": seen})
+    assert str(refused.value) == "reversal.seen: must be SETTLED or PROCESSING, or be left out"
 
 
 @pytest.mark.parametrize("raw", NO_OBJECT, ids=shown)
@@ -97,7 +129,7 @@ def test_what_is_no_object_is_refused(raw: object) -> None:
     assert str(refused.value) == "resolution: must be a JSON object with decision, reason and by"
 
     with pytest.raises(InvalidRequest) as refused:
-        parse_order(raw, "reversal")
+        parse_reversal(raw)
     assert str(refused.value) == "reversal: must be a JSON object with reason and by"
 
 
@@ -111,7 +143,7 @@ def test_a_text_that_is_none_or_blank_or_long_or_of_several_lines_is_refused(nam
     assert str(refused.value) == f"resolution.{name}: {expected}"
 
     with pytest.raises(InvalidRequest) as refused:
-        parse_order(RAW | {name: text}, "reversal")
+        parse_reversal(RAW | {name: text})
     assert str(refused.value) == f"reversal.{name}: {expected}"
 
 
@@ -158,12 +190,34 @@ def test_any_input_is_taken_or_refused_in_one_short_line(raw: Any) -> None:
     assert len(message) < 200
 
 
+@given(raw=JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(["reason", "by", "seen"], JSON)))
+def test_any_order_is_taken_or_refused_in_one_short_line(raw: Any) -> None:
+    try:
+        order = parse_reversal(raw)
+    except InvalidRequest as refusal:
+        message = str(refusal)
+    else:
+        message = "reversal"
+        assert order.seen in (Status.SETTLED, Status.PROCESSING)
+        assert order.reason.strip() == order.reason != ""
+
+    assert message.startswith("reversal")
+    assert message.isprintable()
+    assert len(message) < 200
+
+
+@pytest.mark.parametrize("name", ["reason", "by"])
+def test_what_is_missing_of_an_order_is_named(name: str) -> None:
+    with pytest.raises(InvalidRequest, match=rf"^reversal\.{name}: "):
+        parse_reversal({other: value for other, value in RAW.items() if other != name})
+
+
 # On record
 
 
 def test_what_is_on_record_says_who_why_and_what() -> None:
     assert parse_resolution(RAW | {"case": 3}).record() == RAW
-    assert parse_order(RAW, "reversal").record() == {"reason": RAW["reason"], "by": RAW["by"]}
+    assert parse_reversal(RAW).record() == {"reason": RAW["reason"], "by": RAW["by"]}
 
 
 @pytest.mark.parametrize("decision", Decision)

@@ -8,6 +8,7 @@ from settlement import items, reversals, rows, steps
 from settlement.errors import (
     AccountNotFound,
     CurrencyMismatch,
+    EscrowMismatch,
     IdempotencyConflict,
     InsufficientFunds,
     NotReversible,
@@ -22,10 +23,10 @@ from tests.unit.books import ERROR
 from tests.unit.conditions import admits
 from tests.unit.every_row import AFTER, rows_met_by, settlement_row
 from tests.unit.table import Table, applied
-from tests.unit.vectors import FAILURE, SETTLEMENT, TERMS
+from tests.unit.vectors import FAILURE, ORDERS, SETTLEMENT, TERMS
 
 BEGIN = reversals.begin(SETTLEMENT, FAILURE)
-REOPEN = reversals.reopen(SETTLEMENT, FAILURE, NOW, TERMS)
+REOPEN = {seen: reversals.reopen(SETTLEMENT, seen, FAILURE, NOW, TERMS) for seen in ORDERS}
 CONCLUDE = reversals.conclude(SETTLEMENT, NOW)
 
 
@@ -102,25 +103,43 @@ def test_the_fence_leaves_the_settlement_where_recovery_looks_for_it() -> None:
     }
 
 
-def test_a_person_may_reverse_what_nobody_has_begun_to_reverse_or_has_accepted() -> None:
-    for row in rows_met_by(REOPEN):
+@pytest.mark.parametrize("seen", REOPEN)
+def test_a_person_may_reverse_what_still_is_what_they_saw_and_nobody_has_accepted(seen: Status) -> None:
+    write = REOPEN[seen]
+    for row in rows_met_by(write):
         same, decided = row["request_hash"] == SETTLEMENT.request_hash, "resolution" in row
-        open_ = row["status"] in (Status.SETTLED, Status.PROCESSING)
-        assert admits(REOPEN, row) == (same and open_ and not decided)
-        if admits(REOPEN, row):
+        assert admits(write, row) == (same and row["status"] is seen and not decided), row
+        if admits(write, row):
             continue
-        refusal = REOPEN.refusal(row)
+        refusal = write.refusal(row)
         assert type(refusal) is (NotReversible if same else IdempotencyConflict)
         if same:
-            completed = " and was completed out of LIMBO" * decided
-            assert str(refusal) == f"reverse: the settlement is {row['status']}{completed}"
+            completed = " and was completed out of LIMBO" * (decided and row["status"] is Status.SETTLED)
+            expected = f"reverse: it was to be {seen}, but the settlement is {row['status']}{completed}"
+            assert str(refusal) == expected
+
+
+@pytest.mark.parametrize("seen", REOPEN)
+def test_what_is_reversed_on_an_order_is_in_flight_again_and_not_finished(seen: Status) -> None:
+    row = settlement_row(seen, set(Step), AFTER, finished_at="then")
+
+    after = applied(REOPEN[seen], row)
+
+    unfinished = {name: value for name, value in row.items() if name != "finished_at"}
+    index = rows.in_flight_index(SETTLEMENT.key, "2026-11-20T12:00:30.123Z")
+    assert after == unfinished | index | {
+        "status": Status.COMPENSATING,
+        "failure": FAILURE,
+        "reversed_for": FAILURE,
+        "resolutions": 0,
+    }
 
 
 @pytest.mark.parametrize(
     ("write", "what", "expected"),
     [
         (BEGIN, "compensate", StepFenced),
-        (REOPEN, "reverse", NotReversible),
+        *((write, "reverse", NotReversible) for write in REOPEN.values()),
         (CONCLUDE, "compensate:hold", StepFenced),
         *((undoing(step), step.reversal, StepFenced) for step in REVERSIBLE),
     ],
@@ -146,8 +165,29 @@ def test_a_step_is_reversed_once_if_it_has_committed_and_compensation_has_begun(
         whole = step is not Step.HOLD or row["escrow"] == SETTLEMENT.amount
         expected = same and row["status"] is Status.COMPENSATING and due and whole
         assert admits(write, row) == expected, row
-        if not expected:
-            assert type(write.refusal(row)) is (StepFenced if same else IdempotencyConflict)
+        if expected:
+            continue
+        refusal = write.refusal(row)
+        if same and row["status"] is Status.COMPENSATING and due:
+            assert type(refusal) is EscrowMismatch, row
+            assert str(refusal) == f"{step.reversal}: the escrow holds something else than was held"
+        else:
+            assert type(refusal) is (StepFenced if same else IdempotencyConflict), row
+
+
+def test_an_escrow_with_something_else_is_no_fence_for_the_void_would_come_back_for_ever() -> None:
+    """A fenced reversal is asked for again by whoever drives on; a mismatch waits for a person."""
+    write, due = undoing(Step.HOLD), {"steps": {"hold"}, "escrow": SETTLEMENT.amount - 1}
+    row = settlement_row(Status.COMPENSATING, set(), AFTER) | due
+
+    told = {
+        type(write.refusal(row | change))
+        for change in ({"status": Status.LIMBO}, {"reversed": {"hold"}}, {"steps": {"verify"}})
+    }
+
+    assert type(write.refusal(row)) is EscrowMismatch
+    assert told == {StepFenced}
+    assert type(write.refusal(row | {"request_hash": "another"})) is IdempotencyConflict
 
 
 def test_a_settlement_of_which_nothing_was_held_is_concluded() -> None:

@@ -1,0 +1,103 @@
+"""The page that the compensating machine cannot send itself: an execution of it has ended other than well."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from infra.settings import STAGES
+from tests.infra.machines import each_stage, logical_id
+from tests.infra.rules import ENDED, properties, target
+from tests.support.templates import PROJECT
+
+ENDS_BADLY = ["ABORTED", "FAILED", "TIMED_OUT"]
+EVERY_STATUS = {"RUNNING", "SUCCEEDED", "PENDING_REDRIVE", *ENDS_BADLY}
+"""What AWS's event may say of a Standard execution."""
+
+each_bad_end = pytest.mark.parametrize(
+    ("stage", "status"), [(stage, status) for stage in STAGES for status in ENDS_BADLY]
+)
+
+
+def event(status: str) -> dict[str, Any]:
+    """AWS's event, of which a target picks parts; a name of 80 characters is the longest there is."""
+    name = "order-2026-000101".ljust(80, "x")
+    arn = f"arn:aws:states:eu-west-1:000000000000:execution:Compensation:{name}"
+    return {"detail": {"status": status, "name": name, "executionArn": arn, "output": None}}
+
+
+def page(stage: str, status: str) -> Any:
+    """The message as EventBridge makes it: a value in quotes stands as it is, any other becomes JSON."""
+    transformer = target(stage, ENDED)["InputTransformer"]
+    message = transformer["InputTemplate"]
+    for variable, path in transformer["InputPathsMap"].items():
+        value: Any = event(status)
+        for part in path.removeprefix("$.").split("."):
+            value = value[part]
+        message = message.replace(f":<{variable}>", f":{json.dumps(value)}").replace(f"<{variable}>", value)
+    return json.loads(message)
+
+
+@each_stage
+def test_the_rule_hears_what_aws_says_of_executions(stage: str) -> None:
+    """Only the default bus has AWS's own events: on ours the rule would never match."""
+    found = properties(stage, ENDED)
+
+    assert "EventBusName" not in found
+    assert found["State"] == "ENABLED"
+    assert found["EventPattern"].keys() == {"source", "detail-type", "detail"}
+    assert found["EventPattern"]["source"] == ["aws.states"]
+    assert found["EventPattern"]["detail-type"] == ["Step Functions Execution Status Change"]
+
+
+@each_stage
+def test_every_end_but_a_good_one_is_paged_and_a_good_one_is_not(stage: str) -> None:
+    statuses = properties(stage, ENDED)["EventPattern"]["detail"]["status"]
+
+    assert sorted(statuses) == ENDS_BADLY
+    assert EVERY_STATUS - set(statuses) == {"RUNNING", "SUCCEEDED", "PENDING_REDRIVE"}
+
+
+@each_stage
+def test_only_the_compensating_machine_is_paged_for(stage: str) -> None:
+    """A settlement that fails is one that was refused, or whose compensation pages for itself."""
+    detail = properties(stage, ENDED)["EventPattern"]["detail"]
+
+    assert detail.keys() == {"stateMachineArn", "status"}
+    assert detail["stateMachineArn"] == [{"Ref": logical_id(stage, "Compensation")}]
+
+
+@each_bad_end
+def test_the_page_says_which_execution_ended_and_how(stage: str, status: str) -> None:
+    """The execution's name begins with the settlement's key: with it the runbook's commands can be typed."""
+    detail = event(status)["detail"]
+
+    found = page(stage, status)
+
+    assert found.keys() == {"summary", "execution_arn"}
+    assert found["summary"].startswith(f"Compensation ended as {status}: {detail['name']};")
+    assert found["execution_arn"] == detail["executionArn"]
+
+
+@each_stage
+def test_the_message_is_made_of_nothing_but_the_events_parts(stage: str) -> None:
+    """A variable without a path would be sent to whoever is paged as it is written."""
+    found = target(stage, ENDED)
+    transformer = found["InputTransformer"]
+
+    assert not found.keys() & {"Input", "InputPath"}
+    assert set(re.findall(r"<(.*?)>", transformer["InputTemplate"])) == transformer["InputPathsMap"].keys()
+    assert set(transformer["InputPathsMap"].values()) == {
+        "$.detail.status",
+        "$.detail.name",
+        "$.detail.executionArn",
+    }
+
+
+@each_bad_end
+def test_the_page_names_a_runbook_that_is_there(stage: str, status: str) -> None:
+    named = re.findall(r"; see the runbook (\S+)$", page(stage, status)["summary"])
+
+    assert named == ["compensation-stalled"]
+    assert (PROJECT / "docs" / "runbooks" / f"{named[0]}.md").is_file()
