@@ -146,7 +146,10 @@ def limbo_resolve(
 @app.command("reconcile")
 def reconcile_all(stack: StackName = None, as_json: AsJson = False) -> None:
     """Prove from the rows alone that no money was lost or made; exit 1 and name the row otherwise."""
-    _reconcile(find(stack), as_json)
+    proof = _proof(find(stack))
+    show.findings(proof, as_json)
+    if not proof["conserved"]:
+        raise typer.Exit(Exit.FAILED)
 
 
 @app.command("demo")
@@ -164,21 +167,18 @@ def run_demo(as_json: AsJson = False) -> None:
                 report(f"{machine}: {one.request['key']}")
         costs = demo.costs(target, since)
         walked = walkthrough.walk(target, report)
-    show.demo(settled, costs, as_json)
-    show.walkthrough(walked, as_json)
-    _reconcile(target, as_json)
-    if any(start_code(one.ended) is Exit.FAILED for one in settled) or not walked["conserved"]:
+    proof = _proof(target)
+    show.demo(demo.describe(settled, costs) | {"limbo": walked, "reconciliation": proof}, as_json)
+    settled_well = all(start_code(one.ended) is not Exit.FAILED for one in settled)
+    if not (settled_well and walked["conserved"] and proof["conserved"]):
         raise typer.Exit(Exit.FAILED)
 
 
-def _reconcile(target: Stack, as_json: bool) -> None:
+def _proof(target: Stack) -> dict[str, Any]:
     def render(amount: int, currency: str) -> str:
         return money.render(amount, target.terms.currencies[currency])
 
-    findings = ledger.check(target)
-    show.findings(reconcile.describe(findings, render), as_json)
-    if not findings.conserved:
-        raise typer.Exit(Exit.FAILED)
+    return reconcile.describe(ledger.check(target), render)
 
 
 def _decided(result: dict[str, Any], as_json: bool) -> None:

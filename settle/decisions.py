@@ -78,7 +78,12 @@ def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
     elif seen == Status.COMPENSATING:
         _start(stack, row, "reverse", {})
     ends = {Status.COMPENSATED, Status.REJECTED, Status.LIMBO, Status.SETTLED} - {seen}
-    row = _follow(stack, key, lambda row: row["status"] in ends | {Status.COMPENSATED, Status.LIMBO})
+
+    def is_done(row: Row) -> bool:
+        completed = row["status"] == Status.SETTLED and "resolution" in row
+        return completed or row["status"] in ends | {Status.COMPENSATED, Status.LIMBO}
+
+    row = _follow(stack, key, is_done)
     if row["status"] in (Status.SETTLED, Status.REJECTED):
         raise CommandFailed(
             Exit.CONFLICT, f"{key}: is {row['status']} since; nothing was reversed, look at it again"

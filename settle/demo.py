@@ -3,7 +3,7 @@
 import json
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,32 @@ def costs(stack: Stack, since: float) -> dict[str, cost.Cost]:
     """What each execution has cost since an instant (Unix time, seconds)."""
     time.sleep(1)  # the last function's log lines are on their way
     return cost.by_execution(stack, int(since * 1000))
+
+
+def describe(settled: list[Settled], costs: Mapping[str, cost.Cost]) -> dict[str, Any]:
+    """Every request: how it ended, and what it cost."""
+    return {"settlements": [_line(one, costs.get(one.ended.execution, cost.Cost())) for one in settled]}
+
+
+def _line(one: Settled, spent: cost.Cost) -> dict[str, Any]:
+    request, outcome = one.request, one.ended.outcome
+    payer, payee = (request[party].rpartition(".")[0] for party in ("payer", "payee"))
+    if outcome is None:
+        ending = f"refused: {one.ended.error}"
+    elif outcome["failure"]:
+        ending = f"{outcome['status']}: {outcome['failure']['error']}"
+    else:
+        ending = outcome["status"] + " (replayed)" * outcome["replayed"]
+    return {
+        "machine": str(one.machine),
+        "key": request["key"],
+        "parties": f"{payer} → {payee}",
+        "amount": f"{request['amount']} {request['currency']}",
+        "outcome": ending,
+        "message": one.ended.message,
+        "calls": spent.calls,
+        "units": spent.units,
+    }
 
 
 def _examples(name: str) -> Iterator[dict[str, Any]]:

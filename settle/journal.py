@@ -7,6 +7,7 @@ from settle.stack import Stack
 from settlement import money, outcome, rows
 from settlement.request import Settlement
 from settlement.rows import Row
+from settlement.status import REVERSIBLE, Step
 from settlement.store import from_wire
 
 _NOTES = ("decision", "reason", "by", "error", "cause", "reference")
@@ -40,9 +41,10 @@ def entries_of(stack: Stack, key: str) -> list[Row]:
         ConsistentRead=True,
     )
     found = [from_wire(item) for page in answer for item in page["Items"]]
-    return sorted(
-        (row for row in found if not rows.is_settlement(row)), key=lambda row: str(row.get("posted_at"))
-    )
+    entries = [row for row in found if not rows.is_settlement(row)]
+    in_order = [*Step, *(step.reversal for step in REVERSIBLE)]  # decides within a millisecond
+    entries.sort(key=lambda row: in_order.index(row["step"]) if row["step"] in in_order else 0)
+    return sorted(entries, key=lambda row: str(row.get("posted_at")))
 
 
 def describe(stack: Stack, key: str) -> dict[str, Any]:
@@ -83,7 +85,7 @@ def _advice(result: dict[str, Any], timeline: list[dict[str, str]]) -> dict[str,
     }[status]
     decisive = _DECISIVE.get(status)
     evidence = [
-        f"{line['posted_at']} {line['step']}: {line['moved']} {line['amount']}".rstrip()
+        f"{line['posted_at']} {line['step']}: {line['moved'] or line['note']} {line['amount']}".rstrip()
         for line in timeline
         if (line["step"] in decisive if decisive else line["moved"])
     ]

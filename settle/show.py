@@ -9,17 +9,16 @@ from typing import Any, Literal
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from settle.cost import Cost
-from settle.demo import Settled
 from settle.starting import Ended
 
 _PLAIN_WIDTH = 120
-_out = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
-_err = Console(stderr=True, highlight=False)
+_out = Console(
+    markup=False, emoji=False, highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH
+)
+_err = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 
 @contextmanager
@@ -28,7 +27,7 @@ def progress() -> Iterator[Callable[[str], None]]:
     began = time.monotonic()
 
     def line(text: str) -> None:
-        _err.print(f"[{time.monotonic() - began:5.1f} s] {text}", markup=False)
+        _err.print(f"[{time.monotonic() - began:5.1f} s] {text}")
 
     if not _err.is_terminal:
         yield line
@@ -52,7 +51,7 @@ def record(fields: Mapping[str, Any], as_json: bool) -> None:
 
 def note(text: str) -> None:
     """Something that a person should know besides the answer, on standard error."""
-    _err.print(text, markup=False, soft_wrap=True)
+    _err.print(text, soft_wrap=True)
 
 
 def settlement(result: Mapping[str, Any], as_json: bool) -> None:
@@ -65,10 +64,10 @@ def settlement(result: Mapping[str, Any], as_json: bool) -> None:
     _table(result["entries"], columns, right=("amount", "escrow"))
     retry = result["retry"]
     _out.print("Is it safe to retry this key?")
-    _out.print(f"  the same key: {retry['same_key']}", markup=False, soft_wrap=True)
-    _out.print(f"  a new key:    {retry['new_key']}", markup=False, soft_wrap=True)
+    _out.print(f"  the same key: {retry['same_key']}", soft_wrap=True)
+    _out.print(f"  a new key:    {retry['new_key']}", soft_wrap=True)
     for line in retry["evidence"]:
-        _out.print(f"  evidence:     {line}", markup=False, soft_wrap=True)
+        _out.print(f"  evidence:     {line}", soft_wrap=True)
 
 
 def cases(open_cases: list[dict[str, Any]], as_json: bool) -> None:
@@ -88,9 +87,9 @@ def case(stuck: Mapping[str, Any], as_json: bool) -> None:
         return
     record({name: value for name, value in stuck.items() if name != "decisions"}, False)
     for one in stuck["decisions"]:
-        _out.print(f"\n{one['decision']}: {one['effect']}", markup=False, soft_wrap=True)
+        _out.print(f"\n{one['decision']}: {one['effect']}", soft_wrap=True)
         if one["command"]:
-            _out.print(f"  {one['command']}", markup=False, soft_wrap=True)
+            _out.print(f"  {one['command']}", soft_wrap=True)
 
 
 def account(statement: Mapping[str, Any], as_json: bool) -> None:
@@ -115,15 +114,21 @@ def ended(ended: Ended, as_json: bool) -> None:
     elif ended.outcome:
         record(ended.outcome, as_json)
     else:
-        _err.print(f"{ended.key}: {ended.error}: {ended.message}", markup=False, soft_wrap=True)
+        _err.print(f"{ended.key}: {ended.error}: {ended.message}", soft_wrap=True)
 
 
-def demo(settled: list[Settled], costs: Mapping[str, Cost], as_json: bool) -> None:
-    """Every request of the demo: how it ended, and what it cost."""
-    lines = [_demo_line(one, costs.get(one.ended.execution, Cost())) for one in settled]
+def demo(shown: Mapping[str, Any], as_json: bool) -> None:
+    """Every request of the demo, the stuck compensation as the person on call would meet it, the proof."""
     if as_json:
-        _json({"settlements": lines})
+        _json(shown)
         return
+    settlements(shown["settlements"])
+    _walkthrough(shown["limbo"])
+    findings(shown["reconciliation"], False)
+
+
+def settlements(lines: list[dict[str, Any]]) -> None:
+    """How each request of the demo ended, and what it cost."""
     table = Table("machine", "key", "payer → payee", box=box.SIMPLE)
     table.add_column("amount", justify="right")
     table.add_column("outcome")
@@ -137,23 +142,6 @@ def demo(settled: list[Settled], costs: Mapping[str, Cost], as_json: bool) -> No
     )
 
 
-def walkthrough(walked: Mapping[str, Any], as_json: bool) -> None:
-    """The stuck compensation, as the person on call would meet it."""
-    if as_json:
-        _json({"limbo": walked})
-        return
-    _heading("A payment is reversed whose payee has spent it. The page says:")
-    record(walked["page"], False)
-    _heading(walked["page"]["next_command"])
-    case(walked["case"], False)
-    _heading(walked["decided"])
-    _out.print(walked["news"]["summary"], markup=False, soft_wrap=True)
-    _heading(f"settle status {walked['settlement']['key']}")
-    settlement(walked["settlement"], False)
-    verdict = "conserved" if walked["conserved"] else "NOT CONSERVED"
-    _out.print(f"\n{verdict} before, during and after LIMBO\n")
-
-
 def findings(result: Mapping[str, Any], as_json: bool) -> None:
     """The conservation line, and every row that breaks it."""
     if as_json:
@@ -163,9 +151,9 @@ def findings(result: Mapping[str, Any], as_json: bool) -> None:
         parts = " + ".join(f"{kind} {amount}" for kind, amount in kinds.items() if kind != "sum")
         _out.print(f"{currency}: {parts} = {kinds['sum']}", soft_wrap=True)
     for fault in result["faults"]:
-        _out.print(f"FAULT {fault}", soft_wrap=True, markup=False)
+        _out.print(f"FAULT {fault}", soft_wrap=True)
     for row in result["unproven"]:
-        _out.print(f"UNPROVEN {row}", soft_wrap=True, markup=False)
+        _out.print(f"UNPROVEN {row}", soft_wrap=True)
     verdict = "conserved" if result["conserved"] else "NOT CONSERVED" if result["faults"] else "NOT PROVEN"
     counts = ", ".join(f"{result[name]} {name}" for name in ("accounts", "settlements", "entries"))
     _out.print(f"{verdict}: {counts}, {result['in_motion']} in motion")
@@ -174,29 +162,21 @@ def findings(result: Mapping[str, Any], as_json: bool) -> None:
 _DEMO_COLUMNS = ("machine", "key", "parties", "amount", "outcome", "calls", "units")
 
 
-def _demo_line(one: Settled, cost: Cost) -> dict[str, Any]:
-    request, outcome = one.request, one.ended.outcome
-    payer, payee = (request[party].rpartition(".")[0] for party in ("payer", "payee"))
-    if outcome is None:
-        ending = f"refused: {one.ended.error}"
-    elif outcome["failure"]:
-        ending = f"{outcome['status']}: {outcome['failure']['error']}"
-    else:
-        ending = outcome["status"] + " (replayed)" * outcome["replayed"]
-    return {
-        "machine": str(one.machine),
-        "key": request["key"],
-        "parties": f"{payer} → {payee}",
-        "amount": f"{request['amount']} {request['currency']}",
-        "outcome": ending,
-        "message": one.ended.message,
-        "calls": cost.calls,
-        "units": cost.units,
-    }
+def _walkthrough(walked: Mapping[str, Any]) -> None:
+    _heading("A payment is reversed whose payee has spent it. The page says:")
+    record(walked["page"], False)
+    _heading(walked["page"]["next_command"])
+    case(walked["case"], False)
+    _heading(walked["decided"])
+    _out.print(walked["news"]["summary"], soft_wrap=True)
+    _heading(f"settle status {walked['settlement']['key']}")
+    settlement(walked["settlement"], False)
+    verdict = "conserved" if walked["conserved"] else "NOT CONSERVED"
+    _out.print(f"\n{verdict} before, during and after LIMBO\n")
 
 
 def _heading(text: str) -> None:
-    _out.print(f"\n[bold]> {escape(text)}[/bold]", soft_wrap=True)
+    _out.print(f"\n> {text}", style="bold", soft_wrap=True)
 
 
 def _table(lines: list[dict[str, Any]], columns: tuple[str, ...], right: tuple[str, ...]) -> None:
@@ -209,7 +189,7 @@ def _table(lines: list[dict[str, Any]], columns: tuple[str, ...], right: tuple[s
         table.add_column(column.replace("_", " "), justify=justify, min_width=width, overflow="fold")
     for line in lines:
         table.add_row(*(_text(line[column]) for column in columns))
-    _out.print(table, markup=False)
+    _out.print(table)
 
 
 def _text(value: Any) -> str:

@@ -59,6 +59,8 @@ def _resolution(raw: object, row: Row) -> dict[str, Any]:
     resolution, decided = parse_resolution(raw), row.get("resolutions", 0)
     latest = decided + 1 if row["status"] == Status.LIMBO else decided
     case = latest if resolution.case is None else resolution.case
+    if latest == 0:
+        raise ResolutionRefused("resolution: the settlement was never in LIMBO")
     if not 0 < case <= latest:
         raise ResolutionRefused(f"resolution: there is no case number {case}, the latest is {latest}")
     return {**resolution.record(), "case": case}

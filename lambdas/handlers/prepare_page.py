@@ -25,7 +25,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     page = _runtime.paging.page(
         settlement, case, row, _runtime.terms, number=pages, execution=event["execution_arn"]
     )
-    if "error" in state and state["error"]["Error"] != "States.Timeout":
+    if state.get("error", {}).get("Error", "States.Timeout") != "States.Timeout":
         told = failure("resolve", state["error"])
         page["refused"] = told["cause"] if told["error"] in _REFUSED else f"{told['error']}: {told['cause']}"
     return {

@@ -43,7 +43,8 @@ class Paging:
         """A page about a settlement in LIMBO: all that it takes to understand it, and what to do next."""
         at_risk = money.render(case.amount, terms.currencies[settlement.currency])
         failure: Mapping[str, str] = row["failure"]
-        what = "safe in escrow" if case.step is Step.HOLD else "at risk"
+        held = case.step is Step.HOLD and row["escrow"] == case.amount
+        what = "safe in escrow" if held else "at risk"
         return {
             "summary": (
                 f"{settlement.key} is in LIMBO since {row['gsi1sk']}: {at_risk} {settlement.currency}"

@@ -11,6 +11,9 @@ TEXT_LENGTH_MAX = 500
 """Characters of a reason, and of the name of who gives it."""
 
 
+_REVERSIBLE = (Status.SETTLED, Status.PROCESSING)
+
+
 class Decision(StrEnum):
     """How a settlement may leave LIMBO."""
 
@@ -42,6 +45,11 @@ class Reversal(Order):
 
     seen: Status = Status.SETTLED
 
+    def __post_init__(self) -> None:
+        """Refuse what no order may be given on: above all LIMBO, which only a decision leaves."""
+        if self.seen not in _REVERSIBLE:
+            raise InvalidRequest(f"reversal.seen: must be {' or '.join(_REVERSIBLE)}, or be left out")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution(Order):
@@ -63,11 +71,9 @@ def parse_reversal(raw: object) -> Reversal:
     """Check an order to reverse a settlement. Raises InvalidRequest, naming what is wrong with it."""
     if not isinstance(raw, dict):
         raise InvalidRequest("reversal: must be a JSON object with reason and by")
-    seen = raw.get("seen", Status.SETTLED)
-    if seen not in (Status.SETTLED, Status.PROCESSING):
-        raise InvalidRequest("reversal.seen: must be SETTLED or PROCESSING, or be left out")
     reason, by = (_text(raw, "reversal", name) for name in ("reason", "by"))
-    return Reversal(reason=reason, by=by, seen=Status(seen))
+    seen = raw.get("seen", Status.SETTLED)
+    return Reversal(reason=reason, by=by, seen=Status(seen) if seen in list(Status) else seen)
 
 
 def parse_resolution(raw: object) -> Resolution:

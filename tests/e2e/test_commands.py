@@ -150,7 +150,7 @@ def test_a_request_may_come_from_standard_input(embedded: Embedded, machine: str
     started = json.loads(finished.stdout)
     status = embedded.settle("status", wanted["key"], "--json")
     assert status.returncode == 0
-    assert json.loads(status.stdout) == started
+    assert json.loads(status.stdout).items() >= started.items()
     assert started["status"] == "SETTLED"
 
 
@@ -233,11 +233,11 @@ def test_the_demo_settles_every_example_on_both_machines_at_its_price(embedded: 
     finished = embedded.settle("demo", "--json")
 
     assert finished.returncode == 0, finished.stderr
-    demo, walked, findings = (json.loads(line) for line in finished.stdout.splitlines())
-    assert findings["conserved"] is True
-    assert walked["limbo"]["conserved"] is True
-    assert walked["limbo"]["page"]["next_command"] == f"settle limbo show {walked['limbo']['case']['key']}"
-    assert walked["limbo"]["settlement"]["status"] == "COMPENSATED"
+    demo = json.loads(finished.stdout)
+    assert demo["reconciliation"]["conserved"] is True
+    assert demo["limbo"]["conserved"] is True
+    assert demo["limbo"]["page"]["next_command"] == f"settle limbo show {demo['limbo']['case']['key']}"
+    assert demo["limbo"]["settlement"]["status"] == "COMPENSATED"
     settled = [line for line in demo["settlements"] if line["outcome"] == "SETTLED"]
     assert [line["machine"] for line in settled] == ["express"] * 7 + ["standard"] * 7
     assert {line["calls"] for line in settled} == {5}

@@ -31,7 +31,12 @@ def settlement(embedded: Embedded) -> dict[str, str]:
 def sharing_one_client(embedded: Embedded) -> Stack:
     """The stack for many threads: a boto3 session cannot make clients in several, but they may share one."""
     outputs, client = embedded.stack.outputs, embedded.step_functions
-    return cast(Stack, SimpleNamespace(outputs=outputs, client=lambda service, attempts=5: client))
+    return cast(
+        Stack,
+        SimpleNamespace(
+            outputs=outputs, store=embedded.stack.store, client=lambda service, attempts=5: client
+        ),
+    )
 
 
 def claim(embedded: Embedded, settlement: dict[str, str]) -> dict[str, Any]:

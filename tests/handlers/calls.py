@@ -70,13 +70,21 @@ ORDER = {"reason": "sent to the wrong shop", "by": "arn:aws:iam::123456789012:us
 REVERSALS = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
 """The reversing states in their order, and the step that each reverses."""
 
+STALLED_ORDER = {**ORDER, "seen": "PROCESSING"}
+"""The same for what is in flight with nobody to drive it."""
+
 LIMBO_AFTER = {"fee": "CollectFee", "release": "ReleaseFunds", "hold": "HoldFunds", "nothing": "ClaimKey"}
-"""What commits last of a settlement whose next reversal is that of the named step."""
+"""What commits last of a settlement whose next reversal is that of the named step, if it has any."""
 
 STUCK_STEPS = list(LIMBO_AFTER)
 
 Found = dict[str, Any]
 """The compensating machine's state, as BeginCompensation returns it."""
+
+
+def failed_step(stuck: str) -> str:
+    """The step whose reversal fails where `stuck` is due: with nothing held it is the hold's evidence."""
+    return "hold" if stuck == "nothing" else stuck
 
 
 class Context:
@@ -150,12 +158,14 @@ class Calls:
         self.after(LIMBO_AFTER[stuck])
         found = self.begin(**({"reversal": ORDER} if stuck == "fee" else {"error": REJECTED_BY_KYC}))
         self.unwind(found, {"fee": "RefundFee", "release": "ReclaimFunds"}.get(stuck, "VoidHold"))
-        self.limbo(found)
+        self.limbo(found, step=failed_step(stuck))
         return found
 
-    def limbo(self, found: Found, settlement: Any = WIRE, error: Any = SPENT, **more: Any) -> Any:
-        """Call EnterLimbo for the case that BeginCompensation has found."""
-        return self("EnterLimbo", settlement, **{"case": found["case"], "error": error, **more})
+    def limbo(
+        self, found: Found, settlement: Any = WIRE, *, step: str = "release", error: Any = SPENT, **more: Any
+    ) -> Any:
+        """Call EnterLimbo for the case that BeginCompensation has found, as the reversal of `step` failed."""
+        return self("EnterLimbo", settlement, **{"case": found["case"], "stuck": {step: error}, **more})
 
     def page(self, state: Any) -> Any:
         """Call PreparePage with the machine's state."""

@@ -79,7 +79,6 @@ def test_processing_is_taken_away_and_what_has_committed_is_found(
 @pytest.mark.parametrize(
     ("more", "failure"),
     [
-        pytest.param({}, NO_ERROR, id="none"),
         pytest.param({"error": None}, NO_ERROR, id="null"),
         pytest.param({"error": "KycRejected"}, NO_ERROR, id="a text"),
         pytest.param({"error": ["KycRejected"]}, NO_ERROR, id="a list"),
@@ -101,6 +100,11 @@ def test_processing_is_taken_away_and_what_has_committed_is_found(
             {"error": {"Error": "E", "Cause": "x" * 501}},
             {"error": "E", "cause": "x" * 500},
             id="a long cause",
+        ),
+        pytest.param(
+            {"error": {"Error": "E" * 101, "Cause": "x"}},
+            {"error": "E" * 100, "cause": "x"},
+            id="a long name",
         ),
     ],
 )
@@ -226,12 +230,17 @@ def test_the_machines_own_state_comes_back_and_is_found_anew(calls: Calls, back:
         assert calls.begin(found | back) == FOUND | {"steps": ["hold"]}
 
 
-def test_after_a_decision_the_machine_comes_back_to_the_next_case(calls: Calls) -> None:
+@pytest.mark.parametrize(
+    "announced", [{"put": {"FailedEntryCount": 0}}, {"error": {"Error": "States.Timeout", "Cause": ""}}]
+)
+def test_after_a_decision_the_machine_comes_back_to_the_next_case(
+    calls: Calls, announced: dict[str, Any]
+) -> None:
     calls.fall("release")
     resolved = calls.resolve("retry")
 
     with calls.writes_nothing():
-        found = calls.begin(resolved | {"put": {"FailedEntryCount": 0}})
+        found = calls.begin(resolved | announced)
 
     assert found == FOUND | {"steps": ["hold", "release", "verify"], "case": 2}
 

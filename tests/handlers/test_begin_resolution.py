@@ -1,16 +1,18 @@
 """BeginCompensation with a person's `resolution`: taken for the case it was made on, and for no other."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import InvalidRequest, ResolutionRefused
+from settlement.errors import IdempotencyConflict, InvalidRequest, ResolutionRefused
 from settlement.status import Status
 from tests.handlers.calls import (
     KEY,
     MALFORMED_SETTLEMENTS,
     ORDER,
     OTHER_CONTENT,
+    REJECTED_BY_KYC,
     SPENT,
     WIRE,
     Calls,
@@ -26,7 +28,7 @@ STUCK = {
     "case": 1,
     "pages": 0,
 }
-NEVER = rf"^resolution: {KEY} is no settlement that was ever in LIMBO$"
+NOT_FENCED = r"^input: must have the error or the reversal for which it is to be compensated$"
 ONE_LINE = "must be one line of at most 500 printable characters, not blank$"
 MALFORMED = [
     *[
@@ -80,15 +82,36 @@ def test_without_a_decision_whoever_finds_it_in_limbo_pages(calls: Calls) -> Non
         assert calls.begin() == STUCK
 
 
-@pytest.mark.parametrize("meant", [1, 3])
-def test_a_start_with_a_decision_on_another_case_is_refused(calls: Calls, meant: int) -> None:
+@pytest.mark.parametrize(
+    ("named", "meant"), [({}, 2), ({"case": None}, 2), ({"case": 2}, 2), ({"case": 1}, 1)]
+)
+def test_a_start_with_a_decision_means_the_case_it_names_and_the_open_one_by_default(
+    calls: Calls, named: dict[str, Any], meant: int
+) -> None:
     second_case(calls)
+
+    with calls.writes_nothing():
+        found = calls.begin(resolution=DECISION | named)
+
+    assert found == STUCK | {"case": 2, "resolution": DECISION | {"case": meant}}
+
+
+@pytest.mark.parametrize("meant", [3, 4])
+def test_a_start_with_a_decision_on_a_case_that_is_yet_to_come_is_refused(
+    calls: Calls, meant: int, counted: Callable[[], dict[str, float]]
+) -> None:
+    second_case(calls)
+    counted()
 
     with (
         calls.writes_nothing(),
-        pytest.raises(ResolutionRefused, match=rf"^resolution: the open case is number 2, not {meant}$"),
+        pytest.raises(
+            ResolutionRefused, match=rf"^resolution: there is no case number {meant}, the latest is 2$"
+        ),
     ):
         calls.begin(resolution=DECISION | {"case": meant})
+
+    assert counted() == {"StepCalled": 1, "ResolutionRefused": 1}
 
 
 @pytest.mark.parametrize("named", [{}, {"case": 1}, {"case": None}])
@@ -101,20 +124,22 @@ def test_a_machine_forgets_a_decision_that_was_made_on_an_earlier_case(
         assert calls.begin(back) == STUCK | {"case": 2}
 
 
-def test_a_machine_keeps_a_decision_that_names_the_open_case_though_it_waited_on_an_earlier_one(
-    calls: Calls,
+@pytest.mark.parametrize("named", [{}, {"case": 2}])
+def test_a_machine_that_comes_back_asks_anew_though_its_decision_names_the_open_case(
+    calls: Calls, named: dict[str, Any]
 ) -> None:
-    back = second_case(calls) | {"resolution": DECISION | {"case": 2}}
+    back = second_case(calls) | {"case": 2, "resolution": DECISION | named, "error": {"Error": "StepFenced"}}
 
     with calls.writes_nothing():
-        assert calls.begin(back) == STUCK | {"case": 2, "resolution": DECISION | {"case": 2}}
+        assert calls.begin(back) == STUCK | {"case": 2}
 
 
-def test_a_machine_keeps_a_decision_on_the_case_that_is_still_open(calls: Calls) -> None:
-    back = calls.fall("release") | {"resolution": DECISION, "error": {"Error": "StepFenced"}}
+@pytest.mark.parametrize("number", [1, 2, None, "1"])
+def test_whatever_its_number_a_state_with_a_case_comes_back(calls: Calls, number: Any) -> None:
+    back = calls.fall("release") | {"case": number, "resolution": DECISION}
 
     with calls.writes_nothing():
-        assert calls.begin(back) == STUCK | {"resolution": DECISION | {"case": 1}}
+        assert calls.begin(back) == STUCK
 
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
@@ -142,36 +167,74 @@ def test_a_machine_forgets_a_malformed_decision_on_an_earlier_case_too(calls: Ca
         (Status.COMPENSATED, True),
     ],
 )
-def test_a_decision_that_finds_no_open_case_decides_nothing(
-    calls: Calls, status: Status, finished: bool
+@pytest.mark.parametrize("named", [{}, {"case": None}, {"case": 1}])
+def test_a_decision_that_finds_no_open_case_is_handed_on_with_the_last_that_was_closed(
+    calls: Calls, status: Status, finished: bool, named: dict[str, Any]
 ) -> None:
     calls.fall("release")
     calls.alter(status=status, resolutions=1)
 
     with calls.writes_nothing():
-        found = calls.begin(resolution=DECISION)
+        found = calls.begin(resolution=DECISION | named)
 
-    assert found == STUCK | {"finished": finished, "in_limbo": False, "case": 2}
+    told = {"finished": finished, "in_limbo": False, "case": 2}
+    assert found == STUCK | told | {"resolution": DECISION | {"case": 1}}
 
 
-@pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"])
-def test_a_decision_fences_nothing_that_was_never_in_limbo(calls: Calls, state: str) -> None:
+@pytest.mark.parametrize("status", [Status.SETTLED, Status.COMPENSATING, Status.COMPENSATED])
+def test_a_decision_on_the_case_after_the_last_that_was_closed_is_refused(
+    calls: Calls, status: Status
+) -> None:
+    calls.fall("release")
+    calls.alter(status=status, resolutions=1)
+
+    with (
+        calls.writes_nothing(),
+        pytest.raises(ResolutionRefused, match=r"^resolution: there is no case number 2, the latest is 1$"),
+    ):
+        calls.begin(resolution=DECISION | {"case": 2})
+
+
+@pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds"])
+def test_a_decision_fences_nothing_that_is_in_flight(calls: Calls, state: str) -> None:
     calls.after(state)
 
-    with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=NEVER):
-        calls.begin(resolution=DECISION, error=SPENT)
-
-
-def test_a_decision_on_what_was_rejected_is_refused(calls: Calls) -> None:
-    calls.before("HoldFunds")
-    calls("RejectSettlement", error=SPENT)
-
-    with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=NEVER):
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=NOT_FENCED):
         calls.begin(resolution=DECISION)
 
 
+@pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"])
+def test_a_decision_beside_an_error_fences_nothing(calls: Calls, state: str) -> None:
+    calls.after(state)
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^input: must have one of error"):
+        calls.begin(resolution=DECISION, error=SPENT)
+
+
+@pytest.mark.parametrize(("named", "number"), [({}, 0), ({"case": None}, 0), ({"case": 1}, 1)])
+@pytest.mark.parametrize("stands", ["SETTLED", "REJECTED", "COMPENSATING", "COMPENSATED"])
+def test_a_decision_on_what_was_never_in_limbo_is_refused(
+    calls: Calls, stands: str, named: dict[str, Any], number: int
+) -> None:
+    calls.after("CollectFee" if stands == "SETTLED" else "ClaimKey")
+    if stands == "REJECTED":
+        calls("RejectSettlement", error=SPENT)
+    if stands.startswith("COMP"):
+        found = calls.begin(error=REJECTED_BY_KYC)
+        calls.unwind(found, "VoidHold" if stands == "COMPENSATING" else None)
+    assert calls.row()["status"] == stands
+
+    with (
+        calls.writes_nothing(),
+        pytest.raises(
+            ResolutionRefused, match=rf"^resolution: there is no case number {number}, the latest is 0$"
+        ),
+    ):
+        calls.begin(resolution=DECISION | named)
+
+
 def test_a_decision_takes_no_key_that_was_never_claimed(calls: Calls) -> None:
-    with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=NEVER):
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=NOT_FENCED):
         calls.begin(resolution=DECISION)
 
 
@@ -179,7 +242,7 @@ def test_a_decision_takes_no_key_that_was_never_claimed(calls: Calls) -> None:
 def test_a_decision_on_other_content_is_refused(calls: Calls, other: dict[str, str]) -> None:
     calls.fall("release")
 
-    with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=NEVER):
+    with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=rf"^key: {KEY} was claimed"):
         calls.begin(settlement=other, resolution=DECISION)
 
 

@@ -8,12 +8,13 @@ import pytest
 from settlement.errors import IdempotencyConflict, InvalidRequest, NotReversible
 from settlement.status import Status
 from tests.handlers.calls import (
+    CLAIMED_AT,
     KEY,
     LATER_AT,
     MALFORMED_SETTLEMENTS,
     ORDER,
     OTHER_CONTENT,
-    REJECTED_BY_KYC,
+    STALLED_ORDER,
     WIRE,
     Calls,
 )
@@ -34,7 +35,11 @@ FOUND = {
     "case": 1,
     "pages": 0,
 }
-IRREVERSIBLE = [Status.REJECTED, Status.COMPENSATING, Status.COMPENSATED, Status.LIMBO]
+SEEN = [
+    ({}, Status.SETTLED),
+    ({"seen": "SETTLED"}, Status.SETTLED),
+    ({"seen": "PROCESSING"}, Status.PROCESSING),
+]
 ONE_LINE = "must be one line of at most 500 printable characters, not blank$"
 
 
@@ -87,9 +92,16 @@ def test_a_reversal_that_is_asked_for_after_its_end_is_told_the_end(calls: Calls
     assert found == FOUND | {"reversed": ["fee", "hold", "release"], "finished": True}
 
 
-@pytest.mark.parametrize("status", IRREVERSIBLE)
-def test_nothing_is_reversed_on_request_that_is_refused_or_being_reversed(
-    calls: Calls, status: Status, counted: Callable[[], dict[str, float]]
+@pytest.mark.parametrize(
+    ("more", "seen_as", "status"),
+    [(more, seen_as, status) for more, seen_as in SEEN for status in Status if status is not seen_as],
+)
+def test_nothing_is_reversed_on_request_that_is_something_else_than_was_seen(
+    calls: Calls,
+    more: dict[str, str],
+    seen_as: Status,
+    status: Status,
+    counted: Callable[[], dict[str, float]],
 ) -> None:
     calls.after("ReleaseFunds")
     calls.alter(status=status)
@@ -97,14 +109,25 @@ def test_nothing_is_reversed_on_request_that_is_refused_or_being_reversed(
 
     with (
         calls.writes_nothing(),
-        pytest.raises(NotReversible, match=f"^reverse: the settlement is {status}$"),
+        pytest.raises(
+            NotReversible, match=f"^reverse: it was to be {seen_as}, but the settlement is {status}$"
+        ),
     ):
-        calls.begin(reversal=ORDER)
+        calls.begin(reversal=ORDER | more)
 
     assert counted() == {"StepCalled": 1, "NotReversible": 1}
 
 
-@pytest.mark.parametrize("more", [{}, {"error": REJECTED_BY_KYC}])
+@pytest.mark.parametrize("more", [{}, {"seen": "SETTLED"}])
+def test_what_was_seen_settled_by_name_or_by_default_is_reversed(calls: Calls, more: dict[str, str]) -> None:
+    calls.after("CollectFee")
+
+    assert calls.begin(reversal=ORDER | more) == FOUND
+
+    assert calls.entry("reverse") == {"posted_at": CLAIMED_AT, **ORDER}
+    assert calls.row()["status"] == "COMPENSATING"
+
+
 @pytest.mark.parametrize(
     ("state", "committed"),
     [
@@ -115,13 +138,13 @@ def test_nothing_is_reversed_on_request_that_is_refused_or_being_reversed(
     ],
 )
 def test_what_is_given_up_in_flight_is_fenced_and_due_again_later(
-    calls: Calls, later: Callable[[], None], state: str, committed: list[str], more: dict[str, Any]
+    calls: Calls, later: Callable[[], None], state: str, committed: list[str]
 ) -> None:
     calls.after(state)
     before = calls.row()
     later()
 
-    found = calls.begin(reversal=ORDER, **more)
+    found = calls.begin(reversal=STALLED_ORDER)
 
     assert found == FOUND | {"steps": committed}
     assert calls.entry("reverse") == {"posted_at": LATER_AT, **ORDER}
@@ -135,25 +158,33 @@ def test_what_is_given_up_in_flight_is_fenced_and_due_again_later(
     }
 
 
-def test_a_key_that_was_never_claimed_is_not_reversed_and_not_finished(calls: Calls) -> None:
+@pytest.mark.parametrize("order", [ORDER, STALLED_ORDER])
+def test_a_key_that_was_never_claimed_is_not_reversed_and_not_finished(
+    calls: Calls, order: dict[str, str]
+) -> None:
     with (
         calls.writes_nothing(),
         pytest.raises(NotReversible, match=f"^reverse: the key {KEY} was never claimed$"),
     ):
-        calls.begin(reversal=ORDER)
+        calls.begin(reversal=order)
 
 
-def test_what_a_person_has_completed_out_of_limbo_is_not_reversed(calls: Calls) -> None:
+@pytest.mark.parametrize(("more", "seen_as"), SEEN)
+def test_what_a_person_has_completed_out_of_limbo_is_not_reversed(
+    calls: Calls, more: dict[str, str], seen_as: Status
+) -> None:
     calls.fall("release")
     calls.resolve("complete")
 
     with (
         calls.writes_nothing(),
         pytest.raises(
-            NotReversible, match=r"^reverse: the settlement is SETTLED and was completed out of LIMBO$"
+            NotReversible,
+            match=f"^reverse: it was to be {seen_as}, but the settlement is SETTLED"
+            " and was completed out of LIMBO$",
         ),
     ):
-        calls.begin(reversal=ORDER)
+        calls.begin(reversal=ORDER | more)
 
 
 @pytest.mark.parametrize("again", [ORDER, OTHER_ORDER])
@@ -173,17 +204,6 @@ def test_a_reversal_that_a_person_has_ended_by_completing_is_over(
     assert counted()["NotReversible"] == 1
 
 
-@pytest.mark.parametrize("state", ["HoldFunds", "CollectFee"])
-def test_nobody_orders_a_reversal_and_decides_on_its_case_at_once(calls: Calls, state: str) -> None:
-    calls.after(state)
-
-    with (
-        calls.writes_nothing(),
-        pytest.raises(InvalidRequest, match=r"a reversal or a resolution, not both$"),
-    ):
-        calls.begin(reversal=ORDER, resolution=ORDER | {"decision": "retry"})
-
-
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize(
     ("order", "message"),
@@ -196,6 +216,14 @@ def test_nobody_orders_a_reversal_and_decides_on_its_case_at_once(calls: Calls, 
             pytest.param(ORDER | {name: text}, rf"^reversal\.{name}: {ONE_LINE}", id=f"{name}={text!r:.12}")
             for name in ORDER
             for text in (None, 5, "", " ", "two\nlines", "a\ttab", "x" * 501, ["x"])
+        ],
+        *[
+            pytest.param(
+                ORDER | {"seen": seen},
+                r"^reversal\.seen: must be SETTLED or PROCESSING, or be left out$",
+                id=f"seen={seen!r}",
+            )
+            for seen in (None, "", "settled", "LIMBO", "COMPENSATING", "REJECTED", 5, ["SETTLED"])
         ],
         pytest.param({"by": BY}, rf"^reversal\.reason: {ONE_LINE}", id="no reason"),
         pytest.param({"reason": "why"}, rf"^reversal\.by: {ONE_LINE}", id="nobody"),

@@ -63,13 +63,27 @@ def test_a_compensation_is_two_writes_for_the_fence_one_a_reversal_and_one_read(
     assert operations == ["PutItem", "UpdateItem", *["TransactWriteItems"] * 3, "GetItem"]
 
 
-def test_a_reversal_on_request_is_one_write_more(calls: Calls, operations: list[str]) -> None:
+def test_a_reversal_on_request_is_one_write_and_one_read_for_the_fence(
+    calls: Calls, operations: list[str]
+) -> None:
     calls.after("CollectFee")
     operations.clear()
 
     calls.unwind(calls.begin(reversal=ORDER))
 
-    assert operations == ["TransactWriteItems", "PutItem", "UpdateItem", *["TransactWriteItems"] * 3]
+    assert operations == ["TransactWriteItems", "GetItem", *["TransactWriteItems"] * 3]
+
+
+@pytest.mark.parametrize("more", [{}, {"resolution": {**ORDER, "decision": "retry"}}])
+def test_whoever_drives_on_with_a_decision_or_with_nothing_begins_with_one_read(
+    calls: Calls, operations: list[str], more: dict[str, Any]
+) -> None:
+    calls.fall("release")
+    operations.clear()
+
+    calls.begin(**more)
+
+    assert operations == ["GetItem"]
 
 
 @pytest.mark.parametrize("state", REVERSALS)

@@ -52,25 +52,25 @@ def test_the_page_says_what_is_stuck_and_what_to_do_next(calls: Calls, later: Ca
     later(days=3)
 
     with calls.writes_nothing():
-        assert calls.page(found | {"error": SPENT}) == STATE
+        assert calls.page(found | {"stuck": {"release": SPENT}}) == STATE
 
 
 @pytest.mark.parametrize(
-    ("stuck", "account", "step", "at_risk"),
+    ("stuck", "account", "step", "at_risk", "what"),
     [
-        ("fee", "fees:EUR", "compensate:fee", "0.48"),
-        ("release", "bob", "compensate:release", "47.72"),
-        ("hold", "alice", "compensate:hold", "48.20"),
-        ("nothing", "alice", "compensate:hold", "0.00"),
+        ("fee", "fees:EUR", "compensate:fee", "0.48", "at risk"),
+        ("release", "bob", "compensate:release", "47.72", "at risk"),
+        ("hold", "alice", "compensate:hold", "48.20", "safe in escrow"),
+        ("nothing", "alice", "compensate:hold", "0.00", "safe in escrow"),
     ],
 )
 def test_the_page_names_the_party_and_the_amount_that_the_step_is_about(
-    calls: Calls, stuck: str, account: str, step: str, at_risk: str
+    calls: Calls, stuck: str, account: str, step: str, at_risk: str, what: str
 ) -> None:
     page = calls.page(calls.fall(stuck))["page"]
 
     assert (page["account"], page["stuck_step"], page["amount_at_risk"]) == (account, step, at_risk)
-    assert f"{at_risk} EUR at risk, {step} of account {account} is stuck" in page["summary"]
+    assert f": {at_risk} EUR {what}, {step} of account {account} is stuck" in page["summary"]
 
 
 def test_the_amount_at_risk_has_the_decimals_of_its_currency(calls: Calls) -> None:
@@ -79,7 +79,7 @@ def test_the_amount_at_risk_has_the_decimals_of_its_currency(calls: Calls) -> No
     calls("ClaimKey", yen)
     calls("HoldFunds", yen)
     found = calls.begin(settlement=yen, error=REJECTED_BY_KYC)
-    calls.limbo(found, yen)
+    calls.limbo(found, yen, step="hold")
 
     page = calls.page(found)["page"]
 
@@ -127,13 +127,53 @@ def test_a_decision_that_was_refused_is_told_with_the_reason(calls: Calls, name:
     assert set(state) == set(STATE)
 
 
-@pytest.mark.parametrize("name", ["States.Timeout", "StepFenced", "StoreUnavailable", "InsufficientFunds"])
-def test_what_else_led_here_is_no_refusal(calls: Calls, name: str) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({}, id="the first page"),
+        pytest.param({"stuck": {"release": SPENT}}, id="what is stuck"),
+        pytest.param({"error": {"Error": "States.Timeout", "Cause": "x"}}, id="waited in vain"),
+    ],
+)
+def test_where_no_decision_failed_none_is_told(calls: Calls, more: dict[str, Any]) -> None:
     calls.fall("release")
 
-    page = calls.page(STATE | {"error": {"Error": name, "Cause": "x"}})["page"]
+    page = calls.page(STATE | more)["page"]
 
     assert set(page) == set(PAGE)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["StepFenced", "StoreUnavailable", "InsufficientFunds", "IdempotencyConflict", "States.TaskFailed"],
+)
+@pytest.mark.parametrize("cause", ["x", '{"errorMessage": "x"}'])
+def test_whatever_else_kept_a_decision_from_being_carried_out_is_told_by_its_name(
+    calls: Calls, name: str, cause: str
+) -> None:
+    calls.fall("release")
+
+    page = calls.page(STATE | {"error": {"Error": name, "Cause": cause}})["page"]
+
+    assert page["refused"] == f"{name}: x"
+    assert set(page) == {*PAGE, "refused"}
+
+
+def test_what_is_told_of_an_error_has_a_bounded_length(calls: Calls) -> None:
+    calls.fall("release")
+
+    page = calls.page(STATE | {"error": {"Error": "E" * 101, "Cause": "x" * 501}})["page"]
+
+    assert page["refused"] == f"{'E' * 100}: {'x' * 500}"
+
+
+@pytest.mark.parametrize("escrow", [0, 4819, 4821])
+def test_what_the_escrow_does_not_hold_is_not_called_safe(calls: Calls, escrow: int) -> None:
+    found = calls.reopened("VoidHold")
+    calls.alter(escrow=escrow)
+    calls.limbo(found, step="hold", error={"Error": "EscrowMismatch", "Cause": "x"})
+
+    assert "safe in escrow" not in calls.page(found)["page"]["summary"]
 
 
 def test_a_second_case_is_told_by_its_own_number(calls: Calls) -> None:

@@ -27,7 +27,7 @@ ESCROW = f"escrow:{KEY}"
 PARTIES = {"fee": "fees:EUR", "release": "bob", "hold": "alice", "nothing": "alice"}
 DECISIONS = ["retry", "write-off", "complete"]
 IN_FLIGHT = {"gsi1pk": "IN_FLIGHT#2", "gsi1sk": "2026-11-20T12:00:37.123Z"}
-NOTHING_TO_COVER = r"^write-off: the escrow has all of it, so there is nothing to cover; use retry$"
+NOTHING_TO_COVER = r"^write-off: the escrow lacks nothing that could be covered; use retry$"
 NOTHING_TO_ACCEPT = r"^complete: there is no release left that could be accepted; use retry$"
 
 
@@ -164,7 +164,7 @@ def test_complete_accepts_what_was_released_and_the_rest_is_the_fee(
 
 
 def test_complete_is_refused_once_the_payee_has_given_it_back(calls: Calls) -> None:
-    calls.limbo(calls.reopened("VoidHold"))
+    calls.limbo(calls.reopened("VoidHold"), step="hold")
 
     with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=NOTHING_TO_ACCEPT):
         calls.resolve("complete")

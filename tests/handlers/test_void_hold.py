@@ -5,9 +5,17 @@ from typing import Any
 
 import pytest
 
-from settlement.errors import AccountNotFound, CurrencyMismatch, StepFenced
-from tests.handlers.calls import KEY, LATER_AT, REJECTED_BY_KYC, Calls
+from settlement.errors import (
+    AccountNotFound,
+    CurrencyMismatch,
+    EscrowMismatch,
+    IdempotencyConflict,
+    StepFenced,
+)
+from settlement.status import Status
+from tests.handlers.calls import KEY, LATER_AT, OTHER_CONTENT, REJECTED_BY_KYC, Calls
 
+MISMATCH = "^compensate:hold: the escrow holds something else than was held$"
 INDEX = ("gsi1pk", "gsi1sk")
 
 
@@ -80,11 +88,16 @@ def test_a_settlement_is_not_finished_as_empty_while_something_is_held(calls: Ca
 
 
 @pytest.mark.parametrize("before", ["RefundFee", "ReclaimFunds"])
-def test_nothing_is_given_back_before_the_escrow_has_all_of_it(calls: Calls, before: str) -> None:
+def test_nothing_is_given_back_before_the_escrow_has_all_of_it(
+    calls: Calls, before: str, counted: Callable[[], dict[str, float]]
+) -> None:
     found = calls.reopened(before)
+    counted()
 
-    with calls.writes_nothing(), pytest.raises(StepFenced):
+    with calls.writes_nothing(), pytest.raises(EscrowMismatch, match=MISMATCH):
         calls.undo("VoidHold", found)
+
+    assert counted() == {"StepCalled": 1, "EscrowMismatch": 1}
 
 
 @pytest.mark.parametrize("escrow", [4819, 4821])
@@ -92,8 +105,43 @@ def test_nothing_is_given_back_out_of_an_escrow_that_has_another_amount(calls: C
     found = calls.reopened("VoidHold")
     calls.alter(escrow=escrow)
 
-    with calls.writes_nothing(), pytest.raises(StepFenced):
+    with calls.writes_nothing(), pytest.raises(EscrowMismatch, match=MISMATCH):
         calls.undo("VoidHold", found)
+
+
+@pytest.mark.parametrize("escrow", [4819, 4820])
+@pytest.mark.parametrize(
+    "since",
+    [
+        *[
+            pytest.param({"status": status}, id=status)
+            for status in Status
+            if status is not Status.COMPENSATING
+        ],
+        pytest.param({"steps": {"verify"}}, id="never held"),
+        pytest.param({"reversed": {"fee", "release", "hold"}}, id="given back"),
+    ],
+)
+def test_where_somebody_has_gone_on_the_escrow_is_not_what_is_wrong(
+    calls: Calls, since: dict[str, Any], escrow: int
+) -> None:
+    found = calls.reopened("VoidHold")
+    calls.alter(escrow=escrow, **since)
+
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: the settlement is"):
+        calls.undo("VoidHold", found)
+
+
+@pytest.mark.parametrize("other", OTHER_CONTENT)
+def test_other_content_is_told_before_an_escrow_with_another_amount(
+    calls: Calls, other: dict[str, str]
+) -> None:
+    calls.ledger.open("carol", 10_000)
+    found = calls.reopened("VoidHold")
+    calls.alter(escrow=4819)
+
+    with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
+        calls.undo("VoidHold", found, other)
 
 
 @pytest.mark.parametrize("extra", [{}, {"limbo_keys": {"order-2026-000099"}}])

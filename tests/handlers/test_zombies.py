@@ -87,7 +87,8 @@ def test_a_step_that_comes_late_is_fenced_by_limbo_and_by_the_way_out_of_it(
     calls: Calls, zombie: str, decision: str | None, counted: Counted
 ) -> None:
     calls.after(LAST_BEFORE[zombie])
-    calls.limbo(calls.begin(error=REJECTED_BY_KYC))
+    step = "release" if zombie == "CollectFee" else "hold"
+    calls.limbo(calls.begin(error=REJECTED_BY_KYC), step=step)
     if decision:
         calls.resolve(decision)
     counted()

@@ -186,7 +186,7 @@ def test_a_reason_that_nobody_can_read_is_a_usage_error_before_anything_is_asked
     [
         ("release", "fee", "SETTLED", Exit.CONFLICT),
         ("claim", "rejected", "REJECTED", Exit.CONFLICT),
-        ("fee", "completed", "SETTLED", Exit.FAILED),
+        ("fee", "completed", "SETTLED", Exit.CONFLICT),
     ],
 )
 def test_what_has_moved_on_since_it_was_looked_at_is_not_reversed(

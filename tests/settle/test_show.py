@@ -2,12 +2,13 @@ import pytest
 
 from settle import show
 from settle.cost import Cost
-from settle.demo import Settled
+from settle.demo import Settled, describe
 from settle.starting import Ended, Machine
 
 REQUEST = {"key": "order-1", "payer": "alice.run", "payee": "bob.run", "amount": "48.20", "currency": "EUR"}
 OUTCOME = {"status": "SETTLED", "replayed": False, "failure": None}
 FAILURE = {"step": "hold", "error": "InsufficientFunds", "cause": "too little"}
+COSTS = {"an-execution": Cost(calls=5, units=26.0)}
 
 
 def settled(**outcome: object) -> Settled:
@@ -29,7 +30,7 @@ def settled(**outcome: object) -> Settled:
 def test_each_line_of_the_demo_tells_how_it_ended(
     capsys: pytest.CaptureFixture[str], one: Settled, ending: str
 ) -> None:
-    show.demo([one], {"an-execution": Cost(calls=5, units=26.0)}, as_json=False)
+    show.settlements(describe([one], COSTS)["settlements"])
 
     line = next(line for line in capsys.readouterr().out.splitlines() if "alice" in line)
     for part in (str(one.machine), "order-1", "alice → bob", "48.20 EUR", ending):
@@ -37,7 +38,7 @@ def test_each_line_of_the_demo_tells_how_it_ended(
 
 
 def test_the_demo_tells_what_each_execution_cost(capsys: pytest.CaptureFixture[str]) -> None:
-    show.demo([settled()], {"an-execution": Cost(calls=5, units=26.0)}, as_json=False)
+    show.settlements(describe([settled()], COSTS)["settlements"])
 
     line = next(line for line in capsys.readouterr().out.splitlines() if "alice" in line)
     assert line.split()[-2:] == ["5", "26.0"]

@@ -54,7 +54,7 @@ def too_late(world: World) -> None:
 
 def fence(world: World) -> None:
     """Somebody takes the settlement away, and does no more for now."""
-    world.compensation("somebody-else").advance()
+    world.compensation("somebody-else", error={"Error": "Recovered", "Cause": "it was due"}).advance()
 
 
 def nothing(world: World) -> None:
@@ -148,7 +148,7 @@ def test_a_step_that_meets_the_fence_joins_the_compensation(world: World, machin
     assert execution.status == "SUCCEEDED"
     assert execution.data["status"] == ("COMPENSATING" if machine == EXPRESS else "COMPENSATED")
     assert world.picture() == picture.compensated(STEPS[: STATES[state]])
-    assert world.row()["failure"]["error"] == "CompensationRequested"
+    assert world.row()["failure"]["error"] == "Recovered"
 
 
 @pytest.mark.parametrize("machine", BOTH)

@@ -7,7 +7,7 @@ import pytest
 from tests.handlers.calls import WIRE
 from tests.simulation import picture
 from tests.simulation.picture import STEPS
-from tests.simulation.world import ERROR, STARTING, World
+from tests.simulation.world import ERROR, ORDER, STARTING, World
 from tests.support.interpreter import Execution, TaskFailed
 
 CALLS = {"hold": "HoldFunds", "verify": "VerifyKyc", "release": "ReleaseFunds", "fee": "CollectFee"}
@@ -141,3 +141,20 @@ def test_what_settles_before_the_fence_is_reported_and_not_touched(world: World,
 
     assert (execution.data["status"], execution.data["replayed"]) == ("SETTLED", False)
     assert world.picture() == picture.of("SETTLED", STEPS)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_late_step_between_a_persons_look_and_their_order_counts(world: World, step: str) -> None:
+    """Who gave up what was PROCESSING has not ordered to reverse what is SETTLED."""
+    done = STEPS.index(step)
+    world.commit(done)
+    execution = world.compensation(reversal=ORDER | {"seen": "PROCESSING"})
+    world.meanwhile("transact", lambda: late_call(world, step))
+
+    execution.run()
+
+    if step == "fee":
+        assert (execution.status, execution.error["Error"]) == ("FAILED", "NotReversible")
+        assert world.picture() == picture.of("SETTLED", STEPS)
+    else:
+        assert world.picture() == picture.compensated(STEPS[: done + 1], {"reverse": None})

@@ -80,8 +80,15 @@ class World:
         return execution
 
     def compensation(self, name: str = "by-hand", data: Any = WIRE, **more: Any) -> Execution:
-        """Start a compensation as recovery or a person would; it rests before its first state."""
-        return self.start(COMPENSATION, name, {"settlement": data, **more})
+        """Start a compensation for an error, or with a person's order; it rests before its first state."""
+        return self.start(COMPENSATION, name, {"settlement": data, **(more or {"error": ERROR})})
+
+    def drive_on(self, name: str = "drive-on") -> Execution:
+        """Start a compensation with nothing but the settlement, and let it go on."""
+        execution = self.start(COMPENSATION, name, {"settlement": WIRE})
+        execution.run()
+        self.drain()
+        return execution
 
     def compensate(self, name: str = "by-hand", data: Any = WIRE, **more: Any) -> Execution:
         execution = self.compensation(name, data, **more)
@@ -139,6 +146,12 @@ class World:
     def strike(self, state: str, fault: Fault, times: int = 10**6) -> None:
         """Let a fault befall the first `times` calls of a state."""
         self.faults[state] = (*fault.value, times)
+
+    def tries(self, state: str, machine: str = COMPENSATION) -> int:
+        """How often a state calls its function before it gives up a fault of this kind."""
+        retriers = self.machines.definitions[machine]["States"][state]["Retry"]
+        (attempts,) = (rule["MaxAttempts"] for rule in retriers if "StoreUnavailable" in rule["ErrorEquals"])
+        return 1 + int(attempts)
 
     def meanwhile(self, method: str, action: Callable[[], Any]) -> None:
         """Let `action` happen inside the next call that sends a write by this method, just ahead."""

@@ -163,9 +163,7 @@ def test_an_order_is_refused_in_every_status_but_the_one_that_was_seen(
 
     with (
         saga.writes_nothing(),
-        pytest.raises(
-            NotReversible, match=f"^reverse: it was to be {seen}, but the settlement is {status}$"
-        ),
+        pytest.raises(NotReversible, match=f"^reverse: it was to be {seen}, but the settlement is {status}$"),
     ):
         saga.order(ORDERS[seen])
 
@@ -203,9 +201,7 @@ def test_only_what_was_completed_is_said_to_have_been(saga: Saga, status: Status
 
     with (
         saga.writes_nothing(),
-        pytest.raises(
-            NotReversible, match=f"^reverse: it was to be {seen}, but the settlement is {status}$"
-        ),
+        pytest.raises(NotReversible, match=f"^reverse: it was to be {seen}, but the settlement is {status}$"),
     ):
         saga.order(ORDERS[seen])
 

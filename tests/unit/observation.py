@@ -26,21 +26,32 @@ WIRE = {
 CANARIES = ["canary", "918273", "91827364", "5647", "912626", "91262626", "73737373"]
 """Ids and amounts of the settlement, its net amount and the balance of the payer, as sent and as stored."""
 
+ERROR = {"Error": "InsufficientFunds", "Cause": '{"errorMessage": "payer: canary-payer has 918273"}'}
+ORDER = {"reason": "canary-reason", "by": "arn:canary-person"}
 EVENT = {
     "settlement": WIRE,
     "execution": EXECUTION,
     "claimed_at": "2026-11-20T12:00:00.123Z",
     "replayed": True,
-    "error": {"Error": "InsufficientFunds", "Cause": '{"errorMessage": "payer: canary-payer has 918273"}'},
+    "error": ERROR,
+    "stuck": {"fee": ERROR},
     "steps": ["fee", "hold", "release", "verify"],
     "reversed": [],
     "case": 1,
     "token": "canary-token",
     "execution_arn": "arn:aws:states:eu-west-1:000000000000:execution:compensation:execution-1",
-    "resolution": {"decision": "retry", "reason": "canary-reason", "by": "arn:canary-person"},
+    "resolution": ORDER | {"decision": "retry"},
 }
 STATE = {name: EVENT[name] for name in ("settlement", "error", "case")} | {"pages": 0}
 """What a machine carries: two of its functions are handed all of it."""
+
+STARTS: list[dict[str, Any]] = [
+    {"error": ERROR},
+    {"reversal": ORDER},
+    {"resolution": ORDER | {"decision": "retry"}},
+    {},
+]
+"""What a compensation may be started with, beside the settlement."""
 
 
 class Output:

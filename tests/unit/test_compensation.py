@@ -19,7 +19,7 @@ from settlement.resolution import Decision, Reversal
 from settlement.status import REVERSIBLE, Status, Step
 from tests.conftest import NOW
 from tests.unit.books import LATER, OPENING, claimed, compensating, forward, in_limbo
-from tests.unit.vectors import FAILURE, ORDER, ORDERS, SETTLEMENT, TERMS
+from tests.unit.vectors import ORDER, ORDERS, SETTLEMENT, TERMS
 
 COMMITTED = range(len(Step) + 1)
 STUCK = [
@@ -31,7 +31,7 @@ STUCK = [
 UNMOVED = [
     (committed, step) for committed in COMMITTED for step in REVERSIBLE if step not in list(Step)[:committed]
 ]
-"""How many steps have committed, and one that has not: its reversal is a bare entry, which may get stuck too."""
+"""How many steps have committed, and one that has not: a bare entry reverses it, and may get stuck too."""
 
 AMOUNTS = st.integers(1, 10**15 - 1).flatmap(
     lambda amount: st.integers(0, amount - 1).map(lambda fee: replace(SETTLEMENT, amount=amount, fee=fee))

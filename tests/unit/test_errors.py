@@ -51,7 +51,11 @@ def test_a_refusal_is_never_retried() -> None:
 @pytest.mark.parametrize("step", REVERSIBLE)
 @pytest.mark.parametrize(
     ("error", "target"),
-    [("EscrowMismatch", "EnterLimbo"), ("InsufficientFunds", "EnterLimbo"), ("StepFenced", "BeginCompensation")],
+    [
+        ("EscrowMismatch", "EnterLimbo"),
+        ("InsufficientFunds", "EnterLimbo"),
+        ("StepFenced", "BeginCompensation"),
+    ],
 )
 def test_a_reversal_that_waits_for_a_person_goes_to_limbo_and_a_fenced_one_looks_again(
     step: Step, error: str, target: str

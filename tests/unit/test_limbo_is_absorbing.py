@@ -5,14 +5,19 @@ of each, without the fragment that keeps it out: found innocent, it would show t
 """
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from settlement import compensation
 from settlement.conditions import ABSENT, IN_LIMBO
+from settlement.errors import InvalidRequest
+from settlement.resolution import parse_reversal
 from settlement.rows import Row
 from settlement.status import Status
 from settlement.writes import Write
+from tests.conftest import NOW
 from tests.unit import vectors
 from tests.unit.conditions import admits, clauses, status_set_by, without
 from tests.unit.every_row import rows_met_by
@@ -93,6 +98,28 @@ def test_every_kind_of_write_is_among_those_that_were_asked() -> None:
     assert len(RESOLVING) == 11
 
 
+# A person's order says itself what it is for
+
+
+@pytest.mark.parametrize("seen", Status)
+def test_an_order_reverses_nothing_in_limbo_as_nobody_may_have_seen_it_there(seen: Status) -> None:
+    """The status that the write demands comes from outside: there is no such order for any but these two."""
+    said = {"reason": vectors.ORDER.reason, "by": vectors.ORDER.by, "seen": seen.value}
+
+    if seen in (Status.SETTLED, Status.PROCESSING):
+        order = replace(vectors.ORDER, seen=seen)
+        assert parse_reversal(said) == order
+        write = compensation.requested(vectors.SETTLEMENT, order, NOW, vectors.TERMS).settlement
+        assert write is not None
+        assert not touched(write)
+        assert not leaves(write)
+    else:
+        with pytest.raises(InvalidRequest):
+            parse_reversal(said)
+        with pytest.raises(InvalidRequest):
+            replace(vectors.ORDER, seen=seen)
+
+
 # Nothing writes past these builders
 
 
@@ -130,6 +157,16 @@ def _words(path: Path) -> set[str]:
             {"lambdas/settlement/writes.py", "lambdas/settlement/store.py"}
             | {f"lambdas/settlement/{name}.py" for name in ("items", "reversals", "limbo")},
             id="what a write is",
+        ),
+        pytest.param(
+            {"reopen"},
+            {"lambdas/settlement/compensation.py"},
+            id="how what was seen is reversed",
+        ),
+        pytest.param(
+            {"Reversal"},
+            {"lambdas/settlement/compensation.py", "lambdas/settlement/resolution.py"},
+            id="what an order to reverse is",
         ),
         pytest.param(
             {"UpdateExpression", "ConditionExpression"},

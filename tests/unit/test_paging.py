@@ -28,6 +28,7 @@ ROW = {
     "failure": {"step": "compensate:release", "error": "InsufficientFunds", "cause": "payee: too little"},
     "stuck_step": "compensate:release",
     "gsi1sk": "2026-11-20T12:00:00.123Z",
+    "escrow": 4820,
 }
 STATES: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "statemachines/compensation.asl.json").read_text()

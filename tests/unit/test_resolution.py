@@ -101,9 +101,7 @@ def test_blanks_around_a_text_are_no_part_of_it() -> None:
         ({"seen": "PROCESSING"}, Status.PROCESSING),
     ],
 )
-def test_an_order_says_what_was_seen_which_is_settled_if_left_out(
-    said: dict[str, str], seen: Status
-) -> None:
+def test_an_order_says_what_was_seen_which_is_settled_if_left_out(said: dict[str, str], seen: Status) -> None:
     order = parse_reversal({"reason": "paid twice", "by": "carol"} | said)
 
     assert order == Reversal(reason="paid twice", by="carol", seen=seen)

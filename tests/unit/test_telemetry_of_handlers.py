@@ -12,8 +12,19 @@ import handlers
 from handlers import _runtime
 from settlement import errors
 from settlement.errors import SettlementError
+from settlement.request import parse_settlement
 from settlement.store import Store
-from tests.unit.observation import CONTEXT, EVENT, EXECUTION, KEY, STATE, WIRE, Output, assert_telling_nothing
+from tests.unit.observation import (
+    CONTEXT,
+    EVENT,
+    EXECUTION,
+    KEY,
+    STARTS,
+    STATE,
+    WIRE,
+    Output,
+    assert_telling_nothing,
+)
 
 ROW = {
     **{name: WIRE[name] for name in ("payer", "payee", "currency")},
@@ -51,10 +62,14 @@ STEPS = {
 HANDED_THE_STATE = {"begin_compensation", "prepare_page"}
 
 
-def event_for(name: str, settlement: Any = WIRE) -> dict[str, Any]:
+CALLS = [*((name, STATE) for name in STEPS), *(("begin_compensation", start) for start in STARTS)]
+"""Each handler with the state of a machine that is under way, and what begins with each of its starts."""
+
+
+def event_for(name: str, state: dict[str, Any], settlement: Any = WIRE) -> dict[str, Any]:
     if name in HANDED_THE_STATE:
         given = {"execution": EXECUTION, "execution_arn": EVENT["execution_arn"]}
-        return given | {"state": STATE | {"settlement": settlement}}
+        return given | {"state": state | {"settlement": settlement}}
     return EVENT | {"settlement": settlement}
 
 
@@ -74,7 +89,8 @@ class Accepting:
         return {"ConsumedCapacity": self.UNITS, "Attributes": wire(ROW)}
 
     def get_item(self, **_: Any) -> Any:
-        return {"ConsumedCapacity": self.UNITS, "Item": wire(ROW)}
+        ours = parse_settlement(WIRE, _runtime.terms).request_hash
+        return {"ConsumedCapacity": self.UNITS, "Item": wire(ROW | {"request_hash": ours})}
 
     def transact_write_items(self, **_: Any) -> Any:
         return {"ConsumedCapacity": [self.UNITS]}
@@ -117,15 +133,19 @@ def test_every_handler_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize("client", [Accepting, Refusing, Unreachable])
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(("name", "state"), CALLS)
 def test_every_line_finds_the_settlement_and_tells_neither_amounts_nor_accounts(
-    name: str, client: type[Accepting], output: Output, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    state: dict[str, Any],
+    client: type[Accepting],
+    output: Output,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_runtime, "store", Store(client(), "table", pause=lambda failed_tries: None))
     handler = importlib.import_module(f"handlers.{name}").handler
 
     try:
-        handler(event_for(name), CONTEXT)
+        handler(event_for(name, state), CONTEXT)
         refused = None
     except SettlementError as error:
         refused = type(error).__name__
@@ -141,13 +161,13 @@ def test_every_line_finds_the_settlement_and_tells_neither_amounts_nor_accounts(
     assert_telling_nothing(text)
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_a_broken_request_is_not_logged_either(name: str, output: Output) -> None:
+@pytest.mark.parametrize(("name", "state"), CALLS)
+def test_a_broken_request_is_not_logged_either(name: str, state: dict[str, Any], output: Output) -> None:
     handler = importlib.import_module(f"handlers.{name}").handler
     broken = WIRE | {"amount": "918273.645", "payer": "canary:payer", "canary": "91827364"}
 
     with pytest.raises(errors.InvalidRequest):
-        handler(event_for(name, broken), CONTEXT)
+        handler(event_for(name, state, broken), CONTEXT)
 
     lines, metrics, text = output.take()
     assert [line["error"] for line in lines] == ["InvalidRequest"]

@@ -1,0 +1,102 @@
+"""BeginCompensation takes one order at a time, and without one it fences nothing that may be well."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from settlement.errors import IdempotencyConflict, InvalidRequest
+from settlement.status import Status
+from tests.handlers.calls import (
+    KEY,
+    LIMBO_AFTER,
+    ORDER,
+    OTHER_CONTENT,
+    REJECTED_BY_KYC,
+    STALLED_ORDER,
+    Calls,
+)
+from tests.handlers.test_begin_compensation import FOUND
+
+DECISION = ORDER | {"decision": "retry"}
+
+
+@pytest.mark.parametrize("state", [None, *LIMBO_AFTER.values()])
+def test_without_an_error_or_an_order_nothing_that_may_be_well_is_fenced(
+    calls: Calls, state: str | None, counted: Callable[[], dict[str, float]]
+) -> None:
+    if state:
+        calls.after(state)
+        calls.alter(status=Status.PROCESSING)
+    counted()
+
+    with (
+        calls.writes_nothing(),
+        pytest.raises(InvalidRequest, match=r"^input: must have the error or the reversal for which it is"),
+    ):
+        calls.begin()
+
+    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
+def test_without_an_error_or_an_order_what_is_past_processing_is_driven_on(
+    calls: Calls, status: Status
+) -> None:
+    calls.after("ReleaseFunds")
+    calls.alter(status=status, resolutions=0)
+
+    with calls.writes_nothing():
+        found = calls.begin()
+
+    assert found == FOUND | {
+        "steps": ["hold", "release", "verify"],
+        "finished": status in (Status.SETTLED, Status.REJECTED, Status.COMPENSATED),
+        "in_limbo": status is Status.LIMBO,
+    }
+
+
+@pytest.mark.parametrize("other", OTHER_CONTENT)
+@pytest.mark.parametrize("back", [{}, {"case": 1}])
+def test_without_an_error_or_an_order_other_content_is_refused(
+    calls: Calls, other: dict[str, str], back: dict[str, Any]
+) -> None:
+    calls.after("HoldFunds")
+    calls.begin(error=REJECTED_BY_KYC)
+
+    with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=rf"^key: {KEY} was claimed"):
+        calls.begin(settlement=other, **back)
+
+
+@pytest.mark.parametrize("state", [None, "HoldFunds", "CollectFee"])
+@pytest.mark.parametrize("order", [ORDER, STALLED_ORDER])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("reversal", "resolution"),
+        ("error", "reversal"),
+        ("error", "resolution"),
+        ("error", "reversal", "resolution"),
+    ],
+)
+def test_nobody_orders_two_things_at_once(
+    calls: Calls, state: str | None, order: dict[str, str], names: tuple[str, ...]
+) -> None:
+    if state:
+        calls.after(state)
+    orders = {"reversal": order, "resolution": DECISION, "error": REJECTED_BY_KYC}
+
+    with (
+        calls.writes_nothing(),
+        pytest.raises(
+            InvalidRequest, match=r"^input: must have one of error, reversal and resolution at most$"
+        ),
+    ):
+        calls.begin(**{name: orders[name] for name in names})
+
+
+def test_two_orders_are_two_though_one_of_them_is_null(calls: Calls) -> None:
+    calls.after("HoldFunds")
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^input: must have one of"):
+        calls.begin(error=REJECTED_BY_KYC, reversal=None)
