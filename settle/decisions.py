@@ -13,6 +13,7 @@ from settle.failures import CommandFailed, Exit
 from settle.stack import Stack
 from settlement import compensation, outcome, rows
 from settlement.errors import InvalidRequest, Refusal
+from settlement.request import Settlement
 from settlement.resolution import Decision, Resolution, parse_resolution, parse_reversal
 from settlement.rows import Row
 from settlement.status import Status
@@ -43,7 +44,7 @@ def resolve(
     if number > decided:
         _refuse_repeated(stack, key, order)
         try:
-            compensation.check(journal.settlement_of(row), row, decision)
+            compensation.check(Settlement.of_row(row), row, decision)
         except Refusal as refusal:
             raise CommandFailed(Exit.CONFLICT, f"{key}: {refusal}") from refusal
         _hand_over(stack, row, order)
@@ -132,7 +133,7 @@ def _start(stack: Stack, row: Row, what: str, order: dict[str, Any]) -> None:
 
     The execution's name is new each time: whether the order was given before is for the row to say.
     """
-    settlement = journal.settlement_of(row)
+    settlement = Settlement.of_row(row)
     stack.client("stepfunctions").start_execution(
         stateMachineArn=stack.outputs["CompensationArn"],
         name=f"{settlement.key}-{what}-{secrets.token_hex(3)}",

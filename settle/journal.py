@@ -5,7 +5,6 @@ from typing import Any
 from settle.failures import CommandFailed, Exit
 from settle.stack import Stack
 from settlement import money, outcome, rows
-from settlement.request import Settlement
 from settlement.rows import Row
 from settlement.status import REVERSIBLE, Step
 from settlement.store import from_wire
@@ -23,12 +22,6 @@ def row_of(stack: Stack, key: str) -> Row:
     if row is None:
         raise CommandFailed(Exit.NOT_FOUND, f"key: nobody has claimed {key} in {stack.name}")
     return row
-
-
-def settlement_of(row: Row) -> Settlement:
-    """The settlement that a row is the state of."""
-    names = ("payer", "payee", "amount", "currency", "fee")
-    return Settlement(key=rows.subject(row)[1], **{name: row[name] for name in names})
 
 
 def entries_of(stack: Stack, key: str) -> list[Row]:

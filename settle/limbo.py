@@ -8,6 +8,7 @@ from settle.stack import Stack
 from settlement import compensation, money, rows
 from settlement.errors import Refusal
 from settlement.limbo import Case
+from settlement.request import Settlement
 from settlement.resolution import Decision
 from settlement.rows import Row
 from settlement.status import Status, Step
@@ -50,7 +51,7 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
 
 def _choice(stack: Stack, row: Row, case: Case, decision: Decision) -> dict[str, Any]:
     """What a decision would do, and the command for it; or why it cannot be made, and none."""
-    settlement = journal.settlement_of(row)
+    settlement = Settlement.of_row(row)
     try:
         compensation.check(settlement, row, decision)
     except Refusal as refusal:
@@ -66,7 +67,7 @@ def _choice(stack: Stack, row: Row, case: Case, decision: Decision) -> dict[str,
 
 
 def _case(row: Row) -> Case:
-    return compensation.stuck(journal.settlement_of(row), row)
+    return compensation.stuck(Settlement.of_row(row), row)
 
 
 def _summary(stack: Stack, row: Row) -> dict[str, Any]:

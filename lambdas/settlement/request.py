@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from settlement import money
+from settlement import money, rows
 from settlement.errors import InvalidRequest
 from settlement.terms import Terms
 
@@ -53,6 +53,18 @@ class Settlement:
         content = {name: getattr(self, name) for name in _HASHED}
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def to_row(self) -> dict[str, Any]:
+        """What the settlement's row keeps of the request, besides the key, which is the row's own."""
+        content = asdict(self) | {"request_hash": self.request_hash}
+        del content["key"]
+        return content
+
+    @classmethod
+    def of_row(cls, row: rows.Row) -> "Settlement":
+        """The settlement that a row is the state of."""
+        names = ("payer", "payee", "amount", "currency", "fee")
+        return cls(key=rows.subject(row)[1], **{name: row[name] for name in names})
 
     def to_wire(self, terms: Terms) -> dict[str, str]:
         """The settlement as the state machines carry it: the request's own shape, fee included."""

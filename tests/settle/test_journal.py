@@ -40,7 +40,7 @@ def steps_of(evidence: list[str]) -> list[str]:
 def test_a_row_gives_back_the_settlement_that_was_claimed(desk: Desk, settlement: Settlement) -> None:
     desk.pay(until="claim")
 
-    found = journal.settlement_of(desk.row())
+    found = Settlement.of_row(desk.row())
 
     assert found == settlement
     assert found.request_hash == desk.row()["request_hash"]

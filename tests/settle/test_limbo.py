@@ -2,10 +2,11 @@ from typing import Any
 
 import pytest
 
-from settle import journal, limbo
+from settle import limbo
 from settle.failures import CommandFailed, Exit
 from settlement import compensation
 from settlement.errors import Refusal
+from settlement.request import Settlement
 from settlement.resolution import Decision
 from tests.settle.desk import ADA, KEY, Desk
 
@@ -152,7 +153,7 @@ def test_a_payer_who_is_stuck_leaves_but_the_retry_and_says_why(desk: Desk, step
 
     for decision in (Decision.WRITE_OFF, Decision.COMPLETE):
         with pytest.raises(Refusal) as why:
-            compensation.check(journal.settlement_of(desk.row()), desk.row(), decision)
+            compensation.check(Settlement.of_row(desk.row()), desk.row(), decision)
         assert found[decision] == f"not possible: {why.value}"
     assert not found["retry"].startswith("not possible")
 

@@ -125,3 +125,23 @@ def test_one_that_gets_stuck_while_another_goes_on_ends_in_one_state(
     assert world.picture() == picture.reversed_from(4, entries)
     assert limbo is (decides == "the one that is stuck")
     assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("state", PATH[2:5])
+def test_what_another_reverses_while_limbo_is_entered_is_no_case(world: World, state: str) -> None:
+    """EnterLimbo has read the row and is about to write when the other one reverses the very step."""
+    order = world.commit(4)
+    stuck, other = world.compensation("stuck", **order), world.compensation("other", **order)
+    for one in (stuck, other):
+        one.run(until=state)
+    world.faults[state] = ("StoreUnavailable", False, world.tries(state))
+    stuck.advance()
+    world.meanwhile("post", other.advance)
+
+    stuck.run()
+    world.drain()
+
+    assert [stuck.data["status"], other.data["status"]] == ["COMPENSATED", "COMPENSATED"]
+    assert "EnterLimbo" in stuck.visited
+    assert world.picture() == picture.reversed_from(4)
+    assert world.machines.events == []

@@ -206,3 +206,17 @@ def test_two_machines_that_are_stuck_make_one_case(world: World) -> None:
     world.drain()
     assert [one.data["status"] for one in both] == ["COMPENSATED", "COMPENSATED"]
     assert world.picture() == picture.reversed_from(4, CASE_1 | RETRIED)
+
+
+@pytest.mark.parametrize("name", ["write-off", "complete"])
+def test_nobody_waits_for_a_decision_that_was_made_while_they_paged(world: World, name: str) -> None:
+    order = world.commit(4)
+    spend(world)
+    world.before["AwaitResolution"] = lambda: world.compensate("by-olga", resolution=decision(name))
+
+    execution = world.compensate(**order)
+
+    assert execution.status == "SUCCEEDED"
+    assert "waiting" not in world.row()
+    assert execution.data["status"] == world.row()["status"]
+    assert world.row()["resolution"]["decision"] == name
