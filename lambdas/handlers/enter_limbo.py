@@ -17,11 +17,13 @@ def handler(event: dict[str, Any], context: object) -> dict[str, str]:
 
     `stuck` has the error of the one state that failed, under the step that it was to reverse. A reversal
     whose answer was lost may have committed: then it is not stuck, and the next one has not been tried.
+    One that was known to have committed (`reversed`), and fails all the same, would go round in circles.
     """
     settlement = parse_settlement(event["settlement"], _runtime.terms)
     ((step, error),) = event["stuck"].items()
     row = _runtime.store.read(rows.settlement_key(settlement.key))
-    if row is None or row.get("resolutions") != event["case"] - 1 or step in row.get("reversed", ()):
+    done_meanwhile = row and step in row.get("reversed", ()) and step not in event["reversed"]
+    if row is None or row.get("resolutions") != event["case"] - 1 or done_meanwhile:
         raise StepFenced(f"limbo: the reversal of {step} of {settlement.key} is not what is stuck now")
     case, now = compensation.case_of(settlement, row, Step(step)), _runtime.now()
     failure = outcome.failure(case.step.reversal, error)

@@ -57,15 +57,16 @@ def stuck(settlement: Settlement, row: Row) -> Case:
 
 
 def case_of(settlement: Settlement, row: Row, step: Step) -> Case:
-    """The case that a stuck reversal of `step` makes. Nobody is barred for a step that moved nothing."""
-    transfer, committed = _reversal(settlement, step), step in row.get("steps", ())
+    """The case that a stuck reversal of `step` makes. Nobody is barred where nothing is left to move."""
+    transfer, due = _reversal(settlement, step), step in outstanding(row)
     account = settlement.payer if step is Step.HOLD else transfer.debit
     return Case(
         step=step,
         account=account,
-        barred=account if committed and rows.is_customer(account) else None,
-        amount=transfer.amount if committed else 0,
+        barred=account if due and rows.is_customer(account) else None,
+        amount=transfer.amount if due else 0,
         number=row.get("resolutions", 0) + 1,
+        done=step in row.get("reversed", ()),
     )
 
 

@@ -35,6 +35,7 @@ class Case:
 
     `barred` is the customer who places no holds meanwhile, None where the account is internal or gone.
     `number` counts the cases of the settlement, from 1: as many decisions were made on it before, less one.
+    `done`: the step is reversed, it is only its function that never says so.
     """
 
     step: Step
@@ -42,21 +43,25 @@ class Case:
     barred: str | None
     amount: int
     number: int
+    done: bool = False
 
 
 def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: datetime) -> Write:
     """Put a settlement whose reversal is stuck into LIMBO."""
+    conditions = [COMPENSATES, SAME_REQUEST, SAME_ROUND]
+    if not case.done:
+        conditions += [NOT_YET_REVERSED]
     index = rows.limbo_index(rows.timestamp(now))
     return update(
         rows.settlement_key(settlement.key),
         "SET #status = :limbo, stuck_step = :stuck, #failure = :failure, gsi1pk = :gsi1pk, gsi1sk = :gsi1sk",
-        *(COMPENSATES, SAME_REQUEST, SAME_ROUND, NOT_YET_REVERSED),
+        *conditions,
         values={
             ":compensating": Status.COMPENSATING,
             ":limbo": Status.LIMBO,
             ":request_hash": settlement.request_hash,
             ":resolutions": case.number - 1,
-            ":this": case.step,
+            **({} if case.done else {":this": case.step}),
             ":stuck": case.step.reversal,
             ":failure": dict(failure),
             **{f":{name}": value for name, value in index.items()},

@@ -165,7 +165,11 @@ class Calls:
         self, found: Found, settlement: Any = WIRE, *, step: str = "release", error: Any = SPENT, **more: Any
     ) -> Any:
         """Call EnterLimbo for the case that BeginCompensation has found, as the reversal of `step` failed."""
-        return self("EnterLimbo", settlement, **{"case": found["case"], "stuck": {step: error}, **more})
+        return self(
+            "EnterLimbo",
+            settlement,
+            **{"case": found["case"], "reversed": found["reversed"], "stuck": {step: error}, **more},
+        )
 
     def page(self, state: Any) -> Any:
         """Call PreparePage with the machine's state."""

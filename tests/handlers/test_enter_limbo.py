@@ -171,7 +171,7 @@ def test_what_is_still_processing_does_not_get_stuck(calls: Calls, stuck: str) -
     calls.after(LIMBO_AFTER[stuck])
 
     with calls.writes_nothing(), pytest.raises(StepFenced, match=not_stuck(failed_step(stuck))):
-        calls.limbo({"case": 1}, step=failed_step(stuck))
+        calls.limbo({"case": 1, "reversed": []}, step=failed_step(stuck))
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.COMPENSATING])
@@ -200,7 +200,7 @@ def test_what_went_on_between_the_look_and_the_write_is_not_stuck(
 
 def test_a_key_that_was_never_claimed_is_not_stuck(calls: Calls) -> None:
     with calls.writes_nothing(), pytest.raises(StepFenced, match=not_stuck("release")):
-        calls.limbo({"case": 1})
+        calls.limbo({"case": 1, "reversed": []})
 
 
 @pytest.mark.parametrize("other", OTHER_CONTENT)

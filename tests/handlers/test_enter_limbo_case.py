@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from settlement import rows
 from settlement.errors import EscrowMismatch, ResolutionRefused, StepFenced
 from tests.handlers.calls import KEY, ORDER, REJECTED_BY_KYC, SPENT, Calls
 
@@ -52,6 +53,29 @@ def test_a_reversal_that_committed_though_its_answer_was_lost_is_not_stuck_and_t
     assert calls.begin(found | {"error": {"Error": "StepFenced"}})["reversed"] == sorted(
         calls.row()["reversed"]
     )
+
+
+@pytest.mark.parametrize(("step", "state"), [("fee", "RefundFee"), ("release", "ReclaimFunds")])
+def test_a_function_that_never_answers_is_a_case_though_its_step_is_known_to_be_reversed(
+    calls: Calls, step: str, state: str
+) -> None:
+    """Else the machine would come back to it, and it would fail again, round and round."""
+    calls.undo(state, calls.reopened(state))
+    known = calls.begin()
+    assert step in known["reversed"]
+
+    entry = calls.limbo(known, step=step, error={"Error": "States.Timeout", "Cause": ""})
+
+    assert entry["error"] == "States.Timeout"
+    row = calls.row()
+    assert (row["status"], row["stuck_step"]) == ("LIMBO", f"compensate:{step}")
+    assert calls.page(known)["page"]["amount_at_risk"] == "0.00"
+    for account in ("alice", "bob"):
+        assert "limbo_keys" not in (calls.ledger.row(rows.account_key(account)) or {})
+    with pytest.raises(ResolutionRefused, match=r"^write-off: "):
+        calls.resolve("write-off")
+    calls.resolve("retry")
+    assert calls.row()["status"] == "COMPENSATING"
 
 
 @pytest.mark.parametrize(("last", "step", "account"), NEVER_COMMITTED)

@@ -41,6 +41,7 @@ def test_a_fault_that_passes_leaves_one_reversal_of_each_step(
 
     assert (execution.status, execution.data["status"]) == ("SUCCEEDED", "COMPENSATED")
     assert world.picture() == picture.reversed_from(4)
+    assert "EnterLimbo" not in execution.visited
 
 
 MATRIX = [(steps, state, fault) for steps in range(5) for state in STATES for fault in Fault]

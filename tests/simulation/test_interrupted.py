@@ -110,6 +110,7 @@ def test_one_that_gets_stuck_while_another_goes_on_ends_in_one_state(
     stuck.run()
     other.run()
     limbo = world.row()["status"] == "LIMBO"
+    assert "EnterLimbo" not in other.visited
 
     if limbo:
         token = world.row()["waiting"]["token"]

@@ -203,6 +203,7 @@ def test_a_second_and_different_decision_on_a_case_is_not_carried_out(
     assert (waiting.status, waiting.data["status"]) == ("SUCCEEDED", end(first).status)
     assert_ended(world, first)
     assert [(news["decision"], news["by"]) for news in world.events("LimboResolved")] == [(first, "olga")]
+    assert waiting.visited[waiting.visited.index("ResolveLimbo") + 1] == "BeginCompensation"
 
 
 @pytest.mark.parametrize("name", ["write-off", "complete"])

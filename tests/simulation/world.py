@@ -56,6 +56,7 @@ class World:
     before: dict[str, Callable[[], Any]] = field(default_factory=dict)
     always: Callable[[Execution], Any] = lambda execution: None
     missing: set[str] = field(default_factory=set)
+    called: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.machines = Machines(
@@ -106,6 +107,7 @@ class World:
     def invoke(self, function: str, payload: Any) -> Any:
         """Call a function as Lambda does. What is no error of ours is a bug, and ends the test."""
         self.now += timedelta(seconds=1)
+        self.called.append(function)
         module = re.sub(r"(?<!^)(?=[A-Z])", "_", function).lower()
         try:
             return importlib.import_module(f"handlers.{module}").handler(payload, Context())

@@ -30,6 +30,7 @@ DRAWN: dict[str, tuple[set[str], str]] = {
     "reversals.undo.hold": ({"COMPENSATING"}, "COMPENSATED"),
     "reversals.conclude": ({"COMPENSATING"}, "COMPENSATED"),
     "limbo.enter.fee": ({"COMPENSATING"}, "LIMBO"),
+    "limbo.enter.fee.done": ({"COMPENSATING"}, "LIMBO"),
     "limbo.enter.release": ({"COMPENSATING"}, "LIMBO"),
     "limbo.enter.hold": ({"COMPENSATING"}, "LIMBO"),
     "limbo.leave.retry.release": ({"LIMBO"}, "COMPENSATING"),

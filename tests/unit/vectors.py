@@ -108,6 +108,7 @@ CASES = {
     Step.RELEASE: Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=1),
     Step.HOLD: Case(step=Step.HOLD, account="alice", barred="alice", amount=4820, number=2),
 }
+DONE = Case(step=Step.FEE, account="fees:EUR", barred=None, amount=0, number=1, done=True)
 
 
 def resolution(decision: Decision) -> Resolution:
@@ -144,6 +145,7 @@ REVERSALS = (
 
 LIMBO = (
     *(Vector(limbo.enter, (SETTLEMENT, CASES[step], FAILURE, NOW), variant=step.value) for step in CASES),
+    Vector(limbo.enter, (SETTLEMENT, DONE, FAILURE, NOW), variant="fee.done"),
     Vector(limbo.flag, ("bob", SETTLEMENT.key)),
     Vector(limbo.unflag, ("bob", SETTLEMENT.key)),
     Vector(limbo.await_decision, (SETTLEMENT, "token-1", "arn:aws:states:::execution:comp:e1")),
