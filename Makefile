@@ -1,7 +1,7 @@
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: setup demo test check lint format synth lock clean
+.PHONY: setup demo test test-rest test-e2e check lint format synth lock clean
 
 setup: .venv/.ready  ## everything the other targets need, into .venv and node_modules
 
@@ -16,8 +16,14 @@ setup: .venv/.ready  ## everything the other targets need, into .venv and node_m
 demo: setup  ## deploy the app to the embedded AWS and settle the examples
 	.venv/bin/settle demo
 
-test: setup  ## the whole suite
-	.venv/bin/pytest
+test: setup  ## the whole suite; end to end beside the rest, as it waits more than it works
+	$(MAKE) -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-rest test-e2e
+
+test-rest: setup
+	.venv/bin/pytest --ignore=tests/e2e
+
+test-e2e: setup
+	.venv/bin/pytest tests/e2e
 
 check: lint test synth  ## all that CI runs
 
