@@ -32,7 +32,6 @@ class Case:
     """What is stuck: the reversal of `step`, which should move `amount` (minor units).
 
     `account` is the party that it is stuck on: the one to pay it back, or for a hold the one to receive it.
-
     `barred` is the customer who places no holds meanwhile, None where the account is internal or gone.
     `number` counts the cases of the settlement, from 1: as many decisions were made on it before, less one.
     `done`: the step is reversed, it is only its function that never says so.

@@ -1,4 +1,4 @@
-"""A person's decision on a settlement in LIMBO, checked: the only way from JSON into the domain."""
+"""What a person orders about a settlement, checked: the only way from JSON into the domain."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +10,7 @@ from settlement.status import Status
 TEXT_LENGTH_MAX = 500
 """Characters of a reason, and of the name of who gives it."""
 
-
-_REVERSIBLE = (Status.SETTLED, Status.PROCESSING)
+_OPEN_TO_ORDERS = (Status.SETTLED, Status.PROCESSING)
 
 
 class Decision(StrEnum):
@@ -47,8 +46,8 @@ class Reversal(Order):
 
     def __post_init__(self) -> None:
         """Refuse what no order may be given on: above all LIMBO, which only a decision leaves."""
-        if self.seen not in _REVERSIBLE:
-            raise InvalidRequest(f"reversal.seen: must be {' or '.join(_REVERSIBLE)}, or be left out")
+        if self.seen not in _OPEN_TO_ORDERS:
+            raise InvalidRequest(f"reversal.seen: must be {' or '.join(_OPEN_TO_ORDERS)}, or be left out")
 
 
 @dataclass(frozen=True, kw_only=True)
