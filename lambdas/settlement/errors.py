@@ -53,6 +53,22 @@ class StepFenced(Refusal):
     """The settlement's row does not admit this step: it is finished, being reversed, or out of order."""
 
 
+class KycRejected(Refusal):
+    """The KYC provider decided against the payment. Its verdict is on record, and it is not asked again."""
+
+
+class KycRequestRefused(Refusal):
+    """The KYC provider does not accept the request itself (HTTP 4xx): there will be no verdict."""
+
+
+class SignatureRefused(Refusal):
+    """A webhook's call is not signed with a secret that the stage shares, or not just now."""
+
+
+class SettlementNotFound(Refusal):
+    """The call speaks of a key that nobody has claimed."""
+
+
 class NotReversible(Refusal):
     """There is nothing to reverse on a person's order, or another person has accepted it as it is."""
 
@@ -67,3 +83,11 @@ class ResolutionRefused(Refusal):
 
 class StoreUnavailable(SettlementError):
     """DynamoDB gave no definite answer: unreachable, throttled, in conflict. The outcome may be unknown."""
+
+
+class KycUnavailable(SettlementError):
+    """The KYC provider gave no verdict, or was not asked: it is unreachable, slow or out of its contract."""
+
+
+class StartUnavailable(SettlementError):
+    """Step Functions did not take the start of an execution. What was to be driven on stands where it was."""

@@ -1,14 +1,164 @@
-"""Who may pay whom: the source of the verdict that VerifyKyc records."""
+"""The only way to a KYC provider: one HTTP exchange, bounded in time and size, and what its answer means."""
 
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import urllib3
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import HTTPError
+
+from settlement import kyc_opensanctions, kyc_verifications
+from settlement.errors import KycUnavailable
 from settlement.request import Settlement
+from settlement.telemetry import logger
+from settlement.terms import Terms
 from settlement.verdict import Verdict
 
+ANSWER_BYTES_MAX = 65_536
+"""The longest answer that is read; whatever sends more is not speaking the contract."""
 
-def decide(settlement: Settlement) -> Verdict:
-    """Approve every payment, and say in the evidence that nobody was asked: no provider is connected yet."""
-    return Verdict(
-        decision="APPROVED",
-        reference=f"{settlement.key}:verify",
-        reason="approved without asking: no KYC provider is connected",
-        provider="placeholder",
-    )
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})  # and every status from 500 up
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The provider does not accept the request: an answer, and a final one."""
+
+    http_status: int
+
+    @property
+    def wants_another_key(self) -> bool:
+        """Whether it may be the API key that is not accepted."""
+        return self.http_status in (401, 403)
+
+
+class Provider(Protocol):
+    """What a provider's own file must have: its shape of a question and of an answer."""
+
+    NAME: str
+
+    def path(self, dataset: str) -> str: ...  # noqa: D102
+    def authorization(self, api_key: str) -> str: ...  # noqa: D102
+    def body(self, settlement: Settlement, terms: Terms) -> dict[str, Any]: ...  # noqa: D102
+    def read(self, content: object, settlement: Settlement) -> Verdict: ...  # noqa: D102
+
+
+_MODULES: tuple[Provider, ...] = (kyc_verifications, kyc_opensanctions)
+PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in _MODULES}
+"""The providers that a stage may choose from, by the names that its settings use."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """Where the stage's provider is, which it is, and how long to wait for it.
+
+    `read_timeout_seconds` bounds each silence; an exchange ends after both timeouts together at the latest.
+    """
+
+    url: str
+    provider: str
+    dataset: str
+    connect_timeout_seconds: int
+    read_timeout_seconds: int
+
+
+class Client:
+    """Asks the provider. Its connection is kept for the next question; it serves one thread."""
+
+    def __init__(self, endpoint: Endpoint, terms: Terms) -> None:
+        self._endpoint, self._terms = endpoint, terms
+        self._provider = PROVIDERS[endpoint.provider]
+        self._socket: socket.socket | None = None
+        url = urllib3.util.parse_url(endpoint.url)
+        secure: dict[str, Any] = {
+            "cert_reqs": "CERT_REQUIRED",
+            "ssl_context": ssl.create_default_context(),
+        }
+        self._prefix = (url.path or "").rstrip("/")
+        self._pool = urllib3.connection_from_url(
+            endpoint.url,
+            maxsize=1,
+            timeout=urllib3.Timeout(
+                connect=endpoint.connect_timeout_seconds, read=endpoint.read_timeout_seconds
+            ),
+            **(secure if url.scheme == "https" else {}),
+        )
+        self._pool.ConnectionCls = self._remembering(self._pool.ConnectionCls)
+
+    def ask(self, settlement: Settlement, api_key: str) -> Verdict | Refused:
+        """Ask about a payment, once. A refusal of the request is an answer, so it is returned and not raised.
+
+        Raises KycUnavailable where no answer, none in time, or none that makes sense has come.
+        """
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "Authorization": self._provider.authorization(api_key),
+            "Content-Type": "application/json",
+            "Idempotency-Key": f"{settlement.key}:verify",
+            "User-Agent": "settlement-saga",
+        }
+        body = json.dumps(self._provider.body(settlement, self._terms)).encode()
+        status, content = self._exchange(headers, body)
+        logger.info("kyc", provider=self._provider.NAME, http_status=status)
+        if status in _TRANSIENT_STATUSES or status >= 500:
+            raise KycUnavailable(f"kyc: the provider answers with status {status}")
+        if 400 <= status < 500:
+            return Refused(status)
+        if status not in (200, 201):
+            raise KycUnavailable(f"kyc: the provider answers with status {status}, which is no verdict")
+        try:
+            # A score is only ever shown: as text it is what the provider has sent.
+            return self._provider.read(json.loads(content, parse_float=str), settlement)
+        except (ValueError, RecursionError) as error:
+            raise KycUnavailable("kyc: the provider's answer is not what its contract says") from error
+
+    def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        """Send and receive within the time for all of it, which a timeout for each silence cannot grant."""
+        seconds = self._endpoint.connect_timeout_seconds + self._endpoint.read_timeout_seconds
+        too_late = threading.Timer(seconds, self._hang_up)
+        too_late.daemon = True
+        too_late.start()
+        try:
+            response = self._pool.urlopen(
+                "POST",
+                self._prefix + self._provider.path(self._endpoint.dataset),
+                body=body,
+                headers=headers,
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+            content = response.read(ANSWER_BYTES_MAX + 1, decode_content=False)
+            if len(content) > ANSWER_BYTES_MAX:
+                response.close()
+                raise KycUnavailable(f"kyc: the provider's answer is longer than {ANSWER_BYTES_MAX} bytes")
+            response.release_conn()
+        except (HTTPError, OSError) as error:
+            raise KycUnavailable(f"kyc: {type(error).__name__}") from error
+        finally:
+            too_late.cancel()
+        return response.status, content
+
+    def _hang_up(self) -> None:
+        if self._socket is not None:
+            with suppress(OSError):  # past TLS, whose own shutdown another thread must not touch
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def _remembering(self, connection_class: Any) -> Any:
+        client = self
+
+        class Remembering(connection_class):  # type: ignore[misc]
+            """A connection that leaves word of its socket, so that it can be cut off from outside."""
+
+            def connect(self: HTTPConnection) -> None:
+                super().connect()  # type: ignore[misc]
+                client._socket = self.sock
+
+        return Remembering

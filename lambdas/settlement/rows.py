@@ -48,6 +48,16 @@ def deposit_key(key: str) -> Row:
     return {"pk": f"DEPOSIT#{key}", "sk": f"{key}:deposit"}
 
 
+def event_key(event: str) -> Row:
+    """The marker of a webhook's event: it has had its effect."""
+    return {"pk": f"KYC_EVENT#{event}", "sk": "EVENT"}
+
+
+def circuit_key(circuit: str) -> Row:
+    """The state of a circuit breaker."""
+    return {"pk": "CIRCUIT", "sk": circuit}
+
+
 def escrow(key: str) -> str:
     """The settlement's own account, through which all of its money passes."""
     return f"escrow:{key}"
@@ -96,7 +106,12 @@ def limbo_index(since: str) -> Row:
 
 def in_flight_index(key: str, recover_at: str) -> Row:
     """Where the index lists a settlement in flight, the one that is due first in front."""
-    return {"gsi1pk": f"IN_FLIGHT#{_shard(key, IN_FLIGHT_SHARDS)}", "gsi1sk": recover_at}
+    return {"gsi1pk": in_flight_partition(_shard(key, IN_FLIGHT_SHARDS)), "gsi1sk": recover_at}
+
+
+def in_flight_partition(shard: int) -> str:
+    """The index partition of a shard of what is in flight."""
+    return f"IN_FLIGHT#{shard}"
 
 
 def timestamp(moment: datetime) -> str:

@@ -1,13 +1,31 @@
 """A KYC provider's answer about a payment, as it goes on record."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+REFERENCE = re.compile(r"[A-Za-z0-9_.:-]{1,100}", re.ASCII)
+"""The provider's own name for a verification. It may be logged, so it must not be free text."""
+
+REASON_LENGTH_MAX = 500
+"""Characters of a provider's reason that go on record. It may hold personal data, and is never logged."""
+
+
+class KycDecision(StrEnum):
+    """What a provider may decide. REVIEW is no verdict yet: a person looks at it, and a webhook tells."""
+
+    APPROVED = "APPROVED"
+    REJECTED = "REJECTED"
+    REVIEW = "REVIEW"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The provider's decision, its own reference, and the reason it gives."""
 
-    decision: str
+    decision: KycDecision
     reference: str
     reason: str
     provider: str
@@ -15,3 +33,23 @@ class Verdict:
     def evidence(self) -> dict[str, str]:
         """The verdict as the attributes of a journal entry."""
         return asdict(self)
+
+
+def parse_verdict(content: Mapping[str, Any], provider: str) -> Verdict:
+    """Check `decision`, `reference` and `reason` (optional). Raises ValueError, naming the field at fault."""
+    decision, reference = content.get("decision"), content.get("reference")
+    if decision not in list(KycDecision):
+        raise ValueError(f"decision: must be one of {', '.join(KycDecision)}")
+    if not (isinstance(reference, str) and REFERENCE.fullmatch(reference)):
+        raise ValueError(f"reference: must be a string that matches ^{REFERENCE.pattern}$")
+    reason = content.get("reason", "")
+    if not isinstance(reason, str):
+        raise ValueError("reason: must be a string")
+    return Verdict(
+        decision=KycDecision(decision), reference=reference, reason=printable(reason), provider=provider
+    )
+
+
+def printable(text: str) -> str:
+    """A provider's text cut to what goes on record, fit for a terminal."""
+    return "".join(char if char.isprintable() else " " for char in text[:REASON_LENGTH_MAX])
