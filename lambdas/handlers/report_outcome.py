@@ -14,13 +14,15 @@ from settlement.telemetry import observed
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the outcome as the settlement's row has it now. Raises StepFenced for a key never claimed.
 
-    An execution that drives a settlement comes here only once its compensation is started: what is
-    PROCESSING then is about to be reversed, and is reported so.
+    An execution that drives a settlement comes here once its compensation is started, or with a payment
+    that is in review or was given to another execution by its end. Else what is PROCESSING is about to be
+    reversed, and is reported so.
     """
     settlement = parse_settlement(event["settlement"], _runtime.terms)
     row = _runtime.store.read(rows.settlement_key(settlement.key))
     if row is None:
         raise StepFenced(f"report: the key {settlement.key} was never claimed")
-    if row["status"] == Status.PROCESSING and not event["replayed"]:
+    waits = "review" in row or row["owner"] != event["execution"]
+    if row["status"] == Status.PROCESSING and not event["replayed"] and not waits:
         row["status"] = Status.COMPENSATING
     return outcome.of_settlement(settlement.key, row, _runtime.terms, replayed=event["replayed"])

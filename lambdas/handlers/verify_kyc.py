@@ -1,16 +1,52 @@
-"""VerifyKyc: record the verdict on payer and payee."""
+"""VerifyKyc: ask the KYC provider about the payment, once, and put its verdict on record."""
 
+from datetime import timedelta
 from typing import Any
 
-from handlers import _runtime
-from settlement import kyc, outcome, steps
-from settlement.request import parse_settlement
-from settlement.telemetry import observed
+from handlers import _provider, _runtime
+from settlement import outcome, reviews, rows, steps
+from settlement.errors import KycRejected
+from settlement.request import Settlement, parse_settlement
+from settlement.rows import Row
+from settlement.status import Step
+from settlement.telemetry import count, observed
+from settlement.verdict import KycDecision
 
 
 @observed("verify")
-def handler(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Return the verdict's journal entry. Raises StepFenced and DeadlineExceeded."""
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Return whether the payment is `in_review`, and if not, the verdict's journal entry.
+
+    Raises KycRejected where the verdict is against the payment, KycUnavailable and KycRequestRefused where
+    there is none, StepFenced and DeadlineExceeded.
+    """
     settlement = parse_settlement(event["settlement"], _runtime.terms)
-    entry = _runtime.store.post(steps.verify(settlement, kyc.decide(settlement), _runtime.now()))
-    return outcome.of_entry(entry, _runtime.terms)
+    entry = _verdict(settlement)
+    if entry is None:
+        count("KycReview")
+        return {"in_review": True}
+    if entry["decision"] == KycDecision.REJECTED:
+        raise KycRejected(f"kyc: rejected by the provider; its reference is {entry['reference']}")
+    return {"in_review": False, **outcome.of_entry(entry, _runtime.terms)}
+
+
+def _verdict(settlement: Settlement) -> Row | None:
+    """The journal entry of the verdict, old or new; None for as long as the payment is in review.
+
+    The row is read before anybody is asked: a verdict is replayed for ever, and a review asked for once.
+    """
+    now, store = _runtime.now(), _runtime.store
+    row = store.read(rows.settlement_key(settlement.key))
+    if row is None or "verdict" not in row:
+        steps.check_verifiable(settlement, row, now)
+        if row and "review" in row:
+            return None
+        verdict = _provider.ask(settlement)
+        now = _runtime.now()
+        if verdict.decision is not KycDecision.REVIEW:
+            return store.post(steps.verify(settlement, verdict, now))
+        until = now + timedelta(seconds=_provider.review_seconds)
+        row = store.update(reviews.park(settlement, verdict, until, now))
+        if "verdict" not in row:
+            return None
+    return store.read(rows.entry_key(settlement.key, Step.VERIFY))

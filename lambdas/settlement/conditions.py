@@ -24,6 +24,21 @@ SAME_ROUND = "resolutions = :resolutions"
 SAME_REQUEST = "request_hash = :request_hash"
 """The step was called with the very content that the key was claimed with."""
 
+NO_VERDICT = "attribute_not_exists(verdict)"
+"""The KYC provider has not decided."""
+
+NOT_IN_REVIEW = "attribute_not_exists(review)"
+"""Nobody reviews the payment yet."""
+
+THIS_REVIEW = "(attribute_not_exists(review) OR review = :review)"
+"""The decision is on the very verification that the settlement waits for; it may come before the wait."""
+
+AS_LISTED = "gsi1sk = :listed"
+"""The index still lists the settlement as it did when it was found there."""
+
+OVERDUE = "deadline_at <= :now"
+"""The time to commit is over."""
+
 NOTHING_COMMITTED = "attribute_not_exists(steps)"
 """No step has committed: nothing is held."""
 

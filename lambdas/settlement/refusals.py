@@ -1,5 +1,8 @@
 """What the row that stands in the way of a write means."""
 
+from datetime import datetime
+
+from settlement import rows
 from settlement.errors import (
     AccountNotFound,
     CurrencyMismatch,
@@ -32,6 +35,14 @@ def fence_refusal(settlement: Settlement, step: str, row: Row | None) -> Settlem
     return StepFenced(
         f"{step}: the settlement is {row['status']} with steps [{', '.join(committed)}] committed"
     )
+
+
+def check_admits(settlement: Settlement, step: Step, row: Row | None, now: datetime) -> None:
+    """Raise what would refuse a forward step, before anything is done for it that cannot be undone."""
+    refusal = fence_refusal(settlement, step, row)
+    if isinstance(refusal, DeadlineExceeded) and row and rows.timestamp(now) < row["deadline_at"]:
+        return
+    raise refusal
 
 
 def account_refusal(party: str, currency: str, row: Row | None) -> SettlementError | None:

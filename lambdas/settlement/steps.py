@@ -7,14 +7,15 @@ net amount from there to the payee, and the fee is what is left.
 from collections.abc import Mapping
 from datetime import datetime
 
-from settlement import items, rows
+from settlement import items, reviews, rows
 from settlement.errors import IdempotencyConflict
+from settlement.refusals import check_admits
 from settlement.request import Request, Settlement
 from settlement.rows import Row
 from settlement.status import Status, Step
 from settlement.terms import Terms
 from settlement.verdict import Verdict
-from settlement.writes import Posting, Transfer
+from settlement.writes import Posting, Transfer, Write
 
 
 def requested(request: Request, terms: Terms) -> Settlement:
@@ -53,11 +54,30 @@ def hold(settlement: Settlement, now: datetime) -> Posting:
     )
 
 
+def check_verifiable(settlement: Settlement, row: Row | None, now: datetime) -> None:
+    """Raise the refusal that would meet the verdict, so that nobody is asked in vain.
+
+    The hold must have committed, and nothing else may have happened to the settlement.
+    """
+    check_admits(settlement, Step.VERIFY, row, now)
+
+
 def verify(settlement: Settlement, verdict: Verdict, now: datetime) -> Posting:
     """Record the verdict on the two parties: evidence, which moves nothing."""
     return Posting(
         entry=items.evidence_entry(settlement, Step.VERIFY, verdict.evidence(), now),
-        settlement=items.advance(settlement, Step.VERIFY, escrow_change=0, now=now),
+        settlement=reviews.conclude(settlement, verdict, now),
+    )
+
+
+def verdict_received(
+    settlement: Settlement, verdict: Verdict, event: reviews.Event, owner: str, now: datetime, terms: Terms
+) -> tuple[Write, ...]:
+    """Record a verdict that the provider's webhook brings; `owner` is the execution that goes on with it."""
+    return (
+        reviews.event_marker(event, settlement, now),
+        reviews.verdict_entry(settlement, verdict, now),
+        reviews.decide(settlement, verdict, owner, now, terms),
     )
 
 

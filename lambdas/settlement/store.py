@@ -1,7 +1,7 @@
 """The only way to DynamoDB for a step: sends what `items` shaped, gives failed conditions their meaning."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from random import SystemRandom
 from typing import Any
@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as UnreachableError
 
-from settlement import telemetry
+from settlement import rows, telemetry
 from settlement.errors import StoreUnavailable
 from settlement.rows import Row
 from settlement.writes import Posting, Standing, Write
@@ -94,6 +94,24 @@ class Store:
             "get_item", [], TableName=self._table_name, Key=_to_wire(key), ConsistentRead=True
         )
         return _row(answer.get("Item"))
+
+    def listed(self, partition: str, *, up_to: str) -> Iterator[Row]:
+        """What the index lists in a partition up to a sort key, in order: keys and projected attributes.
+
+        The index lags behind the table, so whatever follows from this must be a condition on the row.
+        """
+        parameters: dict[str, Any] = {
+            "TableName": self._table_name,
+            "IndexName": rows.INDEX,
+            "KeyConditionExpression": "gsi1pk = :partition AND gsi1sk <= :up_to",
+            "ExpressionAttributeValues": _to_wire({":partition": partition, ":up_to": up_to}),
+        }
+        while True:
+            answer = self._call("query", [], **parameters)
+            yield from map(from_wire, answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def _call(self, operation: str, writes: Sequence[Write], **parameters: Any) -> Any:
         send = getattr(self._client, operation)

@@ -8,8 +8,8 @@ from settlement.conditions import ABSENT
 from settlement.errors import SettlementError
 from settlement.rows import Row
 
-_ALIASES = {"#status": "status", "#failure": "failure"}
-"""Attributes that DynamoDB takes for words of its own; both are written as aliases."""
+_ALIASES = {"#status": "status", "#failure": "failure", "#owner": "owner"}
+"""Attributes that DynamoDB takes for words of its own; all are written as aliases."""
 
 
 class Standing(Exception):

@@ -1,0 +1,24 @@
+"""How a function starts an execution of a state machine."""
+
+import json
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settlement.errors import StartUnavailable
+
+_client = boto3.client(
+    "stepfunctions", config=Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
+)
+
+
+def start(machine_arn: str, name: str, data: dict[str, Any]) -> None:
+    """Start an execution; one of that name that was started before will do. Raises StartUnavailable."""
+    try:
+        _client.start_execution(stateMachineArn=machine_arn, name=name, input=json.dumps(data))
+    except _client.exceptions.ExecutionAlreadyExists:
+        pass
+    except (ClientError, BotoCoreError) as error:
+        raise StartUnavailable(f"{name}: not started: {type(error).__name__}") from None
