@@ -1,4 +1,6 @@
-"""The CDK app: `cdk deploy -c stage=<stage>`."""
+"""The CDK app: `cdk deploy -c stage=<stage>`, with `-c kyc_url=<address>` where the settings name none."""
+
+from dataclasses import replace
 
 import aws_cdk as cdk
 
@@ -12,6 +14,8 @@ def build(app: cdk.App) -> SettlementStack:
     if stage not in STAGES:
         raise SystemExit(f"stage: must be one of {', '.join(STAGES)}; pass it as -c stage=<stage>")
     settings = STAGES[stage]
+    if kyc_url := app.node.try_get_context("kyc_url"):
+        settings = replace(settings, kyc=replace(settings.kyc, url=kyc_url))
     # The embedded AWS enforces IAM, and there the default synthesizer's roles may not use the staging bucket.
     synthesizer = cdk.CliCredentialsStackSynthesizer() if settings.interpreter else None
     return SettlementStack(app, settings=settings, synthesizer=synthesizer)

@@ -1,4 +1,4 @@
-"""The functions of the state machines: one per state, from one asset, each with a role of its own."""
+"""The functions: one per handler, from one asset, each with a role of its own."""
 
 import re
 from importlib.metadata import version
@@ -16,34 +16,38 @@ from infra.settings import Settings
 
 LAMBDAS = Path(__file__).parent.parent / "lambdas"
 
+PUBLIC = ("KycDecided",)
+"""The functions that anybody may call. They must not use up the concurrency that settlements need."""
+
 _RUNTIME = lambda_.Runtime.PYTHON_3_13
 _ARCHITECTURE = lambda_.Architecture.ARM_64
 
 
-class StepFunction(lambda_.Function):
-    """The function behind one state: state `HoldFunds` runs `handlers/hold_funds.py`."""
+class HandlerFunction(lambda_.Function):
+    """The function of one handler: `HoldFunds`, often the name of a state, runs `handlers/hold_funds.py`."""
 
     def __init__(
-        self, scope: Construct, state: str, *, settings: Settings, environment: dict[str, str]
+        self, scope: Construct, name: str, *, settings: Settings, environment: dict[str, str]
     ) -> None:
-        module = re.sub(r"(?<!^)(?=[A-Z])", "_", state).lower()
+        module = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
         log_group = logs.LogGroup(
             scope,
-            f"{state}Logs",
+            f"{name}Logs",
             retention=settings.log_retention,
             removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
         )
-        role = iam.Role(scope, f"{state}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        role = iam.Role(scope, f"{name}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         log_group.grant_write(role)
         super().__init__(
             scope,
-            state,
+            name,
             role=role,
             handler=f"handlers.{module}.handler",
             timeout=Duration.seconds(settings.function_timeout_seconds * settings.patience),
             memory_size=settings.function_memory_mb,
             environment=environment,
             log_group=log_group,
+            reserved_concurrent_executions=settings.webhook_concurrency if name in PUBLIC else None,
             tracing=lambda_.Tracing.ACTIVE,
             **_platform(scope, settings),
         )

@@ -54,7 +54,7 @@ class Paging(Construct):
             ),
             targets=[self._to_topic(events.RuleTargetInput.from_event_path("$.detail"))],
         )
-        self._alarm(
+        self.alarm(
             "PageUndelivered",
             self.undelivered.metric_approximate_number_of_messages_visible(
                 period=Duration.minutes(1), statistic="Maximum"
@@ -94,7 +94,7 @@ class Paging(Construct):
             ("TimedOut", machine.metric_timed_out(period=period)),
             ("Aborted", machine.metric_aborted(period=period)),
         ):
-            self._alarm(
+            self.alarm(
                 f"{machine.node.id}{name}",
                 metric,
                 f"An execution of {machine.node.id} ended: {name}. See the runbook compensation-stalled.",
@@ -109,7 +109,15 @@ class Paging(Construct):
             max_event_age=Duration.minutes(15),
         )
 
-    def _alarm(self, construct_id: str, metric: cloudwatch.IMetric, description: str) -> None:
+    def alarm(
+        self,
+        construct_id: str,
+        metric: cloudwatch.IMetric,
+        description: str,
+        *,
+        missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
+    ) -> None:
+        """Page when a metric reaches 1."""
         alarm = cloudwatch.Alarm(
             self,
             construct_id,
@@ -117,7 +125,7 @@ class Paging(Construct):
             threshold=1,
             evaluation_periods=1,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            treat_missing_data=missing,
             alarm_description=description,
         )
         alarm.add_alarm_action(cloudwatch_actions.SnsAction(self.topic))

@@ -10,6 +10,8 @@ from decimal import Decimal
 import iso4217
 from aws_cdk.aws_logs import RetentionDays
 
+from infra.kyc_settings import KycSettings
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -20,6 +22,7 @@ class Settings:
     `patience` multiplies the timeouts of functions and tasks where functions start slowly.
     `runbooks` is where `docs/runbooks/` can be read by whoever is paged, and `page_again_after_seconds`
     how long they have to decide before they are paged a second time.
+    `webhook_concurrency` bounds what callers of the public webhook can use up; None shares the account's.
     `interpreter` names the Python that runs the functions of the embedded AWS; None on AWS itself.
     """
 
@@ -33,6 +36,8 @@ class Settings:
     function_memory_mb: int = 512
     runbooks: str = "docs/runbooks"
     page_again_after_seconds: int = 1800
+    kyc: KycSettings = field(default_factory=KycSettings)
+    webhook_concurrency: int | None = None
     log_retention: RetentionDays = RetentionDays.ONE_MONTH
     keeps_data: bool = True
     patience: int = 1
@@ -56,6 +61,11 @@ class Settings:
             raise ValueError(
                 "page_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400"
             )
+
+        if not (self.kyc.is_secure or self.interpreter):
+            raise ValueError("kyc.url: must be an HTTPS address")
+        if self.kyc.exchange_seconds >= self.function_timeout_seconds:
+            raise ValueError("kyc: both timeouts together must be below function_timeout_seconds")
 
     @property
     def stack_name(self) -> str:
@@ -108,6 +118,7 @@ STAGES = {
             highest_balances={"EUR": "1000000.00"},
             log_retention=RetentionDays.ONE_DAY,
             page_again_after_seconds=20,
+            kyc=KycSettings(url="http://127.0.0.1:8081", recovery_seconds=5),
             keeps_data=False,
             patience=5,
             interpreter=sys.executable,
@@ -117,6 +128,7 @@ STAGES = {
             stage="prod",
             currencies=("EUR", "USD"),
             function_memory_mb=1024,
+            webhook_concurrency=20,
             log_retention=RetentionDays.ONE_YEAR,
         ),
     )

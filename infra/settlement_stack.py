@@ -1,11 +1,13 @@
-"""The stack, as a paragraph: a table, a function for each state, the machines, the pager, who may do what."""
+"""The stack, as a paragraph: table, functions, machines, pager, KYC provider, recovery, who may do what."""
 
 from aws_cdk import CfnOutput, IStackSynthesizer, Stack
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.functions import StepFunction
+from infra.functions import HandlerFunction
+from infra.kyc import Kyc
 from infra.paging import Paging
+from infra.recovery import Recovery
 from infra.settings import Settings
 from infra.state_machines import Machine, SettlementMachine
 from infra.table import SettlementTable
@@ -13,7 +15,7 @@ from infra.table import SettlementTable
 GRANTS = {
     "ClaimKey": ("dynamodb:PutItem",),
     "HoldFunds": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
-    "VerifyKyc": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "VerifyKyc": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
     "ReleaseFunds": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
     "CollectFee": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
     "RejectSettlement": ("dynamodb:UpdateItem",),
@@ -28,6 +30,12 @@ GRANTS = {
     "ResolveLimbo": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
 }
 """The function of each state, and what it does to rows. A transaction is authorised by its items' actions."""
+
+TRIGGERED = {
+    "KycDecided": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "RecoverStalled": ("dynamodb:UpdateItem",),
+}
+"""The same for the functions that no machine calls: a webhook, and what runs by the clock."""
 
 
 class SettlementStack(Stack):
@@ -52,10 +60,12 @@ class SettlementStack(Stack):
             "POWERTOOLS_LOG_LEVEL": "INFO",
         }
         functions = {
-            state: StepFunction(self, state, settings=settings, environment=environment) for state in GRANTS
+            name: HandlerFunction(self, name, settings=settings, environment=environment)
+            for name in GRANTS | TRIGGERED
         }
-        for state, actions in GRANTS.items():
-            table.grant(functions[state], *actions)
+        for name, actions in (GRANTS | TRIGGERED).items():
+            table.grant(functions[name], *actions)
+        table.grant_listing(functions["RecoverStalled"])
 
         paging = Paging(self, "Paging", settings=settings)
         compensation = Machine(
@@ -84,10 +94,21 @@ class SettlementStack(Stack):
             )
         )
 
+        kyc = Kyc(self, "Kyc", functions=functions, settings=settings)
+        kyc.watch(paging)
+        paging.bus.grant_put_events_to(functions["VerifyKyc"])
+        functions["VerifyKyc"].add_environment("EVENT_BUS", paging.bus.event_bus_name)
+        standard.start_from(functions["KycDecided"], "SETTLEMENT_MACHINE")
+        compensation.start_from(functions["RecoverStalled"], "COMPENSATION_MACHINE")
+        Recovery(self, "Recovery", function=functions["RecoverStalled"])
+
         CfnOutput(self, "TableName", value=table.table.table_name)
         CfnOutput(self, "SettlementExpressArn", value=express.state_machine_arn)
         CfnOutput(self, "SettlementStandardArn", value=standard.state_machine_arn)
         CfnOutput(self, "CompensationArn", value=compensation.state_machine_arn)
         CfnOutput(self, "EventBusName", value=paging.bus.event_bus_name)
         CfnOutput(self, "PagerTopicArn", value=paging.topic.topic_arn)
+        CfnOutput(self, "KycWebhookUrl", value=kyc.webhook.url)
+        CfnOutput(self, "KycCredentialsArn", value=kyc.credentials.secret_arn)
+        CfnOutput(self, "KycSigningArn", value=kyc.signing.secret_arn)
         CfnOutput(self, "SettlementTerms", value=settings.terms)

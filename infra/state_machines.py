@@ -80,6 +80,13 @@ class Machine(sfn.StateMachine):
         """Let the machine's tasks call something: a definition given as text gets no grant by itself."""
         self.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=resources))
 
+    def start_from(self, function: lambda_.Function, variable: str) -> None:
+        """Let `function` start executions, and tell it of the machine by an environment variable."""
+        function.add_environment(variable, self.state_machine_arn)
+        function.add_to_role_policy(
+            iam.PolicyStatement(actions=["states:StartExecution"], resources=[self.state_machine_arn])
+        )
+
 
 class SettlementMachine(Machine):
     """A deployment of `settlement.asl.json`; a Standard one waits for the end of a compensation it starts."""

@@ -9,6 +9,8 @@ from constructs import Construct
 
 from infra.settings import Settings
 
+INDEX = "gsi1"
+
 IMMUTABLE_ATTRIBUTES = (
     *("amount", "credit", "debit", "posted_at", "side", "step"),
     *("decision", "provider", "reason", "reference"),
@@ -42,12 +44,17 @@ class SettlementTable(Construct):
             time_to_live_attribute="expires_at",
         )
         self.table.add_global_secondary_index(
-            index_name="gsi1",
+            index_name=INDEX,
             partition_key=_text("gsi1pk"),
             sort_key=_text("gsi1sk"),
             projection_type=dynamodb.ProjectionType.INCLUDE,
             non_key_attributes=["step", "side", "amount", "currency"],
         )
+
+    def grant_listing(self, function: lambda_.Function) -> None:
+        """Let `function` read what the index lists, which is keys and what never changes."""
+        index = f"{self.table.table_arn}/index/{INDEX}"
+        function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index]))
 
     def grant(self, function: lambda_.Function, *actions: str) -> None:
         """Let `function` do exactly `actions` to rows, through the table's key, and never alter an entry."""

@@ -1,0 +1,73 @@
+"""How a stage asks its KYC provider."""
+
+import json
+import re
+from dataclasses import asdict, dataclass
+
+PROVIDERS = ("opensanctions", "verifications")
+"""The names of `lambdas/settlement/kyc_*.py`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KycSettings:
+    """The provider, and for how long and how often it is asked.
+
+    `url` is its address, `provider` the shape of its API, `dataset` what OpenSanctions is to screen against.
+    An exchange ends after both timeouts together. A review ends after `review_seconds`; until then the money
+    is held. The circuit opens after `failures` in a row, each at most `failures_within_seconds` after the one
+    before, and is tried again `recovery_seconds` later.
+    """
+
+    url: str = "https://kyc.invalid"
+    provider: str = "verifications"
+    dataset: str = "default"
+    connect_timeout_seconds: int = 1
+    read_timeout_seconds: int = 3
+    failures: int = 5
+    failures_within_seconds: int = 60
+    recovery_seconds: int = 30
+    review_seconds: int = 86_400
+
+    def __post_init__(self) -> None:
+        """Refuse what no stage can mean; the message names the field."""
+        if self.provider not in PROVIDERS:
+            raise ValueError(f"provider: must be one of {', '.join(PROVIDERS)}")
+        if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", self.url):
+            raise ValueError("url: must be an address without user, query or fragment")
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", self.dataset):
+            raise ValueError("dataset: must be letters, digits, _ and -")
+        for name, value in asdict(self).items():
+            if isinstance(value, int) and value < 1:
+                raise ValueError(f"{name}: must be at least 1")
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether what is sent to the provider can be read on its way by nobody."""
+        return self.url.startswith("https://")
+
+    @property
+    def exchange_seconds(self) -> int:
+        """The longest that an exchange takes."""
+        return self.connect_timeout_seconds + self.read_timeout_seconds
+
+    def to_json(self, *, secret_id: str, runbook: str) -> str:
+        """As VerifyKyc reads it; `secret_id` names the secret with the API key."""
+        return json.dumps(
+            {
+                "endpoint": {
+                    "url": self.url,
+                    "provider": self.provider,
+                    "dataset": self.dataset,
+                    "connect_timeout_seconds": self.connect_timeout_seconds,
+                    "read_timeout_seconds": self.read_timeout_seconds,
+                },
+                "breaker": {
+                    "failures": self.failures,
+                    "within_seconds": self.failures_within_seconds,
+                    "recovery_seconds": self.recovery_seconds,
+                },
+                "review_seconds": self.review_seconds,
+                "secret_id": secret_id,
+                "runbook": runbook,
+            }
+        )
