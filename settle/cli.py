@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from settle import accounts, decisions, demo, journal, ledger, limbo, local, reconcile, show, walkthrough
+from settle import accounts, decisions, demo, journal, kyc, ledger, limbo, local, reconcile, show, walkthrough
 from settle.failures import CommandFailed, Exit
 from settle.stack import Stack, embedded, find
 from settle.starting import Machine, key_of, start, start_code, status_code
@@ -26,6 +26,8 @@ app.add_typer(local_app, name="local")
 app.add_typer(account_app, name="account")
 limbo_app = typer.Typer(no_args_is_help=True, help="Settlements that wait for a person's decision.")
 app.add_typer(limbo_app, name="limbo")
+kyc_app = typer.Typer(no_args_is_help=True, help="The KYC provider.")
+app.add_typer(kyc_app, name="kyc")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 StackName = Annotated[
@@ -141,6 +143,12 @@ def limbo_resolve(
 ) -> None:
     """Decide: retry, write-off or complete. Safe to repeat."""
     _decided(decisions.resolve(find(stack), key, decision, reason, case), as_json)
+
+
+@kyc_app.command("status")
+def kyc_status(stack: StackName = None, as_json: AsJson = False) -> None:
+    """Show how the circuit around the KYC provider stands."""
+    show.record(kyc.status(find(stack)), as_json)
 
 
 @app.command("reconcile")

@@ -6,10 +6,10 @@ from settle.failures import CommandFailed, Exit
 from settle.stack import Stack
 from settlement import money, outcome, rows
 from settlement.rows import Row
-from settlement.status import REVERSIBLE, Step
+from settlement.status import REVERSIBLE, Status, Step
 from settlement.store import from_wire
 
-_NOTES = ("decision", "reason", "by", "error", "cause", "reference")
+_NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider")
 """Attributes of an entry that tell why, in the order in which they are shown."""
 
 _DECISIVE = {"SETTLED": ("release", "fee"), "COMPENSATED": ("hold", "compensate:hold")}
@@ -45,7 +45,9 @@ def describe(stack: Stack, key: str) -> dict[str, Any]:
     row = row_of(stack, key)
     timeline = _timeline(stack, row)
     result = outcome.of_settlement(key, row, stack.terms, replayed=False)
-    return result | {"entries": timeline, "retry": _advice(result, timeline)}
+    in_review = row["status"] == Status.PROCESSING and "review" in row
+    review = {"reference": row["review"], "until": row["deadline_at"]} if in_review else None
+    return result | {"review": review, "entries": timeline, "retry": _advice(result, timeline)}
 
 
 def _timeline(stack: Stack, row: Row) -> list[dict[str, str]]:

@@ -19,9 +19,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+from urllib.parse import urlsplit
 
+import boto3
 import psutil
+import urllib3
 
 from settle.failures import CommandFailed, Exit
 
@@ -41,8 +44,10 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 10
 DEPLOY_SECONDS_MAX = 600
-_PROGRAMS = ("ministack", "awslambdaric")
+_PROGRAMS = ("ministack", "awslambdaric", "settle.kyc_simulator")
 _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
+
+_CDK_OPTIONS = ("-o", str(SCRATCH / "cdk.out"), "--no-notices")
 
 Report = Callable[[str], None]
 
@@ -53,6 +58,7 @@ class Running:
 
     pid: int
     port: int
+    kyc_port: int
     sources: str = ""
     outputs: dict[str, str] = field(default_factory=dict)
 
@@ -61,12 +67,23 @@ class Running:
         """The one address of all its services."""
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def kyc_url(self) -> str:
+        """The address of the simulated KYC provider."""
+        return f"http://127.0.0.1:{self.kyc_port}"
+
+    @property
+    def webhook_url(self) -> str:
+        """Where the provider's webhook is answered; the address in the outputs is AWS's, not ours."""
+        host = urlsplit(self.outputs["KycWebhookUrl"]).hostname or ""
+        return f"{self.endpoint_url}/_aws/lambda-url/{host.partition('.')[0]}/"
+
     def describe(self) -> dict[str, object]:
         """What `settle local up --json` prints."""
         return {
             "endpoint_url": self.endpoint_url,
             "region": REGION,
-            "kyc_url": None,
+            "kyc_url": self.kyc_url,
             "outputs": self.outputs,
         }
 
@@ -101,6 +118,9 @@ def up(report: Report, port: int | None = None) -> Running:
             outputs = json.loads(outputs_file.read_text())[STACK_NAME]
             started = replace(started, sources=sources, outputs=outputs)
             _record(started)
+        if not _is_taken(started.kyc_port):
+            report(f"starting the simulated KYC provider on {started.kyc_url}")
+            _start_kyc(started)
         return started
 
 
@@ -136,7 +156,7 @@ def _start(report: Report, port: int) -> Running:
             cwd=SCRATCH,
             start_new_session=True,
         )
-    started = Running(process.pid, port)
+    started = Running(process.pid, port, _free_port())
     _record(started)
     if not _answers_in_time(started):
         log_tail = (SCRATCH / "log").read_text(errors="replace")[-500:].strip().replace("\n", " | ")
@@ -145,13 +165,49 @@ def _start(report: Report, port: int) -> Running:
     return started
 
 
+def _start_kyc(started: Running) -> None:
+    """Start the KYC provider that the stage asks, and let the two share their secrets."""
+    with (SCRATCH / "kyc-log").open("wb") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "settle.kyc_simulator", "--port", str(started.kyc_port)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=_environment(),
+            cwd=SCRATCH,
+            start_new_session=True,
+        )
+    give_up_at = time.monotonic() + START_SECONDS_MAX
+    while not _is_taken(started.kyc_port):
+        if time.monotonic() > give_up_at:
+            raise CommandFailed(Exit.FAILED, "the simulated KYC provider did not start")
+        time.sleep(0.1)
+    secrets = boto3.client(
+        "secretsmanager",
+        endpoint_url=started.endpoint_url,
+        region_name=REGION,
+        aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    )
+
+    def read(output: str) -> Any:
+        return json.loads(secrets.get_secret_value(SecretId=started.outputs[output])["SecretString"])
+
+    told = {
+        "api_keys": [read("KycCredentialsArn")["api_key"]],
+        "signing_secret": read("KycSigningArn")["current"],
+        "webhook_url": started.webhook_url,
+    }
+    urllib3.request("PUT", f"{started.kyc_url}/control", json=told)
+
+
 def _cdk(started: Running, command: str, *options: str) -> None:
     cdk = PROJECT / "node_modules" / ".bin" / "cdk"
     if not cdk.exists():
         raise CommandFailed(Exit.FAILED, "the CDK CLI is not installed: run `make setup`")
     try:
         finished = subprocess.run(
-            [cdk, command, "-c", "stage=local", "-o", SCRATCH / "cdk.out", "--no-notices", *options],
+            [cdk, command, "-c", "stage=local", "-c", f"kyc_url={started.kyc_url}", *_CDK_OPTIONS, *options],
             check=False,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -14,6 +14,7 @@ from settlement import rows
 from settlement.resolution import Decision
 from settlement.rows import Row
 from settlement.status import REVERSIBLE, Status, Step
+from settlement.verdict import KycDecision
 
 
 class Look(Enum):
@@ -123,6 +124,8 @@ def agrees(row: Row, posted: int, steps: Mapping[str, int]) -> bool:
         Step.FEE: row["fee"],
     }
     expected = {step: amounts.get(step) for step in row.get("steps", ())}
+    if row.get("verdict") == KycDecision.REJECTED:  # on record, but no step that the next one may build on
+        expected[Step.VERIFY] = amounts[Step.VERIFY]
     forward = {step: amount for step, amount in steps.items() if step in set(Step)}
     return forward == expected and _reversals_agree(row.get("reversed", ()), amounts, steps)
 
