@@ -10,7 +10,20 @@ from typing import Annotated, Any
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from settle import accounts, decisions, demo, journal, kyc, ledger, limbo, local, reconcile, show, walkthrough
+from settle import (
+    accounts,
+    decisions,
+    demo,
+    journal,
+    kyc,
+    ledger,
+    limbo,
+    local,
+    outage,
+    reconcile,
+    show,
+    walkthrough,
+)
 from settle.failures import CommandFailed, Exit
 from settle.stack import Stack, embedded, find
 from settle.starting import Machine, key_of, start, start_code, status_code
@@ -162,9 +175,10 @@ def reconcile_all(stack: StackName = None, as_json: AsJson = False) -> None:
 
 @app.command("demo")
 def run_demo(as_json: AsJson = False) -> None:
-    """Deploy the app to the embedded AWS, settle every example, resolve a stuck reversal, and reconcile."""
+    """Deploy to the embedded AWS, settle the examples, undo a stuck one, outlast an outage, and reconcile."""
     with show.progress() as report:
-        target = embedded(local.up(report))
+        running = local.up(report)
+        target = embedded(running)
         since = time.time()
         settled = []
         for machine in Machine:
@@ -175,10 +189,12 @@ def run_demo(as_json: AsJson = False) -> None:
                 report(f"{machine}: {one.request['key']}")
         costs = demo.costs(target, since)
         walked = walkthrough.walk(target, report)
+        outlasted = outage.walk(target, running.kyc_url, report)
     proof = _proof(target)
-    show.demo(demo.describe(settled, costs) | {"limbo": walked, "reconciliation": proof}, as_json)
+    shown = {"limbo": walked, "outage": outlasted, "reconciliation": proof}
+    show.demo(demo.describe(settled, costs) | shown, as_json)
     settled_well = all(start_code(one.ended) is not Exit.FAILED for one in settled)
-    if not (settled_well and walked["conserved"] and proof["conserved"]):
+    if not (settled_well and walked["conserved"] and outlasted["conserved"] and proof["conserved"]):
         raise typer.Exit(Exit.FAILED)
 
 

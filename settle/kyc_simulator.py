@@ -93,6 +93,7 @@ class Provider(BaseHTTPRequestHandler):
     """One connection to the provider."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are sent apart
     server: "Server"
 
     def do_POST(self) -> None:

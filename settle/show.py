@@ -124,6 +124,7 @@ def demo(shown: Mapping[str, Any], as_json: bool) -> None:
         return
     settlements(shown["settlements"])
     _walkthrough(shown["limbo"])
+    _outage(shown["outage"])
     findings(shown["reconciliation"], False)
 
 
@@ -173,6 +174,14 @@ def _walkthrough(walked: Mapping[str, Any]) -> None:
     settlement(walked["settlement"], False)
     verdict = "conserved" if walked["conserved"] else "NOT CONSERVED"
     _out.print(f"\n{verdict} before, during and after LIMBO\n")
+
+
+def _outage(outlasted: Mapping[str, Any]) -> None:
+    _heading("The KYC provider fails, and comes back:")
+    columns = ("provider", "key", "answered_after", "calls", "outcome", "error", "circuit")
+    _table(outlasted["payments"], columns, right=("answered_after", "calls"))
+    verdict = "conserved" if outlasted["conserved"] else "NOT CONSERVED"
+    _out.print(f"the payer got back {outlasted['returned']} meanwhile; {verdict}\n")
 
 
 def _heading(text: str) -> None:

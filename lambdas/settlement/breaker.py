@@ -108,7 +108,8 @@ class SharedCircuit(CircuitBreakerDynamoDBPersistence):
         if not self._has_failed:
             return
         self._has_failed = False
-        with suppress(ClientError, BotoCoreError):  # they are forgotten after a while in any case
+        # Only a closed circuit counts, and what it counts is forgotten after a while in any case.
+        with suppress(_Refused, ClientError, BotoCoreError):
             self._update("SET failure_count = :none", _CLOSED, **{":none": 0})
 
     def _count(self, name: str, now: int) -> CircuitStateRecord:

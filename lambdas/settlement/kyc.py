@@ -134,6 +134,7 @@ class Client:
                 retries=False,
                 redirect=False,
                 preload_content=False,
+                enforce_content_length=True,
             )
             content = response.read(ANSWER_BYTES_MAX + 1, decode_content=False)
             if len(content) > ANSWER_BYTES_MAX:
