@@ -38,7 +38,7 @@ format: setup
 	.venv/bin/ruff check --fix .
 
 synth: setup  ## synthesise every stage; offline
-	for stage in local dev prod; do node_modules/.bin/cdk synth --quiet --no-notices -c stage=$$stage || exit 1; done
+	for stage in local dev prod; do node_modules/.bin/cdk synth --quiet --no-notices -c stage=$$stage -c kyc_url=https://kyc.example.com || exit 1; done
 
 lock: setup  ## pin what requirements.in asks for
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt

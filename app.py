@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import aws_cdk as cdk
 
+from infra.kyc_settings import NOT_NAMED
 from infra.settings import STAGES
 from infra.settlement_stack import SettlementStack
 
@@ -16,6 +17,8 @@ def build(app: cdk.App) -> SettlementStack:
     settings = STAGES[stage]
     if kyc_url := app.node.try_get_context("kyc_url"):
         settings = replace(settings, kyc=replace(settings.kyc, url=kyc_url))
+    if settings.kyc.url == NOT_NAMED:
+        raise SystemExit("kyc_url: name the KYC provider's address; pass it as -c kyc_url=https://<host>")
     # The embedded AWS enforces IAM, and there the default synthesizer's roles may not use the staging bucket.
     synthesizer = cdk.CliCredentialsStackSynthesizer() if settings.interpreter else None
     return SettlementStack(app, settings=settings, synthesizer=synthesizer)

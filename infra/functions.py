@@ -19,6 +19,10 @@ LAMBDAS = Path(__file__).parent.parent / "lambdas"
 PUBLIC = ("KycDecided",)
 """The functions that anybody may call. They must not use up the concurrency that settlements need."""
 
+LONG = ("RecoverStalled",)
+"""The functions whose work grows with what there is; nobody waits for their answer."""
+
+_LONG_SECONDS = 50
 _RUNTIME = lambda_.Runtime.PYTHON_3_13
 _ARCHITECTURE = lambda_.Architecture.ARM_64
 
@@ -29,6 +33,7 @@ class HandlerFunction(lambda_.Function):
     def __init__(
         self, scope: Construct, name: str, *, settings: Settings, environment: dict[str, str]
     ) -> None:
+        seconds = _LONG_SECONDS if name in LONG else settings.function_timeout_seconds
         module = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
         log_group = logs.LogGroup(
             scope,
@@ -43,7 +48,7 @@ class HandlerFunction(lambda_.Function):
             name,
             role=role,
             handler=f"handlers.{module}.handler",
-            timeout=Duration.seconds(settings.function_timeout_seconds * settings.patience),
+            timeout=Duration.seconds(seconds * settings.patience),
             memory_size=settings.function_memory_mb,
             environment=environment,
             log_group=log_group,

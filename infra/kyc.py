@@ -10,7 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.paging import Paging
+from infra.paging import Paging, settlement_metric
 from infra.settings import Settings
 
 
@@ -42,18 +42,29 @@ class Kyc(Construct):
         self.webhook = functions["KycDecided"].add_function_url(auth_type=lambda_.FunctionUrlAuthType.NONE)
 
     def watch(self, paging: Paging) -> None:
-        """Alarm while the circuit is open, and where the provider does not accept what it is asked."""
+        """Alarm while the circuit is open, and on whatever gives payments back or confuses their verdicts."""
         paging.alarm(
             "KycCircuitOpen",
-            _metric("KycCircuitOpen", statistic="Minimum"),
+            settlement_metric("KycCircuitOpen", statistic="Maximum").with_(period=Duration.minutes(1)),
             "The KYC provider is unavailable: settlements are given back. See the runbook kyc-outage.",
-            # The last that was heard holds until the circuit says otherwise: it speaks when it changes.
+            # The last that was heard holds until there is news: with the next call that is answered.
             missing=cloudwatch.TreatMissingData.IGNORE,
         )
         paging.alarm(
             "KycRequestRefused",
-            _metric("KycRequestRefused", statistic="Sum"),
+            settlement_metric("KycRequestRefused"),
             "The KYC provider refuses requests, perhaps the API key. See the runbook kyc-outage.",
+            threshold=3,
+        )
+        paging.alarm(
+            "KycSecretUnreadable",
+            settlement_metric("KycSecretUnreadable"),
+            "A secret shared with the KYC provider cannot be read. See the runbook kyc-outage.",
+        )
+        paging.alarm(
+            "KycVerdictConflict",
+            settlement_metric("KycVerdictConflict"),
+            "The KYC provider contradicts a verdict that is on record. See the runbook kyc-outage.",
         )
 
     def _secret(
@@ -72,13 +83,3 @@ class Kyc(Construct):
         secret.apply_removal_policy(RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY)
         # Not by its Ref, which is the ARN on AWS, but on the embedded AWS the name.
         return secretsmanager.Secret.from_secret_complete_arn(self, f"{construct_id}Arn", secret.attr_id)
-
-
-def _metric(name: str, *, statistic: str) -> cloudwatch.Metric:
-    return cloudwatch.Metric(
-        namespace="Settlement",
-        metric_name=name,
-        dimensions_map={"service": "settlement"},
-        statistic=statistic,
-        period=Duration.minutes(1),
-    )

@@ -2,10 +2,23 @@
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 PROVIDERS = ("opensanctions", "verifications")
 """The names of `lambdas/settlement/kyc_*.py`."""
+
+
+NOT_NAMED = "https://kyc.invalid"
+"""Of a stage whose provider is yet to be named: a host that there never is."""
+
+_BOUNDS = {
+    "connect_timeout_seconds": (1, 10),
+    "read_timeout_seconds": (1, 60),
+    "failures": (1, 1000),
+    "failures_within_seconds": (1, 3600),
+    "recovery_seconds": (1, 3600),
+    "review_seconds": (60, 30 * 86_400),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +31,7 @@ class KycSettings:
     before, and is tried again `recovery_seconds` later.
     """
 
-    url: str = "https://kyc.invalid"
+    url: str = NOT_NAMED
     provider: str = "verifications"
     dataset: str = "default"
     connect_timeout_seconds: int = 1
@@ -32,13 +45,16 @@ class KycSettings:
         """Refuse what no stage can mean; the message names the field."""
         if self.provider not in PROVIDERS:
             raise ValueError(f"provider: must be one of {', '.join(PROVIDERS)}")
-        if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", self.url):
+        if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[!-~]*)?", self.url) or "?" in self.url:
             raise ValueError("url: must be an address without user, query or fragment")
         if not re.fullmatch(r"[A-Za-z0-9_-]+", self.dataset):
             raise ValueError("dataset: must be letters, digits, _ and -")
-        for name, value in asdict(self).items():
-            if isinstance(value, int) and value < 1:
-                raise ValueError(f"{name}: must be at least 1")
+        for name, (least, most) in _BOUNDS.items():
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= most:
+                raise ValueError(f"{name}: must be a whole number from {least} to {most}")
+        if self.recovery_seconds <= self.exchange_seconds:
+            raise ValueError("recovery_seconds: must be longer than a probe takes, which is both timeouts")
 
     @property
     def is_secure(self) -> bool:

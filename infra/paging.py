@@ -115,17 +115,29 @@ class Paging(Construct):
         metric: cloudwatch.IMetric,
         description: str,
         *,
+        threshold: int = 1,
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
     ) -> None:
-        """Page when a metric reaches 1."""
+        """Page when a metric reaches the threshold."""
         alarm = cloudwatch.Alarm(
             self,
             construct_id,
             metric=metric,
-            threshold=1,
+            threshold=threshold,
             evaluation_periods=1,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             treat_missing_data=missing,
             alarm_description=description,
         )
         alarm.add_alarm_action(cloudwatch_actions.SnsAction(self.topic))
+
+
+def settlement_metric(name: str, *, statistic: str = "Sum") -> cloudwatch.Metric:
+    """A metric that the functions write into their logs, over five minutes."""
+    return cloudwatch.Metric(
+        namespace="Settlement",
+        metric_name=name,
+        dimensions_map={"service": "settlement"},
+        statistic=statistic,
+        period=Duration.minutes(5),
+    )

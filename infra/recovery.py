@@ -1,4 +1,4 @@
-"""What stopped moving is looked for each minute."""
+"""What stopped moving is looked for each minute, and somebody hears where that fails."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
@@ -6,15 +6,30 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
+from infra.paging import Paging, settlement_metric
+
 
 class Recovery(Construct):
     """The schedule of RecoverStalled. A run that fails is not repeated: the next one is a minute away."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, function: lambda_.Function) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, function: lambda_.Function, paging: Paging
+    ) -> None:
         super().__init__(scope, construct_id)
+        function.configure_async_invoke(retry_attempts=0)
         scheduler.Schedule(
             self,
             "EachMinute",
             schedule=scheduler.ScheduleExpression.rate(Duration.minutes(1)),
             target=targets.LambdaInvoke(function, retry_attempts=0),
+        )
+        paging.alarm(
+            "RecoveryFailed",
+            function.metric_errors(period=Duration.minutes(5), statistic="Sum"),
+            "What is held past its deadline is not looked for. See the runbook settlement-stalled.",
+        )
+        paging.alarm(
+            "NotRecovered",
+            settlement_metric("NotRecovered"),
+            "A settlement past its deadline cannot be given back. See the runbook settlement-stalled.",
         )

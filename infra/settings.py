@@ -64,8 +64,12 @@ class Settings:
 
         if not (self.kyc.is_secure or self.interpreter):
             raise ValueError("kyc.url: must be an HTTPS address")
-        if self.kyc.exchange_seconds >= self.function_timeout_seconds:
-            raise ValueError("kyc: both timeouts together must be below function_timeout_seconds")
+        if self.kyc.exchange_seconds + _REST_SECONDS > self.function_timeout_seconds:
+            raise ValueError(
+                f"kyc: both timeouts must leave {_REST_SECONDS} s of function_timeout_seconds for the rest"
+            )
+        if self.webhook_concurrency is not None and self.webhook_concurrency < 1:
+            raise ValueError("webhook_concurrency: must be at least 1, or None")
 
     @property
     def stack_name(self) -> str:
@@ -104,6 +108,8 @@ class Settings:
 
 
 _DAY_SECONDS = 86_400
+_REST_SECONDS = 3
+"""What VerifyKyc is to have besides the exchange with the provider: for its secret and for DynamoDB."""
 
 _ISO_4217: dict[str, int] = {
     currency.code: currency.exponent for currency in iso4217.Currency if currency.exponent is not None

@@ -37,6 +37,13 @@ TRIGGERED = {
 }
 """The same for the functions that no machine calls: a webhook, and what runs by the clock."""
 
+KEYS = {
+    "VerifyKyc": ("SETTLEMENT#*", "CIRCUIT"),
+    "KycDecided": ("SETTLEMENT#*", "KYC_EVENT#*"),
+    "RecoverStalled": ("SETTLEMENT#*",),
+}
+"""The partition keys that they may touch: what a stranger has sent or answered must not reach a balance."""
+
 
 class SettlementStack(Stack):
     """Everything that settles a payment, for one stage."""
@@ -64,7 +71,7 @@ class SettlementStack(Stack):
             for name in GRANTS | TRIGGERED
         }
         for name, actions in (GRANTS | TRIGGERED).items():
-            table.grant(functions[name], *actions)
+            table.grant(functions[name], *actions, rows=KEYS.get(name, ("*",)))
         table.grant_listing(functions["RecoverStalled"])
 
         paging = Paging(self, "Paging", settings=settings)
@@ -100,7 +107,7 @@ class SettlementStack(Stack):
         functions["VerifyKyc"].add_environment("EVENT_BUS", paging.bus.event_bus_name)
         standard.start_from(functions["KycDecided"], "SETTLEMENT_MACHINE")
         compensation.start_from(functions["RecoverStalled"], "COMPENSATION_MACHINE")
-        Recovery(self, "Recovery", function=functions["RecoverStalled"])
+        Recovery(self, "Recovery", function=functions["RecoverStalled"], paging=paging)
 
         CfnOutput(self, "TableName", value=table.table.table_name)
         CfnOutput(self, "SettlementExpressArn", value=express.state_machine_arn)

@@ -1,5 +1,7 @@
 """The one table: accounts, settlements and journal entries, under a key of its own."""
 
+from collections.abc import Sequence
+
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
@@ -56,10 +58,18 @@ class SettlementTable(Construct):
         index = f"{self.table.table_arn}/index/{INDEX}"
         function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index]))
 
-    def grant(self, function: lambda_.Function, *actions: str) -> None:
-        """Let `function` do exactly `actions` to rows, through the table's key, and never alter an entry."""
+    def grant(self, function: lambda_.Function, *actions: str, rows: Sequence[str] = ("*",)) -> None:
+        """Let `function` do exactly `actions` to rows, through the table's key, and never alter an entry.
+
+        `rows` are patterns of the partition keys that it may touch.
+        """
+        keys = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)}}
         statements = [
-            iam.PolicyStatement(actions=list(actions), resources=[self.table.table_arn]),
+            iam.PolicyStatement(
+                actions=list(actions),
+                resources=[self.table.table_arn],
+                conditions={} if rows == ("*",) else keys,
+            ),
             iam.PolicyStatement(
                 actions=[
                     "kms:Decrypt",

@@ -50,6 +50,9 @@ class Behaviour(StrEnum):
     DRIP_HEADERS = "drip-headers"
 
 
+_FINAL = (200, 400, 404, 409)
+"""The answers of the webhook after which it is not called again."""
+
 _STATUSES = {Behaviour.REFUSE: 400, Behaviour.BUSY: 429, Behaviour.ERROR: 500, Behaviour.REDIRECT: 307}
 _DECISIONS = {Behaviour.APPROVE: "APPROVED", Behaviour.REJECT: "REJECTED"}
 _VERDICTS = {
@@ -270,7 +273,7 @@ class Server(ThreadingHTTPServer):
         give_up_at = time.monotonic() + WEBHOOK_SECONDS_MAX
         while True:
             status, answer = self._send(event or f"evt_{_reference(key)}", body)
-            if status < 500 or time.monotonic() > give_up_at:
+            if status in _FINAL or time.monotonic() > give_up_at:
                 return {"http_status": status, "answer": answer}
             time.sleep(0.5)
 

@@ -17,6 +17,9 @@ from settlement.store import CLIENT_CONFIG
 from settlement.telemetry import logger, metrics
 from settlement.verdict import Verdict
 
+SECRET_CACHE_SECONDS = 60
+"""How long an API key is used after it was replaced, unless the provider does not know it any more."""
+
 _config = json.loads(os.environ["KYC"])
 review_seconds: int = _config["review_seconds"]
 _secret_id: str = _config["secret_id"]
@@ -30,22 +33,22 @@ _events = boto3.client(
 def ask(settlement: Settlement) -> Verdict:
     """Ask the provider about a payment. Raises KycUnavailable and KycRequestRefused.
 
-    Where it does not know the API key, a newer one is looked for: keys are rotated without a deployment.
+    Where it does not know the API key, a newer one is looked for: keys are rotated without a deployment. Who
+    tries again asks with that one: there is not the time for a second exchange in one call.
     """
     api_key = _api_key()
     answer = _guarded_ask(settlement, api_key)
-    if isinstance(answer, kyc.Refused) and answer.wants_another_key:
-        renewed = _api_key(fresh=True)
-        if renewed != api_key:
-            answer = _guarded_ask(settlement, renewed)
     if isinstance(answer, kyc.Refused):
+        if answer.wants_another_key and _api_key(fresh=True) != api_key:
+            raise KycUnavailable("kyc: the API key has just been renewed")
         raise KycRequestRefused(f"kyc: the provider refuses the request with status {answer.http_status}")
     return answer
 
 
 def _api_key(*, fresh: bool = False) -> str:
-    api_key = _secrets.read(_secret_id, fresh=fresh).get("api_key")
-    if not (isinstance(api_key, str) and api_key.isascii() and api_key.isprintable()):
+    secret = _secrets.read(_secret_id, cache_seconds=SECRET_CACHE_SECONDS, fresh=fresh)
+    api_key = secret.get("api_key")
+    if not (isinstance(api_key, str) and api_key and api_key.isascii() and api_key.isprintable()):
         raise KycUnavailable("secret: api_key must be a string of printable ASCII")
     return api_key
 
@@ -75,7 +78,7 @@ def _changed(state: CircuitState) -> None:
 
 
 def _measure(state: CircuitState) -> None:
-    """1 for as long as the circuit is not closed: with the change, and with each call that it refuses."""
+    """With each change of the circuit, each call that it refuses (1), and each that is answered (0)."""
     metrics.add_metric(
         name="KycCircuitOpen", unit=MetricUnit.Count, value=int(state is not CircuitState.CLOSED)
     )

@@ -7,9 +7,7 @@ from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterEr
 from botocore.config import Config
 
 from settlement.errors import KycUnavailable
-
-CACHE_SECONDS = 60
-"""After a rotation both secrets must be good for this long, and the time that a call may take."""
+from settlement.telemetry import count
 
 _provider = SecretsProvider(
     boto_config=Config(
@@ -18,11 +16,12 @@ _provider = SecretsProvider(
 )
 
 
-def read(secret_id: str, *, fresh: bool = False) -> dict[str, Any]:
-    """The secret's JSON object; `fresh` reads past the cache. Raises KycUnavailable where there is none."""
+def read(secret_id: str, *, cache_seconds: int, fresh: bool = False) -> dict[str, Any]:
+    """The secret's JSON object, cached; `fresh` reads past that. Raises KycUnavailable without one."""
     try:
-        secret = _provider.get(secret_id, max_age=CACHE_SECONDS, transform="json", force_fetch=fresh)
+        secret = _provider.get(secret_id, max_age=cache_seconds, transform="json", force_fetch=fresh)
     except (GetParameterError, TransformParameterError) as error:
+        count("KycSecretUnreadable")
         raise KycUnavailable(f"secret: {type(error).__name__}") from None
     if not isinstance(secret, dict):
         raise KycUnavailable("secret: must be a JSON object")

@@ -17,9 +17,10 @@ from settlement.telemetry import observed
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the machine's state: what has committed, what is reversed, and whether anything is to be done.
 
-    The input is the settlement with the `error` that stopped it, with a person's order to reverse it
-    (`reversal`), with their `resolution` of a case of LIMBO, or with nothing, to drive on what is being
-    reversed; or it is the state of a machine that comes back here, which has a `case`.
+    The input is the settlement with the `error` that stopped it (and the `owner` that asks, if one does),
+    with a person's order to reverse it (`reversal`), with their `resolution` of a case of LIMBO, or with
+    nothing, to drive on what is being reversed; or it is the state of a machine that comes back here, which
+    has a `case`.
     Raises InvalidRequest, IdempotencyConflict, NotReversible and ResolutionRefused.
     """
     state = event["state"]
@@ -30,7 +31,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         raise InvalidRequest("input: must have one of error, reversal and resolution at most")
     settlement = parse_settlement(state.get("settlement"), _runtime.terms)
     if "error" in state and not comes_back:
-        row = _fenced(settlement, state["error"], event["execution"])
+        row = _fenced(settlement, state, event["execution"])
     else:
         if "reversal" in state:
             order = parse_reversal(state["reversal"])
@@ -44,7 +45,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         "settlement": settlement.to_wire(_runtime.terms),
         "steps": sorted(row.get("steps", ())),
         "reversed": sorted(row.get("reversed", ())),
-        "finished": row["status"] in compensation.FINISHED,
+        "finished": row["status"] in (*compensation.FINISHED, Status.PROCESSING),
         "in_limbo": row["status"] == Status.LIMBO,
         "case": row.get("resolutions", 0) + 1,
         "pages": 0,
@@ -66,8 +67,11 @@ def _resolution(raw: object, row: Row) -> dict[str, Any]:
     return {**resolution.record(), "case": case}
 
 
-def _fenced(settlement: Settlement, error: Any, execution: str) -> Row:
-    """The settlement's row, which is not PROCESSING any more."""
+def _fenced(settlement: Settlement, state: dict[str, Any], execution: str) -> Row:
+    """The settlement's row, which is not PROCESSING any more, or under another owner than the input's."""
+    error, owner = state["error"], state.get("owner")
+    if not isinstance(owner, str | None):
+        raise InvalidRequest("owner: must be the name of an execution")
     known = isinstance(error, dict) and isinstance(error.get("Error"), str)
     reason = error if known else {"Error": "CompensationRequested", "Cause": "no error was given"}
     unclaimed = outcome.failure("claim", reason)
@@ -75,7 +79,7 @@ def _fenced(settlement: Settlement, error: Any, execution: str) -> Row:
         reversals.refuse_unclaimed(settlement, execution, unclaimed, _runtime.now())
     )
     failure = outcome.failure(compensation.failed_step(claimed), reason)
-    return _runtime.store.update(reversals.begin(settlement, failure))
+    return _runtime.store.update(reversals.begin(settlement, failure, owner))
 
 
 def _standing(settlement: Settlement) -> Row:

@@ -30,6 +30,9 @@ from settlement.verdict import KycDecision, Verdict, parse_verdict
 from settlement.writes import Standing
 
 BODY_BYTES_MAX = 16_384
+SECRET_CACHE_SECONDS = 10
+"""How long a signature by a new secret may still be refused."""
+
 STATUSES = {
     InvalidRequest: 400,
     SignatureRefused: 401,
@@ -41,7 +44,7 @@ STATUSES = {
     StartUnavailable: 503,
     StoreUnavailable: 503,
 }
-"""How the provider is told. It repeats a call that is answered with 503, or not at all."""
+"""How the provider is told. It repeats a call that is answered with 401 or 503, or not at all."""
 
 _FIELDS = ("decision", "idempotency_key", "reason", "reference")
 _EVENT = re.compile(r"[!-~]{1,200}", re.ASCII)
@@ -63,7 +66,7 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
     Nothing that is not signed is looked at, and nothing is written before all of it has been checked.
     """
     now, body = _runtime.now(), _body(event)
-    secrets = _secrets.read(os.environ["KYC_SIGNING_SECRET"])
+    secrets = _secrets.read(os.environ["KYC_SIGNING_SECRET"], cache_seconds=SECRET_CACHE_SECONDS)
     active = [secret for name in ("current", "previous") if (secret := secrets.get(name))]
     event_id = verify(event["headers"], body, active, now)
     key, verdict = _parse(event_id, body)

@@ -1,6 +1,8 @@
 """RecoverStalled: find what is held past its deadline, each minute, and have it reversed."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from handlers import _machines, _runtime
 from settlement import recovery, rows
@@ -19,16 +21,24 @@ def handler(event: object, context: object) -> None:
 
     One that cannot be taken on or started does not keep the others waiting; it is found again next time.
     """
-    now = rows.timestamp(_runtime.now())
-    for shard in range(rows.IN_FLIGHT_SHARDS):
-        for listed in _runtime.store.listed(rows.in_flight_partition(shard), up_to=now):
-            try:
-                _recover(listed)
-            except StepFenced:
-                continue
-            except Exception as error:  # whatever is wrong with one row must not hold up the rest
-                logger.error("not recovered", key=rows.subject(listed)[1], error=type(error).__name__)
-                count("NotRecovered")
+    now = _runtime.now()
+    for turn in range(rows.IN_FLIGHT_SHARDS):
+        # What a run does not get to, a later one begins with.
+        shard = (now.minute + turn) % rows.IN_FLIGHT_SHARDS
+        with _noted(f"shard {shard}"):
+            for listed in _runtime.store.listed(rows.in_flight_partition(shard), up_to=rows.timestamp(now)):
+                with _noted(rows.subject(listed)[1]), suppress(StepFenced):
+                    _recover(listed)
+
+
+@contextmanager
+def _noted(name: str) -> Iterator[None]:
+    """Tell of whatever is wrong with one settlement or shard, and go on: it must not hold up the rest."""
+    try:
+        yield
+    except Exception as error:
+        logger.error("not recovered", what=name, error=type(error).__name__)
+        count("NotRecovered")
 
 
 def _recover(listed: Row) -> None:

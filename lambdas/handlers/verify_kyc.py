@@ -4,18 +4,19 @@ from datetime import timedelta
 from typing import Any
 
 from handlers import _provider, _runtime
-from settlement import outcome, reviews, rows, steps
+from settlement import reviews, rows, steps
 from settlement.errors import KycRejected
+from settlement.refusals import other_content
 from settlement.request import Settlement, parse_settlement
 from settlement.rows import Row
 from settlement.status import Step
-from settlement.telemetry import count, observed
+from settlement.telemetry import count, logger, observed
 from settlement.verdict import KycDecision
 
 
 @observed("verify")
-def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return whether the payment is `in_review`, and if not, the verdict's journal entry.
+def handler(event: dict[str, Any], context: object) -> dict[str, bool]:
+    """Return whether the payment is `in_review`; if not, it is approved. What was said stays in the entry.
 
     Raises KycRejected where the verdict is against the payment, KycUnavailable and KycRequestRefused where
     there is none, StepFenced and DeadlineExceeded.
@@ -27,7 +28,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         return {"in_review": True}
     if entry["decision"] == KycDecision.REJECTED:
         raise KycRejected(f"kyc: rejected by the provider; its reference is {entry['reference']}")
-    return {"in_review": False, **outcome.of_entry(entry, _runtime.terms)}
+    return {"in_review": False}
 
 
 def _verdict(settlement: Settlement) -> Row | None:
@@ -44,9 +45,15 @@ def _verdict(settlement: Settlement) -> Row | None:
         verdict = _provider.ask(settlement)
         now = _runtime.now()
         if verdict.decision is not KycDecision.REVIEW:
-            return store.post(steps.verify(settlement, verdict, now))
+            entry = store.post(steps.verify(settlement, verdict, now))
+            if entry["decision"] != verdict.decision:  # the first verdict stands, but somebody should know
+                count("KycVerdictConflict")
+                logger.warning("conflict", reference=verdict.reference, on_record=entry["reference"])
+            return entry
         until = now + timedelta(seconds=_provider.review_seconds)
         row = store.update(reviews.park(settlement, verdict, until, now))
         if "verdict" not in row:
             return None
+    if row["request_hash"] != settlement.request_hash:
+        raise other_content(settlement)
     return store.read(rows.entry_key(settlement.key, Step.VERIFY))

@@ -70,7 +70,7 @@ class SharedCircuit(CircuitBreakerDynamoDBPersistence):
             key_attr="pk",
             sort_key_attr="sk",
             static_pk_value=rows.circuit_key(CIRCUIT)["pk"],
-            expiry_attr="expires_at",
+            expiry_attr="not_needed_after",  # which expires nothing: a circuit that is open must not vanish
             boto3_client=client,
         )
         self._thresholds, self._announce = thresholds, announce
@@ -87,7 +87,10 @@ class SharedCircuit(CircuitBreakerDynamoDBPersistence):
 
     def try_acquire_half_open(self, name: str, owner: str, opened_at: int) -> bool:
         """Become the one who probes, and tell of it."""
-        acquired: bool = super().try_acquire_half_open(name, owner, opened_at)
+        try:
+            acquired: bool = super().try_acquire_half_open(name, owner, opened_at)
+        except (ClientError, BotoCoreError):
+            return False  # no answer from DynamoDB is no leave to probe
         if acquired:
             self._announce(CircuitState.HALF_OPEN)
         return acquired
@@ -104,18 +107,19 @@ class SharedCircuit(CircuitBreakerDynamoDBPersistence):
         self._announce(CircuitState.CLOSED)
 
     def succeeded(self) -> None:
-        """Forget the failures so far, if this environment has had part in them: they were not in a row."""
-        if not self._has_failed:
+        """Forget the failures that this environment knows of, its own or others': they were not in a row."""
+        known = self._retrieve_from_cache(CIRCUIT)
+        if not (self._has_failed or (known and known.failure_count)):
             return
         self._has_failed = False
         # Only a closed circuit counts, and what it counts is forgotten after a while in any case.
         with suppress(_Refused, ClientError, BotoCoreError):
-            self._update("SET failure_count = :none", _CLOSED, **{":none": 0})
+            self._save_to_cache(self._update("SET failure_count = :none", _CLOSED, **{":none": 0}))
 
     def _count(self, name: str, now: int) -> CircuitStateRecord:
         """One more failure. Returns the circuit as that leaves it, or as it stands where it is not closed."""
-        more = "SET #state = :closed, failed_at = :now, expires_at = :expires ADD failure_count :one"
-        first = "SET #state = :closed, failed_at = :now, expires_at = :expires, failure_count = :one"
+        more = "SET #state = :closed, failed_at = :now, not_needed_after = :expires ADD failure_count :one"
+        first = "SET #state = :closed, failed_at = :now, not_needed_after = :expires, failure_count = :one"
         values: dict[str, int | str] = {":now": now, ":expires": self._durable_ttl(name), ":one": 1}
         try:
             remembered = now - self._thresholds.within_seconds
@@ -133,7 +137,7 @@ class SharedCircuit(CircuitBreakerDynamoDBPersistence):
         values: dict[str, int | str] = {":open": "OPEN", ":now": now, ":expires": self._durable_ttl(name)}
         try:
             opened = self._update(
-                "SET #state = :open, opened_at = :now, expires_at = :expires", _CLOSED, **values
+                "SET #state = :open, opened_at = :now, not_needed_after = :expires", _CLOSED, **values
             )
         except _Refused as refused:
             return refused.stands
@@ -177,15 +181,15 @@ def guarded(
     ask: Callable[[Settlement, str], Verdict | Refused],
     circuit: SharedCircuit,
     thresholds: Thresholds,
-    refused: Announce,
+    measure: Announce,
 ) -> Callable[[Settlement, str], Verdict | Refused]:
     """Put the circuit around `ask`. While it is open, `ask` is not called, and KycUnavailable is raised.
 
-    `refused` is told of each call that the circuit keeps from the provider.
+    `measure` is told of the state with each call that the circuit refuses, and with each that is answered.
     """
 
     def refuse(*_: Any, circuit: CircuitInfo) -> None:
-        refused(circuit.state)
+        measure(circuit.state)
         raise KycUnavailable(f"kyc: not asked, as the circuit is {circuit.state}")
 
     @circuit_breaker(
@@ -203,6 +207,7 @@ def guarded(
     def ask_and_note(settlement: Settlement, api_key: str) -> Verdict | Refused:
         answer = ask(settlement, api_key)
         circuit.succeeded()
+        measure(CircuitState.CLOSED)
         return answer
 
     return cast("Callable[[Settlement, str], Verdict | Refused]", ask_and_note)

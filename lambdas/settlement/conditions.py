@@ -9,6 +9,9 @@ IN_PROCESS = "#status = :processing"
 COMPENSATES = "#status = :compensating"
 """The settlement is being reversed: its forward steps are fenced off for good."""
 
+OWNED = "#owner = :owner"
+"""The settlement is still driven by the execution that asks for its reversal."""
+
 AS_SEEN = "#status = :seen"
 """The settlement still is what the person saw who gave the order."""
 

@@ -4,6 +4,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 
 import urllib3
 from urllib3.connection import HTTPConnection
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError
 
 from settlement import kyc_opensanctions, kyc_verifications
 from settlement.errors import KycUnavailable
@@ -22,6 +23,11 @@ from settlement.verdict import Verdict
 
 ANSWER_BYTES_MAX = 65_536
 """The longest answer that is read; whatever sends more is not speaking the contract."""
+
+IDLE_SECONDS_MAX = 30
+"""How long a connection is kept without use. Gateways on the way forget one after minutes, and tell nobody:
+the question that finds out would count as a failure of the provider.
+"""
 
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})  # and every status from 500 up
 
@@ -75,21 +81,14 @@ class Client:
         self._endpoint, self._terms = endpoint, terms
         self._provider = PROVIDERS[endpoint.provider]
         self._socket: socket.socket | None = None
+        self._too_late = False
+        self._used_at = 0.0
         url = urllib3.util.parse_url(endpoint.url)
-        secure: dict[str, Any] = {
-            "cert_reqs": "CERT_REQUIRED",
-            "ssl_context": ssl.create_default_context(),
-        }
-        self._prefix = (url.path or "").rstrip("/")
-        self._pool = urllib3.connection_from_url(
-            endpoint.url,
-            maxsize=1,
-            timeout=urllib3.Timeout(
-                connect=endpoint.connect_timeout_seconds, read=endpoint.read_timeout_seconds
-            ),
-            **(secure if url.scheme == "https" else {}),
-        )
-        self._pool.ConnectionCls = self._remembering(self._pool.ConnectionCls)
+        self._path = (url.path or "").rstrip("/") + self._provider.path(endpoint.dataset)
+        self._security: dict[str, Any] = {}
+        if url.scheme == "https":
+            self._security = {"cert_reqs": "CERT_REQUIRED", "ssl_context": ssl.create_default_context()}
+        self._pool = self._new_pool()
 
     def ask(self, settlement: Settlement, api_key: str) -> Verdict | Refused:
         """Ask about a payment, once. A refusal of the request is an answer, so it is returned and not raised.
@@ -121,14 +120,18 @@ class Client:
 
     def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         """Send and receive within the time for all of it, which a timeout for each silence cannot grant."""
+        if time.time() - self._used_at > IDLE_SECONDS_MAX:
+            self._pool.close()
+            self._pool = self._new_pool()
         seconds = self._endpoint.connect_timeout_seconds + self._endpoint.read_timeout_seconds
-        too_late = threading.Timer(seconds, self._hang_up)
-        too_late.daemon = True
-        too_late.start()
+        self._too_late = False
+        timer = threading.Timer(seconds, self._hang_up)
+        timer.daemon = True
+        timer.start()
         try:
             response = self._pool.urlopen(
                 "POST",
-                self._prefix + self._provider.path(self._endpoint.dataset),
+                self._path,
                 body=body,
                 headers=headers,
                 retries=False,
@@ -144,10 +147,21 @@ class Client:
         except (HTTPError, OSError) as error:
             raise KycUnavailable(f"kyc: {type(error).__name__}") from error
         finally:
-            too_late.cancel()
+            timer.cancel()
+            self._used_at = time.time()
         return response.status, content
 
+    def _new_pool(self) -> urllib3.HTTPConnectionPool:
+        endpoint = self._endpoint
+        timeout = urllib3.Timeout(
+            connect=endpoint.connect_timeout_seconds, read=endpoint.read_timeout_seconds
+        )
+        pool = urllib3.connection_from_url(endpoint.url, maxsize=1, timeout=timeout, **self._security)
+        pool.ConnectionCls = self._remembering(pool.ConnectionCls)
+        return pool
+
     def _hang_up(self) -> None:
+        self._too_late = True
         if self._socket is not None:
             with suppress(OSError):  # past TLS, whose own shutdown another thread must not touch
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
@@ -159,7 +173,10 @@ class Client:
             """A connection that leaves word of its socket, so that it can be cut off from outside."""
 
             def connect(self: HTTPConnection) -> None:
+                client._socket = None
                 super().connect()  # type: ignore[misc]
                 client._socket = self.sock
+                if client._too_late:  # looking up the name is bounded by nobody
+                    raise ConnectTimeoutError("connected too late")
 
         return Remembering

@@ -14,6 +14,7 @@ from settlement.conditions import (
     NEVER_RESOLVED,
     NOT_YET_REVERSED,
     NOTHING_COMMITTED,
+    OWNED,
     SAME_CURRENCY,
     SAME_REQUEST,
     SUFFICIENT,
@@ -48,8 +49,12 @@ def refuse_unclaimed(settlement: Settlement, owner: str, failure: Mapping[str, s
     return put(row, standing)
 
 
-def begin(settlement: Settlement, failure: Mapping[str, str]) -> Write:
-    """Take PROCESSING away, which fences off every forward step. In any other status the row stands."""
+def begin(settlement: Settlement, failure: Mapping[str, str], owner: str | None) -> Write:
+    """Take PROCESSING away, which fences off every forward step. In any other status the row stands.
+
+    So it does where `owner` is given and drives the settlement no more: a webhook has made another execution
+    its owner, and what that one goes on with must not be reversed for a failure of the one before.
+    """
 
     def refusal(row: Row | None) -> SettlementError | Standing:
         if row is None:
@@ -58,16 +63,18 @@ def begin(settlement: Settlement, failure: Mapping[str, str]) -> Write:
             return other_content(settlement)
         return Standing(row)
 
+    owned = {":owner": owner} if owner is not None else {}
     return update(
         rows.settlement_key(settlement.key),
         "SET #status = :compensating, #failure = :failure, reversed_for = :failure, resolutions = :none",
-        *(IN_PROCESS, SAME_REQUEST),
+        *(IN_PROCESS, SAME_REQUEST, *([OWNED] if owned else [])),
         values={
             ":processing": Status.PROCESSING,
             ":compensating": Status.COMPENSATING,
             ":request_hash": settlement.request_hash,
             ":failure": dict(failure),
             ":none": 0,
+            **owned,
         },
         refusal=refusal,
     )

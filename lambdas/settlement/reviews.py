@@ -14,7 +14,7 @@ from settlement.conditions import (
     SAME_REQUEST,
     THIS_REVIEW,
 )
-from settlement.errors import IdempotencyConflict, SettlementError, StepFenced
+from settlement.errors import IdempotencyConflict, KycUnavailable, SettlementError, StepFenced
 from settlement.refusals import fence_refusal, other_content
 from settlement.request import Settlement
 from settlement.rows import Row
@@ -36,14 +36,23 @@ _AWAITS_VERDICT = (IN_PROCESS, SAME_REQUEST, PREVIOUS_COMMITTED, NO_VERDICT, BEF
 
 
 def conclude(settlement: Settlement, verdict: Verdict, now: datetime) -> Write:
-    """Record on the settlement's row how the provider has decided. Only an approval commits the step."""
+    """Record on the settlement's row how the provider has decided. Only an approval commits the step.
+
+    Where another call has left the payment to a review, only the review's end decides.
+    """
+
+    def refusal(row: Row | None) -> SettlementError:
+        if row and "review" in row and row["status"] == Status.PROCESSING:
+            return KycUnavailable("kyc: another call was told meanwhile that the payment is in review")
+        return fence_refusal(settlement, Step.VERIFY, row)
+
     expression, values = _conclusion(settlement, verdict, now)
     return update(
         rows.settlement_key(settlement.key),
         expression,
-        *_AWAITS_VERDICT,
+        *(*_AWAITS_VERDICT, NOT_IN_REVIEW),
         values=values,
-        refusal=lambda row: fence_refusal(settlement, Step.VERIFY, row),
+        refusal=refusal,
     )
 
 

@@ -39,4 +39,4 @@ def terms_json(stage: str = "dev") -> str:
 
 def _context() -> dict[str, Any]:
     context: dict[str, Any] = json.loads((PROJECT / "cdk.json").read_text())["context"]
-    return context
+    return context | {"kyc_url": "https://kyc.example.com"}
