@@ -45,7 +45,7 @@ class KycSettings:
         """Refuse what no stage can mean; the message names the field."""
         if self.provider not in PROVIDERS:
             raise ValueError(f"provider: must be one of {', '.join(PROVIDERS)}")
-        if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[!-~]*)?", self.url) or "?" in self.url:
+        if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[^\s?#]*)?", self.url):
             raise ValueError("url: must be an address without user, query or fragment")
         if not re.fullmatch(r"[A-Za-z0-9_-]+", self.dataset):
             raise ValueError("dataset: must be letters, digits, _ and -")

@@ -18,8 +18,9 @@ IMMUTABLE_ATTRIBUTES = (
     *("decision", "provider", "reason", "reference"),
     *("account", "by", "cause", "error"),
     *("claimed_at", "fee", "payer", "payee"),
+    *("digest", "received_at"),
 )
-"""What entries say, and what a settlement was claimed with: no update may name one of these."""
+"""What entries and markers say, and what a settlement was claimed with: no update may name one of these."""
 
 
 class SettlementTable(Construct):

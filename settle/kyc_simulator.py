@@ -79,10 +79,16 @@ class State:
 
     def tell(self, told: dict[str, Any]) -> None:
         """Take over what it is told. Raises ValueError for what it does not know."""
-        if not told.keys() <= set(self.TOLD):
-            raise ValueError(f"control: the fields are {', '.join(self.TOLD)}")
+        if not (isinstance(told, dict) and told.keys() <= set(self.TOLD)):
+            raise ValueError(f"control: must be an object with the fields {', '.join(self.TOLD)}")
         if "behaviour" in told:
             told["behaviour"] = Behaviour(told["behaviour"])
+        delay = told.get("delay_seconds", 0)
+        if not (isinstance(delay, int | float) and delay >= 0):
+            raise ValueError("delay_seconds: must be a number from 0 up")
+        keys = told.get("api_keys", [])
+        if not (isinstance(keys, list) and all(isinstance(key, str) for key in keys)):
+            raise ValueError("api_keys: must be a list of strings")
         with self.lock:
             for name, value in told.items():
                 setattr(self, name, value)
@@ -107,8 +113,7 @@ class Provider(BaseHTTPRequestHandler):
         if self.path == "/verifications":
             self._verify(body)
         elif self.path == "/control/decide":
-            order = json.loads(body)
-            self._answer(200, self.server.decide(order.pop("idempotency_key"), **order))
+            self._decide(body)
         else:
             self._error(404, "NotFound", "there is nothing here")
 
@@ -116,6 +121,9 @@ class Provider(BaseHTTPRequestHandler):
         """Tell the provider what to do."""
         body = self._body()
         if body is None:
+            return
+        if self.path == "/verifications":
+            self._error(405, "MethodNotAllowed", "POST only", Allow="POST")
             return
         if self.path != "/control":
             self._error(404, "NotFound", "there is nothing here")
@@ -175,6 +183,21 @@ class Provider(BaseHTTPRequestHandler):
         if behaviour in (Behaviour.REVIEW_APPROVE, Behaviour.REVIEW_REJECT):
             threading.Thread(target=self.server.decide, args=(key, _VERDICTS[behaviour]), daemon=True).start()
 
+    def _decide(self, body: bytes) -> None:
+        fields = ("idempotency_key", "decision", "reference", "event")
+        try:
+            order = json.loads(body)
+            if not (isinstance(order, dict) and order.keys() <= set(fields)):
+                raise ValueError(f"decide: must be an object with the fields {', '.join(fields)}")
+            if not isinstance(order.get("idempotency_key"), str):
+                raise ValueError("idempotency_key: must be a string")
+            if not (self.server.state.webhook_url and self.server.state.signing_secret):
+                raise ValueError("decide: tell webhook_url and signing_secret first")
+        except ValueError as error:
+            self._error(400, "InvalidRequest", str(error))
+            return
+        self._answer(200, self.server.decide(order.pop("idempotency_key"), **order))
+
     def _problem(self, body: bytes) -> tuple[int, str, str] | None:
         scheme, _, api_key = self.headers.get("Authorization", "").partition(" ")
         known = self.server.state.api_keys
@@ -222,7 +245,8 @@ class Provider(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes | None:
         length = self.headers.get("Content-Length", "0")
-        if not (length.isascii() and length.isdecimal() and int(length) <= BODY_BYTES_MAX):
+        chunked = "Transfer-Encoding" in self.headers
+        if chunked or not (length.isascii() and length.isdecimal() and int(length) <= BODY_BYTES_MAX):
             self.close_connection = True
             self._error(
                 400, "InvalidRequest", f"body: must be at most {BODY_BYTES_MAX} bytes, with its length"

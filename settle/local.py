@@ -118,9 +118,12 @@ def up(report: Report, port: int | None = None) -> Running:
             outputs = json.loads(outputs_file.read_text())[STACK_NAME]
             started = replace(started, sources=sources, outputs=outputs)
             _record(started)
-        if not _is_taken(started.kyc_port):
+        if not _kyc_runs():
+            if _is_taken(started.kyc_port):
+                raise CommandFailed(Exit.CONFLICT, f"port: {started.kyc_port} is taken by another process")
             report(f"starting the simulated KYC provider on {started.kyc_url}")
             _start_kyc(started)
+        _tell_kyc(started)
         return started
 
 
@@ -166,7 +169,7 @@ def _start(report: Report, port: int) -> Running:
 
 
 def _start_kyc(started: Running) -> None:
-    """Start the KYC provider that the stage asks, and let the two share their secrets."""
+    """Start the KYC provider that the stage asks."""
     with (SCRATCH / "kyc-log").open("wb") as log:
         subprocess.Popen(
             [sys.executable, "-m", "settle.kyc_simulator", "--port", str(started.kyc_port)],
@@ -182,6 +185,14 @@ def _start_kyc(started: Running) -> None:
         if time.monotonic() > give_up_at:
             raise CommandFailed(Exit.FAILED, "the simulated KYC provider did not start")
         time.sleep(0.1)
+
+
+def _kyc_runs() -> bool:
+    return any("settle.kyc_simulator" in process.cmdline() for process in _processes())
+
+
+def _tell_kyc(started: Running) -> None:
+    """Let the provider and the stage share their secrets, whatever either was told before."""
     secrets = boto3.client(
         "secretsmanager",
         endpoint_url=started.endpoint_url,
@@ -198,7 +209,9 @@ def _start_kyc(started: Running) -> None:
         "signing_secret": read("KycSigningArn")["current"],
         "webhook_url": started.webhook_url,
     }
-    urllib3.request("PUT", f"{started.kyc_url}/control", json=told)
+    answer = urllib3.request("PUT", f"{started.kyc_url}/control", json=told)
+    if answer.status != 200:
+        raise CommandFailed(Exit.FAILED, f"the simulated KYC provider answers with status {answer.status}")
 
 
 def _cdk(started: Running, command: str, *options: str) -> None:

@@ -124,7 +124,9 @@ def agrees(row: Row, posted: int, steps: Mapping[str, int]) -> bool:
         Step.FEE: row["fee"],
     }
     expected = {step: amounts.get(step) for step in row.get("steps", ())}
-    if row.get("verdict") == KycDecision.REJECTED:  # on record, but no step that the next one may build on
+    if "verdict" in row:  # a rejection is on record too, but is no step that the next one may build on
+        if (row["verdict"] == KycDecision.APPROVED) != (Step.VERIFY in expected):
+            return False
         expected[Step.VERIFY] = amounts[Step.VERIFY]
     forward = {step: amount for step, amount in steps.items() if step in set(Step)}
     return forward == expected and _reversals_agree(row.get("reversed", ()), amounts, steps)

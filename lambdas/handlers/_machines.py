@@ -1,6 +1,7 @@
 """How a function starts an execution of a state machine."""
 
 import json
+import os
 from typing import Any
 
 import boto3
@@ -12,6 +13,11 @@ from settlement.errors import StartUnavailable
 _client = boto3.client(
     "stepfunctions", config=Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
 )
+
+
+def arn(variable: str) -> str:
+    """The machine that the deployment has named in an environment variable."""
+    return os.environ[variable]
 
 
 def start(machine_arn: str, name: str, data: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import datetime, timedelta
 
 import boto3
 from aws_lambda_powertools.metrics import MetricUnit
@@ -43,6 +44,11 @@ def ask(settlement: Settlement) -> Verdict:
             raise KycUnavailable("kyc: the API key has just been renewed")
         raise KycRequestRefused(f"kyc: the provider refuses the request with status {answer.http_status}")
     return answer
+
+
+def review_ends(now: datetime) -> datetime:
+    """When a review that begins now is over."""
+    return now + timedelta(seconds=review_seconds)
 
 
 def _api_key(*, fresh: bool = False) -> str:

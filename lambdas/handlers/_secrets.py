@@ -1,5 +1,6 @@
 """What the functions share with the KYC provider, from Secrets Manager: cached, and read again in time."""
 
+import os
 from typing import Any
 
 from aws_lambda_powertools.utilities.parameters import SecretsProvider
@@ -16,6 +17,16 @@ _provider = SecretsProvider(
 )
 
 
+SIGNING_CACHE_SECONDS = 10
+"""How long a signature by a new secret may still be refused."""
+
+
+def signing_secrets() -> list[object]:
+    """The secrets with which the provider may sign: the current one, and the one before if there is one."""
+    secret = read(os.environ["KYC_SIGNING_SECRET"], cache_seconds=SIGNING_CACHE_SECONDS)
+    return [active for name in ("current", "previous") if (active := secret.get(name))]
+
+
 def read(secret_id: str, *, cache_seconds: int, fresh: bool = False) -> dict[str, Any]:
     """The secret's JSON object, cached; `fresh` reads past that. Raises KycUnavailable without one."""
     try:
@@ -24,5 +35,6 @@ def read(secret_id: str, *, cache_seconds: int, fresh: bool = False) -> dict[str
         count("KycSecretUnreadable")
         raise KycUnavailable(f"secret: {type(error).__name__}") from None
     if not isinstance(secret, dict):
+        count("KycSecretUnreadable")
         raise KycUnavailable("secret: must be a JSON object")
     return secret

@@ -1,10 +1,8 @@
 """KycDecided: the webhook by which the KYC provider tells how a review has ended; behind a function URL."""
 
 import base64
-import binascii
 import hashlib
 import json
-import os
 import re
 from typing import Any
 
@@ -30,9 +28,6 @@ from settlement.verdict import KycDecision, Verdict, parse_verdict
 from settlement.writes import Standing
 
 BODY_BYTES_MAX = 16_384
-SECRET_CACHE_SECONDS = 10
-"""How long a signature by a new secret may still be refused."""
-
 STATUSES = {
     InvalidRequest: 400,
     SignatureRefused: 401,
@@ -66,9 +61,7 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
     Nothing that is not signed is looked at, and nothing is written before all of it has been checked.
     """
     now, body = _runtime.now(), _body(event)
-    secrets = _secrets.read(os.environ["KYC_SIGNING_SECRET"], cache_seconds=SECRET_CACHE_SECONDS)
-    active = [secret for name in ("current", "previous") if (secret := secrets.get(name))]
-    event_id = verify(event["headers"], body, active, now)
+    event_id = verify(event["headers"], body, _secrets.signing_secrets(), now)
     key, verdict = _parse(event_id, body)
     logger.append_keys(key=key)
     row = _runtime.store.read(rows.settlement_key(key))
@@ -82,7 +75,7 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
         )
     except Standing:
         logger.info("replayed")
-    _machines.start(os.environ["SETTLEMENT_MACHINE"], owner, settlement.to_wire(_runtime.terms))
+    _machines.start(_machines.arn("SETTLEMENT_MACHINE"), owner, settlement.to_wire(_runtime.terms))
     return {"idempotency_key": key + _SUFFIX, "decision": verdict.decision}
 
 
@@ -92,7 +85,7 @@ def _body(event: dict[str, Any]) -> bytes:
         raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes")
     try:
         body = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
-    except (binascii.Error, UnicodeEncodeError):
+    except ValueError:
         raise InvalidRequest("body: must be text") from None
     if len(body) > BODY_BYTES_MAX:
         raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes")
@@ -103,6 +96,9 @@ def _parse(event_id: str, body: bytes) -> tuple[str, Verdict]:
     """The settlement's key and the verdict. Raises InvalidRequest, naming the field at fault."""
     try:
         content = json.loads(body)
+    except (ValueError, RecursionError):
+        raise InvalidRequest("body: must be JSON") from None
+    try:
         if not isinstance(content, dict) or not content.keys() <= set(_FIELDS):
             raise ValueError(f"body: must be a JSON object with the fields {', '.join(_FIELDS)}")
         verdict = parse_verdict(content, "webhook")
@@ -113,9 +109,8 @@ def _parse(event_id: str, body: bytes) -> tuple[str, Verdict]:
             raise ValueError("idempotency_key: must be the one that the verification was asked with")
         if not _EVENT.fullmatch(event_id):
             raise ValueError("webhook-id: must be at most 200 printable characters of ASCII")
-    except (ValueError, RecursionError) as error:
-        known = type(error) is ValueError
-        raise InvalidRequest(str(error) if known else "body: must be JSON") from None
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
     return name[: -len(_SUFFIX)], verdict
 
 

@@ -1,6 +1,5 @@
 """RecoverStalled: find what is held past its deadline, each minute, and have it reversed."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -45,7 +44,7 @@ def _recover(listed: Row) -> None:
     row = _runtime.store.update(recovery.give_up(listed, _runtime.now(), _runtime.terms))
     settlement = Settlement.of_row(row)
     _machines.start(
-        os.environ["COMPENSATION_MACHINE"],
+        _machines.arn("COMPENSATION_MACHINE"),
         f"{settlement.key}-compensate-{row['recoveries']}",
         {
             "settlement": settlement.to_wire(_runtime.terms),

@@ -1,6 +1,5 @@
 """VerifyKyc: ask the KYC provider about the payment, once, and put its verdict on record."""
 
-from datetime import timedelta
 from typing import Any
 
 from handlers import _provider, _runtime
@@ -50,10 +49,10 @@ def _verdict(settlement: Settlement) -> Row | None:
                 count("KycVerdictConflict")
                 logger.warning("conflict", reference=verdict.reference, on_record=entry["reference"])
             return entry
-        until = now + timedelta(seconds=_provider.review_seconds)
-        row = store.update(reviews.park(settlement, verdict, until, now))
+        row = store.update(reviews.park(settlement, verdict, _provider.review_ends(now), now))
         if "verdict" not in row:
             return None
     if row["request_hash"] != settlement.request_hash:
         raise other_content(settlement)
+    count("StepReplayed")
     return store.read(rows.entry_key(settlement.key, Step.VERIFY))

@@ -74,7 +74,7 @@ class SharedCircuit(CircuitBreakerDynamoDBPersistence):
             boto3_client=client,
         )
         self._thresholds, self._announce = thresholds, announce
-        self._has_failed = False
+        self._has_failed, self._owner = False, ""
 
     def save_open(self, name: str, failure_count: int, opened_at: int) -> None:
         """Count a failure, which Powertools calls this for; open the circuit where that makes too many."""
@@ -92,6 +92,7 @@ class SharedCircuit(CircuitBreakerDynamoDBPersistence):
         except (ClientError, BotoCoreError):
             return False  # no answer from DynamoDB is no leave to probe
         if acquired:
+            self._owner = owner
             self._announce(CircuitState.HALF_OPEN)
         return acquired
 
@@ -114,7 +115,7 @@ class SharedCircuit(CircuitBreakerDynamoDBPersistence):
         self._has_failed = False
         # Only a closed circuit counts, and what it counts is forgotten after a while in any case.
         with suppress(_Refused, ClientError, BotoCoreError):
-            self._save_to_cache(self._update("SET failure_count = :none", _CLOSED, **{":none": 0}))
+            self._save_to_cache(self._update("SET failure_count = :none", "#state = :closed", **{":none": 0}))
 
     def _count(self, name: str, now: int) -> CircuitStateRecord:
         """One more failure. Returns the circuit as that leaves it, or as it stands where it is not closed."""
@@ -158,8 +159,17 @@ class SharedCircuit(CircuitBreakerDynamoDBPersistence):
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
         except self.client.exceptions.ConditionalCheckFailedException as refused:
-            raise _Refused(self._item_to_record(refused.response["Item"])) from None
+            item = refused.response.get("Item")
+            closed = CircuitStateRecord(name=CIRCUIT, state=CircuitState.CLOSED)
+            raise _Refused(self._item_to_record(item) if item else closed) from None
         return self._item_to_record(answer["Attributes"])
+
+    def _build_update_query(self, record: CircuitStateRecord) -> dict[str, Any]:
+        """As Powertools ends a probe, but not once another one has taken over."""
+        query: dict[str, Any] = super()._build_update_query(record)
+        query["ConditionExpression"] = "#half_open_owner = :owner"
+        query["ExpressionAttributeValues"][":owner"] = self._s(self._owner)
+        return query
 
     def _record_to_item(self, record: CircuitStateRecord) -> dict[str, Any]:
         """As Powertools puts it, and with the time of a probe for those who ask how things stand."""

@@ -36,6 +36,9 @@ NOT_IN_REVIEW = "attribute_not_exists(review)"
 THIS_REVIEW = "(attribute_not_exists(review) OR review = :review)"
 """The decision is on the very verification that the settlement waits for; it may come before the wait."""
 
+NOT_GIVEN_UP = "attribute_not_exists(given_up_at)"
+"""Recovery has not found the deadline over: whoever's clock is behind must not commit what it gives back."""
+
 AS_LISTED = "gsi1sk = :listed"
 """The index still lists the settlement as it did when it was found there."""
 

@@ -13,6 +13,7 @@ from settlement.conditions import (
     BEFORE_DEADLINE,
     BELOW_CAP,
     IN_PROCESS,
+    NOT_GIVEN_UP,
     NOT_IN_LIMBO,
     NOT_YET_COMMITTED,
     NOTHING_COMMITTED,
@@ -128,7 +129,7 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
         removals = " REMOVE gsi1pk, gsi1sk"
         values |= {":settled": Status.SETTLED}
     else:
-        conditions += [BEFORE_DEADLINE]
+        conditions += [BEFORE_DEADLINE, NOT_GIVEN_UP]
     values |= {":now": rows.timestamp(now)}
     return update(
         rows.settlement_key(settlement.key),

@@ -1,6 +1,7 @@
 """The only way to a KYC provider: one HTTP exchange, bounded in time and size, and what its answer means."""
 
 import json
+import logging
 import socket
 import ssl
 import threading
@@ -20,6 +21,8 @@ from settlement.request import Settlement
 from settlement.telemetry import logger
 from settlement.terms import Terms
 from settlement.verdict import Verdict
+
+logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings quote what a provider has sent
 
 ANSWER_BYTES_MAX = 65_536
 """The longest answer that is read; whatever sends more is not speaking the contract."""
@@ -82,7 +85,7 @@ class Client:
         self._provider = PROVIDERS[endpoint.provider]
         self._socket: socket.socket | None = None
         self._too_late = False
-        self._used_at = 0.0
+        self._used_at = time.time()
         url = urllib3.util.parse_url(endpoint.url)
         self._path = (url.path or "").rstrip("/") + self._provider.path(endpoint.dataset)
         self._security: dict[str, Any] = {}
@@ -116,13 +119,13 @@ class Client:
             # A score is only ever shown: as text it is what the provider has sent.
             return self._provider.read(json.loads(content, parse_float=str), settlement)
         except (ValueError, RecursionError) as error:
+            self._renew()  # who knows what is still on its way
             raise KycUnavailable("kyc: the provider's answer is not what its contract says") from error
 
     def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         """Send and receive within the time for all of it, which a timeout for each silence cannot grant."""
         if time.time() - self._used_at > IDLE_SECONDS_MAX:
-            self._pool.close()
-            self._pool = self._new_pool()
+            self._renew()
         seconds = self._endpoint.connect_timeout_seconds + self._endpoint.read_timeout_seconds
         self._too_late = False
         timer = threading.Timer(seconds, self._hang_up)
@@ -139,17 +142,25 @@ class Client:
                 preload_content=False,
                 enforce_content_length=True,
             )
-            content = response.read(ANSWER_BYTES_MAX + 1, decode_content=False)
-            if len(content) > ANSWER_BYTES_MAX:
-                response.close()
-                raise KycUnavailable(f"kyc: the provider's answer is longer than {ANSWER_BYTES_MAX} bytes")
+            content = b""
+            while part := response.read(ANSWER_BYTES_MAX, decode_content=False):
+                content += part
+                if len(content) > ANSWER_BYTES_MAX:
+                    response.close()
+                    raise KycUnavailable(f"kyc: the answer is longer than {ANSWER_BYTES_MAX} bytes")
             response.release_conn()
         except (HTTPError, OSError) as error:
             raise KycUnavailable(f"kyc: {type(error).__name__}") from error
         finally:
             timer.cancel()
             self._used_at = time.time()
+        if self._too_late:  # what looks like the end of the answer may be our own
+            raise KycUnavailable(f"kyc: the exchange took longer than {seconds} s")
         return response.status, content
+
+    def _renew(self) -> None:
+        self._pool.close()
+        self._pool = self._new_pool()
 
     def _new_pool(self) -> urllib3.HTTPConnectionPool:
         endpoint = self._endpoint

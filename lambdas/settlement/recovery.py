@@ -14,12 +14,13 @@ from settlement.writes import Write, update
 def give_up(listed: Row, now: datetime, terms: Terms) -> Write:
     """Take on a settlement whose deadline has passed before its release, to have it reversed.
 
-    `listed` is what the index says of it. It is listed again for later, should the reversal not start.
+    From here on no forward step commits. `listed` is what the index says of it. It is listed again for
+    later, should the reversal not start.
     """
     again_at = now + timedelta(seconds=terms.recover_after_seconds)
     return update(
         {"pk": listed["pk"], "sk": listed["sk"]},
-        "SET gsi1sk = :again, recoveries = recoveries + :one",
+        "SET gsi1sk = :again, recoveries = recoveries + :one, given_up_at = :now",
         *(IN_PROCESS, AS_LISTED, OVERDUE, NOT_YET_COMMITTED),
         values={
             ":processing": Status.PROCESSING,

@@ -30,6 +30,7 @@ def fence_refusal(settlement: Settlement, step: str, row: Row | None) -> Settlem
         return other_content(settlement)
     committed = sorted(row.get("steps", ()))
     in_turn = step in list(Step) and Step(step).previous in (None, *committed) and step not in committed
+    in_turn = in_turn and not (step == Step.VERIFY and "verdict" in row)  # a rejection is no step
     if row["status"] == Status.PROCESSING and in_turn:
         return DeadlineExceeded(f"{step}: the settlement's deadline was {row['deadline_at']}")
     return StepFenced(
@@ -40,9 +41,9 @@ def fence_refusal(settlement: Settlement, step: str, row: Row | None) -> Settlem
 def check_admits(settlement: Settlement, step: Step, row: Row | None, now: datetime) -> None:
     """Raise what would refuse a forward step, before anything is done for it that cannot be undone."""
     refusal = fence_refusal(settlement, step, row)
-    if isinstance(refusal, DeadlineExceeded) and row and rows.timestamp(now) < row["deadline_at"]:
-        return
-    raise refusal
+    has_time = row and rows.timestamp(now) < row["deadline_at"] and "given_up_at" not in row
+    if not (isinstance(refusal, DeadlineExceeded) and has_time):
+        raise refusal
 
 
 def account_refusal(party: str, currency: str, row: Row | None) -> SettlementError | None:

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeGuard
 
 from settlement import rows
 from settlement.conditions import (
     BEFORE_DEADLINE,
     IN_PROCESS,
     NO_VERDICT,
+    NOT_GIVEN_UP,
     NOT_IN_REVIEW,
     PREVIOUS_COMMITTED,
     SAME_REQUEST,
@@ -32,7 +33,10 @@ class Event:
     digest: str
 
 
-_AWAITS_VERDICT = (IN_PROCESS, SAME_REQUEST, PREVIOUS_COMMITTED, NO_VERDICT, BEFORE_DEADLINE)
+_AWAITS_VERDICT = (
+    *(IN_PROCESS, SAME_REQUEST, PREVIOUS_COMMITTED),
+    *(NO_VERDICT, BEFORE_DEADLINE, NOT_GIVEN_UP),
+)
 
 
 def conclude(settlement: Settlement, verdict: Verdict, now: datetime) -> Write:
@@ -42,7 +46,7 @@ def conclude(settlement: Settlement, verdict: Verdict, now: datetime) -> Write:
     """
 
     def refusal(row: Row | None) -> SettlementError:
-        if row and "review" in row and row["status"] == Status.PROCESSING:
+        if _is_in_process(row, settlement) and "review" in row:
             return KycUnavailable("kyc: another call was told meanwhile that the payment is in review")
         return fence_refusal(settlement, Step.VERIFY, row)
 
@@ -63,9 +67,9 @@ def park(settlement: Settlement, verdict: Verdict, until: datetime, now: datetim
     """
 
     def refusal(row: Row | None) -> SettlementError | Standing:
-        same = row is not None and row["request_hash"] == settlement.request_hash
-        in_process = row is not None and row["status"] == Status.PROCESSING
-        if row and same and ("verdict" in row or (in_process and "review" in row)):
+        if row and row["request_hash"] == settlement.request_hash and "verdict" in row:
+            return Standing(row)
+        if _is_in_process(row, settlement) and "review" in row:
             return Standing(row)
         return fence_refusal(settlement, Step.VERIFY, row)
 
@@ -91,7 +95,7 @@ def decide(settlement: Settlement, verdict: Verdict, owner: str, now: datetime, 
     """
 
     def refusal(row: Row | None) -> SettlementError:
-        if row and row.get("review", verdict.reference) != verdict.reference:
+        if _is_in_process(row, settlement) and row.get("review", verdict.reference) != verdict.reference:
             return StepFenced("reference: the settlement waits for another verification")
         return fence_refusal(settlement, Step.VERIFY, row)
 
@@ -161,6 +165,10 @@ def _conclusion(settlement: Settlement, verdict: Verdict, now: datetime) -> tupl
             ":steps": {Step.VERIFY.value}
         }
     return "SET verdict = :verdict REMOVE review", values
+
+
+def _is_in_process(row: Row | None, settlement: Settlement) -> TypeGuard[Row]:
+    return bool(row and row["request_hash"] == settlement.request_hash and row["status"] == Status.PROCESSING)
 
 
 def _awaiting(settlement: Settlement, now: datetime) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class Store:
         return _row(answer.get("Item"))
 
     def listed(self, partition: str, *, up_to: str) -> Iterator[Row]:
-        """What the index lists in a partition up to a sort key, in order: keys and projected attributes.
+        """The keys that the index lists in a partition up to a sort key, in order, and that sort key.
 
         The index lags behind the table, so whatever follows from this must be a condition on the row.
         """
@@ -104,6 +104,7 @@ class Store:
             "TableName": self._table_name,
             "IndexName": rows.INDEX,
             "KeyConditionExpression": "gsi1pk = :partition AND gsi1sk <= :up_to",
+            "ProjectionExpression": "pk, sk, gsi1sk",
             "ExpressionAttributeValues": _to_wire({":partition": partition, ":up_to": up_to}),
         }
         while True:

@@ -1,0 +1,216 @@
+"""How many calls reach a dead KYC provider, with our circuit breaker and with Powertools' as it comes.
+
+Each function environment is a process of its own. All of them ask a provider that is down as fast as they
+may; ten seconds after the circuit has opened the provider is back..
+"""
+
+import multiprocessing
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+os.environ |= {
+    "AWS_ACCESS_KEY_ID": "none",
+    "AWS_SECRET_ACCESS_KEY": "none",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+    "POWERTOOLS_LOG_LEVEL": "CRITICAL",
+}
+
+import boto3
+from aws_lambda_powertools.utilities.circuit_breaker import (
+    CircuitBreakerConfig,
+    CircuitState,
+    CircuitTransition,
+    circuit_breaker,
+)
+from aws_lambda_powertools.utilities.circuit_breaker.exceptions import CircuitBreakerOpenError
+from aws_lambda_powertools.utilities.circuit_breaker.persistence import (
+    CircuitBreakerDynamoDBPersistence,
+)
+
+from settle.kyc_simulator import Behaviour, Server
+from settlement import breaker, kyc
+from settlement.errors import KycUnavailable
+from settlement.request import Settlement
+from settlement.terms import Terms
+from tests.support import dynamodb_local, templates
+
+ENVIRONMENTS = (1, 4, 16, 64)
+THRESHOLDS = breaker.Thresholds(failures=5, within_seconds=60, recovery_seconds=3)
+OPEN_SECONDS = 10
+BETWEEN_CALLS_SECONDS = 0.1
+WAIT_SECONDS_MAX = 60
+TERMS = Terms.from_json(
+    '{"currencies":{"EUR":2},"highest_balances":{},"fee_basis_points":0,'
+    '"deadline_seconds":900,"recover_after_seconds":30}'
+)
+PAYMENT = Settlement(key="order-2026-000101", payer="alice", payee="bob", amount=4820, currency="EUR", fee=0)
+
+Ask = Callable[[Settlement, str], Any]
+Seen = list[tuple[str, float]]
+"""What happened in an environment and when: `call`, `answer`, or the state that the circuit went to."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one run has measured."""
+
+    before: int
+    while_open: int
+    probes: int
+    seconds_to_flow: float
+
+
+def shared(client: Any, table_name: str, ask: Ask, seen: Seen) -> Ask:
+    """Our circuit: one count of failures for all environments."""
+
+    def announce(state: CircuitState) -> None:
+        seen.append((state.value, time.monotonic()))
+
+    circuit = breaker.SharedCircuit(client, table_name, THRESHOLDS, announce)
+    return breaker.guarded(ask, circuit, THRESHOLDS, lambda state: None)
+
+
+def plain(client: Any, table_name: str, ask: Ask, seen: Seen) -> Ask:
+    """Powertools' circuit as it comes: each environment counts for itself."""
+
+    def announce(transition: CircuitTransition) -> None:
+        seen.append((transition.to_state.value, time.monotonic()))
+
+    guarded: Ask = circuit_breaker(
+        name=breaker.CIRCUIT,
+        persistence_store=CircuitBreakerDynamoDBPersistence(
+            table_name=table_name,
+            key_attr="pk",
+            sort_key_attr="sk",
+            static_pk_value="CIRCUIT",
+            expiry_attr="expires_at",
+            boto3_client=client,
+        ),
+        on_transition=announce,
+        config=CircuitBreakerConfig(
+            failure_threshold=THRESHOLDS.failures,
+            success_threshold=1,
+            recovery_timeout=THRESHOLDS.recovery_seconds,
+            handled_exceptions=KycUnavailable,
+            local_cache_max_age=breaker.CACHE_SECONDS,
+        ),
+    )(ask)
+    return guarded
+
+
+BREAKERS = {"shared": shared, "plain": plain}
+
+
+def environment(breaker_name: str, places: tuple[str, str, str], begin: Any, stop: Any, results: Any) -> None:
+    """Ask until told to stop, and hand over what was seen."""
+    dynamodb_url, table_name, kyc_url = places
+    seen: Seen = []
+    endpoint = kyc.Endpoint(
+        url=kyc_url,
+        provider="verifications",
+        dataset="default",
+        connect_timeout_seconds=5,
+        read_timeout_seconds=20,
+    )
+    client = kyc.Client(endpoint, TERMS)
+
+    def ask(settlement: Settlement, api_key: str) -> Any:
+        seen.append(("call", time.monotonic()))
+        answer = client.ask(settlement, api_key)
+        seen.append(("answer", time.monotonic()))
+        return answer
+
+    dynamodb = boto3.client("dynamodb", endpoint_url=dynamodb_url)
+    guarded = BREAKERS[breaker_name](dynamodb, table_name, ask, seen)
+    begin.wait()
+    while not stop.wait(BETWEEN_CALLS_SECONDS):
+        with suppress(KycUnavailable, CircuitBreakerOpenError):
+            guarded(PAYMENT, "secret")
+        if seen:
+            results.put((os.getpid(), seen[:]))
+            seen.clear()
+    results.put((os.getpid(), None))
+
+
+def measure(breaker_name: str, environments: int, dynamodb_url: str) -> Figures:
+    """Let so many environments ask a dead provider, bring it back, and count."""
+    table_name = f"{breaker_name}-{environments}"
+    boto3.client("dynamodb", endpoint_url=dynamodb_url).create_table(
+        TableName=table_name, **templates.table_definition()
+    )
+    context = multiprocessing.get_context("fork")
+    begin, stop, results = context.Event(), context.Event(), context.Queue()
+    server = Server(0)
+    server.state.behaviour = Behaviour.ERROR
+    places = (dynamodb_url, table_name, f"http://127.0.0.1:{server.server_address[1]}")
+    processes = [
+        context.Process(target=environment, args=(breaker_name, places, begin, stop, results), daemon=True)
+        for _ in range(environments)
+    ]
+    for process in processes:
+        process.start()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    begin.set()
+    try:
+        return observe(results, environments, server, stop)
+    finally:
+        server.stopped.set()
+        server.shutdown()
+        server.server_close()
+        for process in processes:
+            process.join(WAIT_SECONDS_MAX)
+
+
+def observe(results: Any, environments: int, server: Server, stop: Any) -> Figures:
+    """Read what the environments see, and bring the provider back once the circuit has been open for long."""
+    seen: Seen = []
+    opened_at = recovered_at = flowed_at = float("inf")
+    flowing: set[int] = set()
+    ended, give_up_at = 0, time.monotonic() + WAIT_SECONDS_MAX
+    while ended < environments:
+        with suppress(queue.Empty):
+            process, batch = results.get(timeout=0.05)
+            ended += batch is None
+            seen += batch or []
+            opened_at = min([opened_at, *(at for what, at in batch or [] if what == "OPEN")])
+            if process not in flowing and (answers := [at for what, at in batch or [] if what == "answer"]):
+                flowing.add(process)
+                flowed_at = answers[0]
+        now = time.monotonic()
+        if recovered_at == float("inf") and now >= opened_at + OPEN_SECONDS:
+            recovered_at = now
+            server.state.tell({"behaviour": Behaviour.APPROVE})
+        if len(flowing) == environments or now > give_up_at:
+            stop.set()
+    calls = [at for what, at in seen if what == "call" and at < recovered_at]
+    probes = sum(what == "HALF_OPEN" and at < recovered_at for what, at in seen)
+    before = sum(at < opened_at for at in calls)
+    return Figures(before, len(calls) - before - probes, probes, flowed_at - recovered_at)
+
+
+def main() -> None:
+    """Print the table."""
+    print("| circuit | environments | calls before it opens | calls while open, besides probes", end=" ")
+    print("| probes | seconds from recovery until all flow |\n|---|--:|--:|--:|--:|--:|")
+    with dynamodb_local.server() as dynamodb_url:
+        for name in BREAKERS:
+            for environments in ENVIRONMENTS:
+                figures = measure(name, environments, dynamodb_url)
+                print(
+                    f"| {name} | {environments} | {figures.before} | {figures.while_open} | {figures.probes}"
+                    f" | {figures.seconds_to_flow:.1f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
