@@ -91,7 +91,8 @@ def park(settlement: Settlement, verdict: Verdict, until: datetime, now: datetim
 def decide(settlement: Settlement, verdict: Verdict, owner: str, now: datetime, terms: Terms) -> Write:
     """Record what the provider's webhook tells, and hand the settlement to the execution called `owner`.
 
-    It gets the time that a new settlement would get: the review may have taken all that there was.
+    It gets the time that a new settlement would get: the review may have taken all that there was. And each
+    owner has a number of its own (`recoveries`), by which the reversal is named that it may have to start.
     """
 
     def refusal(row: Row | None) -> SettlementError:
@@ -103,7 +104,10 @@ def decide(settlement: Settlement, verdict: Verdict, owner: str, now: datetime, 
     index = rows.in_flight_index(
         settlement.key, rows.timestamp(now + timedelta(seconds=terms.recover_after_seconds))
     )
-    assignments = "#owner = :owner, deadline_at = :deadline, gsi1pk = :gsi1pk, gsi1sk = :gsi1sk"
+    assignments = (
+        "#owner = :owner, recoveries = recoveries + :one,"
+        " deadline_at = :deadline, gsi1pk = :gsi1pk, gsi1sk = :gsi1sk"
+    )
     return update(
         rows.settlement_key(settlement.key),
         expression.replace("SET ", f"SET {assignments}, "),
@@ -112,6 +116,7 @@ def decide(settlement: Settlement, verdict: Verdict, owner: str, now: datetime, 
             **values,
             ":review": verdict.reference,
             ":owner": owner,
+            ":one": 1,
             ":deadline": rows.timestamp(now + timedelta(seconds=terms.deadline_seconds)),
             **{f":{name}": value for name, value in index.items()},
         },
