@@ -15,7 +15,7 @@ from settlement import breaker, kyc
 from settlement.errors import KycRequestRefused, KycUnavailable
 from settlement.request import Settlement
 from settlement.store import CLIENT_CONFIG
-from settlement.telemetry import logger, metrics
+from settlement.telemetry import count, logger, metrics
 from settlement.verdict import Verdict
 
 SECRET_CACHE_SECONDS = 60
@@ -55,6 +55,7 @@ def _api_key(*, fresh: bool = False) -> str:
     secret = _secrets.read(_secret_id, cache_seconds=SECRET_CACHE_SECONDS, fresh=fresh)
     api_key = secret.get("api_key")
     if not (isinstance(api_key, str) and api_key and api_key.isascii() and api_key.isprintable()):
+        count("KycSecretUnreadable")
         raise KycUnavailable("secret: api_key must be a string of printable ASCII")
     return api_key
 

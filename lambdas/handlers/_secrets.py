@@ -22,9 +22,16 @@ SIGNING_CACHE_SECONDS = 10
 
 
 def signing_secrets() -> list[object]:
-    """The secrets with which the provider may sign: the current one, and the one before if there is one."""
+    """The secrets with which the provider may sign: the current one, and the one before if there is one.
+
+    Raises KycUnavailable where there is none.
+    """
     secret = read(os.environ["KYC_SIGNING_SECRET"], cache_seconds=SIGNING_CACHE_SECONDS)
-    return [active for name in ("current", "previous") if (active := secret.get(name))]
+    active = [secret[name] for name in ("current", "previous") if secret.get(name)]
+    if not active:
+        count("KycSecretUnreadable")
+        raise KycUnavailable("secret: current must be a signing secret")
+    return active
 
 
 def read(secret_id: str, *, cache_seconds: int, fresh: bool = False) -> dict[str, Any]:

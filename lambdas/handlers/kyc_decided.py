@@ -23,7 +23,7 @@ from settlement.errors import (
 from settlement.request import KEY, Settlement
 from settlement.reviews import Event
 from settlement.signature import verify
-from settlement.telemetry import logger, observed
+from settlement.telemetry import count, logger, observed
 from settlement.verdict import KycDecision, Verdict, parse_verdict
 from settlement.writes import Standing
 
@@ -61,7 +61,12 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
     Nothing that is not signed is looked at, and nothing is written before all of it has been checked.
     """
     now, body = _runtime.now(), _body(event)
-    event_id = verify(event["headers"], body, _secrets.signing_secrets(), now)
+    secrets = _secrets.signing_secrets()
+    try:
+        event_id = verify(event["headers"], body, secrets, now)
+    except KycUnavailable:  # it is our own secret that is not fit to sign with
+        count("KycSecretUnreadable")
+        raise
     key, verdict = _parse(event_id, body)
     logger.append_keys(key=key)
     row = _runtime.store.read(rows.settlement_key(key))
