@@ -24,6 +24,17 @@ os.environ |= {
         '{"runbook":"docs/runbooks/limbo.md","show_command":"settle limbo show {key}",'
         '"again_after_seconds":1800}'
     ),
+    "EVENT_BUS": "settlement-under-test",
+    "KYC_SIGNING_SECRET": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:signing-AbCdEf",
+    "SETTLEMENT_MACHINE": "arn:aws:states:eu-west-1:123456789012:stateMachine:SettlementStandard",
+    "COMPENSATION_MACHINE": "arn:aws:states:eu-west-1:123456789012:stateMachine:Compensation",
+    "KYC": (
+        '{"endpoint":{"url":"https://kyc.invalid","provider":"verifications","dataset":"default",'
+        '"connect_timeout_seconds":1,"read_timeout_seconds":3},'
+        '"breaker":{"failures":5,"within_seconds":60,"recovery_seconds":30},"review_seconds":86400,'
+        '"secret_id":"arn:aws:secretsmanager:eu-west-1:123456789012:secret:credentials-AbCdEf",'
+        '"runbook":"docs/runbooks/kyc-outage.md"}'
+    ),
     "TERMS": (
         '{"currencies":{"EUR":2,"JPY":0,"KWD":3,"USD":2},"highest_balances":{"EUR":100000000},'
         '"fee_basis_points":100,"deadline_seconds":900,"recover_after_seconds":30}'

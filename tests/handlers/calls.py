@@ -181,6 +181,16 @@ class Calls:
         resolution = {**ORDER, "decision": decision, **more}
         return self("ResolveLimbo", settlement, resolution=resolution, case=case)
 
+    def decided(self, event: Any) -> tuple[int, dict[str, str]]:
+        """Hand KycDecided a request as its function URL does; return the status and what the body says."""
+        answer = self.handlers["KycDecided"](event, Context())
+        assert answer["headers"] == {"content-type": "application/json"}
+        return answer["statusCode"], json.loads(answer["body"])
+
+    def recover(self) -> None:
+        """Call RecoverStalled as its schedule does."""
+        assert self.handlers["RecoverStalled"]({}, Context()) is None
+
     def account(self, name: str) -> Row:
         found = self.ledger.row(rows.account_key(name))
         assert found is not None

@@ -1,21 +1,27 @@
 """Fixtures of the handlers' tests."""
 
+import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
 
 from handlers import (
+    _machines,
+    _provider,
     _runtime,
+    _secrets,
     await_resolution,
     begin_compensation,
     claim_key,
     collect_fee,
     enter_limbo,
     hold_funds,
+    kyc_decided,
     prepare_page,
     reclaim_funds,
+    recover_stalled,
     refund_fee,
     reject_settlement,
     release_funds,
@@ -27,12 +33,22 @@ from handlers import (
 from settlement import rows, telemetry
 from tests.conftest import NOW, Ledger
 from tests.handlers.calls import KEY, Calls
+from tests.handlers.stand_ins import Secrets, Starts
+from tests.support.kyc import IN_REVIEW, Provider
 
 Counted = Callable[[], dict[str, float]]
 
 
 @pytest.fixture
-def calls(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Calls:
+def provider(monkeypatch: pytest.MonkeyPatch) -> Provider:
+    """The KYC provider, which approves unless it is told otherwise."""
+    provider = Provider()
+    monkeypatch.setattr(_provider, "ask", provider.ask)
+    return provider
+
+
+@pytest.fixture
+def calls(ledger: Ledger, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Calls:
     """The real handlers on the table of the test, at `NOW`."""
     monkeypatch.setattr(_runtime, "store", ledger.store)
     monkeypatch.setattr(_runtime, "now", lambda: NOW)
@@ -55,8 +71,45 @@ def calls(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Calls:
             "PreparePage": prepare_page.handler,
             "AwaitResolution": await_resolution.handler,
             "ResolveLimbo": resolve_limbo.handler,
+            "KycDecided": kyc_decided.handler,
+            "RecoverStalled": recover_stalled.handler,
         },
     )
+
+
+@pytest.fixture
+def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
+    """Secrets Manager, behind the real cache, which is empty and of which the test keeps the time."""
+    secrets = Secrets()
+    monkeypatch.setattr(_secrets._provider, "client", secrets)
+    monkeypatch.setattr(_secrets._provider, "store", {})
+    return secrets
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> Starts:
+    """Step Functions, as far as a start of an execution goes."""
+    starts = Starts()
+    monkeypatch.setattr(_machines, "_client", starts)
+    return starts
+
+
+@pytest.fixture
+def parked(calls: Calls, provider: Provider, secrets: Secrets, starts: Starts) -> Calls:
+    """A settlement whose payment is in review, as `ver_1`."""
+    calls.before("VerifyKyc")
+    provider.answer = IN_REVIEW
+    calls("VerifyKyc")
+    return calls
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    """What the functions write by their logger; what they print beside it is in `capfd`."""
+    lines = io.StringIO()
+    monkeypatch.setattr(telemetry.logger.registered_handler, "stream", lines)
+    yield lines
+    telemetry.logger.remove_keys(["key", "step", "execution"])
 
 
 @pytest.fixture

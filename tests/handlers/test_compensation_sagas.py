@@ -124,6 +124,7 @@ def test_what_fails_is_reversed_and_everybody_has_what_they_had(
         "finished_at": LATER_AT,
         **({"steps": committed} if committed else {}),
         **({"reversed": reversed_} if reversed_ else {}),
+        **({"verdict": "APPROVED"} if "verify" in committed else {}),
     }
     assert outcome == WIRE | {
         "status": "COMPENSATED",

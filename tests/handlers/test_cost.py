@@ -1,4 +1,4 @@
-"""What the handlers send to DynamoDB: five writes and no read if all goes well, little more if not."""
+"""What the handlers send to DynamoDB: five writes and one read if all goes well, little more if not."""
 
 import json
 from typing import Any
@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from tests.handlers.calls import CLAIMED_AT, EXECUTION_ARN, ORDER, REJECTED_BY_KYC, REVERSALS, Calls, Found
+from tests.support.kyc import IN_REVIEW, Provider
+
+STATES = ("ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
 
 
 @pytest.fixture
@@ -18,17 +21,39 @@ def operations(calls: Calls) -> list[str]:
     return sent
 
 
-def test_the_happy_path_is_five_calls_and_no_read(calls: Calls, operations: list[str]) -> None:
+def test_the_happy_path_is_five_writes_and_one_read_before_the_provider_is_asked(
+    calls: Calls, operations: list[str]
+) -> None:
     calls.before("ClaimKey")
     operations.clear()
 
-    for state in ("ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
+    for state in STATES:
         calls(state, claimed_at=CLAIMED_AT)
 
-    assert operations == ["PutItem", *["TransactWriteItems"] * 4]
+    verified = ["GetItem", "TransactWriteItems"]
+    assert operations == ["PutItem", "TransactWriteItems", *verified, *["TransactWriteItems"] * 2]
 
 
-@pytest.mark.parametrize("state", ["HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"])
+@pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
+def test_the_happy_path_takes_at_most_26_write_units_and_one_read_unit(calls: Calls) -> None:
+    units: dict[bool, float] = {True: 0, False: 0}
+
+    def answered(parsed: dict[str, Any], model: Any, **_: Any) -> None:
+        consumed = parsed["ConsumedCapacity"]
+        tables = consumed if isinstance(consumed, list) else [consumed]
+        units[model.name == "GetItem"] += sum(table["CapacityUnits"] for table in tables)
+
+    calls.before("ClaimKey")
+    calls.ledger.client.meta.events.register("after-call.dynamodb", answered)
+
+    for state in STATES:
+        calls(state, claimed_at=CLAIMED_AT)
+
+    calls.ledger.client.meta.events.unregister("after-call.dynamodb", answered)
+    assert (0 < units[False] <= 26, units[True]) == (True, 1)
+
+
+@pytest.mark.parametrize("state", ["HoldFunds", "ReleaseFunds", "CollectFee"])
 def test_a_replayed_state_is_one_call(calls: Calls, operations: list[str], state: str) -> None:
     calls.after(state)
     operations.clear()
@@ -36,6 +61,28 @@ def test_a_replayed_state_is_one_call(calls: Calls, operations: list[str], state
     calls(state, claimed_at=CLAIMED_AT)
 
     assert operations == ["TransactWriteItems"]
+
+
+def test_a_replayed_verdict_is_two_reads_and_no_write(calls: Calls, operations: list[str]) -> None:
+    calls.after("VerifyKyc")
+    operations.clear()
+
+    calls("VerifyKyc")
+
+    assert operations == ["GetItem", "GetItem"]
+
+
+def test_a_review_is_one_read_and_one_write_and_to_find_it_again_one_read(
+    calls: Calls, provider: Provider, operations: list[str]
+) -> None:
+    calls.before("VerifyKyc")
+    provider.answer = IN_REVIEW
+    operations.clear()
+
+    calls("VerifyKyc")
+    calls("VerifyKyc")
+
+    assert operations == ["GetItem", "UpdateItem", "GetItem"]
 
 
 def test_a_replay_of_a_finished_settlement_is_one_claim_and_one_read(

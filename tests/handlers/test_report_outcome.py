@@ -7,6 +7,8 @@ import pytest
 from settlement.errors import InvalidRequest, StepFenced
 from settlement.status import Status
 from tests.handlers.calls import CLAIMED_AT, MALFORMED_SETTLEMENTS, OTHER_CONTENT, WIRE, Calls
+from tests.handlers.conftest import Counted
+from tests.handlers.stand_ins import OWNER, signed
 
 IN_FLIGHT = WIRE | {
     "status": "PROCESSING",
@@ -82,6 +84,48 @@ def test_to_whoever_drove_it_here_what_is_processing_is_about_to_be_reversed(
     told = "COMPENSATING" if status is Status.PROCESSING else status.value
     assert report == PROGRESS[1][1] | {"status": told, "replayed": False}
     assert type(report["status"]) is str
+
+
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("replayed", [True, False])
+def test_what_is_in_review_is_reported_as_it_is(
+    parked: Calls, counted: Counted, status: Status, replayed: bool
+) -> None:
+    parked.alter(status=status)
+    counted()
+
+    with parked.writes_nothing():
+        report = parked("ReportOutcome", replayed=replayed)
+
+    assert report == PROGRESS[1][1] | {"status": status.value, "replayed": replayed}
+    assert counted() == {"StepCalled": 1}
+
+
+@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
+def test_what_a_webhook_gave_to_another_execution_is_reported_as_it_is(parked: Calls, decision: str) -> None:
+    parked.decided(signed(decision=decision))
+
+    with parked.writes_nothing():
+        report = parked("ReportOutcome", replayed=False)
+
+    steps = ["hold", "verify"] if decision == "APPROVED" else ["hold"]
+    assert report == PROGRESS[1][1] | {"steps": steps, "replayed": False}
+
+
+def test_to_the_execution_that_a_webhook_gave_it_to_what_is_processing_is_about_to_be_reversed(
+    parked: Calls,
+) -> None:
+    parked.decided(signed(decision="REJECTED"))
+
+    report = parked("ReportOutcome", execution=OWNER, replayed=False)
+
+    assert (report["status"], report["escrow"]) == ("COMPENSATING", "48.20")
+
+
+def test_a_report_does_not_tell_the_provider_s_reason(parked: Calls) -> None:
+    parked.decided(signed(decision="REJECTED", reason="canary-reason"))
+
+    assert "canary" not in str(parked("ReportOutcome", replayed=False))
 
 
 def test_a_report_of_a_rejection_gives_its_failure(calls: Calls) -> None:

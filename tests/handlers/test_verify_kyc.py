@@ -1,76 +1,259 @@
-"""VerifyKyc: the verdict on record, once."""
+"""VerifyKyc: the provider is asked once, and its verdict is on record for ever."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import DeadlineExceeded, IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.errors import (
+    DeadlineExceeded,
+    IdempotencyConflict,
+    InvalidRequest,
+    KycRejected,
+    KycRequestRefused,
+    KycUnavailable,
+    SettlementError,
+    StepFenced,
+)
 from settlement.status import Status
-from tests.handlers.calls import CLAIMED_AT, KEY, MALFORMED_SETTLEMENTS, WIRE, Calls
+from tests.handlers.calls import (
+    CLAIMED_AT,
+    KEY,
+    LATER_AT,
+    MALFORMED_SETTLEMENTS,
+    OTHER_CONTENT,
+    WIRE,
+    Calls,
+)
+from tests.handlers.conftest import Counted
+from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED, Provider
 
-VERDICT = {
-    "step": "verify",
+EVIDENCE = {
     "posted_at": CLAIMED_AT,
     "decision": "APPROVED",
-    "reference": f"{KEY}:verify",
-    "reason": "approved without asking: no KYC provider is connected",
-    "provider": "placeholder",
+    "reference": "ver_1",
+    "reason": "nothing is known",
+    "provider": "verifications",
 }
+VERDICT = {"in_review": False}
+"""The result: what the provider has said stays in the journal."""
+
+DEAD = KycUnavailable("kyc: ConnectTimeoutError")
+REVIEW_ENDS = "2026-11-21T12:00:00.123Z"
 
 
-def test_the_first_call_records_the_verdict(calls: Calls) -> None:
+def test_the_first_call_records_the_verdict(calls: Calls, provider: Provider) -> None:
     calls.before("VerifyKyc")
 
     assert calls("VerifyKyc") == VERDICT
 
-    assert (calls.row()["escrow"], calls.row()["steps"]) == (4820, {"hold", "verify"})
+    row = calls.row()
+    assert calls.entry("verify") == EVIDENCE
+    assert (row["escrow"], row["steps"], row["verdict"]) == (4820, {"hold", "verify"}, "APPROVED")
+    assert "review" not in row
+    assert provider.asked == [KEY]
 
 
-def test_a_replay_gives_the_same_result(calls: Calls, later: Callable[[], None]) -> None:
+def test_a_rejection_is_on_record_and_does_not_commit_the_step(calls: Calls, provider: Provider) -> None:
+    calls.before("VerifyKyc")
+    provider.answer = REJECTED
+
+    with pytest.raises(KycRejected, match=r"^kyc: rejected by the provider; its reference is ver_1$"):
+        calls("VerifyKyc")
+
+    row = calls.row()
+    assert (row["status"], row["escrow"], row["steps"]) == (Status.PROCESSING, 4820, {"hold"})
+    assert (row["verdict"], calls.entry("verify")["decision"]) == ("REJECTED", "REJECTED")
+
+
+def test_a_review_parks_the_settlement_until_its_end(
+    calls: Calls, provider: Provider, counted: Counted
+) -> None:
+    calls.before("VerifyKyc")
+    before = calls.row()
+    provider.answer = IN_REVIEW
+    counted()
+
+    assert calls("VerifyKyc") == {"in_review": True}
+
+    parked = {"review": "ver_1", "deadline_at": REVIEW_ENDS, "gsi1sk": REVIEW_ENDS}
+    assert calls.row() == before | parked
+    assert "verify" not in calls.entries()
+    assert counted() == {"StepCalled": 1, "KycReview": 1}
+
+
+@pytest.mark.parametrize("error", [DEAD, KycRequestRefused("kyc: refused with status 422")])
+def test_without_a_verdict_nothing_is_written_and_it_is_asked_again(
+    calls: Calls, provider: Provider, error: SettlementError
+) -> None:
+    calls.before("VerifyKyc")
+    provider.answer = error
+
+    with calls.writes_nothing(), pytest.raises(type(error)):
+        calls("VerifyKyc")
+    provider.answer = APPROVED
+
+    assert calls("VerifyKyc") == VERDICT
+    assert provider.asked == [KEY, KEY]
+
+
+def test_an_approval_is_asked_for_once_and_replayed_even_if_the_provider_is_dead(
+    calls: Calls, provider: Provider, later: Callable[..., None]
+) -> None:
     calls.after("VerifyKyc")
-    later()
+    provider.answer = DEAD
+
+    for days in (0, 1, 400):
+        later(days=days)
+        with calls.writes_nothing():
+            assert calls("VerifyKyc") == VERDICT
+
+    assert provider.asked == [KEY]
+
+
+def test_a_rejection_is_asked_for_once_and_replayed_even_if_the_provider_would_approve_now(
+    calls: Calls, provider: Provider, later: Callable[..., None]
+) -> None:
+    calls.before("VerifyKyc")
+    provider.answer = REJECTED
+    with pytest.raises(KycRejected):
+        calls("VerifyKyc")
+    provider.answer = APPROVED
+
+    for days in (0, 400):
+        later(days=days)
+        with calls.writes_nothing(), pytest.raises(KycRejected, match="ver_1"):
+            calls("VerifyKyc")
+
+    assert provider.asked == [KEY]
+
+
+def test_a_replay_is_counted_as_one(calls: Calls, counted: Counted) -> None:
+    calls.after("VerifyKyc")
+    counted()
+
+    calls("VerifyKyc")
+
+    assert counted() == {"StepCalled": 1, "StepReplayed": 1}
+
+
+def test_what_is_parked_is_not_asked_about_again(
+    calls: Calls, provider: Provider, later: Callable[..., None]
+) -> None:
+    calls.before("VerifyKyc")
+    provider.answer = IN_REVIEW
+    calls("VerifyKyc")
+    provider.answer = APPROVED
+    later(hours=23)
 
     with calls.writes_nothing():
-        assert calls("VerifyKyc") == VERDICT
+        assert calls("VerifyKyc") == {"in_review": True}
+
+    assert provider.asked == [KEY]
 
 
+def test_a_review_starts_when_the_provider_has_answered(
+    calls: Calls, provider: Provider, later: Callable[..., None]
+) -> None:
+    calls.before("VerifyKyc")
+    provider.answer, provider.meanwhile = IN_REVIEW, lambda: later(seconds=7)
+
+    calls("VerifyKyc")
+
+    assert calls.row()["deadline_at"] == REVIEW_ENDS.replace("00.123", "07.123")
+
+
+def test_a_verdict_bears_the_time_at_which_the_provider_has_answered(
+    calls: Calls, provider: Provider, later: Callable[..., None]
+) -> None:
+    calls.before("VerifyKyc")
+    provider.meanwhile = lambda: later(seconds=7)
+
+    assert calls("VerifyKyc") == VERDICT
+
+    assert calls.entry("verify") == EVIDENCE | {"posted_at": LATER_AT}
+
+
+@pytest.mark.parametrize("other", OTHER_CONTENT)
 @pytest.mark.parametrize("prepare", [Calls.before, Calls.after])
-def test_other_content_is_refused(calls: Calls, prepare: Callable[[Calls, str], Any]) -> None:
+def test_other_content_is_refused(
+    calls: Calls, provider: Provider, prepare: Callable[[Calls, str], Any], other: dict[str, str]
+) -> None:
     prepare(calls, "VerifyKyc")
+    provider.asked.clear()
+
+    with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
+        calls("VerifyKyc", other)
+
+    assert provider.asked == []
+
+
+def test_other_content_is_refused_in_review(calls: Calls, provider: Provider) -> None:
+    calls.before("VerifyKyc")
+    provider.answer = IN_REVIEW
+    calls("VerifyKyc")
 
     with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
         calls("VerifyKyc", WIRE | {"amount": "48.21"})
 
 
-def test_no_verdict_is_recorded_before_the_hold(calls: Calls) -> None:
-    calls.before("HoldFunds")
+@pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds"])
+def test_nobody_is_asked_before_the_hold(calls: Calls, provider: Provider, state: str) -> None:
+    calls.before(state)
 
     with calls.writes_nothing(), pytest.raises(StepFenced):
         calls("VerifyKyc")
 
+    assert provider.asked == []
 
+
+@pytest.mark.parametrize("parked", [{}, {"review": "ver_1"}])
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_no_verdict_is_recorded_past_processing(calls: Calls, status: Status) -> None:
+def test_nobody_is_asked_past_processing(
+    calls: Calls, provider: Provider, status: Status, parked: dict[str, str]
+) -> None:
     calls.before("VerifyKyc")
-    calls.alter(status=status)
+    calls.alter(status=status, **parked)
 
     with calls.writes_nothing(), pytest.raises(StepFenced):
         calls("VerifyKyc")
 
+    assert provider.asked == []
 
-def test_no_verdict_is_recorded_after_the_deadline(calls: Calls, later: Callable[..., None]) -> None:
+
+@pytest.mark.parametrize("parked", [{}, {"review": "ver_1"}])
+def test_nobody_is_asked_from_the_deadline_on(
+    calls: Calls, provider: Provider, later: Callable[..., None], parked: dict[str, str]
+) -> None:
     calls.before("VerifyKyc")
+    calls.alter(**parked)
     later(minutes=15)
 
     with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
         calls("VerifyKyc")
 
+    assert provider.asked == []
+
+
+def test_the_provider_is_asked_up_to_the_deadline(
+    calls: Calls, provider: Provider, later: Callable[..., None]
+) -> None:
+    calls.before("VerifyKyc")
+    later(minutes=14, seconds=59, milliseconds=999)
+
+    assert calls("VerifyKyc") == VERDICT
+
+    assert (provider.asked, calls.row()["verdict"]) == ([KEY], "APPROVED")
+
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize(("settlement", "message"), MALFORMED_SETTLEMENTS)
-def test_a_malformed_settlement_is_refused(calls: Calls, settlement: Any, message: str) -> None:
+def test_a_malformed_settlement_is_refused(
+    calls: Calls, provider: Provider, settlement: Any, message: str
+) -> None:
     calls.before("VerifyKyc")
 
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
         calls("VerifyKyc", settlement)
+
+    assert provider.asked == []

@@ -10,6 +10,10 @@ _REF_IS_ARN = {"AWS::SNS::Topic", "AWS::StepFunctions::StateMachine"}
 """Resources whose `Ref` is their ARN; elsewhere it is a name, which in a policy matches nothing."""
 
 
+_ARN_ATTRIBUTE = {"AWS::SecretsManager::Secret": "Id"}
+"""Resources whose ARN is an attribute of another name than `Arn`."""
+
+
 @dataclass(frozen=True)
 class Statement:
     """One statement of a policy; a resource is a logical id's ARN, or what stands there instead.
@@ -60,10 +64,9 @@ def arn(value: Any, stage: str) -> str:
         return text(value)
     if "Ref" in value:
         logical_id: str = value["Ref"]
-        kind = templates.template(stage).to_json()["Resources"][logical_id]["Type"]
-        assert kind in _REF_IS_ARN, f"Ref of {logical_id} is no ARN"
+        assert _kind(logical_id, stage) in _REF_IS_ARN, f"Ref of {logical_id} is no ARN"
         return logical_id
-    return attribute(value)
+    return attribute(value, _ARN_ATTRIBUTE.get(_kind(value["Fn::GetAtt"][0], stage), "Arn"))
 
 
 def text(value: Any) -> str:
@@ -77,6 +80,11 @@ def text(value: Any) -> str:
     separator, parts = value["Fn::Join"]
     joined: str = separator.join(text(part) for part in parts)
     return joined
+
+
+def _kind(logical_id: str, stage: str) -> str:
+    kind: str = templates.template(stage).to_json()["Resources"][logical_id]["Type"]
+    return kind
 
 
 def _statement(raw: dict[str, Any], stage: str) -> Statement:

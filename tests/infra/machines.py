@@ -13,10 +13,18 @@ SETTLEMENTS = {"SettlementExpress": "EXPRESS", "SettlementStandard": "STANDARD"}
 MACHINES = SETTLEMENTS | {"Compensation": "STANDARD"}
 """Each machine and its type."""
 
+KYC_URL = "https://kyc.example.com"
+"""Where the stages on AWS are told to ask about payments."""
+
 each_stage = pytest.mark.parametrize("stage", STAGES)
 each_machine = pytest.mark.parametrize(
     ("stage", "machine"), [(stage, machine) for stage in STAGES for machine in MACHINES]
 )
+
+
+def context(stage: str) -> dict[str, str]:
+    """What the deployment of a stage is told: on AWS, whom to ask, which no settings name."""
+    return {"stage": stage} | ({} if STAGES[stage].interpreter else {"kyc_url": KYC_URL})
 
 
 def name(logical_id: str) -> str:
@@ -28,6 +36,12 @@ def logical_id(stage: str, machine: str) -> str:
     (found,) = (
         one for one in templates.resources("AWS::StepFunctions::StateMachine", stage) if name(one) == machine
     )
+    return found
+
+
+def function_id(stage: str, function: str) -> str:
+    """The logical id of a function."""
+    (found,) = (one for one in templates.resources("AWS::Lambda::Function", stage) if name(one) == function)
     return found
 
 

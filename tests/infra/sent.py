@@ -1,4 +1,4 @@
-"""What each state's function sends to DynamoDB: every write that any of its branches builds."""
+"""What each function sends to DynamoDB: every write that any of its branches builds."""
 
 import inspect
 import re
@@ -8,7 +8,7 @@ from importlib import import_module
 from itertools import product
 from typing import Any
 
-from settlement import compensation, items, kyc, limbo, reversals, steps
+from settlement import compensation, items, limbo, recovery, reversals, reviews, rows, steps
 from settlement.limbo import Case
 from settlement.request import Settlement
 from settlement.resolution import Decision, Resolution, Reversal
@@ -17,6 +17,7 @@ from settlement.status import REVERSIBLE, Status, Step
 from settlement.terms import Terms
 from settlement.writes import Posting, Write
 from tests.conftest import NOW
+from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED
 
 FAILURE = {"step": "release", "error": "CapExceeded", "cause": "too much"}
 ORDERS = [
@@ -24,24 +25,30 @@ ORDERS = [
     for seen in (Status.SETTLED, Status.PROCESSING)
 ]
 
+VERDICTS = (APPROVED, REJECTED)
+EVENT = reviews.Event("msg_1", "a-digest")
+
 _WORDS = {"attribute_exists", "attribute_not_exists", "begins_with", "contains", "if_not_exists", "size"}
 """What DynamoDB's expressions say in small letters and is no attribute."""
 
 
 def writes(settlement: Settlement, terms: Terms) -> dict[str, list[Write]]:
-    """The writes of every state, as the steps shape them; none where it only reads."""
-    verdict, later = kyc.decide(settlement), NOW + timedelta(seconds=1)
+    """The writes of every function, as the steps shape them; none where it only reads."""
+    later = NOW + timedelta(seconds=1)
     return {
         "ClaimKey": [items.claim(settlement, "owner", NOW, terms)],
         "HoldFunds": [*steps.hold(settlement, NOW).writes],
-        "VerifyKyc": [*steps.verify(settlement, verdict, NOW).writes],
+        "VerifyKyc": [
+            *(one for verdict in VERDICTS for one in steps.verify(settlement, verdict, NOW).writes),
+            parking(settlement),
+        ],
         "ReleaseFunds": [*steps.release(settlement, terms, later).writes],
         "CollectFee": [*steps.fee(settlement, NOW).writes],
         "RejectSettlement": [items.reject(settlement, FAILURE, NOW)],
         "ReportOutcome": [],
         "BeginCompensation": [
             reversals.refuse_unclaimed(settlement, "execution", FAILURE, NOW),
-            reversals.begin(settlement, FAILURE),
+            *(reversals.begin(settlement, FAILURE, owner) for owner in ("execution", None)),
             *(one for o in ORDERS for one in compensation.requested(settlement, o, NOW, terms).writes),
         ],
         "RefundFee": [*_undoing(settlement, Step.FEE)],
@@ -51,7 +58,18 @@ def writes(settlement: Settlement, terms: Terms) -> dict[str, list[Write]]:
         "PreparePage": [],
         "AwaitResolution": [limbo.await_decision(settlement, "token", "execution")],
         "ResolveLimbo": [*_resolving(settlement, terms)],
+        "KycDecided": [
+            one
+            for verdict in VERDICTS
+            for one in steps.verdict_received(settlement, verdict, EVENT, "owner", NOW, terms)
+        ],
+        "RecoverStalled": [recovery.give_up(_listed(settlement), later, terms)],
     }
+
+
+def parking(settlement: Settlement) -> Write:
+    """What VerifyKyc does with a payment that is in review: the one step that moves a settlement's index."""
+    return reviews.park(settlement, IN_REVIEW, NOW + timedelta(days=1), NOW)
 
 
 def all_writes(settlement: Settlement, terms: Terms) -> list[Write]:
@@ -82,6 +100,12 @@ def _names(write: Write, expression: str) -> set[str]:
     words = set(re.findall(r"(?<![:\w])#?[a-z]\w*", expression))
     aliases: dict[str, Any] = write.parameters.get("ExpressionAttributeNames", {})
     return {aliases.get(word, word) for word in words} - _WORDS
+
+
+def _listed(settlement: Settlement) -> Row:
+    """A settlement as the index has it: keys, and nothing that changes."""
+    at = rows.timestamp(NOW)
+    return {**rows.settlement_key(settlement.key), **rows.in_flight_index(settlement.key, at)}
 
 
 def _undoing(settlement: Settlement, step: Step) -> Iterator[Write]:

@@ -1,31 +1,48 @@
 """What each function's role may do: what its step sends, to the one table, and never to an entry."""
 
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 
 from infra.settings import STAGES
-from infra.settlement_stack import GRANTS
-from infra.table import IMMUTABLE_ATTRIBUTES
-from settlement import items
+from infra.table import IMMUTABLE_ATTRIBUTES, INDEX
+from settlement import conditions, items, rows
+from settlement.breaker import CIRCUIT
 from settlement.request import Settlement
 from settlement.terms import Terms
 from tests.conftest import NOW
 from tests.infra.iam import Statement, attribute, statements
-from tests.infra.sent import all_writes, assigned, is_entry, names_in, reads, writes
-from tests.infra.test_functions import properties
+from tests.infra.sent import all_writes, assigned, is_entry, names_in, parking, reads, writes
+from tests.infra.test_functions import FUNCTIONS, properties
 from tests.support import templates
 
 ACTIONS = {"Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem"}
 KEY_ATTRIBUTES = {"pk", "sk"}
+LISTS = {"RecoverStalled"}
+"""Who may read what the index lists."""
+
+ROWS = {
+    "VerifyKyc": ("SETTLEMENT#*", "CIRCUIT"),
+    "KycDecided": ("SETTLEMENT#*", "KYC_EVENT#*"),
+    "RecoverStalled": ("SETTLEMENT#*",),
+}
+"""The partition keys that these functions are kept to."""
+
+CALLS = {
+    "VerifyKyc": {"secretsmanager", "events"},
+    "KycDecided": {"secretsmanager", "states"},
+    "RecoverStalled": {"states"},
+}
+"""The services that a function calls besides those that all of them do."""
 
 each_role = pytest.mark.parametrize(
-    ("stage", "state"), [(stage, state) for stage in STAGES for state in GRANTS]
+    ("stage", "state"), [(stage, state) for stage in STAGES for state in FUNCTIONS]
 )
 
 each_updating_role = pytest.mark.parametrize(
     ("stage", "state"),
-    [(stage, state) for stage in STAGES for state in GRANTS if "dynamodb:UpdateItem" in GRANTS[state]],
+    [(stage, state) for stage in STAGES for state in FUNCTIONS if "dynamodb:UpdateItem" in FUNCTIONS[state]],
 )
 
 
@@ -45,21 +62,50 @@ def about(service: str, found: list[Statement], effect: str = "Allow") -> list[S
 def test_a_role_may_do_what_its_grants_say_to_the_table_and_nothing_else(stage: str, state: str) -> None:
     (table,) = templates.resources("AWS::DynamoDB::Table", stage)
 
-    (allowed,) = about("dynamodb", granted(stage, state))
+    allowed = about("dynamodb", granted(stage, state))
+    listing = {(f"${{{table}.Arn}}/index/{INDEX}",): {"dynamodb:Query"}} if state in LISTS else {}
 
-    assert allowed.actions == set(GRANTS[state])
-    assert allowed.resources == (table,)
+    assert len(allowed) == 1 + len(listing)
+    assert {one.resources: one.actions for one in allowed} == {(table,): set(FUNCTIONS[state])} | listing
 
 
-@pytest.mark.parametrize("state", GRANTS)
+@each_role
+def test_what_a_stranger_has_sent_or_answered_reaches_the_rows_of_settlements_only(
+    stage: str, state: str
+) -> None:
+    """A mistake in what reads it, then, is no way to an account's balance."""
+    (table,) = templates.resources("AWS::DynamoDB::Table", stage)
+    (allowed,) = (one for one in about("dynamodb", granted(stage, state)) if one.resources == (table,))
+
+    bound = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(ROWS.get(state, ()))}}
+    assert allowed.conditions == (bound if state in ROWS else {})
+    assert not [each for each in ROWS.get(state, ()) if fnmatchcase(rows.account_key("alice")["pk"], each)]
+
+
+@pytest.mark.parametrize("state", ROWS)
+def test_a_function_that_is_kept_to_some_rows_may_touch_all_that_its_step_sends(
+    settlement: Settlement, terms: Terms, state: str
+) -> None:
+    """DynamoDB refuses the whole transaction for one key that is not among them."""
+    sent = [write.parameters for write in writes(settlement, terms)[state]]
+    keys = {(one.get("Key") or one["Item"])["pk"] for one in sent}
+    if state == "VerifyKyc":
+        keys.add(rows.circuit_key(CIRCUIT)["pk"])
+
+    assert keys
+    assert {key for key in keys if not any(fnmatchcase(key, each) for each in ROWS[state])} == set()
+    assert {each for each in ROWS[state] if not any(fnmatchcase(key, each) for key in keys)} == set()
+
+
+@pytest.mark.parametrize("state", FUNCTIONS)
 def test_the_grants_are_what_the_steps_send(settlement: Settlement, terms: Terms, state: str) -> None:
     sent = {ACTIONS[write.action] for write in writes(settlement, terms)[state]}
 
-    assert set(GRANTS[state]) == sent | ({"dynamodb:GetItem"} if reads(state) else set())
+    assert set(FUNCTIONS[state]) == sent | ({"dynamodb:GetItem"} if reads(state) else set())
 
 
 def test_every_state_sends_or_reads_something(settlement: Settlement, terms: Terms) -> None:
-    assert writes(settlement, terms).keys() == GRANTS.keys()
+    assert writes(settlement, terms).keys() == FUNCTIONS.keys()
     assert {state for state, of_state in writes(settlement, terms).items() if not of_state} == {
         "ReportOutcome",
         "PreparePage",
@@ -67,17 +113,20 @@ def test_every_state_sends_or_reads_something(settlement: Settlement, terms: Ter
 
 
 @each_role
-def test_no_role_may_delete_scan_query_or_batch(stage: str, state: str) -> None:
+def test_no_role_may_delete_scan_or_batch_and_only_one_may_query(stage: str, state: str) -> None:
     allowed = {action for one in about("dynamodb", granted(stage, state)) for action in one.actions}
 
-    assert allowed <= {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
+    listing = {"dynamodb:Query"} if state in LISTS else set()
+    assert allowed - listing <= {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
 
 
 @each_role
-def test_a_role_reaches_nothing_but_the_table_its_key_its_logs_and_traces(stage: str, state: str) -> None:
+def test_a_role_reaches_nothing_but_the_table_its_key_its_logs_traces_and_what_it_calls(
+    stage: str, state: str
+) -> None:
     services = {action.split(":")[0] for one in granted(stage, state) for action in one.actions}
 
-    assert services == {"dynamodb", "kms", "logs", "xray"}
+    assert services == {"dynamodb", "kms", "logs", "xray"} | CALLS.get(state, set())
 
 
 @each_role
@@ -152,6 +201,18 @@ def test_no_role_may_change_when_a_settlement_was_claimed(settlement: Settlement
     assert "claimed_at" not in touched(settlement, terms)
 
 
+def test_no_role_may_change_what_a_webhooks_marker_says(settlement: Settlement, terms: Terms) -> None:
+    """Else the event could be told again, with other content."""
+    markers = [
+        one.parameters["Item"]
+        for one in writes(settlement, terms)["KycDecided"]
+        if one.parameters.get("Item", {}).get("sk") == "EVENT"
+    ]
+
+    assert {name for marker in markers for name in marker} >= {"digest", "received_at"}
+    assert {"digest", "received_at"} <= set(IMMUTABLE_ATTRIBUTES)
+
+
 def test_no_step_needs_an_update_that_is_denied(settlement: Settlement, terms: Terms) -> None:
     """IAM counts the attributes of conditions, too; a refused step would stall every settlement."""
     found = touched(settlement, terms)
@@ -178,7 +239,24 @@ def test_no_update_changes_what_its_condition_relies_on_to_be_the_same(
 
     assert updates
     for update in updates:
-        assert not assigned(update) & {"currency", "request_hash", "deadline_at", *KEY_ATTRIBUTES}
+        assert not assigned(update) & {"currency", "request_hash", *KEY_ATTRIBUTES}
+
+
+def test_a_deadline_is_moved_by_the_beginning_and_the_end_of_a_review_only(
+    settlement: Settlement, terms: Terms
+) -> None:
+    """And only while there is time left: what is late stays late, whoever comes."""
+    moving = {
+        state: [one for one in of_state if one.action == "Update" and "deadline_at" in assigned(one)]
+        for state, of_state in writes(settlement, terms).items()
+    }
+
+    assert {state for state, updates in moving.items() if updates} == {"VerifyKyc", "KycDecided"}
+    assert [one.parameters for one in moving["VerifyKyc"]] == [parking(settlement).parameters]
+    for update in moving["VerifyKyc"] + moving["KycDecided"]:
+        assert conditions.BEFORE_DEADLINE in update.parameters["ConditionExpression"].split(" AND ")
+        assert conditions.NO_VERDICT in update.parameters["ConditionExpression"].split(" AND ")
+        assert conditions.NOT_GIVEN_UP in update.parameters["ConditionExpression"].split(" AND ")
 
 
 def table_key(stage: str) -> str:

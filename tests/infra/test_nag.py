@@ -9,17 +9,19 @@ import pytest
 from cdk_nag import AwsSolutionsChecks
 
 from app import build
-from infra.settlement_stack import GRANTS
-from tests.infra.machines import MACHINES, logical_id
+from tests.infra.machines import MACHINES, context, function_id, logical_id
+from tests.infra.test_functions import FUNCTIONS as NAMES
 from tests.support.templates import PROJECT
 
-ROLES = {f"{state}Role/DefaultPolicy/Resource" for state in GRANTS}
+ROLES = {f"{state}Role/DefaultPolicy/Resource" for state in NAMES}
 MACHINE_ROLES = {f"{machine}/Role/DefaultPolicy/Resource" for machine in MACHINES}
-FUNCTIONS = {f"{state}/Resource" for state in GRANTS}
+FUNCTIONS = {f"{state}/Resource" for state in NAMES}
 EXECUTIONS = (
     "arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>:execution:"
     f"<{logical_id('prod', 'Compensation')}.Name>:*"
 )
+
+RECOVERY = f"<{function_id('prod', 'RecoverStalled')}.Arn>:*"
 
 EXPLAINED: dict[str, tuple[set[str], str]] = {
     "AwsSolutions-IAM5[Resource::*]": (
@@ -38,6 +40,14 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         {"SettlementStandard/Role/DefaultPolicy/Resource"},
         "A machine that waits for a compensation follows its execution, which is named after the settlement.",
     ),
+    f"AwsSolutions-IAM5[Resource::{RECOVERY}]": (
+        {"SchedulerRoleForTarget-3d2812/DefaultPolicy/Resource"},
+        "The schedule's target grants every version of the one function that it invokes.",
+    ),
+    "AwsSolutions-SMG4": (
+        {"Kyc/Credentials", "Kyc/Signing"},
+        "The provider has the other half: a person rotates both, by the runbook, without a deployment.",
+    ),
     "AwsSolutions-SQS3": (
         {"Paging/Undelivered/Resource"},
         "This is the dead-letter queue itself: nothing reads it but a person, whom its alarm calls.",
@@ -52,8 +62,8 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
 
 def findings(stage: str, directory: Path) -> set[tuple[str, str]]:
     """What the rules find in the stage's stack, as pairs of a rule and the construct that breaks it."""
-    context: dict[str, Any] = json.loads((PROJECT / "cdk.json").read_text())["context"]
-    app = cdk.App(context=context | {"stage": stage}, outdir=str(directory))
+    flags: dict[str, Any] = json.loads((PROJECT / "cdk.json").read_text())["context"]
+    app = cdk.App(context=flags | context(stage), outdir=str(directory))
     stack = build(app)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     # Synthesis fails on any finding, accepted ones included; the report is written all the same.

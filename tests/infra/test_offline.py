@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.settings import STAGES
+from tests.infra.machines import context
 from tests.infra.test_outputs import CONTRACT
 from tests.support.templates import PROJECT
 
@@ -45,10 +46,11 @@ def test_a_stage_is_synthesised_offline(stage: str, tools: Path, home: Path, tmp
         "TMPDIR": str(tmp_path),
         **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), NOWHERE),
     }
+    arguments = [word for given in context(stage).items() for word in ("-c", "=".join(given))]
     command = [str(PROJECT / "node_modules/.bin/cdk"), "synth", "--quiet", "--no-notices"]
 
     result = subprocess.run(
-        [*command, "-c", f"stage={stage}", "-o", str(out)],
+        [*command, *arguments, "-o", str(out)],
         cwd=PROJECT,
         env=environment,
         stdin=subprocess.DEVNULL,

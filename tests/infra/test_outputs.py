@@ -6,6 +6,7 @@ import pytest
 
 from infra.settings import STAGES
 from settlement.terms import Terms
+from tests.infra.iam import arn
 from tests.infra.machines import MACHINES, bus, name
 from tests.infra.rules import RULES, target
 from tests.support import templates
@@ -19,6 +20,9 @@ CONTRACT = {
     "CompensationArn",
     "EventBusName",
     "PagerTopicArn",
+    "KycWebhookUrl",
+    "KycCredentialsArn",
+    "KycSigningArn",
     "SettlementTerms",
 }
 
@@ -67,6 +71,24 @@ def test_the_topic_to_subscribe_to_is_the_pagers(stage: str) -> None:
     """Every page goes there: a second topic would be one that nobody was told to subscribe to."""
     for rule in RULES:
         assert outputs(stage)["PagerTopicArn"] == target(stage, rule)["Arn"]
+
+
+@each_stage
+def test_the_address_to_give_to_the_provider_is_the_webhooks(stage: str) -> None:
+    (address,) = templates.resources("AWS::Lambda::Url", stage)
+
+    assert outputs(stage)["KycWebhookUrl"] == {"Fn::GetAtt": [address, "FunctionUrl"]}
+
+
+@each_stage
+@pytest.mark.parametrize("secret", ["Credentials", "Signing"])
+def test_a_secret_is_named_by_its_arn_and_never_told(stage: str, secret: str) -> None:
+    """By the attribute, as its Ref is the ARN on AWS, but the name on the embedded AWS."""
+    found = arn(outputs(stage)[f"Kyc{secret}Arn"], stage)
+
+    assert name(found) == f"Kyc{secret}"
+    assert found in templates.resources("AWS::SecretsManager::Secret", stage)
+    assert "resolve:secretsmanager" not in str(raw(stage))
 
 
 @each_stage

@@ -10,7 +10,7 @@ from settlement.request import Settlement
 from settlement.terms import Terms
 from tests.conftest import NOW
 from tests.infra.iam import attribute
-from tests.infra.sent import all_writes, assigned, writes
+from tests.infra.sent import all_writes, assigned, parking, writes
 from tests.support import templates
 
 each_stage = pytest.mark.parametrize("stage", STAGES)
@@ -71,12 +71,23 @@ def test_no_update_of_a_step_changes_what_the_index_carries(settlement: Settleme
 def test_a_step_that_finishes_nothing_leaves_the_index_alone(
     settlement: Settlement, terms: Terms, state: str
 ) -> None:
-    """It is written when a settlement is claimed, finished, stuck or decided on, and not in between."""
+    """It is written when one is claimed, parked, finished, stuck or decided on, and not in between."""
+    parked = parking(settlement).parameters
     updates = [write for write in writes(settlement, terms)[state] if write.action == "Update"]
 
     assert updates
     for update in updates:
-        assert not {"gsi1pk", "gsi1sk"} & assigned(update), update.parameters
+        if update.parameters != parked:
+            assert not {"gsi1pk", "gsi1sk"} & assigned(update), update.parameters
+
+
+def test_a_review_moves_a_settlement_in_the_index_to_where_the_review_ends(settlement: Settlement) -> None:
+    """Else recovery would find it each minute, long before there is anything to do."""
+    values = parking(settlement).parameters["ExpressionAttributeValues"]
+
+    assert {"gsi1pk", "gsi1sk", "deadline_at"} <= assigned(parking(settlement))
+    assert values[":gsi1sk"] == values[":until"]
+    assert values[":gsi1pk"] == rows.in_flight_index(settlement.key, "")["gsi1pk"]
 
 
 def test_every_row_has_the_tables_keys(settlement: Settlement, terms: Terms) -> None:

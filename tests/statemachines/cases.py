@@ -35,14 +35,14 @@ INPUTS: dict[str, Any] = {
 
 _HELD = "ClaimKey IsReplay HoldFunds"
 _VERIFIED = f"{_HELD} VerifyKyc"
-_RELEASED = f"{_VERIFIED} ReleaseFunds"
+_RELEASED = f"{_VERIFIED} IsInReview ReleaseFunds"
 _BACK = "Compensate ReportOutcome"
 
 _SETTLEMENT = {
     "Settles": ("SETTLED", f"{_RELEASED} CollectFee"),
     "SettlesAtLast": (
         "SETTLED",
-        "ClaimKey*3 IsReplay HoldFunds*3 VerifyKyc*3 ReleaseFunds*3 CollectFee*3",
+        "ClaimKey*3 IsReplay HoldFunds*3 VerifyKyc*3 IsInReview ReleaseFunds*3 CollectFee*3",
     ),
     "IsReplayed": ("PROCESSING", "ClaimKey IsReplay ReportOutcome"),
     "RequestIsInvalid": ("InvalidRequest", "ClaimKey RequestRefused"),
@@ -56,6 +56,12 @@ _SETTLEMENT = {
     "RejectsAtLast": ("REJECTED", f"{_HELD} RejectSettlement*3"),
     "VerifyIsLate": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
     "VerifyIsFenced": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
+    "KycRejects": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
+    "KycRefusesTheRequest": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
+    "KycIsUnavailable": ("COMPENSATING", f"{_VERIFIED}*3 {_BACK}"),
+    "KycIsBack": ("SETTLED", f"{_VERIFIED}*3 IsInReview ReleaseFunds CollectFee"),
+    "IsInReview": ("PROCESSING", f"{_VERIFIED} IsInReview ReportOutcome"),
+    "IsInReviewAtLast": ("PROCESSING", f"{_VERIFIED}*2 IsInReview ReportOutcome"),
     "ReleaseFindsNoAccount": ("COMPENSATING", f"{_RELEASED} {_BACK}"),
     "ReleaseExceedsTheCap": ("COMPENSATING", f"{_RELEASED} {_BACK}"),
     "ReleaseFindsAnotherCurrency": ("COMPENSATING", f"{_RELEASED} {_BACK}"),

@@ -60,6 +60,30 @@ def returned(state: str) -> set[str]:
     return found
 
 
+def answered(state: str) -> list[set[str]]:
+    """The fields that each `return` of a handler's own function is sure to give."""
+    (own,) = (node for node in _nodes(state) if isinstance(node, ast.FunctionDef) and node.name == "handler")
+    given = [node.value for node in ast.walk(own) if isinstance(node, ast.Return)]
+    return [
+        {str(key.value) for key in value.keys if isinstance(key, ast.Constant)}
+        if isinstance(value, ast.Dict)
+        else set()
+        for value in given
+    ]
+
+
+def errors_raised(*modules: str) -> set[str]:
+    """The names of the errors that the `raise` statements of some modules under lambdas/ make."""
+    return {
+        node.exc.func.id
+        for module in modules
+        for node in ast.walk(ast.parse((LAMBDAS / f"{module}.py").read_text()))
+        if isinstance(node, ast.Raise)
+        and isinstance(node.exc, ast.Call)
+        and isinstance(node.exc.func, ast.Name)
+    }
+
+
 def _is(key: ast.expr | None, name: str) -> bool:
     return isinstance(key, ast.Constant) and key.value == name
 

@@ -1,17 +1,20 @@
 """The refusals that a state's function may raise: the answers of its writes to every row that stops them."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 
-from settlement import compensation, items, limbo, reversals, steps
+from settlement import compensation, conditions, items, limbo, reversals, reviews, steps
 from settlement.limbo import Case
 from settlement.resolution import Decision, Resolution, Reversal
 from settlement.rows import Row
 from settlement.status import Status, Step
 from settlement.writes import Posting, Standing, Write
 from tests.conftest import NOW
+from tests.statemachines.handlers import errors_raised
+from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED
 from tests.unit.conditions import admits
-from tests.unit.every_row import rows_met_by
-from tests.unit.vectors import SETTLEMENT, TERMS, VERDICT
+from tests.unit.every_row import AFTER, rows_met_by
+from tests.unit.vectors import EXECUTION, SETTLEMENT, TERMS
 
 FAILURE = {"step": "verify", "error": "DeadlineExceeded", "cause": "too late"}
 SEEN = (Status.SETTLED, Status.PROCESSING)
@@ -22,12 +25,25 @@ IN_LIMBO: Row = {"status": Status.LIMBO, "steps": {"hold", "verify", "release"},
 
 FORWARD = {
     "HoldFunds": [steps.hold(SETTLEMENT, NOW)],
-    "VerifyKyc": [steps.verify(SETTLEMENT, VERDICT, NOW)],
+    "VerifyKyc": [
+        *(steps.verify(SETTLEMENT, verdict, NOW) for verdict in (APPROVED, REJECTED)),
+        Posting(reviews.park(SETTLEMENT, IN_REVIEW, NOW + timedelta(days=1), NOW)),
+    ],
     "ReleaseFunds": [steps.release(SETTLEMENT, TERMS, NOW)],
     "CollectFee": [steps.fee(SETTLEMENT, NOW)],
     "RejectSettlement": [Posting(items.reject(SETTLEMENT, FAILURE, NOW))],
 }
-"""What the functions of the settlement's states write; the handler adds no refusal of its own."""
+"""What the functions of the settlement's states write; but for those in OWN, handlers add no refusal."""
+
+ASKING = ("handlers/_provider", "handlers/_secrets", "settlement/kyc", "settlement/breaker")
+"""Everything between VerifyKyc and the provider."""
+
+WITHIN = {"_Refused", "ConnectTimeoutError", "other_content"}
+"""What goes no further: the circuit and the client catch the first two of themselves, and the third makes the
+IdempotencyConflict that writes answer with, too."""
+
+OWN = {"VerifyKyc": errors_raised("handlers/verify_kyc", *ASKING) - WITHIN}
+"""What else a state's function raises: what the provider's answer means, or that there is none."""
 
 
 def _undo(step: Step) -> list[Posting]:
@@ -53,7 +69,7 @@ REVERSAL = {
 """What the reversals write, for a step that has committed and for one that has not."""
 
 ORDERED = [_requested(seen) for seen in SEEN]
-FENCED = [Posting(reversals.begin(SETTLEMENT, FAILURE))]
+FENCED = [Posting(reversals.begin(SETTLEMENT, FAILURE, owner)) for owner in (EXECUTION, None)]
 """What BeginCompensation writes, on a person's order and upon an error."""
 
 LIMBO = {
@@ -87,5 +103,12 @@ def in_the_way_of(write: Write) -> list[Row]:
             for mark in marks
         ]
     if key["sk"] == "SETTLEMENT":
-        return [{"pk": key["pk"], "recoveries": 0} | row for row in rows_met_by(write)]
+        decided: list[Row] = [{}]
+        if "verdict" in write.parameters.get("ConditionExpression", ""):
+            decided += [{"verdict": "APPROVED"}, {"verdict": "REJECTED"}, {"review": "ver_1"}]
+        if conditions.NOT_GIVEN_UP in write.parameters.get("ConditionExpression", ""):
+            decided += [{"given_up_at": AFTER}]
+        return [
+            {"pk": key["pk"], "recoveries": 0} | row | mark for row in rows_met_by(write) for mark in decided
+        ]
     return [{"pk": key["pk"], "request_hash": hash_} for hash_ in (SETTLEMENT.request_hash, "another")]

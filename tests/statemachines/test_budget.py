@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from handlers import _machines, _provider, _secrets
 from infra.settings import STAGES, Settings
 from infra.state_machines import render_definition
 from settlement.paging import Paging
@@ -185,3 +186,26 @@ def test_dynamodb_gives_up_before_its_function_does(stage: str) -> None:
 
     for function in templates.resources("AWS::Lambda::Function", stage).values():
         assert gives_up_after < function["Properties"]["Timeout"]
+
+
+def test_a_provider_that_hangs_is_counted_before_its_function_is_cut_off() -> None:
+    """Cut off, the function would count nothing, and the circuit around a dead provider never open.
+
+    What remains after the longest exchange is for the row that is read, and the failure that is told of.
+    """
+    events = _provider._events.meta.config
+    telling = events.connect_timeout + events.read_timeout
+
+    assert events.retries["total_max_attempts"] == 1
+    for settings in STAGES.values():
+        assert settings.kyc.exchange_seconds + telling < settings.function_timeout_seconds
+
+
+def test_a_secret_or_a_start_is_given_up_before_the_function_is_cut_off() -> None:
+    for client in (_secrets._provider.client, _machines._client):
+        config = client.meta.config
+        attempts = config.retries["total_max_attempts"]
+        waiting = attempts * (config.connect_timeout + config.read_timeout)
+        gives_up_after = waiting + (attempts - 1) * BACKOFF_SECONDS_MAX
+        for settings in STAGES.values():
+            assert gives_up_after < settings.function_timeout_seconds

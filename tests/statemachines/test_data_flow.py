@@ -21,8 +21,19 @@ from tests.statemachines.definitions import (
 )
 from tests.statemachines.handlers import ANSWERS, looked_for, read_from, returned
 
-KEPT = {"PageOnCall": "$.put", "AnnounceResolution": "$.put", "AwaitResolution": "$.resolution"}
+OWNER = "$$.Execution.Name"
+"""Whom a settlement belongs to: the execution that drives it."""
+
+KEPT = {
+    "VerifyKyc": "$.kyc",
+    "PageOnCall": "$.put",
+    "AnnounceResolution": "$.put",
+    "AwaitResolution": "$.resolution",
+}
 """Where an answer goes that is put beside the input for a state further on."""
+
+SELECTED = {"VerifyKyc": {"in_review.$": "$.Payload.in_review"}}
+"""What is taken of an answer that is kept: the verdict stands in the journal, and nowhere else."""
 
 STUCK = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
 """Under which name a reversal that got stuck is handed to EnterLimbo."""
@@ -52,7 +63,8 @@ each_invocation = pytest.mark.parametrize(("machine", "name"), INVOCATIONS)
 
 def reads(state: Any) -> set[str]:
     """The fields that a state takes from its input, wherever it goes on to."""
-    own = {name: value for name, value in state.items() if name not in ("Retry", "Catch", "Choices")}
+    others = ("Retry", "Catch", "Choices", "ResultSelector")  # the last one reads the answer
+    own = {name: value for name, value in state.items() if name not in others}
     expressions = [str(value) for key, value in leaves(own) if key in PATH_FIELDS or key.endswith(".$")]
     compared = [
         comparison["Variable"]
@@ -138,7 +150,7 @@ def test_a_handler_that_is_handed_the_whole_state_finds_in_it_what_it_cannot_do_
 
     if name == DEFINITIONS["compensation"]["StartAt"]:
         assert needed <= guarded
-        assert guarded == {"settlement", "error", "reversal", "resolution", "case"}
+        assert guarded == {"settlement", "error", "owner", "reversal", "resolution", "case"}
     else:
         assert needed - guarded == {"settlement", "pages"}
         assert needed - guarded <= entering(DEFINITIONS["compensation"])[name]
@@ -203,7 +215,8 @@ def test_a_task_keeps_its_input(machine: str, name: str) -> None:
 
 @each_task
 def test_no_task_hides_or_reshapes_its_state(machine: str, name: str) -> None:
-    assert not {"InputPath", "ResultSelector"} & task(machine, name).keys()
+    assert "InputPath" not in task(machine, name)
+    assert task(machine, name).get("ResultSelector") == SELECTED.get(name)
 
 
 @each_task
@@ -272,5 +285,13 @@ def test_a_compensation_is_named_after_its_settlement_and_told_why(machine: str,
     assert parameters["Input"] == {
         "settlement.$": "$.settlement",
         "error.$": "$.error",
+        "owner.$": OWNER,
         "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID.$": "$$.Execution.Id",
     }
+
+
+def test_who_asks_for_a_reversal_goes_by_the_name_under_which_it_has_claimed() -> None:
+    """By another name it would own nothing, and no failure would ever be reversed."""
+    claim = task("settlement", DEFINITIONS["settlement"]["StartAt"])
+
+    assert claim["Parameters"]["Payload"]["execution.$"] == OWNER

@@ -124,6 +124,36 @@ def test_no_one_is_paged_twice_without_a_wait_or_a_decision_in_between() -> None
     assert "PageOnCall" not in on_a_cycle("compensation", takes_no_time)
 
 
+def test_a_payment_in_review_is_reported_and_nothing_else_happens_to_it() -> None:
+    """No wait, no step and no reversal: the webhook, or the review's end, starts what comes after it."""
+    (in_review,) = (way for way in ways(states("settlement")["IsInReview"]) if way.how == "Choices 0")
+    after: set[str] = set()
+    pending = {in_review.target}
+    while pending:
+        after |= pending
+        pending = {target for name in pending for target in targets(states("settlement")[name])} - after
+
+    assert after == {"ReportOutcome", "SettlementStalled"}
+
+
+def test_nothing_is_released_but_for_a_verdict_that_was_looked_at() -> None:
+    """The one way to the release: VerifyKyc has ended well, and not with a review."""
+    entrances = {
+        target: [
+            (name, way.how)
+            for name, state in states("settlement").items()
+            for way in ways(state)
+            if way.target == target
+        ]
+        for target in ("IsInReview", "ReleaseFunds")
+    }
+
+    assert entrances == {
+        "IsInReview": [("VerifyKyc", "Next")],
+        "ReleaseFunds": [("IsInReview", "Default")],
+    }
+
+
 @each_machine
 def test_a_state_either_ends_or_goes_on(machine: str) -> None:
     """A Task that ends still has its catches; a Choice always has a way out."""

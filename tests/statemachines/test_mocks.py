@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from settlement import outcome, steps
+from tests.conftest import NOW
 from tests.statemachines.cases import CASES, EXPECTED, MACHINES, MOCK_FILE, MOCKS, response
 from tests.statemachines.definitions import DEFINITIONS, INVOCATIONS, is_terminal, ways
 from tests.statemachines.handlers import ANSWERS
 from tests.statemachines.mocked import Run, Visit, run
+from tests.support.kyc import APPROVED
 from tests.support.templates import PROJECT
+from tests.unit.vectors import SETTLEMENT, TERMS
 
 Branch = tuple[str, str]
 """A state, and a way out of it, or one of its retries."""
@@ -186,6 +190,25 @@ def test_a_mocked_function_answers_as_its_handler_does(name: str) -> None:
                 extra = answer["Return"]["Payload"].keys() - ANSWERS[name]
                 assert answer["Return"]["Payload"].keys() >= ANSWERS[name], (machine, case)
                 assert extra <= {"resolution"}, (machine, case)
+
+
+def test_a_mocked_verdict_is_one_that_its_handler_gives() -> None:
+    """A payment in review has nothing to tell but that; any other has its journal entry, without its keys."""
+    posting = steps.verify(SETTLEMENT, APPROVED, NOW)
+    entry = outcome.of_entry(posting.entry.parameters["Item"], TERMS)
+    shapes = {
+        frozenset(answer["Return"]["Payload"].items())
+        for machine, mocked in MOCKS["StateMachines"].items()
+        for case, states in mocked["TestCases"].items()
+        if "VerifyKyc" in states
+        for answer in MOCKS["MockedResponses"][states["VerifyKyc"]].values()
+        if "Return" in answer
+    }
+
+    assert shapes == {
+        frozenset({"in_review": True}.items()),
+        frozenset(({"in_review": False} | entry).items()),
+    }
 
 
 def test_step_functions_local_is_given_the_mock_file() -> None:

@@ -6,7 +6,16 @@ import pytest
 
 from settlement.status import Status, Step
 from tests.statemachines.definitions import DEFINITIONS, caught, retried, task
-from tests.statemachines.refusals import FENCED, FORWARD, LIMBO, ORDERED, REVERSAL, in_the_way_of, raised
+from tests.statemachines.refusals import (
+    FENCED,
+    FORWARD,
+    LIMBO,
+    ORDERED,
+    OWN,
+    REVERSAL,
+    in_the_way_of,
+    raised,
+)
 from tests.unit.conditions import admits
 
 CONFLICT = "IdempotencyConflict"
@@ -33,7 +42,7 @@ def caught_by_name(machine: str, name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", FORWARD)
 def test_a_settlement_turns_back_for_exactly_the_refusals_that_a_step_raises(name: str) -> None:
-    refusals = raised(FORWARD[name]) - {CONFLICT}
+    refusals = (raised(FORWARD[name]) | OWN.get(name, set())) - {CONFLICT}
 
     assert "StepFenced" in refusals
     assert caught_by_name("settlement", name) == dict.fromkeys(refusals, ON_REFUSAL[name])
@@ -43,6 +52,20 @@ def test_a_settlement_turns_back_for_exactly_the_refusals_that_a_step_raises(nam
 def test_a_row_of_another_request_stalls_a_settlement(name: str) -> None:
     assert CONFLICT in raised(FORWARD[name])
     assert caught(task("settlement", name), CONFLICT) == "SettlementStalled"
+
+
+def test_what_the_provider_does_to_a_payment_has_three_names() -> None:
+    """A rejection and a refused request are final; what is unavailable is so at last."""
+    state = task("settlement", "VerifyKyc")
+
+    assert OWN["VerifyKyc"] == {"KycRejected", "KycRequestRefused", "KycUnavailable"}
+    assert OWN["VerifyKyc"] & retried(state) == {"KycUnavailable"}
+    assert {caught(state, error) for error in OWN["VerifyKyc"]} == {"Compensate"}
+
+
+@pytest.mark.parametrize("error", ["SignatureRefused", "SettlementNotFound", "StartUnavailable"])
+def test_no_machine_names_what_only_a_trigger_runs_into(error: str) -> None:
+    assert [each for each, text in DEFINITIONS.items() if error in str(text)] == []
 
 
 @pytest.mark.parametrize(

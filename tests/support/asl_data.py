@@ -14,6 +14,10 @@ _FORMAT = re.compile(r"States\.Format\('([^']*)'((?:, \$\$?(?:\.\w+)*)*)\)")
 _TO_STRING = re.compile(r"States\.JsonToString\((\$\$?(?:\.\w+)*)\)")
 
 
+_NO_CONTEXT = object()
+"""Where a path may not look into the context, as far as the definitions need to."""
+
+
 class Unsupported(Exception):
     """The definition uses something that this interpreter does not know, or reads what is not there."""
 
@@ -29,6 +33,8 @@ def read(path: str, data: Any, context: Any) -> Any:
     if not _PATH.fullmatch(path):
         raise Unsupported(f"path {path}")
     value = context if path.startswith("$$") else data
+    if value is _NO_CONTEXT:
+        raise Unsupported(f"{path} in a ResultSelector")
     for name in path.split(".")[1:]:
         if not isinstance(value, dict) or name not in value:
             raise Unsupported(f"{path} is not there in {json.dumps(data)}")
@@ -49,7 +55,7 @@ def evaluate(expression: str, data: Any, context: Any) -> Any:
 
 
 def fill(template: Any, data: Any, context: Any) -> Any:
-    """`Parameters` with every field whose name ends in `.$` read from the state's input or the context."""
+    """`Parameters` or `ResultSelector`: each field whose name ends in `.$` is read from data or context."""
     if isinstance(template, dict):
         filled = {}
         for name, value in template.items():
@@ -61,6 +67,15 @@ def fill(template: Any, data: Any, context: Any) -> Any:
     if isinstance(template, list):
         return [fill(member, data, context) for member in template]
     return template
+
+
+def select(template: Any, result: Any) -> Any:
+    """`ResultSelector`: what it makes of a task's result; without one, the result as it is."""
+    if template is None:
+        return result
+    if not isinstance(template, dict):
+        raise Unsupported(f"ResultSelector {template!r}")
+    return fill(template, result, _NO_CONTEXT)
 
 
 def put(data: Any, path: str | None, result: Any) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from tests.support.asl_data import Unsupported, evaluate, fill, holds, only, put, read
+from tests.support.asl_data import Unsupported, evaluate, fill, holds, only, put, read, select
 
 ARN = "arn:aws:states:eu-west-1:123456789012"
 STATES_MAX = 300
@@ -23,7 +23,7 @@ _EVENTS = "arn:aws:states:::events:putEvents"
 _START, _SYNC = "arn:aws:states:::states:startExecution", "arn:aws:states:::states:startExecution.sync:2"
 _RETRY = {"ErrorEquals", "IntervalSeconds", "BackoffRate", "MaxAttempts", "MaxDelaySeconds", "JitterStrategy"}
 _TASK = {"Type", "Comment", "Resource", "Parameters", "TimeoutSeconds", "TimeoutSecondsPath", "ResultPath"}
-_TASK |= {"OutputPath", "Retry", "Catch", "Next", "End"}
+_TASK |= {"ResultSelector", "OutputPath", "Retry", "Catch", "Next", "End"}
 
 
 class TaskFailed(Exception):
@@ -57,6 +57,7 @@ class Execution:
     token: str = ""
     wait_seconds: int = 0
     busy: bool = False
+    begun_with: Any = None
     _waits_for: Waiting | None = None
     _retried: dict[int, int] = field(default_factory=dict)
 
@@ -159,7 +160,8 @@ class Execution:
                     continue
                 self._catch(state, failed)
                 return
-            placed = put(data, state.get("ResultPath", "$"), json.loads(json.dumps(answer)))
+            selected = select(state.get("ResultSelector"), json.loads(json.dumps(answer)))
+            placed = put(data, state.get("ResultPath", "$"), selected)
             self._leave(state, read(state.get("OutputPath", "$"), placed, None))
             return
 
@@ -238,6 +240,7 @@ class Machines:
         if taken and machine not in self.express:
             raise TaskFailed("StepFunctions.ExecutionAlreadyExistsException", name)
         begun = Execution(self, machine, name, deepcopy(data), self.definitions[machine]["StartAt"])
+        begun.begun_with = deepcopy(data)
         self.executions.append(begun)
         return begun
 

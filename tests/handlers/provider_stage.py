@@ -1,0 +1,94 @@
+"""The stage's real provider client and circuit, on a network, a bus and a table that the test holds."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.circuit_breaker import base as powertools
+
+from handlers import _provider
+from settlement import rows
+from settlement.errors import KycUnavailable
+from settlement.request import Settlement
+from settlement.verdict import Verdict
+from tests.conftest import Ledger
+
+REAL_ASK = _provider.ask
+"""As it is before a fixture puts a stand-in in its place."""
+
+YES = (200, json.dumps({"decision": "APPROVED", "reference": "ver_1", "reason": "canary-reason"}).encode())
+DEAD = KycUnavailable("kyc: ConnectTimeoutError")
+FAILURES = 5
+"""After how many the circuit opens."""
+
+
+@dataclass
+class Stage:
+    """`answers` are given in turn, the last for ever; `sent` has the API key of each question."""
+
+    ledger: Ledger
+    answers: list[tuple[int, bytes] | Exception] = field(default_factory=lambda: [YES])
+    sent: list[str] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    bus: Any = 0
+
+    def ask(self, settlement: Settlement) -> Verdict:
+        return REAL_ASK(settlement)
+
+    def exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        self.sent.append(headers["Authorization"].removeprefix("Bearer "))
+        answer = self.answers[0] if len(self.answers) == 1 else self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def put_events(self, *, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        self.events += Entries
+        if isinstance(self.bus, Exception):
+            raise self.bus
+        return {"FailedEntryCount": self.bus}
+
+    def circuit(self) -> rows.Row:
+        return self.ledger.row(rows.circuit_key("kyc")) or {}
+
+    def forget(self) -> None:
+        """Be a new environment, which has to read how the circuit stands."""
+        _provider._circuit._cache.clear()
+
+    def recovered(self) -> None:
+        """Let the circuit's recovery time pass."""
+        self.ledger.put(self.circuit() | {"opened_at": 0})
+        self.forget()
+
+    def states(self) -> list[str]:
+        return [json.loads(entry["Detail"])["state"] for entry in self.events]
+
+    def open(self, settlement: Settlement) -> None:
+        """Have the provider fail until the circuit opens."""
+        self.open_after(settlement, FAILURES)
+
+    def open_after(self, settlement: Settlement, failures: int) -> None:
+        """Have the provider fail as often as that."""
+        self.answers = [DEAD]
+        for _ in range(failures):
+            with pytest.raises(KycUnavailable):
+                self.ask(settlement)
+
+
+def stage(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    made = Stage(ledger)
+    monkeypatch.setattr(_provider._client, "_exchange", made.exchange)
+    monkeypatch.setattr(_provider._circuit, "client", ledger.client)
+    monkeypatch.setattr(_provider._circuit, "table_name", ledger.table_name)
+    monkeypatch.setattr(_provider._circuit, "_has_failed", False)
+    monkeypatch.setattr(_provider, "_events", made)
+    for counters in (
+        powertools._LOCAL_FAILURES,
+        powertools._LOCAL_SUCCESSES,
+        powertools._LAST_OBSERVED_STATE,
+    ):
+        counters.clear()
+    made.forget()
+    return made

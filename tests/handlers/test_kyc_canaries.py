@@ -1,0 +1,234 @@
+"""No log line, metric or message tells a secret, an account, or what the provider says of a person."""
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from handlers import _provider
+from settlement.errors import KycUnavailable, SettlementError
+from tests.conftest import Ledger
+from tests.handlers.calls import CLAIMED_AT, KEY, WIRE, Calls
+from tests.handlers.provider_stage import DEAD, FAILURES, YES, Stage, stage
+from tests.handlers.stand_ins import (
+    NEW_API_KEY,
+    THIRD,
+    Caller,
+    Secrets,
+    Starts,
+    past,
+    signed,
+    text,
+    throttled,
+    unanswered,
+)
+
+pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+
+CANARY_WIRE = WIRE | {"payer": "canary.maria.muster", "payee": "canary.max.muster", "amount": "7391.82"}
+TELLTALES = ["canary", "muster", "7391", "739182", "Y2FuYXJ5", "whsec_"]
+"""Of API keys, accounts, reasons, amounts, and of secrets also in base64."""
+
+
+def answered(decision: str, **more: Any) -> tuple[int, bytes]:
+    content = {"decision": decision, "reference": "ver_1", "reason": "canary-reason: Maria Muster", **more}
+    return (200, json.dumps(content).encode())
+
+
+GARBAGE = [
+    (200, b"canary-garbage"),
+    answered("CANARY"),
+    answered("APPROVED", reference="canary with blanks"),
+    answered("APPROVED", reason={"canary": "muster"}),
+    (500, b"canary-answer"),
+    (302, b"canary-answer"),
+    (422, b"canary-answer"),
+    (401, b"canary-answer"),
+    DEAD,
+]
+
+
+class Listened:
+    """All that the functions have let out: the logger's lines, what was printed, what was answered."""
+
+    def __init__(self, log: io.StringIO, capfd: pytest.CaptureFixture[str]) -> None:
+        self._log, self._capfd, self.heard = log, capfd, ""
+
+    def to(self, call: Callable[[], Any]) -> str:
+        """Make a call and hear all of it, its refusal included; return that as text."""
+        try:
+            call()
+        except SettlementError as error:
+            self.heard += (
+                f"{error!r} {error.__cause__!r} {error.__notes__ if hasattr(error, '__notes__') else ''}"
+            )
+        printed = self._capfd.readouterr()
+        self.heard += self._log.getvalue() + printed.out + printed.err
+        self._log.seek(0)
+        self._log.truncate()
+        return self.heard
+
+    def nothing_told(self) -> None:
+        assert "StepCalled" in self.heard
+        assert [word for word in TELLTALES if word in self.heard] == []
+
+
+@pytest.fixture
+def listened(log: io.StringIO, capfd: pytest.CaptureFixture[str]) -> Listened:
+    return Listened(log, capfd)
+
+
+@pytest.fixture
+def kyc(
+    calls: Calls, ledger: Ledger, secrets: Secrets, starts: Starts, monkeypatch: pytest.MonkeyPatch
+) -> Stage:
+    """A settlement between two people with names, held, with a real client to ask the provider by."""
+    made = stage(ledger, monkeypatch)
+    monkeypatch.setattr(_provider, "ask", made.ask)
+    ledger.open(CANARY_WIRE["payer"], 1_000_000)
+    ledger.open(CANARY_WIRE["payee"], 500)
+    for state in ("ClaimKey", "HoldFunds"):
+        calls(state, CANARY_WIRE)
+    return made
+
+
+@pytest.mark.parametrize(
+    "answer", [YES, *(answered(d) for d in ("APPROVED", "REJECTED", "REVIEW")), *GARBAGE]
+)
+def test_no_answer_of_the_provider_is_told(
+    calls: Calls, kyc: Stage, secrets: Secrets, listened: Listened, answer: Any
+) -> None:
+    kyc.answers = [answer]
+
+    listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
+    secrets.content = {"api_key": NEW_API_KEY}
+    listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
+    listened.to(lambda: calls("ReportOutcome", CANARY_WIRE, replayed=False))
+
+    assert len(kyc.sent) >= 1
+    listened.nothing_told()
+
+
+@pytest.mark.parametrize("bus", [0, 1, throttled("PutEvents")])
+def test_no_change_of_the_circuit_tells_what_was_asked(
+    calls: Calls, kyc: Stage, listened: Listened, bus: Any
+) -> None:
+    kyc.answers, kyc.bus = [DEAD], bus
+
+    for _ in range(FAILURES + 1):
+        listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
+    kyc.recovered()
+    listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
+    kyc.answers = [answered("APPROVED")]
+    kyc.recovered()
+    listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
+
+    assert kyc.states() == ["OPEN", "HALF_OPEN", "OPEN", "HALF_OPEN", "CLOSED"]
+    assert "canary" not in str(kyc.events)
+    listened.nothing_told()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        throttled("GetSecretValue"),
+        unanswered(),
+        "canary-no-json",
+        '["canary"]',
+        {"api_key": "canary\n", "current": THIRD},
+    ],
+)
+def test_no_secret_that_cannot_be_used_is_told(
+    calls: Calls, kyc: Stage, secrets: Secrets, listened: Listened, content: Any
+) -> None:
+    secrets.content = content
+
+    with pytest.raises(KycUnavailable):
+        calls("VerifyKyc", CANARY_WIRE)
+    listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
+    listened.to(lambda: listen_to_answer(calls, listened, signed()))
+
+    listened.nothing_told()
+
+
+def listen_to_answer(calls: Calls, listened: Listened, event: Any) -> None:
+    status, content = calls.decided(event)
+    listened.heard += f"{status} {content}"
+
+
+CALLS: dict[str, Callable[[], Any]] = {
+    "approved": lambda: signed(reason="canary-reason: Maria Muster"),
+    "rejected": lambda: signed(decision="REJECTED", reason="canary-reason: Maria Muster"),
+    "another verification": lambda: signed(reference="ver_2", reason="canary-reason"),
+    "unknown settlement": lambda: signed(idempotency_key="order-2026-999999:verify", reason="canary-reason"),
+    "not signed": lambda: replace(signed, secret=THIRD)(text({"reason": "canary-reason"})),
+    "too old": lambda: replace(signed, at=past(hours=-1))(text({"reason": "canary-reason"})),
+    "a megabyte": lambda: signed("canary" * 200_000),
+    "no JSON": lambda: signed("canary-reason"),
+    "unknown field": lambda: signed(canary="Maria Muster"),
+    "bad decision": lambda: signed(decision="canary"),
+    "bad reference": lambda: signed(reference="canary with blanks"),
+    "bad reason": lambda: signed(reason={"canary": "muster"}),
+    "bad key": lambda: signed(idempotency_key="canary-Muster"),
+    "bad event id": lambda: Caller(id="canary " * 40)(reason="canary-reason"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("failure", [None, throttled("StartExecution"), unanswered()])
+def test_no_call_of_the_webhook_is_told(
+    calls: Calls, kyc: Stage, starts: Starts, listened: Listened, call: str, failure: Exception | None
+) -> None:
+    kyc.answers = [answered("REVIEW")]
+    calls("VerifyKyc", CANARY_WIRE)
+    starts.failure = failure
+
+    for _ in range(2):
+        listened.to(lambda: listen_to_answer(calls, listened, CALLS[call]()))
+
+    listened.nothing_told()
+
+
+@pytest.mark.parametrize("failure", [None, throttled("StartExecution")])
+@pytest.mark.parametrize("poison", [{}, {"currency": "XXX"}, {"amount": "canary"}])
+def test_nothing_that_is_recovered_is_told(
+    calls: Calls,
+    kyc: Stage,
+    starts: Starts,
+    listened: Listened,
+    later: Callable[..., None],
+    poison: dict[str, Any],
+    *,
+    failure: Exception | None,
+) -> None:
+    starts.failure = failure
+    calls.alter(**poison)
+    later(minutes=15)
+
+    listened.to(calls.recover)
+
+    assert KEY in listened.heard or not (failure or poison)
+    assert "canary" not in str([start[2]["error"] for start in starts.made])
+    listened.nothing_told()
+
+
+def test_the_reason_is_on_record_all_the_same(calls: Calls, kyc: Stage) -> None:
+    kyc.answers = [answered("APPROVED")]
+
+    calls("VerifyKyc", CANARY_WIRE)
+
+    row = calls.ledger.row({"pk": f"SETTLEMENT#{KEY}", "sk": f"{KEY}:verify"})
+    assert row is not None
+    assert (row["reason"], row["posted_at"]) == ("canary-reason: Maria Muster", CLAIMED_AT)
+
+
+def test_a_telltale_would_be_heard(calls: Calls, kyc: Stage, listened: Listened) -> None:
+    listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
+    _provider.logger.warning("canary-api-key-old")
+    listened.to(lambda: None)
+
+    with pytest.raises(AssertionError, match="canary"):
+        listened.nothing_told()

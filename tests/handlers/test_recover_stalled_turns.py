@@ -1,0 +1,222 @@
+"""RecoverStalled: what a run does not get to, a later one begins with; what is given up is so for good."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from handlers import _runtime
+from settlement import rows
+from settlement.errors import DeadlineExceeded, StoreUnavailable
+from settlement.verdict import Verdict
+from tests.handlers.calls import CLAIMED_AT, KEY, Calls
+from tests.handlers.conftest import Counted
+from tests.handlers.stand_ins import Died, Starts, past, signed
+from tests.handlers.test_recover_stalled_races import OTHER_KEYS, claimed
+from tests.handlers.test_verify_kyc_races import ANSWERS, during
+from tests.support.kyc import Provider
+
+Later = Callable[..., None]
+Listed = list[str]
+
+SHARDS = rows.IN_FLIGHT_SHARDS
+
+
+@pytest.fixture
+def listed(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Listed:
+    """The index partitions that are listed, in order."""
+    partitions: Listed = []
+    real = _runtime.store.listed
+
+    def listing(partition: str, *, up_to: str) -> Iterator[rows.Row]:
+        partitions.append(partition)
+        return real(partition, up_to=up_to)
+
+    monkeypatch.setattr(_runtime.store, "listed", listing)
+    return partitions
+
+
+def in_turn(first: int) -> Listed:
+    return [rows.in_flight_partition((first + turn) % SHARDS) for turn in range(SHARDS)]
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize(
+    ("minute", "first"), [(0, 0), (1, 1), (7, 7), (8, 0), (9, 1), (30, 6), (59, 3), (60, 0), (61, 1)]
+)
+def test_every_partition_is_looked_at_once_and_each_minute_another_one_first(
+    calls: Calls, starts: Starts, later: Later, listed: Listed, minute: int, first: int
+) -> None:
+    later(minutes=minute)
+
+    calls.recover()
+
+    assert listed == in_turn(first)
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("seconds", [0, 30, 59.8])
+def test_within_a_minute_the_first_partition_is_the_same(
+    calls: Calls, starts: Starts, later: Later, listed: Listed, seconds: float
+) -> None:
+    later(minutes=5, seconds=seconds)
+
+    calls.recover()
+
+    assert listed == in_turn(5)
+
+
+def test_runs_that_get_no_further_than_one_partition_get_to_all_of_them_in_as_many_minutes(
+    calls: Calls, starts: Starts, later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed(calls, later)
+    real, budget = _runtime.store.listed, [0]
+
+    def out_of_time(partition: str, *, up_to: str) -> Iterator[rows.Row]:
+        if not budget[0]:
+            raise Died
+        budget[0] -= 1
+        return real(partition, up_to=up_to)
+
+    monkeypatch.setattr(_runtime.store, "listed", out_of_time)
+
+    for minute in range(15, 15 + SHARDS):
+        later(minutes=minute)
+        budget[0] = 1
+        with pytest.raises(Died):
+            calls.recover()
+
+    assert {name.rpartition("-compensate-")[0] for name in starts.names} == set(OTHER_KEYS)
+
+
+@pytest.mark.parametrize("minute", [15, 16, 22])
+@pytest.mark.usefixtures("starts")
+def test_a_partition_that_cannot_be_listed_does_not_keep_the_others_waiting_whosever_turn_it_is(
+    calls: Calls, later: Later, counted: Counted, monkeypatch: pytest.MonkeyPatch, minute: int
+) -> None:
+    claimed(calls, later)
+    later(minutes=minute)
+    real, broken = _runtime.store.listed, rows.in_flight_partition(3)
+    waiting = {row["pk"] for row in calls.ledger.rows() if row.get("gsi1pk") == broken}
+    counted()
+
+    def throttles(partition: str, *, up_to: str) -> Iterator[rows.Row]:
+        if partition == broken:
+            raise StoreUnavailable("DynamoDB: ThrottlingException")
+        return real(partition, up_to=up_to)
+
+    monkeypatch.setattr(_runtime.store, "listed", throttles)
+
+    calls.recover()
+
+    recovered = len(OTHER_KEYS) - len(waiting)
+    assert counted() == {"StepCalled": 1, "NotRecovered": 1, "RecoveredByCompensation": recovered}
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+def test_a_partition_that_cannot_be_listed_is_told_by_its_number(
+    calls: Calls, later: Later, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def throttles(partition: str, *, up_to: str) -> Iterator[rows.Row]:
+        raise StoreUnavailable("DynamoDB: ThrottlingException")
+
+    monkeypatch.setattr(_runtime.store, "listed", throttles)
+    later(minutes=3)
+
+    calls.recover()
+
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    told = [(line["what"], line["error"]) for line in lines if line["message"] == "not recovered"]
+    assert told == [(f"shard {(3 + turn) % SHARDS}", "StoreUnavailable") for turn in range(SHARDS)]
+
+
+def test_a_partition_of_which_a_page_cannot_be_listed_has_what_was_listed_recovered(
+    calls: Calls, starts: Starts, later: Later, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed(calls, later)
+    real = _runtime.store.listed
+    counted()
+
+    def one_and_no_more(partition: str, *, up_to: str) -> Iterator[rows.Row]:
+        yield next(real(partition, up_to=up_to))
+        raise StoreUnavailable("DynamoDB: ThrottlingException")
+
+    monkeypatch.setattr(_runtime.store, "listed", one_and_no_more)
+
+    calls.recover()
+
+    assert counted() == {"StepCalled": 1, "NotRecovered": SHARDS, "RecoveredByCompensation": SHARDS}
+
+
+@pytest.mark.parametrize("state", ["HoldFunds", "VerifyKyc", "ReleaseFunds"])
+def test_a_step_whose_clock_is_behind_does_not_commit_what_is_given_up(
+    calls: Calls, provider: Provider, starts: Starts, later: Later, counted: Counted, state: str
+) -> None:
+    calls.before(state)
+    later(minutes=15)
+    calls.recover()
+    later(minutes=14)
+    provider.asked.clear()
+    counted()
+
+    with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
+        calls(state, claimed_at=CLAIMED_AT)
+
+    assert (provider.asked, counted()) == ([], {"StepCalled": 1, "DeadlineExceeded": 1})
+    calls.unwind(calls.begin(starts.made[0][2]))
+    assert (calls.row()["status"], calls.row()["escrow"]) == ("COMPENSATED", 0)
+    assert calls.account("alice") == {"available": 10_000, "currency": "EUR"}
+    assert calls.account("bob") == {"available": 500, "currency": "EUR"}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_that_comes_once_it_is_given_up_is_not_put_on_record_by_a_clock_that_is_behind(
+    calls: Calls, provider: Provider, starts: Starts, later: Later, answer: Verdict
+) -> None:
+    calls.before("VerifyKyc")
+
+    def given_up() -> None:
+        later(minutes=15)
+        calls.recover()
+        later(minutes=14)
+
+    during(provider, answer, given_up)
+
+    with pytest.raises(DeadlineExceeded):
+        calls("VerifyKyc")
+
+    assert not calls.row().keys() & {"verdict", "review"}
+    assert (calls.entries(), calls.row()["given_up_at"]) == ({"hold"}, "2026-11-20T12:15:00.123Z")
+
+
+@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
+def test_a_webhook_whose_clock_is_behind_does_not_decide_what_is_given_up(
+    parked: Calls, starts: Starts, later: Later, decision: str
+) -> None:
+    later(days=1)
+    parked.recover()
+    later(hours=23, minutes=59)
+
+    with parked.writes_nothing():
+        call = replace(signed, at=past(hours=23, minutes=59))
+        status, content = parked.decided(call(decision=decision))
+
+    assert (status, content["error"]) == (409, "DeadlineExceeded")
+    assert starts.names == [f"{KEY}-compensate-1"]
+
+
+@pytest.mark.parametrize("state", ["HoldFunds", "VerifyKyc"])
+def test_a_step_that_has_committed_is_replayed_though_the_settlement_is_given_up(
+    calls: Calls, provider: Provider, starts: Starts, later: Later, state: str
+) -> None:
+    calls.after(state)
+    later(minutes=15)
+    calls.recover()
+    provider.asked.clear()
+
+    with calls.writes_nothing():
+        calls(state, claimed_at=CLAIMED_AT)
+
+    assert provider.asked == []

@@ -1,0 +1,144 @@
+"""What looks for stalled settlements each minute, and what it may do to them."""
+
+from typing import Any
+
+import pytest
+
+from infra.settings import STAGES
+from settlement import rows
+from tests.infra.iam import attribute, statements
+from tests.infra.machines import each_stage, function_id, logical_id
+from tests.infra.test_functions import FUNCTIONS, properties
+from tests.infra.test_grants import about, granted
+from tests.support import templates
+
+
+def schedule(stage: str) -> Any:
+    (found,) = templates.resources("AWS::Scheduler::Schedule", stage).values()
+    return found["Properties"]
+
+
+def scheduler_role(stage: str) -> str:
+    return attribute(schedule(stage)["Target"]["RoleArn"])
+
+
+def index(stage: str) -> str:
+    """The ARN of the table's one index."""
+    ((table, resource),) = templates.resources("AWS::DynamoDB::Table", stage).items()
+    (found,) = resource["Properties"]["GlobalSecondaryIndexes"]
+    return f"${{{table}.Arn}}/index/{found['IndexName']}"
+
+
+@each_stage
+def test_what_has_stalled_is_looked_for_each_minute(stage: str) -> None:
+    """At the minute: a window would let the money lie for as long as the window is."""
+    found = schedule(stage)
+
+    assert found["ScheduleExpression"] == "rate(1 minute)"
+    assert found["State"] == "ENABLED"
+    assert found["FlexibleTimeWindow"] == {"Mode": "OFF"}
+    assert not found.keys() & {"StartDate", "EndDate"}
+
+
+@each_stage
+def test_the_schedule_invokes_the_recovery_and_repeats_no_run(stage: str) -> None:
+    """A run that fails is made up for by the next one; repeated, it would only be one too many."""
+    target = schedule(stage)["Target"]
+
+    assert attribute(target["Arn"]) == function_id(stage, "RecoverStalled")
+    assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
+
+
+@each_stage
+def test_lambda_repeats_no_run_either(stage: str) -> None:
+    """The schedule hands a run over and hears no more of it; what fails then, Lambda would call again."""
+    (found,) = templates.resources("AWS::Lambda::EventInvokeConfig", stage).values()
+
+    assert found["Properties"] == {
+        "FunctionName": {"Ref": function_id(stage, "RecoverStalled")},
+        "MaximumRetryAttempts": 0,
+        "Qualifier": "$LATEST",
+    }
+
+
+@pytest.mark.parametrize("stage", ["dev", "prod"])
+def test_a_run_ends_before_the_next_one_begins(stage: str) -> None:
+    """The embedded AWS starts functions slowly and lets them run longer; there nothing else is to do."""
+    assert properties(stage, "RecoverStalled")["Timeout"] < 60
+
+
+@each_stage
+def test_the_schedule_may_invoke_the_recovery_only(stage: str) -> None:
+    recovery = function_id(stage, "RecoverStalled")
+
+    (allowed,) = statements(scheduler_role(stage), stage)
+
+    assert allowed.effect == "Allow"
+    assert allowed.actions == {"lambda:InvokeFunction"}
+    assert set(allowed.resources) == {recovery, f"${{{recovery}.Arn}}:*"}
+
+
+@each_stage
+def test_only_the_scheduler_of_this_account_takes_that_role(stage: str) -> None:
+    role = templates.resources("AWS::IAM::Role", stage)[scheduler_role(stage)]
+    (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+
+    assert (trust["Effect"], trust["Action"]) == ("Allow", "sts:AssumeRole")
+    assert trust["Principal"] == {"Service": "scheduler.amazonaws.com"}
+    assert trust["Condition"]["StringEquals"]["aws:SourceAccount"] == {"Ref": "AWS::AccountId"}
+
+
+@each_stage
+def test_the_recovery_may_read_what_the_index_lists_and_no_row(stage: str) -> None:
+    """What it finds is a hint: whether a settlement is overdue is a condition on its row."""
+    (table,) = templates.resources("AWS::DynamoDB::Table", stage)
+
+    allowed = about("dynamodb", granted(stage, "RecoverStalled"))
+
+    assert {one.resources: one.actions for one in allowed} == {
+        (table,): {"dynamodb:UpdateItem"},
+        (index(stage),): {"dynamodb:Query"},
+    }
+
+
+def test_what_it_may_read_is_the_index_that_it_reads() -> None:
+    for stage in STAGES:
+        assert index(stage).endswith(f"/index/{rows.INDEX}")
+
+
+@each_stage
+def test_nobody_else_may_read_the_index(stage: str) -> None:
+    reading = {
+        role
+        for role in templates.resources("AWS::IAM::Role", stage)
+        for one in about("dynamodb", statements(role, stage))
+        if any("index" in resource or "*" in resource for resource in one.resources)
+        or one.actions & {"dynamodb:Query", "dynamodb:Scan", "dynamodb:*"}
+    }
+
+    assert reading == {attribute(properties(stage, "RecoverStalled")["Role"])}
+
+
+@each_stage
+def test_the_recovery_may_start_the_compensation_only(stage: str) -> None:
+    compensation = logical_id(stage, "Compensation")
+
+    (allowed,) = about("states", granted(stage, "RecoverStalled"))
+
+    assert allowed.actions == {"states:StartExecution"}
+    assert allowed.resources == (compensation,)
+    variables = properties(stage, "RecoverStalled")["Environment"]["Variables"]
+    assert variables["COMPENSATION_MACHINE"] == {"Ref": compensation}
+
+
+@each_stage
+def test_no_function_but_the_two_that_something_triggers_starts_a_machine(stage: str) -> None:
+    """A step that could start an execution would be a second way to settle."""
+    starting = {function for function in FUNCTIONS if about("states", granted(stage, function))}
+    told = {
+        function
+        for function in FUNCTIONS
+        if any(name.endswith("_MACHINE") for name in properties(stage, function)["Environment"]["Variables"])
+    }
+
+    assert starting == told == {"KycDecided", "RecoverStalled"}
