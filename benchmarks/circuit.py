@@ -1,7 +1,7 @@
 """How many calls reach a dead KYC provider, with our circuit breaker and with Powertools' as it comes.
 
-Each function environment is a process of its own. All of them ask a provider that is down as fast as they
-may; ten seconds after the circuit has opened the provider is back..
+Each function environment is a process of its own. All of them ask a provider that is down ten
+times a second; ten seconds after the circuit has opened the provider is back.
 """
 
 import multiprocessing

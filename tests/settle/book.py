@@ -50,6 +50,8 @@ class Book:
         }
         if steps:
             settlement["steps"] = set(STEPS[:steps])
+        if "verify" in STEPS[:steps]:
+            settlement["verdict"] = "APPROVED"
         self.rows.append(settlement)
         moves = {
             "hold": (payer, escrow, amount),
@@ -58,6 +60,11 @@ class Book:
         }
         for step in STEPS[:steps]:
             self._post(key, step, *moves.get(step, ()), currency=currency)
+
+    def reject(self, key: str) -> None:
+        """Put the provider's rejection on record, which is a verdict and commits no step."""
+        self._post(key, "verify")
+        self.row(f"SETTLEMENT#{key}", "SETTLEMENT")["verdict"] = "REJECTED"
 
     def compensate(self, key: str, *, last: str = "hold", written_off: str = "") -> None:
         """Reverse a settlement as far as the step `last`, of which a person has covered `written_off`.

@@ -1,4 +1,5 @@
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -7,15 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from handlers import _runtime
+from handlers import _provider, _runtime
 from settle import cli, decisions, local
 from settle import ledger as reading
 from settlement import telemetry
 from tests.conftest import NOW, Ledger
 from tests.settle.desk import Desk, Identity, Reached, StepFunctions
+from tests.settle.wire import Receiver, Simulator, receiving, simulating
 
 Ended = tuple[int, str, str]
 """Exit code, standard output, standard error."""
+
+Starts = Callable[..., subprocess.Popen[bytes]]
+WAIT = "import time; print(flush=True); time.sleep(600)"
 
 
 @pytest.fixture
@@ -25,6 +30,39 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(local, "STATE", tmp_path / "local.json")
     monkeypatch.setattr(local, "SCRATCH", tmp_path / "embedded")
     return tmp_path
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small tree in place of the sources of the app."""
+    project = tmp_path / "project"
+    for name in ("app.py", "cdk.json", "infra/table.py", "lambdas/handlers/a.py", "statemachines/a.asl.json"):
+        file = project / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"the content of {name}")
+    monkeypatch.setattr(local, "PROJECT", project)
+    return project
+
+
+@pytest.fixture
+def starts(home: Path) -> Iterator[Starts]:
+    """Start a process that calls itself `program` and works in `folder`, until the test is over."""
+    local.SCRATCH.mkdir()
+    started = []
+
+    def start(program: str, folder: Path | None = None, *, code: str = WAIT) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, program], cwd=folder or local.SCRATCH, stdout=subprocess.PIPE
+        )
+        started.append(process)
+        assert process.stdout
+        process.stdout.readline()
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture
@@ -60,7 +98,9 @@ def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
         "SettlementTerms": os.environ["TERMS"],
     }
     clients = {"dynamodb": ledger.client, "stepfunctions": StepFunctions(), "sts": Identity()}
-    yield Desk(ledger, Reached("under-test", outputs, None, clients=clients)).open()
+    desk = Desk(ledger, Reached("under-test", outputs, None, clients=clients))
+    monkeypatch.setattr(_provider, "ask", desk.provider.ask)
+    yield desk.open()
     telemetry.logger.setLevel(level)
 
 
@@ -71,3 +111,17 @@ def command(
     """The whole command, on the stack of the desk."""
     monkeypatch.setattr(cli, "find", lambda name: desk.stack)
     return settle
+
+
+@pytest.fixture
+def simulator() -> Iterator[Simulator]:
+    """The simulated KYC provider, on a free port."""
+    with simulating() as simulator:
+        yield simulator
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """Whoever a webhook calls, on a free port."""
+    with receiving() as receiver:
+        yield receiver

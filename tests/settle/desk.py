@@ -19,6 +19,7 @@ from settlement.errors import SettlementError
 from settlement.rows import Row
 from tests.conftest import Ledger
 from tests.support.interpreter import Execution, Machines, TaskFailed
+from tests.support.kyc import Provider
 
 KEY = "order-2026-000101"
 ADA = "arn:aws:iam::123456789012:user/ada"
@@ -149,6 +150,7 @@ class Desk:
 
     ledger: Ledger
     stack: Reached
+    provider: Provider = field(default_factory=Provider)
 
     @property
     def machines(self) -> StepFunctions:

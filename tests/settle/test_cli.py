@@ -22,6 +22,7 @@ NEEDING_A_STACK = [
     ("limbo", "show", "order-2026-000101"),
     ("limbo", "resolve", "order-2026-000101", "retry", "--reason", "paid in"),
     ("reverse", "order-2026-000101", "--reason", "sent back"),
+    ("kyc", "status"),
 ]
 
 
@@ -79,6 +80,8 @@ def test_down_without_an_embedded_aws_has_nothing_to_stop(settle: Settle) -> Non
         ("limbo", "resolve", "order-2026-000101", "write_off", "--reason", "paid in"),
         ("reverse", "order-2026-000101"),
         ("reverse", "--reason", "sent back"),
+        ("kyc", "nonsense"),
+        ("kyc", "status", "order-2026-000101"),
     ],
     ids=" ".join,
 )
@@ -118,6 +121,8 @@ def test_each_command_explains_itself(settle: Settle, command: tuple[str, ...]) 
         (("limbo", "show"), ("key", "--json", "--stack")),
         (("limbo", "resolve"), ("key", "retry", "write-off", "complete", "--reason", "--json", "--stack")),
         (("reverse",), ("key", "--reason", "--json", "--stack")),
+        (("kyc",), ("status",)),
+        (("kyc", "status"), ("--json", "--stack")),
     ],
     ids=str,
 )

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from settle import cli, demo, walkthrough
+from settle import cli, demo, outage, walkthrough
 from settle.demo import Settled
 from settle.failures import CommandFailed, Exit
+from settle.local import Running
 from settle.starting import Ended, Machine
 from tests.settle.conftest import Ended as Finished
 from tests.settle.desk import KEY, REASON, Desk
@@ -200,41 +201,45 @@ def test_the_status_tells_a_person_whether_to_try_again_and_why(desk: Desk, comm
 
 
 @pytest.fixture
-def demonstrated(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The demo without its embedded AWS: one request, and a walk that ends as the test says."""
-    walked: dict[str, Any] = {"conserved": True}
+def demonstrated(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
+    """The demo without its embedded AWS: one request, and walks that end as the test says."""
+    walked: dict[str, dict[str, Any]] = {"limbo": {"conserved": True}, "outage": {"conserved": True}}
     outcome = {"status": "SETTLED", "replayed": False, "failure": None}
     request = {"key": KEY, "payer": "a.run", "payee": "b.run", "amount": "1.00", "currency": "EUR"}
 
     def settle_all(*_: object) -> list[Settled]:
         return [Settled(Machine.EXPRESS, request, Ended(KEY, "an-execution", outcome))]
 
-    monkeypatch.setattr(cli.local, "up", lambda report: None)
+    monkeypatch.setattr(cli.local, "up", lambda report: Running(1, 1, 2))
     monkeypatch.setattr(cli, "embedded", lambda running: desk.stack)
     monkeypatch.setattr(demo, "open_accounts", lambda *_: 0)
     monkeypatch.setattr(demo, "settle_all", settle_all)
     monkeypatch.setattr(demo, "costs", lambda *_: {})
-    monkeypatch.setattr(walkthrough, "walk", lambda *_: walked)
+    monkeypatch.setattr(walkthrough, "walk", lambda *_: walked["limbo"])
+    monkeypatch.setattr(outage, "walk", lambda *_: walked["outage"])
     return walked
 
 
+@pytest.mark.parametrize("walk", ["limbo", "outage"])
 @pytest.mark.parametrize(("conserved", "code"), [(True, Exit.FINE), (False, Exit.FAILED)])
-def test_the_demo_fails_where_its_walk_loses_money(
-    command: Command, demonstrated: dict[str, Any], conserved: bool, code: Exit
+def test_the_demo_fails_where_one_of_its_walks_loses_money(
+    command: Command, demonstrated: dict[str, dict[str, Any]], walk: str, conserved: bool, code: Exit
 ) -> None:
-    demonstrated["conserved"] = conserved
+    demonstrated[walk]["conserved"] = conserved
 
     assert command("demo", "--json")[0] == code
 
 
-def test_the_demo_too_prints_one_json_value(command: Command, demonstrated: dict[str, Any]) -> None:
+def test_the_demo_too_prints_one_json_value(
+    command: Command, demonstrated: dict[str, dict[str, Any]]
+) -> None:
     _, out, _ = command("demo", "--json")
 
     assert json.loads(out)
 
 
 def test_a_command_that_fails_in_the_middle_prints_no_json(
-    command: Command, demonstrated: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    command: Command, demonstrated: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise CommandFailed(Exit.FAILED, "no page came")

@@ -9,12 +9,13 @@ import pytest
 from settle import accounts
 from settle import ledger as reading
 from settle.stack import Stack
-from settlement import compensation, items, kyc, reversals, rows, steps
+from settlement import compensation, items, reversals, rows, steps
 from settlement.request import Settlement
 from settlement.rows import Row
 from settlement.status import REVERSIBLE
 from settlement.terms import Terms
 from tests.conftest import NOW, Ledger
+from tests.support.kyc import APPROVED
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def of_deposits(row: Row) -> bool:
 def release(stack: Stack, settlement: Settlement) -> None:
     """Pay the payee, so that only the fee is left in escrow."""
     later = NOW + timedelta(seconds=1)
-    stack.store.post(steps.verify(settlement, kyc.decide(settlement), later))
+    stack.store.post(steps.verify(settlement, APPROVED, later))
     stack.store.post(steps.release(settlement, stack.terms, later))
 
 
@@ -97,7 +98,7 @@ def give_up(stack: Stack, settlement: Settlement) -> None:
     """Reverse what is held, which leaves nothing in escrow."""
     later = NOW + timedelta(seconds=1)
     failure = {"step": "verify", "error": "KycRejected", "cause": "no"}
-    row = stack.store.update(reversals.begin(settlement, failure))
+    row = stack.store.update(reversals.begin(settlement, failure, "an-execution"))
     for step in REVERSIBLE:
         posting = compensation.undo(settlement, step, row["steps"], (), later)
         assert posting is not None

@@ -2,8 +2,7 @@ import json
 import os
 import socket
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,22 +13,11 @@ import pytest
 from settle import local
 from settle.failures import CommandFailed, Exit
 from settle.local import Running
+from tests.settle.conftest import WAIT, Starts
 
 
 def silent(text: str) -> None:
     pass
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small tree in place of the sources of the app."""
-    project = tmp_path / "project"
-    for name in ("app.py", "cdk.json", "infra/table.py", "lambdas/handlers/a.py", "statemachines/a.asl.json"):
-        file = project / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"the content of {name}")
-    monkeypatch.setattr(local, "PROJECT", project)
-    return project
 
 
 @pytest.fixture(autouse=True)
@@ -38,38 +26,12 @@ def somebody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "_answers", lambda started: True)
 
 
-Starts = Callable[..., subprocess.Popen[bytes]]
-
-
-@pytest.fixture
-def starts(home: Path) -> Iterator[Starts]:
-    """Start a process that calls itself `program` and works in `folder`, until the test is over."""
-    local.SCRATCH.mkdir()
-    started = []
-
-    def start(program: str, folder: Path | None = None, *, code: str = WAIT) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, program], cwd=folder or local.SCRATCH, stdout=subprocess.PIPE
-        )
-        started.append(process)
-        assert process.stdout
-        process.stdout.readline()
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-WAIT = "import time; print(flush=True); time.sleep(600)"
-
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAIT}"
 """Heeds no polite request to end, as a function in the middle of its work may not."""
 
 
 def record(process: subprocess.Popen[bytes], **other: Any) -> dict[str, Any]:
-    return asdict(Running(process.pid, port=1, outputs={"TableName": "t"})) | other
+    return asdict(Running(process.pid, port=1, kyc_port=2, outputs={"TableName": "t"})) | other
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
@@ -150,13 +112,14 @@ def test_without_a_record_nothing_is_running(home: Path) -> None:
         b"17",
         b"{}",
         b'{"pid": 1}',
-        b'{"pid": 1, "port": 1, "version": 2}',
-        b'{"pid": "x", "port": 1}',
-        b'{"pid": null, "port": 1}',
-        b'{"pid": -1, "port": 1}',
-        b'{"pid": 1.5, "port": 1}',
         b'{"pid": 1, "port": 1}',
-        b'{"pid": 100000000000000000000, "port": 1}',
+        b'{"pid": 1, "port": 1, "kyc_port": 2, "version": 2}',
+        b'{"pid": "x", "port": 1, "kyc_port": 2}',
+        b'{"pid": null, "port": 1, "kyc_port": 2}',
+        b'{"pid": -1, "port": 1, "kyc_port": 2}',
+        b'{"pid": 1.5, "port": 1, "kyc_port": 2}',
+        b'{"pid": 1, "port": 1, "kyc_port": 2}',
+        b'{"pid": 100000000000000000000, "port": 1, "kyc_port": 2}',
     ],
 )
 def test_a_record_that_is_garbage_counts_as_not_running_and_is_cleaned_up(home: Path, content: bytes) -> None:
@@ -198,6 +161,7 @@ def test_a_process_that_nobody_has_waited_for_counts_as_not_running(starts: Star
         ("an-editor", "embedded"),
         ("ministack", "elsewhere"),
         ("awslambdaric", "elsewhere"),
+        ("settle.kyc_simulator", "elsewhere"),
         ("ministack", "embedded2"),
     ],
 )
@@ -219,7 +183,7 @@ def test_down_stops_the_processes_of_this_home_and_removes_their_files(
     starts: Starts, recorded: bool
 ) -> None:
     """Also where the server was killed before it could be recorded, or its functions were left behind."""
-    server, function = starts("ministack"), starts("awslambdaric")
+    server, function, provider = starts("ministack"), starts("awslambdaric"), starts("settle.kyc_simulator")
     if recorded:
         write(record(server))
 
@@ -227,12 +191,16 @@ def test_down_stops_the_processes_of_this_home_and_removes_their_files(
 
     assert has_ended(server)
     assert has_ended(function)
+    assert has_ended(provider)
     assert not local.SCRATCH.exists()
     assert not local.STATE.exists()
 
 
-def test_functions_without_their_server_are_no_embedded_aws_and_are_stopped(starts: Starts) -> None:
-    server, function = starts("ministack", code="print(flush=True)"), starts("awslambdaric")
+@pytest.mark.parametrize("program", ["awslambdaric", "settle.kyc_simulator"])
+def test_what_is_left_without_its_server_is_no_embedded_aws_and_is_stopped(
+    starts: Starts, program: str
+) -> None:
+    server, function = starts("ministack", code="print(flush=True)"), starts(program)
     server.wait()
     write(record(server))
 
@@ -274,7 +242,7 @@ def test_an_embedded_aws_is_running_once_the_app_is_on_it_and_it_answers(
     server = starts("ministack")
     write(record(server, outputs=outputs))
 
-    assert local.running() == (Running(server.pid, 1, outputs=outputs) if found else None)
+    assert local.running() == (Running(server.pid, 1, 2, outputs=outputs) if found else None)
 
 
 def test_a_port_that_somebody_else_has_taken_is_named(home: Path) -> None:

@@ -69,3 +69,28 @@ def test_the_last_line_is_the_verdict(
     assert first == "EUR: customers 1.00 + external -1.00 = 0.00"
     assert others == [f"FAULT {fault}" for fault in faults] + [f"UNPROVEN {row}" for row in unproven]
     assert last == f"{verdict}: 2 accounts, 1 settlements, 5 entries, 0 in motion"
+
+
+@pytest.mark.parametrize(("conserved", "verdict"), [(True, "conserved"), (False, "NOT CONSERVED")])
+def test_each_payment_of_the_outage_is_a_line_and_the_last_line_is_the_verdict(
+    capsys: pytest.CaptureFixture[str], conserved: bool, verdict: str
+) -> None:
+    fails = {
+        "provider": "fails",
+        "key": "demo-outage-1",
+        "answered_after": "0.4 s",
+        "calls": 3,
+        "outcome": "COMPENSATED",
+        "error": "KycUnavailable",
+        "circuit": "OPEN",
+    }
+    is_back = {**fails, "provider": "is back", "key": "demo-outage-2", "outcome": "SETTLED", "error": None}
+
+    show._outage({"payments": [fails, is_back], "returned": "9.00 EUR of 9.00 EUR", "conserved": conserved})
+
+    lines = capsys.readouterr().out.splitlines()
+    (first,) = (line.split() for line in lines if "demo-outage-1" in line)
+    (second,) = (line.split() for line in lines if "demo-outage-2" in line)
+    assert first == ["fails", "demo-outage-1", "0.4", "s", "3", "COMPENSATED", "KycUnavailable", "OPEN"]
+    assert second == ["is", "back", "demo-outage-2", "0.4", "s", "3", "SETTLED", "OPEN"]
+    assert lines[-2] == f"the payer got back 9.00 EUR of 9.00 EUR meanwhile; {verdict}"

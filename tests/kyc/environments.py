@@ -1,0 +1,130 @@
+"""Function environments that share a circuit: each has a circuit object and a thread of its own."""
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
+
+from settlement import breaker, rows
+from settlement.errors import KycUnavailable
+from settlement.request import Settlement
+from settlement.rows import Row
+from tests.conftest import Ledger
+from tests.support.kyc import Provider
+
+DOWN = KycUnavailable("kyc: the provider is down")
+THRESHOLDS = breaker.Thresholds(failures=3, within_seconds=60, recovery_seconds=30)
+PAYMENT = Settlement(key="order-2026-000101", payer="alice", payee="bob", amount=4820, currency="EUR", fee=48)
+
+
+class Clock:
+    """Stands in for the module `datetime` in Powertools, which reads the clock by itself."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_800_000_000
+        self.datetime = self
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.seconds, UTC)
+
+
+class Watched:
+    """A DynamoDB client that remembers its calls, and fails those that it is told to fail."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.called: list[str] = []
+        self.failing: dict[str, Exception] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._client, name)
+        if not name.endswith("_item"):
+            return found
+
+        def call(**parameters: Any) -> Any:
+            self.called.append(name)
+            if name in self.failing:
+                raise self.failing[name].with_traceback(None)  # or it grows with each time
+            return found(**parameters)
+
+        return call
+
+
+@dataclass
+class Environment:
+    """One function environment. `announced` and `measured` are what its circuit told of."""
+
+    client: Watched
+    provider: Provider
+    announced: list[CircuitState] = field(default_factory=list)
+    measured: list[CircuitState] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        ledger: Ledger,
+        provider: Any = None,
+        thresholds: breaker.Thresholds = THRESHOLDS,
+    ) -> "Environment":
+        self = cls(Watched(ledger.client), provider or Provider())
+        self.circuit = breaker.SharedCircuit(
+            self.client, ledger.table_name, thresholds, self.announced.append
+        )
+        self._guarded = breaker.guarded(
+            lambda settlement, _: self.provider.ask(settlement),
+            self.circuit,
+            thresholds,
+            self.measured.append,
+        )
+        self._thread = ThreadPoolExecutor(1)
+        return self
+
+    def start(self, barrier: threading.Barrier | None = None) -> Future[Any]:
+        def ask() -> Any:
+            if barrier:
+                barrier.wait()
+            return self._guarded(PAYMENT, "secret")
+
+        return self._thread.submit(ask)
+
+    def ask(self, answer: Any = None) -> Any:
+        """Ask, the provider being told first what to answer; return the answer or the error."""
+        if answer is not None:
+            self.provider.answer = answer
+        if isinstance(self.provider.answer, Exception):
+            self.provider.answer.with_traceback(None)  # or it grows with each time, and every log of it
+        return outcome(self.start())
+
+    @property
+    def refused(self) -> list[CircuitState]:
+        """How the circuit stood with each call that it kept from the provider."""
+        return [state for state in self.measured if state is not CircuitState.CLOSED]
+
+    @property
+    def calls(self) -> int:
+        """How many of its calls reached the provider."""
+        return len(self.provider.asked)
+
+
+def outcome(future: Future[Any]) -> Any:
+    """What came of a call: its answer, or its error."""
+    error = future.exception(timeout=30)
+    return error if error else future.result()
+
+
+def circuit_row(ledger: Ledger) -> Row | None:
+    return ledger.row(rows.circuit_key(breaker.CIRCUIT))
+
+
+def open_it(ledger: Ledger) -> Environment:
+    """An environment that has opened the circuit just now."""
+    opener = Environment.of(ledger)
+    for _ in range(THRESHOLDS.failures):
+        opener.ask(DOWN)
+    row = circuit_row(ledger)
+    assert row
+    assert row["state"] == "OPEN"
+    return opener

@@ -1,0 +1,136 @@
+"""A server that says to each connection what a test tells it to, fit for a provider or not."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from settlement import kyc
+from settlement.terms import Terms
+
+Talk = Callable[[socket.socket], object]
+WAIT_SECONDS_MAX = 30
+"""No test waits longer, whatever goes wrong."""
+
+HEAD_AND_LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 65000\r\n\r\n"
+VERDICT = b'{"decision": "APPROVED", "reference": "ver_1", "reason": "nothing is known"}'
+
+
+class Raw:
+    """Answers whatever comes. `requests` is what it was sent, `connections` how often somebody came.
+
+    `talk` is called with the connection once a request has been read, until it returns False.
+    """
+
+    def __init__(self, talk: Talk, context: ssl.SSLContext | None = None) -> None:
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.closed, self.stopped = threading.Event(), threading.Event()
+        self._talk, self._context = talk, context
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self.stopped.set()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(WAIT_SECONDS_MAX)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self.connections += 1
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with suppress(OSError):  # whoever asks may hang up, or not trust the certificate
+            connection.settimeout(WAIT_SECONDS_MAX)
+            if self._context:
+                connection = self._context.wrap_socket(connection, server_side=True)
+            while request := _request(connection):
+                self.requests.append(request)
+                if self._talk(connection) is False:
+                    break
+        connection.close()
+        self.closed.set()
+
+
+@contextmanager
+def raw(talk: Talk | bytes, context: ssl.SSLContext | None = None) -> Iterator[Raw]:
+    """Serve; bytes are said to each request, whereupon the connection is closed."""
+    server = Raw(talk if callable(talk) else says(talk), context)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def says(answer: bytes, *, hang_up: bool = True) -> Talk:
+    """Say it, and hang up or wait for the next request."""
+
+    def talk(connection: socket.socket) -> bool:
+        connection.sendall(answer)
+        return not hang_up
+
+    return talk
+
+
+def dripping(head: bytes, tail: bytes) -> Talk:
+    """Say the head at once, then the tail, a byte each twentieth of a second, while anybody listens."""
+
+    def talk(connection: socket.socket) -> bool:
+        connection.sendall(head)
+        silence = threading.Event()
+        for _ in range(WAIT_SECONDS_MAX * 40):
+            for byte in tail:
+                silence.wait(0.05)
+                connection.sendall(bytes([byte]))
+        return False
+
+    return talk
+
+
+def silent(connection: socket.socket, head: bytes = b"") -> bool:
+    """Say no more than the head, and wait until the other side has gone."""
+    connection.sendall(head)
+    connection.recv(1)
+    return False
+
+
+def answer(body: bytes = VERDICT, status: int = 200, *headers: bytes) -> bytes:
+    """A well-formed answer."""
+    lines = [b"HTTP/1.1 %d Said" % status, b"Content-Length: %d" % len(body), *headers, b"", body]
+    return b"\r\n".join(lines)
+
+
+IMPATIENT = {"connect_timeout_seconds": 0.4, "read_timeout_seconds": 0.4}
+"""For answers that never come whole: nothing depends on when they are given up."""
+
+
+def client(url: str, terms: Terms, provider: str = "verifications", **timeouts: float) -> kyc.Client:
+    """A client that waits a second for each thing, unless it is told otherwise."""
+    seconds = {"connect_timeout_seconds": 1, "read_timeout_seconds": 1} | timeouts
+    endpoint = kyc.Endpoint(url=url, provider=provider, dataset="default", **seconds)  # type: ignore[arg-type]
+    return kyc.Client(endpoint, terms)
+
+
+def _request(connection: socket.socket) -> bytes:
+    """One request, whose length must be told; nothing where the other side has gone."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        if not (more := connection.recv(65_536)):
+            return b""
+        received += more
+    head, _, body = received.partition(b"\r\n\r\n")
+    length = next(
+        int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
+    )
+    while len(body) < length:
+        body += connection.recv(65_536)
+    return head + b"\r\n\r\n" + body

@@ -1,0 +1,150 @@
+"""The two ends of the KYC provider's wire: the simulated provider itself, and whoever its webhook calls."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from queue import Queue
+from typing import Any
+
+import urllib3
+
+from settle.kyc_simulator import Server
+
+KEY = "order-2026-000101"
+PAYMENT = {"payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR"}
+SECONDS_MAX = 10
+"""How long a test waits for what must come. Nothing of what it waits for takes a second."""
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """The provider at work, and the calls that it may be sent."""
+
+    server: Server
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def request(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
+        """One request on a connection of its own, sent once and not redirected."""
+        with urllib3.PoolManager(timeout=SECONDS_MAX, retries=False) as pool:
+            return pool.request(method, f"{self.url}{path}", redirect=False, **options)
+
+    def verify(self, key: str = KEY, *, api_key: str = "any", **payment: str) -> urllib3.BaseHTTPResponse:
+        """Ask about a payment as the contract has it: Alice pays Bob 48.20 EUR, unless told otherwise."""
+        headers = {"Idempotency-Key": f"{key}:verify", "Authorization": f"Bearer {api_key}"}
+        return self.request("POST", "/verifications", json=PAYMENT | payment, headers=headers)
+
+    def tell(self, told: Any) -> urllib3.BaseHTTPResponse:
+        return self.request("PUT", "/control", body=json.dumps(told).encode())
+
+    def decide(self, order: Any) -> urllib3.BaseHTTPResponse:
+        return self.request("POST", "/control/decide", body=json.dumps(order).encode())
+
+    def seen(self) -> dict[str, Any]:
+        described: dict[str, Any] = self.request("GET", "/control").json()
+        return described
+
+    def raw(self, request: bytes | None = None, **payment: str) -> bytes:
+        """All that comes back on a raw connection before it is closed by the provider."""
+        with socket.create_connection(("127.0.0.1", self.server.server_port), SECONDS_MAX) as wire:
+            wire.sendall(request or raw_verification(**payment))
+            return b"".join(iter(lambda: wire.recv(1 << 20), b""))
+
+
+def raw_verification(**payment: str) -> bytes:
+    body = json.dumps(PAYMENT | payment).encode()
+    head = (
+        f"POST /verifications HTTP/1.1\r\nHost: kyc\r\nAuthorization: Bearer any\r\n"
+        f"Idempotency-Key: {KEY}:verify\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One call of the webhook: where it went, its headers with names in lower case, and what it said."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def content(self) -> dict[str, str]:
+        content: dict[str, str] = json.loads(self.body)
+        return content
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """Answers each delivery with the next of `statuses`, and in the end with 200."""
+
+    server: HTTPServer
+    deliveries: "Queue[Delivery]" = field(default_factory=Queue)
+    statuses: list[int] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return self.server.server_port
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/webhook"
+
+    def received(self) -> Delivery:
+        """The next delivery, which must come soon."""
+        return self.deliveries.get(timeout=SECONDS_MAX)
+
+
+@contextmanager
+def simulating() -> Iterator[Simulator]:
+    server = Server(0)
+    with _serving(server):
+        yield Simulator(server)
+        server.stopped.set()
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = True
+    server.receiver = receiver = Receiver(server)  # type: ignore[attr-defined]
+    with _serving(server):
+        yield receiver
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        receiver: Receiver = self.server.receiver  # type: ignore[attr-defined]
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        status = receiver.statuses.pop(0) if receiver.statuses else 200
+        receiver.deliveries.put(Delivery(self.path, headers, body))
+        self.send_response(status)
+        answer = b'{"told": true}'
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+@contextmanager
+def _serving(server: HTTPServer) -> Iterator[None]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(SECONDS_MAX)
