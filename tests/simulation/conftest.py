@@ -1,13 +1,15 @@
 """Fixtures of the simulations."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from handlers import _runtime
+from handlers import _machines, _provider, _runtime, _secrets
 from settlement import telemetry
 from tests.conftest import Ledger
+from tests.simulation.outside import SECRET, Outside, StepFunctions, Watch
 from tests.simulation.world import World
 
 
@@ -18,11 +20,23 @@ def world(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     Whatever the test did, the books must be right in the end.
     """
     world = World(ledger)
+    monkeypatch.setattr(_provider, "ask", world.provider.ask)
     monkeypatch.setattr(_runtime, "store", ledger.store)
     monkeypatch.setattr(_runtime, "now", lambda: world.now)
     telemetry.metrics.clear_metrics()
     yield world
     world.assert_conserved()
+
+
+@pytest.fixture
+def outside(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outside]:
+    """The provider's webhook and recovery, acting on the world under watch."""
+    outside = Outside(world, StepFunctions(world), Watch(world))
+    monkeypatch.setattr(_machines, "_client", outside.machines)
+    shared = {os.environ["KYC_SIGNING_SECRET"]: {"current": SECRET}}
+    monkeypatch.setattr(_secrets, "read", lambda secret_id, **_: shared[secret_id])
+    yield outside
+    outside.watch.look()
 
 
 @pytest.fixture

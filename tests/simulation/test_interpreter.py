@@ -52,6 +52,32 @@ def test_a_result_goes_where_the_state_says(places: dict[str, Any], output: Any)
     assert calls == [("Act", {"at": 1, "by": "run-1"})]
 
 
+@pytest.mark.parametrize(
+    ("selector", "selected"),
+    [
+        ({}, {}),
+        ({"a.$": "$.Payload.a"}, {"a": 1}),
+        ({"a": {"b.$": "$.Payload"}, "c": "$.Payload"}, {"a": {"b": {"a": 1}}, "c": "$.Payload"}),
+    ],
+)
+def test_a_result_is_selected_from_before_it_goes_where_the_state_says(
+    selector: dict[str, Any], selected: Any
+) -> None:
+    execution, calls = run(TASK | {"ResultSelector": selector, "ResultPath": "$.kyc"}, {"a": 1})
+
+    assert (execution.status, execution.data) == ("SUCCEEDED", {"at": 1, "kyc": selected})
+    assert calls == [("Act", {"at": 1, "by": "run-1"})]
+
+
+def test_nothing_is_selected_from_an_error() -> None:
+    catch = [{"ErrorEquals": ["Bad"], "ResultPath": "$", "Next": "Caught"}]
+    state = TASK | {"ResultSelector": {"a.$": "$.Payload.a"}, "Catch": catch}
+
+    execution, _ = run(state, TaskFailed("Bad", "x"))
+
+    assert execution.error == {"Error": "Caught", "Cause": '{"Error": "Bad", "Cause": "x"}'}
+
+
 @pytest.mark.parametrize(("failures", "status"), [(2, "SUCCEEDED"), (3, "FAILED")])
 def test_a_named_error_is_tried_again_as_often_as_the_retrier_says(failures: int, status: str) -> None:
     state = TASK | {"Retry": [retry("Other", attempts=9), retry("Slow")]}
@@ -136,7 +162,12 @@ def test_only_an_express_machine_takes_a_name_twice(express: bool) -> None:
     "unknown",
     [
         {"InputPath": "$.at"},
-        {"ResultSelector": {}},
+        {"ResultSelector": "$.Payload"},
+        {"ResultSelector": []},
+        {"ResultSelector": {"x.$": "$.missing"}},
+        {"ResultSelector": {"x.$": "$.at"}},
+        {"ResultSelector": {"x.$": "$$.Execution.Name"}},
+        {"ResultSelector": {"x.$": "$$"}},
         {"HeartbeatSeconds": 5},
         {"Resource": "arn:aws:states:::sqs:sendMessage"},
         {"ResultPath": "$.at.b"},

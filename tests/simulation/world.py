@@ -20,6 +20,7 @@ from tests.handlers.calls import KEY, WIRE, Context
 from tests.simulation.picture import Picture, seen
 from tests.store.books import assert_conserved
 from tests.support.interpreter import Execution, Machines, TaskFailed, Waiting
+from tests.support.kyc import Provider
 
 EXPRESS, STANDARD, COMPENSATION = "SettlementExpress", "SettlementStandard", "Compensation"
 BOTH = [EXPRESS, STANDARD]
@@ -56,6 +57,7 @@ class World:
     before: dict[str, Callable[[], Any]] = field(default_factory=dict)
     always: Callable[[Execution], Any] = lambda execution: None
     missing: set[str] = field(default_factory=set)
+    provider: Provider = field(default_factory=Provider)
     called: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -1,0 +1,179 @@
+"""Whatever the provider answers and whatever befalls the call, the payer's money goes on or comes back."""
+
+from collections.abc import Callable
+
+import pytest
+
+from settlement.errors import KycRequestRefused, KycUnavailable, StoreUnavailable
+from tests.handlers.calls import KEY
+from tests.simulation import picture
+from tests.simulation.outside import Outside, in_turn
+from tests.simulation.picture import STEPS, Picture
+from tests.simulation.world import BOTH, EXPRESS, STANDARD, STARTING, Fault, World
+from tests.support.interpreter import TaskFailed
+from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED
+
+UNAVAILABLE, REFUSED = KycUnavailable("kyc: down"), KycRequestRefused("kyc: status 422")
+ANSWERS = {
+    "approved": APPROVED,
+    "rejected": REJECTED,
+    "in review": IN_REVIEW,
+    "unavailable": UNAVAILABLE,
+    "refused": REFUSED,
+}
+NO_ANSWER = ("unavailable", "refused")
+TRIES = 3
+
+REJECTION: dict[str, picture.Move] = {"verify": None}
+"""The verdict is on record, and no step that could be built on."""
+
+ENDS: dict[str, Picture] = {
+    "approved": picture.of("SETTLED", STEPS),
+    "rejected": picture.compensated(["hold"], REJECTION),
+    "in review": picture.of("PROCESSING", ["hold"]),
+    "unavailable": picture.compensated(["hold"]),
+    "refused": picture.compensated(["hold"]),
+}
+ERRORS = {"rejected": "KycRejected", "unavailable": "KycUnavailable", "refused": "KycRequestRefused"}
+
+
+def assert_ended(world: World, machine: str, answer: str) -> None:
+    execution = world.machines.executions[0]
+    reversing = "COMPENSATING" if machine == EXPRESS else "COMPENSATED"
+    status = {"approved": "SETTLED", "in review": "PROCESSING"}.get(answer, reversing)
+    assert (execution.status, execution.data["status"]) == ("SUCCEEDED", status)
+    assert world.picture() == ENDS[answer]
+    assert ("review" in world.row()) is (answer == "in review")
+    assert world.row().get("failure", {}).get("error") == ERRORS.get(answer)
+    assert world.row().get("verdict") == {"approved": "APPROVED", "rejected": "REJECTED"}.get(answer)
+    if answer in ERRORS:
+        assert world.row()["failure"]["step"] == "verify"
+        assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_leads_where_it_must(world: World, outside: Outside, answer: str, machine: str) -> None:
+    world.open_both()
+    world.provider.answer = ANSWERS[answer]
+
+    world.settle(machine)
+
+    assert_ended(world, machine, answer)
+    assert len(world.provider.asked) == (TRIES if answer == "unavailable" else 1)
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_leads_there_though_one_call_is_lost(
+    world: World, outside: Outside, answer: str, fault: Fault, machine: str
+) -> None:
+    world.open_both()
+    world.provider.answer = ANSWERS[answer]
+    world.strike("VerifyKyc", fault, times=1)
+
+    world.settle(machine)
+
+    assert_ended(world, machine, answer)
+    asked = {"unavailable": TRIES - 1, "refused": 1}.get(answer, 0) + fault.commits
+    assert len(world.provider.asked) == (asked if answer in NO_ANSWER else 1)
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_what_is_never_heard_of_stalls_until_its_deadline_and_then_gives_the_money_back(
+    world: World, outside: Outside, answer: str, fault: Fault, machine: str
+) -> None:
+    world.open_both()
+    world.provider.answer = ANSWERS[answer]
+    world.strike("VerifyKyc", fault)
+    committed = ["hold", "verify"] if fault.commits and answer == "approved" else ["hold"]
+    entries = REJECTION if fault.commits and answer == "rejected" else {}
+
+    execution = world.settle(machine)
+
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "SettlementStalled")
+    assert world.picture() == picture.of("PROCESSING", committed, entries)
+    assert len(world.provider.asked) == fault.commits * (TRIES if answer in NO_ANSWER else 1)
+    assert ("review" in world.row()) is (fault.commits and answer == "in review")
+
+    outside.until_deadline()
+    outside.recover_all()
+
+    assert world.picture() == picture.compensated(committed, entries)
+    assert world.row()["failure"]["error"] == "DeadlineExceeded"
+    assert outside.compensations() == [f"{KEY}-compensate-1"]
+    assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+def die() -> None:
+    raise TaskFailed("Runtime.ExitError")
+
+
+def no_table() -> None:
+    raise StoreUnavailable("DynamoDB: gone while the provider thought")
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("befalls", [die, no_table])
+@pytest.mark.parametrize("answer", ["approved", "rejected", "in review"])
+def test_an_answer_that_was_not_written_down_is_asked_for_again(
+    world: World, outside: Outside, answer: str, befalls: Callable[[], None]
+) -> None:
+    world.open_both()
+    world.provider.answer = ANSWERS[answer]
+    world.provider.meanwhile = in_turn(befalls, befalls)
+
+    world.settle(STANDARD)
+
+    assert_ended(world, STANDARD, answer)
+    assert len(world.provider.asked) == TRIES
+
+
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_that_comes_after_the_fence_has_no_effect(
+    world: World, outside: Outside, answer: str, machine: str
+) -> None:
+    """The provider thinks for so long that recovery has given the money back when it answers."""
+    world.open_both()
+    world.provider.answer = ANSWERS[answer]
+
+    def give_up() -> None:
+        if world.row()["status"] == "PROCESSING":
+            outside.until_deadline()
+            assert outside.recover() == []
+            world.machines.executions[-1].run()
+
+    world.provider.meanwhile = give_up
+
+    world.settle(machine)
+
+    assert world.machines.executions[0].status == "SUCCEEDED"
+    assert world.picture() == picture.compensated(["hold"])
+    assert not world.row().keys() & {"verdict", "review"}
+    assert world.provider.asked == [KEY]
+    assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize("recovers", [False, True])
+def test_a_provider_that_is_never_available_costs_the_payer_nothing(
+    world: World, outside: Outside, recovers: bool, machine: str
+) -> None:
+    world.open_both()
+    world.provider.answer = UNAVAILABLE
+    world.settle(machine)
+
+    if recovers:
+        outside.until_deadline()
+        outside.recover_all()
+
+    assert world.picture() == picture.compensated(["hold"])
+    assert world.row()["escrow"] == 0
+    assert len(world.provider.asked) == TRIES
+    assert outside.compensations() == [f"{KEY}-compensate-0"]
