@@ -6,7 +6,7 @@ from typing import Any
 from settlement.resolution import Resolution
 from settlement.rows import Row
 from settlement.status import REVERSIBLE, Step
-from tests.store.saga import ALICE, BOB, CLAIMED, ENTRIES, FAILURE, HASH, KEY, ORDER, POSTED_AT, up_to
+from tests.store.saga import ALICE, BOB, CLAIMED, ENTRIES, FAILURE, HASH, KEY, ORDER, POSTED_AT, so_far, up_to
 
 REVERSED_AT = "2026-11-20T12:00:07.123Z"
 DECIDED_AT = "2026-11-20T13:00:00.123Z"
@@ -74,7 +74,7 @@ REVERSE = entry("reverse", POSTED_AT, reason=ORDER.reason, by=ORDER.by)
 def begun(last: Step | None, **changes: Any) -> Row:
     """The settlement's row as the beginning of its reversal leaves it, with these changes."""
     failure = ORDERED if last is Step.FEE else FAILURE
-    steps: Row = {"steps": {step.value for step in up_to(last)}} if last else {}
+    steps = so_far(last) if last else {}
     return {
         **CLAIMED,
         **steps,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from settlement import compensation, items, kyc, limbo, reversals, rows, steps
+from settlement import compensation, items, limbo, reversals, rows, steps
 from settlement.errors import SettlementError
 from settlement.limbo import Case
 from settlement.request import Settlement
@@ -17,6 +17,7 @@ from settlement.terms import Terms
 from settlement.writes import Posting
 from tests.conftest import NOW, Ledger
 from tests.store.books import assert_conserved
+from tests.support.kyc import APPROVED
 
 KEY = "order-2026-000101"
 HASH = "d13463c1e640ed9114f62760da3142c9e498ad261d55a5451e18c3ede91227a2"
@@ -63,9 +64,9 @@ ENTRIES: dict[Step, Row] = {
     },
     Step.VERIFY: {
         "decision": "APPROVED",
-        "reference": f"{KEY}:verify",
-        "reason": "approved without asking: no KYC provider is connected",
-        "provider": "placeholder",
+        "reference": "ver_1",
+        "reason": "nothing is known",
+        "provider": "verifications",
     },
     Step.RELEASE: {
         "debit": f"escrow:{KEY}",
@@ -165,8 +166,8 @@ class Saga:
         for step in up_to(last):
             self.post(step)
 
-    def begin(self, failure: Mapping[str, str] = FAILURE) -> Row:
-        return self.ledger.store.update(reversals.begin(self.settlement, failure))
+    def begin(self, failure: Mapping[str, str] = FAILURE, owner: str | None = None) -> Row:
+        return self.ledger.store.update(reversals.begin(self.settlement, failure, owner))
 
     def order(self, order: Reversal = ORDER, now: datetime = NOW) -> Row:
         return self.ledger.store.post(compensation.requested(self.settlement, order, now, self.terms))
@@ -261,7 +262,7 @@ def posting(step: Step, settlement: Settlement, terms: Terms, now: datetime = NO
     if step is Step.HOLD:
         return steps.hold(settlement, now)
     if step is Step.VERIFY:
-        return steps.verify(settlement, kyc.decide(settlement), now)
+        return steps.verify(settlement, APPROVED, now)
     if step is Step.RELEASE:
         return steps.release(settlement, terms, now)
     return steps.fee(settlement, now)
@@ -278,3 +279,10 @@ def outcome_of(call: Any) -> Any:
 def up_to(last: Step | None) -> list[Step]:
     """The forward steps up to and with `last`."""
     return list(Step)[: list(Step).index(last) + 1] if last else []
+
+
+def so_far(last: Step) -> Row:
+    """What a settlement's row says of the forward steps once `last` has committed."""
+    committed = up_to(last)
+    verdict = {"verdict": "APPROVED"} if Step.VERIFY in committed else {}
+    return {"steps": {step.value for step in committed}, **verdict}

@@ -199,7 +199,7 @@ def test_by_the_published_rule_a_reversal_takes_what_it_takes(settlement: Settle
 
     claim = reversals.refuse_unclaimed(settlement, "compensation-1", FAILURE, NOW)
     assert units_of([claim], per_row=1) == 1
-    assert units_of([reversals.begin(settlement, FAILURE)], per_row=1) == 1
+    assert units_of([reversals.begin(settlement, FAILURE, None)], per_row=1) == 1
     assert {step: units(step, list(Step)) for step in REVERSIBLE} == {
         Step.FEE: 5,
         Step.RELEASE: 7,
@@ -243,7 +243,7 @@ def changes_of_index(write: Write) -> int:
     if write.action == "Put":
         return int("gsi1pk" in write.parameters["Item"])
     expression = write.parameters["UpdateExpression"]
-    return 2 if "gsi1pk = " in expression else int("gsi1pk" in expression)
+    return 2 if "gsi1sk = " in expression else int("gsi1sk" in expression)
 
 
 def size(value: Any) -> int:

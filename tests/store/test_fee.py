@@ -16,7 +16,7 @@ def test_the_fee_empties_escrow_and_settles_in_one_transaction(saga: Saga) -> No
     assert saga.ledger.rows() == [
         ALICE | {"available": 5180},
         BOB | {"available": 5272},
-        FINISHED | {"steps": STEPS, "finished_at": POSTED_AT},
+        FINISHED | {"steps": STEPS, "verdict": "APPROVED", "finished_at": POSTED_AT},
         ENTRIES[Step.FEE],
         ENTRIES[Step.HOLD],
         ENTRIES[Step.RELEASE],

@@ -18,7 +18,7 @@ def test_a_release_moves_the_amount_less_the_fee_from_escrow_to_the_payee(saga: 
     assert saga.ledger.rows() == [
         ALICE | {"available": 5180},
         BOB | {"available": 5272},
-        CLAIMED | {"escrow": 48, "steps": {"hold", "verify", "release"}},
+        CLAIMED | {"escrow": 48, "steps": {"hold", "verify", "release"}, "verdict": "APPROVED"},
         ENTRIES[Step.HOLD],
         ENTRIES[Step.RELEASE],
         ENTRIES[Step.VERIFY],

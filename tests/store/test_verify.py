@@ -13,7 +13,7 @@ def test_a_verdict_is_recorded_and_moves_no_money(saga: Saga) -> None:
     assert saga.ledger.rows() == [
         ALICE | {"available": 5180},
         BOB,
-        CLAIMED | {"escrow": 4820, "steps": {"hold", "verify"}},
+        CLAIMED | {"escrow": 4820, "steps": {"hold", "verify"}, "verdict": "APPROVED"},
         ENTRIES[Step.HOLD],
         ENTRIES[Step.VERIFY],
     ]

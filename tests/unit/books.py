@@ -112,7 +112,7 @@ def compensating(committed: int, settlement: Settlement = SETTLEMENT) -> Books:
     if books.row()["status"] == Status.SETTLED:
         books.table.post(compensation.requested(settlement, ORDER, LATER, TERMS))
     else:
-        books.table.write(reversals.begin(settlement, ERROR))
+        books.table.write(reversals.begin(settlement, ERROR, None))
     return books
 
 

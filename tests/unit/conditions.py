@@ -37,8 +37,15 @@ def admits(write: Write, row: Row | None) -> bool:
 
 def holds(clause: str, write: Write, row: Row | None) -> bool:
     """Whether one fragment of the write's condition holds for the row."""
+    if either := alternatives(clause):
+        return any(holds(each, write, row) for each in either)
     form, operands = _parsed(clause)
     return bool(_FORMS[form](row or {}, *(_operand(text, write) for text in operands)))
+
+
+def alternatives(clause: str) -> list[str]:
+    """What the fragment is content with, where any one of several will do."""
+    return clause[1:-1].split(" OR ") if clause.startswith("(") else []
 
 
 def without(write: Write, clause: str) -> Write:

@@ -10,7 +10,7 @@ from settlement.request import Settlement
 from settlement.rows import Row
 from settlement.status import REVERSIBLE, Status, Step
 from settlement.writes import Write
-from tests.unit.vectors import SETTLEMENT, YEN
+from tests.unit.vectors import DECIDER, EXECUTION, LISTED, REJECTED, SETTLEMENT, VERDICT, YEN
 
 BEFORE, AT, AFTER = "2026-11-20T12:00:00.122Z", "2026-11-20T12:00:00.123Z", "2026-11-20T12:00:00.124Z"
 """Around the instant at which the writes are made."""
@@ -25,6 +25,28 @@ ROUNDS: list[dict[str, Any]] = [
     {"resolutions": 2, "resolution": {"decision": "retry"}},
 ]
 """How many decisions were made: the attribute is there from the beginning of a compensation."""
+
+MOVED = "2026-11-20T12:00:30.000Z"
+"""Where the index lists what somebody else has taken on since it was read."""
+
+
+def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
+    """What a row may say of its verification: an approval and its step are there together, or neither is."""
+    if Step.VERIFY in steps:
+        return [{"verdict": VERDICT.decision.value}]
+    if Step.HOLD not in steps:
+        return [{}]
+    return [{}, {"review": VERDICT.reference}, {"review": "another"}, {"verdict": REJECTED.decision.value}]
+
+
+def listings(status: Status) -> list[dict[str, Any]]:
+    """Who drives a row, where it is listed, and whether recovery has given it up. What is finished is not."""
+    driven = [{"owner": EXECUTION, "gsi1sk": LISTED}, {"owner": DECIDER, "gsi1sk": MOVED}]
+    if status is Status.PROCESSING:
+        return [*driven, {"owner": EXECUTION, "gsi1sk": LISTED, "given_up_at": LISTED}]
+    if status in (Status.COMPENSATING, Status.LIMBO):
+        return driven
+    return [{"owner": EXECUTION}]
 
 
 def settlement_row(
@@ -72,11 +94,15 @@ def _rows_of(settlement: Settlement) -> list[Row]:
             same_request=same,
             settlement=settlement,
             escrow=escrow,
+            recoveries=0,
             reversed_for={"step": "verify"},
             **({"reversed": reversed_} if reversed_ else {}),
             **decided,
+            **verified,
+            **listed,
         )
         for status, (steps, reversed_), deadline_at, same, escrow, decided in product(
             Status, progress(), (AT, AFTER), (True, False), escrows, ROUNDS
         )
+        for verified, listed in product(verdicts(steps), listings(status))
     ]

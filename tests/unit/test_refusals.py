@@ -1,5 +1,6 @@
 """What the row that stands in the way means, told without an account or an amount."""
 
+import re
 from typing import Any
 
 import pytest
@@ -11,9 +12,18 @@ from settlement.errors import (
     IdempotencyConflict,
     StepFenced,
 )
-from settlement.refusals import account_mismatch, account_refusal, fence_refusal, other_content, standing
+from settlement.refusals import (
+    account_mismatch,
+    account_refusal,
+    check_admits,
+    fence_refusal,
+    other_content,
+    standing,
+)
 from settlement.status import Status, Step
-from tests.unit.every_row import AFTER, PREFIXES, settlement_row
+from settlement.steps import check_verifiable
+from tests.conftest import NOW
+from tests.unit.every_row import AFTER, AT, BEFORE, PREFIXES, settlement_row
 from tests.unit.vectors import SETTLEMENT
 
 IN_TURN = {step: set(list(Step)[: list(Step).index(step)]) for step in Step}
@@ -63,6 +73,45 @@ def test_only_a_step_in_its_turn_and_in_process_can_have_been_late(step: Step, s
 def test_what_is_no_step_is_never_late(status: Status) -> None:
     for steps in PREFIXES:
         assert type(fence_refusal(SETTLEMENT, "reject", settlement_row(status, steps, AFTER))) is StepFenced
+
+
+@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("status", Status)
+def test_what_would_be_refused_is_refused_before_anything_is_done_for_it(step: Step, status: Status) -> None:
+    """With the refusal that the write would meet, and the deadline itself is late."""
+    for steps in PREFIXES:
+        for deadline_at in (BEFORE, AT, AFTER):
+            row = settlement_row(status, steps, deadline_at)
+            refusal = fence_refusal(SETTLEMENT, step, row)
+            in_turn = status is Status.PROCESSING and steps == IN_TURN[step]
+            if in_turn and deadline_at == AFTER:
+                check_admits(SETTLEMENT, step, row, NOW)
+            else:
+                with pytest.raises(type(refusal), match=f"^{re.escape(str(refusal))}$"):
+                    check_admits(SETTLEMENT, step, row, NOW)
+
+
+@pytest.mark.parametrize("step", [Step.HOLD, Step.VERIFY, Step.RELEASE])
+def test_what_recovery_has_given_up_is_late_whatever_the_callers_clock_says(step: Step) -> None:
+    row = settlement_row(Status.PROCESSING, IN_TURN[step], AFTER)
+    check_admits(SETTLEMENT, step, row, NOW)
+
+    with pytest.raises(DeadlineExceeded):
+        check_admits(SETTLEMENT, step, row | {"given_up_at": AT}, NOW)
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        (None, StepFenced),
+        (settlement_row(Status.PROCESSING, {Step.HOLD}, AFTER, same_request=False), IdempotencyConflict),
+    ],
+)
+def test_nobody_is_asked_about_what_was_never_claimed_or_is_another_request(
+    row: dict[str, Any] | None, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        check_verifiable(SETTLEMENT, row, NOW)
 
 
 @pytest.mark.parametrize("party", ["payer", "payee"])

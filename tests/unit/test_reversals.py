@@ -25,7 +25,7 @@ from tests.unit.every_row import AFTER, rows_met_by, settlement_row
 from tests.unit.table import Table, applied
 from tests.unit.vectors import FAILURE, ORDERS, SETTLEMENT, TERMS
 
-BEGIN = reversals.begin(SETTLEMENT, FAILURE)
+BEGIN = reversals.begin(SETTLEMENT, FAILURE, None)
 REOPEN = {seen: reversals.reopen(SETTLEMENT, seen, FAILURE, NOW, TERMS) for seen in ORDERS}
 CONCLUDE = reversals.conclude(SETTLEMENT, NOW)
 
@@ -272,3 +272,15 @@ def test_a_payer_who_cannot_get_it_back_is_told_why(row: Row | None, expected: t
     refusal = write.refusal(row)
     assert type(refusal) is expected
     assert str(refusal).startswith("payer: ")
+
+
+@pytest.mark.parametrize("owner", [None, "me", "me-decided"])
+def test_a_failure_reverses_nothing_that_was_given_to_another_execution(owner: str | None) -> None:
+    """A webhook's verdict makes another execution the owner; who names none asks whoever drives it."""
+    begin = reversals.begin(SETTLEMENT, FAILURE, owner)
+    row = settlement_row(Status.PROCESSING, {Step.HOLD}, AFTER, owner="me-decided")
+
+    assert admits(begin, row) == (owner != "me")
+    refusal = begin.refusal(row)
+    assert isinstance(refusal, Standing)
+    assert refusal.row == row

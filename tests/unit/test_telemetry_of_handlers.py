@@ -41,6 +41,12 @@ ROW = {
     "escrow": 91827364,
     "claimed_at": "2026-11-20T12:00:00.123Z",
     "owner": EXECUTION,
+    "verdict": "APPROVED",
+    "decision": "APPROVED",
+    "reference": "ver_1",
+    "reason": "canary",
+    "provider": "verifications",
+    "posted_at": "2026-11-20T12:00:00.123Z",
 }
 STEPS = {
     "claim_key": "claim",
@@ -59,6 +65,12 @@ STEPS = {
     "await_resolution": "await",
     "resolve_limbo": "resolve",
 }
+TRIGGERED = {"kyc_decided": "decide", "recover_stalled": "recover"}
+"""What no state machine calls: see test_telemetry_of_triggered.py."""
+
+REPLAYED = {"claim_key": {"IdempotencyReplay"}, "verify_kyc": {"StepReplayed"}}
+"""What is counted besides where the row says that it was done before."""
+
 HANDED_THE_STATE = {"begin_compensation", "prepare_page"}
 
 
@@ -129,7 +141,7 @@ class Unreachable(Refusing):
 def test_every_handler_is_tried_here() -> None:
     names = {module.name for module in pkgutil.iter_modules(handlers.__path__)}
 
-    assert {name for name in names if not name.startswith("_")} == STEPS.keys()
+    assert {name for name in names if not name.startswith("_")} == STEPS.keys() | TRIGGERED.keys()
 
 
 @pytest.mark.parametrize("client", [Accepting, Refusing, Unreachable])
@@ -156,7 +168,7 @@ def test_every_line_finds_the_settlement_and_tells_neither_amounts_nor_accounts(
         assert (line["key"], line["step"], line["execution"]) == (KEY, STEPS[name], EXECUTION)
     assert (refused is None) == (client is Accepting)
     assert metrics.count("StepCalled") == 1
-    assert (metrics[-1] == refused) if refused else (set(metrics) <= {"StepCalled", "IdempotencyReplay"})
+    assert (metrics[-1] == refused) if refused else (set(metrics) <= {"StepCalled", *REPLAYED.get(name, ())})
     assert (lines[-1]["message"], lines[-1].get("error")) == ("refused" if refused else "completed", refused)
     assert_telling_nothing(text)
 

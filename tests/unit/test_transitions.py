@@ -6,8 +6,10 @@ from settlement.rows import Row
 from settlement.status import TRANSITIONS, Status
 from settlement.writes import Write
 from tests.unit import vectors
-from tests.unit.conditions import admits, clauses, holds, status_set_by
+from tests.unit.conditions import admits, alternatives, clauses, holds, status_set_by
 from tests.unit.every_row import rows_met_by
+from tests.unit.table import applied
+from tests.unit.vectors import SETTLEMENT
 
 WRITES = vectors.named_writes()
 SETTLEMENT_WRITES = vectors.settlement_writes()
@@ -17,6 +19,9 @@ LEADING = {name: write for name, write in SETTLEMENT_WRITES.items() if status_se
 NOWHERE: set[str] = set()
 """Where a row is made: there is none yet."""
 
+UNASKED = {"recovery.give_up"}
+"""The writes that no request stands behind: they start from what the index lists."""
+
 DRAWN: dict[str, tuple[set[str], str]] = {
     "items.claim": (NOWHERE, "PROCESSING"),
     "items.reject": ({"PROCESSING"}, "REJECTED"),
@@ -25,6 +30,7 @@ DRAWN: dict[str, tuple[set[str], str]] = {
     "steps.fee.none[1]": ({"PROCESSING"}, "SETTLED"),
     "reversals.refuse_unclaimed": (NOWHERE, "REJECTED"),
     "reversals.begin": ({"PROCESSING"}, "COMPENSATING"),
+    "reversals.begin.owned": ({"PROCESSING"}, "COMPENSATING"),
     "reversals.reopen.settled": ({"SETTLED"}, "COMPENSATING"),
     "reversals.reopen.processing": ({"PROCESSING"}, "COMPENSATING"),
     "reversals.undo.hold": ({"COMPENSATING"}, "COMPENSATED"),
@@ -84,13 +90,27 @@ def test_a_write_that_leaves_the_status_alone_admits_one_status_only(name: str) 
     assert not admits(SETTLEMENT_WRITES[name], None)
 
 
-@pytest.mark.parametrize("name", SETTLEMENT_WRITES)
+@pytest.mark.parametrize("name", sorted(SETTLEMENT_WRITES.keys() - UNASKED))
 def test_no_write_admits_the_row_of_another_request(name: str) -> None:
     write = SETTLEMENT_WRITES[name]
     strangers = [row for row in rows_met_by(write) if row["request_hash"] == "another"]
 
     assert strangers
     assert not [row for row in strangers if admits(write, row)]
+
+
+@pytest.mark.parametrize("name", sorted(UNASKED))
+def test_what_nobody_has_asked_for_knows_the_row_by_itself_and_adds_no_content(name: str) -> None:
+    """Its key comes from the index, and what is to be reversed is read from the row that it returns."""
+    write = SETTLEMENT_WRITES[name]
+    met = [row for row in rows_met_by(write) if admits(write, row)]
+
+    assert {row["request_hash"] for row in met} == {SETTLEMENT.request_hash, "another"}
+    for row in met:
+        changed = {
+            attribute for attribute, value in applied(write, row).items() if row.get(attribute) != value
+        }
+        assert changed == {"gsi1sk", "recoveries", "given_up_at"}
 
 
 ACCOUNTS: list[Row] = [
@@ -115,3 +135,30 @@ def test_no_write_demands_what_makes_no_difference(name: str, clause: str) -> No
     assert any(
         not holds(clause, write, row) and all(holds(other, write, row) for other in others) for row in met
     )
+
+
+CHOICES = [(name, clause, each) for name, clause in DEMANDS for each in alternatives(clause)]
+
+
+@pytest.mark.parametrize(("name", "clause", "alternative"), CHOICES, ids=str)
+def test_no_write_is_content_with_what_makes_no_difference(name: str, clause: str, alternative: str) -> None:
+    """For each of several that will do there is a row that this one alone lets in."""
+    write = WRITES[name]
+    others = [each for each in clauses(write) if each != clause]
+    rest = [each for each in alternatives(clause) if each != alternative]
+
+    assert rest
+    assert any(
+        holds(alternative, write, row)
+        and not any(holds(each, write, row) for each in rest)
+        and all(holds(other, write, row) for other in others)
+        for row in rows_met_by(write)
+    )
+
+
+def test_choices_are_found() -> None:
+    """Were a fragment with two sides not seen as one, neither side would be asked about."""
+    assert {name for name, _, _ in CHOICES} == {
+        *(f"reviews.decide.{how}" for how in vectors.VERDICTS),
+        *(f"steps.verdict_received.{how}[2]" for how in vectors.VERDICTS),
+    }

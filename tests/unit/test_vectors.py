@@ -1,6 +1,6 @@
 """Every write to the table is the one that was recorded, and is one that DynamoDB takes.
 
-To rewrite the vectors after a wanted change: see vectors.py.
+To rewrite the vectors after a wanted change: see recording.py.
 """
 
 import inspect
@@ -15,13 +15,13 @@ import pytest
 from settlement import compensation, reversals, steps
 from settlement.status import Step
 from settlement.writes import Posting, Write
-from tests.unit import vectors
+from tests.unit import recording, vectors
 
 WRITES = [pytest.param(write, id=name) for name, write in vectors.named_writes().items()]
 MODULES = vectors.BUILDERS | vectors.POSTERS
 BUILDING_NOTHING: dict[ModuleType, set[str]] = {
     reversals: {"fenced"},
-    steps: {"requested", "admitted", "is_replay", "settled"},
+    steps: {"requested", "admitted", "is_replay", "check_verifiable", "settled"},
     compensation: {"failed_step", "outstanding", "stuck", "case_of", "check"},
 }
 """What these modules offer besides builders; all the rest must have a vector."""
@@ -32,9 +32,9 @@ BUILDING_NOTHING: dict[ModuleType, set[str]] = {
 
 @pytest.mark.parametrize("vector", vectors.ALL, ids=lambda vector: vector.name)
 def test_a_builder_builds_what_was_recorded(vector: vectors.Vector) -> None:
-    built = vectors.text(vector.build())
+    built = recording.text(vector.build())
 
-    assert built == vectors.recorded(vector.name, built)
+    assert built == recording.recorded(vector.name, built)
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
@@ -50,38 +50,42 @@ def test_every_builder_has_a_vector(module: ModuleType) -> None:
 
 
 def test_every_step_has_a_posting() -> None:
-    assert vectors.built_by(vectors.STEPS) == set(Step)
+    postings = [vector for vector in vectors.STEPS if isinstance(vector.build(), Posting)]
+
+    assert vectors.built_by(postings) == set(Step)
+    others = [vector for vector in vectors.STEPS if vector not in postings]
+    assert vectors.built_by(others) == {"verdict_received"}
 
 
 def test_every_recorded_vector_is_still_compared() -> None:
     names = [vector.name for vector in vectors.ALL]
 
     assert len(names) == len(set(names))
-    assert {path.stem for path in vectors.GOLDEN.iterdir()} == set(names)
+    assert {path.stem for path in recording.GOLDEN.iterdir()} == set(names)
 
 
 def test_vectors_are_never_rewritten_in_ci(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(vectors, "GOLDEN", tmp_path)
+    monkeypatch.setattr(recording, "GOLDEN", tmp_path)
     monkeypatch.setenv("UPDATE_GOLDEN", "1")
     monkeypatch.setenv("CI", "true")
 
     with pytest.raises(pytest.fail.Exception, match="CI"):
-        vectors.recorded("items.claim", "anything")
+        recording.recorded("items.claim", "anything")
     assert not list(tmp_path.iterdir())
 
 
 def test_vectors_are_rewritten_where_that_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(vectors, "GOLDEN", tmp_path)
+    monkeypatch.setattr(recording, "GOLDEN", tmp_path)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("UPDATE_GOLDEN", "1")
-    assert vectors.recorded("items.claim", "new") == "new"
+    assert recording.recorded("items.claim", "new") == "new"
 
     monkeypatch.delenv("UPDATE_GOLDEN")
-    assert vectors.recorded("items.claim", "newer") == "new"
+    assert recording.recorded("items.claim", "newer") == "new"
     with pytest.raises(pytest.fail.Exception, match="no golden vector"):
-        vectors.recorded("items.unheard_of", "anything")
+        recording.recorded("items.unheard_of", "anything")
 
 
 # Every write
@@ -129,17 +133,20 @@ def test_no_write_holds_a_float_or_an_empty_set(write: Write) -> None:
 
 # Every transaction
 
-POSTINGS = [
+TRANSACTIONS = [
     pytest.param(vector.build(), id=vector.name) for module in vectors.POSTERS.values() for vector in module
 ]
+POSTINGS = [param for param in TRANSACTIONS if isinstance(param.values[0], Posting)]
+RECEIVED = [param for param in TRANSACTIONS if param not in POSTINGS]
 
 
-@pytest.mark.parametrize("posting", POSTINGS)
-def test_a_transaction_writes_no_row_twice(posting: Posting) -> None:
+@pytest.mark.parametrize("built", TRANSACTIONS)
+def test_a_transaction_writes_no_row_twice(built: vectors.Built) -> None:
     """DynamoDB takes one action per row and transaction."""
-    keys = [write.parameters.get("Key") or write.parameters["Item"] for write in posting.writes]
+    writes = vectors.writes_of(built)
+    keys = [write.parameters.get("Key") or write.parameters["Item"] for write in writes]
 
-    assert len({(key["pk"], key["sk"]) for key in keys}) == len(posting.writes)
+    assert len({(key["pk"], key["sk"]) for key in keys}) == len(writes)
 
 
 @pytest.mark.parametrize("posting", POSTINGS)
@@ -150,6 +157,17 @@ def test_a_replay_is_found_before_anything_else(posting: Posting) -> None:
     assert list(posting.writes) == expected
     assert posting.entry.action == "Put"
     assert posting.entry.parameters["ConditionExpression"] == "attribute_not_exists(pk)"
+
+
+@pytest.mark.parametrize("writes", RECEIVED)
+def test_a_webhooks_event_and_its_verdict_are_found_before_the_fence(writes: tuple[Write, ...]) -> None:
+    """The first reason decides: an event that had its effect is a replay, however things stand since."""
+    marker, entry, fence = writes
+
+    assert [write.action for write in writes] == ["Put", "Put", "Update"]
+    assert marker.parameters["Item"]["pk"].startswith("KYC_EVENT#")
+    assert entry.parameters["Item"]["sk"] == f"{vectors.SETTLEMENT.key}:verify"
+    assert fence.parameters["Key"]["sk"] == "SETTLEMENT"
 
 
 @pytest.mark.parametrize("posting", POSTINGS)

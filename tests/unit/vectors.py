@@ -1,34 +1,22 @@
-"""Golden vectors: what the builders build, recorded in golden/*.json and compared to the last character.
-
-To rewrite them after a wanted change run `UPDATE_GOLDEN=1 pytest tests/unit/test_vectors.py` and read
-the diff: each changed line is a changed write to the table. Where CI is set, a rewrite fails the run
-instead: a vector that rewrites itself protects nothing.
-
-A builder's file is `<module>.<function>[.<variant>].json`. A set is written as {"set": [...]}, sorted.
-"""
+"""Calls of every builder, whose results golden vectors record (recording.py) and whose writes proofs ask."""
 
 import inspect
-import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from datetime import timedelta
 from types import ModuleType
 from typing import Any, get_type_hints
 
-import pytest
-
-from settlement import compensation, items, limbo, reversals, rows, steps
-from settlement.kyc import Verdict
+from settlement import compensation, items, limbo, recovery, reversals, reviews, rows, steps
 from settlement.limbo import Case
 from settlement.request import Settlement
 from settlement.resolution import Decision, Resolution, Reversal
+from settlement.reviews import Event
 from settlement.status import Status, Step
 from settlement.terms import Terms
+from settlement.verdict import KycDecision, Verdict
 from settlement.writes import Posting, Transfer, Write
 from tests.conftest import NOW
-
-GOLDEN = Path(__file__).parent / "golden"
 
 TERMS = Terms(
     currencies={"EUR": 2, "JPY": 0, "KWD": 3},
@@ -43,8 +31,19 @@ SETTLEMENT = Settlement(
     key="order-2026-000101", payer="alice", payee="bob", amount=4820, currency="EUR", fee=48
 )
 YEN = Settlement(key="order-2026-000102", payer="chiyo", payee="daiki", amount=12_000, currency="JPY", fee=0)
-VERDICT = Verdict(decision="APPROVED", reference="ref-1", reason="known customers", provider="acme")
+VERDICT = Verdict(decision=KycDecision.APPROVED, reference="ref-1", reason="known customers", provider="acme")
+REJECTED = replace(VERDICT, decision=KycDecision.REJECTED, reason="a listed party")
+IN_REVIEW = replace(VERDICT, decision=KycDecision.REVIEW, reason="a person looks at it")
+EVENT = Event(id="evt-1", digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
+EXECUTION = "execution-1"
+DECIDER = f"{SETTLEMENT.key}-decided"
+REVIEW_ENDS = NOW + timedelta(days=1)
+LISTED = "2026-11-20T11:59:30.000Z"
+"""When the index has it that the settlement is due."""
 ESCROW = "escrow:order-2026-000101"
+
+Built = Write | Posting | tuple[Write, ...]
+"""What a builder may build."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,8 @@ def _leave(decision: Decision, step: Step, escrow: int) -> Vector:
 
 REVERSALS = (
     Vector(reversals.refuse_unclaimed, (SETTLEMENT, "execution", FAILURE, NOW)),
-    Vector(reversals.begin, (SETTLEMENT, FAILURE)),
+    Vector(reversals.begin, (SETTLEMENT, FAILURE, None)),
+    Vector(reversals.begin, (SETTLEMENT, FAILURE, EXECUTION), variant="owned"),
     *(
         Vector(reversals.reopen, (SETTLEMENT, seen, FAILURE, NOW, TERMS), variant=seen.lower())
         for seen in ORDERS
@@ -157,9 +157,36 @@ LIMBO = (
     _leave(Decision.COMPLETE, Step.RELEASE, 48),
 )
 
+VERDICTS = {"approved": VERDICT, "rejected": REJECTED}
+"""What may be decided, by the variant of a vector."""
+
+REVIEWS = (
+    *(Vector(reviews.conclude, (SETTLEMENT, said, NOW), variant=how) for how, said in VERDICTS.items()),
+    Vector(reviews.park, (SETTLEMENT, IN_REVIEW, REVIEW_ENDS, NOW)),
+    *(
+        Vector(reviews.decide, (SETTLEMENT, said, DECIDER, NOW, TERMS), variant=how)
+        for how, said in VERDICTS.items()
+    ),
+    Vector(reviews.event_marker, (EVENT, SETTLEMENT, NOW)),
+    *(Vector(reviews.verdict_entry, (SETTLEMENT, said, NOW), variant=how) for how, said in VERDICTS.items()),
+)
+
+OVERDUE = {
+    **rows.settlement_key(SETTLEMENT.key),
+    **rows.in_flight_index(SETTLEMENT.key, LISTED),
+}
+"""A settlement as the index lists it."""
+
+RECOVERY = (Vector(recovery.give_up, (OVERDUE, NOW, TERMS)),)
+
 STEPS = (
     Vector(steps.hold, (SETTLEMENT, NOW)),
     Vector(steps.verify, (SETTLEMENT, VERDICT, NOW)),
+    Vector(steps.verify, (SETTLEMENT, REJECTED, NOW), variant="rejected"),
+    *(
+        Vector(steps.verdict_received, (SETTLEMENT, said, EVENT, DECIDER, NOW, TERMS), variant=how)
+        for how, said in VERDICTS.items()
+    ),
     Vector(steps.release, (SETTLEMENT, TERMS, NOW), variant="capped"),
     Vector(steps.release, (YEN, TERMS, NOW), variant="uncapped"),
     Vector(steps.fee, (SETTLEMENT, NOW)),
@@ -201,7 +228,7 @@ COMPENSATION = (
     _resolve(Decision.COMPLETE, Step.RELEASE, 48),
 )
 
-BUILDERS = {items: ITEMS, reversals: REVERSALS, limbo: LIMBO}
+BUILDERS = {items: ITEMS, reversals: REVERSALS, limbo: LIMBO, reviews: REVIEWS, recovery: RECOVERY}
 """Each module that builds single writes, with its vectors."""
 
 POSTERS = {steps: STEPS, compensation: COMPENSATION}
@@ -210,12 +237,23 @@ POSTERS = {steps: STEPS, compensation: COMPENSATION}
 ALL = tuple(vector for module in (BUILDERS | POSTERS).values() for vector in module)
 
 
+TRANSACTIONS = (Posting, Posting | None, tuple[Write, ...])
+"""What those return that build a transaction: a step's, or one of other rows as well."""
+
+
+def writes_of(built: Built) -> tuple[Write, ...]:
+    """The writes of whatever a builder builds, in their order."""
+    if isinstance(built, Write):
+        return (built,)
+    return built.writes if isinstance(built, Posting) else built
+
+
 def named_writes() -> dict[str, Write]:
     """Every write that any vector builds, by the vector's name and its position in the transaction."""
     found = {vector.name: vector.build() for module in BUILDERS.values() for vector in module}
     for module in POSTERS.values():
         for vector in module:
-            parts = enumerate(vector.build().writes)
+            parts = enumerate(writes_of(vector.build()))
             found |= {f"{vector.name}[{position}]": write for position, write in parts}
     return found
 
@@ -238,42 +276,10 @@ def builders(module: ModuleType) -> set[str]:
         for name, function in functions
         if function.__module__ == module.__name__
         and not name.startswith("_")
-        and get_type_hints(function)["return"] in (Write, Posting, Posting | None)
+        and get_type_hints(function)["return"] in (Write, *TRANSACTIONS)
     }
 
 
 def built_by(vectors: Iterable[Vector]) -> set[str]:
     """The builders that have a vector."""
     return {vector.builder.__name__ for vector in vectors}
-
-
-def text(built: Write | Posting) -> str:
-    """The canonical text of what was built; a transaction's writes keep their order."""
-    plain = [_write(write) for write in built.writes] if isinstance(built, Posting) else _write(built)
-    return json.dumps(plain, indent=2, sort_keys=True) + "\n"
-
-
-def recorded(name: str, current: str) -> str:
-    """The recorded text; where a rewrite is asked for (and this is not CI), `current` becomes it."""
-    path = GOLDEN / f"{name}.json"
-    if os.environ.get("UPDATE_GOLDEN"):
-        if os.environ.get("CI"):
-            pytest.fail("UPDATE_GOLDEN is set in CI, where golden vectors are compared and never rewritten")
-        path.write_text(current)
-    if not path.exists():
-        pytest.fail(f"{name} has no golden vector: run with UPDATE_GOLDEN=1 and read what it records")
-    return path.read_text()
-
-
-def _write(write: Write) -> dict[str, Any]:
-    return {"action": write.action, "parameters": _plain(write.parameters)}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        assert "set" not in value, "an attribute called `set` could not be told from a set"
-        return {name: _plain(member) for name, member in value.items()}
-    if isinstance(value, set):
-        return {"set": sorted(value)}
-    assert isinstance(value, str) or type(value) is int, f"no write may hold the {type(value)} {value!r}"
-    return value

@@ -1,0 +1,53 @@
+"""Golden vectors: what the builders build, recorded in golden/*.json and compared to the last character.
+
+To rewrite them after a wanted change run `UPDATE_GOLDEN=1 pytest tests/unit/test_vectors.py` and read
+the diff: each changed line is a changed write to the table. Where CI is set, a rewrite fails the run
+instead: a vector that rewrites itself protects nothing.
+
+A builder's file is `<module>.<function>[.<variant>].json`. A set is written as {"set": [...]}, sorted.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from settlement.writes import Write
+from tests.unit.vectors import Built, writes_of
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def text(built: Built) -> str:
+    """The canonical text of what was built; a transaction's writes keep their order."""
+    plain = _write(built) if isinstance(built, Write) else [_write(write) for write in writes_of(built)]
+    return json.dumps(plain, indent=2, sort_keys=True) + "\n"
+
+
+def recorded(name: str, current: str) -> str:
+    """The recorded text; where a rewrite is asked for (and this is not CI), `current` becomes it."""
+    path = GOLDEN / f"{name}.json"
+    if os.environ.get("UPDATE_GOLDEN"):
+        if os.environ.get("CI"):
+            pytest.fail("UPDATE_GOLDEN is set in CI, where golden vectors are compared and never rewritten")
+        path.write_text(current)
+    if not path.exists():
+        pytest.fail(f"{name} has no golden vector: run with UPDATE_GOLDEN=1 and read what it records")
+    return path.read_text()
+
+
+def _write(write: Write) -> dict[str, Any]:
+    return {"action": write.action, "parameters": _plain(write.parameters)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        assert "set" not in value, "an attribute called `set` could not be told from a set"
+        return {name: _plain(member) for name, member in value.items()}
+    if isinstance(value, set):
+        return {"set": sorted(value)}
+    assert isinstance(value, str) or type(value) is int, f"no write may hold the {type(value)} {value!r}"
+    return value

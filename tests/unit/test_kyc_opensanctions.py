@@ -1,0 +1,232 @@
+"""OpenSanctions' match API: a party that matches a listed one is never approved, whatever the answer's shape.
+
+The answers in `recorded/` have the shape that https://www.opensanctions.org/docs/api/matching/ documents;
+their entities are invented.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from settlement import kyc_opensanctions
+from settlement.kyc import PROVIDERS
+from settlement.verdict import REASON_LENGTH_MAX, REFERENCE, KycDecision, Verdict
+from tests.unit.vectors import SETTLEMENT, TERMS
+
+RECORDED = Path(__file__).parent / "recorded"
+JUNK: list[Any] = [None, True, 0, 1, -7, "", "x", [], ["x"], [[]], {}, {"x": "y"}]
+
+Trail = tuple[str | int, ...]
+
+
+def recorded(name: str) -> Any:
+    """An answer as the client hands it over: what was a float is text."""
+    return json.loads((RECORDED / f"opensanctions.{name}.json").read_text(), parse_float=str)
+
+
+def read(content: object) -> Verdict:
+    return kyc_opensanctions.read(content, SETTLEMENT)
+
+
+def trails(content: Any, trail: Trail = ()) -> Iterator[Trail]:
+    """The way to every member of an answer."""
+    members = content.items() if isinstance(content, dict) else enumerate(content)
+    for name, member in members:
+        yield (*trail, name)
+        if isinstance(member, dict | list):
+            yield from trails(member, (*trail, name))
+
+
+def at(content: Any, trail: Trail) -> Any:
+    for name in trail:
+        content = content[name]
+    return content
+
+
+def replaced(name: str, trail: Trail, value: Any) -> Any:
+    content = recorded(name)
+    at(content, trail[:-1])[trail[-1]] = value
+    return content
+
+
+def removed(name: str, trail: Trail) -> Any:
+    content = recorded(name)
+    del at(content, trail[:-1])[trail[-1]]
+    return content
+
+
+# The question
+
+
+def test_settings_find_it_by_its_name() -> None:
+    assert PROVIDERS["opensanctions"] is kyc_opensanctions
+
+
+def test_each_collection_has_a_path_of_its_own_and_the_key_a_scheme() -> None:
+    assert kyc_opensanctions.path("sanctions") == "/match/sanctions"
+    assert kyc_opensanctions.authorization("canary") == "ApiKey canary"
+
+
+def test_both_parties_are_asked_about_and_nothing_is_told_of_the_money() -> None:
+    body = kyc_opensanctions.body(SETTLEMENT, TERMS)
+
+    assert body == {
+        "queries": {
+            "payer": {"schema": "LegalEntity", "properties": {"name": ["alice"]}},
+            "payee": {"schema": "LegalEntity", "properties": {"name": ["bob"]}},
+        }
+    }
+
+
+def test_the_recorded_answers_are_to_that_question() -> None:
+    queries = kyc_opensanctions.body(SETTLEMENT, TERMS)["queries"]
+
+    for path in RECORDED.glob("opensanctions.*.json"):
+        responses = json.loads(path.read_text())["responses"]
+        asked = {party: response["query"] for party, response in responses.items()}
+        assert asked == {party: {"id": None, **query} for party, query in queries.items()}, path
+
+
+# The answer
+
+PAYER = "payer: NK-7tGzMfFHJTuQ8JhAAz9uYi in us_ofac_sdn, eu_fsf, score 0.93"
+PAYEE = "payee: NK-9kWqLmN2bVcXzAsDfGhJkP in un_sc_sanctions, score 1.0"
+
+
+@pytest.mark.parametrize(
+    ("name", "decision", "reason"),
+    [
+        ("no_match", KycDecision.APPROVED, "no listed party matches"),
+        ("near_miss", KycDecision.APPROVED, "no listed party matches"),
+        ("payer_matches", KycDecision.REVIEW, PAYER),
+        ("payee_matches", KycDecision.REVIEW, PAYEE),
+        ("both_match", KycDecision.REVIEW, f"{PAYER}; {PAYEE}"),
+    ],
+)
+def test_a_match_of_either_party_is_for_a_person_to_judge(
+    name: str, decision: KycDecision, reason: str
+) -> None:
+    assert read(recorded(name)) == Verdict(
+        decision=decision, reference=f"{SETTLEMENT.key}:verify", reason=reason, provider="opensanctions"
+    )
+
+
+def test_the_reference_is_one_that_may_be_logged() -> None:
+    assert REFERENCE.fullmatch(read(recorded("no_match")).reference)
+
+
+def test_the_names_of_the_listed_do_not_go_on_record() -> None:
+    assert "Petrova" not in read(recorded("payer_matches")).reason
+
+
+def test_many_matches_are_cut_to_what_goes_on_record() -> None:
+    content = recorded("both_match")
+    content["responses"]["payer"]["results"] *= 40
+
+    verdict = read(content)
+
+    assert verdict.decision is KycDecision.REVIEW
+    assert len(verdict.reason) == REASON_LENGTH_MAX
+
+
+def test_what_a_list_says_is_made_fit_for_a_terminal() -> None:
+    content = replaced("payer_matches", ("responses", "payer", "results", 0, "id"), "NK\x1b[2J\n")
+
+    assert read(content).reason.startswith("payer: NK [2J  in us_ofac_sdn")
+
+
+# What is no answer
+
+
+def test_a_query_that_has_failed_is_no_answer() -> None:
+    with pytest.raises(ValueError, match=r"^body: a query has failed$"):
+        read(recorded("query_failed"))
+
+
+@pytest.mark.parametrize("content", [*JUNK, {"responses": None}, {"responses": {}}], ids=repr)
+def test_what_is_no_object_of_responses_is_no_answer(content: Any) -> None:
+    with pytest.raises(ValueError, match=r"^body: "):
+        read(content)
+
+
+NEEDED: list[Trail] = [
+    ("responses",),
+    *(
+        ("responses", party, *rest)
+        for party in ("payer", "payee")
+        for rest in ((), ("status",), ("results",))
+    ),
+    *(("responses", "payer", "results", 0, name) for name in ("id", "datasets", "score", "match")),
+]
+
+
+@pytest.mark.parametrize("trail", NEEDED, ids=str)
+def test_an_answer_that_lacks_what_decides_is_none(trail: Trail) -> None:
+    with pytest.raises(ValueError, match=r"^body: "):
+        read(removed("payer_matches", trail))
+
+
+@pytest.mark.parametrize("status", [404, 422, 429, 500, "200", None, "200.0"], ids=repr)
+@pytest.mark.parametrize("party", ["payer", "payee"])
+def test_a_status_but_200_is_a_query_that_has_failed(party: str, status: Any) -> None:
+    with pytest.raises(ValueError, match=r"^body: a query has failed$"):
+        read(replaced("no_match", ("responses", party, "status"), status))
+
+
+@pytest.mark.parametrize("results", [None, "", "x", {}, {"0": {}}, 0], ids=repr)
+def test_results_that_are_no_list_are_none(results: Any) -> None:
+    with pytest.raises(ValueError, match=r"^body: a query has failed$"):
+        read(replaced("no_match", ("responses", "payee", "results"), results))
+
+
+@pytest.mark.parametrize("result", [None, 0, "x", [], ["match"], {}], ids=repr)
+def test_a_result_that_is_none_spoils_the_answer(result: Any) -> None:
+    with pytest.raises(ValueError, match=r"^body: "):
+        read(replaced("near_miss", ("responses", "payee", "results", 0), result))
+
+
+@pytest.mark.parametrize("match", [value for value in JUNK if value is not False], ids=repr)
+def test_only_a_plain_false_is_no_match(match: Any) -> None:
+    verdict = read(replaced("near_miss", ("responses", "payee", "results", 0, "match"), match))
+
+    assert verdict.decision is KycDecision.REVIEW
+
+
+@pytest.mark.parametrize("name", ["payer_matches", "payee_matches"])
+def test_no_single_spoilt_member_turns_a_match_into_an_approval(name: str) -> None:
+    spoilt = [
+        (trail, value)
+        for trail in trails(recorded(name))
+        for value in JUNK
+        if not (trail[-1] == "results" and value == [])  # that is how an answer says that nobody matches
+    ]
+
+    assert len(spoilt) > 500
+    for trail, value in spoilt:
+        try:
+            verdict = read(replaced(name, trail, value))
+        except ValueError:
+            continue
+        assert verdict.decision is KycDecision.REVIEW, (trail, value)
+
+
+# No float
+
+
+def test_no_number_of_an_answer_is_ever_a_float() -> None:
+    def leaves(value: Any) -> Iterator[Any]:
+        members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+        if members is None:
+            yield value
+        else:
+            for member in members:
+                yield from leaves(member)
+
+    for path in RECORDED.glob("opensanctions.*.json"):
+        content = recorded(path.stem.partition(".")[2])
+        assert not [leaf for leaf in leaves(content) if isinstance(leaf, float)]
+        if path.stem != "opensanctions.query_failed":
+            assert all(isinstance(value, str) for value in read(content).evidence().values())

@@ -1,0 +1,57 @@
+"""A signing secret that the stage has wrong lets nobody in, and no caller is blamed for it."""
+
+import base64
+from datetime import timedelta
+
+import pytest
+from standardwebhooks import webhooks
+
+from settlement.errors import KycUnavailable, SignatureRefused
+from settlement.signature import verify
+from tests.unit.test_signature import BODY, CURRENT, EVENT, NOW, SENT_AT, signed
+
+UNFIT = [
+    *(
+        "whsec_%%%",
+        "whsec_AAA",
+        "whsec_AQEBAQ",
+        "whsec_\u00e9\u00e9\u00e9\u00e9",
+        "\ud800",
+        "whsec_",
+        "",
+        "None",
+    ),
+    *(None, 7, ["a"], {}),
+    "whsec_" + base64.b64encode(b"x" * 23).decode(),
+]
+"""No base64, no text, or so short that it could be guessed; nothing at all is a key that everybody has."""
+
+
+@pytest.mark.parametrize("secret", UNFIT, ids=ascii)
+@pytest.mark.parametrize("beside", [(), (CURRENT,)], ids=["alone", "beside a good one"])
+def test_a_secret_that_is_not_fit_for_use_is_the_stages_fault_and_not_the_callers(
+    secret: object, beside: tuple[str, ...]
+) -> None:
+    """Whoever calls does so again once it is mended, and no call is let in by it or past it."""
+    for headers in (signed(), signed() | {"webhook-signature": _signature_by(b"")}):
+        with pytest.raises(KycUnavailable) as unavailable:
+            verify(headers, BODY, [*beside, secret], NOW)
+
+        assert str(unavailable.value) == "signing secret: must be base64 of at least 24 bytes"
+
+
+def test_a_secret_of_the_least_length_will_do() -> None:
+    secret = "whsec_" + base64.b64encode(b"x" * 24).decode()
+
+    assert verify(signed(secret), BODY, [secret], NOW) == EVENT
+
+
+def test_who_is_no_caller_does_not_learn_of_the_stages_mistake() -> None:
+    for headers in ({}, signed(sent_at=NOW - timedelta(hours=1))):
+        with pytest.raises(SignatureRefused):
+            verify(headers, BODY, ["whsec_"], NOW)
+
+
+def _signature_by(key: bytes) -> str:
+    digest = webhooks.hmac_data(key, f"{EVENT}.{SENT_AT}.{BODY.decode()}".encode())
+    return f"v1,{base64.b64encode(digest).decode()}"
