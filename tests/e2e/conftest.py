@@ -3,11 +3,35 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.embedded import Embedded, embedded_aws
+from tests.e2e.provider import CREDENTIALS, SIGNING, Payment, control, in_review, put_secret, secret
 
 
 @pytest.fixture(scope="session")
 def embedded() -> Iterator[Embedded]:
-    """One embedded AWS with the real app on it, for all tests that do not break it."""
+    """One embedded AWS with the real app on it, for all tests that do not break it.
+
+    Its clock stands still: tests compare the whole table before and after, and what other tests have left
+    in flight would be reversed meanwhile, once its deadline has passed.
+    """
     with embedded_aws() as embedded:
         embedded.up()
+        embedded.schedule(enabled=False)
         yield embedded
+
+
+@pytest.fixture(scope="session")
+def parked(embedded: Embedded) -> Payment:
+    """A payment in review on which nobody ever decides."""
+    return in_review(embedded)
+
+
+@pytest.fixture
+def secrets_restored(embedded: Embedded) -> Iterator[None]:
+    """Afterwards the stage and its KYC provider share the secrets that they shared before."""
+    before = {output: secret(embedded, output) for output in (CREDENTIALS, SIGNING)}
+    yield
+    for output, content in before.items():
+        put_secret(embedded, output, content)
+    for function in ("VerifyKyc", "KycDecided"):
+        embedded.renew(function)
+    control(embedded, api_keys=[before[CREDENTIALS]["api_key"]], signing_secret=before[SIGNING]["current"])

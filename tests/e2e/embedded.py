@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -14,7 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 
@@ -38,7 +40,10 @@ class Embedded:
     @property
     def environment(self) -> dict[str, str]:
         """What a person's shell would have: none of the variables that the tests set for themselves."""
-        ours = ("AWS_", "POWERTOOLS_", "TABLE_NAME", "TERMS", "PAGING", "SETTLE_")
+        ours = (
+            *("AWS_", "POWERTOOLS_", "TABLE_NAME", "TERMS", "PAGING", "SETTLE_"),
+            *("KYC", "EVENT_BUS", "SETTLEMENT_MACHINE", "COMPENSATION_MACHINE"),
+        )
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         return inherited | {"SETTLE_HOME": str(self.home)}
 
@@ -86,6 +91,20 @@ class Embedded:
     @cached_property
     def stack(self) -> Stack:
         return stack.embedded(self.running())
+
+    @cached_property
+    def sharing_one_client(self) -> Stack:
+        """The stack for many threads: a boto3 session cannot make clients in several, but they may share."""
+        outputs, client = self.stack.outputs, self.step_functions
+        return cast(
+            Stack,
+            SimpleNamespace(
+                outputs=outputs,
+                store=self.stack.store,
+                terms=self.stack.terms,
+                client=lambda service, attempts=5: client,
+            ),
+        )
 
     @cached_property
     def step_functions(self) -> Any:
@@ -142,20 +161,74 @@ class Embedded:
             time.sleep(0.1)
 
     @contextmanager
-    def without_grants(self, state: str) -> Iterator[None]:
-        """For a while, the function of a state may do nothing: it fails in a way that nobody foresaw."""
+    def without_grants(self, state: str, action: str | None = None) -> Iterator[None]:
+        """For a while, the function of a state may do nothing, or not this: it fails as nobody foresaw."""
         iam, role = self.stack.client("iam"), self.roles[state]
         names = iam.list_role_policies(RoleName=role)["PolicyNames"]
-        policies = {name: iam.get_role_policy(RoleName=role, PolicyName=name) for name in names}
+        policies = {
+            name: iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"] for name in names
+        }
         assert policies
-        for name in names:
+        for name, policy in policies.items():
+            left = [one for one in policy["Statement"] if action and action not in one["Action"]]
+            assert not action or len(left) < len(policy["Statement"])
             iam.delete_role_policy(RoleName=role, PolicyName=name)
+            if left:
+                document = json.dumps(policy | {"Statement": left})
+                iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=document)
         try:
             yield
         finally:
             for name, policy in policies.items():
-                document = json.dumps(policy["PolicyDocument"])
-                iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=document)
+                iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(policy))
+
+    def schedule(self, *, enabled: bool) -> None:
+        """Let the clock call RecoverStalled each minute, or not."""
+        scheduler = self.stack.client("scheduler")
+        (listed,) = scheduler.list_schedules()["Schedules"]
+        schedule = scheduler.get_schedule(Name=listed["Name"], GroupName=listed["GroupName"])
+        names = ("Name", "GroupName", "ScheduleExpression", "FlexibleTimeWindow", "Target")
+        scheduler.update_schedule(
+            **{name: schedule[name] for name in names}, State="ENABLED" if enabled else "DISABLED"
+        )
+
+    def environments(self, function: str) -> set[int]:
+        """The processes that serve a function: each is one environment."""
+        module = re.sub(r"(?<!^)(?=[A-Z])", "_", function).lower()
+        found = set()
+        for process in self.processes():
+            with suppress(psutil.Error):
+                if process.cmdline()[-1:] == [f"handlers.{module}.handler"]:
+                    found.add(process.pid)
+        return found
+
+    def renew(self, function: str, **environment: str) -> None:
+        """Replace a function's environments, with other variables in the new ones: nothing is cached."""
+        name = self.functions[function]
+        known = self._lambda.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+        self._lambda.update_function_configuration(
+            FunctionName=name, Environment={"Variables": known | environment}
+        )
+        self._lambda.get_waiter("function_updated_v2").wait(
+            FunctionName=name, WaiterConfig={"Delay": 1, "MaxAttempts": COMMAND_SECONDS_MAX}
+        )
+
+    def variable(self, function: str, name: str) -> str:
+        """One of the variables of a function's environments."""
+        described = self._lambda.get_function_configuration(FunctionName=self.functions[function])
+        value: str = described["Environment"]["Variables"][name]
+        return value
+
+    def logged(self, function: str, since_ms: int = 0) -> list[str]:
+        """Every line of a function's log."""
+        described = self._lambda.get_function_configuration(FunctionName=self.functions[function])
+        pages = self.stack.client("logs").get_paginator("filter_log_events")
+        group = described["LoggingConfig"]["LogGroup"]
+        return [
+            event["message"]
+            for page in pages.paginate(logGroupName=group, startTime=since_ms)
+            for event in page["events"]
+        ]
 
     def invoke(self, state: str, settlement: Any, **event: Any) -> dict[str, Any]:
         """Call a state's function past its machine; a failure has an `errorType`."""
@@ -163,7 +236,7 @@ class Embedded:
             FunctionName=self.functions[state],
             Payload=json.dumps({"settlement": settlement, "execution": "a-direct-call", **event}),
         )
-        payload: dict[str, Any] = json.loads(answer["Payload"].read())
+        payload: dict[str, Any] = json.loads(answer["Payload"].read()) or {}
         assert ("FunctionError" in answer) == ("errorType" in payload)
         return payload
 

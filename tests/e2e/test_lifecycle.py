@@ -8,6 +8,7 @@ import pytest
 
 from settle import accounts, ledger
 from tests.e2e.embedded import SETTLE, Embedded, at_once, embedded_aws, new_key
+from tests.e2e.provider import control, payment
 
 SECONDS_MAX = 120
 
@@ -39,6 +40,10 @@ def servers(embedded: Embedded) -> list[psutil.Process]:
     return [process for process in embedded.processes() if "ministack" in process.cmdline()]
 
 
+def providers(embedded: Embedded) -> list[psutil.Process]:
+    return [process for process in embedded.processes() if "settle.kyc_simulator" in process.cmdline()]
+
+
 def at_work(processes: list[psutil.Process]) -> list[psutil.Process]:
     """Those that have not ended; one that has may wait a while for its parent to take note."""
     return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
@@ -62,6 +67,7 @@ def test_two_concurrent_ups_start_one_embedded_aws(raced: tuple[Embedded, list[d
     assert first == second
     assert len(servers(embedded)) == 1
     assert servers(embedded)[0].pid == embedded.running().pid
+    assert len(providers(embedded)) == 1
 
 
 def test_everything_listens_on_this_machine_only(embedded: Embedded) -> None:
@@ -78,6 +84,38 @@ def test_everything_listens_on_this_machine_only(embedded: Embedded) -> None:
 
     assert listening
     assert {address.ip for address in listening} == {"127.0.0.1"}, listening
+    assert embedded.running().kyc_port in {address.port for address in listening}
+
+
+def test_a_provider_that_died_is_started_again_where_it_was_and_knows_its_secrets(
+    raced: tuple[Embedded, list[dict[str, object]]],
+) -> None:
+    embedded, (before, _) = raced
+    (provider,) = providers(embedded)
+    provider.kill()
+    provider.wait()
+
+    again = embedded.up()
+
+    assert again == before
+    assert len(providers(embedded)) == 1
+    one = payment(embedded, "review-approve")
+    one.start()
+    assert one.over()["status"] == "SETTLED", "by a webhook that was signed, and came to the right place"
+
+
+def test_a_provider_that_was_never_told_its_secrets_is_told_by_the_next_up(
+    raced: tuple[Embedded, list[dict[str, object]]],
+) -> None:
+    """As a crash of `up` leaves it, between its start and what it is told."""
+    embedded, _ = raced
+    control(embedded, api_keys=[], signing_secret="", webhook_url="")
+
+    embedded.up()
+
+    one = payment(embedded, "review-approve")
+    one.start()
+    assert until(lambda: one.row()["status"] == "SETTLED"), one.row()
 
 
 def test_after_a_kill_in_the_middle_of_its_work_up_begins_afresh(
@@ -103,7 +141,7 @@ def test_after_a_kill_in_the_middle_of_its_work_up_begins_afresh(
     assert len(status.stderr.splitlines()) == 1
     assert up.returncode == 0, up.stderr
     assert at_work(orphans) == []
-    assert len(servers(embedded)) == 1
+    assert len(servers(embedded)) == len(providers(embedded)) == 1
     afresh = Embedded(embedded.home)
     assert afresh.rows() == []
     assert settle_one(afresh) == "SETTLED"

@@ -2,12 +2,10 @@ import json
 import time
 from functools import partial
 from itertools import takewhile
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from settle.stack import Stack
 from settle.starting import Ended, Machine, start
 from tests.e2e.embedded import Embedded, at_once, new_account, new_key
 
@@ -26,17 +24,6 @@ def settlement(embedded: Embedded) -> dict[str, str]:
         "currency": "EUR",
         "fee": "0.48",
     }
-
-
-def sharing_one_client(embedded: Embedded) -> Stack:
-    """The stack for many threads: a boto3 session cannot make clients in several, but they may share one."""
-    outputs, client = embedded.stack.outputs, embedded.step_functions
-    return cast(
-        Stack,
-        SimpleNamespace(
-            outputs=outputs, store=embedded.stack.store, client=lambda service, attempts=5: client
-        ),
-    )
 
 
 def claim(embedded: Embedded, settlement: dict[str, str]) -> dict[str, Any]:
@@ -64,7 +51,7 @@ def commit(embedded: Embedded, settlement: dict[str, str], claimed: dict[str, An
 def test_64_identical_concurrent_starts_have_one_effect(
     embedded: Embedded, settlement: dict[str, str]
 ) -> None:
-    stack = sharing_one_client(embedded)
+    stack = embedded.sharing_one_client
     request, other = json.dumps(settlement), json.dumps(settlement | {"amount": "84.20"})
     key = settlement["key"]
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,18 @@ import pytest
 from settle.walkthrough import pager
 from settlement import rows
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_account, new_key
+from tests.e2e.provider import (
+    CREDENTIALS,
+    SIGNING,
+    call,
+    control,
+    decision,
+    in_review,
+    new_signing_secret,
+    payment,
+    secret,
+    send,
+)
 from tests.e2e.stuck import Stuck, stuck
 from tests.support.templates import PROJECT
 
@@ -29,9 +42,9 @@ def blocks(runbook: str, *headings: str) -> list[tuple[str, str]]:
 
 
 class Shell:
-    """A person's shell with the runbooks' two variables set; it has seen which blocks were run."""
+    """A person's shell with the variables set that the runbooks name."""
 
-    def __init__(self, embedded: Embedded, key: str = "") -> None:
+    def __init__(self, embedded: Embedded, key: str = "", **environment: str) -> None:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         outputs = embedded.stack.outputs
         self.environment = embedded.environment | {
@@ -45,6 +58,9 @@ class Shell:
             "TABLE_NAME": outputs["TableName"],
             "EVENT_BUS_NAME": outputs["EventBusName"],
             "PAGER_TOPIC_ARN": outputs["PagerTopicArn"],
+            "KYC_CREDENTIALS_ARN": outputs[CREDENTIALS],
+            "KYC_SIGNING_ARN": outputs[SIGNING],
+            **environment,
         }
 
     def run(self, runbook: str, *headings: str) -> list[tuple[int, str]]:
@@ -92,6 +108,10 @@ def test_every_command_of_a_runbook_is_run_by_a_test_here() -> None:
         ("compensation-stalled", "Look"),
         ("compensation-stalled", "Act"),
         ("compensation-stalled", "Verify"),
+        ("kyc-outage", "Look"),
+        ("kyc-outage", "The API key"),
+        ("kyc-outage", "The signing secret"),
+        ("kyc-outage", "Verify"),
         ("dead-pager", "Look"),
         ("dead-pager", "Act"),
         ("dead-pager", "Verify"),
@@ -194,3 +214,26 @@ def test_a_dead_pager_is_found_by_its_runbook(embedded: Embedded) -> None:
     assert (code, sent, listed) == (0, 0, 0)
     assert "taken by the bus: True" in text
     assert "pager-" in text
+
+
+def test_secrets_of_the_provider_are_put_by_its_runbook(embedded: Embedded, secrets_restored: None) -> None:
+    one, old = in_review(embedded), secret(embedded, SIGNING)["current"]
+    api_key, new = secrets.token_hex(16), new_signing_secret()
+    shell = Shell(embedded, one.key, KYC_API_KEY=api_key, KYC_SIGNING_SECRET=f"whsec_{new}")
+
+    ((looked, stands),) = shell.run("kyc-outage", "Look")
+    ((key_put, _),) = shell.run("kyc-outage", "Act", "The API key")
+    ((secret_put, _),) = shell.run("kyc-outage", "Act", "The signing secret")
+
+    assert (looked, key_put, secret_put) == (0, 0, 0)
+    assert "OPEN" not in stands
+    control(embedded, api_keys=[api_key])
+    assert payment(embedded).start()["status"] == "SETTLED"
+    assert secret(embedded, SIGNING) == {"current": f"whsec_{new}", "previous": old}
+    by_new = call(embedded, decision(one), secret=new)
+    embedded.wait_for(lambda: send(embedded, by_new)[0] == 200)
+    assert send(embedded, call(embedded, decision(one), secret=old))[0] == 200
+    assert one.over()["status"] == "SETTLED"
+    (circuit, text), (proven, sums) = shell.run("kyc-outage", "Verify")
+    assert (circuit, "CLOSED" in text) == (0, True), text
+    assert (proven, sums.splitlines()[-1].startswith("conserved: ")) == (0, True), sums

@@ -1,0 +1,168 @@
+"""The simulated KYC provider as the tests use it: what it is told, what it has seen, and its webhook."""
+
+import json
+import secrets
+from base64 import b64encode
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import urllib3
+from standardwebhooks.webhooks import Webhook
+
+from settle import kyc
+from settle.starting import Machine, start
+from settlement import rows
+from settlement.rows import Row
+from tests.e2e.embedded import Embedded, new_account, new_key
+
+CREDENTIALS, SIGNING = "KycCredentialsArn", "KycSigningArn"
+"""The outputs that name the two secrets."""
+
+GIVING_BACK = {"COMPENSATING", "COMPENSATED"}
+"""What Express tells of a payment that is reversed: it does not wait for the end, but may come after it."""
+
+WAITING = ("PROCESSING", "COMPENSATING")
+SECONDS_MAX = 60
+"""How long an answer of the webhook may take where 32 of its environments start at once."""
+
+
+@dataclass(frozen=True)
+class Payment:
+    """A payment of 48.20 EUR (0.48 of it the fee) by somebody who has 100.00."""
+
+    embedded: Embedded
+    request: dict[str, str]
+
+    @property
+    def key(self) -> str:
+        return self.request["key"]
+
+    def start(self, machine: Machine = Machine.EXPRESS) -> dict[str, Any]:
+        """Settle it; return its outcome, whatever that is."""
+        ended = start(self.embedded.sharing_one_client, machine, json.dumps(self.request))
+        assert ended.outcome is not None, ended
+        return ended.outcome
+
+    def row(self) -> Row:
+        return self.embedded.settlement(self.key)
+
+    def over(self) -> Row:
+        """Its row, once nothing moves any more."""
+        self.embedded.wait_for(lambda: self.row()["status"] not in WAITING)
+        return self.row()
+
+    def verdict(self) -> Row | None:
+        return self.embedded.stack.store.read(rows.entry_key(self.key, "verify"))
+
+    def balances(self) -> tuple[str, str]:
+        """What payer and payee have available."""
+        payer, payee = (self.embedded.available(self.request[party]) for party in ("payer", "payee"))
+        return payer, payee
+
+
+def payment(embedded: Embedded, behaviour: str = "", name: str = "") -> Payment:
+    """A payment about which the provider behaves as told, or as it does by default."""
+    payer = new_account(embedded, f"kyc-{behaviour}{name}" if behaviour else f"alice{name}", "100.00")
+    payee = new_account(embedded, f"bob{name}")
+    request = {"key": new_key("kyc"), "payer": payer, "payee": payee, "amount": "48.20", "currency": "EUR"}
+    return Payment(embedded, request)
+
+
+def in_review(embedded: Embedded, name: str = "") -> Payment:
+    """A payment that waits for the end of a review."""
+    one = payment(embedded, "review", name)
+    assert one.start()["status"] == "PROCESSING"
+    return one
+
+
+def control(embedded: Embedded, **told: Any) -> dict[str, Any]:
+    """Tell the provider something, or nothing; return what it does and has seen."""
+    answer = urllib3.request(
+        "PUT" if told else "GET", f"{embedded.running().kyc_url}/control", json=told or None
+    )
+    assert answer.status == 200, answer.data
+    described: dict[str, Any] = answer.json()
+    return described
+
+
+def calls(embedded: Embedded) -> int:
+    """How many calls have reached the provider."""
+    found: int = control(embedded)["calls"]
+    return found
+
+
+def circuit(embedded: Embedded) -> str:
+    """The state of the circuit."""
+    state: str = kyc.status(embedded.stack)["state"]
+    return state
+
+
+def secret(embedded: Embedded, output: str) -> dict[str, Any]:
+    """What one of the stack's two secrets is."""
+    answer = embedded.stack.client("secretsmanager").get_secret_value(SecretId=embedded.stack.outputs[output])
+    found: dict[str, Any] = json.loads(answer["SecretString"])
+    return found
+
+
+def put_secret(embedded: Embedded, output: str, content: dict[str, Any]) -> None:
+    embedded.stack.client("secretsmanager").put_secret_value(
+        SecretId=embedded.stack.outputs[output], SecretString=json.dumps(content)
+    )
+
+
+def new_signing_secret() -> str:
+    return b64encode(secrets.token_bytes(32)).decode()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call of the webhook. `signed` is what the signature is on, if not the body itself."""
+
+    body: bytes
+    secret: str
+    event: str
+    age: timedelta = timedelta()
+    signed: str | None = None
+
+    def headers(self) -> dict[str, str]:
+        sent_at = datetime.now(UTC) - self.age
+        signed = self.body.decode() if self.signed is None else self.signed
+        return {
+            "content-type": "application/json",
+            "webhook-id": self.event,
+            "webhook-timestamp": str(int(sent_at.timestamp())),
+            "webhook-signature": Webhook(self.secret).sign(self.event, sent_at, signed),
+        }
+
+
+def decision(one: Payment, says: str = "APPROVED", **change: Any) -> bytes:
+    """The body of the webhook about a payment, for the very review that it waits for."""
+    content = {
+        "idempotency_key": f"{one.key}:verify",
+        "decision": says,
+        "reference": f"ver_{one.key}",
+        "reason": "a person has looked at it",
+    }
+    return json.dumps(content | change).encode()
+
+
+def call(embedded: Embedded, body: bytes, **change: Any) -> Call:
+    """A call of the webhook as the provider makes it, but for what is changed."""
+    signing_secret = change.pop("secret", None) or secret(embedded, SIGNING)["current"]
+    event = change.pop("event", None) or f"evt_{secrets.token_hex(8)}"
+    return Call(body=body, secret=signing_secret, event=event, **change)
+
+
+def send(embedded: Embedded, sent: Call, headers: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
+    """Make the call; return the status and the content of the answer."""
+    answer = urllib3.request(
+        "POST",
+        embedded.running().webhook_url,
+        body=sent.body,
+        headers=sent.headers() if headers is None else headers,
+        timeout=SECONDS_MAX,
+        retries=False,
+    )
+    content: dict[str, Any] = answer.json()
+    return answer.status, content

@@ -1,0 +1,52 @@
+"""The demo, run once as a person would run it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.e2e.embedded import Embedded
+
+UNITS_MAX = 27
+"""26 to write, and one to read: VerifyKyc looks at the row before it asks anybody."""
+
+DEMO_FAILURES = 5
+"""So many calls fail before the circuit opens; one payment makes three, the next one the rest."""
+
+
+@pytest.fixture(scope="module")
+def demo(embedded: Embedded) -> dict[str, Any]:
+    """What the demo shows, run once."""
+    finished = embedded.settle("demo", "--json")
+    assert finished.returncode == 0, finished.stderr
+    shown: dict[str, Any] = json.loads(finished.stdout)
+    return shown
+
+
+def test_the_demo_settles_every_example_on_both_machines_at_its_price(demo: dict[str, Any]) -> None:
+    assert demo["reconciliation"]["conserved"] is True
+    assert demo["limbo"]["conserved"] is True
+    assert demo["limbo"]["page"]["next_command"] == f"settle limbo show {demo['limbo']['case']['key']}"
+    assert demo["limbo"]["settlement"]["status"] == "COMPENSATED"
+    settled = [line for line in demo["settlements"] if line["outcome"] == "SETTLED"]
+    assert [line["machine"] for line in settled] == ["express"] * 7 + ["standard"] * 7
+    assert {line["calls"] for line in settled} == {6}
+    assert all(0 < line["units"] <= UNITS_MAX for line in settled)
+    replayed = [line for line in demo["settlements"] if line["outcome"] == "SETTLED (replayed)"]
+    assert [line["calls"] for line in replayed] == [2, 2]
+    refused = [line for line in demo["settlements"] if line["outcome"] == "refused: InvalidRequest"]
+    assert [line["calls"] for line in refused] == [0] * 4
+
+
+def test_the_demo_outlasts_an_outage_of_the_provider(demo: dict[str, Any]) -> None:
+    outage = demo["outage"]
+    *during, last = outage["payments"]
+
+    assert outage["conserved"] is True
+    assert outage["returned"] == "100.00 EUR of 100.00 EUR"
+    assert [one["provider"] for one in during[:3]] == ["fails"] * 3
+    assert {(one["outcome"], one["error"]) for one in during} == {("COMPENSATED", "KycUnavailable")}
+    assert sum(one["calls"] for one in during[:2]) == DEMO_FAILURES
+    assert during[2]["circuit"] in ("OPEN", "HALF_OPEN")
+    assert (last["provider"], last["outcome"], last["error"]) == ("is back", "SETTLED", None)
+    assert (last["calls"], last["circuit"]) == (1, "CLOSED")

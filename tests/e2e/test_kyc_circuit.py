@@ -1,0 +1,126 @@
+"""The circuit under many settlements at once: a dead provider is left alone, a living one is found again."""
+
+import json
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from settle import ledger
+from settlement import rows
+from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, at_once
+from tests.e2e.provider import GIVING_BACK, Payment, calls, circuit, control, payment
+
+SETTLEMENTS = 16
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class Outage:
+    """What happened while the provider was dead, and until everything flowed again."""
+
+    payments: list[Payment]
+    outcomes: list[dict[str, Any]]
+    rows: list[rows.Row]
+    calls: int
+    environments: int
+    failures: int
+    state: str
+    shown: dict[str, Any]
+    afterwards: list[dict[str, Any]]
+    announced: list[str]
+
+    @property
+    def probes(self) -> int:
+        return self.announced.count("HALF_OPEN")
+
+
+@pytest.fixture(scope="module")
+def outage(embedded: Embedded) -> Outage:
+    """16 settlements at once with a dead provider; and 16 more once payments flow again."""
+    everything_flows(embedded)
+    since, before = int(time.time() * 1000), calls(embedded)
+    payments = [payment(embedded) for _ in range(SETTLEMENTS)]
+    control(embedded, behaviour="error")
+    try:
+        outcomes = at_once([partial(one.start) for one in payments])
+        over = [one.over() for one in payments]
+        state, shown = circuit(embedded), json.loads(embedded.settle("kyc", "status", "--json").stdout)
+        seen, environments = calls(embedded) - before, len(embedded.environments("VerifyKyc"))
+        announced = announcements(embedded, since, "OPEN")
+    finally:
+        control(embedded, behaviour="approve")
+    everything_flows(embedded)
+    afterwards = at_once([partial(payment(embedded).start) for _ in range(SETTLEMENTS)])
+    return Outage(
+        payments=payments,
+        outcomes=outcomes,
+        rows=over,
+        calls=seen,
+        environments=environments,
+        failures=json.loads(embedded.variable("VerifyKyc", "KYC"))["breaker"]["failures"],
+        state=state,
+        shown=shown,
+        afterwards=afterwards,
+        announced=announced,
+    )
+
+
+def everything_flows(embedded: Embedded) -> None:
+    """Pay, as customers do, until as many payments as there are environments have settled at once."""
+    give_up_at = time.monotonic() + COMMAND_SECONDS_MAX
+    while True:
+        width = max(1, len(embedded.environments("VerifyKyc")))
+        outcomes = at_once([partial(payment(embedded).start) for _ in range(min(width, SETTLEMENTS))])
+        if {one["status"] for one in outcomes} == {"SETTLED"} and circuit(embedded) == "CLOSED":
+            return
+        assert time.monotonic() < give_up_at, "payments do not flow again"
+
+
+def announcements(embedded: Embedded, since_ms: int, awaited: str) -> list[str]:
+    """The changes of the circuit that were logged since, once the awaited one is among them."""
+
+    def found() -> list[str]:
+        lines = [json.loads(line) for line in embedded.logged("VerifyKyc", since_ms) if line.startswith("{")]
+        return [line["state"] for line in lines if line.get("message") == "circuit"]
+
+    embedded.wait_for(lambda: awaited in found())
+    return found()
+
+
+def test_with_the_provider_dead_every_payment_ends_and_gives_the_money_back(outage: Outage) -> None:
+    assert {one["status"] for one in outage.outcomes} <= GIVING_BACK
+    assert {(row["status"], row["escrow"]) for row in outage.rows} == {("COMPENSATED", 0)}
+    assert {row["failure"]["error"] for row in outage.rows} == {"KycUnavailable"}
+    assert {one.balances() for one in outage.payments} == {("100.00", "0.00")}
+
+
+def test_a_dead_provider_sees_no_more_calls_than_promised(outage: Outage) -> None:
+    assert outage.environments > 1, "one after the other proves nothing"
+    assert outage.failures <= outage.calls <= outage.failures + outage.environments - 1 + outage.probes
+    assert outage.calls < SETTLEMENTS * TRIES
+
+
+def test_while_it_is_dead_the_circuit_is_open_and_says_so(outage: Outage) -> None:
+    assert outage.state in ("OPEN", "HALF_OPEN")
+    assert outage.shown["state"] in ("OPEN", "HALF_OPEN")
+    assert outage.shown["since"] is not None
+    assert outage.shown["last_failure"] is not None
+    assert outage.announced[0] == "OPEN"
+
+
+def test_some_were_not_asked_about_at_all(outage: Outage) -> None:
+    """Their cause tells that the circuit, and not the provider, has refused them."""
+    causes = {row["failure"]["cause"].partition("as the circuit is")[0] for row in outage.rows}
+
+    assert "kyc: not asked, " in causes
+
+
+def test_when_it_is_back_everything_flows_without_a_person(embedded: Embedded, outage: Outage) -> None:
+    assert {one["status"] for one in outage.afterwards} == {"SETTLED"}
+    assert circuit(embedded) == "CLOSED"
+    findings = ledger.check(embedded.stack)
+    assert findings.faults == []
+    assert findings.conserved
