@@ -80,6 +80,10 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
         )
     except Standing:
         logger.info("replayed")
+    except IdempotencyConflict:  # what is on record stands, but somebody should know
+        count("KycVerdictConflict")
+        logger.warning("conflict", reference=verdict.reference)
+        raise
     _machines.start(_machines.arn("SETTLEMENT_MACHINE"), owner, settlement.to_wire(_runtime.terms))
     return {"idempotency_key": key + _SUFFIX, "decision": verdict.decision}
 

@@ -135,7 +135,8 @@ class SharedCircuit(CircuitBreakerDynamoDBPersistence):
 
     def _open(self, name: str, now: int) -> CircuitStateRecord:
         """Open the circuit. Of several who count too many failures at once, one does and tells of it."""
-        values: dict[str, int | str] = {":open": "OPEN", ":now": now, ":expires": self._durable_ttl(name)}
+        expires = self._durable_ttl(name)
+        values: dict[str, int | str] = {":open": CircuitState.OPEN.value, ":now": now, ":expires": expires}
         try:
             opened = self._update(
                 "SET #state = :open, opened_at = :now, not_needed_after = :expires", _CLOSED, **values
@@ -146,7 +147,7 @@ class SharedCircuit(CircuitBreakerDynamoDBPersistence):
         return opened
 
     def _update(self, expression: str, condition: str, **values: int | str) -> CircuitStateRecord:
-        values[":closed"] = "CLOSED"
+        values[":closed"] = CircuitState.CLOSED.value
         try:
             answer = self.client.update_item(
                 TableName=self.table_name,

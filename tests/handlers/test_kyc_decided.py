@@ -1,5 +1,6 @@
 """KycDecided: the provider's webhook has one effect, however often and in whatever order it is called."""
 
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -147,6 +148,31 @@ def test_a_second_event_that_decides_otherwise_is_refused(
     refused(parked, other, 409, "IdempotencyConflict", f"decision: {first} is on record, for good")
 
     assert starts.asked == 1
+
+
+@pytest.mark.parametrize("event", ["evt_2", "evt_1"])
+def test_a_contradiction_is_counted_and_told_without_its_reason(
+    parked: Calls, counted: Counted, log: io.StringIO, event: str
+) -> None:
+    parked.decided(replace(signed, id="evt_1")())
+    counted()
+
+    other = replace(signed, id=event)(decision="REJECTED", reason="a listed person")
+    assert parked.decided(other)[0] == 409
+
+    assert counted()["KycVerdictConflict"] == 1
+    told = log.getvalue()
+    assert '"message":"conflict"' in told
+    assert "a listed person" not in told
+
+
+def test_a_verdict_that_is_repeated_is_no_contradiction(parked: Calls, counted: Counted) -> None:
+    parked.decided(signed())
+    counted()
+
+    parked.decided(replace(signed, id="evt_2")())
+
+    assert "KycVerdictConflict" not in counted()
 
 
 def test_an_event_s_id_is_not_good_for_other_content(parked: Calls) -> None:
