@@ -26,10 +26,10 @@ class Recovery(Construct):
         paging.alarm(
             "RecoveryFailed",
             function.metric_errors(period=Duration.minutes(5), statistic="Sum"),
-            "What is held past its deadline is not looked for. See the runbook settlement-stalled.",
+            "What has stopped moving is not looked for.",
         )
         paging.alarm(
             "NotRecovered",
             settlement_metric("NotRecovered"),
-            "A settlement past its deadline cannot be given back. See the runbook settlement-stalled.",
+            "A settlement that has stopped moving cannot be driven on.",
         )

@@ -19,6 +19,9 @@ class Settings:
 
     `highest_balances` maps a currency to the most that an account may hold, written as on the wire.
     `currencies` only ever grows: rows in a currency stay, and the functions know no other exponents.
+    A settlement has `deadline_seconds` until its release, or what its request names, up to
+    `deadline_seconds_max`; an execution drives it for `recover_after_seconds` before another one takes over.
+    `idempotency_key` is "required", or "optional" until every client mints keys: see docs/starting.md.
     `patience` multiplies the timeouts of functions and tasks where functions start slowly.
     `runbooks` is where `docs/runbooks/` can be read by whoever is paged, and `page_again_after_seconds`
     how long they have to decide before they are paged a second time.
@@ -31,7 +34,9 @@ class Settings:
     fee_basis_points: int = 100
     highest_balances: Mapping[str, str] = field(default_factory=dict)
     deadline_seconds: int = 900
+    deadline_seconds_max: int = 86_400
     recover_after_seconds: int = 30
+    idempotency_key: str = "required"
     function_timeout_seconds: int = 8
     function_memory_mb: int = 512
     runbooks: str = "docs/runbooks"
@@ -55,8 +60,16 @@ class Settings:
                 raise ValueError(f"highest_balances: {code} must be a decimal string in that currency")
         if not 0 <= self.fee_basis_points < 10_000:
             raise ValueError("fee_basis_points: must be from 0 to 9999, as a fee is less than its amount")
-        if self.recover_after_seconds >= self.deadline_seconds:
-            raise ValueError("recover_after_seconds: must be below deadline_seconds")
+        if not 0 < self.recover_after_seconds < self.deadline_seconds <= self.deadline_seconds_max:
+            raise ValueError(
+                "deadline_seconds: must exceed recover_after_seconds, and be at most deadline_seconds_max"
+            )
+        if not self.deadline_seconds_max <= _DEADLINE_SECONDS_MAX:
+            raise ValueError(
+                f"deadline_seconds_max: must be at most {_DEADLINE_SECONDS_MAX}, which is 30 days"
+            )
+        if self.idempotency_key not in ("required", "optional"):
+            raise ValueError("idempotency_key: must be required or optional")
         if not self.function_timeout_seconds < self.page_again_after_seconds <= _DAY_SECONDS:
             raise ValueError(
                 "page_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400"
@@ -101,13 +114,16 @@ class Settings:
                 },
                 "fee_basis_points": self.fee_basis_points,
                 "deadline_seconds": self.deadline_seconds,
+                "deadline_seconds_max": self.deadline_seconds_max,
                 "recover_after_seconds": self.recover_after_seconds,
+                "idempotency_key": self.idempotency_key,
             },
             sort_keys=True,
         )
 
 
 _DAY_SECONDS = 86_400
+_DEADLINE_SECONDS_MAX = 30 * _DAY_SECONDS
 _REST_SECONDS = 3
 """What VerifyKyc is to have besides the exchange with the provider: for its secret and for DynamoDB."""
 
@@ -129,7 +145,12 @@ STAGES = {
             patience=5,
             interpreter=sys.executable,
         ),
-        Settings(stage="dev", currencies=("EUR", "JPY", "KWD", "USD"), log_retention=RetentionDays.ONE_WEEK),
+        Settings(
+            stage="dev",
+            currencies=("EUR", "JPY", "KWD", "USD"),
+            idempotency_key="optional",
+            log_retention=RetentionDays.ONE_WEEK,
+        ),
         Settings(
             stage="prod",
             currencies=("EUR", "USD"),

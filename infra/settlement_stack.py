@@ -1,14 +1,17 @@
-"""The stack, as a paragraph: table, functions, machines, pager, KYC provider, recovery, who may do what."""
+"""The stack, as a paragraph: table, functions, machines, pager, provider, recovery, who may do what."""
 
 from aws_cdk import CfnOutput, IStackSynthesizer, Stack
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from infra.alarms import Watched, watch
+from infra.dashboard import Dashboard
 from infra.functions import HandlerFunction
 from infra.kyc import Kyc
 from infra.paging import Paging
 from infra.recovery import Recovery
 from infra.settings import Settings
+from infra.starting import Starting
 from infra.state_machines import Machine, SettlementMachine
 from infra.table import SettlementTable
 
@@ -33,14 +36,16 @@ GRANTS = {
 
 TRIGGERED = {
     "KycDecided": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-    "RecoverStalled": ("dynamodb:UpdateItem",),
+    "RecoverStalled": ("dynamodb:GetItem", "dynamodb:UpdateItem"),
+    "StartSettlements": ("dynamodb:PutItem",),
 }
-"""The same for the functions that no machine calls: a webhook, and what runs by the clock."""
+"""The same for the functions that no machine calls: behind a webhook, the clock and a queue."""
 
 KEYS = {
     "VerifyKyc": ("SETTLEMENT#*", "CIRCUIT"),
     "KycDecided": ("SETTLEMENT#*", "KYC_EVENT#*"),
     "RecoverStalled": ("SETTLEMENT#*",),
+    "StartSettlements": ("SETTLEMENT#*",),
 }
 """The partition keys that they may touch: what a stranger has sent or answered must not reach a balance."""
 
@@ -105,9 +110,23 @@ class SettlementStack(Stack):
         kyc.watch(paging)
         paging.bus.grant_put_events_to(functions["VerifyKyc"])
         functions["VerifyKyc"].add_environment("EVENT_BUS", paging.bus.event_bus_name)
-        standard.start_from(functions["KycDecided"], "SETTLEMENT_MACHINE")
+        for name in TRIGGERED:
+            standard.start_from(functions[name], "SETTLEMENT_MACHINE")
         compensation.start_from(functions["RecoverStalled"], "COMPENSATION_MACHINE")
+        compensation.followed_by(functions["RecoverStalled"])
         Recovery(self, "Recovery", function=functions["RecoverStalled"], paging=paging)
+        starting = Starting(self, "Starting", function=functions["StartSettlements"], settings=settings)
+
+        watched = Watched(
+            ledger=table,
+            functions=functions,
+            express=express,
+            standard=standard,
+            compensation=compensation,
+            starting=starting,
+        )
+        watch(paging, watched, settings=settings)
+        Dashboard(self, "Dashboard", watched, paging=paging)
 
         CfnOutput(self, "TableName", value=table.table.table_name)
         CfnOutput(self, "SettlementExpressArn", value=express.state_machine_arn)
@@ -118,4 +137,7 @@ class SettlementStack(Stack):
         CfnOutput(self, "KycWebhookUrl", value=kyc.webhook.url)
         CfnOutput(self, "KycCredentialsArn", value=kyc.credentials.secret_arn)
         CfnOutput(self, "KycSigningArn", value=kyc.signing.secret_arn)
+        CfnOutput(self, "RecoverStalledArn", value=functions["RecoverStalled"].function_arn)
+        CfnOutput(self, "StartQueueUrl", value=starting.queue.queue_url)
+        CfnOutput(self, "StartDeadLetterQueueUrl", value=starting.dead_letters.queue_url)
         CfnOutput(self, "SettlementTerms", value=settings.terms)

@@ -87,6 +87,22 @@ class Machine(sfn.StateMachine):
             iam.PolicyStatement(actions=["states:StartExecution"], resources=[self.state_machine_arn])
         )
 
+    def followed_by(self, function: lambda_.Function) -> None:
+        """Let `function` learn how the machine's executions stand; one of a Standard machine has an ARN."""
+        function.add_to_role_policy(
+            iam.PolicyStatement(actions=["states:DescribeExecution"], resources=[self.executions])
+        )
+
+    @property
+    def executions(self) -> str:
+        """The pattern of the ARNs of all of the machine's executions."""
+        return Stack.of(self).format_arn(
+            service="states",
+            resource="execution",
+            resource_name=f"{self.state_machine_name}:*",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+
 
 class SettlementMachine(Machine):
     """A deployment of `settlement.asl.json`; a Standard one waits for the end of a compensation it starts."""
@@ -97,7 +113,7 @@ class SettlementMachine(Machine):
         construct_id: str,
         *,
         machine_type: sfn.StateMachineType,
-        compensation: sfn.StateMachine,
+        compensation: Machine,
         functions: Mapping[str, lambda_.Function],
         settings: Settings,
     ) -> None:
@@ -117,13 +133,6 @@ class SettlementMachine(Machine):
         )
         self.allow(["states:StartExecution"], [compensation.state_machine_arn])
         if waits:
-            stack = Stack.of(self)
-            executions = stack.format_arn(
-                service="states",
-                resource="execution",
-                resource_name=f"{compensation.state_machine_name}:*",
-                arn_format=ArnFormat.COLON_RESOURCE_NAME,
-            )
-            rule = stack.format_arn(service="events", resource="rule", resource_name=_SYNC_RULE)
-            self.allow(["states:DescribeExecution", "states:StopExecution"], [executions])
+            rule = Stack.of(self).format_arn(service="events", resource="rule", resource_name=_SYNC_RULE)
+            self.allow(["states:DescribeExecution", "states:StopExecution"], [compensation.executions])
             self.allow(["events:PutTargets", "events:PutRule", "events:DescribeRule"], [rule])

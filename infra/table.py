@@ -17,7 +17,7 @@ IMMUTABLE_ATTRIBUTES = (
     *("amount", "credit", "debit", "posted_at", "side", "step"),
     *("decision", "provider", "reason", "reference"),
     *("account", "by", "cause", "error"),
-    *("claimed_at", "fee", "payer", "payee"),
+    *("claimed_at", "deadline_seconds", "fee", "payer", "payee"),
     *("digest", "received_at"),
 )
 """What entries and markers say, and what a settlement was claimed with: no update may name one of these."""

@@ -35,7 +35,9 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     else:
         if "reversal" in state:
             order = parse_reversal(state["reversal"])
-            _runtime.store.post(compensation.requested(settlement, order, _runtime.now(), _runtime.terms))
+            _runtime.store.post(
+                compensation.requested(settlement, order, event["execution"], _runtime.now(), _runtime.terms)
+            )
         row = _standing(settlement)
         if "reversal" in state and row["status"] == Status.SETTLED:
             raise NotReversible(
@@ -79,7 +81,7 @@ def _fenced(settlement: Settlement, state: dict[str, Any], execution: str) -> Ro
         reversals.refuse_unclaimed(settlement, execution, unclaimed, _runtime.now())
     )
     failure = outcome.failure(compensation.failed_step(claimed), reason)
-    return _runtime.store.update(reversals.begin(settlement, failure, owner))
+    return _runtime.store.update(reversals.begin(settlement, failure, owner=owner, execution=execution))
 
 
 def _standing(settlement: Settlement) -> Row:

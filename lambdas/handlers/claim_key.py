@@ -2,29 +2,24 @@
 
 from typing import Any
 
-from handlers import _runtime
-from settlement import items, steps
-from settlement.request import parse_request
-from settlement.telemetry import count, observed
+from handlers import _gate, _runtime
+from settlement import steps
+from settlement.telemetry import observed
 
 
 @observed("claim")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the canonical settlement, and whether it is `replayed`: not this execution's to drive.
 
+    An execution that recovery or a verdict has made the owner drives what it finds, from where it stands.
     Raises InvalidRequest and IdempotencyConflict, of which neither leaves a trace in the table.
     """
     owner = event["execution"]
-    request = parse_request(event["settlement"], _runtime.terms)
-    settlement = steps.requested(request, _runtime.terms)
-    claimed = _runtime.store.claim(items.claim(settlement, owner, _runtime.now(), _runtime.terms))
-    settlement = steps.admitted(request, claimed)
-    replayed = steps.is_replay(claimed, owner)
-    if replayed:
-        count("IdempotencyReplay")
+    request = _gate.parse(event["settlement"], event.get("execution_arn", owner))
+    settlement, claimed = _gate.claim(request, owner)
     return {
         "settlement": settlement.to_wire(_runtime.terms),
         "claimed_at": claimed["claimed_at"],
-        "replayed": replayed,
+        "replayed": steps.is_replay(claimed, owner),
         "recoveries": claimed["recoveries"],
     }

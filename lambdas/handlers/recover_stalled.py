@@ -1,54 +1,155 @@
-"""RecoverStalled: find what is held past its deadline, each minute, and have it reversed."""
+"""RecoverStalled: find what has stopped moving, each minute, and have somebody drive it on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Any
 
 from handlers import _machines, _runtime
 from settlement import recovery, rows
-from settlement.errors import StepFenced
-from settlement.request import Settlement
+from settlement.errors import InvalidRequest, SettlementError, SettlementNotFound, StepFenced
+from settlement.recovery import Action, Takeover
+from settlement.request import KEY
 from settlement.rows import Row
-from settlement.telemetry import count, logger, observed
+from settlement.status import Status
+from settlement.telemetry import count, gauge, logger, observed
 
-_NO_TIME_LEFT = {"Error": "DeadlineExceeded", "Cause": "recover: the time to settle is over"}
-_REVIEW_OVER = {"Error": "DeadlineExceeded", "Cause": "recover: the review has not ended in time"}
+SHARE_MAX = 100
+"""How many settlements of one shard, and how many of those in LIMBO, a run looks at."""
+
+_RESERVED_MS = 10_000
+"""A run that has less time left than this begins nothing new: one settlement may take some seconds."""
+
+_LISTED_MAX = 1_000
+"""How many settlements in LIMBO are counted."""
+
+_MACHINES = {Action.SETTLE: "SETTLEMENT_MACHINE"}
+_METRICS = {
+    Action.SETTLE: "RecoveredBySettlement",
+    Action.COMPENSATE: "RecoveredByCompensation",
+    Action.PAGE: "RecoveredByPage",
+}
 
 
 @observed("recover")
-def handler(event: object, context: object) -> None:
-    """Start the compensation of each settlement whose deadline has passed before its release.
+def handler(event: Any, context: Any) -> dict[str, str | None] | None:
+    """Start an execution for each settlement that is due and that nobody drives, and publish how late it is.
 
-    One that cannot be taken on or started does not keep the others waiting; it is found again next time.
+    One that cannot be taken on or started does not keep the others waiting; it is found again later. With the
+    `key` of a settlement in the event only that one is looked at, due or not; the answer is the `action` that
+    was taken ("none" where it needs none) and the name of the `execution` that was started.
+    Raises InvalidRequest, SettlementNotFound, StoreUnavailable and StartUnavailable for that one only.
     """
+    if isinstance(event, dict) and "key" in event:
+        return _recover_now(event["key"])
     now = _runtime.now()
+    oldest, recovered = 0.0, 0
+    for listed in _due(now, context):
+        with _noted(rows.subject(listed)[1], listed):
+            row = _runtime.store.read({"pk": listed["pk"], "sk": listed["sk"]})
+            if row and recovery.is_due(row, now):
+                oldest = max(oldest, recovery.seconds_since(recovery.in_flight_since(row), now))
+                recovered += _recover(row) is not None
+    recovered += _page_again(now, context)
+    gauge("OldestInFlightSeconds", oldest)
+    gauge("Recoveries", recovered)
+    return None
+
+
+def _recover_now(key: object) -> dict[str, str | None]:
+    if not (isinstance(key, str) and KEY.fullmatch(key)):
+        raise InvalidRequest(f"key: must be a string that matches ^{KEY.pattern}$")
+    logger.append_keys(key=key)
+    row = _runtime.store.read(rows.settlement_key(key))
+    if row is None:
+        raise SettlementNotFound("key: nobody has claimed it")
+    takeover = _recover(row)
+    return {
+        "key": key,
+        "action": takeover.action if takeover else "none",
+        "execution": takeover.execution if takeover else None,
+    }
+
+
+def _recover(row: Row) -> Takeover | None:
+    """Make a new execution the settlement's owner and start it; None where that is not called for."""
+    now, terms = _runtime.now(), _runtime.terms
+    with suppress(StepFenced):  # somebody else has moved it on
+        if _is_driven(row):
+            if row["status"] == Status.COMPENSATING:
+                _runtime.store.update(recovery.postpone(row, now, terms))
+            return None
+        if takeover := recovery.take_over(row, now, terms):
+            _runtime.store.update(takeover.write)
+            machine = _machines.arn(_MACHINES.get(takeover.action, "COMPENSATION_MACHINE"))
+            _machines.start(machine, takeover.execution, takeover.input)
+            count(_METRICS[takeover.action])
+            logger.info("recovered", settlement=rows.subject(row)[1], execution_started=takeover.execution)
+            return takeover
+    return None
+
+
+def _is_driven(row: Row) -> bool:
+    """Whether an execution is known to drive the settlement.
+
+    Of a settlement that goes forward none is: AWS describes no Express execution, and two drive it as well as
+    one. Two reversals that get stuck would page twice.
+    """
+    if row["status"] not in (Status.COMPENSATING, Status.LIMBO):
+        return False
+    owner = _machines.execution_arn(_machines.arn("COMPENSATION_MACHINE"), row["owner"])
+    waiting = row["waiting"]["execution"] if "waiting" in row else owner
+    return any(_machines.is_running(execution) for execution in {waiting, owner})
+
+
+def _due(now: datetime, context: Any) -> Iterator[Row]:
+    """What the index lists as due, shard by shard. What a run does not get to, a later one begins with."""
     for turn in range(rows.IN_FLIGHT_SHARDS):
-        # What a run does not get to, a later one begins with.
-        shard = (now.minute + turn) % rows.IN_FLIGHT_SHARDS
-        with _noted(f"shard {shard}"):
-            for listed in _runtime.store.listed(rows.in_flight_partition(shard), up_to=rows.timestamp(now)):
-                with _noted(rows.subject(listed)[1]), suppress(StepFenced):
-                    _recover(listed)
+        shard = rows.in_flight_partition((now.minute + turn) % rows.IN_FLIGHT_SHARDS)
+        with _noted(shard):
+            for listed in _runtime.store.listed(shard, up_to=rows.timestamp(now), limit=SHARE_MAX):
+                if _is_out_of_time(context):
+                    return
+                yield listed
+
+
+def _page_again(now: datetime, context: Any) -> int:
+    """Start again what should page for the settlements in LIMBO and wait for a decision; return how many."""
+    started = 0
+    with _noted("LIMBO"):
+        cases = list(_runtime.store.listed(rows.LIMBO, up_to=rows.END_OF_TIME, limit=_LISTED_MAX))
+        gauge("LimboOpen", len(cases))
+        gauge("OldestLimboSeconds", recovery.seconds_since(cases[0]["gsi1sk"], now) if cases else 0)
+        # Each run looks at the next ones, as their place in the list does not tell whether somebody waits.
+        first = int(now.timestamp()) // 60 * SHARE_MAX % max(len(cases), 1)
+        for listed in [*cases[first:], *cases[:first]][:SHARE_MAX]:
+            if _is_out_of_time(context):
+                break
+            with _noted(rows.subject(listed)[1]):
+                row = _runtime.store.read({"pk": listed["pk"], "sk": listed["sk"]})
+                if row and row["status"] == Status.LIMBO and recovery.is_due(row, now):
+                    started += _recover(row) is not None
+    return started
+
+
+def _is_out_of_time(context: Any) -> bool:
+    if context.get_remaining_time_in_millis() >= _RESERVED_MS:
+        return False
+    count("RecoveryCutShort")
+    return True
 
 
 @contextmanager
-def _noted(name: str) -> Iterator[None]:
-    """Tell of whatever is wrong with one settlement or shard, and go on: it must not hold up the rest."""
+def _noted(name: str, listed: Row | None = None) -> Iterator[None]:
+    """Tell of whatever is wrong with one settlement or shard, and go on: it must not hold up the rest.
+
+    What a service's absence does not explain would fail again at once: `listed` is put back in the queue.
+    """
     try:
         yield
     except Exception as error:
         logger.error("not recovered", what=name, error=type(error).__name__)
         count("NotRecovered")
-
-
-def _recover(listed: Row) -> None:
-    row = _runtime.store.update(recovery.give_up(listed, _runtime.now(), _runtime.terms))
-    settlement = Settlement.of_row(row)
-    _machines.start(
-        _machines.arn("COMPENSATION_MACHINE"),
-        f"{settlement.key}-compensate-{row['recoveries']}",
-        {
-            "settlement": settlement.to_wire(_runtime.terms),
-            "error": _REVIEW_OVER if "review" in row else _NO_TIME_LEFT,
-        },
-    )
-    count("RecoveredByCompensation")
+        if listed and not isinstance(error, SettlementError):
+            with suppress(Exception):
+                _runtime.store.update(recovery.set_aside(listed, _runtime.now()))

@@ -1,5 +1,6 @@
 """VerifyKyc: ask the KYC provider about the payment, once, and put its verdict on record."""
 
+from datetime import datetime
 from typing import Any
 
 from handlers import _provider, _runtime
@@ -49,7 +50,10 @@ def _verdict(settlement: Settlement) -> Row | None:
                 count("KycVerdictConflict")
                 logger.warning("conflict", reference=verdict.reference, on_record=entry["reference"])
             return entry
-        row = store.update(reviews.park(settlement, verdict, _provider.review_ends(now), now))
+        until = _provider.review_ends(now)
+        if row and settlement.deadline_seconds is not None:  # what the request has named stands
+            until = min(until, datetime.fromisoformat(row["deadline_at"]))
+        row = store.update(reviews.park(settlement, verdict, until, now))
         if "verdict" not in row:
             return None
     if row["request_hash"] != settlement.request_hash:

@@ -28,12 +28,14 @@ def outstanding(row: Row) -> list[Step]:
     return [step for step in REVERSIBLE if step in committed and step not in reversed_]
 
 
-def requested(settlement: Settlement, order: Reversal, now: datetime, terms: Terms) -> Posting:
+def requested(
+    settlement: Settlement, order: Reversal, execution: str, now: datetime, terms: Terms
+) -> Posting:
     """Begin to reverse a settlement on a person's order, and put on record who gave it and why."""
     failure = {"step": "reverse", "error": "ReversalRequested", "cause": f"{order.reason} (by {order.by})"}
     return Posting(
         entry=items.evidence_entry(settlement, "reverse", order.record(), now),
-        settlement=reversals.reopen(settlement, order.seen, failure, now, terms),
+        settlement=reversals.reopen(settlement, order.seen, failure, execution, now, terms),
     )
 
 

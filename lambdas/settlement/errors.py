@@ -90,4 +90,4 @@ class KycUnavailable(SettlementError):
 
 
 class StartUnavailable(SettlementError):
-    """Step Functions did not take the start of an execution. What was to be driven on stands where it was."""
+    """Step Functions gave no answer, or took no start. What was to be driven on stands where it was."""

@@ -5,7 +5,7 @@ the way. Values are plain Python (int, str, set of str); the store turns them in
 """
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from settlement import rows
@@ -40,11 +40,9 @@ def claim(settlement: Settlement, owner: str, now: datetime, terms: Terms) -> Wr
         **settlement.to_row(),
         "owner": owner,
         "claimed_at": rows.timestamp(now),
-        "deadline_at": rows.timestamp(now + timedelta(seconds=terms.deadline_seconds)),
+        "deadline_at": rows.timestamp(now + terms.time_to_settle(settlement.deadline_seconds)),
         "recoveries": 0,
-        **rows.in_flight_index(
-            settlement.key, rows.timestamp(now + timedelta(seconds=terms.recover_after_seconds))
-        ),
+        **rows.in_flight_index(settlement.key, rows.timestamp(now + terms.time_to_recover)),
     }
     return put(row, standing)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from settlement import rows
@@ -110,8 +110,10 @@ def leave(
         ":number": case.number,
         ":resolution": resolution.record() | {"decided_at": rows.timestamp(now)},
         ":status": Status.COMPENSATING,
+        ":now": rows.timestamp(now),
     }
     assignments = ["#status = :status", "resolutions = :number", "resolution = :resolution"]
+    assignments += ["in_flight_since = :now"]
     removals, additions = ["stuck_step", "waiting"], ""
     if resolution.decision is Decision.COMPLETE:
         conditions += [COMMITTED, NOT_YET_REVERSED]
@@ -119,12 +121,11 @@ def leave(
             ":this": Step.RELEASE,
             ":status": Status.SETTLED,
             ":change": -escrow,
-            ":now": rows.timestamp(now),
         }
         assignments += ["escrow = escrow + :change", "finished_at = :now"]
         removals += ["#failure", "gsi1pk", "gsi1sk"]
     else:
-        due = rows.timestamp(now + timedelta(seconds=terms.recover_after_seconds))
+        due = rows.timestamp(now + terms.time_to_recover)
         index = rows.in_flight_index(settlement.key, due)
         values |= {f":{name}": value for name, value in index.items()}
         assignments += ["#failure = reversed_for", "gsi1pk = :gsi1pk", "gsi1sk = :gsi1sk"]

@@ -14,11 +14,14 @@ from settlement.terms import Terms
 KEY = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
 """An idempotency key, minted by the client before its first try."""
 
+MINTED = "minted-"
+"""What a key begins with that the stage has minted, as the client named none."""
+
 ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 """A customer's account id. It has no colon, which keeps it apart from internal accounts (`fees:EUR`)."""
 
 _REQUIRED = ("key", "payer", "payee", "amount", "currency")
-_FIELDS = (*_REQUIRED, "fee")
+_FIELDS = (*_REQUIRED, "fee", "deadline_seconds")
 _HASHED = ("key", "payer", "payee", "amount", "currency", "fee")
 """What the hash is made of: fixed for ever, whatever `_FIELDS` gains, as rows in flight carry old hashes."""
 
@@ -30,7 +33,10 @@ _NAMES_MAX = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Settlement:
-    """One payment, in canonical form. `amount` and `fee` are minor units of `currency`."""
+    """One payment, in canonical form. `amount` and `fee` are minor units of `currency`.
+
+    `deadline_seconds` is the time to settle that the request names; None leaves it to the stage.
+    """
 
     key: str
     payer: str
@@ -38,6 +44,7 @@ class Settlement:
     amount: int
     currency: str
     fee: int
+    deadline_seconds: int | None = None
 
     @property
     def net(self) -> int:
@@ -51,12 +58,14 @@ class Settlement:
         A field that is added later must not change the hash of requests without it.
         """
         content = {name: getattr(self, name) for name in _HASHED}
+        if self.deadline_seconds is not None:
+            content["deadline_seconds"] = self.deadline_seconds
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def to_row(self) -> dict[str, Any]:
         """What the settlement's row keeps of the request, besides the key, which is the row's own."""
-        content = asdict(self) | {"request_hash": self.request_hash}
+        content = _named(self) | {"request_hash": self.request_hash}
         del content["key"]
         return content
 
@@ -64,12 +73,13 @@ class Settlement:
     def of_row(cls, row: rows.Row) -> "Settlement":
         """The settlement that a row is the state of."""
         names = ("payer", "payee", "amount", "currency", "fee")
-        return cls(key=rows.subject(row)[1], **{name: row[name] for name in names})
+        own = {name: row[name] for name in names}
+        return cls(key=rows.subject(row)[1], deadline_seconds=row.get("deadline_seconds"), **own)
 
-    def to_wire(self, terms: Terms) -> dict[str, str]:
+    def to_wire(self, terms: Terms) -> dict[str, Any]:
         """The settlement as the state machines carry it: the request's own shape, fee included."""
         exponent = terms.currencies[self.currency]
-        return asdict(self) | {
+        return _named(self) | {
             "amount": money.render(self.amount, exponent),
             "fee": money.render(self.fee, exponent),
         }
@@ -85,6 +95,7 @@ class Request:
     amount: int
     currency: str
     fee: int | None
+    deadline_seconds: int | None
 
     def settlement(self, fee: int) -> Settlement:
         """The settlement this request asks for, where it names no fee of its own at `fee` (minor units)."""
@@ -107,6 +118,7 @@ def parse_request(raw: object, terms: Terms) -> Request:
     elif "currency" in raw:
         problems.append(f"currency: must be one of {', '.join(sorted(terms.currencies))}")
     problems += _amount_problems(amounts)
+    problems += _deadline_problems(raw, terms)
     if problems:
         raise InvalidRequest("; ".join(sorted(problems)))
     return Request(
@@ -116,7 +128,19 @@ def parse_request(raw: object, terms: Terms) -> Request:
         amount=amounts["amount"],
         currency=raw["currency"],
         fee=amounts.get("fee"),
+        deadline_seconds=raw.get("deadline_seconds"),
     )
+
+
+def named(raw: Any, source: str, terms: Terms) -> Any:
+    """The request, with a key where it names none and the stage still bears that.
+
+    The key is made of `source`, what the request came with, so that a repeated call makes the same one. A
+    client that sends the payment again makes another, and pays twice: hence keys are to become required.
+    """
+    if terms.idempotency_key == "required" or not isinstance(raw, dict) or "key" in raw:
+        return raw
+    return raw | {"key": MINTED + hashlib.sha256(source.encode()).hexdigest()[:32]}
 
 
 def parse_settlement(raw: object, terms: Terms) -> Settlement:
@@ -145,6 +169,19 @@ def _text_problems(raw: dict[str, Any]) -> Iterator[str]:
             yield f"{name}: must be a string that matches ^{pattern.pattern}$"
     if "payee" in raw and raw.get("payer") == raw["payee"]:
         yield "payee: must be another account than the payer's"
+
+
+def _deadline_problems(raw: dict[str, Any], terms: Terms) -> Iterator[str]:
+    least, most = terms.recover_after_seconds, terms.deadline_seconds_max
+    if "deadline_seconds" in raw:
+        seconds = raw["deadline_seconds"]
+        if type(seconds) is not int or not least <= seconds <= most:
+            yield f"deadline_seconds: must be a whole number from {least} to {most}"
+
+
+def _named(settlement: Settlement) -> dict[str, Any]:
+    """The fields of a settlement that its request names or must name."""
+    return {name: value for name, value in asdict(settlement).items() if value is not None}
 
 
 def _amount_problems(amounts: dict[str, int]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The writes of compensation: pure functions, pinned by golden vectors, like those of `items`."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from settlement import rows
@@ -49,9 +49,10 @@ def refuse_unclaimed(settlement: Settlement, owner: str, failure: Mapping[str, s
     return put(row, standing)
 
 
-def begin(settlement: Settlement, failure: Mapping[str, str], owner: str | None) -> Write:
+def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | None, execution: str) -> Write:
     """Take PROCESSING away, which fences off every forward step. In any other status the row stands.
 
+    From here on `execution` drives the settlement.
     So it does where `owner` is given and drives the settlement no more: a webhook has made another execution
     its owner, and what that one goes on with must not be reversed for a failure of the one before.
     """
@@ -66,7 +67,8 @@ def begin(settlement: Settlement, failure: Mapping[str, str], owner: str | None)
     owned = {":owner": owner} if owner is not None else {}
     return update(
         rows.settlement_key(settlement.key),
-        "SET #status = :compensating, #failure = :failure, reversed_for = :failure, resolutions = :none",
+        "SET #status = :compensating, #failure = :failure, reversed_for = :failure, resolutions = :none,"
+        " #owner = :execution",
         *(IN_PROCESS, SAME_REQUEST, *([OWNED] if owned else [])),
         values={
             ":processing": Status.PROCESSING,
@@ -74,6 +76,7 @@ def begin(settlement: Settlement, failure: Mapping[str, str], owner: str | None)
             ":request_hash": settlement.request_hash,
             ":failure": dict(failure),
             ":none": 0,
+            ":execution": execution,
             **owned,
         },
         refusal=refusal,
@@ -81,9 +84,14 @@ def begin(settlement: Settlement, failure: Mapping[str, str], owner: str | None)
 
 
 def reopen(
-    settlement: Settlement, seen: Status, failure: Mapping[str, str], now: datetime, terms: Terms
+    settlement: Settlement,
+    seen: Status,
+    failure: Mapping[str, str],
+    execution: str,
+    now: datetime,
+    terms: Terms,
 ) -> Write:
-    """Begin to reverse on a person's order what they have seen SETTLED or PROCESSING."""
+    """Begin to reverse on a person's order what they have seen SETTLED or PROCESSING; `execution` does it."""
 
     def refusal(row: Row | None) -> SettlementError:
         if row is None:
@@ -96,13 +104,11 @@ def reopen(
             f"reverse: it was to be {seen}, but the settlement is {row['status']}{completed}"
         )
 
-    index = rows.in_flight_index(
-        settlement.key, rows.timestamp(now + timedelta(seconds=terms.recover_after_seconds))
-    )
+    index = rows.in_flight_index(settlement.key, rows.timestamp(now + terms.time_to_recover))
     return update(
         rows.settlement_key(settlement.key),
         "SET #status = :compensating, #failure = :failure, reversed_for = :failure, resolutions = :none,"
-        " gsi1pk = :gsi1pk, gsi1sk = :gsi1sk REMOVE finished_at",
+        " #owner = :execution, in_flight_since = :now, gsi1pk = :gsi1pk, gsi1sk = :gsi1sk REMOVE finished_at",
         *(AS_SEEN, SAME_REQUEST, NEVER_RESOLVED),
         values={
             ":seen": seen,
@@ -110,6 +116,8 @@ def reopen(
             ":request_hash": settlement.request_hash,
             ":failure": dict(failure),
             ":none": 0,
+            ":execution": execution,
+            ":now": rows.timestamp(now),
             **{f":{name}": value for name, value in index.items()},
         },
         refusal=refusal,

@@ -1,7 +1,7 @@
 """The writes of a verdict, and of the review that may come before it: pure, pinned by golden vectors."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeGuard
 
 from settlement import rows
@@ -63,6 +63,7 @@ def conclude(settlement: Settlement, verdict: Verdict, now: datetime) -> Write:
 def park(settlement: Settlement, verdict: Verdict, until: datetime, now: datetime) -> Write:
     """Leave the settlement, with what it holds, to a review that ends at `until`, and its deadline with it.
 
+    Until then it is not to move: what is late counts from there.
     Where a verdict came first, or the payment is in review already, the row stands.
     """
 
@@ -76,7 +77,8 @@ def park(settlement: Settlement, verdict: Verdict, until: datetime, now: datetim
     index = rows.in_flight_index(settlement.key, rows.timestamp(until))
     return update(
         rows.settlement_key(settlement.key),
-        "SET review = :review, deadline_at = :until, gsi1pk = :gsi1pk, gsi1sk = :gsi1sk",
+        "SET review = :review, deadline_at = :until, in_flight_since = :until,"
+        " gsi1pk = :gsi1pk, gsi1sk = :gsi1sk",
         *(*_AWAITS_VERDICT, NOT_IN_REVIEW),
         values={
             **_awaiting(settlement, now),
@@ -91,8 +93,9 @@ def park(settlement: Settlement, verdict: Verdict, until: datetime, now: datetim
 def decide(settlement: Settlement, verdict: Verdict, owner: str, now: datetime, terms: Terms) -> Write:
     """Record what the provider's webhook tells, and hand the settlement to the execution called `owner`.
 
-    It gets the time that a new settlement would get: the review may have taken all that there was. And each
-    owner has a number of its own (`recoveries`), by which the reversal is named that it may have to start.
+    It gets the time that a new settlement would get, as the review may have taken all that there was; but a
+    deadline that the request has named stands. And each owner has a number of its own (`recoveries`), by
+    which the reversal is named that it may have to start.
     """
 
     def refusal(row: Row | None) -> SettlementError:
@@ -101,13 +104,15 @@ def decide(settlement: Settlement, verdict: Verdict, owner: str, now: datetime, 
         return fence_refusal(settlement, Step.VERIFY, row)
 
     expression, values = _conclusion(settlement, verdict, now)
-    index = rows.in_flight_index(
-        settlement.key, rows.timestamp(now + timedelta(seconds=terms.recover_after_seconds))
-    )
+    index = rows.in_flight_index(settlement.key, rows.timestamp(now + terms.time_to_recover))
     assignments = (
-        "#owner = :owner, recoveries = recoveries + :one,"
-        " deadline_at = :deadline, gsi1pk = :gsi1pk, gsi1sk = :gsi1sk"
+        "#owner = :owner, recoveries = recoveries + :one, in_flight_since = :now,"
+        " gsi1pk = :gsi1pk, gsi1sk = :gsi1sk"
     )
+    deadline = {}
+    if settlement.deadline_seconds is None:
+        assignments += ", deadline_at = :deadline"
+        deadline = {":deadline": rows.timestamp(now + terms.time_to_settle(None))}
     return update(
         rows.settlement_key(settlement.key),
         expression.replace("SET ", f"SET {assignments}, "),
@@ -117,7 +122,7 @@ def decide(settlement: Settlement, verdict: Verdict, owner: str, now: datetime, 
             ":review": verdict.reference,
             ":owner": owner,
             ":one": 1,
-            ":deadline": rows.timestamp(now + timedelta(seconds=terms.deadline_seconds)),
+            **deadline,
             **{f":{name}": value for name, value in index.items()},
         },
         refusal=refusal,

@@ -13,6 +13,12 @@ INDEX = "gsi1"
 IN_FLIGHT_SHARDS = 8
 """Index partitions that settlements in flight are spread over; recovery reads each of them."""
 
+LIMBO = "LIMBO"
+"""The one index partition of settlements in LIMBO, as they are few."""
+
+END_OF_TIME = "9999"
+"""After any timestamp."""
+
 INTERNAL_SHARDS = 16
 """Index partitions of an internal account: one of them takes 1,000 writes a second, an account more."""
 
@@ -100,8 +106,8 @@ def statement_index(account: str, key: str, step: str, posted_at: str) -> Row:
 
 
 def limbo_index(since: str) -> Row:
-    """Where the index lists a settlement in LIMBO, the oldest in front: one partition, as they are few."""
-    return {"gsi1pk": "LIMBO", "gsi1sk": since}
+    """Where the index lists a settlement in LIMBO, the oldest in front."""
+    return {"gsi1pk": LIMBO, "gsi1sk": since}
 
 
 def in_flight_index(key: str, recover_at: str) -> Row:

@@ -95,8 +95,8 @@ class Store:
         )
         return _row(answer.get("Item"))
 
-    def listed(self, partition: str, *, up_to: str) -> Iterator[Row]:
-        """The keys that the index lists in a partition up to a sort key, in order, and that sort key.
+    def listed(self, partition: str, *, up_to: str, limit: int) -> Iterator[Row]:
+        """The first `limit` keys that the index lists in a partition up to a sort key, and their sort keys.
 
         The index lags behind the table, so whatever follows from this must be a condition on the row.
         """
@@ -107,9 +107,10 @@ class Store:
             "ProjectionExpression": "pk, sk, gsi1sk",
             "ExpressionAttributeValues": _to_wire({":partition": partition, ":up_to": up_to}),
         }
-        while True:
-            answer = self._call("query", [], **parameters)
+        while limit > 0:
+            answer = self._call("query", [], **parameters, Limit=limit)
             yield from map(from_wire, answer["Items"])
+            limit -= len(answer["Items"])
             if "LastEvaluatedKey" not in answer:
                 return
             parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]

@@ -20,6 +20,12 @@ def count(metric: str) -> None:
     metrics.add_metric(name=metric, unit=MetricUnit.Count, value=1)
 
 
+def gauge(metric: str, value: float) -> None:
+    """Publish a level as the running invocation finds it: a number of things, or seconds."""
+    unit = MetricUnit.Seconds if metric.endswith("Seconds") else MetricUnit.Count
+    metrics.add_metric(name=metric, unit=unit, value=value)
+
+
 def called(operation: str, consumed: Any) -> None:
     """Log one answered DynamoDB call with the capacity units it reports; a refused call reports none."""
     tables = consumed if isinstance(consumed, list) else [consumed] if consumed else []
@@ -27,7 +33,10 @@ def called(operation: str, consumed: Any) -> None:
 
 
 def observed(step: str) -> Callable[[Handler], Handler]:
-    """Wrap a handler: context on every log line, a metric for each call and for each refusal by its name."""
+    """Wrap a handler: context on every log line, a metric for each call and for each refusal by its name.
+
+    Whatever else it raises is a fault of ours or of a service's answer, and counted as FunctionFailed.
+    """
 
     def decorate(handle: Handler) -> Handler:
         @metrics.log_metrics
@@ -43,6 +52,9 @@ def observed(step: str) -> Callable[[Handler], Handler]:
                 logger.warning("refused", error=type(refusal).__name__)
                 # The trace ends in the execution's cause, where a refusal's message is all that counts.
                 raise refusal.with_traceback(None) from None
+            except Exception:
+                count("FunctionFailed")
+                raise
             logger.info("completed")
             return result
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -11,6 +12,8 @@ class Terms:
 
     `currencies` maps each accepted currency to its exponent (ISO 4217); `highest_balances` maps a
     currency to the most that an account may hold, in minor units (absent: no bound).
+    `deadline_seconds` is the time to settle of a request that names none, `deadline_seconds_max` the
+    most that one may name. `idempotency_key` is "required", or "optional" while clients learn to mint keys.
     """
 
     currencies: Mapping[str, int]
@@ -18,6 +21,17 @@ class Terms:
     fee_basis_points: int
     deadline_seconds: int
     recover_after_seconds: int
+    deadline_seconds_max: int = 86_400
+    idempotency_key: str = "required"
+
+    def time_to_settle(self, requested_seconds: int | None) -> timedelta:
+        """How long a settlement may take, by its request or else by the stage."""
+        return timedelta(seconds=self.deadline_seconds if requested_seconds is None else requested_seconds)
+
+    @property
+    def time_to_recover(self) -> timedelta:
+        """How long an execution may drive a settlement before recovery looks whether it still does."""
+        return timedelta(seconds=self.recover_after_seconds)
 
     def scheduled_fee(self, amount: int) -> int:
         """The fee of a request that names none: the stage's basis points of the amount (minor units).
