@@ -19,7 +19,7 @@ LAMBDAS = Path(__file__).parent.parent / "lambdas"
 PUBLIC = ("KycDecided",)
 """The functions that anybody may call. They must not use up the concurrency that settlements need."""
 
-LONG = ("RecoverStalled",)
+LONG = ("RecoverStalled", "StartSettlements")
 """The functions whose work grows with what there is; nobody waits for their answer."""
 
 _LONG_SECONDS = 50
@@ -33,7 +33,6 @@ class HandlerFunction(lambda_.Function):
     def __init__(
         self, scope: Construct, name: str, *, settings: Settings, environment: dict[str, str]
     ) -> None:
-        seconds = _LONG_SECONDS if name in LONG else settings.function_timeout_seconds
         module = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
         log_group = logs.LogGroup(
             scope,
@@ -48,16 +47,29 @@ class HandlerFunction(lambda_.Function):
             name,
             role=role,
             handler=f"handlers.{module}.handler",
-            timeout=Duration.seconds(seconds * settings.patience),
+            timeout=Duration.seconds(function_seconds(name, settings)),
             memory_size=settings.function_memory_mb,
             environment=environment,
             log_group=log_group,
-            reserved_concurrent_executions=settings.webhook_concurrency if name in PUBLIC else None,
+            reserved_concurrent_executions=_reserved(name, settings),
             tracing=lambda_.Tracing.ACTIVE,
             **_platform(scope, settings),
         )
         if settings.interpreter:
             self.add_environment("PYTHON", settings.interpreter)
+
+
+def function_seconds(name: str, settings: Settings) -> int:
+    """The timeout of a function."""
+    seconds = _LONG_SECONDS if name in LONG else settings.function_timeout_seconds
+    return seconds * settings.patience
+
+
+def _reserved(name: str, settings: Settings) -> int | None:
+    """What a function has for itself, and no more than that; None shares the account's concurrency."""
+    if name == "RecoverStalled":
+        return settings.recovery_concurrency
+    return settings.webhook_concurrency if name in PUBLIC else None
 
 
 def _platform(scope: Construct, settings: Settings) -> dict[str, Any]:

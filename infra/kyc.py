@@ -46,25 +46,25 @@ class Kyc(Construct):
         paging.alarm(
             "KycCircuitOpen",
             settlement_metric("KycCircuitOpen", statistic="Maximum").with_(period=Duration.minutes(1)),
-            "The KYC provider is unavailable: settlements are given back. See the runbook kyc-outage.",
+            "The KYC provider is unavailable: settlements are given back.",
             # The last that was heard holds until there is news: with the next call that is answered.
             missing=cloudwatch.TreatMissingData.IGNORE,
         )
         paging.alarm(
             "KycRequestRefused",
             settlement_metric("KycRequestRefused"),
-            "The KYC provider refuses requests, perhaps the API key. See the runbook kyc-outage.",
+            "The KYC provider refuses requests, perhaps the API key.",
             threshold=3,
         )
         paging.alarm(
             "KycSecretUnreadable",
             settlement_metric("KycSecretUnreadable"),
-            "A secret shared with the KYC provider cannot be read. See the runbook kyc-outage.",
+            "A secret shared with the KYC provider cannot be read.",
         )
         paging.alarm(
             "KycVerdictConflict",
             settlement_metric("KycVerdictConflict"),
-            "The KYC provider contradicts a verdict that is on record. See the runbook kyc-outage.",
+            "The KYC provider contradicts a verdict that is on record.",
         )
 
     def _secret(

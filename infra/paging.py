@@ -23,6 +23,8 @@ class Paging(Construct):
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
         super().__init__(scope, construct_id)
+        self.alarms: list[cloudwatch.Alarm] = []
+        self._alarms_page = f"{settings.runbooks}/alarms.md"
         self.bus = events.EventBus(self, "Bus", event_bus_name=settings.stack_name)
         kept = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
         key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=kept)
@@ -59,7 +61,7 @@ class Paging(Construct):
             self.undelivered.metric_approximate_number_of_messages_visible(
                 period=Duration.minutes(1), statistic="Maximum"
             ),
-            "A page did not reach the topic; it is in the dead-letter queue. See the runbook dead-pager.",
+            "A page did not reach the topic; it is in the dead-letter queue.",
         )
 
     def watch(self, machine: sfn.StateMachine) -> None:
@@ -97,7 +99,7 @@ class Paging(Construct):
             self.alarm(
                 f"{machine.node.id}{name}",
                 metric,
-                f"An execution of {machine.node.id} ended: {name}. See the runbook compensation-stalled.",
+                f"An execution of {machine.node.id} ended: {name}.",
             )
 
     def _to_topic(self, message: events.RuleTargetInput) -> targets.SnsTopic:
@@ -116,20 +118,23 @@ class Paging(Construct):
         description: str,
         *,
         threshold: int = 1,
+        periods: int = 1,
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
     ) -> None:
-        """Page when a metric reaches the threshold."""
+        """Page when a metric reaches the threshold in any of the last `periods`, and say where to read on."""
         alarm = cloudwatch.Alarm(
             self,
             construct_id,
             metric=metric,
             threshold=threshold,
-            evaluation_periods=1,
+            evaluation_periods=periods,
+            datapoints_to_alarm=1,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             treat_missing_data=missing,
-            alarm_description=description,
+            alarm_description=f"{description} Read {self._alarms_page}#{construct_id.lower()}",
         )
         alarm.add_alarm_action(cloudwatch_actions.SnsAction(self.topic))
+        self.alarms.append(alarm)
 
 
 def settlement_metric(name: str, *, statistic: str = "Sum") -> cloudwatch.Metric:

@@ -10,13 +10,13 @@ from infra.paging import Paging, settlement_metric
 
 
 class Recovery(Construct):
-    """The schedule of RecoverStalled. A run that fails is not repeated: the next one is a minute away."""
+    """The schedule of RecoverStalled. A run that fails or cannot begin is not repeated; another follows."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, function: lambda_.Function, paging: Paging
     ) -> None:
         super().__init__(scope, construct_id)
-        function.configure_async_invoke(retry_attempts=0)
+        function.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(1))
         scheduler.Schedule(
             self,
             "EachMinute",
@@ -27,6 +27,7 @@ class Recovery(Construct):
             "RecoveryFailed",
             function.metric_errors(period=Duration.minutes(5), statistic="Sum"),
             "What has stopped moving is not looked for.",
+            threshold=3,  # a person's call for one settlement may fail as well
         )
         paging.alarm(
             "NotRecovered",

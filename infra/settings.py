@@ -19,13 +19,14 @@ class Settings:
 
     `highest_balances` maps a currency to the most that an account may hold, written as on the wire.
     `currencies` only ever grows: rows in a currency stay, and the functions know no other exponents.
-    A settlement has `deadline_seconds` until its release, or what its request names, up to
-    `deadline_seconds_max`; an execution drives it for `recover_after_seconds` before another one takes over.
+    A settlement has `deadline_seconds` until its release, or what its request names; an execution drives it
+    for `recover_after_seconds` before another one takes over.
     `idempotency_key` is "required", or "optional" until every client mints keys: see docs/starting.md.
     `patience` multiplies the timeouts of functions and tasks where functions start slowly.
     `runbooks` is where `docs/runbooks/` can be read by whoever is paged, and `page_again_after_seconds`
     how long they have to decide before they are paged a second time.
-    `webhook_concurrency` bounds what callers of the public webhook can use up; None shares the account's.
+    `webhook_concurrency` bounds what callers of the public webhook can use up, `recovery_concurrency` keeps
+    recovery at work when settlements use up the rest; None shares the account's.
     `interpreter` names the Python that runs the functions of the embedded AWS; None on AWS itself.
     """
 
@@ -34,7 +35,6 @@ class Settings:
     fee_basis_points: int = 100
     highest_balances: Mapping[str, str] = field(default_factory=dict)
     deadline_seconds: int = 900
-    deadline_seconds_max: int = 86_400
     recover_after_seconds: int = 30
     idempotency_key: str = "required"
     function_timeout_seconds: int = 8
@@ -43,6 +43,7 @@ class Settings:
     page_again_after_seconds: int = 1800
     kyc: KycSettings = field(default_factory=KycSettings)
     webhook_concurrency: int | None = None
+    recovery_concurrency: int | None = None
     log_retention: RetentionDays = RetentionDays.ONE_MONTH
     keeps_data: bool = True
     patience: int = 1
@@ -60,14 +61,8 @@ class Settings:
                 raise ValueError(f"highest_balances: {code} must be a decimal string in that currency")
         if not 0 <= self.fee_basis_points < 10_000:
             raise ValueError("fee_basis_points: must be from 0 to 9999, as a fee is less than its amount")
-        if not 0 < self.recover_after_seconds < self.deadline_seconds <= self.deadline_seconds_max:
-            raise ValueError(
-                "deadline_seconds: must exceed recover_after_seconds, and be at most deadline_seconds_max"
-            )
-        if not self.deadline_seconds_max <= _DEADLINE_SECONDS_MAX:
-            raise ValueError(
-                f"deadline_seconds_max: must be at most {_DEADLINE_SECONDS_MAX}, which is 30 days"
-            )
+        if not 0 < self.recover_after_seconds < self.deadline_seconds:
+            raise ValueError("recover_after_seconds: must be positive, and below deadline_seconds")
         if self.idempotency_key not in ("required", "optional"):
             raise ValueError("idempotency_key: must be required or optional")
         if not self.function_timeout_seconds < self.page_again_after_seconds <= _DAY_SECONDS:
@@ -75,14 +70,18 @@ class Settings:
                 "page_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400"
             )
 
+        self._check_concurrency()
         if not (self.kyc.is_secure or self.interpreter):
             raise ValueError("kyc.url: must be an HTTPS address")
         if self.kyc.exchange_seconds + _REST_SECONDS > self.function_timeout_seconds:
             raise ValueError(
                 f"kyc: both timeouts must leave {_REST_SECONDS} s of function_timeout_seconds for the rest"
             )
-        if self.webhook_concurrency is not None and self.webhook_concurrency < 1:
-            raise ValueError("webhook_concurrency: must be at least 1, or None")
+
+    def _check_concurrency(self) -> None:
+        for name in ("webhook_concurrency", "recovery_concurrency"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"{name}: must be at least 1, or None")
 
     @property
     def stack_name(self) -> str:
@@ -114,7 +113,6 @@ class Settings:
                 },
                 "fee_basis_points": self.fee_basis_points,
                 "deadline_seconds": self.deadline_seconds,
-                "deadline_seconds_max": self.deadline_seconds_max,
                 "recover_after_seconds": self.recover_after_seconds,
                 "idempotency_key": self.idempotency_key,
             },
@@ -123,7 +121,6 @@ class Settings:
 
 
 _DAY_SECONDS = 86_400
-_DEADLINE_SECONDS_MAX = 30 * _DAY_SECONDS
 _REST_SECONDS = 3
 """What VerifyKyc is to have besides the exchange with the provider: for its secret and for DynamoDB."""
 
@@ -156,6 +153,7 @@ STAGES = {
             currencies=("EUR", "USD"),
             function_memory_mb=1024,
             webhook_concurrency=20,
+            recovery_concurrency=2,
             log_retention=RetentionDays.ONE_YEAR,
         ),
     )

@@ -8,13 +8,11 @@ from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.functions import function_seconds
 from infra.settings import Settings
 
 RECEIVES_MAX = 30
-"""How often a message is tried while Step Functions does not answer: half an hour, by the timeout below."""
-
-_VISIBILITY_SECONDS = 60
-"""Six times a function's timeout, as AWS advises, and the wait before a message is tried again."""
+"""How often a message is tried while a service does not answer: for some hours, by the timeout below."""
 
 
 class Starting(Construct):
@@ -28,7 +26,7 @@ class Starting(Construct):
         self.queue = self._new_queue(
             "Queue",
             settings,
-            visibility_timeout=Duration.seconds(_VISIBILITY_SECONDS * settings.patience),
+            visibility_timeout=Duration.seconds(6 * function_seconds("StartSettlements", settings)),
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=RECEIVES_MAX),
         )
         self.dead_letters.grant_send_messages(function)

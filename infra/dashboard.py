@@ -1,0 +1,139 @@
+"""One page that shows how the stage is doing: what settles, what does not, and what it all runs on."""
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from infra.alarms import Watched, table_metrics
+from infra.paging import Paging, settlement_metric
+
+_WIDTH = 24
+"""Of the page, in columns."""
+
+_P99 = "p99"
+
+_SETTLEMENTS = {
+    "Outcomes": ("Settled", "Rejected", "Compensated", "LimboEntered"),
+    "Requests": (
+        *("Claimed", "ClaimTakenOver", "IdempotencyReplay", "IdempotencyConflict"),
+        *("IdempotencyKeyMissing", "InvalidRequest", "StartRefused"),
+    ),
+}
+_RECOVERIES = (
+    *("Recoveries", "RecoveredBySettlement", "RecoveredByCompensation", "RecoveredByPage"),
+    *("NotRecovered", "RecoveryCutShort", "StartUnavailable"),
+)
+_STORE = (
+    *("TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"),
+    "StoreUnavailable",
+)
+_KYC = (
+    *("KycUnavailable", "KycRequestRefused", "KycRejected", "KycReview"),
+    *("KycVerdictConflict", "KycSecretUnreadable"),
+)
+_TRIGGERED = ("RecoverStalled", "KycDecided", "StartSettlements")
+"""The functions whose errors are failures: those of states refuse by errors."""
+
+
+class Dashboard(Construct):
+    """The page, under the stack's name. It shows the alarms that there are so far: it comes after them."""
+
+    def __init__(self, scope: Construct, construct_id: str, watched: Watched, *, paging: Paging) -> None:
+        super().__init__(scope, construct_id)
+        page = cloudwatch.Dashboard(
+            self,
+            "Page",
+            dashboard_name=Stack.of(self).stack_name,
+            default_interval=Duration.hours(6),
+        )
+        page.add_widgets(
+            cloudwatch.AlarmStatusWidget(title="Alarms", alarms=paging.alarms, width=_WIDTH, height=6)
+        )
+        for row in (
+            {title: _counts(names) for title, names in _SETTLEMENTS.items()},
+            {
+                "Oldest in flight, in seconds": [_highest("OldestInFlightSeconds")],
+                "Oldest in LIMBO, in seconds": [_highest("OldestLimboSeconds")],
+                "In LIMBO": [_highest("LimboOpen")],
+                "Recovery": _counts(_RECOVERIES),
+            },
+            {
+                **{
+                    machine.node.id: _executions(machine)
+                    for machine in (watched.express, watched.standard, watched.compensation)
+                },
+                "Duration of SettlementExpress, in ms": [
+                    watched.express.metric_time(statistic=statistic) for statistic in ("p50", _P99)
+                ],
+            },
+            {
+                "Functions throttled": [
+                    one.metric_throttles(label=name) for name, one in watched.functions.items()
+                ],
+                "Functions failed": [
+                    settlement_metric("FunctionFailed"),
+                    *(watched.functions[name].metric_errors(label=name) for name in _TRIGGERED),
+                ],
+                "Duration of functions, p99 in ms": [
+                    one.metric_duration(label=name, statistic=_P99) for name, one in watched.functions.items()
+                ],
+            },
+            {
+                "Table and index consumed": table_metrics(
+                    watched.ledger, "ConsumedReadCapacityUnits", "ConsumedWriteCapacityUnits"
+                ),
+                "Table and index throttled": table_metrics(
+                    watched.ledger, "ReadThrottleEvents", "WriteThrottleEvents"
+                ),
+                "Store": _counts(_STORE),
+            },
+            {
+                "KYC circuit, 1 while it is open": [_highest("KycCircuitOpen")],
+                "KYC answers": _counts(_KYC),
+            },
+            {
+                "Start queue": [_waiting(watched.starting.queue, "waiting")],
+                "Start queue, oldest in seconds": [
+                    watched.starting.queue.metric_approximate_age_of_oldest_message(statistic="Maximum")
+                ],
+                "Dead letters": [
+                    _waiting(watched.starting.dead_letters, "not started"),
+                    _waiting(paging.undelivered, "pages not delivered"),
+                ],
+            },
+        ):
+            page.add_widgets(*_graphs(row))
+
+
+def _graphs(row: Mapping[str, Sequence[cloudwatch.IMetric]]) -> list[cloudwatch.IWidget]:
+    """A graph for each title, side by side over the width of the page."""
+    return [
+        cloudwatch.GraphWidget(title=title, left=list(metrics), width=_WIDTH // len(row), height=6)
+        for title, metrics in row.items()
+    ]
+
+
+def _counts(names: Sequence[str]) -> list[cloudwatch.Metric]:
+    return [settlement_metric(name) for name in names]
+
+
+def _highest(name: str) -> cloudwatch.Metric:
+    return settlement_metric(name, statistic="Maximum")
+
+
+def _executions(machine: sfn.StateMachine) -> list[cloudwatch.Metric]:
+    return [
+        machine.metric_started(),
+        machine.metric_succeeded(),
+        machine.metric_failed(),
+        machine.metric_timed_out(),
+        machine.metric_aborted(),
+    ]
+
+
+def _waiting(queue: sqs.IQueue, label: str) -> cloudwatch.Metric:
+    return queue.metric_approximate_number_of_messages_visible(label=label, statistic="Maximum")

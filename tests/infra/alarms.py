@@ -1,0 +1,105 @@
+"""The alarms of a template by the names that `Paging.alarm` is given, and the metrics functions write."""
+
+import ast
+from typing import Any
+
+import pytest
+
+from infra.functions import LAMBDAS
+from infra.settings import STAGES
+from settlement import errors, store
+from tests.infra.machines import name
+from tests.support import templates
+
+PERIODS = {"OldestInFlight": 3}
+"""The alarms that look at more than one period; in the others the last one decides."""
+
+ALARMS = {
+    "OldestInFlight": ("Settlement", "OldestInFlightSeconds", "Maximum"),
+    "RecoveryFailed": ("AWS/Lambda", "Errors", "Sum"),
+    "NotRecovered": ("Settlement", "NotRecovered", "Sum"),
+    "PageUndelivered": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum"),
+    "CompensationFailed": ("AWS/States", "ExecutionsFailed", "Sum"),
+    "CompensationTimedOut": ("AWS/States", "ExecutionsTimedOut", "Sum"),
+    "CompensationAborted": ("AWS/States", "ExecutionsAborted", "Sum"),
+    "LimboAge": ("Settlement", "OldestLimboSeconds", "Maximum"),
+    "LimboOpen": ("Settlement", "LimboOpen", "Maximum"),
+    "FunctionFailed": ("Settlement", "FunctionFailed", "Sum"),
+    "StoreUnavailable": ("Settlement", "StoreUnavailable", "Sum"),
+    "TransactionConflict": ("Settlement", "TransactionConflict", "Sum"),
+    "Recoveries": ("Settlement", "Recoveries", "Sum"),
+    "SettlementExpressFailed": ("AWS/States", "ExecutionsFailed", "Sum"),
+    "SettlementExpressTimedOut": ("AWS/States", "ExecutionsTimedOut", "Sum"),
+    "SettlementStandardFailed": ("AWS/States", "ExecutionsFailed", "Sum"),
+    "SettlementStandardTimedOut": ("AWS/States", "ExecutionsTimedOut", "Sum"),
+    "SettlementStandardAborted": ("AWS/States", "ExecutionsAborted", "Sum"),
+    "StartQueueAge": ("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum"),
+    "StartDeadLetters": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum"),
+    "StartSettlementsFailed": ("AWS/Lambda", "Errors", "Sum"),
+    "KycDecidedFailed": ("AWS/Lambda", "Errors", "Sum"),
+    "KycCircuitOpen": ("Settlement", "KycCircuitOpen", "Maximum"),
+    "KycRequestRefused": ("Settlement", "KycRequestRefused", "Sum"),
+    "KycSecretUnreadable": ("Settlement", "KycSecretUnreadable", "Sum"),
+    "KycVerdictConflict": ("Settlement", "KycVerdictConflict", "Sum"),
+}
+"""Each alarm on one metric, with its namespace, name and statistic."""
+
+SUMS = {
+    "ForwardThrottled": ("AWS/Lambda", {"Throttles"}),
+    "CompensatingThrottled": ("AWS/Lambda", {"Throttles"}),
+    "TriggeredThrottled": ("AWS/Lambda", {"Throttles"}),
+    "TableThrottled": ("AWS/DynamoDB", {"ReadThrottleEvents", "WriteThrottleEvents"}),
+}
+"""The alarms on a sum of metrics, which there are on AWS only: the embedded one knows no sums."""
+
+OURS = {alarm for alarm, (namespace, *_) in ALARMS.items() if namespace == "Settlement"}
+"""Alarms on metrics of our own, which the functions write into their logs."""
+
+each_alarm = pytest.mark.parametrize(
+    ("stage", "alarm"), [(stage, alarm) for stage in STAGES for alarm in ALARMS]
+)
+each_sum = pytest.mark.parametrize(
+    ("stage", "alarm"), [(stage, alarm) for stage in ("dev", "prod") for alarm in SUMS]
+)
+
+
+def properties(stage: str) -> dict[str, Any]:
+    """What the stage's alarms are, by their names."""
+    found = templates.resources("AWS::CloudWatch::Alarm", stage)
+    return {name(one).removeprefix("Paging"): resource["Properties"] for one, resource in found.items()}
+
+
+def counted() -> set[str]:
+    """Every metric that the functions write: by name, as a refusal, or as a reason that the store met."""
+    refusals = {one for one, kind in vars(errors).items() if isinstance(kind, type)}
+    found = refusals | store._TRANSIENT_REASONS
+    for path in LAMBDAS.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        tables = {
+            target.id: node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and _called(node.func) in ("count", "gauge", "add_metric"):
+                for part in _named(node):
+                    found |= _texts(part) | _texts(tables.get(getattr(part, "id", ""), ast.Pass()))
+    return found
+
+
+def _called(function: ast.expr) -> str:
+    return getattr(function, "attr", getattr(function, "id", ""))
+
+
+def _named(call: ast.Call) -> list[ast.AST]:
+    """Whatever the metric's name is made of."""
+    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "name")]
+    return [part for one in given for part in ast.walk(one)]
+
+
+def _texts(part: ast.AST) -> set[str]:
+    return {
+        one.value for one in ast.walk(part) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    }

@@ -1,0 +1,124 @@
+"""Each alarm leads whoever is called to its section of `alarms.md`; what runbooks name is there."""
+
+import re
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from infra.settings import STAGES
+from settle.cli import app
+from tests.infra.alarms import ALARMS, SUMS, properties
+from tests.infra.machines import each_stage
+from tests.support.templates import PROJECT
+
+RUNBOOKS = PROJECT / "docs" / "runbooks"
+EACH = sorted(path.name for path in RUNBOOKS.glob("*.md"))
+
+
+def sections() -> dict[str, str]:
+    """The text of each section of `alarms.md`, in their order."""
+    _, *found = re.split(r"^## ", (RUNBOOKS / "alarms.md").read_text(), flags=re.MULTILINE)
+    return {heading: text for heading, _, text in (one.partition("\n") for one in found)}
+
+
+def anchors(runbook: str) -> set[str]:
+    """Where a link into the file may point, as GitHub makes it of a heading."""
+    headings = re.findall(r"^#+ (.+)$", (RUNBOOKS / runbook).read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def commands(text: str) -> list[str]:
+    """What a text tells to type in a line of its own."""
+    return re.findall(r"`((?:settle|aws) [^`]+)`", text)
+
+
+@each_stage
+def test_an_alarms_description_ends_with_where_to_read_on(stage: str) -> None:
+    for alarm, found in properties(stage).items():
+        told, _, address = found["AlarmDescription"].partition(" Read ")
+        assert address == f"{STAGES[stage].runbooks}/alarms.md#{alarm.lower()}", alarm
+        assert told.endswith("."), alarm
+        assert address.partition("#")[2] in anchors("alarms.md"), alarm
+
+
+def test_each_alarm_has_its_section_and_each_section_its_alarm() -> None:
+    assert sorted(sections()) == sorted([*ALARMS, *SUMS])
+
+
+@pytest.mark.parametrize("alarm", [*ALARMS, *SUMS])
+def test_a_section_says_what_it_means_what_to_look_at_and_what_to_do(alarm: str) -> None:
+    _, means, look, act = re.split(r"^\*\*(?:Means|Look|Act)\.\*\* ", sections()[alarm], flags=re.MULTILINE)
+
+    assert means.strip()
+    assert 1 <= len(commands(look)) <= 2, "one or two commands to begin with"
+    assert act.strip()
+
+
+def test_the_table_lists_the_sections_in_their_order() -> None:
+    table = (RUNBOOKS / "alarms.md").read_text().partition("\n## ")[0]
+
+    found = re.findall(r"\[(\w+)\]\(#(\w+)\)", table)
+
+    assert [alarm for alarm, _ in found] == list(sections())
+    assert all(anchor == alarm.lower() for alarm, anchor in found)
+
+
+@pytest.mark.parametrize("runbook", EACH)
+def test_a_link_of_a_runbook_leads_somewhere(runbook: str) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", (RUNBOOKS / runbook).read_text()):
+        path, _, anchor = target.partition("#")
+        assert (RUNBOOKS / path).is_file() or not path, target
+        assert not anchor or anchor in anchors(path or runbook), target
+
+
+def test_every_runbook_can_be_found_from_the_first_page() -> None:
+    listed = set(re.findall(r"\]\((\S+\.md)\)", (RUNBOOKS / "README.md").read_text()))
+
+    assert listed | {"README.md"} == set(EACH)
+
+
+@pytest.mark.parametrize("runbook", EACH)
+def test_a_command_of_settle_that_stands_in_a_sentence_is_one(runbook: str) -> None:
+    """Those in blocks are run; of these the names and options at least must be right."""
+    for command in commands((RUNBOOKS / runbook).read_text()):
+        program, *words = re.findall(r'"[^"]*"|\S+', command)
+        if program == "settle":
+            assert _unknown(words) == [], command
+
+
+def _unknown(words: list[str]) -> list[str]:
+    """The words of a command line that no command or option of `settle` is called."""
+    found: Any = get_command(app)
+    while hasattr(found, "commands"):
+        if words[0] not in found.commands:
+            return words
+        found, words = found.commands[words[0]], words[1:]
+    options = {one for parameter in found.params for one in parameter.opts}
+    return [word for word in words if word.startswith("-") and word not in options]
+
+
+def test_a_command_that_there_is_not_is_found_out() -> None:
+    assert _unknown(["limbo", "list", "$STACK"]) == []
+    assert _unknown(["limbo", "lists", "$STACK"]) == ["lists", "$STACK"]
+    assert _unknown(["status", '"$KEY"', "--jsn"]) == ["--jsn"]
+
+
+@pytest.mark.parametrize(
+    "runbook", ["compensation-stalled", "dead-pager", "kyc-outage", "limbo", "settlement-stalled"]
+)
+def test_a_longer_runbook_says_how_to_look_act_and_verify(runbook: str) -> None:
+    text = (RUNBOOKS / f"{runbook}.md").read_text()
+
+    found = re.findall(r"^## (.+)$", text, re.MULTILINE)
+
+    assert text.startswith("# ")
+    assert {"What happened", "Look", "Act", "Verify"} <= set(found)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_page_names_a_runbook_that_is_there(stage: str) -> None:
+    address = re.findall(r'"runbook": "([^"]+)"', STAGES[stage].paging)
+
+    assert [one.removeprefix(f"{STAGES[stage].runbooks}/") for one in address] == ["limbo.md"]
+    assert (RUNBOOKS / "limbo.md").is_file()
