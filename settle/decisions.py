@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from settle import journal
+from settle import journal, recovering
 from settle.failures import CommandFailed, Exit
 from settle.stack import Stack
 from settlement import compensation, outcome, rows
@@ -65,7 +65,7 @@ def resolve(
 def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
     """Reverse what has settled, fee included, or give up what has stalled; return the outcome.
 
-    Safe to repeat: what is being reversed already is driven on, as nobody else may be doing so.
+    Safe to repeat: what is being reversed already is driven on, unless somebody does so.
     """
     _check(parse_reversal, {"reason": reason})
     row = journal.row_of(stack, key)
@@ -77,7 +77,7 @@ def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
         order = {"reason": reason.strip(), "by": _caller(stack), "seen": seen}
         _start(stack, row, "reverse", {"reversal": order})
     elif seen == Status.COMPENSATING:
-        _start(stack, row, "reverse", {})
+        recovering.recover(stack, key)
     ends = {Status.COMPENSATED, Status.REJECTED, Status.LIMBO, Status.SETTLED} - {seen}
 
     def is_done(row: Row) -> bool:

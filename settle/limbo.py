@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from settle import journal
+from settle import journal, listing
 from settle.failures import CommandFailed, Exit
 from settle.stack import Stack
 from settlement import compensation, money, rows
@@ -12,21 +12,17 @@ from settlement.request import Settlement
 from settlement.resolution import Decision
 from settlement.rows import Row
 from settlement.status import Status, Step
-from settlement.store import from_wire
 
 
 def list_open(stack: Stack) -> list[dict[str, Any]]:
-    """Every settlement in LIMBO, the oldest first. The index lists them, their rows decide."""
-    pages = stack.client("dynamodb").get_paginator("query")
-    answer = pages.paginate(
-        TableName=stack.outputs["TableName"],
-        IndexName=rows.INDEX,
-        KeyConditionExpression="gsi1pk = :limbo",
-        ExpressionAttributeValues={":limbo": {"S": rows.limbo_index("")["gsi1pk"]}},
-    )
-    keys = [from_wire(item) for page in answer for item in page["Items"]]
-    found = [stack.store.read({"pk": key["pk"], "sk": key["sk"]}) for key in keys]
-    return [_summary(stack, row) for row in found if row and row["status"] == Status.LIMBO]
+    """Every settlement in LIMBO, the oldest first."""
+    return [_summary(stack, row) for row in listing.in_limbo(stack).rows]
+
+
+def first_open(stack: Stack, limit: int) -> tuple[list[dict[str, Any]], bool]:
+    """The `limit` settlements that have been in LIMBO for the longest, and whether there are more."""
+    found = listing.in_limbo(stack, limit)
+    return [_summary(stack, row) for row in found.rows], found.more
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:

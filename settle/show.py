@@ -1,24 +1,16 @@
 """Printing: tables for people on a terminal, JSON for scripts, progress on standard error."""
 
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from settle.printing import cell, err, out, print_json, print_table
 from settle.starting import Ended
-
-_PLAIN_WIDTH = 120
-_out = Console(
-    markup=False, emoji=False, highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH
-)
-_err = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 
 @contextmanager
@@ -27,13 +19,13 @@ def progress() -> Iterator[Callable[[str], None]]:
     began = time.monotonic()
 
     def line(text: str) -> None:
-        _err.print(f"[{time.monotonic() - began:5.1f} s] {text}")
+        err.print(f"[{time.monotonic() - began:5.1f} s] {text}")
 
-    if not _err.is_terminal:
+    if not err.is_terminal:
         yield line
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=_err, transient=True) as bar:
+    with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("")
         yield lambda text: bar.update(task, description=text)
 
@@ -41,61 +33,61 @@ def progress() -> Iterator[Callable[[str], None]]:
 def record(fields: Mapping[str, Any], as_json: bool) -> None:
     """One record, a field a line."""
     if as_json:
-        _json(fields)
+        print_json(fields)
         return
     table = Table.grid(padding=(0, 2))
     for name, value in fields.items():
-        table.add_row(name, _text(value))
-    _out.print(table)
+        table.add_row(name, cell(value))
+    out.print(table)
 
 
 def note(text: str) -> None:
     """Something that a person should know besides the answer, on standard error."""
-    _err.print(text, soft_wrap=True)
+    err.print(text, soft_wrap=True)
 
 
 def settlement(result: Mapping[str, Any], as_json: bool) -> None:
     """How a settlement stands, how it came to stand so, and whether it is safe to retry."""
     if as_json:
-        _json(result)
+        print_json(result)
         return
     record({name: value for name, value in result.items() if name not in ("entries", "retry")}, False)
     columns = ("posted_at", "step", "moved", "amount", "escrow", "note")
-    _table(result["entries"], columns, right=("amount", "escrow"))
+    print_table(result["entries"], columns, right=("amount", "escrow"))
     retry = result["retry"]
-    _out.print("Is it safe to retry this key?")
-    _out.print(f"  the same key: {retry['same_key']}", soft_wrap=True)
-    _out.print(f"  a new key:    {retry['new_key']}", soft_wrap=True)
+    out.print("Is it safe to retry this key?")
+    out.print(f"  the same key: {retry['same_key']}", soft_wrap=True)
+    out.print(f"  a new key:    {retry['new_key']}", soft_wrap=True)
     for line in retry["evidence"]:
-        _out.print(f"  evidence:     {line}", soft_wrap=True)
+        out.print(f"  evidence:     {line}", soft_wrap=True)
 
 
 def cases(open_cases: list[dict[str, Any]], as_json: bool) -> None:
     """Every settlement in LIMBO."""
     if as_json:
-        _json(open_cases)
+        print_json(open_cases)
     elif open_cases:
-        _table(open_cases, tuple(open_cases[0]), right=("amount_at_risk",))
+        print_table(open_cases, tuple(open_cases[0]), right=("amount_at_risk",))
     else:
-        _out.print("no settlement is in LIMBO")
+        out.print("no settlement is in LIMBO")
 
 
 def case(stuck: Mapping[str, Any], as_json: bool) -> None:
     """A settlement in LIMBO, and what may be decided about it."""
     if as_json:
-        _json(stuck)
+        print_json(stuck)
         return
     record({name: value for name, value in stuck.items() if name != "decisions"}, False)
     for one in stuck["decisions"]:
-        _out.print(f"\n{one['decision']}: {one['effect']}", soft_wrap=True)
+        out.print(f"\n{one['decision']}: {one['effect']}", soft_wrap=True)
         if one["command"]:
-            _out.print(f"  {one['command']}", soft_wrap=True)
+            out.print(f"  {one['command']}", soft_wrap=True)
 
 
 def account(statement: Mapping[str, Any], as_json: bool) -> None:
     """An account and its statement."""
     if as_json:
-        _json(statement)
+        print_json(statement)
         return
     limbo = f", in LIMBO for {', '.join(statement['limbo_keys'])}" if statement["limbo_keys"] else ""
     title = f"{statement['account']}: {statement['available']} {statement['currency']} available{limbo}"
@@ -104,23 +96,23 @@ def account(statement: Mapping[str, Any], as_json: bool) -> None:
     table.add_column("balance", justify="right")
     for entry in statement["entries"]:
         table.add_row(*(entry[name] for name in ("posted_at", "key", "step", "change", "balance")))
-    _out.print(table)
+    out.print(table)
 
 
 def ended(ended: Ended, as_json: bool) -> None:
     """How a settlement that was started has ended."""
     if as_json:
-        _json(ended.describe())
+        print_json(ended.describe())
     elif ended.outcome:
         record(ended.outcome, as_json)
     else:
-        _err.print(f"{ended.key}: {ended.error}: {ended.message}", soft_wrap=True)
+        err.print(f"{ended.key}: {ended.error}: {ended.message}", soft_wrap=True)
 
 
 def demo(shown: Mapping[str, Any], as_json: bool) -> None:
     """Every request of the demo, the stuck compensation as the person on call would meet it, the proof."""
     if as_json:
-        _json(shown)
+        print_json(shown)
         return
     settlements(shown["settlements"])
     _walkthrough(shown["limbo"])
@@ -136,28 +128,26 @@ def settlements(lines: list[dict[str, Any]]) -> None:
     table.add_column("calls", justify="right")
     table.add_column("units", justify="right")
     for line in lines:
-        table.add_row(*(_text(line[name]) for name in _DEMO_COLUMNS))
-    _out.print(table)
-    _out.print(
-        "calls, units: to DynamoDB, as its answers report them (the embedded one ignores items' sizes)"
-    )
+        table.add_row(*(cell(line[name]) for name in _DEMO_COLUMNS))
+    out.print(table)
+    out.print("calls, units: to DynamoDB, as its answers report them (the embedded one ignores items' sizes)")
 
 
 def findings(result: Mapping[str, Any], as_json: bool) -> None:
     """The conservation line, and every row that breaks it."""
     if as_json:
-        _json(result)
+        print_json(result)
         return
     for currency, kinds in result["currencies"].items():
         parts = " + ".join(f"{kind} {amount}" for kind, amount in kinds.items() if kind != "sum")
-        _out.print(f"{currency}: {parts} = {kinds['sum']}", soft_wrap=True)
+        out.print(f"{currency}: {parts} = {kinds['sum']}", soft_wrap=True)
     for fault in result["faults"]:
-        _out.print(f"FAULT {fault}", soft_wrap=True)
+        out.print(f"FAULT {fault}", soft_wrap=True)
     for row in result["unproven"]:
-        _out.print(f"UNPROVEN {row}", soft_wrap=True)
+        out.print(f"UNPROVEN {row}", soft_wrap=True)
     verdict = "conserved" if result["conserved"] else "NOT CONSERVED" if result["faults"] else "NOT PROVEN"
     counts = ", ".join(f"{result[name]} {name}" for name in ("accounts", "settlements", "entries"))
-    _out.print(f"{verdict}: {counts}, {result['in_motion']} in motion")
+    out.print(f"{verdict}: {counts}, {result['in_motion']} in motion")
 
 
 _DEMO_COLUMNS = ("machine", "key", "parties", "amount", "outcome", "calls", "units")
@@ -169,43 +159,20 @@ def _walkthrough(walked: Mapping[str, Any]) -> None:
     _heading(walked["page"]["next_command"])
     case(walked["case"], False)
     _heading(walked["decided"])
-    _out.print(walked["news"]["summary"], soft_wrap=True)
+    out.print(walked["news"]["summary"], soft_wrap=True)
     _heading(f"settle status {walked['settlement']['key']}")
     settlement(walked["settlement"], False)
     verdict = "conserved" if walked["conserved"] else "NOT CONSERVED"
-    _out.print(f"\n{verdict} before, during and after LIMBO\n")
+    out.print(f"\n{verdict} before, during and after LIMBO\n")
 
 
 def _outage(outlasted: Mapping[str, Any]) -> None:
     _heading("The KYC provider fails, and comes back:")
     columns = ("provider", "key", "answered_after", "calls", "outcome", "error", "circuit")
-    _table(outlasted["payments"], columns, right=("answered_after", "calls"))
+    print_table(outlasted["payments"], columns, right=("answered_after", "calls"))
     verdict = "conserved" if outlasted["conserved"] else "NOT CONSERVED"
-    _out.print(f"the payer got back {outlasted['returned']} meanwhile; {verdict}\n")
+    out.print(f"the payer got back {outlasted['returned']} meanwhile; {verdict}\n")
 
 
 def _heading(text: str) -> None:
-    _out.print(f"\n> {text}", style="bold", soft_wrap=True)
-
-
-def _table(lines: list[dict[str, Any]], columns: tuple[str, ...], right: tuple[str, ...]) -> None:
-    table = Table(box=box.SIMPLE)
-    for column in columns:
-        # A key or an amount that is cut short is of no use to whoever must type it.
-        whole = column in ("key", *right)
-        width = max((len(_text(line[column])) for line in lines), default=0) if whole else None
-        justify: Literal["right", "left"] = "right" if column in right else "left"
-        table.add_column(column.replace("_", " "), justify=justify, min_width=width, overflow="fold")
-    for line in lines:
-        table.add_row(*(_text(line[column]) for column in columns))
-    _out.print(table)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _json(value: Any) -> None:
-    print(json.dumps(value))
+    out.print(f"\n> {text}", style="bold", soft_wrap=True)

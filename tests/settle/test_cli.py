@@ -23,6 +23,12 @@ NEEDING_A_STACK = [
     ("limbo", "resolve", "order-2026-000101", "retry", "--reason", "paid in"),
     ("reverse", "order-2026-000101", "--reason", "sent back"),
     ("kyc", "status"),
+    ("list", "--in-flight"),
+    ("list", "--limbo"),
+    ("list", "--since", "2h"),
+    ("watch",),
+    ("watch", "--once"),
+    ("recover", "order-2026-000101"),
 ]
 
 
@@ -82,6 +88,14 @@ def test_down_without_an_embedded_aws_has_nothing_to_stop(settle: Settle) -> Non
         ("reverse", "--reason", "sent back"),
         ("kyc", "nonsense"),
         ("kyc", "status", "order-2026-000101"),
+        ("list", "--nonsense"),
+        ("list", "--since"),
+        ("list", "--in-flight", "--limit", "0"),
+        ("list", "--in-flight", "--limit", "many"),
+        ("watch", "--every", "0"),
+        ("watch", "--every", "0.5"),
+        ("recover",),
+        ("recover", "order-2026-000101", "order-2026-000102"),
     ],
     ids=" ".join,
 )
@@ -91,6 +105,33 @@ def test_what_the_command_does_not_know_is_a_usage_error(settle: Settle, command
     assert code == 2
     assert out == ""
     assert "Error" in err
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        (),
+        ("--in-flight", "--limbo"),
+        ("--limbo", "--since", "1h"),
+        ("--in-flight", "--since", "1h"),
+        ("--in-flight", "--limbo", "--since", "1h"),
+    ],
+    ids=" ".join,
+)
+def test_not_exactly_one_list_is_a_usage_error_in_one_line(settle: Settle, which: tuple[str, ...]) -> None:
+    assert settle("list", *which) == (
+        2,
+        "",
+        "settle: list: give one of --in-flight, --limbo and --since WHEN\n",
+    )
+
+
+@pytest.mark.parametrize("when", ["", "soon", "2026-11-20", "9999-01-01T00:00:00Z"])
+def test_a_bad_since_is_a_usage_error_in_one_line(settle: Settle, when: str) -> None:
+    code, out, err = settle("list", "--since", when)
+
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert err.startswith("settle: since: ")
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "70000"])
@@ -123,6 +164,9 @@ def test_each_command_explains_itself(settle: Settle, command: tuple[str, ...]) 
         (("reverse",), ("key", "--reason", "--json", "--stack")),
         (("kyc",), ("status",)),
         (("kyc", "status"), ("--json", "--stack")),
+        (("list",), ("--in-flight", "--limbo", "--since", "whole table", "--limit", "--json", "--stack")),
+        (("watch",), ("--every", "--once", "Ctrl-C", "--json", "--stack")),
+        (("recover",), ("key", "--json", "--stack")),
     ],
     ids=str,
 )

@@ -1,0 +1,54 @@
+"""Instants as a person types and reads them: ISO 8601 or an age, and how long ago or ahead."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from settle.failures import CommandFailed, Exit
+
+_AGE = re.compile(r"([0-9]+)([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def now() -> datetime:
+    """The present instant, UTC."""
+    return datetime.now(UTC)
+
+
+def parse(text: str, at: datetime) -> datetime:
+    """The instant that a person means at the time `at`: ISO 8601 with its offset, or an age such as 90m.
+
+    Raises CommandFailed for anything else, and for what has yet to come: nothing can have happened since.
+    """
+    try:
+        if age := _AGE.fullmatch(text):
+            return at - timedelta(**{_UNITS[age[2]]: int(age[1])})
+        instant = datetime.fromisoformat(text)
+        if instant.tzinfo is None:
+            raise ValueError
+        instant = instant.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise CommandFailed(
+            Exit.USAGE,
+            f"since: {text!r} must be an instant such as 2026-11-20T09:30:00Z, its offset included,"
+            " or an age such as 90m, 2h or 3d",
+        ) from None
+    if instant > at:
+        raise CommandFailed(Exit.USAGE, f"since: {text} has yet to come")
+    return instant
+
+
+def distance(instant: str, at: datetime) -> str:
+    """How far an instant is from `at`, in its two greatest units: "3m 20s ago", or "in 2h"."""
+    seconds = int((at - datetime.fromisoformat(instant)).total_seconds())
+    return f"in {span(-seconds)}" if seconds < 0 else f"{span(seconds)} ago"
+
+
+def span(seconds: int) -> str:
+    """A number of seconds in its two greatest units: "3m 20s"."""
+    parts = []
+    for name, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        count, seconds = divmod(seconds, size)
+        parts.append((count, name))
+    first = next((place for place, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    greatest = parts[first : first + 2]
+    return " ".join(f"{count}{name}" for place, (count, name) in enumerate(greatest) if count or not place)

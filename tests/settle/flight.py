@@ -1,0 +1,55 @@
+"""Settlements as recovery and the operator find them, put into the table past every condition."""
+
+from datetime import timedelta
+from typing import Any
+
+from settlement import items, rows
+from settlement.request import Settlement
+from settlement.rows import Row
+from settlement.status import Status
+from tests.conftest import NOW
+from tests.settle.desk import Desk
+
+
+def at(seconds: int) -> str:
+    """An instant, by its distance from NOW."""
+    return rows.timestamp(NOW + timedelta(seconds=seconds))
+
+
+def key_of(number: int) -> str:
+    return f"order-2026-{number:06}"
+
+
+def claimed(desk: Desk, number: int = 1, *, due: int = 30, ago: int = 0, **extra: Any) -> Row:
+    """A settlement claimed `ago` seconds before NOW, due for recovery `due` seconds after it."""
+    settlement = Settlement(
+        key=key_of(number), payer="alice", payee="bob", amount=4820, currency="EUR", fee=48
+    )
+    claim = items.claim(settlement, f"{settlement.key}-1", NOW - timedelta(seconds=ago), desk.stack.terms)
+    row: Row = {**claim.parameters["Item"], "gsi1sk": at(due), **extra}
+    desk.ledger.put(row)
+    return row
+
+
+def finished(desk: Desk, number: int = 1, *, status: str = "SETTLED", **extra: Any) -> Row:
+    """A settlement that is over: the index lists it no more."""
+    row = claimed(desk, number, status=status, finished_at=at(1), **extra)
+    row = {name: value for name, value in row.items() if name not in ("gsi1pk", "gsi1sk")}
+    desk.ledger.put(row)
+    return row
+
+
+def stuck(desk: Desk, number: int = 1, *, since: int = 0, **extra: Any) -> Row:
+    """A settlement in LIMBO since then: Bob has spent the 47.72 EUR that he received."""
+    return claimed(
+        *(desk, number),
+        **{
+            "status": Status.LIMBO,
+            "steps": {"hold", "verify", "release"},
+            "escrow": 48,
+            "stuck_step": "compensate:release",
+            "failure": {"step": "compensate:release", "error": "InsufficientFunds", "cause": "spent"},
+            **rows.limbo_index(at(since)),
+            **extra,
+        },
+    )

@@ -1,0 +1,69 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from settle import instants
+from settle.failures import CommandFailed, Exit
+from tests.conftest import NOW
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("0s", NOW),
+        ("45s", NOW - timedelta(seconds=45)),
+        ("90m", NOW - timedelta(minutes=90)),
+        ("2h", NOW - timedelta(hours=2)),
+        ("3d", NOW - timedelta(days=3)),
+        ("2026-11-20T09:30:00Z", datetime(2026, 11, 20, 9, 30, tzinfo=UTC)),
+        ("2026-11-20T09:30+01:00", datetime(2026, 11, 20, 8, 30, tzinfo=UTC)),
+        ("2026-11-20T09:30:00.123456Z", datetime(2026, 11, 20, 9, 30, 0, 123456, tzinfo=UTC)),
+    ],
+)
+def test_an_instant_or_an_age_is_understood(text: str, meant: datetime) -> None:
+    found = instants.parse(text, NOW)
+
+    assert (found, found.tzinfo) == (meant, UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "m", "90", "-3d", "1.5h", "3 d", "3D", "1h30m", "1w", "yesterday", "٣d"),
+        *("2026-11-20", "2026-11-20T09:30:00", "2026-13-01T00:00:00Z", "09:30Z"),
+        *("9999999999d", "99999999999999999999d", "0001-01-01T00:00:00+14:00"),
+    ],
+)
+def test_what_is_neither_is_refused_with_examples_of_both(text: str) -> None:
+    with pytest.raises(CommandFailed) as told:
+        instants.parse(text, NOW)
+
+    assert told.value.code is Exit.USAGE
+    assert "such as 2026-11-20T09:30:00Z, its offset included, or an age such as 90m" in str(told.value)
+
+
+def test_what_has_yet_to_come_is_refused_whatever_the_offset_is() -> None:
+    later = (NOW + timedelta(milliseconds=1)).astimezone(timezone(timedelta(hours=-9)))
+
+    assert instants.parse(NOW.isoformat(), NOW) == NOW
+    with pytest.raises(CommandFailed) as told:
+        instants.parse(later.isoformat(), NOW)
+
+    assert (told.value.code, "has yet to come" in str(told.value)) == (Exit.USAGE, True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s ago"),
+        (59, "59s ago"),
+        (60, "1m ago"),
+        (200, "3m 20s ago"),
+        (3_605, "1h ago"),
+        (93_720, "1d 2h ago"),
+        (-1, "in 1s"),
+        (-7_260, "in 2h 1m"),
+    ],
+)
+def test_a_distance_is_told_in_its_two_greatest_units(seconds: int, text: str) -> None:
+    assert instants.distance((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == text

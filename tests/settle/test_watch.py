@@ -1,0 +1,323 @@
+"""`settle watch`: what a picture says, and that no failed look ends the watch."""
+
+import io
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from rich.console import Console
+
+from settle import instants, show_live, watch
+from settle.failures import CommandFailed, Exit
+from settlement import rows
+from tests.conftest import NOW
+from tests.settle.conftest import Ended
+from tests.settle.desk import Desk, refusal
+from tests.settle.flight import at, claimed, finished, key_of, stuck
+
+# What is read of the table is tested elsewhere; here it is what a picture makes of it.
+pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+
+Command = Callable[..., Ended]
+OPENED_AT = int(NOW.timestamp()) - 5
+
+
+class Sleep:
+    """Sleeps without taking time, until the person who watches has seen enough."""
+
+    def __init__(self) -> None:
+        self.slept: list[int] = []
+        self.nights = 2
+
+    def __call__(self, seconds: int) -> None:
+        self.slept.append(seconds)
+        if len(self.slept) == self.nights:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(autouse=True)
+def sleep(monkeypatch: pytest.MonkeyPatch) -> Sleep:
+    sleep = Sleep()
+    monkeypatch.setattr(watch, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(instants, "now", lambda: NOW)
+    return sleep
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What a person's terminal is sent."""
+    sent = io.StringIO()
+    monkeypatch.setattr(
+        show_live, "out", Console(file=sent, force_terminal=True, width=100, highlight=False, markup=False)
+    )
+    return sent
+
+
+def fails_then_works(desk: Desk, monkeypatch: pytest.MonkeyPatch, *failures: Exception | None) -> None:
+    """Let the looks fail, one after the other, where there is something to fail with; then they work."""
+    left, look = list(failures), watch.look
+
+    def next_look(*arguments: Any) -> dict[str, Any]:
+        failure = left.pop(0) if left else None
+        if failure:
+            raise failure
+        return look(*arguments)
+
+    monkeypatch.setattr(watch, "look", next_look)
+
+
+def test_an_idle_stack_is_a_picture_of_nothing(desk: Desk) -> None:
+    finished(desk)
+
+    assert watch.look(desk.stack, NOW) == {
+        "at": at(0),
+        "in_flight": {
+            "count": 0,
+            "more": False,
+            "by_status": {"PROCESSING": 0, "COMPENSATING": 0},
+            "in_review": 0,
+            "due": 0,
+            "overdue": 0,
+            "oldest": None,
+        },
+        "limbo": {"count": 0, "more": False, "oldest": None, "at_risk": {}},
+        "circuit": {
+            "circuit": "kyc",
+            "state": "CLOSED",
+            "since": None,
+            "failures": 0,
+            "last_failure": None,
+            "last_probe": None,
+        },
+        "error": None,
+    }
+
+
+def test_what_is_in_flight_is_counted_by_its_status_and_the_oldest_is_named(desk: Desk) -> None:
+    claimed(desk, 1, ago=10)
+    claimed(desk, 2, ago=300, status="COMPENSATING", due=200)
+    claimed(desk, 3, ago=4000, in_flight_since=at(-5))
+
+    seen = watch.look(desk.stack, NOW)["in_flight"]
+
+    assert (seen["count"], seen["by_status"]) == (3, {"PROCESSING": 2, "COMPENSATING": 1})
+    assert seen["oldest"] == {"key": key_of(2), "since": at(-300)}
+
+
+def test_a_review_is_counted_and_is_not_the_oldest_as_it_only_rests(desk: Desk) -> None:
+    claimed(desk, 1, ago=80_000, review="a-reference", due=6_400, deadline_at=at(6_400))
+    assert watch.look(desk.stack, NOW)["in_flight"]["oldest"] is None
+
+    claimed(desk, 2, ago=10)
+    seen = watch.look(desk.stack, NOW)["in_flight"]
+
+    assert (seen["in_review"], seen["due"], seen["oldest"]["key"]) == (1, 0, key_of(2))
+
+
+@pytest.mark.parametrize(("due", "counted"), [(-1, 1), (0, 1), (1, 0)])
+def test_what_recovery_has_yet_to_look_after_is_due(desk: Desk, due: int, counted: int) -> None:
+    claimed(desk, due=due)
+
+    assert watch.look(desk.stack, NOW)["in_flight"]["due"] == counted
+
+
+@pytest.mark.parametrize(
+    ("extra", "counted"),
+    [
+        ({"deadline_at": at(-1)}, 1),
+        ({"deadline_at": at(0)}, 1),
+        ({"deadline_at": at(1)}, 0),
+        ({"deadline_at": at(-1), "steps": {"hold", "verify"}}, 1),
+        ({"deadline_at": at(-1), "steps": {"hold", "verify", "release"}}, 0),
+        ({"deadline_at": at(-1), "status": "COMPENSATING"}, 0),
+    ],
+)
+def test_what_is_past_its_deadline_before_its_release_is_overdue(
+    desk: Desk, extra: dict[str, Any], counted: int
+) -> None:
+    claimed(desk, **extra)
+
+    assert watch.look(desk.stack, NOW)["in_flight"]["overdue"] == counted
+
+
+def test_limbo_is_counted_with_its_oldest_case_and_the_sums_at_risk(desk: Desk) -> None:
+    stuck(desk, 1, since=-10)
+    stuck(desk, 2, since=-99)
+    stuck(desk, 3, currency="JPY", amount=500, fee=1)
+
+    assert watch.look(desk.stack, NOW)["limbo"] == {
+        "count": 3,
+        "more": False,
+        "oldest": {"key": key_of(2), "since": at(-99)},
+        "at_risk": {"EUR": "95.44", "JPY": "499"},
+    }
+
+
+def test_of_more_than_a_picture_looks_at_it_says_so(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "LOOKED_AT_MAX", 2)
+    for number in range(3):
+        claimed(desk, number)
+        stuck(desk, number + 10)
+
+    picture = watch.look(desk.stack, NOW)
+    _, out, _ = command("watch", "--once")
+
+    assert [(picture[part]["count"], picture[part]["more"]) for part in ("in_flight", "limbo")] == [
+        (2, True),
+        (2, True),
+    ]
+    assert "2+: 2 PROCESSING, 0 COMPENSATING" in out
+    assert "(of the 2 due first)" in out
+    assert "at least 95.44 EUR" in out
+
+
+def test_a_broken_row_is_counted_too(desk: Desk, command: Command) -> None:
+    row = claimed(desk)
+    desk.ledger.put(
+        {name: value for name, value in row.items() if name not in ("status", "claimed_at", "deadline_at")}
+    )
+
+    seen = watch.look(desk.stack, NOW)["in_flight"]
+
+    assert seen["by_status"] == {"PROCESSING": 0, "COMPENSATING": 0, "unknown": 1}
+    assert key_of(1) in command("watch", "--once")[1]
+
+
+def test_a_picture_for_a_person_says_the_same(desk: Desk, command: Command) -> None:
+    claimed(desk, 1, ago=1_000, due=-40)
+    claimed(desk, 2, review="a-reference")
+    stuck(desk, 3, since=-7_200)
+    desk.ledger.put({**rows.circuit_key("kyc"), "state": "OPEN", "opened_at": OPENED_AT})
+
+    code, out, err = command("watch", "--once")
+
+    assert (code, err) == (Exit.FINE, "")
+    assert [line.rstrip() for line in out.splitlines()] == [
+        f"at                {at(0)}",
+        "in flight         2: 2 PROCESSING, 0 COMPENSATING; 1 in review",
+        f"oldest in flight  {key_of(1)}, 16m 40s ago",
+        "due               1 due for recovery, 1 overdue",
+        "LIMBO             1",
+        f"oldest in LIMBO   {key_of(3)}, 2h ago",
+        "at risk           47.72 EUR",
+        "KYC circuit       OPEN since 2026-11-20T11:59:55Z",
+    ]
+
+
+def test_once_is_one_picture_and_no_waiting(desk: Desk, command: Command, sleep: Sleep) -> None:
+    code, out, err = command("watch", "--once", "--json")
+
+    assert (code, err, len(out.splitlines()), sleep.slept) == (Exit.FINE, "", 1, [])
+    assert json.loads(out) == watch.look(desk.stack, NOW)
+
+
+def test_once_fails_as_any_command_where_its_look_fails(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails_then_works(desk, monkeypatch, refusal("Query", "ThrottlingException"))
+
+    code, out, err = command("watch", "--once", "--json")
+
+    assert (code, out, len(err.splitlines())) == (Exit.FAILED, "", 1)
+    assert "ThrottlingException" in err
+
+
+def test_a_watch_is_a_json_object_a_line_until_it_is_interrupted(
+    desk: Desk, command: Command, sleep: Sleep
+) -> None:
+    sleep.nights = 3
+
+    code, out, err = command("watch", "--json")
+
+    assert (code, err) == (Exit.FINE, "")
+    assert [json.loads(line)["error"] for line in out.splitlines()] == [None] * 3
+    assert sleep.slept == [2, 2, 2]
+
+
+def test_a_watch_looks_as_often_as_it_is_told_to(command: Command, sleep: Sleep) -> None:
+    assert command("watch", "--every", "7")[0] == Exit.FINE
+
+    assert sleep.slept == [7, 7]
+
+
+def test_an_interrupt_in_the_middle_of_a_look_ends_the_watch_as_well(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch, "look", interrupted)
+
+    assert command("watch") == (Exit.FINE, "", "")
+
+
+FAILURES = [
+    (refusal("Query", "ThrottlingException"), "ClientError: An error occurred (ThrottlingException)"),
+    (EndpointConnectionError(endpoint_url="https://aws.invalid"), "EndpointConnectionError: Could not"),
+    (CommandFailed(Exit.FAILED, "DynamoDB: left rows unread"), "DynamoDB: left rows unread"),
+    (OSError("no route"), "OSError: no route"),
+]
+
+
+@pytest.mark.parametrize(("failure", "told"), FAILURES)
+def test_a_failed_look_is_told_and_the_next_one_is_taken(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, failure: Exception, told: str
+) -> None:
+    fails_then_works(desk, monkeypatch, failure)
+
+    code, out, _ = command("watch", "--json")
+
+    failed, good = (json.loads(line) for line in out.splitlines())
+    assert (code, failed["at"], good["error"]) == (Exit.FINE, at(0), None)
+    assert failed["error"].startswith(told)
+    assert failed.keys() == good.keys()
+    assert [name for name, value in failed.items() if value is None] == ["in_flight", "limbo", "circuit"]
+
+
+def test_off_a_terminal_a_failed_look_is_a_line_between_the_pictures(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails_then_works(desk, monkeypatch, None, OSError("[bold]no route[/]"))
+
+    _, out, _ = command("watch")
+
+    assert out.splitlines()[-1] == f"{at(0)}  the look failed: OSError: [bold]no route[/]"
+    assert out.count("KYC circuit") == 1
+
+
+def test_on_a_terminal_a_failed_look_leaves_the_last_good_picture_on_view(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, terminal: io.StringIO
+) -> None:
+    fails_then_works(desk, monkeypatch, None, OSError("no route"))
+
+    assert command("watch")[0] == Exit.FINE
+
+    before, error, _ = terminal.getvalue().partition("the look failed: OSError: no route")
+    assert error
+    assert before.count("KYC circuit") == 2  # as it was seen, and once more above the error
+
+
+def test_on_a_terminal_a_first_look_that_fails_is_shown_alone(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, terminal: io.StringIO
+) -> None:
+    fails_then_works(desk, monkeypatch, OSError("no route"), OSError("no route yet"))
+
+    assert command("watch")[0] == Exit.FINE
+
+    assert "KYC circuit" not in terminal.getvalue()
+    assert "the look failed: OSError: no route yet" in terminal.getvalue()
+
+
+def test_a_look_writes_nothing(desk: Desk) -> None:
+    claimed(desk, 1, due=-99)
+    stuck(desk, 2)
+    before = desk.ledger.rows()
+
+    watch.look(desk.stack, NOW)
+
+    assert desk.ledger.rows() == before
