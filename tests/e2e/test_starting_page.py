@@ -1,0 +1,260 @@
+"""What `docs/starting.md` tells upstream services works as it stands there, in each of the three ways."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from settlement import rows
+from tests.e2e.embedded import Embedded
+from tests.e2e.upstream import Upstream, new_request, paid_once, service, settled
+
+
+@pytest.fixture
+def express(embedded: Embedded) -> Iterator[Upstream]:
+    with service(embedded, "Express") as upstream:
+        yield upstream
+
+
+@pytest.fixture
+def standard(embedded: Embedded) -> Iterator[Upstream]:
+    with service(embedded, "Standard") as upstream:
+        yield upstream
+
+
+@pytest.fixture
+def queue(embedded: Embedded) -> Iterator[Upstream]:
+    with service(embedded, "The queue") as upstream:
+        yield upstream
+
+
+def ended(embedded: Embedded, upstream: Upstream, execution: str) -> dict[str, Any]:
+    """Look until the execution is over, and return the outcome that it tells."""
+    found: list[dict[str, Any]] = []
+
+    def over() -> bool:
+        outcome = upstream.look(execution)
+        found.extend([outcome] if outcome else [])
+        return bool(found)
+
+    embedded.wait_for(over)
+    return found[0]
+
+
+# Express
+
+
+def test_express_tells_the_outcome_and_again_the_same(embedded: Embedded, express: Upstream) -> None:
+    request = new_request(embedded)
+
+    first, again = express.settle(request), express.settle(request)
+
+    assert (first["status"], first["replayed"]) == ("SETTLED", False)
+    assert again == first | {"replayed": True}
+    assert paid_once(embedded, request)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"amount": "84.20"}, ("IdempotencyConflict", "key: ")),
+        ({"deadline_seconds": 120}, ("IdempotencyConflict", "key: ")),
+        ({"amount": 48.2}, ("InvalidRequest", "amount: must be a decimal string")),
+        ({"deadline_seconds": 29}, ("InvalidRequest", "deadline_seconds: must be a whole number from 30")),
+        ({"fees": "0"}, ("InvalidRequest", "fees: unknown field")),
+    ],
+    ids=str,
+)
+def test_express_refuses_in_words_and_leaves_all_as_it_was(
+    embedded: Embedded, express: Upstream, changes: dict[str, Any], words: tuple[str, str]
+) -> None:
+    request = new_request(embedded)
+    express.settle(request)
+
+    with pytest.raises(express.Refused) as refused:
+        express.settle(request | changes)
+
+    name, message = refused.value.args
+    assert (name, message.startswith(words[1])) == (words[0], True)
+    assert paid_once(embedded, request)
+
+
+def test_after_a_lost_answer_express_is_asked_by_key(embedded: Embedded, express: Upstream) -> None:
+    request = new_request(embedded)
+
+    with (
+        express.losing_the_answer("step_functions", "StartSyncExecution"),
+        pytest.raises(ReadTimeoutError),
+    ):
+        express.settle(request)
+    asked = express.settle(request)
+
+    assert (asked["status"], asked["replayed"]) == ("SETTLED", True)
+    assert paid_once(embedded, request)
+
+
+def test_what_express_does_not_know_is_asked_by_key(embedded: Embedded, express: Upstream) -> None:
+    request = new_request(embedded)
+    express.settle(request)
+
+    with embedded.without_grants("ReportOutcome"), pytest.raises(express.Unknown) as unknown:
+        express.settle(request)
+    asked = express.settle(request)
+
+    assert unknown.value.args == ("SettlementStalled",)
+    assert (asked["status"], asked["replayed"]) == ("SETTLED", True)
+
+
+def test_a_request_may_name_its_deadline(embedded: Embedded, express: Upstream) -> None:
+    request = new_request(embedded, deadline_seconds=120)
+
+    outcome = express.settle(request)
+
+    assert outcome["status"] == "SETTLED"
+    assert embedded.settlement(request["key"])["deadline_seconds"] == 120
+
+
+def test_express_waits_longer_than_an_execution_lasts_and_sends_it_once(express: Upstream) -> None:
+    config = express.step_functions.meta.config
+
+    assert config.read_timeout > 300
+    assert config.retries["total_max_attempts"] == 1
+
+
+# Standard
+
+
+def test_standard_is_looked_at_until_it_has_ended(embedded: Embedded, standard: Upstream) -> None:
+    request = new_request(embedded)
+
+    first = ended(embedded, standard, standard.start(request))
+    again = ended(embedded, standard, standard.start(request))
+
+    assert (first["status"], first["replayed"]) == ("SETTLED", False)
+    assert again == first | {"replayed": True}
+    assert paid_once(embedded, request)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "words"),
+    [
+        ({"payee": "somebody-else"}, "IdempotencyConflict", "key: "),
+        ({"currency": "eur"}, "InvalidRequest", "currency: must be one of "),
+    ],
+    ids=str,
+)
+def test_standard_refuses_in_words_and_leaves_all_as_it_was(
+    embedded: Embedded, standard: Upstream, changes: dict[str, Any], name: str, words: str
+) -> None:
+    request = new_request(embedded)
+    ended(embedded, standard, standard.start(request))
+
+    with pytest.raises(standard.Refused) as refused:
+        ended(embedded, standard, standard.start(request | changes))
+
+    assert (refused.value.args[0], refused.value.args[1].startswith(words)) == (name, True)
+    assert paid_once(embedded, request)
+
+
+def test_after_a_lost_answer_standard_is_started_again(embedded: Embedded, standard: Upstream) -> None:
+    request = new_request(embedded)
+
+    with standard.losing_the_answer("step_functions", "StartExecution"), pytest.raises(ReadTimeoutError):
+        standard.start(request)
+    embedded.wait_for(lambda: embedded.stack.store.read(rows.settlement_key(request["key"])) is not None)
+    asked = ended(embedded, standard, standard.start(request))
+    embedded.wait_for(lambda: embedded.settlement(request["key"])["status"] == "SETTLED")
+
+    assert (asked["status"] in ("PROCESSING", "SETTLED"), asked["replayed"]) == (True, True)
+    assert paid_once(embedded, request)
+
+
+def test_what_standard_does_not_know_is_started_again(embedded: Embedded, standard: Upstream) -> None:
+    request = new_request(embedded)
+    ended(embedded, standard, standard.start(request))
+
+    with embedded.without_grants("ReportOutcome"), pytest.raises(standard.Unknown) as unknown:
+        ended(embedded, standard, standard.start(request))
+
+    assert unknown.value.args == ("SettlementStalled",)
+
+
+# The queue
+
+
+def put_aside(embedded: Embedded, request: dict[str, Any]) -> dict[str, str]:
+    """The attributes of a request's message in the dead-letter queue, once it is there; it is taken out."""
+    sqs, url = embedded.stack.client("sqs"), embedded.stack.outputs["StartDeadLetterQueueUrl"]
+    found: list[dict[str, Any]] = []
+
+    def there() -> bool:
+        answer = sqs.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0, MessageAttributeNames=["All"]
+        )
+        found.extend(each for each in answer.get("Messages", []) if each["Body"] == json.dumps(request))
+        return bool(found)
+
+    embedded.wait_for(there)
+    (message,) = found
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    return {name: value["StringValue"] for name, value in message["MessageAttributes"].items()}
+
+
+def test_a_message_is_settled_once_however_often_it_is_sent(embedded: Embedded, queue: Upstream) -> None:
+    request = new_request(embedded)
+
+    with queue.losing_the_answer("sqs", "SendMessage"), pytest.raises(ReadTimeoutError):
+        queue.send(request)
+    queue.send(request)
+    embedded.wait_for(settled(embedded, request))
+
+    assert paid_once(embedded, request)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"amount": 48.2}, "InvalidRequest: amount: must be a decimal string"),
+        ({"amount": "84.20"}, "IdempotencyConflict: key: "),
+    ],
+    ids=str,
+)
+def test_a_message_that_is_refused_is_put_aside_with_its_reason(
+    embedded: Embedded, queue: Upstream, changes: dict[str, Any], reason: str
+) -> None:
+    good = new_request(embedded)
+    bad = good | changes
+
+    queue.send(good)
+    embedded.wait_for(settled(embedded, good))
+    queue.send(bad)
+    attributes = put_aside(embedded, bad)
+
+    assert attributes.keys() == {"reason", "message_id"}
+    assert attributes["reason"].startswith(reason)
+    assert paid_once(embedded, good)
+
+
+def test_a_message_beside_a_malformed_one_is_settled(embedded: Embedded, queue: Upstream) -> None:
+    request = new_request(embedded)
+    malformed = request | {"key": "too short"}
+
+    queue.send(malformed)
+    queue.send(request)
+    embedded.wait_for(settled(embedded, request))
+
+    assert put_aside(embedded, malformed)["reason"].startswith("InvalidRequest: key: ")
+
+
+def test_what_was_sent_one_way_may_be_asked_for_in_another(embedded: Embedded, express: Upstream) -> None:
+    request = new_request(embedded)
+
+    with service(embedded, "The queue") as queue:
+        queue.send(request)
+    asked = express.settle(request)
+    embedded.wait_for(settled(embedded, request))
+
+    assert asked["status"] in ("PROCESSING", "SETTLED")
+    assert paid_once(embedded, request)

@@ -1,0 +1,123 @@
+"""A service that starts settlements as `docs/starting.md` shows it, with the page's policies and no more."""
+
+import json
+import re
+import runpy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ReadTimeoutError
+
+from settle import local
+from settlement import rows
+from tests.e2e.embedded import Embedded, new_account, new_key
+from tests.support.templates import PROJECT
+
+PAGE = (PROJECT / "docs" / "starting.md").read_text()
+WAYS = {"Express": "express", "Standard": "standard", "The queue": "message"}
+"""The sections of the page that show a way of starting, and the example of each."""
+
+ADDRESSES = {
+    "SETTLEMENT_EXPRESS_ARN": "SettlementExpressArn",
+    "SETTLEMENT_STANDARD_ARN": "SettlementStandardArn",
+    "START_QUEUE_URL": "StartQueueUrl",
+}
+"""The variables that the examples read, and the stack's outputs that belong there."""
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A service that runs an example of the page, as somebody who may do what the page gives them."""
+
+    example: dict[str, Any]
+    session: boto3.Session
+    endpoint_url: str
+
+    def __getattr__(self, name: str) -> Any:
+        return self.example[name]
+
+    def client(self, service: str) -> Any:
+        """For what the example does not do."""
+        config = Config(inject_host_prefix=False, retries={"total_max_attempts": 1})
+        return self.session.client(service, endpoint_url=self.endpoint_url, config=config)
+
+    @contextmanager
+    def losing_the_answer(self, client: str, operation: str) -> Iterator[None]:
+        """For a while, what is sent arrives and is done, but the answer is not waited for to its end."""
+
+        def lose(**_: Any) -> None:
+            raise ReadTimeoutError(endpoint_url=self.endpoint_url)
+
+        events = self.example[client].meta.events
+        events.register(f"after-call.*.{operation}", lose)
+        try:
+            yield
+        finally:
+            events.unregister(f"after-call.*.{operation}", lose)
+
+
+def policy(embedded: Embedded, way: str) -> str:
+    """The page's policy for one way of starting, with the stack's own names in it."""
+    section = re.split(r"\n## ", PAGE.split(f"\n## {way}\n")[1])[0]
+    (text,) = re.findall(r"```json\n(.*?)```", section, re.DOTALL)
+    outputs = embedded.stack.outputs
+    *_, region, account, _, express = outputs["SettlementExpressArn"].split(":")
+    names = {
+        "EXPRESS_NAME": express,
+        "STANDARD_NAME": outputs["SettlementStandardArn"].rpartition(":")[2],
+        "QUEUE_NAME": outputs["StartQueueUrl"].rpartition("/")[2],
+        "REGION": region,
+        "ACCOUNT": account,
+    }
+    for placeholder, name in names.items():
+        text = text.replace(placeholder, name)
+    return text
+
+
+@contextmanager
+def service(embedded: Embedded, way: str) -> Iterator[Upstream]:
+    """Somebody new with exactly the page's policy, and the page's example with their credentials."""
+    iam, sts, name = embedded.stack.client("iam"), embedded.stack.client("sts"), new_key("upstream")
+    trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    iam.put_role_policy(RoleName=name, PolicyName="starting", PolicyDocument=policy(embedded, way))
+    given = sts.assume_role(RoleArn=role, RoleSessionName="upstream")["Credentials"]
+    endpoint_url = str(embedded.stack.endpoint_url)
+    environment = {
+        "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": given["SessionToken"],
+        "AWS_DEFAULT_REGION": local.REGION,
+        "AWS_ENDPOINT_URL": endpoint_url,
+        "AWS_DISABLE_HOST_PREFIX_INJECTION": "true",  # the embedded AWS has one name for all
+        **{variable: embedded.stack.outputs[output] for variable, output in ADDRESSES.items()},
+    }
+    with pytest.MonkeyPatch.context() as patched:
+        for variable, value in environment.items():
+            patched.setenv(variable, value)
+        patched.setattr(boto3, "DEFAULT_SESSION", None)
+        example = runpy.run_path(str(PROJECT / "examples" / "starting" / f"{WAYS[way]}.py"))
+        yield Upstream(example, boto3.Session(), endpoint_url)
+
+
+def new_request(embedded: Embedded, **changes: Any) -> dict[str, Any]:
+    """A request of somebody who has 100.00 EUR to pay 48.20 of it."""
+    payer, payee = new_account(embedded, "dora", "100.00"), new_account(embedded, "emil")
+    request = {"key": new_key("order"), "payer": payer, "payee": payee, "amount": "48.20", "currency": "EUR"}
+    return request | changes
+
+
+def paid_once(embedded: Embedded, request: dict[str, Any]) -> bool:
+    balances = [embedded.available(request[party]) for party in ("payer", "payee")]
+    return balances == ["51.80", "47.72"]
+
+
+def settled(embedded: Embedded, request: dict[str, Any]) -> Callable[[], bool]:
+    key = rows.settlement_key(request["key"])
+    return lambda: (embedded.stack.store.read(key) or {}).get("status") == "SETTLED"

@@ -1,0 +1,92 @@
+"""The page for upstream services shows the examples as they are, and names all that they may meet."""
+
+import json
+import re
+
+import pytest
+
+from settlement.errors import IdempotencyConflict, InvalidRequest
+from settlement.status import Status
+from tests.support.templates import PROJECT
+
+PAGE = (PROJECT / "docs" / "starting.md").read_text()
+EXAMPLES = {path.name: path.read_text() for path in (PROJECT / "examples" / "starting").glob("*.py")}
+GRANTED = {
+    "Express": {("states:StartSyncExecution", "arn:aws:states:REGION:ACCOUNT:stateMachine:EXPRESS_NAME")},
+    "Standard": {
+        ("states:StartExecution", "arn:aws:states:REGION:ACCOUNT:stateMachine:STANDARD_NAME"),
+        ("states:DescribeExecution", "arn:aws:states:REGION:ACCOUNT:execution:STANDARD_NAME:*"),
+    },
+    "The queue": {("sqs:SendMessage", "arn:aws:sqs:REGION:ACCOUNT:QUEUE_NAME")},
+}
+"""What the page gives each way of starting, and that is all."""
+
+RESERVED = ("-r<n>", "-compensate-<n>", "-decided", "-reverse-…", "-resolve-…")
+
+
+def section(heading: str) -> str:
+    return re.split(r"\n## ", PAGE.split(f"\n## {heading}\n")[1])[0]
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def rows(heading: str) -> set[str]:
+    """What the tables of a section have in their first column, in code."""
+    lines = [line for line in section(heading).splitlines() if line.startswith("| `")]
+    return {name for line in lines for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
+
+
+def test_the_page_shows_the_examples_as_they_are() -> None:
+    assert sorted(blocks(PAGE, "python")) == sorted(EXAMPLES.values()) != []
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_fits_on_a_screen(name: str) -> None:
+    assert len(EXAMPLES[name].splitlines()) <= 50
+
+
+@pytest.mark.parametrize("way", GRANTED)
+def test_a_way_of_starting_needs_its_actions_and_no_others(way: str) -> None:
+    (policy,) = (json.loads(block) for block in blocks(section(way), "json"))
+
+    granted = {(each["Action"], each["Resource"]) for each in policy["Statement"]}
+
+    assert granted == GRANTED[way]
+    assert {each["Effect"] for each in policy["Statement"]} == {"Allow"}
+    assert policy["Version"] == "2012-10-17"
+
+
+def test_the_page_says_what_every_status_means() -> None:
+    assert set(Status) <= rows("What the answer means")
+
+
+@pytest.mark.parametrize("example", ["express.py", "standard.py"])
+def test_the_errors_that_an_example_takes_for_final_are_those_of_a_refused_request(example: str) -> None:
+    final = {InvalidRequest.__name__, IdempotencyConflict.__name__}
+
+    (named,) = re.findall(r"if error in \((.*?)\):", EXAMPLES[example])
+
+    assert set(json.loads(f"[{named}]")) == final
+
+
+def test_the_page_says_what_every_end_of_an_execution_means() -> None:
+    definition = json.loads((PROJECT / "statemachines" / "settlement.asl.json").read_text())
+    refusals = definition["States"]["ClaimKey"]["Catch"][0]["ErrorEquals"]
+    fixed = {state["Error"] for state in definition["States"].values() if "Error" in state}
+
+    assert {*refusals, *fixed, "States.Timeout", "ExecutionAlreadyExists"} <= rows("What the answer means")
+
+
+def test_the_page_names_the_executions_that_are_the_stacks_own() -> None:
+    assert [name for name in RESERVED if f"`<key>{name}`" not in PAGE] == []
+
+
+def test_the_page_names_no_machine_account_or_address() -> None:
+    assert not re.findall(r"\d{12}|https?://|127\.0\.0\.1|/work/|/tmp/", PAGE)
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", PAGE))
+def test_every_link_of_the_page_leads_somewhere(link: str) -> None:
+    assert (PROJECT / "docs" / link).exists()
