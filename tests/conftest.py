@@ -1,5 +1,6 @@
 """Fixtures for all tests. Tests that need DynamoDB run on moto and on AWS's DynamoDB Local."""
 
+import gc
 import os
 import sys
 import uuid
@@ -53,13 +54,22 @@ from settlement.request import Settlement  # noqa: E402
 from settlement.store import Store, from_wire  # noqa: E402
 from settlement.terms import Terms  # noqa: E402
 from settlement.writes import Write  # noqa: E402
-from tests.support import dynamodb_local, templates  # noqa: E402
+from tests.support import dynamodb_local, moto_dynamodb, templates  # noqa: E402
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123000, tzinfo=UTC)
 """The instant at which tests happen, unless they say otherwise."""
 
+moto_dynamodb.lighten()
+
 _SESSION = boto3.Session()
 """One for all clients: a session reads its endpoint data once, which costs more than most tests."""
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported out of the garbage collector's sight; it went over it again in every test."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 @dataclass(frozen=True)

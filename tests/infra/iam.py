@@ -83,7 +83,7 @@ def text(value: Any) -> str:
 
 
 def _kind(logical_id: str, stage: str) -> str:
-    kind: str = templates.template(stage).to_json()["Resources"][logical_id]["Type"]
+    kind: str = templates.kind(logical_id, stage)
     return kind
 
 

@@ -34,6 +34,7 @@ def server() -> Iterator[str]:
     process = subprocess.Popen(
         [
             "java",
+            "-XX:TieredStopAtLevel=1",  # it ends before what the second compiler costs has paid
             f"-Djava.library.path={home / 'DynamoDBLocal_lib'}",
             "-cp",
             f"{home / 'DynamoDBLocal.jar'}:{home / 'DynamoDBLocal_lib'}/*",

@@ -19,10 +19,18 @@ def template(stage: str = "dev") -> Template:
 
 
 def resources(resource_type: str, stage: str = "dev") -> dict[str, Any]:
-    found: dict[str, Any] = template(stage).find_resources(resource_type)
+    """The resources of a type by their logical ids, for the caller to do with as it likes."""
+    found: dict[str, Any] = json.loads(_found(resource_type, stage))
     return found
 
 
+@cache
+def kind(logical_id: str, stage: str = "dev") -> str:
+    found: str = template(stage).to_json()["Resources"][logical_id]["Type"]
+    return found
+
+
+@cache
 def table_definition() -> dict[str, Any]:
     """The arguments of CreateTable that make the stack's table, less what only AWS itself knows."""
     (table,) = resources("AWS::DynamoDB::Table").values()
@@ -35,6 +43,11 @@ def terms_json(stage: str = "dev") -> str:
     function = next(iter(resources("AWS::Lambda::Function", stage).values()))
     text: str = function["Properties"]["Environment"]["Variables"]["TERMS"]
     return text
+
+
+@cache
+def _found(resource_type: str, stage: str) -> str:
+    return json.dumps(template(stage).find_resources(resource_type))
 
 
 def _context() -> dict[str, Any]:
