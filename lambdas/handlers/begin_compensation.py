@@ -3,9 +3,8 @@
 from typing import Any
 
 from handlers import _runtime
-from settlement import compensation, outcome, reversals, rows
+from settlement import compensation, outcome, reversals
 from settlement.errors import InvalidRequest, NotReversible, ResolutionRefused
-from settlement.refusals import other_content
 from settlement.request import Settlement, parse_settlement
 from settlement.resolution import parse_resolution, parse_reversal
 from settlement.rows import Row
@@ -35,10 +34,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     else:
         if "reversal" in state:
             order = parse_reversal(state["reversal"])
-            _runtime.store.post(
-                compensation.requested(settlement, order, event["execution"], _runtime.now(), _runtime.terms)
-            )
-        row = _standing(settlement)
+            _runtime.store.post(compensation.requested(settlement, order, _runtime.now(), _runtime.terms))
+        row = _driven(settlement, event["execution"])
         if "reversal" in state and row["status"] == Status.SETTLED:
             raise NotReversible(
                 "reverse: the settlement was completed out of LIMBO since it was first ordered"
@@ -84,11 +81,12 @@ def _fenced(settlement: Settlement, state: dict[str, Any], execution: str) -> Ro
     return _runtime.store.update(reversals.begin(settlement, failure, owner=owner, execution=execution))
 
 
-def _standing(settlement: Settlement) -> Row:
-    """The settlement's row as it is. What is PROCESSING may be well: that takes an error or an order."""
-    row = _runtime.store.read(rows.settlement_key(settlement.key))
-    if row is None or row["status"] == Status.PROCESSING:
+def _driven(settlement: Settlement, execution: str) -> Row:
+    """The settlement's row, whose owner this execution is from here on, if it is being reversed.
+
+    What is PROCESSING may be well: that takes an error or an order.
+    """
+    row = _runtime.store.update(reversals.drive(settlement, execution))
+    if not row or row["status"] == Status.PROCESSING:
         raise InvalidRequest("input: must have the error or the reversal for which it is to be compensated")
-    if row["request_hash"] != settlement.request_hash:
-        raise other_content(settlement)
     return row

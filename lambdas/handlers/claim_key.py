@@ -4,7 +4,8 @@ from typing import Any
 
 from handlers import _gate, _runtime
 from settlement import steps
-from settlement.telemetry import observed
+from settlement.request import named, parse_request
+from settlement.telemetry import count, logger, observed
 
 
 @observed("claim")
@@ -15,8 +16,12 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     Raises InvalidRequest and IdempotencyConflict, of which neither leaves a trace in the table.
     """
     owner = event["execution"]
-    request = _gate.parse(event["settlement"], event.get("execution_arn", owner))
-    settlement, claimed = _gate.claim(request, owner)
+    # An execution that began before the machine was last deployed does not tell its ARN.
+    request = named(event["settlement"], event.get("execution_arn", owner), _runtime.terms)
+    if request is not event["settlement"]:
+        count("IdempotencyKeyMissing")
+        logger.append_keys(key=request["key"])
+    settlement, claimed = _gate.claim(parse_request(request, _runtime.terms), owner)
     return {
         "settlement": settlement.to_wire(_runtime.terms),
         "claimed_at": claimed["claimed_at"],

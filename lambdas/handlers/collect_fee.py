@@ -5,7 +5,7 @@ from typing import Any
 from handlers import _runtime
 from settlement import outcome, steps
 from settlement.request import parse_settlement
-from settlement.telemetry import count, observed
+from settlement.telemetry import observed
 
 
 @observed("fee")
@@ -13,6 +13,5 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the outcome of the settled settlement. Raises StepFenced."""
     settlement = parse_settlement(event["settlement"], _runtime.terms)
     entry = _runtime.store.post(steps.fee(settlement, _runtime.now()))
-    count("Settled")
     row = steps.settled(settlement, event["claimed_at"], entry)
     return outcome.of_settlement(settlement.key, row, _runtime.terms, replayed=False)

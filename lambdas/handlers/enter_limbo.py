@@ -8,7 +8,7 @@ from settlement import compensation, outcome, rows
 from settlement.errors import AccountNotFound, StepFenced
 from settlement.request import parse_settlement
 from settlement.status import Step
-from settlement.telemetry import count, observed
+from settlement.telemetry import observed
 
 
 @observed("limbo")
@@ -32,5 +32,4 @@ def handler(event: dict[str, Any], context: object) -> dict[str, str]:
     except AccountNotFound:  # there is no account to bar, which may be why the reversal is stuck
         unbarred = replace(case, barred=None)
         entry = _runtime.store.post(compensation.enter_limbo(settlement, unbarred, failure, now))
-    count("LimboEntered")
     return outcome.of_entry(entry, _runtime.terms)

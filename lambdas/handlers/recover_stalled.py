@@ -7,7 +7,13 @@ from typing import Any
 
 from handlers import _machines, _runtime
 from settlement import recovery, rows
-from settlement.errors import InvalidRequest, SettlementError, SettlementNotFound, StepFenced
+from settlement.errors import (
+    InvalidRequest,
+    SettlementNotFound,
+    StartUnavailable,
+    StepFenced,
+    StoreUnavailable,
+)
 from settlement.recovery import Action, Takeover
 from settlement.request import KEY
 from settlement.rows import Row
@@ -20,8 +26,14 @@ SHARE_MAX = 100
 _RESERVED_MS = 10_000
 """A run that has less time left than this begins nothing new: one settlement may take some seconds."""
 
-_LISTED_MAX = 1_000
+_RESERVED_FOR_FLIGHT_MS = 35_000
+"""So much of a run's 50 s is not for LIMBO, which comes first and has people to wait for."""
+
+_LISTED_MAX = 10_000
 """How many settlements in LIMBO are counted."""
+
+_UNANSWERED_SECONDS = 60
+"""How long to leave alone what could not be asked about, so that others have their turn."""
 
 _MACHINES = {Action.SETTLE: "SETTLEMENT_MACHINE"}
 _METRICS = {
@@ -43,14 +55,13 @@ def handler(event: Any, context: Any) -> dict[str, str | None] | None:
     if isinstance(event, dict) and "key" in event:
         return _recover_now(event["key"])
     now = _runtime.now()
-    oldest, recovered = 0.0, 0
+    oldest, recovered = 0, _page_again(now, context)
     for listed in _due(now, context):
         with _noted(rows.subject(listed)[1], listed):
             row = _runtime.store.read({"pk": listed["pk"], "sk": listed["sk"]})
-            if row and recovery.is_due(row, now):
-                oldest = max(oldest, recovery.seconds_since(recovery.in_flight_since(row), now))
+            if row and recovery.is_due(row, now) and row["status"] != Status.LIMBO:
                 recovered += _recover(row) is not None
-    recovered += _page_again(now, context)
+                oldest = max(oldest, recovery.seconds_since(recovery.in_flight_since(row), now))
     gauge("OldestInFlightSeconds", oldest)
     gauge("Recoveries", recovered)
     return None
@@ -97,9 +108,12 @@ def _is_driven(row: Row) -> bool:
     """
     if row["status"] not in (Status.COMPENSATING, Status.LIMBO):
         return False
-    owner = _machines.execution_arn(_machines.arn("COMPENSATION_MACHINE"), row["owner"])
-    waiting = row["waiting"]["execution"] if "waiting" in row else owner
-    return any(_machines.is_running(execution) for execution in {waiting, owner})
+    machine = _machines.arn("COMPENSATION_MACHINE")
+    executions = {_machines.execution_arn(machine, row["owner"])}
+    waiting = row.get("waiting", {}).get("execution", "")
+    if waiting.startswith(_machines.execution_arn(machine, "")):  # nobody tells of a machine that is gone
+        executions.add(waiting)
+    return any(_machines.is_running(execution) for execution in executions)
 
 
 def _due(now: datetime, context: Any) -> Iterator[Row]:
@@ -108,7 +122,7 @@ def _due(now: datetime, context: Any) -> Iterator[Row]:
         shard = rows.in_flight_partition((now.minute + turn) % rows.IN_FLIGHT_SHARDS)
         with _noted(shard):
             for listed in _runtime.store.listed(shard, up_to=rows.timestamp(now), limit=SHARE_MAX):
-                if _is_out_of_time(context):
+                if _is_out_of_time(context, _RESERVED_MS):
                     return
                 yield listed
 
@@ -119,21 +133,21 @@ def _page_again(now: datetime, context: Any) -> int:
     with _noted("LIMBO"):
         cases = list(_runtime.store.listed(rows.LIMBO, up_to=rows.END_OF_TIME, limit=_LISTED_MAX))
         gauge("LimboOpen", len(cases))
-        gauge("OldestLimboSeconds", recovery.seconds_since(cases[0]["gsi1sk"], now) if cases else 0)
         # Each run looks at the next ones, as their place in the list does not tell whether somebody waits.
         first = int(now.timestamp()) // 60 * SHARE_MAX % max(len(cases), 1)
         for listed in [*cases[first:], *cases[:first]][:SHARE_MAX]:
-            if _is_out_of_time(context):
+            if _is_out_of_time(context, _RESERVED_FOR_FLIGHT_MS):
                 break
             with _noted(rows.subject(listed)[1]):
                 row = _runtime.store.read({"pk": listed["pk"], "sk": listed["sk"]})
                 if row and row["status"] == Status.LIMBO and recovery.is_due(row, now):
                     started += _recover(row) is not None
+        gauge("OldestLimboSeconds", recovery.seconds_since(cases[0]["gsi1sk"], now) if cases else 0)
     return started
 
 
-def _is_out_of_time(context: Any) -> bool:
-    if context.get_remaining_time_in_millis() >= _RESERVED_MS:
+def _is_out_of_time(context: Any, reserved_ms: int) -> bool:
+    if context.get_remaining_time_in_millis() >= reserved_ms:
         return False
     count("RecoveryCutShort")
     return True
@@ -143,13 +157,15 @@ def _is_out_of_time(context: Any) -> bool:
 def _noted(name: str, listed: Row | None = None) -> Iterator[None]:
     """Tell of whatever is wrong with one settlement or shard, and go on: it must not hold up the rest.
 
-    What a service's absence does not explain would fail again at once: `listed` is put back in the queue.
+    What would fail again at once is put back in the queue, unless the table is what does not answer.
     """
     try:
         yield
     except Exception as error:
         logger.error("not recovered", what=name, error=type(error).__name__)
         count("NotRecovered")
-        if listed and not isinstance(error, SettlementError):
+        if listed and not isinstance(error, StoreUnavailable):
+            unanswered = isinstance(error, StartUnavailable)
+            seconds = _UNANSWERED_SECONDS if unanswered else recovery.BACKOFF_SECONDS_MAX
             with suppress(Exception):
-                _runtime.store.update(recovery.set_aside(listed, _runtime.now()))
+                _runtime.store.update(recovery.set_aside(listed, _runtime.now(), seconds))

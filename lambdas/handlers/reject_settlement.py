@@ -3,7 +3,7 @@
 from typing import Any
 
 from handlers import _runtime
-from settlement import items, outcome
+from settlement import items, outcome, rows
 from settlement.request import parse_settlement
 from settlement.telemetry import count, observed
 
@@ -13,6 +13,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the outcome of the rejected settlement. Raises StepFenced where something is held after all."""
     settlement = parse_settlement(event["settlement"], _runtime.terms)
     failure = outcome.failure("hold", event["error"])
-    row = _runtime.store.update(items.reject(settlement, failure, _runtime.now()))
-    count("Rejected")
+    now = _runtime.now()
+    row = _runtime.store.update(items.reject(settlement, failure, now))
+    if row["finished_at"] == rows.timestamp(now):  # and not by an earlier call
+        count("Rejected")
     return outcome.of_settlement(settlement.key, row, _runtime.terms, replayed=False)

@@ -6,7 +6,7 @@ from handlers import _runtime
 from settlement import outcome, rows
 from settlement.errors import StepFenced
 from settlement.request import parse_settlement
-from settlement.status import Status
+from settlement.status import Status, Step
 from settlement.telemetry import observed
 
 
@@ -15,14 +15,15 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the outcome as the settlement's row has it now. Raises StepFenced for a key never claimed.
 
     An execution that drives a settlement comes here once its compensation is started, or with a payment
-    that is in review or was given to another execution by its end. Else what is PROCESSING is about to be
-    reversed, and is reported so.
+    that goes on without it: in review, released, or given to another execution. Else what is PROCESSING is
+    about to be reversed, and is reported so.
     """
     settlement = parse_settlement(event["settlement"], _runtime.terms)
     row = _runtime.store.read(rows.settlement_key(settlement.key))
     if row is None:
         raise StepFenced(f"report: the key {settlement.key} was never claimed")
-    waits = "review" in row or row["owner"] != event["execution"]
-    if row["status"] == Status.PROCESSING and not event["replayed"] and not waits:
+    is_released, is_another_s = Step.RELEASE in row.get("steps", ()), row["owner"] != event["execution"]
+    goes_on = "review" in row or is_released or is_another_s
+    if row["status"] == Status.PROCESSING and not event["replayed"] and not goes_on:
         row["status"] = Status.COMPENSATING
     return outcome.of_settlement(settlement.key, row, _runtime.terms, replayed=event["replayed"])

@@ -26,7 +26,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     if row is None or row.get("resolutions", 0) >= number:
         entry = _runtime.store.read(rows.entry_key(settlement.key, f"resolve:{number}"))
     else:
-        entry = _resolve(settlement, row, resolution, number)
+        entry = _resolve(settlement, row, resolution, number, event["execution"])
     if entry is None or not resolution.is_on(entry):
         raise StepFenced(f"resolve: case {number} of {settlement.key} was closed in another way")
     return {
@@ -36,14 +36,16 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     }
 
 
-def _resolve(settlement: Settlement, row: Row, resolution: Resolution, number: int) -> Row:
+def _resolve(settlement: Settlement, row: Row, resolution: Resolution, number: int, execution: str) -> Row:
     compensation.check(settlement, row, resolution.decision)
     case = compensation.stuck(settlement, row)
     if case.number != number:
         raise ResolutionRefused(f"resolution: the open case is number {case.number}, not {number}")
     now, terms = _runtime.now(), _runtime.terms
     try:
-        return _runtime.store.post(compensation.resolve(settlement, row, case, resolution, now, terms))
+        return _runtime.store.post(compensation.resolve(settlement, case, resolution, execution, now, terms))
     except AccountNotFound:  # the account that was barred is gone
         unbarred = replace(case, barred=None)
-        return _runtime.store.post(compensation.resolve(settlement, row, unbarred, resolution, now, terms))
+        return _runtime.store.post(
+            compensation.resolve(settlement, unbarred, resolution, execution, now, terms)
+        )

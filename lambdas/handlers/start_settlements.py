@@ -2,23 +2,20 @@
 
 import hashlib
 import json
-import os
 from typing import Any
 
-import boto3
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from botocore.config import Config
 
-from handlers import _gate, _machines, _runtime
+from handlers import _gate, _machines, _queues, _runtime
 from settlement import steps
-from settlement.errors import IdempotencyConflict, InvalidRequest
+from settlement.errors import IdempotencyConflict, InvalidRequest, SettlementError, StartUnavailable
+from settlement.request import parse_request
 from settlement.telemetry import count, logger, observed
 
-_queues = boto3.client(
-    "sqs", config=Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 2})
-)
+_RESERVED_MS = 11_000
+"""A message is not begun with less time left: the answers to its claim and its start may take so long."""
 
 
 @observed("start")
@@ -26,10 +23,24 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
     """Return the messages that are to be received again, as a service gave no answer.
 
     One that breaks the contract, or whose key was claimed with other content, goes to the dead-letter queue
-    with the reason. Each message is on its own.
+    with the reason. Each message is on its own. A key is required here in every stage: what a message could
+    be given one by changes when it is sent back from the dead-letter queue.
     """
+
+    def start(record: SQSRecord) -> None:
+        logger.append_keys(key=None)
+        try:
+            if context.get_remaining_time_in_millis() < _RESERVED_MS:
+                raise StartUnavailable("start: no time is left for this message")
+            _start(record)
+        except Exception as failure:  # the processor tells the queue, and nobody else
+            is_foreseen = isinstance(failure, SettlementError)
+            count(type(failure).__name__ if is_foreseen else "FunctionFailed")
+            logger.warning("not started", message_id=record.message_id, error=type(failure).__name__)
+            raise
+
     processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
-    return process_partial_response(event, _start, processor, context)
+    return process_partial_response(event, start, processor, context)
 
 
 def _start(record: SQSRecord) -> None:
@@ -39,13 +50,14 @@ def _start(record: SQSRecord) -> None:
     """
     digest = hashlib.sha256(record.body.encode()).hexdigest()[:12]
     try:
-        request = _gate.parse(_content(record.body), record.message_id)
+        request = parse_request(_content(record.body), _runtime.terms)
+        logger.append_keys(key=request.key)
         owner = f"{request.key}-{digest}"
         settlement, claimed = _gate.claim(request, owner)
     except (InvalidRequest, IdempotencyConflict) as refusal:
         count("StartRefused")
         logger.warning("refused", message_id=record.message_id, error=type(refusal).__name__)
-        _put_aside(record, f"{type(refusal).__name__}: {refusal}")
+        _queues.put_aside(record, f"{type(refusal).__name__}: {refusal}")
         return
     if not steps.is_replay(claimed, owner):
         _machines.start(_machines.arn("SETTLEMENT_MACHINE"), owner, settlement.to_wire(_runtime.terms))
@@ -56,14 +68,3 @@ def _content(body: str) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         raise InvalidRequest("message: must be a request in JSON") from None
-
-
-def _put_aside(record: SQSRecord, reason: str) -> None:
-    _queues.send_message(
-        QueueUrl=os.environ["START_DEAD_LETTERS"],
-        MessageBody=record.body,
-        MessageAttributes={
-            "reason": {"DataType": "String", "StringValue": reason},
-            "message_id": {"DataType": "String", "StringValue": record.message_id},
-        },
-    )

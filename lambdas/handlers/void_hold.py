@@ -6,7 +6,7 @@ from handlers import _runtime
 from settlement import compensation, outcome
 from settlement.request import parse_settlement
 from settlement.status import Step
-from settlement.telemetry import count, observed
+from settlement.telemetry import observed
 
 
 @observed(Step.HOLD.reversal)
@@ -17,8 +17,4 @@ def handler(event: dict[str, Any], context: object) -> dict[str, str]:
     """
     settlement = parse_settlement(event["settlement"], _runtime.terms)
     posting = compensation.undo(settlement, Step.HOLD, event["steps"], event["reversed"], _runtime.now())
-    if posting is None:
-        return {}
-    entry = _runtime.store.post(posting)
-    count("Compensated")
-    return outcome.of_entry(entry, _runtime.terms)
+    return outcome.of_entry(_runtime.store.post(posting), _runtime.terms) if posting else {}

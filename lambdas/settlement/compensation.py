@@ -28,14 +28,12 @@ def outstanding(row: Row) -> list[Step]:
     return [step for step in REVERSIBLE if step in committed and step not in reversed_]
 
 
-def requested(
-    settlement: Settlement, order: Reversal, execution: str, now: datetime, terms: Terms
-) -> Posting:
+def requested(settlement: Settlement, order: Reversal, now: datetime, terms: Terms) -> Posting:
     """Begin to reverse a settlement on a person's order, and put on record who gave it and why."""
     failure = {"step": "reverse", "error": "ReversalRequested", "cause": f"{order.reason} (by {order.by})"}
     return Posting(
         entry=items.evidence_entry(settlement, "reverse", order.record(), now),
-        settlement=reversals.reopen(settlement, order.seen, failure, execution, now, terms),
+        settlement=reversals.reopen(settlement, order.seen, failure, now, terms),
     )
 
 
@@ -68,6 +66,7 @@ def case_of(settlement: Settlement, row: Row, step: Step) -> Case:
         barred=account if due and rows.is_customer(account) else None,
         amount=transfer.amount if due else 0,
         number=row.get("resolutions", 0) + 1,
+        escrow=row["escrow"],
         done=step in row.get("reversed", ()),
     )
 
@@ -79,6 +78,7 @@ def enter_limbo(settlement: Settlement, case: Case, failure: Mapping[str, str], 
         entry=items.evidence_entry(settlement, f"limbo:{case.number}", evidence, now),
         settlement=limbo.enter(settlement, case, failure, now),
         balance=limbo.flag(case.barred, settlement.key) if case.barred else None,
+        counted="LimboEntered",
     )
 
 
@@ -94,7 +94,7 @@ def check(settlement: Settlement, row: Row, decision: Decision) -> None:
 
 
 def resolve(
-    settlement: Settlement, row: Row, case: Case, resolution: Resolution, now: datetime, terms: Terms
+    settlement: Settlement, case: Case, resolution: Resolution, execution: str, now: datetime, terms: Terms
 ) -> Posting:
     """Carry out a person's decision and put on record who decided and why, in one transaction."""
     name, escrow = f"resolve:{case.number}", rows.escrow(settlement.key)
@@ -105,13 +105,14 @@ def resolve(
         transfer = (
             Transfer(debit=rows.losses(settlement.currency), credit=escrow, amount=case.amount)
             if resolution.decision is Decision.WRITE_OFF
-            else Transfer(debit=escrow, credit=rows.fees(settlement.currency), amount=row["escrow"])
+            else Transfer(debit=escrow, credit=rows.fees(settlement.currency), amount=case.escrow)
         )
         entry = items.transfer_entry(settlement, name, transfer, now, evidence)
     return Posting(
         entry=entry,
-        settlement=limbo.leave(settlement, case, resolution, now, escrow=row["escrow"], terms=terms),
+        settlement=limbo.leave(settlement, case, resolution, execution, now, terms),
         balance=limbo.unflag(case.barred, settlement.key) if case.barred else None,
+        counted="Settled" if resolution.decision is Decision.COMPLETE else None,
     )
 
 
@@ -125,6 +126,7 @@ def _reverse(settlement: Settlement, step: Step, now: datetime) -> Posting:
             settlement, step, escrow_change=transfer.amount if incoming else -transfer.amount, now=now
         ),
         balance=balances[step](settlement) if step in balances else None,
+        counted="Compensated" if step is Step.HOLD else None,
     )
 
 
@@ -133,6 +135,7 @@ def _skip(settlement: Settlement, step: Step, now: datetime) -> Posting:
     return Posting(
         entry=items.evidence_entry(settlement, step.reversal, evidence, now),
         settlement=reversals.conclude(settlement, now) if step is Step.HOLD else None,
+        counted="Compensated" if step is Step.HOLD else None,
     )
 
 

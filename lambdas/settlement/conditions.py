@@ -42,6 +42,9 @@ NOT_GIVEN_UP = "attribute_not_exists(given_up_at)"
 AS_LISTED = "gsi1sk = :listed"
 """The index still lists the settlement as it did when it was found there."""
 
+LISTED_IN_FLIGHT = "begins_with(gsi1pk, :in_flight)"
+"""The index lists the settlement among those in flight, and not in LIMBO."""
+
 NOT_YET_TAKEN_ON = "recoveries = :recoveries"
 """Nobody has become the settlement's owner since it was looked at."""
 

@@ -33,6 +33,8 @@ from settlement.writes import Standing, Transfer, Write, put, update
 
 def claim(settlement: Settlement, owner: str, now: datetime, terms: Terms) -> Write:
     """Take the key for `owner`, the name of the execution that will drive the settlement."""
+    deadline = now + terms.time_to_settle(settlement.deadline_seconds)
+    recover_at = min(deadline, now + terms.time_to_recover)
     row = {
         **rows.settlement_key(settlement.key),
         "status": Status.PROCESSING,
@@ -40,9 +42,9 @@ def claim(settlement: Settlement, owner: str, now: datetime, terms: Terms) -> Wr
         **settlement.to_row(),
         "owner": owner,
         "claimed_at": rows.timestamp(now),
-        "deadline_at": rows.timestamp(now + terms.time_to_settle(settlement.deadline_seconds)),
+        "deadline_at": rows.timestamp(deadline),
         "recoveries": 0,
-        **rows.in_flight_index(settlement.key, rows.timestamp(now + terms.time_to_recover)),
+        **rows.in_flight_index(settlement.key, rows.timestamp(recover_at)),
     }
     return put(row, standing)
 

@@ -34,6 +34,7 @@ class Case:
     `account` is the party that it is stuck on: the one to pay it back, or for a hold the one to receive it.
     `barred` is the customer who places no holds meanwhile, None where the account is internal or gone.
     `number` counts the cases of the settlement, from 1: as many decisions were made on it before, less one.
+    `escrow` is what the settlement's escrow holds meanwhile (minor units).
     `done`: the step is reversed, it is only its function that never says so.
     """
 
@@ -42,6 +43,7 @@ class Case:
     barred: str | None
     amount: int
     number: int
+    escrow: int
     done: bool = False
 
 
@@ -95,32 +97,33 @@ def await_decision(settlement: Settlement, token: str, execution: str) -> Write:
 
 
 def leave(
-    settlement: Settlement, case: Case, resolution: Resolution, now: datetime, *, escrow: int, terms: Terms
+    settlement: Settlement, case: Case, resolution: Resolution, execution: str, now: datetime, terms: Terms
 ) -> Write:
     """Carry out a person's decision on the settlement's row: the only write that leads out of LIMBO.
 
-    `escrow` is what the escrow was seen to hold, in minor units.
+    From here on `execution` drives the settlement; one that still waits for a decision does not.
     """
     conditions = [IN_LIMBO, SAME_REQUEST, SAME_ROUND, HOLDS_EXACTLY]
     values: dict[str, Any] = {
         ":limbo": Status.LIMBO,
         ":request_hash": settlement.request_hash,
         ":resolutions": case.number - 1,
-        ":held": escrow,
+        ":held": case.escrow,
         ":number": case.number,
         ":resolution": resolution.record() | {"decided_at": rows.timestamp(now)},
         ":status": Status.COMPENSATING,
+        ":execution": execution,
         ":now": rows.timestamp(now),
     }
     assignments = ["#status = :status", "resolutions = :number", "resolution = :resolution"]
-    assignments += ["in_flight_since = :now"]
-    removals, additions = ["stuck_step", "waiting"], ""
+    assignments += ["#owner = :execution", "in_flight_since = :now"]
+    removals, additions = ["stuck_step", "waiting", "recover_at"], ""
     if resolution.decision is Decision.COMPLETE:
         conditions += [COMMITTED, NOT_YET_REVERSED]
         values |= {
             ":this": Step.RELEASE,
             ":status": Status.SETTLED,
-            ":change": -escrow,
+            ":change": -case.escrow,
         }
         assignments += ["escrow = escrow + :change", "finished_at = :now"]
         removals += ["#failure", "gsi1pk", "gsi1sk"]

@@ -22,6 +22,8 @@ from settlement.conditions import (
     COMPENSATES,
     IN_LIMBO,
     IN_PROCESS,
+    LISTED_IN_FLIGHT,
+    NOT_IN_REVIEW,
     NOT_YET_COMMITTED,
     NOT_YET_TAKEN_ON,
     OVERDUE,
@@ -70,16 +72,21 @@ class Takeover:
 
 
 def is_due(row: Row, now: datetime) -> bool:
-    """Whether it is time to look after a settlement; the index may be behind."""
-    if row["status"] == Status.LIMBO:
-        return bool(row.get("recover_at", "") <= rows.timestamp(now))
-    in_flight = row["status"] in (Status.PROCESSING, Status.COMPENSATING)
-    return bool(in_flight and row["gsi1sk"] <= rows.timestamp(now))
+    """Whether it is time to look after a settlement; the index may be behind.
+
+    Raises ValueError for what is no status: such a row is nobody's.
+    """
+    match Status(row["status"]):
+        case Status.PROCESSING | Status.COMPENSATING:
+            return bool(row["gsi1sk"] <= rows.timestamp(now))
+        case Status.LIMBO:
+            return bool(row.get("recover_at", "") <= rows.timestamp(now))
+    return False
 
 
-def seconds_since(timestamp: str, now: datetime) -> float:
+def seconds_since(timestamp: str, now: datetime) -> int:
     """The age of what a row or the index has the time of; not below 0, whosever clock is behind."""
-    return max(0.0, (now - datetime.fromisoformat(timestamp)).total_seconds())
+    return max(0, (now - datetime.fromisoformat(timestamp)) // timedelta(seconds=1))
 
 
 def in_flight_since(row: Row) -> str:
@@ -112,7 +119,7 @@ def take_over(row: Row, now: datetime, terms: Terms) -> Takeover | None:
                 action=Action.SETTLE,
                 execution=(owner := _name(row, "r")),
                 input=settlement,
-                write=_take(row, owner, {"gsi1sk": again}),
+                write=_take(row, owner, {"gsi1sk": again}, NOT_IN_REVIEW),
             )
         case Status.COMPENSATING:
             return Takeover(
@@ -136,9 +143,9 @@ def postpone(row: Row, now: datetime, terms: Terms) -> Write:
     return _set_aside(row, _backoff(row["recoveries"] + 1, now, terms))
 
 
-def set_aside(listed: Row, now: datetime) -> Write:
+def set_aside(listed: Row, now: datetime, seconds: int = BACKOFF_SECONDS_MAX) -> Write:
     """Look at what the index lists again in a while: nothing can be made of it, and it stands in front."""
-    return _set_aside(listed, now + timedelta(seconds=BACKOFF_SECONDS_MAX))
+    return _set_aside(listed, now + timedelta(seconds=seconds))
 
 
 def _take(
@@ -176,8 +183,12 @@ def _set_aside(listed: Row, until: datetime) -> Write:
     return update(
         {"pk": listed["pk"], "sk": listed["sk"]},
         "SET gsi1sk = :again",
-        AS_LISTED,
-        values={":listed": listed["gsi1sk"], ":again": rows.timestamp(until)},
+        *(AS_LISTED, LISTED_IN_FLIGHT),
+        values={
+            ":listed": listed["gsi1sk"],
+            ":in_flight": rows.IN_FLIGHT,
+            ":again": rows.timestamp(until),
+        },
         refusal=_moved_on,
     )
 

@@ -14,6 +14,10 @@ from settlement.terms import Terms
 KEY = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
 """An idempotency key, minted by the client before its first try."""
 
+DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX = 30, 86_400
+"""What a request may name as its time to settle. No setting, and only ever to be widened: settlements in
+flight are checked as well, and one that no step accepts any more could not even be given back."""
+
 MINTED = "minted-"
 """What a key begins with that the stage has minted, as the client named none."""
 
@@ -118,7 +122,7 @@ def parse_request(raw: object, terms: Terms) -> Request:
     elif "currency" in raw:
         problems.append(f"currency: must be one of {', '.join(sorted(terms.currencies))}")
     problems += _amount_problems(amounts)
-    problems += _deadline_problems(raw, terms)
+    problems += _deadline_problems(raw)
     if problems:
         raise InvalidRequest("; ".join(sorted(problems)))
     return Request(
@@ -171,12 +175,14 @@ def _text_problems(raw: dict[str, Any]) -> Iterator[str]:
         yield "payee: must be another account than the payer's"
 
 
-def _deadline_problems(raw: dict[str, Any], terms: Terms) -> Iterator[str]:
-    least, most = terms.recover_after_seconds, terms.deadline_seconds_max
+def _deadline_problems(raw: dict[str, Any]) -> Iterator[str]:
     if "deadline_seconds" in raw:
         seconds = raw["deadline_seconds"]
-        if type(seconds) is not int or not least <= seconds <= most:
-            yield f"deadline_seconds: must be a whole number from {least} to {most}"
+        if type(seconds) is not int or not DEADLINE_SECONDS_MIN <= seconds <= DEADLINE_SECONDS_MAX:
+            yield (
+                "deadline_seconds: must be a whole number from"
+                f" {DEADLINE_SECONDS_MIN} to {DEADLINE_SECONDS_MAX}"
+            )
 
 
 def _named(settlement: Settlement) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from settlement.conditions import (
     HOLDS_EXACTLY,
     IN_PROCESS,
     NEVER_RESOLVED,
+    NOT_IN_REVIEW,
+    NOT_YET_COMMITTED,
     NOT_YET_REVERSED,
     NOTHING_COMMITTED,
     OWNED,
@@ -53,8 +55,9 @@ def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | No
     """Take PROCESSING away, which fences off every forward step. In any other status the row stands.
 
     From here on `execution` drives the settlement.
-    So it does where `owner` is given and drives the settlement no more: a webhook has made another execution
-    its owner, and what that one goes on with must not be reversed for a failure of the one before.
+    So it does where `owner` asks, an execution that drives the settlement, for what goes on without it: where
+    another one has become the owner, a review waits for its end, or the release has committed, after which
+    there is no way but on.
     """
 
     def refusal(row: Row | None) -> SettlementError | Standing:
@@ -64,12 +67,16 @@ def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | No
             return other_content(settlement)
         return Standing(row)
 
-    owned = {":owner": owner} if owner is not None else {}
+    asked: tuple[str, ...] = ()
+    values: dict[str, Any] = {}
+    if owner is not None:
+        asked = (OWNED, NOT_IN_REVIEW, NOT_YET_COMMITTED)
+        values = {":owner": owner, ":this": Step.RELEASE}
     return update(
         rows.settlement_key(settlement.key),
         "SET #status = :compensating, #failure = :failure, reversed_for = :failure, resolutions = :none,"
         " #owner = :execution",
-        *(IN_PROCESS, SAME_REQUEST, *([OWNED] if owned else [])),
+        *(IN_PROCESS, SAME_REQUEST, *asked),
         values={
             ":processing": Status.PROCESSING,
             ":compensating": Status.COMPENSATING,
@@ -77,21 +84,37 @@ def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | No
             ":failure": dict(failure),
             ":none": 0,
             ":execution": execution,
-            **owned,
+            **values,
+        },
+        refusal=refusal,
+    )
+
+
+def drive(settlement: Settlement, execution: str) -> Write:
+    """Make `execution` the one that drives what is being reversed. In any other status the row stands."""
+
+    def refusal(row: Row | None) -> SettlementError | Standing:
+        if row and row["request_hash"] != settlement.request_hash:
+            return other_content(settlement)
+        return standing(row)
+
+    return update(
+        rows.settlement_key(settlement.key),
+        "SET #owner = :execution",
+        *(COMPENSATES, SAME_REQUEST),
+        values={
+            ":compensating": Status.COMPENSATING,
+            ":request_hash": settlement.request_hash,
+            ":execution": execution,
         },
         refusal=refusal,
     )
 
 
 def reopen(
-    settlement: Settlement,
-    seen: Status,
-    failure: Mapping[str, str],
-    execution: str,
-    now: datetime,
-    terms: Terms,
+    settlement: Settlement, seen: Status, failure: Mapping[str, str], now: datetime, terms: Terms
 ) -> Write:
-    """Begin to reverse on a person's order what they have seen SETTLED or PROCESSING; `execution` does it."""
+    """Begin to reverse on a person's order what they have seen SETTLED or PROCESSING."""
 
     def refusal(row: Row | None) -> SettlementError:
         if row is None:
@@ -108,7 +131,7 @@ def reopen(
     return update(
         rows.settlement_key(settlement.key),
         "SET #status = :compensating, #failure = :failure, reversed_for = :failure, resolutions = :none,"
-        " #owner = :execution, in_flight_since = :now, gsi1pk = :gsi1pk, gsi1sk = :gsi1sk REMOVE finished_at",
+        " in_flight_since = :now, gsi1pk = :gsi1pk, gsi1sk = :gsi1sk REMOVE finished_at",
         *(AS_SEEN, SAME_REQUEST, NEVER_RESOLVED),
         values={
             ":seen": seen,
@@ -116,7 +139,6 @@ def reopen(
             ":request_hash": settlement.request_hash,
             ":failure": dict(failure),
             ":none": 0,
-            ":execution": execution,
             ":now": rows.timestamp(now),
             **{f":{name}": value for name, value in index.items()},
         },

@@ -13,6 +13,9 @@ INDEX = "gsi1"
 IN_FLIGHT_SHARDS = 8
 """Index partitions that settlements in flight are spread over; recovery reads each of them."""
 
+IN_FLIGHT = "IN_FLIGHT#"
+"""What the index partitions of settlements in flight begin with."""
+
 LIMBO = "LIMBO"
 """The one index partition of settlements in LIMBO, as they are few."""
 
@@ -117,7 +120,7 @@ def in_flight_index(key: str, recover_at: str) -> Row:
 
 def in_flight_partition(shard: int) -> str:
     """The index partition of a shard of what is in flight."""
-    return f"IN_FLIGHT#{shard}"
+    return f"{IN_FLIGHT}{shard}"
 
 
 def timestamp(moment: datetime) -> str:

@@ -109,6 +109,7 @@ def fee(settlement: Settlement, now: datetime) -> Posting:
             now,
         ),
         settlement=items.advance(settlement, Step.FEE, escrow_change=-settlement.fee, now=now),
+        counted="Settled",
     )
 
 

@@ -81,6 +81,8 @@ class Store:
         except Standing as standing:
             telemetry.count("StepReplayed")
             return standing.row
+        if posting.counted:
+            telemetry.count(posting.counted)
         return dict(posting.entry.parameters["Item"])
 
     def transact(self, writes: Sequence[Write]) -> None:

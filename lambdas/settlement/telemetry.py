@@ -20,7 +20,7 @@ def count(metric: str) -> None:
     metrics.add_metric(name=metric, unit=MetricUnit.Count, value=1)
 
 
-def gauge(metric: str, value: float) -> None:
+def gauge(metric: str, value: int) -> None:
     """Publish a level as the running invocation finds it: a number of things, or seconds."""
     unit = MetricUnit.Seconds if metric.endswith("Seconds") else MetricUnit.Count
     metrics.add_metric(name=metric, unit=unit, value=value)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 
 
@@ -12,8 +12,8 @@ class Terms:
 
     `currencies` maps each accepted currency to its exponent (ISO 4217); `highest_balances` maps a
     currency to the most that an account may hold, in minor units (absent: no bound).
-    `deadline_seconds` is the time to settle of a request that names none, `deadline_seconds_max` the
-    most that one may name. `idempotency_key` is "required", or "optional" while clients learn to mint keys.
+    `deadline_seconds` is the time to settle of a request that names none. `idempotency_key` is "required",
+    or "optional" while clients learn to mint keys.
     """
 
     currencies: Mapping[str, int]
@@ -21,7 +21,6 @@ class Terms:
     fee_basis_points: int
     deadline_seconds: int
     recover_after_seconds: int
-    deadline_seconds_max: int = 86_400
     idempotency_key: str = "required"
 
     def time_to_settle(self, requested_seconds: int | None) -> timedelta:
@@ -42,5 +41,9 @@ class Terms:
 
     @classmethod
     def from_json(cls, text: str) -> "Terms":
-        """The terms as the deployment wrote them into a function's environment or a stack's output."""
-        return cls(**json.loads(text))
+        """The terms as the deployment wrote them into a function's environment or a stack's output.
+
+        While a deployment is under way, they may be those of the next release, and say more.
+        """
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in json.loads(text).items() if name in known})

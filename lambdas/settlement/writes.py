@@ -47,11 +47,13 @@ class Posting:
     """One step's transaction, in this order: journal entry, settlement, customer balance.
 
     The last is missing where no customer's balance moves; a step that only goes on record has but an entry.
+    `counted` names the metric of an outcome that the transaction brings about.
     """
 
     entry: Write
     settlement: Write | None = None
     balance: Write | None = None
+    counted: str | None = None
 
     @property
     def writes(self) -> tuple[Write, ...]:
