@@ -1,7 +1,7 @@
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: setup demo test test-sagas test-rest test-e2e check lint format synth lock clean
+.PHONY: setup demo test test-sagas test-rest test-e2e test-storm check lint format synth lock clean
 
 setup: .venv/.ready  ## everything the other targets need, into .venv and node_modules
 
@@ -16,8 +16,8 @@ setup: .venv/.ready  ## everything the other targets need, into .venv and node_m
 demo: setup  ## deploy the app to the embedded AWS and settle the examples
 	.venv/bin/settle demo
 
-test: setup  ## the whole suite, for two cores: two parts that work, and end to end, which waits more than it works
-	$(MAKE) -j3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-sagas test-rest test-e2e
+test: setup  ## the whole suite, for two cores: two parts that work, and two end to end, which wait more than they work
+	$(MAKE) -j4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-sagas test-rest test-e2e test-storm
 
 test-sagas: setup
 	.venv/bin/pytest tests/handlers tests/simulation
@@ -26,7 +26,10 @@ test-rest: setup
 	.venv/bin/pytest --ignore=tests/e2e --ignore=tests/handlers --ignore=tests/simulation
 
 test-e2e: setup
-	.venv/bin/pytest tests/e2e
+	.venv/bin/pytest tests/e2e --ignore=tests/e2e/test_storm.py
+
+test-storm: setup
+	.venv/bin/pytest tests/e2e/test_storm.py
 
 check: lint test synth  ## all that CI runs
 

@@ -51,7 +51,7 @@ def resolve(
     else:
         _check_decided(stack, key, order)
         if row["status"] == Status.COMPENSATING:  # whoever drove it may be gone
-            _start(stack, row, "resolve", {"resolution": _wire(order)})
+            recovering.recover(stack, key)
 
     def is_done(row: Row) -> bool:
         rests = row["status"] in (*compensation.FINISHED, Status.LIMBO)

@@ -23,8 +23,9 @@ from settlement.telemetry import count, gauge, logger, observed
 SHARE_MAX = 100
 """How many settlements of one shard, and how many of those in LIMBO, a run looks at."""
 
-_RESERVED_MS = 10_000
-"""A run that has less time left than this begins nothing new: one settlement may take some seconds."""
+_RESERVED_MS = 20_000
+"""A run that has less time left than this begins nothing new: one settlement may take so long, where services
+are slow."""
 
 _RESERVED_FOR_FLIGHT_MS = 35_000
 """So much of a run's 50 s is not for LIMBO, which comes first and has people to wait for."""
@@ -60,8 +61,10 @@ def handler(event: Any, context: Any) -> dict[str, str | None] | None:
         with _noted(rows.subject(listed)[1], listed):
             row = _runtime.store.read({"pk": listed["pk"], "sk": listed["sk"]})
             if row and recovery.is_due(row, now) and row["status"] != Status.LIMBO:
-                recovered += _recover(row) is not None
-                oldest = max(oldest, recovery.seconds_since(recovery.in_flight_since(row), now))
+                try:
+                    recovered += _recover(row) is not None
+                finally:  # however that ends, but not in its way
+                    oldest = max(oldest, recovery.seconds_since(recovery.in_flight_since(row), now))
     gauge("OldestInFlightSeconds", oldest)
     gauge("Recoveries", recovered)
     return None
@@ -120,6 +123,8 @@ def _due(now: datetime, context: Any) -> Iterator[Row]:
     """What the index lists as due, shard by shard. What a run does not get to, a later one begins with."""
     for turn in range(rows.IN_FLIGHT_SHARDS):
         shard = rows.in_flight_partition((now.minute + turn) % rows.IN_FLIGHT_SHARDS)
+        if _is_out_of_time(context, _RESERVED_MS):
+            return
         with _noted(shard):
             for listed in _runtime.store.listed(shard, up_to=rows.timestamp(now), limit=SHARE_MAX):
                 if _is_out_of_time(context, _RESERVED_MS):

@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import psutil
+from botocore.exceptions import ClientError
 
 from settle import accounts, stack
 from settle.local import Running
@@ -202,6 +204,43 @@ class Embedded:
                     found.add(process.pid)
         return found
 
+    @contextmanager
+    def frozen(self, function: str) -> Iterator[None]:
+        """For a while a function gets its calls and begins none of them; then it is killed, calls and all."""
+        self.wait_for(lambda: bool(self.environments(function)) or not self._warm(function))
+        stopped = [psutil.Process(pid) for pid in self.environments(function)]
+        for process in stopped:
+            process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in stopped:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+    def _warm(self, function: str) -> bool:
+        """Call a function with what it refuses, so that it has an environment."""
+        self._lambda.invoke(FunctionName=self.functions[function], Payload=b'{"state": 0}')
+        return True
+
+    def recover(self, key: str) -> dict[str, Any]:
+        """Have RecoverStalled look at one settlement now, due or not."""
+        answer = self._lambda.invoke(
+            FunctionName=self.functions["RecoverStalled"], Payload=json.dumps({"key": key})
+        )
+        assert "FunctionError" not in answer, answer["Payload"].read()
+        taken: dict[str, Any] = json.loads(answer["Payload"].read())
+        return taken
+
+    def stop(self, arn: str) -> None:
+        """End an execution as it stands, if it has not ended by itself."""
+        with suppress(ClientError):
+            self.step_functions.stop_execution(executionArn=arn)
+
+    def has_entered(self, arn: str, state: str) -> bool:
+        events = self.step_functions.get_execution_history(executionArn=arn)["events"]
+        return any(event.get("stateEnteredEventDetails", {}).get("name") == state for event in events)
+
     def renew(self, function: str, **environment: str) -> None:
         """Replace a function's environments, with other variables in the new ones: nothing is cached."""
         name = self.functions[function]
@@ -234,7 +273,7 @@ class Embedded:
         """Call a state's function past its machine; a failure has an `errorType`."""
         answer = self._lambda.invoke(
             FunctionName=self.functions[state],
-            Payload=json.dumps({"settlement": settlement, "execution": "a-direct-call", **event}),
+            Payload=json.dumps({"settlement": settlement, "execution": "a-direct-call"} | event),
         )
         payload: dict[str, Any] = json.loads(answer["Payload"].read()) or {}
         assert ("FunctionError" in answer) == ("errorType" in payload)

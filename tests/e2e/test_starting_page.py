@@ -237,9 +237,12 @@ def test_a_message_that_is_refused_is_put_aside_with_its_reason(
     assert paid_once(embedded, good)
 
 
-def test_a_message_beside_a_malformed_one_is_settled(embedded: Embedded, queue: Upstream) -> None:
+@pytest.mark.parametrize("key", [{"key": "too short"}, {}], ids=["a malformed key", "no key in any stage"])
+def test_a_message_beside_a_malformed_one_is_settled(
+    embedded: Embedded, queue: Upstream, key: dict[str, str]
+) -> None:
     request = new_request(embedded)
-    malformed = request | {"key": "too short"}
+    malformed = {name: value for name, value in request.items() if name != "key"} | key
 
     queue.send(malformed)
     queue.send(request)

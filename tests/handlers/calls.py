@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -95,6 +96,19 @@ class Context:
     invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:under-test"
     aws_request_id = "4f0b2c9e-0000-4000-8000-000000000001"
 
+    def __init__(self, left_ms: Iterator[int] | None = None) -> None:
+        """`left_ms` is what is left of the invocation each time somebody asks; by default plenty."""
+        self._left_ms = left_ms or repeat(50_000)
+
+    def get_remaining_time_in_millis(self) -> int:
+        return next(self._left_ms)
+
+
+def run(**told: float) -> dict[str, float]:
+    """What a run of RecoverStalled counts that finds nothing to do, and what it counts besides or instead."""
+    gauges = {"OldestInFlightSeconds": 0, "Recoveries": 0, "LimboOpen": 0, "OldestLimboSeconds": 0}
+    return {"StepCalled": 1, **gauges, **told}
+
 
 @dataclass(frozen=True)
 class Calls:
@@ -123,10 +137,11 @@ class Calls:
 
     def begin(self, state: Any = None, **more: Any) -> Found:
         """Call BeginCompensation with `state`, or with the settlement and `more`."""
-        state = {"settlement": WIRE, **more} if state is None else state
-        found: Found = self.handlers["BeginCompensation"](
-            {"state": state, "execution": "compensation-1"}, Context()
-        )
+        return self.begin_as("compensation-1", {"settlement": WIRE, **more} if state is None else state)
+
+    def begin_as(self, execution: str, state: Any) -> Found:
+        """Call BeginCompensation with `state` for an execution."""
+        found: Found = self.handlers["BeginCompensation"]({"state": state, "execution": execution}, Context())
         return found
 
     def undo(self, state: str, found: Found, settlement: Any = WIRE) -> Any:
@@ -176,10 +191,17 @@ class Calls:
         event = {"state": state, "execution": "compensation-1", "execution_arn": EXECUTION_ARN}
         return self.handlers["PreparePage"](event, Context())
 
-    def resolve(self, decision: Any, case: int = 1, settlement: Any = WIRE, **more: Any) -> Any:
+    def resolve(
+        self,
+        decision: Any,
+        case: int = 1,
+        settlement: Any = WIRE,
+        execution: str = "compensation-1",
+        **more: Any,
+    ) -> Any:
         """Call ResolveLimbo with a person's decision on a case."""
         resolution = {**ORDER, "decision": decision, **more}
-        return self("ResolveLimbo", settlement, resolution=resolution, case=case)
+        return self("ResolveLimbo", settlement, execution=execution, resolution=resolution, case=case)
 
     def decided(self, event: Any) -> tuple[int, dict[str, str]]:
         """Hand KycDecided a request as its function URL does; return the status and what the body says."""
@@ -187,9 +209,23 @@ class Calls:
         assert answer["headers"] == {"content-type": "application/json"}
         return answer["statusCode"], json.loads(answer["body"])
 
-    def recover(self) -> None:
+    def recover(self, left_ms: Iterator[int] | None = None) -> None:
         """Call RecoverStalled as its schedule does."""
-        assert self.handlers["RecoverStalled"]({}, Context()) is None
+        assert self.handlers["RecoverStalled"]({}, Context(left_ms)) is None
+
+    def recover_now(self, key: Any = KEY) -> dict[str, Any]:
+        """Call RecoverStalled for one settlement, as a person does."""
+        answer: dict[str, Any] = self.handlers["RecoverStalled"]({"key": key}, Context())
+        return answer
+
+    def receive(self, *bodies: str, left_ms: Iterator[int] | None = None) -> list[str]:
+        """Hand StartSettlements a batch of messages, `m-0` and so on; return those that failed."""
+        records = [
+            {"messageId": f"m-{number}", "body": body, "eventSource": "aws:sqs"}
+            for number, body in enumerate(bodies)
+        ]
+        answer = self.handlers["StartSettlements"]({"Records": records}, Context(left_ms))
+        return [failed["itemIdentifier"] for failed in answer["batchItemFailures"]]
 
     def account(self, name: str) -> Row:
         found = self.ledger.row(rows.account_key(name))

@@ -10,6 +10,7 @@ import pytest
 from handlers import (
     _machines,
     _provider,
+    _queues,
     _runtime,
     _secrets,
     await_resolution,
@@ -27,13 +28,14 @@ from handlers import (
     release_funds,
     report_outcome,
     resolve_limbo,
+    start_settlements,
     verify_kyc,
     void_hold,
 )
 from settlement import rows, telemetry
 from tests.conftest import NOW, Ledger
 from tests.handlers.calls import KEY, Calls
-from tests.handlers.stand_ins import Secrets, Starts
+from tests.handlers.stand_ins import Queues, Secrets, Starts
 from tests.support.kyc import IN_REVIEW, Provider
 
 Counted = Callable[[], dict[str, float]]
@@ -73,6 +75,7 @@ def calls(ledger: Ledger, provider: Provider, monkeypatch: pytest.MonkeyPatch) -
             "ResolveLimbo": resolve_limbo.handler,
             "KycDecided": kyc_decided.handler,
             "RecoverStalled": recover_stalled.handler,
+            "StartSettlements": start_settlements.handler,
         },
     )
 
@@ -92,6 +95,15 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> Starts:
     starts = Starts()
     monkeypatch.setattr(_machines, "_client", starts)
     return starts
+
+
+@pytest.fixture
+def queues(monkeypatch: pytest.MonkeyPatch) -> Queues:
+    """The dead-letter queue of the start queue."""
+    queues = Queues()
+    monkeypatch.setattr(_queues, "_client", queues)
+    monkeypatch.setenv("START_DEAD_LETTERS", queues.url)
+    return queues
 
 
 @pytest.fixture

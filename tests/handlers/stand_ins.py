@@ -47,33 +47,85 @@ class ExecutionAlreadyExists(Exception):
     """As the Step Functions client has it."""
 
 
+class ExecutionDoesNotExist(Exception):
+    """As the Step Functions client has it."""
+
+
 class Died(BaseException):
     """The function's environment is gone: nothing that the function does can hold this up."""
 
 
+_EXCEPTIONS = SimpleNamespace(
+    ExecutionAlreadyExists=ExecutionAlreadyExists, ExecutionDoesNotExist=ExecutionDoesNotExist
+)
+
+
 @dataclass
 class Starts:
-    """Stands in for the Step Functions client: remembers what is started, and fails as it is told to."""
+    """Stands in for the Step Functions client: remembers what is started, and fails as it is told to.
 
-    exceptions: Any = field(
-        default_factory=lambda: SimpleNamespace(ExecutionAlreadyExists=ExecutionAlreadyExists)
-    )
+    What was started runs until it is among the `ended`, and so does what is named in `running`, by its ARN.
+    With `loses_answers` a start is taken before its failure is raised.
+    """
+
+    exceptions: Any = field(default_factory=lambda: _EXCEPTIONS)
     made: list[tuple[str, str, Any]] = field(default_factory=list)
     failure: BaseException | None = None
+    loses_answers: bool = False
     asked: int = 0
+    running: set[str] = field(default_factory=set)
+    ended: dict[str, str] = field(default_factory=dict)
+    not_described: BaseException | None = None
+    described: list[str] = field(default_factory=list)
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> None:  # noqa: A002, N803
         self.asked += 1
-        if self.failure:
+        if self.failure and not self.loses_answers:
             raise self.failure
         start = (stateMachineArn.rpartition(":")[2], name, json.loads(input))
         if any(name == earlier for _, earlier, _ in self.made):
             raise ExecutionAlreadyExists
         self.made.append(start)
+        if self.failure:
+            raise self.failure
+
+    def describe_execution(self, *, executionArn: str) -> dict[str, str]:  # noqa: N803
+        self.described.append(executionArn)
+        if self.not_described:
+            raise self.not_described
+        machine, _, name = executionArn.rpartition(":")
+        if executionArn in self.ended:
+            return {"status": self.ended[executionArn]}
+        started = any(machine.endswith(f":execution:{of}") and name == made for of, made, _ in self.made)
+        if started or executionArn in self.running:
+            return {"status": "RUNNING"}
+        raise ExecutionDoesNotExist
 
     @property
     def names(self) -> list[str]:
         return [name for _, name, _ in self.made]
+
+
+@dataclass
+class Queues:
+    """Stands in for the SQS client: keeps what is sent to the dead-letter queue, or raises `failure`."""
+
+    url: str = "https://sqs.invalid/123456789012/dead-letters"
+    sent: list[dict[str, str]] = field(default_factory=list)
+    failure: BaseException | None = None
+
+    def send_message(self, *, QueueUrl: str, MessageBody: str, MessageAttributes: Any) -> None:  # noqa: N803
+        assert QueueUrl == self.url
+        assert {attribute["DataType"] for attribute in MessageAttributes.values()} == {"String"}
+        if self.failure:
+            raise self.failure
+        attributes = {name: attribute["StringValue"] for name, attribute in MessageAttributes.items()}
+        self.sent.append({"body": MessageBody, **attributes})
+
+
+def execution(name: str, machine: str = "Compensation") -> str:
+    """The ARN of an execution."""
+    return f"arn:aws:states:eu-west-1:123456789012:execution:{machine}:{name}"
 
 
 def throttled(operation: str) -> ClientError:

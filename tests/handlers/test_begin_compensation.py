@@ -72,6 +72,7 @@ def test_processing_is_taken_away_and_what_has_committed_is_found(
         "failure": failure,
         "reversed_for": failure,
         "resolutions": 0,
+        "owner": "compensation-1",
     }
     assert calls.ledger.rows() == [after if row == before else row for row in others]
 

@@ -39,16 +39,19 @@ def test_without_an_error_or_an_order_nothing_that_may_be_well_is_fenced(
     assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
 
 
+@pytest.mark.parametrize("back", [{}, {"case": 1, "error": {"Error": "StepFenced"}}])
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_without_an_error_or_an_order_what_is_past_processing_is_driven_on(
-    calls: Calls, status: Status
+def test_without_an_error_or_an_order_what_is_past_processing_is_driven_on_by_whoever_comes(
+    calls: Calls, status: Status, back: dict[str, Any]
 ) -> None:
     calls.after("ReleaseFunds")
     calls.alter(status=status, resolutions=0)
+    before, others = calls.row(), calls.ledger.rows()
 
-    with calls.writes_nothing():
-        found = calls.begin()
+    found = calls.begin(**back)
 
+    after = before | ({"owner": "compensation-1"} if status is Status.COMPENSATING else {})
+    assert calls.ledger.rows() == [after if row == before else row for row in others]
     assert found == FOUND | {
         "steps": ["hold", "release", "verify"],
         "finished": status in (Status.SETTLED, Status.REJECTED, Status.COMPENSATED),

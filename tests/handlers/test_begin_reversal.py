@@ -58,6 +58,8 @@ def test_what_has_settled_is_in_flight_again_and_who_asked_is_on_record(
         "failure": FAILURE,
         "reversed_for": FAILURE,
         "resolutions": 0,
+        "owner": "compensation-1",
+        "in_flight_since": LATER_AT,
         "gsi1pk": "IN_FLIGHT#2",
         "gsi1sk": "2026-11-20T12:00:37.123Z",
     }
@@ -153,6 +155,8 @@ def test_what_is_given_up_in_flight_is_fenced_and_due_again_later(
         "failure": FAILURE,
         "reversed_for": FAILURE,
         "resolutions": 0,
+        "owner": "compensation-1",
+        "in_flight_since": LATER_AT,
         "gsi1pk": "IN_FLIGHT#2",
         "gsi1sk": "2026-11-20T12:00:37.123Z",
     }

@@ -32,7 +32,7 @@ def test_the_same_execution_goes_on_when_it_calls_again(
     with calls.writes_nothing():
         assert calls("ClaimKey") == ADMITTED
 
-    assert counted() == {"StepCalled": 2}
+    assert counted() == {"StepCalled": 2, "Claimed": 1, "ClaimRepeated": 1}
 
 
 def test_another_execution_does_not_drive_a_settlement_in_flight(

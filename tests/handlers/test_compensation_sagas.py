@@ -116,6 +116,7 @@ def test_what_fails_is_reversed_and_everybody_has_what_they_had(
     assert balances(calls) == {"alice": 10_000, "bob": 500}
     assert calls.row() == {
         **REQUEST,
+        "owner": "compensation-1",
         "status": "COMPENSATED",
         "escrow": 0,
         "failure": failure,

@@ -1,11 +1,23 @@
 """What the handlers send to DynamoDB: five writes and one read if all goes well, little more if not."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.handlers.calls import CLAIMED_AT, EXECUTION_ARN, ORDER, REJECTED_BY_KYC, REVERSALS, Calls, Found
+from settlement import rows
+from tests.handlers.calls import (
+    CLAIMED_AT,
+    EXECUTION_ARN,
+    ORDER,
+    REJECTED_BY_KYC,
+    REVERSALS,
+    WIRE,
+    Calls,
+    Found,
+)
+from tests.handlers.stand_ins import Starts
 from tests.support.kyc import IN_REVIEW, Provider
 
 STATES = ("ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
@@ -110,7 +122,7 @@ def test_a_compensation_is_two_writes_for_the_fence_one_a_reversal_and_one_read(
     assert operations == ["PutItem", "UpdateItem", *["TransactWriteItems"] * 3, "GetItem"]
 
 
-def test_a_reversal_on_request_is_one_write_and_one_read_for_the_fence(
+def test_a_reversal_on_request_is_two_writes_for_the_fence_and_one_a_reversal(
     calls: Calls, operations: list[str]
 ) -> None:
     calls.after("CollectFee")
@@ -118,11 +130,11 @@ def test_a_reversal_on_request_is_one_write_and_one_read_for_the_fence(
 
     calls.unwind(calls.begin(reversal=ORDER))
 
-    assert operations == ["TransactWriteItems", "GetItem", *["TransactWriteItems"] * 3]
+    assert operations == ["TransactWriteItems", "UpdateItem", *["TransactWriteItems"] * 3]
 
 
 @pytest.mark.parametrize("more", [{}, {"resolution": {**ORDER, "decision": "retry"}}])
-def test_whoever_drives_on_with_a_decision_or_with_nothing_begins_with_one_read(
+def test_whoever_drives_on_with_a_decision_or_with_nothing_begins_with_one_write(
     calls: Calls, operations: list[str], more: dict[str, Any]
 ) -> None:
     calls.fall("release")
@@ -130,7 +142,7 @@ def test_whoever_drives_on_with_a_decision_or_with_nothing_begins_with_one_read(
 
     calls.begin(**more)
 
-    assert operations == ["GetItem"]
+    assert operations == ["UpdateItem"]
 
 
 @pytest.mark.parametrize("state", REVERSALS)
@@ -169,6 +181,31 @@ def test_a_decision_that_comes_again_is_two_reads(calls: Calls, operations: list
     calls.resolve("retry")
 
     assert operations == ["GetItem", "GetItem"]
+
+
+def test_recovery_is_a_query_for_each_partition_and_a_read_and_a_write_for_what_is_due(
+    calls: Calls, starts: Starts, later: Callable[..., None], operations: list[str]
+) -> None:
+    calls.after("HoldFunds")
+    calls("ClaimKey", WIRE | {"key": "order-2026-000102"})
+    operations.clear()
+
+    calls.recover()
+    assert operations == ["Query"] * (rows.IN_FLIGHT_SHARDS + 1)
+    operations.clear()
+    later(seconds=30)
+    calls.recover()
+
+    assert operations.count("Query") == rows.IN_FLIGHT_SHARDS + 1
+    assert [name for name in operations if name != "Query"] == ["GetItem", "UpdateItem"] * 2
+
+
+def test_a_message_of_the_start_queue_is_one_write(
+    calls: Calls, starts: Starts, operations: list[str]
+) -> None:
+    calls.receive(json.dumps(WIRE))
+
+    assert operations == ["PutItem"]
 
 
 def results_of_a_compensation(calls: Calls) -> list[Found]:

@@ -14,7 +14,8 @@ CLOSED = f"^resolve: case 1 of {KEY} was closed in another way$"
 def handed_on(calls: Calls, decision: str, **named: int) -> Row:
     """What a new execution, started with the decision, makes of it."""
     found = calls.begin(resolution={**ORDER, "decision": decision, **named})
-    result: Row = calls("ResolveLimbo", resolution=found["resolution"], case=found["case"])
+    decided = {"resolution": found["resolution"], "case": found["case"]}
+    result: Row = calls("ResolveLimbo", **decided, execution="compensation-1")
     return result
 
 

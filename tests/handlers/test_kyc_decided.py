@@ -46,6 +46,7 @@ def test_an_approval_is_recorded_with_its_event_and_the_settlement_goes_on(
         "owner": OWNER,
         "recoveries": 1,
         "deadline_at": LATER_AT.replace("12:00", "12:15"),
+        "in_flight_since": LATER_AT,
         "gsi1sk": LATER_AT.replace("00:07", "00:37"),
     }
     assert parked.row() == {name: before[name] for name in before if name != "review"} | decided

@@ -1,12 +1,13 @@
-"""RecoverStalled: what is held past its deadline is given back, each of it once, whatever ails the others."""
+"""RecoverStalled: what goes forward and has stopped is resumed, or given back past its deadline, once."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from settlement.errors import KycRejected
 from settlement.status import Status
-from tests.handlers.calls import KEY, WIRE, Calls
+from tests.handlers.calls import CLAIMED_AT, KEY, REVERSALS, WIRE, Calls, run
 from tests.handlers.conftest import Counted
 from tests.handlers.stand_ins import Starts, past, signed, throttled
 from tests.support.kyc import REJECTED, Provider
@@ -16,6 +17,45 @@ Later = Callable[..., None]
 NO_TIME_LEFT = {"Error": "DeadlineExceeded", "Cause": "recover: the time to settle is over"}
 REVIEW_OVER = {"Error": "DeadlineExceeded", "Cause": "recover: the review has not ended in time"}
 STARTED = ("Compensation", f"{KEY}-compensate-1", {"settlement": WIRE, "error": NO_TIME_LEFT})
+RESUMED = ("SettlementStandard", f"{KEY}-r1", WIRE)
+
+STATES = ("ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
+
+
+@pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds", "VerifyKyc"])
+def test_what_has_time_left_is_resumed_by_a_new_owner(
+    calls: Calls, starts: Starts, later: Later, counted: Counted, state: str
+) -> None:
+    calls.after(state)
+    before = calls.row()
+    later(seconds=30)
+    counted()
+
+    calls.recover()
+
+    assert starts.made == [RESUMED]
+    taken_on = {"recoveries": 1, "owner": f"{KEY}-r1", "gsi1sk": "2026-11-20T12:01:30.123Z"}
+    assert calls.row() == before | taken_on
+    assert counted() == run(RecoveredBySettlement=1, Recoveries=1, OldestInFlightSeconds=30)
+
+
+@pytest.mark.parametrize("state", STATES[:-1])
+def test_the_new_owner_goes_on_where_it_stands_and_the_old_one_is_told_that_it_is_a_replay(
+    calls: Calls, starts: Starts, provider: Provider, later: Later, state: str
+) -> None:
+    calls.after(state)
+    later(seconds=30)
+    calls.recover()
+
+    assert calls("ClaimKey")["replayed"]
+    claimed = calls("ClaimKey", starts.made[0][2], execution=f"{KEY}-r1")
+    assert (claimed["replayed"], claimed["recoveries"]) == (False, 1)
+    for following in STATES[1:]:
+        calls(following, claimed["settlement"], execution=f"{KEY}-r1", claimed_at=CLAIMED_AT)
+
+    assert (calls.row()["status"], calls.row()["escrow"], provider.asked) == ("SETTLED", 0, [KEY])
+    assert calls.account("alice") == {"available": 10_000 - 4820, "currency": "EUR"}
+    assert calls.account("bob") == {"available": 500 + 4772, "currency": "EUR"}
 
 
 @pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds", "VerifyKyc"])
@@ -32,11 +72,12 @@ def test_what_is_past_its_deadline_before_its_release_is_reversed(
     assert starts.made == [STARTED]
     taken_on = {
         "recoveries": 1,
-        "gsi1sk": "2026-11-20T12:15:30.123Z",
+        "owner": f"{KEY}-compensate-1",
+        "gsi1sk": "2026-11-20T12:16:00.123Z",
         "given_up_at": "2026-11-20T12:15:00.123Z",
     }
     assert calls.row() == before | taken_on
-    assert counted() == {"StepCalled": 1, "RecoveredByCompensation": 1}
+    assert counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=900)
 
 
 def test_the_compensation_that_is_started_gives_the_money_back(
@@ -53,8 +94,8 @@ def test_the_compensation_that_is_started_gives_the_money_back(
     assert calls.account("alice") == {"available": 10_000, "currency": "EUR"}
 
 
-@pytest.mark.parametrize("by", [{"seconds": 29}, {"seconds": 31}, {"minutes": 14, "seconds": 59.999}])
-def test_what_has_time_left_is_left_alone(
+@pytest.mark.parametrize("by", [{"seconds": 0}, {"seconds": 29, "milliseconds": 999}, {"hours": -1}])
+def test_what_is_not_due_is_left_alone(
     calls: Calls, starts: Starts, later: Later, counted: Counted, by: dict[str, float]
 ) -> None:
     calls.after("HoldFunds")
@@ -64,22 +105,38 @@ def test_what_has_time_left_is_left_alone(
     with calls.writes_nothing():
         calls.recover()
 
-    assert (starts.asked, counted()) == (0, {"StepCalled": 1})
+    assert (starts.asked, starts.described, counted()) == (0, [], run())
 
 
-@pytest.mark.parametrize("state", ["ReleaseFunds", "CollectFee"])
-def test_what_is_released_is_left_alone(calls: Calls, starts: Starts, later: Later, state: str) -> None:
-    calls.after(state)
+def test_what_is_released_goes_on_to_its_fee_however_late_it_is(
+    calls: Calls, starts: Starts, later: Later, counted: Counted
+) -> None:
+    calls.after("ReleaseFunds")
+    before = calls.row()
     later(days=2)
+    counted()
+
+    calls.recover()
+
+    assert starts.made == [RESUMED]
+    taken_on = {"recoveries": 1, "owner": f"{KEY}-r1", "gsi1sk": "2026-11-22T12:01:00.123Z"}
+    assert calls.row() == before | taken_on
+    assert counted() == run(RecoveredBySettlement=1, Recoveries=1, OldestInFlightSeconds=172_800)
+
+
+def test_what_is_settled_is_left_alone(calls: Calls, starts: Starts, later: Later, counted: Counted) -> None:
+    calls.after("CollectFee")
+    later(days=2)
+    counted()
 
     with calls.writes_nothing():
         calls.recover()
 
-    assert starts.asked == 0
+    assert (starts.asked, counted()) == (0, run())
 
 
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_what_is_past_processing_is_left_alone(
+@pytest.mark.parametrize("status", [Status.SETTLED, Status.REJECTED, Status.COMPENSATED])
+def test_what_is_finished_is_left_alone_though_the_index_lists_it(
     calls: Calls, starts: Starts, later: Later, status: Status
 ) -> None:
     calls.after("HoldFunds")
@@ -89,7 +146,43 @@ def test_what_is_past_processing_is_left_alone(
     with calls.writes_nothing():
         calls.recover()
 
-    assert starts.asked == 0
+    assert (starts.asked, starts.described) == (0, [])
+
+
+def test_what_nobody_brings_to_an_end_is_resumed_less_and_less_often_and_given_back_at_its_deadline(
+    calls: Calls, starts: Starts, later: Later
+) -> None:
+    calls.after("HoldFunds")
+    started: dict[str, int] = {}
+
+    for minute in range(16):
+        later(minutes=minute)
+        calls.recover()
+        started |= {name: minute for name in starts.names if name not in started}
+
+    resumed = {f"{KEY}-r1": 1, f"{KEY}-r2": 2, f"{KEY}-r3": 4, f"{KEY}-r4": 8}
+    assert started == resumed | {f"{KEY}-compensate-5": 15}
+
+
+def test_a_deadline_that_the_request_has_named_binds_recovery_too(
+    calls: Calls, starts: Starts, later: Later
+) -> None:
+    request = WIRE | {"deadline_seconds": 45}
+    calls("ClaimKey", request)
+
+    later(seconds=30)
+    calls.recover()
+    assert (starts.made, calls.row()["gsi1sk"]) == ([(*RESUMED[:2], request)], "2026-11-20T12:00:45.123Z")
+    assert not calls("ClaimKey", starts.made[0][2], execution=f"{KEY}-r1")["replayed"]
+    later(seconds=45)
+    calls.recover()
+
+    compensation = {"settlement": request, "error": NO_TIME_LEFT}
+    assert starts.made[1:] == [("Compensation", f"{KEY}-compensate-2", compensation)]
+    found = calls.begin(compensation)
+    for reversal in REVERSALS:
+        calls.undo(reversal, found, request)
+    assert calls.row()["status"] == "COMPENSATED"
 
 
 def test_what_is_in_review_is_left_alone_until_the_review_s_end(
@@ -128,20 +221,40 @@ def test_a_verdict_that_comes_while_a_review_that_ran_out_is_reversed_is_refused
 
 
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
+def test_what_was_decided_but_never_driven_on_is_resumed(
+    parked: Calls, starts: Starts, later: Later, counted: Counted, decision: str
+) -> None:
+    starts.failure = throttled("StartExecution")
+    parked.decided(signed(decision=decision))
+    starts.failure = None
+    later(seconds=29)
+    parked.recover()
+    assert starts.made == []
+    later(seconds=30)
+    counted()
+
+    parked.recover()
+
+    # Number 1 belongs to the execution that the webhook meant to start, and that might have begun a reversal.
+    assert starts.made == [(RESUMED[0], f"{KEY}-r2", WIRE)]
+    assert counted() == run(RecoveredBySettlement=1, Recoveries=1, OldestInFlightSeconds=30)
+    assert not parked("ClaimKey", execution=f"{KEY}-r2")["replayed"]
+    if decision == "REJECTED":
+        with pytest.raises(KycRejected):
+            parked("VerifyKyc", execution=f"{KEY}-r2")
+
+
+@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
 def test_what_was_decided_but_never_driven_on_is_reversed_at_its_new_deadline(
     parked: Calls, starts: Starts, later: Later, decision: str
 ) -> None:
     starts.failure = throttled("StartExecution")
     parked.decided(signed(decision=decision))
     starts.failure = None
-    later(minutes=14, seconds=59)
-    parked.recover()
-    assert starts.made == []
     later(minutes=15)
 
     parked.recover()
 
-    # Number 1 belongs to the execution that the webhook meant to start, and that might have begun a reversal.
     assert starts.made == [(STARTED[0], f"{KEY}-compensate-2", STARTED[2])]
 
 

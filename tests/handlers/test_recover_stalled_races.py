@@ -1,47 +1,53 @@
-"""RecoverStalled: two runs at once, an index that lags, a start that fails, a row that is broken."""
+"""RecoverStalled: two runs at once, an index that lags, a start that fails, a clock that jumps."""
 
 import json
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from handlers import _runtime
-from settlement import rows
-from settlement.errors import StoreUnavailable
-from tests.handlers.calls import KEY, WIRE, Calls
+from tests.handlers.calls import CLAIMED_AT, KEY, REJECTED_BY_KYC, Calls, run
 from tests.handlers.conftest import Counted
-from tests.handlers.stand_ins import Died, Starts, throttled, unanswered
+from tests.handlers.stand_ins import Died, Starts, execution, throttled, unanswered
 
 Later = Callable[..., None]
 
-FIRST = f"{KEY}-compensate-1"
-OTHER_KEYS = [f"order-2026-0002{number:02}" for number in range(12)]
 
-
+@pytest.mark.parametrize("loses_answers", [False, True])
 @pytest.mark.parametrize("failure", [throttled("StartExecution"), unanswered(), Died()])
-def test_what_could_not_be_started_is_found_again(
-    calls: Calls, starts: Starts, later: Later, counted: Counted, failure: BaseException
+@pytest.mark.parametrize(("minutes", "names"), [(1, ["r1", "r2"]), (15, ["compensate-1", "compensate-2"])])
+def test_what_could_not_be_started_is_found_again_and_so_is_what_may_have_been(
+    calls: Calls,
+    *,
+    starts: Starts,
+    later: Later,
+    counted: Counted,
+    failure: BaseException,
+    loses_answers: bool,
+    minutes: int,
+    names: list[str],
 ) -> None:
     calls.after("HoldFunds")
-    later(minutes=15)
-    starts.failure = failure
+    later(minutes=minutes)
+    starts.failure, starts.loses_answers = failure, loses_answers
     counted()
     try:
         calls.recover()
-        assert counted() == {"StepCalled": 1, "NotRecovered": 1}
+        assert counted() == run(NotRecovered=1, OldestInFlightSeconds=minutes * 60)
     except Died:
         counted()
     starts.failure = None
 
-    calls.recover()
-    assert starts.made == []
-    later(minutes=15, seconds=30)
+    with calls.writes_nothing():
+        calls.recover()
+    later(minutes=minutes, seconds=60)
     calls.recover()
 
-    name = f"{KEY}-compensate-2"
-    assert starts.names == [name]
-    assert (calls.row()["recoveries"], calls.row()["given_up_at"]) == (2, "2026-11-20T12:15:30.123Z")
+    assert starts.names == [f"{KEY}-{name}" for name in names[not loses_answers :]]
+    assert (calls.row()["recoveries"], calls.row()["owner"]) == (2, f"{KEY}-{names[1]}")
+    assert calls.row().get("given_up_at") == ("2026-11-20T12:16:00.123Z" if minutes == 15 else None)
 
 
 def test_what_was_started_is_not_started_again_while_it_is_on_its_way(
@@ -57,33 +63,127 @@ def test_what_was_started_is_not_started_again_while_it_is_on_its_way(
     assert starts.asked == 1
 
 
-def test_of_two_runs_at_once_one_starts(
+def stop_at(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, method: str, meanwhile: Callable[[], object], *, after: bool
+) -> None:
+    """Have `meanwhile` happen once, before or after the next call of a method."""
+    real = getattr(owner, method)
+
+    def interleaved(*positional: Any, **named: Any) -> Any:
+        monkeypatch.setattr(owner, method, real)
+        if not after:
+            meanwhile()
+            return real(*positional, **named)
+        answer = real(*positional, **named)
+        meanwhile()
+        return answer
+
+    monkeypatch.setattr(owner, method, interleaved)
+
+
+def held(calls: Calls) -> None:
+    calls.after("HoldFunds")
+
+
+def reversing(calls: Calls) -> None:
+    calls.after("HoldFunds")
+    calls.begin(error=REJECTED_BY_KYC)
+
+
+def limbo(calls: Calls) -> None:
+    calls.fall("release")
+
+
+@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+@pytest.mark.parametrize("method", ["read", "update", "start_execution"])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("put", "minutes", "name"),
+    [(held, 1, "r1"), (held, 15, "compensate-1"), (reversing, 1, "compensate-1"), (limbo, 1, "compensate-1")],
+)
+def test_of_two_runs_one_starts_wherever_the_second_comes_between(
+    calls: Calls,
+    *,
+    starts: Starts,
+    later: Later,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    after: bool,
+    put: Callable[[Calls], None],
+    minutes: int,
+    name: str,
+) -> None:
+    put(calls)
+    later(minutes=minutes)
+    owner = starts if method == "start_execution" else _runtime.store
+    stop_at(monkeypatch, owner, method, lambda: quietly(calls.recover), after=after)
+
+    quietly(calls.recover)
+
+    assert starts.names == [f"{KEY}-{name}"]
+    assert (calls.row()["recoveries"], calls.row()["owner"]) == (1, f"{KEY}-{name}")
+
+
+def quietly(recover: Callable[[], None]) -> None:
+    """Of two runs that share one process the first to end publishes the metrics of both."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        recover()
+
+
+@pytest.mark.parametrize("state", ["HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"])
+@pytest.mark.parametrize("method", ["update", "start_execution"])
+def test_a_step_of_a_slow_owner_that_commits_meanwhile_is_not_lost(
+    calls: Calls, starts: Starts, later: Later, monkeypatch: pytest.MonkeyPatch, state: str, method: str
+) -> None:
+    calls.before(state)
+    later(seconds=31)
+    owner = starts if method == "start_execution" else _runtime.store
+    stop_at(
+        monkeypatch, owner, method, lambda: quietly(lambda: calls(state, claimed_at=CLAIMED_AT)), after=False
+    )
+
+    quietly(calls.recover)
+    calls("ClaimKey", execution=f"{KEY}-r1")
+    for following in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
+        calls(following, claimed_at=CLAIMED_AT)
+
+    finished_first = (state, method) == ("CollectFee", "update")
+    assert starts.names == ([] if finished_first else [f"{KEY}-r1"])
+    assert (calls.row()["status"], calls.row()["escrow"]) == ("SETTLED", 0)
+    assert calls.account("alice") == {"available": 10_000 - 4820, "currency": "EUR"}
+    assert calls.account("bob") == {"available": 500 + 4772, "currency": "EUR"}
+
+
+def test_a_release_that_commits_before_it_is_given_up_is_not_reversed(
     calls: Calls, starts: Starts, later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls.after("HoldFunds")
+    calls.after("VerifyKyc")
+
+    def released() -> None:
+        later(minutes=14)
+        quietly(lambda: calls("ReleaseFunds"))
+
     later(minutes=15)
-    listed = _runtime.store.listed
-    found = {s: list(listed(rows.in_flight_partition(s), up_to="9")) for s in range(rows.IN_FLIGHT_SHARDS)}
+    stop_at(monkeypatch, _runtime.store, "update", released, after=False)
 
-    def seen_before(partition: str, *, up_to: str) -> Iterator[rows.Row]:
-        return iter(found[int(partition.partition("#")[2])])
-
-    monkeypatch.setattr(_runtime.store, "listed", seen_before)
-
+    quietly(calls.recover)
+    assert (starts.made, calls.row()["recoveries"]) == ([], 0)
+    later(minutes=15)
     calls.recover()
-    with calls.writes_nothing():
-        calls.recover()
 
-    assert starts.names == [FIRST]
+    assert starts.names == [f"{KEY}-r1"]
 
 
 @pytest.mark.parametrize(
     "meanwhile",
     [
         {"gsi1sk": "2026-11-20T12:20:00.000Z"},
-        {"deadline_at": "2026-11-21T12:00:00.123Z"},
-        {"status": "COMPENSATING"},
-        {"steps": {"hold", "verify", "release"}},
+        {"status": "SETTLED"},
+        {"status": "COMPENSATED"},
+        {"status": "REJECTED"},
+        {"status": "COMPENSATING", "gsi1sk": "2026-11-20T12:15:00.124Z"},
+        {"status": "LIMBO", "recover_at": "2026-11-20T12:15:00.124Z"},
     ],
 )
 def test_an_index_that_lags_behind_decides_nothing(
@@ -91,10 +191,7 @@ def test_an_index_that_lags_behind_decides_nothing(
 ) -> None:
     calls.after("HoldFunds")
     later(minutes=15)
-    stale = calls.row()
-    monkeypatch.setattr(
-        _runtime.store, "listed", lambda partition, up_to: iter([stale] * (partition == stale["gsi1pk"]))
-    )
+    listed_alone(calls, monkeypatch)
     calls.alter(**meanwhile)
 
     with calls.writes_nothing():
@@ -103,66 +200,85 @@ def test_an_index_that_lags_behind_decides_nothing(
     assert starts.asked == 0
 
 
-def claimed(calls: Calls, later: Later) -> None:
-    """Claim a key in every index partition, and then let all the deadlines pass."""
-    for key in OTHER_KEYS:
-        calls("ClaimKey", WIRE | {"key": key})
-    in_use = {row["gsi1pk"] for row in calls.ledger.rows() if rows.is_settlement(row)}
-    assert len(in_use) == rows.IN_FLIGHT_SHARDS
-    later(minutes=15)
-
-
-def test_every_partition_of_the_index_is_looked_at(calls: Calls, starts: Starts, later: Later) -> None:
-    claimed(calls, later)
-
-    calls.recover()
-
-    assert sorted(starts.names) == [f"{key}-compensate-1" for key in OTHER_KEYS]
-
-
 @pytest.mark.parametrize(
-    "poison",
+    ("meanwhile", "name"),
     [
-        {"currency": "XXX"},
-        {"recoveries": "many"},
-        {"payer": None},
-        {"fee": {"a": 1}},
+        ({"deadline_at": "2026-11-21T12:00:00.123Z"}, "r1"),
+        ({"steps": {"hold", "verify", "release"}}, "r1"),
+        ({"status": "COMPENSATING"}, "compensate-1"),
+        ({"recoveries": 4, "owner": f"{KEY}-r4"}, "compensate-5"),
     ],
 )
-def test_a_row_that_cannot_be_recovered_does_not_keep_the_others_waiting(
-    calls: Calls, starts: Starts, later: Later, counted: Counted, poison: dict[str, Any]
+def test_what_is_done_follows_from_the_row_and_not_from_the_index(
+    calls: Calls,
+    starts: Starts,
+    later: Later,
+    monkeypatch: pytest.MonkeyPatch,
+    meanwhile: dict[str, Any],
+    name: str,
 ) -> None:
     calls.after("HoldFunds")
-    calls.alter(**poison)
-    claimed(calls, later)
-    counted()
+    later(minutes=15)
+    listed_alone(calls, monkeypatch)
+    calls.alter(**meanwhile)
 
     calls.recover()
 
-    told = counted()
-    assert sorted(set(starts.names) - {FIRST}) == [f"{key}-compensate-1" for key in OTHER_KEYS]
-    assert told["RecoveredByCompensation"] + told.get("NotRecovered", 0) == 1 + len(OTHER_KEYS)
+    assert starts.names == [f"{KEY}-{name}"]
 
 
-def test_a_partition_that_cannot_be_listed_does_not_keep_the_others_waiting(
+def test_what_the_index_lists_and_nobody_has_claimed_is_passed_over(
     calls: Calls, starts: Starts, later: Later, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claimed(calls, later)
+    calls.after("HoldFunds")
+    listed_alone(calls, monkeypatch)
+    monkeypatch.setattr(_runtime.store, "read", lambda key: None)
+    later(minutes=15)
     counted()
-    listed, first = _runtime.store.listed, rows.in_flight_partition(0)
-    waiting = {row["pk"] for row in calls.ledger.rows() if row.get("gsi1pk") == first}
 
-    def throttles(partition: str, *, up_to: str) -> Iterator[rows.Row]:
-        if partition == first:
-            raise StoreUnavailable("DynamoDB: ThrottlingException")
-        return listed(partition, up_to=up_to)
+    with calls.writes_nothing():
+        calls.recover()
 
-    monkeypatch.setattr(_runtime.store, "listed", throttles)
+    assert (starts.asked, counted()) == (0, run())
+
+
+@pytest.mark.parametrize("put", [held, reversing])
+def test_a_clock_that_was_ahead_for_a_while_delays_recovery_and_does_not_end_it(
+    calls: Calls, starts: Starts, later: Later, put: Callable[[Calls], None]
+) -> None:
+    put(calls)
+    later(minutes=10)
+    calls.recover()
+    first = list(starts.names)
+    later(seconds=40)
+    with calls.writes_nothing():
+        calls.recover()
+    starts.ended = {execution(name): "FAILED" for name in first}
+
+    later(minutes=11)
+    calls.recover()
+
+    assert (len(first), len(starts.names)) == (1, 2)
+
+
+def test_a_clock_that_is_behind_counts_no_negative_age(
+    calls: Calls, starts: Starts, later: Later, counted: Counted
+) -> None:
+    limbo(calls)
+    later(hours=-1)
+    counted()
 
     calls.recover()
 
-    assert len(starts.names) == len(OTHER_KEYS) - len(waiting)
-    assert counted()["NotRecovered"] == 1
+    assert counted() == run(LimboOpen=1, Recoveries=1, RecoveredByPage=1)
+
+
+def listed_alone(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the index lists the settlement as it is now, whatever becomes of it."""
+    stale = calls.row()
+    monkeypatch.setattr(
+        _runtime.store, "listed", lambda partition, **_: iter([stale] * (partition == stale["gsi1pk"]))
+    )
 
 
 def test_what_is_started_is_plain_json(parked: Calls, starts: Starts, later: Later) -> None:

@@ -4,6 +4,8 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
+from typing import Any
 
 import pytest
 
@@ -11,10 +13,10 @@ from handlers import _runtime
 from settlement import rows
 from settlement.errors import DeadlineExceeded, StoreUnavailable
 from settlement.verdict import Verdict
-from tests.handlers.calls import CLAIMED_AT, KEY, Calls
+from tests.handlers.calls import CLAIMED_AT, KEY, Calls, run
 from tests.handlers.conftest import Counted
 from tests.handlers.stand_ins import Died, Starts, past, signed
-from tests.handlers.test_recover_stalled_races import OTHER_KEYS, claimed
+from tests.handlers.test_recover_stalled_others import OTHER_KEYS, claimed
 from tests.handlers.test_verify_kyc_races import ANSWERS, during
 from tests.support.kyc import Provider
 
@@ -30,9 +32,9 @@ def listed(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Listed:
     partitions: Listed = []
     real = _runtime.store.listed
 
-    def listing(partition: str, *, up_to: str) -> Iterator[rows.Row]:
+    def listing(partition: str, **bounds: Any) -> Iterator[rows.Row]:
         partitions.append(partition)
-        return real(partition, up_to=up_to)
+        return real(partition, **bounds)
 
     monkeypatch.setattr(_runtime.store, "listed", listing)
     return partitions
@@ -53,7 +55,7 @@ def test_every_partition_is_looked_at_once_and_each_minute_another_one_first(
 
     calls.recover()
 
-    assert listed == in_turn(first)
+    assert listed == [rows.LIMBO, *in_turn(first)]
 
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
@@ -65,7 +67,7 @@ def test_within_a_minute_the_first_partition_is_the_same(
 
     calls.recover()
 
-    assert listed == in_turn(5)
+    assert listed == [rows.LIMBO, *in_turn(5)]
 
 
 def test_runs_that_get_no_further_than_one_partition_get_to_all_of_them_in_as_many_minutes(
@@ -74,11 +76,12 @@ def test_runs_that_get_no_further_than_one_partition_get_to_all_of_them_in_as_ma
     claimed(calls, later)
     real, budget = _runtime.store.listed, [0]
 
-    def out_of_time(partition: str, *, up_to: str) -> Iterator[rows.Row]:
-        if not budget[0]:
-            raise Died
-        budget[0] -= 1
-        return real(partition, up_to=up_to)
+    def out_of_time(partition: str, **bounds: Any) -> Iterator[rows.Row]:
+        if partition != rows.LIMBO:
+            if not budget[0]:
+                raise Died
+            budget[0] -= 1
+        return real(partition, **bounds)
 
     monkeypatch.setattr(_runtime.store, "listed", out_of_time)
 
@@ -102,24 +105,25 @@ def test_a_partition_that_cannot_be_listed_does_not_keep_the_others_waiting_whos
     waiting = {row["pk"] for row in calls.ledger.rows() if row.get("gsi1pk") == broken}
     counted()
 
-    def throttles(partition: str, *, up_to: str) -> Iterator[rows.Row]:
+    def throttles(partition: str, **bounds: Any) -> Iterator[rows.Row]:
         if partition == broken:
             raise StoreUnavailable("DynamoDB: ThrottlingException")
-        return real(partition, up_to=up_to)
+        return real(partition, **bounds)
 
     monkeypatch.setattr(_runtime.store, "listed", throttles)
 
     calls.recover()
 
     recovered = len(OTHER_KEYS) - len(waiting)
-    assert counted() == {"StepCalled": 1, "NotRecovered": 1, "RecoveredByCompensation": recovered}
+    told = run(NotRecovered=1, RecoveredByCompensation=recovered, Recoveries=recovered)
+    assert counted() == told | {"OldestInFlightSeconds": (minute * 60)}
 
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-def test_a_partition_that_cannot_be_listed_is_told_by_its_number(
+def test_a_partition_that_cannot_be_listed_is_told_by_its_name(
     calls: Calls, later: Later, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def throttles(partition: str, *, up_to: str) -> Iterator[rows.Row]:
+    def throttles(partition: str, **bounds: Any) -> Iterator[rows.Row]:
         raise StoreUnavailable("DynamoDB: ThrottlingException")
 
     monkeypatch.setattr(_runtime.store, "listed", throttles)
@@ -129,7 +133,7 @@ def test_a_partition_that_cannot_be_listed_is_told_by_its_number(
 
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     told = [(line["what"], line["error"]) for line in lines if line["message"] == "not recovered"]
-    assert told == [(f"shard {(3 + turn) % SHARDS}", "StoreUnavailable") for turn in range(SHARDS)]
+    assert told == [(partition, "StoreUnavailable") for partition in [rows.LIMBO, *in_turn(3)]]
 
 
 def test_a_partition_of_which_a_page_cannot_be_listed_has_what_was_listed_recovered(
@@ -139,15 +143,17 @@ def test_a_partition_of_which_a_page_cannot_be_listed_has_what_was_listed_recove
     real = _runtime.store.listed
     counted()
 
-    def one_and_no_more(partition: str, *, up_to: str) -> Iterator[rows.Row]:
-        yield next(real(partition, up_to=up_to))
+    def one_and_no_more(partition: str, **bounds: Any) -> Iterator[rows.Row]:
+        yield from islice(real(partition, **bounds), 1)
         raise StoreUnavailable("DynamoDB: ThrottlingException")
 
     monkeypatch.setattr(_runtime.store, "listed", one_and_no_more)
 
     calls.recover()
 
-    assert counted() == {"StepCalled": 1, "NotRecovered": SHARDS, "RecoveredByCompensation": SHARDS}
+    told = run(NotRecovered=SHARDS + 1, RecoveredByCompensation=SHARDS, Recoveries=SHARDS)
+    del told["LimboOpen"], told["OldestLimboSeconds"]  # of LIMBO nothing is known
+    assert counted() == told | {"OldestInFlightSeconds": 900}
 
 
 @pytest.mark.parametrize("state", ["HoldFunds", "VerifyKyc", "ReleaseFunds"])

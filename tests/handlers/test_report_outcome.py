@@ -87,6 +87,31 @@ def test_to_whoever_drove_it_here_what_is_processing_is_about_to_be_reversed(
 
 
 @pytest.mark.parametrize("status", Status)
+def test_what_is_released_is_reported_as_it_is_to_whoever_drove_it_here_too(
+    calls: Calls, status: Status
+) -> None:
+    calls.after("ReleaseFunds")
+    calls.alter(status=status)
+
+    with calls.writes_nothing():
+        report = calls("ReportOutcome", replayed=False)
+
+    assert report == PROGRESS[3][1] | {"status": status.value, "replayed": False}
+
+
+@pytest.mark.parametrize(
+    ("execution", "told"),
+    [("execution-1", "COMPENSATING"), ("execution-2", "PROCESSING"), ("execution-", "PROCESSING")],
+)
+def test_what_is_processing_is_about_to_be_reversed_if_it_is_the_caller_s(
+    calls: Calls, execution: str, told: str
+) -> None:
+    calls.after("VerifyKyc")
+
+    assert calls("ReportOutcome", execution=execution, replayed=False)["status"] == told
+
+
+@pytest.mark.parametrize("status", Status)
 @pytest.mark.parametrize("replayed", [True, False])
 def test_what_is_in_review_is_reported_as_it_is(
     parked: Calls, counted: Counted, status: Status, replayed: bool

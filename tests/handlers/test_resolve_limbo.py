@@ -45,15 +45,21 @@ def news(decision: str, account: str, case: int = 1, at: str = LATER_AT) -> dict
 
 def left(before: Row, decision: str, *removed: str) -> Row:
     """The settlement's row in LIMBO, as every decision leaves it."""
-    kept = {name: value for name, value in before.items() if name not in ("stuck_step", "waiting", *removed)}
+    kept = {
+        name: value
+        for name, value in before.items()
+        if name not in ("stuck_step", "waiting", "recover_at", *removed)
+    }
     resolution = {**ORDER, "decision": decision, "decided_at": LATER_AT}
-    return kept | {"resolutions": 1, "resolution": resolution}
+    driven = {"owner": "compensation-2", "in_flight_since": LATER_AT}
+    return kept | {"resolutions": 1, "resolution": resolution, **driven}
 
 
 def fallen(calls: Calls, stuck: str) -> Row:
-    """Fall into LIMBO and wait there; return the row."""
+    """Fall into LIMBO, wait there, and be looked after by recovery; return the row."""
     calls.fall(stuck)
     calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
+    calls.alter(recover_at=CLAIMED_AT)
     return calls.row()
 
 
@@ -65,7 +71,7 @@ def test_retry_goes_back_to_reversing_and_moves_nothing(
     accounts = {name: calls.account(name) for name in ("alice", "bob")}
     later()
 
-    result = calls.resolve("retry")
+    result = calls.resolve("retry", execution="compensation-2")
 
     account = PARTIES[stuck]
     assert result == {"settlement": WIRE, "case": 1, "news": news("retry", account)}
@@ -92,7 +98,7 @@ def test_write_off_covers_the_stuck_amount_from_the_losses(
     before = fallen(calls, stuck)
     later()
 
-    result = calls.resolve("write-off")
+    result = calls.resolve("write-off", execution="compensation-2")
 
     account = PARTIES[stuck]
     assert result == {"settlement": WIRE, "case": 1, "news": news("write-off", account)}
@@ -137,10 +143,11 @@ def test_complete_accepts_what_was_released_and_the_rest_is_the_fee(
         calls.limbo(calls.reopened("ReclaimFunds"))
     else:
         calls.fall(stuck)
+    calls.alter(recover_at=CLAIMED_AT)
     before = calls.row()
     later()
 
-    result = calls.resolve("complete")
+    result = calls.resolve("complete", execution="compensation-2")
 
     account = PARTIES[stuck]
     assert result == {"settlement": WIRE, "case": 1, "news": news("complete", account)}

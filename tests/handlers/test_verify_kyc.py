@@ -76,7 +76,8 @@ def test_a_review_parks_the_settlement_until_its_end(
 
     assert calls("VerifyKyc") == {"in_review": True}
 
-    parked = {"review": "ver_1", "deadline_at": REVIEW_ENDS, "gsi1sk": REVIEW_ENDS}
+    until = ("deadline_at", "in_flight_since", "gsi1sk")
+    parked = {"review": "ver_1"} | dict.fromkeys(until, REVIEW_ENDS)
     assert calls.row() == before | parked
     assert "verify" not in calls.entries()
     assert counted() == {"StepCalled": 1, "KycReview": 1}

@@ -50,6 +50,12 @@ def properties(stage: str, machine: str) -> Any:
     return machines[logical_id(stage, machine)]["Properties"]
 
 
+def executions(stage: str, machine: str) -> str:
+    """The pattern of the ARNs of a machine's executions, of that machine alone."""
+    of_machine = f"${{{logical_id(stage, machine)}.Name}}"
+    return f"arn:${{AWS::Partition}}:states:${{AWS::Region}}:${{AWS::AccountId}}:execution:{of_machine}:*"
+
+
 def definition(stage: str, machine: str) -> Any:
     return json.loads(properties(stage, machine)["DefinitionString"])
 

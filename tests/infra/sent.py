@@ -48,8 +48,9 @@ def writes(settlement: Settlement, terms: Terms) -> dict[str, list[Write]]:
         "ReportOutcome": [],
         "BeginCompensation": [
             reversals.refuse_unclaimed(settlement, "execution", FAILURE, NOW),
-            *(reversals.begin(settlement, FAILURE, owner) for owner in ("execution", None)),
+            *(_begun(settlement, owner) for owner in ("execution", None)),
             *(one for o in ORDERS for one in compensation.requested(settlement, o, NOW, terms).writes),
+            reversals.drive(settlement, "compensation"),
         ],
         "RefundFee": [*_undoing(settlement, Step.FEE)],
         "ReclaimFunds": [*_undoing(settlement, Step.RELEASE)],
@@ -63,7 +64,8 @@ def writes(settlement: Settlement, terms: Terms) -> dict[str, list[Write]]:
             for verdict in VERDICTS
             for one in steps.verdict_received(settlement, verdict, EVENT, "owner", NOW, terms)
         ],
-        "RecoverStalled": [recovery.give_up(_listed(settlement), later, terms)],
+        "RecoverStalled": [*_recovering(settlement, terms)],
+        "StartSettlements": [items.claim(settlement, "owner", NOW, terms)],
     }
 
 
@@ -102,10 +104,34 @@ def _names(write: Write, expression: str) -> set[str]:
     return {aliases.get(word, word) for word in words} - _WORDS
 
 
-def _listed(settlement: Settlement) -> Row:
-    """A settlement as the index has it: keys, and nothing that changes."""
+def stalled(settlement: Settlement, terms: Terms) -> list[Row]:
+    """A settlement's row in every state out of which recovery drives it on."""
+    claimed: Row = items.claim(settlement, "owner", NOW, terms).parameters["Item"]
+    over = {"deadline_at": rows.timestamp(NOW)}
+    return [
+        claimed,
+        claimed | over,
+        claimed | over | {"review": IN_REVIEW.reference},
+        claimed | over | {"steps": {Step.HOLD, Step.VERIFY, Step.RELEASE}},
+        claimed | {"status": Status.COMPENSATING},
+        claimed | {"status": Status.LIMBO},
+    ]
+
+
+def _recovering(settlement: Settlement, terms: Terms) -> Iterator[Write]:
+    """Each takeover, and how what is driven, or cannot be understood, is looked at again later."""
+    for row in stalled(settlement, terms):
+        takeover = recovery.take_over(row, NOW, terms)
+        assert takeover
+        yield takeover.write
+        yield recovery.postpone(row, NOW, terms)
     at = rows.timestamp(NOW)
-    return {**rows.settlement_key(settlement.key), **rows.in_flight_index(settlement.key, at)}
+    listed: Row = {**rows.settlement_key(settlement.key), **rows.in_flight_index(settlement.key, at)}
+    yield recovery.set_aside(listed, NOW)
+
+
+def _begun(settlement: Settlement, owner: str | None) -> Write:
+    return reversals.begin(settlement, FAILURE, owner=owner, execution="compensation")
 
 
 def _undoing(settlement: Settlement, step: Step) -> Iterator[Write]:
@@ -138,5 +164,5 @@ def _resolving(settlement: Settlement, terms: Terms) -> Iterator[Write]:
     for (row, _), decision in product(_stuck(settlement), Decision):
         case = compensation.stuck(settlement, row)
         resolution = Resolution(reason=ORDERS[0].reason, by=ORDERS[0].by, decision=decision)
-        posting: Posting = compensation.resolve(settlement, row, case, resolution, NOW, terms)
+        posting: Posting = compensation.resolve(settlement, case, resolution, "compensation", NOW, terms)
         yield from posting.writes

@@ -24,8 +24,8 @@ AWS_STAGES = ("dev", "prod")
 FUNCTIONS = GRANTS | TRIGGERED
 """Every function, those of states and those that something else triggers."""
 
-SECONDS = {"RecoverStalled": 50}
-"""The functions for which nobody waits, with what they may take: a run ends before the next one begins."""
+SECONDS = {"RecoverStalled": 50, "StartSettlements": 50}
+"""The functions for which nobody waits, with what they may take: for all that is due, or for ten messages."""
 
 each_stage = pytest.mark.parametrize("stage", STAGES)
 each_function = pytest.mark.parametrize(

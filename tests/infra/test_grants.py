@@ -13,6 +13,7 @@ from settlement.request import Settlement
 from settlement.terms import Terms
 from tests.conftest import NOW
 from tests.infra.iam import Statement, attribute, statements
+from tests.infra.machines import executions
 from tests.infra.sent import all_writes, assigned, is_entry, names_in, parking, reads, writes
 from tests.infra.test_functions import FUNCTIONS, properties
 from tests.support import templates
@@ -22,10 +23,14 @@ KEY_ATTRIBUTES = {"pk", "sk"}
 LISTS = {"RecoverStalled"}
 """Who may read what the index lists."""
 
+FOLLOWS = {"RecoverStalled"}
+"""Who may ask how the compensating machine's executions stand."""
+
 ROWS = {
     "VerifyKyc": ("SETTLEMENT#*", "CIRCUIT"),
     "KycDecided": ("SETTLEMENT#*", "KYC_EVENT#*"),
     "RecoverStalled": ("SETTLEMENT#*",),
+    "StartSettlements": ("SETTLEMENT#*",),
 }
 """The partition keys that these functions are kept to."""
 
@@ -33,6 +38,7 @@ CALLS = {
     "VerifyKyc": {"secretsmanager", "events"},
     "KycDecided": {"secretsmanager", "states"},
     "RecoverStalled": {"states"},
+    "StartSettlements": {"states", "sqs"},
 }
 """The services that a function calls besides those that all of them do."""
 
@@ -131,10 +137,13 @@ def test_a_role_reaches_nothing_but_the_table_its_key_its_logs_traces_and_what_i
 
 @each_role
 def test_only_traces_are_granted_without_a_resource(stage: str, state: str) -> None:
-    """X-Ray has no resources to name."""
-    for one in granted(stage, state):
-        if any("*" in resource for resource in one.resources):
-            assert one.actions == {"xray:PutTelemetryRecords", "xray:PutTraceSegments"}
+    """X-Ray has no resources to name, and executions have no names before there are any."""
+    patterns = {one.actions: one.resources for one in granted(stage, state) if "*" in str(one.resources)}
+
+    expected = {frozenset({"xray:PutTelemetryRecords", "xray:PutTraceSegments"}): ("*",)}
+    if state in FOLLOWS:
+        expected[frozenset({"states:DescribeExecution"})] = (executions(stage, "Compensation"),)
+    assert patterns == expected
 
 
 @each_role

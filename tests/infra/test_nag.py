@@ -37,8 +37,8 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         "Re-encryption is one act with two actions; bound to the table's key and to DynamoDB.",
     ),
     f"AwsSolutions-IAM5[Resource::{EXECUTIONS}]": (
-        {"SettlementStandard/Role/DefaultPolicy/Resource"},
-        "A machine that waits for a compensation follows its execution, which is named after the settlement.",
+        {"SettlementStandard/Role/DefaultPolicy/Resource", "RecoverStalledRole/DefaultPolicy/Resource"},
+        "Who waits for a compensation, or asks whether it runs, follows executions named after settlements.",
     ),
     f"AwsSolutions-IAM5[Resource::{RECOVERY}]": (
         {"SchedulerRoleForTarget-3d2812/DefaultPolicy/Resource"},

@@ -6,8 +6,8 @@ import pytest
 
 from infra.settings import STAGES
 from settlement.terms import Terms
-from tests.infra.iam import arn
-from tests.infra.machines import MACHINES, bus, name
+from tests.infra.iam import arn, attribute
+from tests.infra.machines import MACHINES, bus, function_id, name
 from tests.infra.rules import RULES, target
 from tests.support import templates
 
@@ -23,6 +23,9 @@ CONTRACT = {
     "KycWebhookUrl",
     "KycCredentialsArn",
     "KycSigningArn",
+    "RecoverStalledArn",
+    "StartQueueUrl",
+    "StartDeadLetterQueueUrl",
     "SettlementTerms",
 }
 
@@ -89,6 +92,22 @@ def test_a_secret_is_named_by_its_arn_and_never_told(stage: str, secret: str) ->
     assert name(found) == f"Kyc{secret}"
     assert found in templates.resources("AWS::SecretsManager::Secret", stage)
     assert "resolve:secretsmanager" not in str(raw(stage))
+
+
+@each_stage
+def test_the_function_that_a_person_may_call_for_one_settlement_is_the_recovery(stage: str) -> None:
+    assert arn(outputs(stage)["RecoverStalledArn"], stage) == function_id(stage, "RecoverStalled")
+
+
+@each_stage
+def test_messages_are_sent_to_the_queue_that_is_read_and_found_where_it_puts_them_aside(stage: str) -> None:
+    """Crossed, upstream services would send payments to where nobody starts them."""
+    (mapping,) = templates.resources("AWS::Lambda::EventSourceMapping", stage).values()
+    queue = attribute(mapping["Properties"]["EventSourceArn"])
+    redrive = templates.resources("AWS::SQS::Queue", stage)[queue]["Properties"]["RedrivePolicy"]
+
+    assert outputs(stage)["StartQueueUrl"] == {"Ref": queue}
+    assert outputs(stage)["StartDeadLetterQueueUrl"] == {"Ref": attribute(redrive["deadLetterTargetArn"])}
 
 
 @each_stage

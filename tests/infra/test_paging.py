@@ -49,9 +49,18 @@ def topic_policy(stage: str) -> list[Statement]:
     return of_document(properties["PolicyDocument"], stage)
 
 
+def undelivered(stage: str) -> Any:
+    """The logical id and the resource of the queue of pages that have not arrived; the others take starts."""
+    queues = templates.resources("AWS::SQS::Queue", stage)
+    (found,) = (one for one in queues.items() if name(one[0]) == "PagingUndelivered")
+    return found
+
+
 def queue_policy(stage: str) -> list[Statement]:
-    queue, _ = only("AWS::SQS::Queue", stage)
-    properties = only("AWS::SQS::QueuePolicy", stage)[1]["Properties"]
+    """What the one policy that names the queue says; it names no other queue."""
+    queue, _ = undelivered(stage)
+    policies = [one["Properties"] for one in templates.resources("AWS::SQS::QueuePolicy", stage).values()]
+    (properties,) = (one for one in policies if {"Ref": queue} in one["Queues"])
     assert properties["Queues"] == [{"Ref": queue}]
     return of_document(properties["PolicyDocument"], stage)
 
@@ -133,21 +142,21 @@ def test_delivery_is_given_up_after_a_quarter_of_an_hour_and_not_sooner(stage: s
 
 @each_rule
 def test_what_is_not_delivered_goes_to_the_queue(stage: str, rule: str) -> None:
-    queue, _ = only("AWS::SQS::Queue", stage)
+    queue, _ = undelivered(stage)
 
     assert attribute(target(stage, rule)["DeadLetterConfig"]["Arn"]) == queue
 
 
 @each_stage
 def test_what_is_not_delivered_is_kept_for_two_weeks(stage: str) -> None:
-    _, resource = only("AWS::SQS::Queue", stage)
+    _, resource = undelivered(stage)
 
     assert resource["Properties"]["MessageRetentionPeriod"] == 14 * 86_400
 
 
 @each_stage
 def test_the_queue_is_encrypted_without_a_key_that_eventbridge_would_need(stage: str) -> None:
-    _, resource = only("AWS::SQS::Queue", stage)
+    _, resource = undelivered(stage)
 
     assert resource["Properties"]["SqsManagedSseEnabled"] is True
     assert "KmsMasterKeyId" not in resource["Properties"]
@@ -156,7 +165,7 @@ def test_the_queue_is_encrypted_without_a_key_that_eventbridge_would_need(stage:
 @each_stage
 def test_only_the_rules_put_pages_into_the_queue(stage: str) -> None:
     """EventBridge drops a page for good where it may not send to the queue."""
-    queue, _ = only("AWS::SQS::Queue", stage)
+    queue, _ = undelivered(stage)
     arns = [{"Fn::GetAtt": [rules.logical_id(stage, rule), "Arn"]} for rule in RULES]
 
     allowed = [one for one in queue_policy(stage) if one.effect == "Allow"]
@@ -173,7 +182,7 @@ def test_only_the_rules_put_pages_into_the_queue(stage: str) -> None:
 
 @each_stage
 def test_the_queue_takes_and_gives_nothing_over_plain_http(stage: str) -> None:
-    queue, _ = only("AWS::SQS::Queue", stage)
+    queue, _ = undelivered(stage)
 
     (denied,) = (one for one in queue_policy(stage) if one.effect == "Deny")
 
@@ -258,10 +267,10 @@ def test_the_topics_key_is_its_own_and_rotates(stage: str) -> None:
 @each_lasting_stage
 def test_where_money_is_real_the_way_of_a_page_outlives_the_stack(stage: str) -> None:
     """What lies in the queue is a page that nobody got, and it would be lost with the queue."""
-    for resource in (topic_key(stage), only("AWS::SQS::Queue", stage)[1]):
+    for resource in (topic_key(stage), undelivered(stage)[1]):
         assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain"
 
 
 def test_the_embedded_stages_key_and_queue_go_with_it() -> None:
-    for resource in (topic_key("local"), only("AWS::SQS::Queue", "local")[1]):
+    for resource in (topic_key("local"), undelivered("local")[1]):
         assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Delete"

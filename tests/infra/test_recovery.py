@@ -7,10 +7,12 @@ import pytest
 from infra.settings import STAGES
 from settlement import rows
 from tests.infra.iam import attribute, statements
-from tests.infra.machines import each_stage, function_id, logical_id
+from tests.infra.machines import each_stage, executions, function_id, logical_id
 from tests.infra.test_functions import FUNCTIONS, properties
 from tests.infra.test_grants import about, granted
 from tests.support import templates
+
+STARTS = {"states:StartExecution"}
 
 
 def schedule(stage: str) -> Any:
@@ -50,12 +52,13 @@ def test_the_schedule_invokes_the_recovery_and_repeats_no_run(stage: str) -> Non
 
 
 @each_stage
-def test_lambda_repeats_no_run_either(stage: str) -> None:
+def test_lambda_repeats_no_run_either_and_begins_none_late(stage: str) -> None:
     """The schedule hands a run over and hears no more of it; what fails then, Lambda would call again."""
     (found,) = templates.resources("AWS::Lambda::EventInvokeConfig", stage).values()
 
     assert found["Properties"] == {
         "FunctionName": {"Ref": function_id(stage, "RecoverStalled")},
+        "MaximumEventAgeInSeconds": 60,  # else what is throttled would be called for hours, run upon run
         "MaximumRetryAttempts": 0,
         "Qualifier": "$LATEST",
     }
@@ -89,15 +92,19 @@ def test_only_the_scheduler_of_this_account_takes_that_role(stage: str) -> None:
 
 
 @each_stage
-def test_the_recovery_may_read_what_the_index_lists_and_no_row(stage: str) -> None:
-    """What it finds is a hint: whether a settlement is overdue is a condition on its row."""
+def test_the_recovery_may_read_what_the_index_lists_and_the_rows_of_settlements(stage: str) -> None:
+    """What is listed is a hint; only the row says where the settlement stands, and whether it is due."""
     (table,) = templates.resources("AWS::DynamoDB::Table", stage)
 
     allowed = about("dynamodb", granted(stage, "RecoverStalled"))
 
     assert {one.resources: one.actions for one in allowed} == {
-        (table,): {"dynamodb:UpdateItem"},
+        (table,): {"dynamodb:GetItem", "dynamodb:UpdateItem"},
         (index(stage),): {"dynamodb:Query"},
+    }
+    assert {one.resources: one.conditions for one in allowed} == {
+        (table,): {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["SETTLEMENT#*"]}},
+        (index(stage),): {},
     }
 
 
@@ -120,19 +127,54 @@ def test_nobody_else_may_read_the_index(stage: str) -> None:
 
 
 @each_stage
-def test_the_recovery_may_start_the_compensation_only(stage: str) -> None:
-    compensation = logical_id(stage, "Compensation")
+def test_the_recovery_may_start_the_machines_that_last_and_not_the_express_one(stage: str) -> None:
+    """Of an execution that Express starts twice under one name, nobody would know."""
+    machines = {logical_id(stage, name) for name in ("Compensation", "SettlementStandard")}
 
-    (allowed,) = about("states", granted(stage, "RecoverStalled"))
+    (allowed,) = (one for one in about("states", granted(stage, "RecoverStalled")) if STARTS & one.actions)
 
-    assert allowed.actions == {"states:StartExecution"}
-    assert allowed.resources == (compensation,)
-    variables = properties(stage, "RecoverStalled")["Environment"]["Variables"]
-    assert variables["COMPENSATION_MACHINE"] == {"Ref": compensation}
+    assert allowed.actions == STARTS
+    assert set(allowed.resources) == machines
 
 
 @each_stage
-def test_no_function_but_the_two_that_something_triggers_starts_a_machine(stage: str) -> None:
+def test_the_recovery_may_ask_of_reversals_only_whether_they_run_and_may_stop_none(stage: str) -> None:
+    (allowed,) = (
+        one for one in about("states", granted(stage, "RecoverStalled")) if not STARTS & one.actions
+    )
+
+    assert allowed.actions == {"states:DescribeExecution"}
+    assert allowed.resources == (executions(stage, "Compensation"),)
+
+
+@each_stage
+def test_the_recovery_is_told_each_machine_by_its_own_name(stage: str) -> None:
+    """Crossed, what is to go forward would be given back."""
+    variables = properties(stage, "RecoverStalled")["Environment"]["Variables"]
+
+    assert variables["COMPENSATION_MACHINE"] == {"Ref": logical_id(stage, "Compensation")}
+    assert variables["SETTLEMENT_MACHINE"] == {"Ref": logical_id(stage, "SettlementStandard")}
+
+
+@each_stage
+def test_nobody_but_the_schedule_is_let_in_to_invoke_the_recovery(stage: str) -> None:
+    """A person who may call it has that from their own role; the function's own policy admits nobody."""
+    recovery = function_id(stage, "RecoverStalled")
+    invoking = {
+        role
+        for role in templates.resources("AWS::IAM::Role", stage)
+        for one in about("lambda", statements(role, stage))
+        if any(resource == "*" or recovery in resource for resource in one.resources)
+    }
+
+    assert invoking == {scheduler_role(stage)}
+    for kind in ("Permission", "Url", "EventSourceMapping"):
+        for found in templates.resources(f"AWS::Lambda::{kind}", stage).values():
+            assert recovery not in str(found["Properties"])
+
+
+@each_stage
+def test_no_function_but_those_that_something_triggers_starts_a_machine(stage: str) -> None:
     """A step that could start an execution would be a second way to settle."""
     starting = {function for function in FUNCTIONS if about("states", granted(stage, function))}
     told = {
@@ -141,4 +183,4 @@ def test_no_function_but_the_two_that_something_triggers_starts_a_machine(stage:
         if any(name.endswith("_MACHINE") for name in properties(stage, function)["Environment"]["Variables"])
     }
 
-    assert starting == told == {"KycDecided", "RecoverStalled"}
+    assert starting == told == {"KycDecided", "RecoverStalled", "StartSettlements"}

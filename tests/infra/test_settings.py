@@ -16,6 +16,9 @@ from settle.cli import app as commands
 from settlement.paging import Paging
 from settlement.terms import Terms
 
+TERMS = ("fee_basis_points", "deadline_seconds", "recover_after_seconds", "idempotency_key")
+"""The settings that are terms as they stand."""
+
 
 def settings(**changes: Any) -> Settings:
     defaults: dict[str, Any] = {"stage": "test", "currencies": ("EUR", "JPY", "KWD")}
@@ -65,12 +68,55 @@ def test_a_fee_from_nothing_to_almost_everything_is_accepted(basis_points: int) 
 
 @pytest.mark.parametrize("recover_after", [60, 61])
 def test_a_recovery_that_begins_after_the_deadline_is_refused(recover_after: int) -> None:
-    with pytest.raises(ValueError, match=r"^recover_after_seconds: "):
+    with pytest.raises(
+        ValueError, match=r"^recover_after_seconds: must be positive, and below deadline_seconds$"
+    ):
         settings(deadline_seconds=60, recover_after_seconds=recover_after)
 
 
 def test_a_recovery_before_the_deadline_is_accepted() -> None:
     assert settings(deadline_seconds=60, recover_after_seconds=59).recover_after_seconds == 59
+
+
+@pytest.mark.parametrize("recover_after", [-1, 0])
+def test_a_recovery_that_waits_for_nothing_is_refused(recover_after: int) -> None:
+    """Every settlement would have a second execution from the start."""
+    with pytest.raises(
+        ValueError, match=r"^recover_after_seconds: must be positive, and below deadline_seconds$"
+    ):
+        settings(recover_after_seconds=recover_after)
+
+
+@pytest.mark.parametrize("rule", ["required", "optional"])
+def test_keys_are_required_or_optional(rule: str) -> None:
+    assert terms(idempotency_key=rule).idempotency_key == rule
+
+
+@pytest.mark.parametrize("rule", ["", "Required", "never", True, None])
+def test_any_other_rule_for_keys_is_refused(rule: object) -> None:
+    """Misspelt, it must not mean that a payment without a key is made, and made again."""
+    with pytest.raises(ValueError, match=r"^idempotency_key: must be required or optional$"):
+        settings(idempotency_key=rule)
+
+
+def test_keys_are_required_where_nothing_is_said_and_where_money_is_real() -> None:
+    assert settings().idempotency_key == "required"
+    assert {stage for stage, one in STAGES.items() if one.idempotency_key == "optional"} == {"dev"}
+
+
+@pytest.mark.parametrize("name", ["webhook_concurrency", "recovery_concurrency"])
+@pytest.mark.parametrize("reserved", [-1, 0])
+def test_a_function_that_could_never_run_is_refused(name: str, reserved: int) -> None:
+    with pytest.raises(ValueError, match=rf"^{name}: must be at least 1, or None$"):
+        settings(**{name: reserved})
+
+
+@pytest.mark.parametrize("name", ["webhook_concurrency", "recovery_concurrency"])
+@pytest.mark.parametrize("reserved", [1, None])
+def test_a_function_may_have_some_concurrency_for_itself_or_share_the_accounts(
+    name: str, reserved: int | None
+) -> None:
+    assert getattr(settings(**{name: reserved}), name) == reserved
 
 
 @pytest.mark.parametrize("seconds", [-1, 0, 86_401])
@@ -176,7 +222,7 @@ def test_the_functions_read_the_terms_that_the_stage_sets(stage: str) -> None:
     parsed = Terms.from_json(text)
 
     assert asdict(parsed) == json.loads(text)
-    for name in ("fee_basis_points", "deadline_seconds", "recover_after_seconds"):
+    for name in TERMS:
         assert getattr(parsed, name) == getattr(STAGES[stage], name)
 
 

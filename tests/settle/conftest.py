@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from handlers import _provider, _runtime
+from handlers import _machines, _provider, _runtime
 from settle import cli, decisions, local
 from settle import ledger as reading
 from settlement import telemetry
 from tests.conftest import NOW, Ledger
-from tests.settle.desk import Desk, Identity, Reached, StepFunctions
+from tests.settle.desk import COMPENSATION, RECOVERY, Desk, Functions, Identity, Reached, StepFunctions
 from tests.settle.wire import Receiver, Simulator, receiving, simulating
 
 Ended = tuple[int, str, str]
@@ -94,10 +94,14 @@ def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     telemetry.logger.setLevel("CRITICAL")  # as the command itself does: a failure's report stays readable
     outputs = {
         "TableName": ledger.table_name,
-        "CompensationArn": "Compensation",
+        "CompensationArn": COMPENSATION,
+        "RecoverStalledArn": RECOVERY,
         "SettlementTerms": os.environ["TERMS"],
     }
-    clients = {"dynamodb": ledger.client, "stepfunctions": StepFunctions(), "sts": Identity()}
+    clients = {"dynamodb": ledger.client, "stepfunctions": StepFunctions()}
+    clients |= {"lambda": Functions(), "sts": Identity()}
+    monkeypatch.setattr(_machines, "_client", clients["stepfunctions"])
+    monkeypatch.setenv("COMPENSATION_MACHINE", COMPENSATION)
     desk = Desk(ledger, Reached("under-test", outputs, None, clients=clients))
     monkeypatch.setattr(_provider, "ask", desk.provider.ask)
     yield desk.open()

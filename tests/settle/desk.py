@@ -18,12 +18,14 @@ from settlement import rows
 from settlement.errors import SettlementError
 from settlement.rows import Row
 from tests.conftest import Ledger
-from tests.support.interpreter import Execution, Machines, TaskFailed
+from tests.support.interpreter import ARN, Execution, Machines, TaskFailed
 from tests.support.kyc import Provider
 
 KEY = "order-2026-000101"
 ADA = "arn:aws:iam::123456789012:user/ada"
 REASON = "approved by finance"
+COMPENSATION = f"{ARN}:stateMachine:Compensation"
+RECOVERY = "arn:aws:lambda:eu-west-1:123456789012:function:RecoverStalled"
 STOPPED = {"Error": "KycRejected", "Cause": json.dumps({"errorMessage": "kyc: the provider says no"})}
 FORWARD = {
     "claim": "claim_key",
@@ -58,7 +60,19 @@ def call(module: str, event: Mapping[str, Any]) -> Any:
 
 
 def refusal(operation: str, code: str) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": "as the test wants it"}}, operation)
+    kind = {each.__name__: each for each in _EXCEPTIONS}.get(code, ClientError)
+    return kind({"Error": {"Code": code, "Message": "as the test wants it"}}, operation)
+
+
+class ExecutionDoesNotExist(ClientError):
+    """As the Step Functions client has it."""
+
+
+class ExecutionAlreadyExists(ClientError):
+    """As the Step Functions client has it."""
+
+
+_EXCEPTIONS = (ExecutionDoesNotExist, ExecutionAlreadyExists)
 
 
 class StepFunctions:
@@ -67,6 +81,8 @@ class StepFunctions:
     `broken` functions fail with what they are given, `refused` operations with that error code; what is
     `detached` is started, but nobody drives it.
     """
+
+    exceptions = SimpleNamespace(**{each.__name__: each for each in _EXCEPTIONS})
 
     def __init__(self) -> None:
         definition = json.loads((PROJECT / "statemachines/compensation.asl.json").read_text())
@@ -85,14 +101,15 @@ class StepFunctions:
         self.before_start()
         self._refuse("start_execution")
         self.started.append(json.loads(parameters["input"]))
-        begun = self.machines.start(
-            parameters["stateMachineArn"], json.loads(parameters["input"]), parameters["name"]
-        )
+        machine = parameters["stateMachineArn"].rpartition(":")[2]
+        begun = self.machines.start(machine, json.loads(parameters["input"]), parameters["name"])
         return {"executionArn": self._drive(begun).arn}
 
     def describe_execution(self, *, executionArn: str) -> dict[str, Any]:  # noqa: N803
         self._refuse("describe_execution")
-        (found,) = (one for one in self.machines.executions if one.arn == executionArn)
+        found = next((one for one in self.machines.executions if one.arn == executionArn), None)
+        if found is None:
+            raise refusal("DescribeExecution", "ExecutionDoesNotExist")
         return {"status": found.status}
 
     def send_task_success(self, *, taskToken: str, output: str) -> None:  # noqa: N803
@@ -121,6 +138,27 @@ class StepFunctions:
         except SettlementError as failed:
             cause = json.dumps({"errorType": type(failed).__name__, "errorMessage": str(failed)})
             raise TaskFailed(type(failed).__name__, cause) from failed
+
+
+class Functions:
+    """Lambda as boto3 shows it, with the real RecoverStalled over the same table and the same machines."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    def invoke(self, **parameters: Any) -> dict[str, Any]:
+        payload = json.loads(parameters.pop("Payload"))
+        assert parameters == {"FunctionName": RECOVERY, "InvocationType": "RequestResponse"}
+        self.asked.append(payload)
+        try:
+            return {"Payload": _stream(call("recover_stalled", payload))}
+        except SettlementError as failed:
+            told = {"errorType": type(failed).__name__, "errorMessage": str(failed)}
+            return {"FunctionError": "Unhandled", "Payload": _stream(told)}
+
+
+def _stream(answer: Any) -> io.BytesIO:
+    return io.BytesIO(json.dumps(answer).encode())
 
 
 class Identity:
@@ -157,6 +195,10 @@ class Desk:
         return cast(StepFunctions, self.stack.clients["stepfunctions"])
 
     @property
+    def functions(self) -> Functions:
+        return cast(Functions, self.stack.clients["lambda"])
+
+    @property
     def identity(self) -> Identity:
         return cast(Identity, self.stack.clients["sts"])
 
@@ -188,9 +230,19 @@ class Desk:
         order = order or {"error": STOPPED}
         name = f"{wire['key']}-compensate-{len(self.machines.machines.executions)}"
         self.machines.start_execution(
-            stateMachineArn="Compensation", name=name, input=json.dumps({"settlement": wire, **order})
+            stateMachineArn=COMPENSATION, name=name, input=json.dumps({"settlement": wire, **order})
         )
         self.machines.started.clear()
+
+    def half_reversed(self, until: str = "ReclaimFunds") -> Execution:
+        """Begin to reverse a settled payment, as far as the state `until`; return what does so, and runs."""
+        wire = self.pay()
+        self.machines.detached = True
+        self.compensate(wire, reversal={"reason": "first", "by": "grace"})
+        self.machines.detached = False
+        half = self.machines.machines.executions[-1].run(until=until)
+        assert self.row()["status"] == "COMPENSATING"
+        return half
 
     def stuck(self, step: str = "release", key: str = KEY) -> str:
         """Put a settlement into LIMBO: the reversal of `step` is stuck; return its key.

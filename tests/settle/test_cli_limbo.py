@@ -53,6 +53,10 @@ def stuck(desk: Desk) -> None:
     desk.stuck()
 
 
+def died(desk: Desk) -> None:
+    desk.half_reversed().abort()
+
+
 FINE: list[tuple[Make, tuple[str, ...], Exit]] = [
     (settled, ("status", KEY), Exit.FINE),
     (compensated, ("status", KEY), Exit.REFUSED),
@@ -67,6 +71,7 @@ FINE: list[tuple[Make, tuple[str, ...], Exit]] = [
     (compensated, reverse(), Exit.FINE),
     (spent, reverse(), Exit.LIMBO),
     (stuck, reverse(), Exit.LIMBO),
+    (died, reverse(), Exit.FINE),
     (stuck, ("account", "show", "bob"), Exit.FINE),
     (nothing, ("account", "open", "carla", "--currency", "EUR"), Exit.FINE),
     (stuck, ("reconcile",), Exit.FINE),
@@ -75,7 +80,7 @@ FINE: list[tuple[Make, tuple[str, ...], Exit]] = [
 
 def noted(make: Make, arguments: tuple[str, ...]) -> str:
     """What standard error has besides the answer: that the person's reason came too late, where it did."""
-    too_late = arguments == reverse() and make in (compensated, stuck)
+    too_late = arguments == reverse() and make in (compensated, stuck, died)
     return f"{KEY} was being reversed already; your reason is not on record\n" if too_late else ""
 
 
@@ -92,7 +97,7 @@ def test_a_command_prints_one_json_value_and_ends_with_its_code(
     assert isinstance(json.loads(out), dict | list)
 
 
-@pytest.mark.parametrize(("make", "arguments", "code"), FINE[:13])
+@pytest.mark.parametrize(("make", "arguments", "code"), FINE[:14])
 def test_a_command_tells_a_person_the_same_with_the_same_code(
     desk: Desk, command: Command, make: Make, arguments: tuple[str, ...], code: Exit
 ) -> None:

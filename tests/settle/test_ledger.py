@@ -98,7 +98,9 @@ def give_up(stack: Stack, settlement: Settlement) -> None:
     """Reverse what is held, which leaves nothing in escrow."""
     later = NOW + timedelta(seconds=1)
     failure = {"step": "verify", "error": "KycRejected", "cause": "no"}
-    row = stack.store.update(reversals.begin(settlement, failure, owner="an-execution", execution="a-reversal"))
+    row = stack.store.update(
+        reversals.begin(settlement, failure, owner="an-execution", execution="a-reversal")
+    )
     for step in REVERSIBLE:
         posting = compensation.undo(settlement, step, row["steps"], (), later)
         assert posting is not None

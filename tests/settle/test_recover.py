@@ -10,7 +10,7 @@ import pytest
 
 from settle.failures import Exit
 from tests.settle.conftest import Ended
-from tests.settle.desk import Desk, refusal
+from tests.settle.desk import RECOVERY, Desk, refusal
 from tests.settle.flight import at, claimed, finished, key_of, stuck
 
 # The function's own tests run on both engines; here it is what the command makes of its answers.
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 
 Command = Callable[..., Ended]
 KEY = key_of(1)
-ARN = "arn:aws:lambda:eu-west-1:123456789012:function:RecoverStalled"
 
 
 @dataclass
@@ -49,7 +48,6 @@ class Recovery:
 def recovery(desk: Desk) -> Recovery:
     recovery = Recovery(desk)
     desk.stack.clients["lambda"] = recovery
-    desk.stack.outputs["RecoverStalledArn"] = ARN
     return recovery
 
 
@@ -69,7 +67,7 @@ def test_the_schedules_function_is_asked_about_the_one_key_and_the_command_write
 
     (asked,) = recovery.asked
     assert json.loads(asked.pop("Payload")) == {"key": KEY}
-    assert asked == {"FunctionName": ARN, "InvocationType": "RequestResponse"}
+    assert asked == {"FunctionName": RECOVERY, "InvocationType": "RequestResponse"}
     assert desk.ledger.rows() == before
 
 

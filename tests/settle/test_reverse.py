@@ -53,6 +53,7 @@ def test_who_reverses_and_why_goes_on_record(desk: Desk) -> None:
     assert entry is not None
     assert (entry["reason"], entry["by"]) == (WHY, ADA)
     assert desk.machines.machines.executions[-1].name.startswith(f"{KEY}-reverse-")
+    assert desk.functions.asked == []
 
 
 def test_what_was_reversed_before_is_only_told(desk: Desk) -> None:
@@ -63,7 +64,7 @@ def test_what_was_reversed_before_is_only_told(desk: Desk) -> None:
 
     assert unheard(desk, "another reason") == first
 
-    assert (desk.ledger.rows(), desk.machines.started) == (before, [])
+    assert (desk.ledger.rows(), desk.machines.started, desk.functions.asked) == (before, [], [])
 
 
 def test_what_is_reversed_already_without_a_person_is_only_told(desk: Desk) -> None:
@@ -73,7 +74,7 @@ def test_what_is_reversed_already_without_a_person_is_only_told(desk: Desk) -> N
     outcome = unheard(desk)
 
     assert (outcome["status"], outcome["failure"]["error"]) == ("COMPENSATED", "KycRejected")
-    assert (desk.ledger.rows(), desk.machines.started) == (before, [])
+    assert (desk.ledger.rows(), desk.machines.started, desk.functions.asked) == (before, [], [])
 
 
 @pytest.mark.parametrize("until", ["claim", "hold", "verify", "release"])
@@ -86,6 +87,7 @@ def test_what_has_stalled_is_given_up_and_the_payer_is_whole(desk: Desk, until: 
     assert desk.machines.started == [
         {"settlement": wire, "reversal": {"reason": WHY, "by": ADA, "seen": "PROCESSING"}}
     ]
+    assert desk.functions.asked == []
     assert desk.available("alice", "bob") == ["500.00", "0.00"]
     assert ledger.check(desk.stack).conserved
 
@@ -96,24 +98,6 @@ def test_a_reason_is_on_record_with_blanks_around_it_or_without(desk: Desk) -> N
     assert reverse(desk, f"  {WHY} ") == reverse(desk)
 
 
-def test_a_reversal_that_died_half_way_ends_when_it_is_asked_for_again(desk: Desk) -> None:
-    """Who asked for it first, and why, stays on record."""
-    wire = desk.pay()
-    desk.machines.detached = True
-    desk.compensate(wire, reversal={"reason": "first", "by": "grace"})
-    half = desk.machines.machines.executions[0].run(until="ReclaimFunds")
-    half.abort()
-    desk.machines.detached = False
-    assert desk.row()["status"] == "COMPENSATING"
-
-    outcome = unheard(desk)
-
-    assert (outcome["status"], outcome["failure"]["cause"]) == ("COMPENSATED", "first (by grace)")
-    assert desk.machines.started == [{"settlement": wire}]
-    assert desk.available("alice", "bob", "fees:EUR") == ["500.00", "0.00", "0.00"]
-    assert ledger.check(desk.stack).conserved
-
-
 def test_what_waits_for_a_decision_is_told_and_left_to_it(desk: Desk) -> None:
     desk.stuck()
     before = desk.ledger.rows()
@@ -122,6 +106,7 @@ def test_what_waits_for_a_decision_is_told_and_left_to_it(desk: Desk) -> None:
 
     assert outcome["status"] == "LIMBO"
     assert (desk.ledger.rows(), desk.machines.started, desk.machines.sent) == (before, [], [])
+    assert (desk.functions.asked, desk.identity.asked) == ([], 0)
 
 
 def test_a_reversal_that_gets_stuck_ends_in_limbo(desk: Desk) -> None:
@@ -131,6 +116,7 @@ def test_a_reversal_that_gets_stuck_ends_in_limbo(desk: Desk) -> None:
     outcome = reverse(desk)
 
     assert (outcome["status"], outcome["escrow"], outcome["reversed"]) == ("LIMBO", "0.48", ["fee"])
+    assert desk.functions.asked == []  # an order is carried out by the machine, and by nobody else
     assert ledger.check(desk.stack).conserved
 
 

@@ -23,6 +23,13 @@ SECRET = "whsec_c2ltdWxhdGlvbnMtYWxsLXRoZS13YXktZG93bg=="
 DECIDED = f"{KEY}-decided"
 
 
+class Invocation(Context):
+    """What Lambda tells recovery about its run, which has all the time that it may need."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 60_000
+
+
 class Killed(BaseException):
     """The function's environment is gone: nothing after this line happens, and nobody is told."""
 
@@ -31,16 +38,21 @@ class Killed(BaseException):
 class StepFunctions:
     """Stands in for the client of a function that starts executions; they rest before their first state.
 
-    `before` and `after` happen around the start itself: they may raise, which is what the function meets.
+    `before` and `after` happen around the start itself, `describing` ahead of the answer to whether an
+    execution runs: they may raise, which is what the function meets.
     """
 
     world: World
     before: Callable[[], object] = lambda: None
     after: Callable[[], object] = lambda: None
+    describing: Callable[[], object] = lambda: None
     started: list[str] = field(default_factory=list)
 
     class exceptions:  # noqa: N801 (as the client has it)
         class ExecutionAlreadyExists(Exception):
+            pass
+
+        class ExecutionDoesNotExist(Exception):
             pass
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> None:  # noqa: A002, N803
@@ -55,6 +67,18 @@ class StepFunctions:
             self.started.append(name)
         self.after()
 
+    def describe_execution(self, *, executionArn: str) -> dict[str, str]:  # noqa: N803
+        """Tell the status of an execution of a Standard machine; an Express one is known to nobody."""
+        self.describing()
+        prefix, _, rest = executionArn.partition(":execution:")
+        assert prefix == ARN
+        machine, _, name = rest.partition(":")
+        assert machine in (STANDARD, COMPENSATION), f"nobody describes an execution of {machine}"
+        for one in self.world.machines.executions:
+            if (one.machine, one.name) == (machine, name):
+                return {"status": one.status}
+        raise self.exceptions.ExecutionDoesNotExist
+
     def _runs(self, machine: str, name: str, data: Any) -> bool:
         """A name that is taken is refused, but for the very same start while that execution runs."""
         return (machine, name, data, "RUNNING") in [
@@ -66,16 +90,23 @@ class Watch:
     """Looks at the settlement after every call of a function, for what must hold at any time.
 
     There is one verdict, for good; nobody is asked who has answered; what is fenced or given up goes no
-    further; and of the executions that drive it, only its owner's ever begins to reverse it.
+    further; and of the executions that drive it, only its owner's ever begins to reverse it, and not once it
+    is released or in review.
     """
 
     def __init__(self, world: World) -> None:
-        self.world, self.tries = world, 0
+        self.world = world
         self._invoke = world.machines.invoke
+        self.forget()
+        world.machines.invoke = self.invoke
+
+    def forget(self) -> None:
+        """What has been seen so far was another settlement's."""
+        self.tries = 0
         self._verdict: Row | None = None
         self._fenced: list[Row] | None = None
         self._status: str | None = None
-        world.machines.invoke = self.invoke
+        self._owner: str | None = None
 
     def invoke(self, function: str, payload: Any) -> Any:
         row = self.world.ledger.row(rows.settlement_key(KEY))
@@ -96,8 +127,10 @@ class Watch:
         assert decision == (verdict or {}).get("decision"), "the row and its entry differ in the verdict"
         status = row["status"] if row else None
         if (self._status, status) == ("PROCESSING", "COMPENSATING"):
-            assert owner in (None, row["owner"]), f"{owner} reverses what {row['owner']} drives"
-        self._status = status
+            assert owner in (None, self._owner), f"{owner} reverses what {self._owner} drives"
+            goes_on = "review" in row or "release" in row.get("steps", ())
+            assert owner is None or not goes_on, f"{owner} reverses what goes on without it"
+        self._status, self._owner = status, row["owner"] if row else None
         if row and (status in ("COMPENSATING", "COMPENSATED", "LIMBO", "REJECTED") or "given_up_at" in row):
             forward = [found[name] for step in STEPS if (name := f"{KEY}:{step}") in found]
             assert self._fenced in (None, forward), "a step has committed after the fence"
@@ -140,10 +173,10 @@ class Outside:
             recover_stalled.logger, "error", lambda _, **told: failed.append(told["error"])
         ):
             try:
-                recover_stalled.handler({}, Context())
+                recover_stalled.handler({}, Invocation())
             finally:
                 telemetry.count("StepCalled")
-        self.watch.look()
+                self.watch.look()
         return failed
 
     def recover_all(self) -> None:

@@ -9,25 +9,6 @@ PATH = ["BeginCompensation", "IsDecided", "RefundFee", "ReclaimFunds", "VoidHold
 CROSSINGS = [(first, second) for first in range(len(PATH)) for second in range(len(PATH))]
 
 
-@pytest.mark.parametrize("steps", range(5))
-@pytest.mark.parametrize("state", PATH)
-def test_a_compensation_that_was_aborted_is_finished_by_the_next(
-    world: World, steps: int, state: str
-) -> None:
-    order = world.commit(steps)
-    execution = world.compensation(**order)
-    execution.run(until=state)
-    assert execution.visited == PATH[: PATH.index(state)]
-    execution.abort()
-    world.assert_conserved()
-
-    again = world.compensate("again", **order)
-
-    assert (again.status, again.data["status"]) == ("SUCCEEDED", "COMPENSATED")
-    assert world.picture() == picture.reversed_from(steps)
-    assert {name: world.available(name) for name in STARTING} == STARTING
-
-
 @pytest.mark.parametrize("steps", [1, 4])
 def test_a_compensation_that_is_aborted_before_every_state_in_turn_gets_there(
     world: World, steps: int

@@ -20,8 +20,7 @@ FAILURE = {"step": "verify", "error": "DeadlineExceeded", "cause": "too late"}
 SEEN = (Status.SETTLED, Status.PROCESSING)
 """What a person may have seen who orders a reversal."""
 
-CASE = Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=1)
-IN_LIMBO: Row = {"status": Status.LIMBO, "steps": {"hold", "verify", "release"}, "escrow": 48}
+CASE = Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=1, escrow=48)
 
 FORWARD = {
     "HoldFunds": [steps.hold(SETTLEMENT, NOW)],
@@ -58,7 +57,7 @@ def _requested(seen: Status) -> Posting:
 
 def _resolve(decision: Decision) -> Posting:
     resolution = Resolution(decision=decision, reason="she paid", by="olga")
-    return compensation.resolve(SETTLEMENT, IN_LIMBO, CASE, resolution, NOW, TERMS)
+    return compensation.resolve(SETTLEMENT, CASE, resolution, EXECUTION, NOW, TERMS)
 
 
 REVERSAL = {
@@ -69,7 +68,10 @@ REVERSAL = {
 """What the reversals write, for a step that has committed and for one that has not."""
 
 ORDERED = [_requested(seen) for seen in SEEN]
-FENCED = [Posting(reversals.begin(SETTLEMENT, FAILURE, owner)) for owner in (EXECUTION, None)]
+FENCED = [
+    Posting(reversals.begin(SETTLEMENT, FAILURE, owner=owner, execution=EXECUTION))
+    for owner in (EXECUTION, None)
+]
 """What BeginCompensation writes, on a person's order and upon an error."""
 
 LIMBO = {

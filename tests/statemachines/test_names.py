@@ -43,9 +43,9 @@ def test_every_handler_is_a_state_or_what_something_else_triggers() -> None:
     assert {camel(module) for module in HANDLERS} == STATES | TRIGGERED.keys()
 
 
-def test_what_something_else_triggers_is_a_webhook_and_what_runs_by_the_clock() -> None:
-    """Neither is a state as well: what a machine calls answers to nobody else."""
-    assert TRIGGERED.keys() == {"KycDecided", "RecoverStalled"}
+def test_what_something_else_triggers_is_behind_a_webhook_the_clock_or_a_queue() -> None:
+    """None is a state as well: what a machine calls answers to nobody else."""
+    assert TRIGGERED.keys() == {"KycDecided", "RecoverStalled", "StartSettlements"}
     assert not STATES & TRIGGERED.keys()
 
 

@@ -6,11 +6,30 @@ from typing import Any
 from settlement.resolution import Resolution
 from settlement.rows import Row
 from settlement.status import REVERSIBLE, Step
-from tests.store.saga import ALICE, BOB, CLAIMED, ENTRIES, FAILURE, HASH, KEY, ORDER, POSTED_AT, so_far, up_to
+from tests.store.saga import (
+    ALICE,
+    BOB,
+    CLAIMED,
+    ENTRIES,
+    FAILURE,
+    HASH,
+    KEY,
+    ORDER,
+    POSTED_AT,
+    RESOLVER,
+    REVERSER,
+    so_far,
+    up_to,
+)
 
 REVERSED_AT = "2026-11-20T12:00:07.123Z"
 DECIDED_AT = "2026-11-20T13:00:00.123Z"
-DUE_AGAIN = {"gsi1pk": "IN_FLIGHT#2", "gsi1sk": "2026-11-20T13:00:30.123Z"}
+DUE_AGAIN = {
+    "owner": RESOLVER,
+    "in_flight_since": "2026-11-20T13:00:00.123Z",
+    "gsi1pk": "IN_FLIGHT#2",
+    "gsi1sk": "2026-11-20T13:00:30.123Z",
+}
 
 ORDERED = {
     "step": "reverse",
@@ -83,6 +102,8 @@ def begun(last: Step | None, **changes: Any) -> Row:
         "failure": failure,
         "reversed_for": failure,
         "resolutions": 0,
+        "owner": REVERSER,
+        **({"in_flight_since": POSTED_AT} if last is Step.FEE else {}),
         **changes,
     }
 

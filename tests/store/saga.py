@@ -108,6 +108,12 @@ ORDER = Reversal(reason="the customer has sent the goods back", by="arn:aws:sts:
 GIVEN_UP = replace(ORDER, seen=Status.PROCESSING)
 """The same order on what nobody drives any more."""
 
+REVERSER = f"{KEY}-compensate-0"
+"""The execution that reverses the settlement."""
+
+RESOLVER = f"{KEY}-resolve-1"
+"""The execution that carries out a person's decision."""
+
 ON_CALL = "arn:aws:sts::1:assumed-role/on-call/lee"
 RETRY, WRITE_OFF, COMPLETE = (
     Resolution(decision=decision, reason=f"talked to bob: {decision}", by=ON_CALL) for decision in Decision
@@ -167,16 +173,22 @@ class Saga:
             self.post(step)
 
     def begin(self, failure: Mapping[str, str] = FAILURE, owner: str | None = None) -> Row:
-        return self.ledger.store.update(reversals.begin(self.settlement, failure, owner))
+        begin = reversals.begin(self.settlement, failure, owner=owner, execution=REVERSER)
+        return self.ledger.store.update(begin)
 
     def order(self, order: Reversal = ORDER, now: datetime = NOW) -> Row:
-        return self.ledger.store.post(compensation.requested(self.settlement, order, now, self.terms))
+        posting = compensation.requested(self.settlement, order, now, self.terms)
+        return self.ledger.store.post(posting)
+
+    def drive(self, execution: str = REVERSER) -> Row:
+        return self.ledger.store.update(reversals.drive(self.settlement, execution))
 
     def begun(self, last: Step | None) -> None:
         """Reach `last` and begin to reverse it: what has settled by a person's order, else for a failure."""
         self.reach(last)
         if last is Step.FEE:
             self.order()
+            self.drive()
         else:
             self.begin()
 
@@ -217,11 +229,11 @@ class Saga:
         resolution: Resolution,
         now: datetime = DECIDED,
         case: Case | None = None,
-        seen: Row | None = None,
     ) -> Row:
-        """Decide on the case, by the settlement's row as it stands, or as it was `seen`."""
-        seen, case = seen or self.row(), case or self.case()
-        posting = compensation.resolve(self.settlement, seen, case, resolution, now, self.terms)
+        """Decide on the case that the settlement's row is in, or on this one."""
+        posting = compensation.resolve(
+            self.settlement, case or self.case(), resolution, RESOLVER, now, self.terms
+        )
         return self.ledger.store.post(posting)
 
     def spent(self, amount: int, payer: str = "bob", key: str = "order-2026-000202") -> "Saga":

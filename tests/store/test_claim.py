@@ -53,6 +53,7 @@ def test_a_key_is_refused_to_a_request_that_differs_in_any_field(saga: Saga, oth
         amount=content.amount,
         currency=content.currency,
         fee=content.fee,
+        deadline_seconds=None,
     )
     with pytest.raises(IdempotencyConflict, match="order-2026-000101"):
         steps.admitted(request, standing)

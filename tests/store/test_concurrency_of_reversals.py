@@ -37,7 +37,8 @@ def test_a_reversal_called_by_many_at_once_is_one_entry_and_one_movement(
     answers = at_once([partial(caller.undo, step) for caller in callers(saga, CALLERS)])
 
     assert answers == [(SKIPPED if last is None else REVERSED)[step]] * CALLERS
-    assert counted == ["StepReplayed"] * (CALLERS - 1)
+    outcomes = ["Compensated"] * (step is Step.HOLD) + ["Settled"] * (last is Step.FEE)
+    assert sorted(counted) == [*outcomes, *["StepReplayed"] * (CALLERS - 1)]
     saga.books()
 
 
@@ -153,12 +154,12 @@ def test_a_reclaim_and_limbo_at_once_never_both_commit(saga: Saga) -> None:
 @pytest.mark.parametrize("_round", ROUNDS)
 def test_of_many_decisions_at_once_one_is_carried_out(saga: Saga, _round: int) -> None:
     saga.stuck(Step.RELEASE)
-    seen, case = saga.row(), saga.case()
+    case = saga.case()
     decisions = [RETRY, WRITE_OFF, COMPLETE] * 4
 
     answers = at_once(
         [
-            partial(caller.resolve, decision, DECIDED, case, seen)
+            partial(caller.resolve, decision, DECIDED, case)
             for caller, decision in zip(callers(saga, len(decisions)), decisions, strict=True)
         ]
     )
@@ -173,14 +174,14 @@ def test_of_many_decisions_at_once_one_is_carried_out(saga: Saga, _round: int) -
 
 def test_one_decision_by_two_people_at_once_is_the_decision_of_one(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
-    seen, case = saga.row(), saga.case()
+    case = saga.case()
     people = [
         Resolution(decision=WRITE_OFF.decision, reason="agreed", by=f"{ON_CALL}-{n}") for n in range(CALLERS)
     ]
 
     answers = at_once(
         [
-            partial(caller.resolve, by_one, DECIDED, case, seen)
+            partial(caller.resolve, by_one, DECIDED, case)
             for caller, by_one in zip(callers(saga, CALLERS), people, strict=True)
         ]
     )

@@ -19,7 +19,9 @@ from tests.store.saga import (
     FAILURE,
     LATER,
     ORDER,
+    RESOLVER,
     RETRY,
+    REVERSER,
     STUCK,
     WRITE_OFF,
     Saga,
@@ -179,10 +181,9 @@ def test_to_enter_limbo_to_wait_and_to_decide_are_one_write_each(saga: Saga, res
     with watched(saga.ledger) as calls:
         saga.enter(case)
         saga.wait()
-    seen = saga.row()
 
     with watched(saga.ledger) as decided:
-        saga.resolve(resolution, case=case, seen=seen)
+        saga.resolve(resolution, case=case)
 
     assert [operation for operation, _ in calls + decided] == [
         "TransactWriteItems",
@@ -199,7 +200,8 @@ def test_by_the_published_rule_a_reversal_takes_what_it_takes(settlement: Settle
 
     claim = reversals.refuse_unclaimed(settlement, "compensation-1", FAILURE, NOW)
     assert units_of([claim], per_row=1) == 1
-    assert units_of([reversals.begin(settlement, FAILURE, None)], per_row=1) == 1
+    assert units_of([reversals.begin(settlement, FAILURE, owner=None, execution=REVERSER)], per_row=1) == 1
+    assert units_of([reversals.drive(settlement, REVERSER)], per_row=1) == 1
     assert {step: units(step, list(Step)) for step in REVERSIBLE} == {
         Step.FEE: 5,
         Step.RELEASE: 7,
@@ -215,7 +217,7 @@ def test_by_the_published_rule_limbo_and_the_way_out_take_what_they_take(
     case = compensation.stuck(settlement, row)
 
     def units(resolution: Resolution) -> int:
-        resolved = compensation.resolve(settlement, row, case, resolution, NOW, terms)
+        resolved = compensation.resolve(settlement, case, resolution, RESOLVER, NOW, terms)
         return units_of(resolved.writes, per_row=2)
 
     assert units_of(compensation.requested(settlement, ORDER, NOW, terms).writes, per_row=2) == 6

@@ -13,7 +13,7 @@ from settlement.verdict import REASON_LENGTH_MAX, KycDecision, Verdict
 from tests.conftest import NOW
 from tests.store.saga import DEADLINE, LATER, Saga
 from tests.store.test_cost import UNIT_BYTES, size, units_of, watched
-from tests.store.verdicts import EVENT, HELD, OWNER, event, give_up, held, own, park, parked, told
+from tests.store.verdicts import EVENT, HELD, OWNER, event, held, own, park, parked, take_over, told
 from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED
 
 LONGEST = Verdict(
@@ -28,7 +28,8 @@ CALLS: dict[str, tuple[Callable[[Saga], None], Callable[[Saga], Any], str, int]]
     "park": (held, park, "UpdateItem", 3),
     "told before our answer": (held, lambda saga: told(saga, now=LATER), "TransactWriteItems", 8),
     "told": (parked, told, "TransactWriteItems", 8),
-    "give up": (held, lambda saga: give_up(saga, HELD, DEADLINE), "UpdateItem", 3),
+    "take over": (held, lambda saga: take_over(saga, HELD, LATER), "UpdateItem", 3),
+    "give up": (held, lambda saga: take_over(saga, HELD, DEADLINE), "UpdateItem", 3),
 }
 EACH = pytest.mark.parametrize(("start", "call", "operation", "units"), CALLS.values(), ids=CALLS)
 
@@ -67,7 +68,12 @@ def test_by_the_published_rule_they_take_what_they_take(settlement: Settlement, 
     assert (units(APPROVED), units(REJECTED)) == (4, 4)
     assert units_of([reviews.park(settlement, IN_REVIEW, DEADLINE, NOW)], per_row=1) == 3
     assert units_of(webhook, per_row=2) == 8
-    assert units_of([recovery.give_up(HELD, NOW, terms)], per_row=1) == 3
+    for now in (NOW, DEADLINE):
+        takeover = recovery.take_over(HELD, now, terms)
+        assert takeover is not None
+        assert units_of([takeover.write], per_row=1) == 3
+    assert units_of([recovery.set_aside(HELD, NOW)], per_row=1) == 3
+    assert units_of([recovery.postpone(HELD, NOW, terms)], per_row=1) == 3
 
 
 @pytest.mark.parametrize("again", ["the same event", "another event", "after our answer"])
@@ -89,7 +95,7 @@ def test_a_review_that_is_parked_again_and_a_recovery_that_comes_too_late_are_on
     with watched(saga.ledger) as calls:
         park(saga, now=LATER)
         with pytest.raises(StepFenced):
-            give_up(saga, HELD, DEADLINE)
+            take_over(saga, HELD, DEADLINE)
 
     assert [name for name, _ in calls] == ["UpdateItem", "UpdateItem"]
 

@@ -8,7 +8,7 @@ from settlement.limbo import Case
 from settlement.rows import Row
 from settlement.status import REVERSIBLE, Status, Step
 from tests.conftest import NOW
-from tests.store.reversal import AVAILABLE, REVERSED, REVERSED_AT, begun, book, entry, posted
+from tests.store.reversal import AVAILABLE, ESCROW, REVERSED, REVERSED_AT, begun, book, entry, posted
 from tests.store.saga import DECIDED, KEY, RETRY, STUCK, Saga
 
 ACCOUNT = {Step.FEE: "fees:EUR", Step.RELEASE: "bob", Step.HOLD: "alice"}
@@ -71,7 +71,7 @@ def test_a_second_entry_into_limbo_changes_nothing(saga: Saga, counted: list[str
         again = saga.enter(failure=STUCK | {"error": "StoreUnavailable"}, now=DECIDED)
 
     assert again == first == limbo_entry(Step.RELEASE)
-    assert counted == ["StepReplayed"]
+    assert counted == ["LimboEntered", "StepReplayed"]
 
 
 def test_who_comes_from_before_the_last_decision_does_not_enter_limbo_again(saga: Saga) -> None:
@@ -137,7 +137,9 @@ def test_what_never_committed_gets_stuck_with_nothing_at_risk_and_bars_nobody(
     row = begun(last, status="LIMBO", stuck_step=step.reversal, failure=failure, **index)
     alice, bob = AVAILABLE[last]
     assert saga.books() == book(row, *posted(last), entered, alice=alice, bob=bob)
-    assert saga.case() == Case(step=step, account=ACCOUNT[step], barred=None, amount=0, number=1)
+    assert saga.case() == Case(
+        step=step, account=ACCOUNT[step], barred=None, amount=0, number=1, escrow=ESCROW[last]
+    )
 
 
 def test_the_case_is_of_the_reversal_that_failed_and_not_of_another_that_is_outstanding(saga: Saga) -> None:
@@ -150,7 +152,9 @@ def test_the_case_is_of_the_reversal_that_failed_and_not_of_another_that_is_outs
     assert entered == limbo_entry(Step.HOLD)
     assert saga.row()["stuck_step"] == "compensate:hold"
     assert [row.get("limbo_keys") for row in saga.books()[:2]] == [{KEY}, None]
-    assert saga.case() == Case(step=Step.HOLD, account="alice", barred="alice", amount=4820, number=1)
+    assert saga.case() == Case(
+        step=Step.HOLD, account="alice", barred="alice", amount=4820, number=1, escrow=48
+    )
 
 
 @pytest.mark.parametrize(("last", "step"), [(Step.FEE, Step.RELEASE), (Step.VERIFY, Step.FEE)])

@@ -22,8 +22,10 @@ def put(ledger: Ledger, name: str, at: str, partition: str = PARTITION, **more: 
     return {name: row[name] for name in ("pk", "sk", "gsi1sk")}
 
 
-def listed(ledger: Ledger, up_to: str = "9", partition: str = PARTITION) -> list[rows.Row]:
-    return list(ledger.store.listed(partition, up_to=up_to))
+def listed(
+    ledger: Ledger, up_to: str = "9", partition: str = PARTITION, limit: int = 1_000
+) -> list[rows.Row]:
+    return list(ledger.store.listed(partition, up_to=up_to, limit=limit))
 
 
 def test_a_partition_is_listed_in_the_order_of_its_keys_whatever_the_order_of_the_writes(
@@ -75,11 +77,12 @@ def test_all_pages_of_more_than_a_megabyte_are_listed_once_and_in_order(ledger: 
     watch = partial(_watch, pages)
     ledger.client.meta.events.register("after-call.dynamodb.Query", watch)
 
-    found = listed(ledger)
+    found, first = listed(ledger), listed(ledger, limit=6)
 
     ledger.client.meta.events.unregister("after-call.dynamodb.Query", watch)
     assert [row["pk"] for row in found] == [f"SETTLEMENT#k{number}" for number in range(8)]
-    assert len(pages) > 1
+    assert first == found[:6]
+    assert len(pages) > 3
 
 
 def _watch(pages: list[Any], parsed: dict[str, Any], **_: Any) -> None:
@@ -100,9 +103,10 @@ def pauses() -> list[int]:
     return []
 
 
-def scripted(pauses: list[int], *answers: Any) -> tuple[Iterator[rows.Row], Scripted]:
+def scripted(pauses: list[int], *answers: Any, limit: int = 10) -> tuple[Iterator[rows.Row], Scripted]:
     client = Scripted(*answers)
-    return Store(client, "t", pause=pauses.append).listed(PARTITION, up_to="5"), client
+    store = Store(client, "t", pause=pauses.append)
+    return store.listed(PARTITION, up_to="5", limit=limit), client
 
 
 def test_each_page_is_asked_for_from_where_the_one_before_it_ended_an_empty_one_too(
@@ -122,6 +126,37 @@ def test_each_page_is_asked_for_from_where_the_one_before_it_ended_an_empty_one_
         and (sent["TableName"], sent["IndexName"], sent.get("ScanIndexForward", True)) == ("t", "gsi1", True)
         for _, sent in client.sent
     )
+
+
+@pytest.mark.parametrize("limit", [0, 1, 4, 5, 6, 1_000])
+def test_no_more_than_the_limit_are_listed_and_those_are_the_first(ledger: Ledger, limit: int) -> None:
+    there = [put(ledger, f"k{number}", f"2026-{number}") for number in range(5)]
+    put(ledger, "later", "2027")
+
+    assert listed(ledger, "2026-4", limit=limit) == there[:limit]
+
+
+def test_the_limit_counts_over_the_pages_and_the_last_one_is_asked_for_what_is_left(
+    pauses: list[int],
+) -> None:
+    found, client = scripted(pauses, page("a", "b", more=True), page("c", more=True), limit=3)
+
+    assert [row["pk"] for row in found] == ["a", "b", "c"]
+    assert [sent["Limit"] for _, sent in client.sent] == [3, 1]
+
+
+def test_a_page_that_is_empty_uses_up_none_of_the_limit(pauses: list[int]) -> None:
+    found, client = scripted(pauses, page(more=True), page("a", more=True), limit=1)
+
+    assert [row["pk"] for row in found] == ["a"]
+    assert [sent["Limit"] for _, sent in client.sent] == [1, 1]
+
+
+def test_nothing_is_asked_for_where_nothing_is_wanted(pauses: list[int]) -> None:
+    found, client = scripted(pauses, limit=0)
+
+    assert list(found) == []
+    assert client.sent == []
 
 
 def test_a_page_is_not_asked_for_before_the_one_in_front_of_it_is_done_with(pauses: list[int]) -> None:

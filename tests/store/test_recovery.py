@@ -1,4 +1,7 @@
-"""What is past its deadline before its release is taken on by recovery, by one of them, and given up."""
+"""What is past its deadline before its release is taken over by recovery, by one of them, and given up.
+
+How it takes over what has time left, or is being reversed already: see test_takeovers.py.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -7,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from settlement import rows
+from settlement import recovery, rows
 from settlement.errors import DeadlineExceeded, StepFenced
-from settlement.rows import Row
 from settlement.status import Status, Step
 from tests.store.rivals import at_once, callers
 from tests.store.saga import CLAIMED, DEADLINE, KEY, OTHER_STATUSES, Saga, outcome_of, so_far
@@ -20,30 +22,31 @@ from tests.store.verdicts import (
     JUST_BEFORE,
     PARKED,
     entries,
-    give_up,
     held,
     markers,
     own,
     park,
     parked,
+    take_over,
     told,
 )
 from tests.support.kyc import REJECTED
 
-AGAIN_AT = "2026-11-20T12:15:30.123Z"
+AGAIN_AT = "2026-11-20T12:16:00.123Z"
+OWNER = f"{KEY}-compensate-1"
 GIVEN_UP_AT = "2026-11-20T12:15:00.123Z"
 CALLERS = 32
 THREADS = pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
 
 
-def listed(saga: Saga) -> Row:
-    """The settlement as the index lists it."""
+def listed_at(saga: Saga) -> str:
+    """When the index has the settlement due."""
     (row,) = (
         row
         for shard in range(rows.IN_FLIGHT_SHARDS)
-        for row in saga.ledger.store.listed(rows.in_flight_partition(shard), up_to="9")
+        for row in saga.ledger.store.listed(rows.in_flight_partition(shard), up_to="9", limit=9)
     )
-    return row
+    return str(row["gsi1sk"])
 
 
 @pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY])
@@ -53,89 +56,101 @@ def test_what_is_past_its_deadline_is_taken_on_and_listed_again_for_later(
     saga.reach(last)
     before = saga.row()
 
-    row = give_up(saga, listed(saga))
+    row = take_over(saga)
 
-    assert row == before | {"gsi1sk": AGAIN_AT, "recoveries": 1, "given_up_at": GIVEN_UP_AT}
+    taken = {"owner": OWNER, "gsi1sk": AGAIN_AT, "recoveries": 1, "given_up_at": GIVEN_UP_AT}
+    assert row == before | taken
     assert row == CLAIMED | {
         "escrow": 4820 if last else 0,
         **(so_far(last) if last else {}),
-        "gsi1sk": AGAIN_AT,
-        "recoveries": 1,
-        "given_up_at": GIVEN_UP_AT,
+        **taken,
     }
-    assert listed(saga)["gsi1sk"] == AGAIN_AT
+    assert listed_at(saga) == AGAIN_AT
 
 
 def test_a_rejected_settlement_that_nobody_reversed_is_taken_on(saga: Saga) -> None:
     held(saga)
     own(saga, REJECTED)
 
-    assert give_up(saga, listed(saga))["verdict"] == "REJECTED"
+    assert take_over(saga)["verdict"] == "REJECTED"
 
 
-def test_a_review_is_taken_on_exactly_at_its_end_and_never_before(saga: Saga) -> None:
+def test_a_review_is_given_up_exactly_at_its_end_and_before_it_there_is_nothing_to_take_over(
+    saga: Saga,
+) -> None:
     parked(saga)
 
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^recover: "):
-        give_up(saga, listed(saga), ENDS - timedelta(milliseconds=1))
+    assert recovery.take_over(saga.row(), ENDS - timedelta(milliseconds=1), saga.terms) is None
 
-    assert give_up(saga, listed(saga), ENDS) == PARKED | {
-        "gsi1sk": "2026-11-21T12:00:30.123Z",
+    assert take_over(saga, now=ENDS) == PARKED | {
+        "owner": OWNER,
+        "gsi1sk": "2026-11-21T12:01:00.123Z",
         "recoveries": 1,
         "given_up_at": ENDS_AT,
     }
 
 
-@pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY])
-def test_what_has_time_left_is_left_alone_until_just_before_the_deadline(
-    saga: Saga, last: Step | None
-) -> None:
-    saga.reach(last)
+def later_deadline(saga: Saga) -> None:
+    """As a decision moves it; nothing else that the index or the number would tell."""
+    saga.alter(deadline_at="2026-11-20T12:15:00.124Z")
 
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"has moved on, or has time left$"):
-        give_up(saga, listed(saga), JUST_BEFORE)
+
+@pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY])
+def test_what_has_got_more_time_since_it_was_seen_is_not_given_up(saga: Saga, last: Step | None) -> None:
+    saga.reach(last)
+    seen = saga.row()
+    later_deadline(saga)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^recover: the settlement has moved on$"):
+        take_over(saga, seen)
 
 
 @pytest.mark.parametrize("status", OTHER_STATUSES)
-def test_what_is_no_longer_in_process_is_left_alone(saga: Saga, status: Status) -> None:
+def test_what_is_no_longer_in_process_is_not_given_up(saga: Saga, status: Status) -> None:
     held(saga)
+    seen = saga.row()
     saga.alter(status=status)
 
     with saga.writes_nothing(), pytest.raises(StepFenced):
-        give_up(saga, listed(saga))
+        take_over(saga, seen)
 
 
-def test_what_has_been_released_must_go_on_and_is_never_given_up(saga: Saga) -> None:
+def test_what_has_been_released_goes_on_to_its_fee_however_late_it_is(saga: Saga) -> None:
     saga.reach(Step.RELEASE)
 
-    with saga.writes_nothing(), pytest.raises(StepFenced):
-        give_up(saga, listed(saga), DEADLINE + timedelta(days=400))
+    row = take_over(saga, now=DEADLINE + timedelta(days=400))
+
+    assert (row["owner"], "given_up_at" in row) == (f"{KEY}-r1", False)
+    saga.post(Step.FEE, DEADLINE + timedelta(days=400))
+    assert saga.row()["status"] == "SETTLED"
 
 
 def test_a_key_that_nobody_holds_is_not_made_by_recovery(saga: Saga) -> None:
-    with saga.writes_nothing(), pytest.raises(StepFenced):
-        give_up(saga, {**rows.settlement_key(KEY), "gsi1sk": AGAIN_AT})
+    for seen, now in ((HELD, JUST_BEFORE), (HELD, DEADLINE), (HELD | {"status": "LIMBO"}, DEADLINE)):
+        with saga.writes_nothing(), pytest.raises(StepFenced):
+            take_over(saga, seen, now)
 
 
 @pytest.mark.parametrize(
-    "moved", [parked, lambda saga: (held(saga), give_up(saga, listed(saga)))], ids=["parked", "taken on"]
+    "moved", [parked, lambda saga: (held(saga), take_over(saga))], ids=["parked", "taken over"]
 )
-def test_what_has_moved_in_the_index_is_not_taken_on_by_an_old_listing(
+def test_what_has_moved_in_the_index_is_not_given_up_by_whoever_saw_it_before(
     saga: Saga, moved: Callable[[Saga], Any]
 ) -> None:
     moved(saga)
 
     with saga.writes_nothing(), pytest.raises(StepFenced):
-        give_up(saga, HELD, ENDS)
+        take_over(saga, HELD, ENDS)
 
 
-def test_what_was_taken_on_but_never_reversed_is_found_and_counted_again(saga: Saga) -> None:
+def test_what_was_given_up_but_never_reversed_is_found_and_counted_again(saga: Saga) -> None:
     held(saga)
-    give_up(saga, listed(saga))
+    take_over(saga)
 
-    row = give_up(saga, listed(saga), DEADLINE + timedelta(seconds=30))
+    row = take_over(saga, now=DEADLINE + timedelta(seconds=60))
 
-    assert (row["recoveries"], row["gsi1sk"]) == (2, "2026-11-20T12:16:00.123Z")
+    assert (row["recoveries"], row["gsi1sk"]) == (2, "2026-11-20T12:18:00.123Z")
+    assert row["owner"] == f"{KEY}-compensate-2"
 
 
 # Against those that would go on with it
@@ -144,7 +159,7 @@ def test_what_was_taken_on_but_never_reversed_is_found_and_counted_again(saga: S
 @pytest.mark.parametrize("go_on", [own, park, told], ids=["own", "park", "told"])
 def test_at_the_deadline_recovery_wins_and_nobody_goes_on(saga: Saga, go_on: Callable[..., Any]) -> None:
     held(saga)
-    give_up(saga, listed(saga))
+    take_over(saga)
 
     with saga.writes_nothing(), pytest.raises(DeadlineExceeded):
         go_on(saga, now=DEADLINE)
@@ -152,22 +167,22 @@ def test_at_the_deadline_recovery_wins_and_nobody_goes_on(saga: Saga, go_on: Cal
 
 def test_what_a_webhook_has_just_decided_is_not_given_up_by_the_listing_from_before(saga: Saga) -> None:
     parked(saga)
-    old = listed(saga)
+    old = saga.row()
     told(saga, now=ENDS - timedelta(milliseconds=1))
 
     with saga.writes_nothing(), pytest.raises(StepFenced):
-        give_up(saga, old, ENDS)
-    with saga.writes_nothing(), pytest.raises(StepFenced):
-        give_up(saga, listed(saga), ENDS)
+        take_over(saga, old, ENDS)
+    assert take_over(saga, now=ENDS)["owner"] == f"{KEY}-r2"
+    assert "given_up_at" not in saga.row()
 
 
 def test_what_was_released_just_before_is_not_given_up(saga: Saga) -> None:
     saga.reach(Step.VERIFY)
-    old = listed(saga)
+    old = saga.row()
     saga.post(Step.RELEASE, JUST_BEFORE)
 
     with saga.writes_nothing(), pytest.raises(StepFenced):
-        give_up(saga, old)
+        take_over(saga, old)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +203,7 @@ def test_what_was_given_up_goes_no_further_though_the_caller_looked_at_the_clock
     back, so a webhook would be told that it was heard, and the payee be paid what must be reclaimed.
     """
     saga.reach(last)
-    give_up(saga, listed(saga))
+    take_over(saga)
 
     with saga.writes_nothing(), pytest.raises(DeadlineExceeded):
         go_on(saga, now=JUST_BEFORE)
@@ -196,7 +211,7 @@ def test_what_was_given_up_goes_no_further_though_the_caller_looked_at_the_clock
 
 def test_a_review_that_was_given_up_is_not_ended_by_a_webhook_whose_clock_is_behind(saga: Saga) -> None:
     parked(saga)
-    give_up(saga, listed(saga), ENDS)
+    take_over(saga, now=ENDS)
 
     with saga.writes_nothing(), pytest.raises(DeadlineExceeded):
         told(saga, now=ENDS - timedelta(milliseconds=1))
@@ -205,57 +220,61 @@ def test_a_review_that_was_given_up_is_not_ended_by_a_webhook_whose_clock_is_beh
 @THREADS
 def test_of_many_recoveries_at_once_one_takes_the_settlement_on(saga: Saga) -> None:
     parked(saga)
-    row = listed(saga)
+    row = saga.row()
 
-    answers = at_once([partial(give_up, caller, row, ENDS) for caller in callers(saga, CALLERS)])
+    answers = at_once([partial(take_over, caller, row, ENDS) for caller in callers(saga, CALLERS)])
 
     assert sum(isinstance(answer, dict) for answer in answers) == 1
     assert sum(isinstance(answer, StepFenced) for answer in answers) == CALLERS - 1
     assert saga.row()["recoveries"] == 1
 
 
+EARLY = timedelta(milliseconds=1)
+"""By how much a function's clock may be behind: it has taken the time before it writes."""
+
+
 @THREADS
-@pytest.mark.parametrize(
-    ("now", "winner"), [(ENDS, "recovery"), (ENDS - timedelta(milliseconds=1), "webhook")]
-)
-def test_a_webhook_and_recovery_at_once_and_exactly_one_of_them_wins(
-    saga: Saga, now: Any, winner: str
-) -> None:
+@pytest.mark.parametrize("behind", [timedelta(), EARLY], ids=["late", "in time"])
+def test_a_webhook_and_recovery_at_once_and_exactly_one_of_them_wins(saga: Saga, behind: timedelta) -> None:
     parked(saga)
-    row = listed(saga)
+    row = saga.row()
     calls = [
-        partial(told, caller, now=now) if number % 2 else partial(give_up, caller, row, now)
+        partial(told, caller, now=ENDS - behind) if number % 2 else partial(take_over, caller, row, ENDS)
         for number, caller in enumerate(callers(saga, CALLERS))
     ]
 
     answers = at_once(calls)
 
-    recovered, heard = answers[::2], answers[1::2]
-    assert sum(isinstance(answer, dict) for answer in recovered) == int(winner == "recovery")
-    assert heard.count(None) == int(winner == "webhook") == len(entries(saga)) == len(markers(saga))
+    recovered = sum(isinstance(answer, dict) for answer in answers[::2])
+    heard = answers[1::2].count(None)
+    assert recovered + heard == 1
+    assert behind or recovered
+    assert heard == len(entries(saga)) == len(markers(saga))
     row = saga.row()
-    assert ("verdict" in row, "given_up_at" in row) == (winner == "webhook", winner == "recovery")
-    assert row["recoveries"] == 1
+    assert ("verdict" in row, "given_up_at" in row) == (bool(heard), bool(recovered))
+    assert (row["recoveries"], row["owner"]) == (1, OWNER if recovered else f"{KEY}-decided")
 
 
 @THREADS
-@pytest.mark.parametrize("now", [DEADLINE, JUST_BEFORE])
-def test_a_release_and_recovery_at_once_and_exactly_one_of_them_wins(saga: Saga, now: Any) -> None:
+@pytest.mark.parametrize("behind", [timedelta(), EARLY], ids=["late", "in time"])
+def test_a_release_and_a_recovery_that_gives_up_at_once_and_exactly_one_of_them_wins(
+    saga: Saga, behind: timedelta
+) -> None:
     saga.reach(Step.VERIFY)
-    row = listed(saga)
+    row = saga.row()
     calls = [
-        partial(caller.post, Step.RELEASE, now) if number % 2 else partial(give_up, caller, row, now)
+        partial(caller.post, Step.RELEASE, DEADLINE - behind)
+        if number % 2
+        else partial(take_over, caller, row, DEADLINE)
         for number, caller in enumerate(callers(saga, CALLERS))
     ]
 
     answers = at_once(calls)
 
-    recovered, released = answers[::2], answers[1::2]
-    if now is DEADLINE:
-        assert [type(answer) for answer in released] == [DeadlineExceeded] * (CALLERS // 2)
-        assert sum(isinstance(answer, dict) for answer in recovered) == 1
-    else:
-        assert [type(answer) for answer in released] == [dict] * (CALLERS // 2)
-        assert [type(answer) for answer in recovered] == [StepFenced] * (CALLERS // 2)
-    assert isinstance(outcome_of(partial(give_up, saga, row, now)), StepFenced)
+    recovered = sum(isinstance(answer, dict) for answer in answers[::2])
+    refused = sum(isinstance(answer, DeadlineExceeded) for answer in answers[1::2])
+    assert refused == (CALLERS // 2 if recovered else 0)
+    assert recovered == ("release" not in saga.row()["steps"])
+    assert behind or recovered
+    assert isinstance(outcome_of(partial(take_over, saga, row, DEADLINE)), StepFenced)
     saga.books()

@@ -14,13 +14,14 @@ def test_a_replayed_step_returns_the_entry_of_the_first_call(
     saga: Saga, step: Step, counted: list[str]
 ) -> None:
     first = saga.after(step)
-    assert counted == []
+    outcome = ["Settled"] if step is Step.FEE else []
+    assert counted == outcome
 
     with saga.writes_nothing():
         replay = saga.post(step, LATER)
 
     assert replay == first == ENTRIES[step]
-    assert counted == ["StepReplayed"]
+    assert counted == [*outcome, "StepReplayed"]
 
 
 @pytest.mark.parametrize("step", Step)
@@ -70,4 +71,4 @@ def test_a_committed_step_is_not_replayed_to_a_call_with_other_content(
     with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
         saga.asking(**other).post(step, LATER)
 
-    assert counted == []
+    assert counted == (["Settled"] if step is Step.FEE else [])

@@ -1,6 +1,5 @@
 """Out of LIMBO: by a person's decision, once, on the case that they have seen."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -161,29 +160,26 @@ def test_a_second_decision_on_a_case_finds_the_first_and_changes_nothing(
     saga: Saga, first: Resolution, second: Resolution
 ) -> None:
     saga.stuck(Step.RELEASE)
-    seen, case = saga.row(), saga.case()
+    case = saga.case()
     resolved = saga.resolve(first)
 
     with saga.writes_nothing():
-        again = saga.resolve(second, case=case, seen=seen, now=DECIDED + (DECIDED - NOW))
+        again = saga.resolve(second, case=case, now=DECIDED + (DECIDED - NOW))
 
     assert again == resolved
     assert second.is_on(again) == (first is second)
 
 
-Seen = Callable[[Row], Row]
-
-
 @pytest.mark.parametrize("resolution", DECISIONS, ids=named)
 @pytest.mark.parametrize(
-    ("number", "seen"),
+    "seen",
     [
-        pytest.param(2, lambda row: row, id="a case that is not open yet"),
-        pytest.param(1, lambda row: row | {"escrow": row["escrow"] + 1}, id="an escrow that is another"),
+        pytest.param({"number": 2}, id="a case that is not open yet"),
+        pytest.param({"escrow": 49}, id="an escrow that is another"),
     ],
 )
 def test_a_decision_on_what_was_not_so_is_refused(
-    saga: Saga, resolution: Resolution, number: int, seen: Seen
+    saga: Saga, resolution: Resolution, seen: dict[str, int]
 ) -> None:
     saga.stuck(Step.RELEASE)
 
@@ -191,18 +187,18 @@ def test_a_decision_on_what_was_not_so_is_refused(
         saga.writes_nothing(),
         pytest.raises(ResolutionRefused, match=r"^resolution: the settlement has moved on since "),
     ):
-        saga.resolve(resolution, case=saga.case(number=number), seen=seen(saga.row()))
+        saga.resolve(resolution, case=saga.case(**seen))
 
 
 @pytest.mark.parametrize("resolution", DECISIONS, ids=named)
 def test_a_decision_on_the_first_case_does_not_touch_the_second(saga: Saga, resolution: Resolution) -> None:
     saga.stuck(Step.RELEASE)
-    seen, stale = saga.row(), saga.case()
+    stale = saga.case()
     first = saga.resolve(RETRY)
     saga.enter(now=DECIDED)
 
     with saga.writes_nothing():
-        assert saga.resolve(resolution, case=stale, seen=seen) == first
+        assert saga.resolve(resolution, case=stale) == first
 
     assert (saga.row()["status"], saga.case().number) == ("LIMBO", 2)
 
@@ -241,12 +237,12 @@ def test_nothing_is_covered_or_accepted_that_never_committed(saga: Saga, resolut
 @pytest.mark.parametrize("resolution", DECISIONS, ids=named)
 def test_a_decision_on_other_content_is_a_conflict(saga: Saga, resolution: Resolution, after: bool) -> None:
     saga.stuck(Step.RELEASE)
-    case, seen = saga.case(), saga.row()
+    case = saga.case()
     if after:
         saga.resolve(resolution)
 
     with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
-        saga.asking(fee=49).resolve(resolution, case=case, seen=seen)
+        saga.asking(fee=49).resolve(resolution, case=case)
 
 
 def test_a_decision_on_a_key_that_was_never_claimed_is_fenced(saga: Saga) -> None:
@@ -254,7 +250,7 @@ def test_a_decision_on_a_key_that_was_never_claimed_is_fenced(saga: Saga) -> Non
     unknown = saga.asking(key="order-2026-000909")
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^resolve: .*000909 was never claimed$"):
-        unknown.resolve(RETRY, case=saga.case(), seen=saga.row())
+        unknown.resolve(RETRY, case=saga.case())
 
 
 # The account that was barred

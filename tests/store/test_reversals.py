@@ -96,6 +96,11 @@ def test_a_reversal_knows_no_deadline(saga: Saga) -> None:
 # Again
 
 
+def outcomes_of(last: Step | None, step: Step) -> list[str]:
+    """What is counted by the time that what came as far as `last` is reversed as far as `step`."""
+    return ["Settled"] * (last is Step.FEE) + ["Compensated"] * (step is Step.HOLD)
+
+
 @pytest.mark.parametrize("last", [None, Step.FEE])
 @pytest.mark.parametrize("step", REVERSIBLE)
 def test_a_reversal_that_is_called_again_returns_the_entry_of_the_first_call(
@@ -105,12 +110,13 @@ def test_a_reversal_that_is_called_again_returns_the_entry_of_the_first_call(
     for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
         saga.undo(earlier)
     first = saga.undo(step)
-    assert counted == []
+    outcomes = outcomes_of(last, step)
+    assert counted == outcomes
 
     with saga.writes_nothing():
         assert saga.undo(step, DECIDED) == first
 
-    assert counted == ["StepReplayed"]
+    assert counted == [*outcomes, "StepReplayed"]
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
@@ -150,7 +156,7 @@ def test_a_repeated_reversal_with_other_content_is_a_conflict(
     with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
         saga.asking(amount=4821).undo(step)
 
-    assert counted == []
+    assert counted == outcomes_of(last, step)
 
 
 # Out of its time

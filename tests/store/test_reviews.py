@@ -42,8 +42,8 @@ def test_a_review_holds_the_money_and_moves_deadline_and_index_to_its_end(saga: 
 
     assert row == PARKED
     assert saga.ledger.rows() == [PARKED if found == HELD else found for found in before]
-    assert list(saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-21T12:00:00.122Z")) == []
-    (listed,) = saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-21T12:00:00.123Z")
+    assert list(saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-21T12:00:00.122Z", limit=9)) == []
+    (listed,) = saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-21T12:00:00.123Z", limit=9)
     assert listed["pk"] == PARKED["pk"]
 
 

@@ -55,8 +55,8 @@ def test_a_verdict_that_ends_a_review_leaves_event_entry_and_row_with_the_time_o
         entry_of(verdict, TOLD_AT),
     ]
     assert saga.ledger.rows() == sorted(expected, key=lambda found: (found["pk"], found["sk"]))
-    assert list(saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:30.122Z")) == []
-    (listed,) = saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:30.123Z")
+    assert list(saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:30.122Z", limit=9)) == []
+    (listed,) = saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:30.123Z", limit=9)
     assert listed["pk"] == PARKED["pk"]
 
 
@@ -80,6 +80,7 @@ def test_a_webhook_before_our_own_answer_takes_effect_and_the_answer_finds_it(
     assert told(saga, verdict, now=LATER) is None
 
     time = {"deadline_at": "2026-11-20T12:15:07.123Z", "gsi1sk": "2026-11-20T12:00:37.123Z"}
+    time |= {"in_flight_since": "2026-11-20T12:00:07.123Z"}
     row = concluded(HELD, verdict, owner=OWNER, recoveries=1, **time)
     assert saga.row() == row
     with saga.writes_nothing():

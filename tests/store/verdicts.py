@@ -26,8 +26,17 @@ TOLD = NOW + timedelta(hours=5)
 """When the webhook tells what came of the review: long after the settlement's first deadline."""
 
 HELD = CLAIMED | {"escrow": 4820, "steps": {"hold"}}
-PARKED = HELD | {"review": "ver_1", "deadline_at": ENDS_AT, "gsi1sk": ENDS_AT}
-TIME = {"deadline_at": "2026-11-20T17:15:00.123Z", "gsi1sk": "2026-11-20T17:00:30.123Z"}
+PARKED = HELD | {
+    "review": "ver_1",
+    "deadline_at": ENDS_AT,
+    "in_flight_since": ENDS_AT,
+    "gsi1sk": ENDS_AT,
+}
+TIME = {
+    "deadline_at": "2026-11-20T17:15:00.123Z",
+    "in_flight_since": "2026-11-20T17:00:00.123Z",
+    "gsi1sk": "2026-11-20T17:00:30.123Z",
+}
 """The time that a settlement gets with a verdict that comes at `TOLD`: that of a new one."""
 
 
@@ -52,9 +61,11 @@ def told(saga: Saga, verdict: Verdict = APPROVED, event: Event = EVENT, now: dat
     return None
 
 
-def give_up(saga: Saga, listed: Row, now: datetime = DEADLINE) -> Row:
-    """Recovery takes on what the index has listed."""
-    return saga.ledger.store.update(recovery.give_up(listed, now, saga.terms))
+def take_over(saga: Saga, seen: Row | None = None, now: datetime = DEADLINE) -> Row:
+    """Recovery takes over what it has seen in the table, or what stands there now."""
+    takeover = recovery.take_over(seen or saga.row(), now, saga.terms)
+    assert takeover is not None
+    return saga.ledger.store.update(takeover.write)
 
 
 def held(saga: Saga) -> None:

@@ -12,7 +12,7 @@ from settlement.status import REVERSIBLE, Status, Step
 from settlement.writes import Posting
 from tests.conftest import NOW
 from tests.unit.table import Table
-from tests.unit.vectors import FAILURE, ORDER, SETTLEMENT, TERMS, VERDICT, resolution
+from tests.unit.vectors import FAILURE, ORDER, RESOLVER, REVERSER, SETTLEMENT, TERMS, VERDICT, resolution
 
 ERROR = {"step": "verify", "error": "DeadlineExceeded", "cause": "too late"}
 LATER = NOW + timedelta(hours=1)
@@ -75,7 +75,7 @@ class Books:
         compensation.check(self.settlement, row, decision)
         case = compensation.stuck(self.settlement, row)
         return self.table.post(
-            compensation.resolve(self.settlement, row, case, resolution(decision), LATER, TERMS)
+            compensation.resolve(self.settlement, case, resolution(decision), RESOLVER, LATER, TERMS)
         )
 
     def finish(self) -> None:
@@ -112,7 +112,7 @@ def compensating(committed: int, settlement: Settlement = SETTLEMENT) -> Books:
     if books.row()["status"] == Status.SETTLED:
         books.table.post(compensation.requested(settlement, ORDER, LATER, TERMS))
     else:
-        books.table.write(reversals.begin(settlement, ERROR, None))
+        books.table.write(reversals.begin(settlement, ERROR, owner=None, execution=REVERSER))
     return books
 
 

@@ -17,6 +17,7 @@ _FORMS = {
     rf"attribute_not_exists\({_PATH}\)": lambda row, path: path not in row,
     rf"contains\({_PATH}, (:\w+)\)": lambda row, path, value: value in row.get(path, ()),
     rf"NOT contains\({_PATH}, (:\w+)\)": lambda row, path, value: value not in row.get(path, ()),
+    rf"begins_with\({_PATH}, (:\w+)\)": lambda row, path, value: str(row.get(path, "")).startswith(value),
     rf"{_PATH} = (:\w+)": lambda row, path, value: path in row and row[path] == value,
     rf"{_PATH} >= (:\w+)": lambda row, path, value: path in row and row[path] >= value,
     rf"{_PATH} <= (:\w+)": lambda row, path, value: path in row and row[path] <= value,

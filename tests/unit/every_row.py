@@ -10,7 +10,7 @@ from settlement.request import Settlement
 from settlement.rows import Row
 from settlement.status import REVERSIBLE, Status, Step
 from settlement.writes import Write
-from tests.unit.vectors import DECIDER, EXECUTION, LISTED, REJECTED, SETTLEMENT, VERDICT, YEN
+from tests.unit.vectors import DECIDER, EXECUTION, IN_HASTE, LISTED, REJECTED, SETTLEMENT, VERDICT, YEN
 
 BEFORE, AT, AFTER = "2026-11-20T12:00:00.122Z", "2026-11-20T12:00:00.123Z", "2026-11-20T12:00:00.124Z"
 """Around the instant at which the writes are made."""
@@ -41,12 +41,16 @@ def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
 
 def listings(status: Status) -> list[dict[str, Any]]:
     """Who drives a row, where it is listed, and whether recovery has given it up. What is finished is not."""
-    driven = [{"owner": EXECUTION, "gsi1sk": LISTED}, {"owner": DECIDER, "gsi1sk": MOVED}]
+    partition = rows.LIMBO if status is Status.LIMBO else rows.in_flight_partition(2)
+    driven: list[dict[str, Any]] = [
+        {"owner": owner, "recoveries": recoveries, "gsi1pk": partition, "gsi1sk": gsi1sk}
+        for owner, recoveries, gsi1sk in ((EXECUTION, 0, LISTED), (EXECUTION, 0, MOVED), (DECIDER, 1, LISTED))
+    ]
     if status is Status.PROCESSING:
-        return [*driven, {"owner": EXECUTION, "gsi1sk": LISTED, "given_up_at": LISTED}]
+        return [*driven, driven[-1] | {"gsi1sk": MOVED, "given_up_at": LISTED}]
     if status in (Status.COMPENSATING, Status.LIMBO):
         return driven
-    return [{"owner": EXECUTION}]
+    return [{"owner": EXECUTION, "recoveries": 0}]
 
 
 def settlement_row(
@@ -79,7 +83,8 @@ def progress() -> Iterator[tuple[set[Step], set[Step]]]:
 def rows_met_by(write: Write) -> list[Row]:
     """Every row that may ever stand where the write of a settlement's row goes."""
     key = write.parameters.get("Key") or write.parameters["Item"]
-    (settlement,) = (each for each in (SETTLEMENT, YEN) if rows.settlement_key(each.key)["pk"] == key["pk"])
+    known = (SETTLEMENT, YEN, IN_HASTE)
+    (settlement,) = (each for each in known if rows.settlement_key(each.key)["pk"] == key["pk"])
     return _rows_of(settlement)
 
 
@@ -94,7 +99,6 @@ def _rows_of(settlement: Settlement) -> list[Row]:
             same_request=same,
             settlement=settlement,
             escrow=escrow,
-            recoveries=0,
             reversed_for={"step": "verify"},
             **({"reversed": reversed_} if reversed_ else {}),
             **decided,

@@ -12,6 +12,7 @@ CONTEXT = SimpleNamespace(
     memory_limit_in_mb=512,
     invoked_function_arn="arn:aws:lambda:eu-west-1:000000000000:function:under-test",
     aws_request_id="request-1",
+    get_remaining_time_in_millis=lambda: 60_000,
 )
 KEY = "order-2026-000101"
 EXECUTION = "execution-1"

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from settlement.recovery import Takeover
 from settlement.writes import Write
 from tests.unit.vectors import Built, writes_of
 
@@ -23,7 +24,12 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def text(built: Built) -> str:
     """The canonical text of what was built; a transaction's writes keep their order."""
-    plain = _write(built) if isinstance(built, Write) else [_write(write) for write in writes_of(built)]
+    plain: Any
+    if isinstance(built, Takeover):
+        plain = {"starts": built.action.value, "execution": built.execution, "input": _plain(built.input)}
+        plain |= {"write": _write(built.write)}
+    else:
+        plain = _write(built) if isinstance(built, Write) else [_write(write) for write in writes_of(built)]
     return json.dumps(plain, indent=2, sort_keys=True) + "\n"
 
 

@@ -12,7 +12,13 @@ from jsonschema import Draft202012Validator
 
 from infra.settings import STAGES
 from settlement.errors import InvalidRequest
-from settlement.request import ACCOUNT, KEY, parse_request
+from settlement.request import (
+    ACCOUNT,
+    DEADLINE_SECONDS_MAX,
+    DEADLINE_SECONDS_MIN,
+    KEY,
+    parse_request,
+)
 from settlement.terms import Terms
 from tests.support.templates import PROJECT
 from tests.unit.contracts import CIRCUIT, CONTRACTS, ENTERED, OUTCOME, REQUEST, RESOLVED, SCHEMAS, faults
@@ -153,10 +159,10 @@ def test_the_longest_and_most_precise_amounts_are_taken(currency: str, amount: s
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_the_bounds_of_a_deadline_are_those_of_every_stage(stage: str) -> None:
+def test_the_bounds_of_a_deadline_are_the_parsers_and_its_default_is_the_stages(stage: str) -> None:
     terms, bounds = Terms.from_json(STAGES[stage].terms), SCHEMAS[REQUEST]["properties"]["deadline_seconds"]
 
-    assert (bounds["minimum"], bounds["maximum"]) == (terms.recover_after_seconds, terms.deadline_seconds_max)
+    assert (bounds["minimum"], bounds["maximum"]) == (DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX)
     assert f"({terms.deadline_seconds})" in bounds["description"]
 
 

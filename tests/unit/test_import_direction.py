@@ -58,7 +58,10 @@ NEVER = {
         *("settlement.steps", "settlement.kyc", "settlement.breaker", "settlement.reviews", "handlers"),
     },
     "lambdas/handlers/*.py": {"settle", "infra", "app", "tests"},
-    "lambdas/handlers/[a-z]*.py": {"boto3", "botocore", "time", "datetime", "os", "uuid", "random"},
+    "lambdas/handlers/[a-z]*.py": {
+        *("boto3", "botocore", "time", "os", "uuid", "random"),
+        *("datetime.date", "datetime.UTC", "datetime.timezone", "datetime.timedelta"),
+    },
     "infra/*.py": {"settlement", "handlers", "settle", "tests"},
 }
 
@@ -118,3 +121,27 @@ def test_nothing_below_the_handlers_reads_the_wall_clock_or_imports_by_name(modu
     for node in ast.walk(tree):
         assert not (isinstance(node, ast.Attribute) and node.attr in {"now", "utcnow", "today"}), node.lineno
         assert not (isinstance(node, ast.Name) and node.id in {"__import__", "open", "eval", "exec"})
+
+
+HANDLERS = sorted((PROJECT / "lambdas/handlers").glob("[a-z]*.py"))
+
+
+@pytest.mark.parametrize("path", HANDLERS, ids=lambda path: path.stem)
+def test_a_handler_knows_the_time_by_its_runtime_only(path: Path) -> None:
+    """It may name the type of an instant and read one from text, but the clock is asked in one place."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "datetime"
+        ):
+            assert node.attr == "fromisoformat", node.lineno
+        if isinstance(node, ast.Attribute) and node.attr in {"now", "utcnow", "today"}:
+            assert isinstance(node.value, ast.Name), node.lineno
+            assert node.value.id == "_runtime", node.lineno
+    assert "datetime" not in _imported_whole(path)
+
+
+def _imported_whole(path: Path) -> set[str]:
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}

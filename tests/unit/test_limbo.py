@@ -1,5 +1,7 @@
 """The writes into LIMBO, in it and out of it: what each demands, and what its refusal is called."""
 
+from dataclasses import replace
+
 import pytest
 
 from settlement import limbo, rows
@@ -13,13 +15,14 @@ from tests.conftest import NOW
 from tests.unit.conditions import admits
 from tests.unit.every_row import AFTER, rows_met_by, settlement_row
 from tests.unit.table import applied
-from tests.unit.vectors import CASES, FAILURE, SETTLEMENT, TERMS, resolution
+from tests.unit.vectors import CASES, FAILURE, RESOLVER, SETTLEMENT, TERMS, resolution
 
 AWAIT = limbo.await_decision(SETTLEMENT, "token-1", "arn:execution")
 
 
 def leaving(decision: Decision, step: Step = Step.RELEASE, escrow: int = 48) -> Write:
-    return limbo.leave(SETTLEMENT, CASES[step], resolution(decision), NOW, escrow=escrow, terms=TERMS)
+    case = replace(CASES[step], escrow=escrow)
+    return limbo.leave(SETTLEMENT, case, resolution(decision), RESOLVER, NOW, TERMS)
 
 
 def ours(row: Row) -> bool:
@@ -163,11 +166,30 @@ def test_a_decision_moves_the_escrow_by_what_it_covers_or_gives_up(
     assert (after["escrow"], after["reversed"], after["resolutions"]) == (escrow, reversed_, 1)
 
 
+@pytest.mark.parametrize("decision", Decision)
+def test_whoever_carries_out_the_decision_is_the_owner_and_whoever_waited_or_paged_is_not(
+    decision: Decision,
+) -> None:
+    row = settlement_row(
+        *(Status.LIMBO, set(Step), AFTER),
+        **{"escrow": 48, "resolutions": 0, "reversed_for": FAILURE, "recoveries": 3},
+        **{"owner": "pager", "recover_at": AFTER, "waiting": {"token": "t", "execution": "e"}},
+    )
+    write = leaving(decision)
+    assert admits(write, row)
+
+    after = applied(write, row)
+
+    assert (after["owner"], after["recoveries"]) == (RESOLVER, 3)
+    assert after["in_flight_since"] == rows.timestamp(NOW)
+    assert not after.keys() & {"recover_at", "waiting", "stuck_step"}
+
+
 def test_the_number_of_a_case_counts_the_decisions_before_it() -> None:
-    late = Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=3)
+    late = Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=3, escrow=48)
     row = settlement_row(Status.LIMBO, set(Step), AFTER, escrow=48, reversed_for=FAILURE, resolutions=2)
 
-    write = limbo.leave(SETTLEMENT, late, resolution(Decision.RETRY), NOW, escrow=48, terms=TERMS)
+    write = limbo.leave(SETTLEMENT, late, resolution(Decision.RETRY), RESOLVER, NOW, TERMS)
 
     assert admits(write, row)
     assert applied(write, row)["resolutions"] == 3

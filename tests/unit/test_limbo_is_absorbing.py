@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from settlement import compensation
-from settlement.conditions import ABSENT, IN_LIMBO
+from settlement.conditions import ABSENT, IN_LIMBO, LISTED_IN_FLIGHT
 from settlement.errors import InvalidRequest
 from settlement.resolution import parse_reversal
 from settlement.rows import Row
@@ -27,8 +27,9 @@ PROJECT = Path(__file__).parents[2]
 WRITES = vectors.settlement_writes()
 
 WAITING = "limbo.await_decision"
+PAGED_AGAIN = "recovery.take_over.limbo"
 RESOLVING = {name for name in WRITES if name.startswith(("limbo.leave.", "compensation.resolve."))}
-KEPT_OUT = WRITES.keys() - RESOLVING - {WAITING}
+KEPT_OUT = WRITES.keys() - RESOLVING - {WAITING, PAGED_AGAIN}
 
 
 def touched(write: Write, *, in_limbo: bool = True) -> list[Row]:
@@ -44,8 +45,13 @@ def leaves(write: Write) -> bool:
 
 
 def fence_of(write: Write) -> str:
-    """The fragment that looks at the status; that a row is put once is the fence of what makes one."""
-    (fence,) = (each for each in clauses(write) if each == ABSENT or each.startswith("#status "))
+    """The fragment that looks at the status; that a row is put once is the fence of what makes one.
+
+    What only moves a row within the index looks at its partition, as it must move what has no status, too.
+    """
+    (fence,) = (
+        each for each in clauses(write) if each in (ABSENT, LISTED_IN_FLIGHT) or each.startswith("#status ")
+    )
     return fence
 
 
@@ -71,6 +77,18 @@ def test_whoever_waits_for_the_decision_leaves_word_and_nothing_else() -> None:
         assert applied(write, row) == row | {"waiting": waiting}
 
 
+def test_whoever_pages_again_becomes_the_owner_and_changes_nothing_that_a_decision_is_about() -> None:
+    write = WRITES[PAGED_AGAIN]
+
+    assert touched(write)
+    for row in touched(write):
+        after = applied(write, row)
+        assert {name for name in after if after[name] != row.get(name)} == {
+            *("owner", "recoveries", "recover_at"),
+        }
+        assert row.keys() <= after.keys()
+
+
 @pytest.mark.parametrize("name", sorted(RESOLVING))
 def test_every_resolution_leads_out_of_limbo_and_nowhere_but_where_it_may(name: str) -> None:
     write = WRITES[name]
@@ -81,7 +99,7 @@ def test_every_resolution_leads_out_of_limbo_and_nowhere_but_where_it_may(name: 
         assert applied(write, row)["status"] == (Status.SETTLED if completes else Status.COMPENSATING)
 
 
-@pytest.mark.parametrize("name", [*sorted(RESOLVING), WAITING])
+@pytest.mark.parametrize("name", [*sorted(RESOLVING), WAITING, PAGED_AGAIN])
 def test_a_resolution_touches_nothing_but_a_settlement_in_limbo(name: str) -> None:
     write = WRITES[name]
 

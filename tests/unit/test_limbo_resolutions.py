@@ -15,7 +15,7 @@ from settlement.status import Status, Step
 from settlement.writes import Posting
 from tests.unit.books import ERROR, LATER, Books, forward, in_limbo, waiting
 from tests.unit.test_compensation import AMOUNTS, STUCK, UNMOVED
-from tests.unit.vectors import FAILURE, ORDER, SETTLEMENT, TERMS, resolution
+from tests.unit.vectors import FAILURE, ORDER, RESOLVER, SETTLEMENT, TERMS, resolution
 
 ACCEPTED = [(committed, stuck) for committed, stuck in STUCK if stuck is not Step.HOLD]
 """Where there is something that the payee, or the fees, may keep."""
@@ -174,7 +174,7 @@ def test_the_last_case_frees_the_account(decision: Decision) -> None:
 def posting(books: Books, said: Resolution) -> Posting:
     row = books.row()
     case = compensation.stuck(SETTLEMENT, row)
-    return compensation.resolve(SETTLEMENT, row, case, said, LATER, TERMS)
+    return compensation.resolve(SETTLEMENT, case, said, RESOLVER, LATER, TERMS)
 
 
 @pytest.mark.parametrize("first", Decision)

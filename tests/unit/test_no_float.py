@@ -16,7 +16,10 @@ ALLOWED = {
 
 
 def floats(source: str) -> Iterator[str]:
-    """The statement of each float literal, true division and use of the name `float` or `complex`."""
+    """The statement of each float literal, true division and use of the name `float` or `complex`.
+
+    Of a statement that has others inside, such as a function, only its first line.
+    """
     tree = ast.parse(source)
     statements = {
         child: node for node in ast.walk(tree) if isinstance(node, ast.stmt) for child in _within(node)
@@ -28,7 +31,7 @@ def floats(source: str) -> Iterator[str]:
         division = isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div)
         power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and _negative(node.right)
         if literal or named or attribute or division or power:
-            yield ast.unparse(statements[node])
+            yield ast.unparse(statements[node]).partition("\n")[0]
 
 
 def _within(statement: ast.stmt) -> Iterator[ast.AST]:

@@ -22,7 +22,7 @@ VALID: dict[str, Any] = {
     "fee": "0.48",
 }
 
-FIELDS = ", ".join(VALID)
+FIELDS = ", ".join([*VALID, "deadline_seconds"])
 MESSAGE_LENGTH_MAX = 2_000
 """Far below what a Lambda function's error and a state machine's cause may hold."""
 
@@ -216,7 +216,13 @@ def test_an_empty_object_misses_every_field(terms: Terms) -> None:
 
 def test_a_request_in_order_is_taken_as_it_is(terms: Terms) -> None:
     assert parse_request(VALID, terms) == Request(
-        key="order-2026-000101", payer="alice", payee="bob", amount=4820, currency="EUR", fee=48
+        key="order-2026-000101",
+        payer="alice",
+        payee="bob",
+        amount=4820,
+        currency="EUR",
+        fee=48,
+        deadline_seconds=None,
     )
 
 
@@ -291,6 +297,7 @@ SETTLEMENTS = st.builds(
     amount=st.integers(0, 99),
     currency=st.sampled_from(["EUR", "USD"]),
     fee=st.integers(0, 99),
+    deadline_seconds=st.none() | st.integers(0, 99),
 )
 
 
@@ -324,7 +331,9 @@ JSON = st.recursive(
     SCALAR, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=8
 )
 ALMOST_VALID = st.fixed_dictionaries(
-    {}, optional={name: st.just(value) | JSON for name, value in VALID.items()} | {"note": JSON}
+    {},
+    optional={name: st.just(value) | JSON for name, value in VALID.items()}
+    | {"deadline_seconds": st.just(900) | JSON, "note": JSON},
 )
 
 
@@ -339,7 +348,8 @@ def test_any_json_is_a_request_or_refused_and_nothing_else(raw: object, terms: T
         assert 0 < len(message) <= MESSAGE_LENGTH_MAX
         return
     assert isinstance(raw, dict)
-    assert raw.keys() <= VALID.keys()
+    assert raw.keys() <= {*VALID, "deadline_seconds"}
+    assert type(request.deadline_seconds) in (int, type(None))
     assert type(request.amount) is int
     assert request.amount > (request.fee or 0) >= 0
     assert request.payer != request.payee

@@ -23,9 +23,9 @@ from tests.unit.books import ERROR
 from tests.unit.conditions import admits
 from tests.unit.every_row import AFTER, rows_met_by, settlement_row
 from tests.unit.table import Table, applied
-from tests.unit.vectors import FAILURE, ORDERS, SETTLEMENT, TERMS
+from tests.unit.vectors import FAILURE, ORDERS, REVERSER, SETTLEMENT, TERMS
 
-BEGIN = reversals.begin(SETTLEMENT, FAILURE, None)
+BEGIN = reversals.begin(SETTLEMENT, FAILURE, owner=None, execution=REVERSER)
 REOPEN = {seen: reversals.reopen(SETTLEMENT, seen, FAILURE, NOW, TERMS) for seen in ORDERS}
 CONCLUDE = reversals.conclude(SETTLEMENT, NOW)
 
@@ -100,6 +100,7 @@ def test_the_fence_leaves_the_settlement_where_recovery_looks_for_it() -> None:
         "failure": FAILURE,
         "reversed_for": FAILURE,
         "resolutions": 0,
+        "owner": REVERSER,
     }
 
 
@@ -132,6 +133,7 @@ def test_what_is_reversed_on_an_order_is_in_flight_again_and_not_finished(seen: 
         "failure": FAILURE,
         "reversed_for": FAILURE,
         "resolutions": 0,
+        "in_flight_since": rows.timestamp(NOW),
     }
 
 
@@ -272,15 +274,3 @@ def test_a_payer_who_cannot_get_it_back_is_told_why(row: Row | None, expected: t
     refusal = write.refusal(row)
     assert type(refusal) is expected
     assert str(refusal).startswith("payer: ")
-
-
-@pytest.mark.parametrize("owner", [None, "me", "me-decided"])
-def test_a_failure_reverses_nothing_that_was_given_to_another_execution(owner: str | None) -> None:
-    """A webhook's verdict makes another execution the owner; who names none asks whoever drives it."""
-    begin = reversals.begin(SETTLEMENT, FAILURE, owner)
-    row = settlement_row(Status.PROCESSING, {Step.HOLD}, AFTER, owner="me-decided")
-
-    assert admits(begin, row) == (owner != "me")
-    refusal = begin.refusal(row)
-    assert isinstance(refusal, Standing)
-    assert refusal.row == row

@@ -20,6 +20,7 @@ from tests.unit.table import applied
 from tests.unit.vectors import (
     DECIDER,
     EVENT,
+    IN_HASTE,
     IN_REVIEW,
     REJECTED,
     REVIEW_ENDS,
@@ -130,6 +131,19 @@ def test_a_decision_hands_over_to_its_own_execution_with_the_time_of_a_new_settl
     due = rows.timestamp(NOW + timedelta(seconds=TERMS.recover_after_seconds))
     listed = rows.in_flight_index(SETTLEMENT.key, due)
     assert {name: after[name] for name in listed} == listed
+    assert after["in_flight_since"] == rows.timestamp(NOW)
+
+
+@pytest.mark.parametrize("said", VERDICTS.values(), ids=VERDICTS)
+def test_a_decision_hands_over_but_the_deadline_that_the_request_has_named_stands(said: Verdict) -> None:
+    row = awaiting(review="ref-1") | IN_HASTE.to_row() | rows.settlement_key(IN_HASTE.key)
+
+    after = applied(reviews.decide(IN_HASTE, said, "me-decided", NOW, TERMS), row)
+
+    assert after["deadline_at"] == row["deadline_at"] == AFTER
+    assert (after["owner"], after["recoveries"]) == ("me-decided", 1)
+    due = rows.timestamp(NOW + timedelta(seconds=TERMS.recover_after_seconds))
+    assert (after["gsi1sk"], after["in_flight_since"]) == (due, rows.timestamp(NOW))
 
 
 def test_a_review_moves_the_deadline_and_the_index_to_its_end_and_nothing_else() -> None:
@@ -139,7 +153,7 @@ def test_a_review_moves_the_deadline_and_the_index_to_its_end_and_nothing_else()
 
     end = rows.timestamp(REVIEW_ENDS)
     listed = rows.in_flight_index(SETTLEMENT.key, end)
-    assert after == row | {"review": "ref-1", "deadline_at": end} | listed
+    assert after == row | {"review": "ref-1", "deadline_at": end, "in_flight_since": end} | listed
 
 
 def test_what_a_review_parks_its_own_decision_finds_again() -> None:

@@ -18,7 +18,15 @@ from tests.conftest import NOW
 from tests.unit.table import applied
 from tests.unit.vectors import SETTLEMENT, VERDICT
 
-REQUEST = Request(key=SETTLEMENT.key, payer="alice", payee="bob", amount=4820, currency="EUR", fee=None)
+REQUEST = Request(
+    key=SETTLEMENT.key,
+    payer="alice",
+    payee="bob",
+    amount=4820,
+    currency="EUR",
+    fee=None,
+    deadline_seconds=None,
+)
 
 
 def postings(settlement: Settlement, terms: Terms) -> list[Posting]:

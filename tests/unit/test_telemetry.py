@@ -79,7 +79,7 @@ def test_an_unexpected_error_passes_through_and_is_not_called_completed(output: 
     assert raised.value is unexpected
     lines, metrics, text = output.take()
     assert "completed" not in [line["message"] for line in lines]
-    assert metrics == ["StepCalled"]
+    assert metrics == ["StepCalled", "FunctionFailed"]
     assert_telling_nothing(text)
 
 

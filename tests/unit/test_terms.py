@@ -1,13 +1,15 @@
 """The stage's terms: the same on both sides of the deployment, and a fee that is never too high."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.settings import STAGES
+from settlement.request import DEADLINE_SECONDS_MAX, DEADLINE_SECONDS_MIN
 from settlement.terms import Terms
 
 AMOUNTS = st.integers(1, 10**15 - 1)
@@ -46,14 +48,51 @@ def test_the_scheduled_fee_is_whole_and_neither_above_the_rate_nor_a_unit_below(
     assert 0 <= fee < amount
 
 
-@pytest.mark.parametrize("text", ["{}", '{"currencies":{}}', "[]", "null"])
-def test_a_function_does_not_start_on_incomplete_terms(text: str) -> None:
-    with pytest.raises(TypeError):
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [("{}", TypeError), ('{"currencies":{}}', TypeError), ("[]", AttributeError), ("null", AttributeError)],
+)
+def test_a_function_does_not_start_on_incomplete_terms(text: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
         Terms.from_json(text)
 
 
-def test_a_function_does_not_start_on_terms_that_it_does_not_know(terms: Terms) -> None:
-    newer = json.dumps(asdict(terms) | {"surcharge": 1})
+def test_a_function_reads_the_terms_of_the_next_release_but_for_what_it_does_not_know(terms: Terms) -> None:
+    """While a deployment is under way, either may be ahead of the other: no payment waits for that."""
+    newer = asdict(terms) | {"surcharge": 1, "fee_basis_points": 7}
 
-    with pytest.raises(TypeError, match="surcharge"):
-        Terms.from_json(newer)
+    assert Terms.from_json(json.dumps(newer)) == replace(terms, fee_basis_points=7)
+    del newer["deadline_seconds"]
+    with pytest.raises(TypeError, match="deadline_seconds"):
+        Terms.from_json(json.dumps(newer))
+
+
+BEFORE_THE_CHANGE = (
+    '{"currencies":{"EUR":2},"highest_balances":{},"fee_basis_points":100,"deadline_seconds":900,'
+    '"recover_after_seconds":30}'
+)
+"""What a function's environment held before requests could name a deadline, or leave out their key."""
+
+
+def test_an_environment_from_before_the_change_is_still_read_and_asks_for_a_key() -> None:
+    terms = Terms.from_json(BEFORE_THE_CHANGE)
+
+    assert terms.idempotency_key == "required"
+
+
+@pytest.mark.parametrize("stage", sorted(STAGES))
+def test_every_stage_says_itself_how_long_a_request_may_take_and_whether_it_needs_a_key(stage: str) -> None:
+    written, terms = json.loads(STAGES[stage].terms), Terms.from_json(STAGES[stage].terms)
+
+    assert written.keys() == {field.name for field in fields(Terms)}
+    assert terms.recover_after_seconds <= terms.deadline_seconds
+    assert DEADLINE_SECONDS_MIN <= terms.deadline_seconds <= DEADLINE_SECONDS_MAX
+    assert terms.idempotency_key in ("required", "optional")
+
+
+@pytest.mark.parametrize(("requested", "seconds"), [(None, 900), (30, 30), (901, 901)])
+def test_the_time_to_settle_is_the_requests_or_else_the_stages(
+    requested: int | None, seconds: int, terms: Terms
+) -> None:
+    assert terms.time_to_settle(requested) == timedelta(seconds=seconds)
+    assert terms.time_to_recover == timedelta(seconds=30)

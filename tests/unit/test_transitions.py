@@ -19,11 +19,21 @@ LEADING = {name: write for name, write in SETTLEMENT_WRITES.items() if status_se
 NOWHERE: set[str] = set()
 """Where a row is made: there is none yet."""
 
-UNASKED = {"recovery.give_up"}
-"""The writes that no request stands behind: they start from what the index lists."""
+UNASKED: dict[str, set[str]] = {
+    "recovery.take_over.processing": {"owner", "recoveries", "gsi1sk"},
+    "recovery.take_over.processing.released": {"owner", "recoveries", "gsi1sk"},
+    "recovery.take_over.processing.overdue": {"owner", "recoveries", "gsi1sk", "given_up_at"},
+    "recovery.take_over.processing.review_over": {"owner", "recoveries", "gsi1sk", "given_up_at"},
+    "recovery.take_over.compensating": {"owner", "recoveries", "gsi1sk"},
+    "recovery.take_over.limbo": {"owner", "recoveries", "recover_at"},
+    "recovery.postpone": {"gsi1sk"},
+    "recovery.set_aside": {"gsi1sk"},
+}
+"""The writes that no request stands behind, as they start from what the index lists, and what they change."""
 
 DRAWN: dict[str, tuple[set[str], str]] = {
     "items.claim": (NOWHERE, "PROCESSING"),
+    "items.claim.deadline": (NOWHERE, "PROCESSING"),
     "items.reject": ({"PROCESSING"}, "REJECTED"),
     "items.advance.fee": ({"PROCESSING"}, "SETTLED"),
     "steps.fee[1]": ({"PROCESSING"}, "SETTLED"),
@@ -84,13 +94,29 @@ def test_a_write_that_makes_a_row_meets_none_and_any_other_write_needs_one(name:
     assert admits(LEADING[name], None) == (DRAWN[name][0] == NOWHERE)
 
 
-@pytest.mark.parametrize("name", sorted(SETTLEMENT_WRITES.keys() - LEADING.keys()))
+PUT_BACK = ["recovery.postpone", "recovery.set_aside"]
+"""The writes that only move what is in flight within the index."""
+
+
+@pytest.mark.parametrize("name", sorted(SETTLEMENT_WRITES.keys() - LEADING.keys() - set(PUT_BACK)))
 def test_a_write_that_leaves_the_status_alone_admits_one_status_only(name: str) -> None:
     assert len(admitted_by(SETTLEMENT_WRITES[name])) == 1
     assert not admits(SETTLEMENT_WRITES[name], None)
 
 
-@pytest.mark.parametrize("name", sorted(SETTLEMENT_WRITES.keys() - UNASKED))
+@pytest.mark.parametrize("name", PUT_BACK)
+def test_what_is_put_back_in_the_queue_is_in_flight_and_never_in_limbo_whatever_its_status(name: str) -> None:
+    """A status that nobody knows is a reason to put it back. LIMBO's own time is since when it is there."""
+    write = SETTLEMENT_WRITES[name]
+
+    assert admitted_by(write) == {Status.PROCESSING, Status.COMPENSATING}
+    assert not admits(write, None)
+    (row, *_) = (row for row in rows_met_by(write) if admits(write, row))
+    assert admits(write, row | {"status": "unheard of"})
+    assert not admits(write, row | {"gsi1pk": "LIMBO"})
+
+
+@pytest.mark.parametrize("name", sorted(SETTLEMENT_WRITES.keys() - UNASKED.keys()))
 def test_no_write_admits_the_row_of_another_request(name: str) -> None:
     write = SETTLEMENT_WRITES[name]
     strangers = [row for row in rows_met_by(write) if row["request_hash"] == "another"]
@@ -101,7 +127,7 @@ def test_no_write_admits_the_row_of_another_request(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(UNASKED))
 def test_what_nobody_has_asked_for_knows_the_row_by_itself_and_adds_no_content(name: str) -> None:
-    """Its key comes from the index, and what is to be reversed is read from the row that it returns."""
+    """Its key comes from the index, and what is to be driven on from the row that is read there."""
     write = SETTLEMENT_WRITES[name]
     met = [row for row in rows_met_by(write) if admits(write, row)]
 
@@ -110,7 +136,7 @@ def test_what_nobody_has_asked_for_knows_the_row_by_itself_and_adds_no_content(n
         changed = {
             attribute for attribute, value in applied(write, row).items() if row.get(attribute) != value
         }
-        assert changed == {"gsi1sk", "recoveries", "given_up_at"}
+        assert changed == UNASKED[name]
 
 
 ACCOUNTS: list[Row] = [
@@ -159,6 +185,6 @@ def test_no_write_is_content_with_what_makes_no_difference(name: str, clause: st
 def test_choices_are_found() -> None:
     """Were a fragment with two sides not seen as one, neither side would be asked about."""
     assert {name for name, _, _ in CHOICES} == {
-        *(f"reviews.decide.{how}" for how in vectors.VERDICTS),
+        *(f"reviews.decide.{how}" for how in (*vectors.VERDICTS, "approved.deadline")),
         *(f"steps.verdict_received.{how}[2]" for how in vectors.VERDICTS),
     }

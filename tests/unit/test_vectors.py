@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from settlement import compensation, reversals, steps
+from settlement import compensation, recovery, reversals, steps
 from settlement.status import Step
 from settlement.writes import Posting, Write
 from tests.unit import recording, vectors
@@ -21,6 +21,7 @@ WRITES = [pytest.param(write, id=name) for name, write in vectors.named_writes()
 MODULES = vectors.BUILDERS | vectors.POSTERS
 BUILDING_NOTHING: dict[ModuleType, set[str]] = {
     reversals: {"fenced"},
+    recovery: {"is_due", "seconds_since", "in_flight_since"},
     steps: {"requested", "admitted", "is_replay", "check_verifiable", "settled"},
     compensation: {"failed_step", "outstanding", "stuck", "case_of", "check"},
 }

@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 
 from settlement import compensation, items, limbo, recovery, reversals, reviews, rows, steps
 from settlement.limbo import Case
+from settlement.recovery import Takeover
 from settlement.request import Settlement
 from settlement.resolution import Decision, Resolution, Reversal
 from settlement.reviews import Event
@@ -30,19 +31,28 @@ TERMS = Terms(
 SETTLEMENT = Settlement(
     key="order-2026-000101", payer="alice", payee="bob", amount=4820, currency="EUR", fee=48
 )
+IN_HASTE = replace(SETTLEMENT, key="order-2026-000103", deadline_seconds=600)
+"""A payment by a request that names its own time to settle."""
+
 YEN = Settlement(key="order-2026-000102", payer="chiyo", payee="daiki", amount=12_000, currency="JPY", fee=0)
 VERDICT = Verdict(decision=KycDecision.APPROVED, reference="ref-1", reason="known customers", provider="acme")
 REJECTED = replace(VERDICT, decision=KycDecision.REJECTED, reason="a listed party")
 IN_REVIEW = replace(VERDICT, decision=KycDecision.REVIEW, reason="a person looks at it")
 EVENT = Event(id="evt-1", digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
 EXECUTION = "execution-1"
+REVERSER = f"{SETTLEMENT.key}-compensate-0"
+"""The execution that reverses the settlement."""
+
+RESOLVER = f"{SETTLEMENT.key}-resolve-1"
+"""The execution that carries out a person's decision on it."""
+
 DECIDER = f"{SETTLEMENT.key}-decided"
 REVIEW_ENDS = NOW + timedelta(days=1)
 LISTED = "2026-11-20T11:59:30.000Z"
 """When the index has it that the settlement is due."""
 ESCROW = "escrow:order-2026-000101"
 
-Built = Write | Posting | tuple[Write, ...]
+Built = Write | Posting | tuple[Write, ...] | Takeover
 """What a builder may build."""
 
 
@@ -76,6 +86,7 @@ def _advance(step: Step, escrow_change: int) -> Vector:
 
 ITEMS = (
     Vector(items.claim, (SETTLEMENT, "order-2026-000101-execution", NOW, TERMS)),
+    Vector(items.claim, (IN_HASTE, "order-2026-000101-execution", NOW, TERMS), variant="deadline"),
     Vector(
         items.reject,
         (SETTLEMENT, {"step": "hold", "error": "InsufficientFunds", "cause": "too little"}, NOW),
@@ -103,11 +114,11 @@ ORDERS = {order.seen: order for order in (ORDER, ABANDONED)}
 """A person's orders, by what the settlement was when they looked at it."""
 
 CASES = {
-    Step.FEE: Case(step=Step.FEE, account="fees:EUR", barred=None, amount=48, number=1),
-    Step.RELEASE: Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=1),
-    Step.HOLD: Case(step=Step.HOLD, account="alice", barred="alice", amount=4820, number=2),
+    Step.FEE: Case(step=Step.FEE, account="fees:EUR", barred=None, amount=48, number=1, escrow=0),
+    Step.RELEASE: Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=1, escrow=48),
+    Step.HOLD: Case(step=Step.HOLD, account="alice", barred="alice", amount=4820, number=2, escrow=4820),
 }
-DONE = Case(step=Step.FEE, account="fees:EUR", barred=None, amount=0, number=1, done=True)
+DONE = Case(step=Step.FEE, account="fees:EUR", barred=None, amount=0, number=1, escrow=48, done=True)
 
 
 def resolution(decision: Decision) -> Resolution:
@@ -120,21 +131,20 @@ def _undo(step: Step, escrow_change: int) -> Vector:
     )
 
 
-def _leave(decision: Decision, step: Step, escrow: int) -> Vector:
-    arguments = (SETTLEMENT, CASES[step], resolution(decision), NOW)
-    return Vector(
-        limbo.leave, arguments, {"escrow": escrow, "terms": TERMS}, f"{decision.value}.{step.value}"
-    )
+def _leave(decision: Decision, step: Step) -> Vector:
+    arguments = (SETTLEMENT, CASES[step], resolution(decision), RESOLVER, NOW, TERMS)
+    return Vector(limbo.leave, arguments, variant=f"{decision.value}.{step.value}")
 
 
 REVERSALS = (
     Vector(reversals.refuse_unclaimed, (SETTLEMENT, "execution", FAILURE, NOW)),
-    Vector(reversals.begin, (SETTLEMENT, FAILURE, None)),
-    Vector(reversals.begin, (SETTLEMENT, FAILURE, EXECUTION), variant="owned"),
+    Vector(reversals.begin, (SETTLEMENT, FAILURE), {"owner": None, "execution": REVERSER}),
+    Vector(reversals.begin, (SETTLEMENT, FAILURE), {"owner": EXECUTION, "execution": REVERSER}, "owned"),
     *(
         Vector(reversals.reopen, (SETTLEMENT, seen, FAILURE, NOW, TERMS), variant=seen.lower())
         for seen in ORDERS
     ),
+    Vector(reversals.drive, (SETTLEMENT, REVERSER)),
     _undo(Step.FEE, 48),
     _undo(Step.RELEASE, 4772),
     _undo(Step.HOLD, -4820),
@@ -149,12 +159,12 @@ LIMBO = (
     Vector(limbo.flag, ("bob", SETTLEMENT.key)),
     Vector(limbo.unflag, ("bob", SETTLEMENT.key)),
     Vector(limbo.await_decision, (SETTLEMENT, "token-1", "arn:aws:states:::execution:comp:e1")),
-    _leave(Decision.RETRY, Step.RELEASE, 48),
-    _leave(Decision.RETRY, Step.HOLD, 4820),
-    _leave(Decision.WRITE_OFF, Step.FEE, 0),
-    _leave(Decision.WRITE_OFF, Step.RELEASE, 48),
-    _leave(Decision.COMPLETE, Step.FEE, 0),
-    _leave(Decision.COMPLETE, Step.RELEASE, 48),
+    _leave(Decision.RETRY, Step.RELEASE),
+    _leave(Decision.RETRY, Step.HOLD),
+    _leave(Decision.WRITE_OFF, Step.FEE),
+    _leave(Decision.WRITE_OFF, Step.RELEASE),
+    _leave(Decision.COMPLETE, Step.FEE),
+    _leave(Decision.COMPLETE, Step.RELEASE),
 )
 
 VERDICTS = {"approved": VERDICT, "rejected": REJECTED}
@@ -167,17 +177,43 @@ REVIEWS = (
         Vector(reviews.decide, (SETTLEMENT, said, DECIDER, NOW, TERMS), variant=how)
         for how, said in VERDICTS.items()
     ),
+    Vector(reviews.decide, (IN_HASTE, VERDICT, DECIDER, NOW, TERMS), variant="approved.deadline"),
     Vector(reviews.event_marker, (EVENT, SETTLEMENT, NOW)),
     *(Vector(reviews.verdict_entry, (SETTLEMENT, said, NOW), variant=how) for how, said in VERDICTS.items()),
 )
 
-OVERDUE = {
+STALLED = {
     **rows.settlement_key(SETTLEMENT.key),
     **rows.in_flight_index(SETTLEMENT.key, LISTED),
+    **SETTLEMENT.to_row(),
+    "status": Status.PROCESSING,
+    "steps": {Step.HOLD},
+    "claimed_at": LISTED,
+    "deadline_at": rows.timestamp(NOW + timedelta(seconds=45)),
+    "owner": EXECUTION,
+    "recoveries": 0,
 }
-"""A settlement as the index lists it."""
+"""A settlement that nobody has driven on since it was due. Its next look would be past its deadline."""
 
-RECOVERY = (Vector(recovery.give_up, (OVERDUE, NOW, TERMS)),)
+_LATE = {"deadline_at": rows.timestamp(NOW)}
+STANDS = {
+    "processing": {},
+    "processing.released": {"steps": {Step.HOLD, Step.VERIFY, Step.RELEASE}} | _LATE,
+    "processing.overdue": _LATE,
+    "processing.review_over": {"review": VERDICT.reference} | _LATE,
+    "compensating": {"status": Status.COMPENSATING} | _LATE,
+    "limbo": {"status": Status.LIMBO, **rows.limbo_index(LISTED)} | _LATE,
+}
+"""How a settlement may stand that recovery takes over, by the variant of a vector."""
+
+RECOVERY = (
+    *(
+        Vector(recovery.take_over, (STALLED | stands, NOW, TERMS), variant=how)
+        for how, stands in STANDS.items()
+    ),
+    Vector(recovery.postpone, (STALLED | STANDS["compensating"], NOW, TERMS)),
+    Vector(recovery.set_aside, ({name: STALLED[name] for name in ("pk", "sk", "gsi1sk")}, NOW)),
+)
 
 STEPS = (
     Vector(steps.hold, (SETTLEMENT, NOW)),
@@ -204,10 +240,9 @@ def _stuck(step: Step, *, barred: bool = True) -> Vector:
     return Vector(compensation.enter_limbo, (SETTLEMENT, case, FAILURE, NOW), variant=variant)
 
 
-def _resolve(decision: Decision, step: Step, escrow: int, *, barred: bool = True) -> Vector:
+def _resolve(decision: Decision, step: Step, *, barred: bool = True) -> Vector:
     case = CASES[step] if barred else replace(CASES[step], barred=None)
-    row = {"escrow": escrow}
-    arguments = (SETTLEMENT, row, case, resolution(decision), NOW, TERMS)
+    arguments = (SETTLEMENT, case, resolution(decision), RESOLVER, NOW, TERMS)
     variant = f"{decision.value}.{step.value}" + ".unbarred" * (not barred)
     return Vector(compensation.resolve, arguments, variant=variant)
 
@@ -221,11 +256,11 @@ COMPENSATION = (
     *(_reverse(step, (), "skipped") for step in CASES),
     *(_stuck(step) for step in CASES),
     _stuck(Step.HOLD, barred=False),
-    _resolve(Decision.RETRY, Step.RELEASE, 48),
-    _resolve(Decision.RETRY, Step.HOLD, 4820, barred=False),
-    _resolve(Decision.WRITE_OFF, Step.FEE, 0),
-    _resolve(Decision.WRITE_OFF, Step.RELEASE, 48),
-    _resolve(Decision.COMPLETE, Step.RELEASE, 48),
+    _resolve(Decision.RETRY, Step.RELEASE),
+    _resolve(Decision.RETRY, Step.HOLD, barred=False),
+    _resolve(Decision.WRITE_OFF, Step.FEE),
+    _resolve(Decision.WRITE_OFF, Step.RELEASE),
+    _resolve(Decision.COMPLETE, Step.RELEASE),
 )
 
 BUILDERS = {items: ITEMS, reversals: REVERSALS, limbo: LIMBO, reviews: REVIEWS, recovery: RECOVERY}
@@ -245,12 +280,20 @@ def writes_of(built: Built) -> tuple[Write, ...]:
     """The writes of whatever a builder builds, in their order."""
     if isinstance(built, Write):
         return (built,)
+    if isinstance(built, Takeover):
+        return (built.write,)
     return built.writes if isinstance(built, Posting) else built
+
+
+def only_write(built: Built) -> Write:
+    """The one write of what builds no more."""
+    (write,) = writes_of(built)
+    return write
 
 
 def named_writes() -> dict[str, Write]:
     """Every write that any vector builds, by the vector's name and its position in the transaction."""
-    found = {vector.name: vector.build() for module in BUILDERS.values() for vector in module}
+    found = {vector.name: only_write(vector.build()) for module in BUILDERS.values() for vector in module}
     for module in POSTERS.values():
         for vector in module:
             parts = enumerate(writes_of(vector.build()))
@@ -276,7 +319,7 @@ def builders(module: ModuleType) -> set[str]:
         for name, function in functions
         if function.__module__ == module.__name__
         and not name.startswith("_")
-        and get_type_hints(function)["return"] in (Write, *TRANSACTIONS)
+        and get_type_hints(function)["return"] in (Write, Takeover | None, *TRANSACTIONS)
     }
 
 

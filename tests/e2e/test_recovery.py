@@ -1,0 +1,168 @@
+"""Whatever dies, recovery ends it: each state of both machines, with the process of its function, unfinished.
+
+What dies before a state commits has died after the commit of the state before it.
+"""
+
+import json
+from typing import Any
+
+import pytest
+
+from settle import decisions, ledger
+from settlement.resolution import Decision
+from tests.e2e.embedded import Embedded, new_account
+from tests.e2e.provider import Payment, payment
+from tests.e2e.stuck import Stuck, settled
+
+FORWARD = ["HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"]
+REVERSAL = ["RefundFee", "ReclaimFunds", "VoidHold"]
+STUCK = ["EnterLimbo", "PreparePage", "AwaitResolution"]
+
+
+def start(embedded: Embedded, machine: str, name: str, content: Any) -> str:
+    started = embedded.step_functions.start_execution(
+        stateMachineArn=embedded.stack.outputs[machine], name=name, input=json.dumps(content)
+    )
+    arn: str = started["executionArn"]
+    return arn
+
+
+def die(embedded: Embedded, state: str, machine: str, name: str, content: Any) -> None:
+    """Start an execution that dies in a state, and with it the state's function, which has done nothing."""
+    with embedded.frozen(state):
+        arn = start(embedded, machine, name, content)
+        embedded.wait_for(lambda: embedded.has_entered(arn, state))
+        embedded.stop(arn)
+
+
+def moved_once(embedded: Embedded, key: str, *steps: str) -> bool:
+    return sorted(embedded.entries(key)) == sorted(f"{key}:{step}" for step in steps)
+
+
+@pytest.mark.parametrize("state", FORWARD)
+def test_a_settlement_that_died_goes_on_from_where_it_stands(embedded: Embedded, state: str) -> None:
+    one = payment(embedded)
+    die(embedded, state, "SettlementStandardArn", f"{one.key}-mine", one.request)
+    assert one.row()["status"] == "PROCESSING"
+
+    taken = embedded.recover(one.key)
+
+    assert taken == {"key": one.key, "action": "settle", "execution": f"{one.key}-r1"}
+    assert one.over()["status"] == "SETTLED"
+    assert one.balances() == ("51.80", "47.72")
+    assert moved_once(embedded, one.key, "hold", "verify", "release", "fee")
+    assert ledger.check(embedded.stack).conserved
+
+
+def test_what_died_before_its_claim_has_left_nothing_to_recover(embedded: Embedded) -> None:
+    one = payment(embedded)
+
+    die(embedded, "ClaimKey", "SettlementStandardArn", f"{one.key}-mine", one.request)
+
+    assert embedded.entries(one.key) == []
+    assert one.balances() == ("100.00", "0.00")
+    assert one.start()["status"] == "SETTLED"
+
+
+@pytest.mark.parametrize("state", FORWARD)
+def test_a_function_that_is_killed_is_called_again_by_its_machine(embedded: Embedded, state: str) -> None:
+    one = payment(embedded)
+
+    with embedded.frozen(state):
+        arn = start(embedded, "SettlementStandardArn", f"{one.key}-mine", one.request)
+        embedded.wait_for(lambda: embedded.has_entered(arn, state))
+
+    assert one.over()["status"] == "SETTLED"
+    assert moved_once(embedded, one.key, "hold", "verify", "release", "fee")
+
+
+def test_a_reversal_that_died_before_it_began_is_decided_anew(embedded: Embedded) -> None:
+    """The payment is still in process: it meets the same refusal again, and is reversed for it."""
+    rich = new_account(embedded, "rich", "1000000.00")
+    one = Payment(embedded, payment(embedded).request | {"payee": rich})
+    with embedded.frozen("BeginCompensation"):
+        arn = start(embedded, "SettlementStandardArn", f"{one.key}-mine", one.request)
+        embedded.wait_for(lambda: embedded.has_entered(arn, "Compensate"))
+        embedded.stop(arn)
+        stop_reversal(embedded, f"{one.key}-compensate-0")
+    assert one.row()["status"] == "PROCESSING"
+
+    assert embedded.recover(one.key)["action"] == "settle"
+
+    row = one.over()
+    assert (row["status"], row["failure"]["error"], row["recoveries"]) == ("COMPENSATED", "CapExceeded", 1)
+    assert embedded.available(one.request["payer"]) == "100.00"
+
+
+def stop_reversal(embedded: Embedded, name: str) -> None:
+    machine = embedded.stack.outputs["CompensationArn"]
+
+    def found() -> list[str]:
+        executions = embedded.step_functions.list_executions(stateMachineArn=machine)["executions"]
+        return [one["executionArn"] for one in executions if one["name"] == name]
+
+    embedded.wait_for(lambda: bool(found()) and embedded.has_entered(found()[0], "BeginCompensation"))
+    embedded.stop(found()[0])
+
+
+def reverse(embedded: Embedded, one: Stuck, state: str) -> None:
+    """Order a reversal that dies in a state."""
+    names = ("key", "payer", "payee", "amount", "currency", "fee")
+    row = one.row() | {"key": one.key, "amount": "48.20", "fee": "0.48"}
+    order = {"reason": "a test", "by": "a test"}
+    content = {"settlement": {name: row[name] for name in names}, "reversal": order}
+    die(embedded, state, "CompensationArn", f"{one.key}-reverse-mine", content)
+
+
+@pytest.mark.parametrize("state", REVERSAL)
+def test_a_reversal_that_died_goes_on_from_where_it_stands(embedded: Embedded, state: str) -> None:
+    one = settled(embedded)
+    one.pay_back()
+    reverse(embedded, one, state)
+    assert one.row()["status"] == "COMPENSATING"
+
+    taken = embedded.recover(one.key)
+
+    assert taken == {"key": one.key, "action": "compensate", "execution": f"{one.key}-compensate-1"}
+    embedded.wait_for(lambda: one.row()["status"] == "COMPENSATED")
+    assert one.balances() == ("100.00", "0.59")
+    reversal = ("compensate:fee", "compensate:release", "compensate:hold")
+    assert moved_once(embedded, one.key, "hold", "verify", "release", "fee", "reverse", *reversal)
+    assert ledger.check(embedded.stack).conserved
+
+
+@pytest.mark.parametrize("state", STUCK)
+def test_what_died_on_its_way_into_limbo_gets_there_and_pages(embedded: Embedded, state: str) -> None:
+    one = settled(embedded)
+    reverse(embedded, one, state)
+
+    taken = embedded.recover(one.key)
+
+    assert taken["execution"] == f"{one.key}-compensate-1"
+    embedded.wait_for(lambda: one.row().get("waiting", {}).get("execution", "").endswith("-compensate-1"))
+    assert one.row()["status"] == "LIMBO"
+    assert embedded.recover(one.key) == {"key": one.key, "action": "none", "execution": None}
+    assert (
+        decisions.resolve(embedded.stack, one.key, Decision.WRITE_OFF, "by a test")["status"] == "COMPENSATED"
+    )
+    assert ledger.check(embedded.stack).conserved
+
+
+def test_a_reversal_that_runs_is_left_alone(embedded: Embedded) -> None:
+    one = settled(embedded)
+    one.pay_back()
+    names = ("key", "payer", "payee", "amount", "currency", "fee")
+    row = one.row() | {"key": one.key, "amount": "48.20", "fee": "0.48"}
+    content = {
+        "settlement": {name: row[name] for name in names},
+        "reversal": {"reason": "a test", "by": "a test"},
+    }
+    with embedded.frozen("VoidHold"):
+        arn = start(embedded, "CompensationArn", f"{one.key}-reverse-mine", content)
+        embedded.wait_for(lambda: embedded.has_entered(arn, "VoidHold"))
+
+        taken = embedded.recover(one.key)
+
+    assert taken == {"key": one.key, "action": "none", "execution": None}
+    embedded.wait_for(lambda: one.row()["status"] == "COMPENSATED")
+    assert one.row()["recoveries"] == 0

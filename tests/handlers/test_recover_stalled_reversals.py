@@ -1,0 +1,265 @@
+"""RecoverStalled: a reversal or a case of LIMBO gets a new execution if none drives it, and only then."""
+
+from collections.abc import Callable
+
+import pytest
+
+from settlement.rows import settlement_key
+from tests.handlers.calls import EXECUTION_ARN, KEY, REJECTED_BY_KYC, WIRE, Calls, run
+from tests.handlers.conftest import Counted
+from tests.handlers.stand_ins import Starts, execution, throttled, unanswered
+
+Later = Callable[..., None]
+
+FIRST = execution("compensation-1")
+"""The execution that the handlers' tests begin every reversal as."""
+
+STARTED = ("Compensation", f"{KEY}-compensate-1", {"settlement": WIRE})
+ENDS = ["SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"]
+
+
+def reversing(calls: Calls) -> None:
+    calls.after("ReleaseFunds")
+    calls.begin(error=REJECTED_BY_KYC)
+
+
+def limbo(calls: Calls, *, waits: bool = True) -> None:
+    calls.fall("release")
+    if waits:
+        calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
+
+
+@pytest.mark.parametrize("end", [None, *ENDS])
+def test_a_reversal_that_nobody_drives_is_given_to_a_new_execution(
+    calls: Calls, starts: Starts, later: Later, counted: Counted, end: str | None
+) -> None:
+    reversing(calls)
+    starts.ended = {FIRST: end} if end else {}
+    before = calls.row()
+    later(seconds=30)
+    counted()
+
+    calls.recover()
+
+    assert (starts.described, starts.made) == ([FIRST], [STARTED])
+    taken_on = {"recoveries": 1, "owner": STARTED[1], "gsi1sk": "2026-11-20T12:01:30.123Z"}
+    assert calls.row() == before | taken_on
+    assert counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=30)
+
+
+def test_the_new_execution_gives_back_what_the_old_one_has_left(
+    calls: Calls, starts: Starts, later: Later
+) -> None:
+    calls.after("ReleaseFunds")
+    calls.unwind(calls.begin(error=REJECTED_BY_KYC), "VoidHold")
+    later(days=1)
+    calls.recover()
+
+    calls.unwind(calls.begin(starts.made[0][2]))
+
+    row = calls.row()
+    assert (row["status"], row["escrow"], row["failure"]["error"]) == ("COMPENSATED", 0, "KycRejected")
+    assert calls.account("alice") == {"available": 10_000, "currency": "EUR"}
+    assert calls.account("bob") == {"available": 500, "currency": "EUR"}
+
+
+def test_a_reversal_that_is_driven_is_looked_at_again_later_and_keeps_its_owner(
+    calls: Calls, starts: Starts, later: Later, counted: Counted
+) -> None:
+    reversing(calls)
+    starts.running = {FIRST}
+    before = calls.row()
+    later(seconds=30)
+    counted()
+
+    calls.recover()
+
+    assert starts.asked == 0
+    assert calls.row() == before | {"gsi1sk": "2026-11-20T12:01:30.123Z"}
+    assert counted() == run(OldestInFlightSeconds=30)
+
+
+def test_a_reversal_whose_execution_dies_after_it_was_seen_alive_is_found_again(
+    calls: Calls, starts: Starts, later: Later
+) -> None:
+    reversing(calls)
+    starts.running = {FIRST}
+    later(seconds=30)
+    calls.recover()
+    starts.ended = {FIRST: "ABORTED"}
+    later(seconds=89, milliseconds=999)
+    calls.recover()
+    assert starts.made == []
+    later(seconds=90)
+
+    calls.recover()
+
+    assert starts.made == [STARTED]
+
+
+def test_a_settlement_execution_of_the_owner_s_name_drives_no_reversal(
+    calls: Calls, starts: Starts, later: Later
+) -> None:
+    reversing(calls)
+    starts.running = {execution("compensation-1", machine="SettlementStandard")}
+    later(seconds=30)
+
+    calls.recover()
+
+    assert starts.made == [STARTED]
+
+
+@pytest.mark.parametrize("failure", [throttled("DescribeExecution"), unanswered()])
+def test_a_reversal_of_which_it_is_not_known_whether_somebody_drives_it_is_set_aside_for_a_minute(
+    calls: Calls, starts: Starts, later: Later, counted: Counted, failure: Exception
+) -> None:
+    reversing(calls)
+    before = calls.row()
+    later(seconds=30)
+    starts.not_described = failure
+    counted()
+
+    calls.recover()
+    told = counted()
+    assert (told["NotRecovered"], told["Recoveries"], starts.asked) == (1, 0, 0)
+    assert calls.row() == before | {"gsi1sk": "2026-11-20T12:01:30.123Z"}
+    starts.not_described = None
+    later(seconds=89, milliseconds=999)
+    with calls.writes_nothing():
+        calls.recover()
+    later(seconds=90)
+    calls.recover()
+
+    assert starts.made == [STARTED]
+
+
+@pytest.mark.parametrize("failure", [throttled("DescribeExecution"), unanswered()])
+def test_a_case_of_which_it_is_not_known_whether_somebody_waits_is_left_as_it_is(
+    calls: Calls,
+    starts: Starts,
+    later: Later,
+    counted: Counted,
+    failure: Exception,
+) -> None:
+    limbo(calls)
+    later(seconds=30)
+    starts.not_described = failure
+    counted()
+
+    with calls.writes_nothing():
+        calls.recover()
+    told = counted()
+    starts.not_described = None
+    calls.recover()
+
+    assert (told["NotRecovered"], told["Recoveries"], starts.made) == (1, 0, [STARTED])
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_case_of_limbo_that_nobody_waits_for_is_paged_again(
+    calls: Calls, starts: Starts, later: Later, counted: Counted, waits: bool
+) -> None:
+    limbo(calls, waits=waits)
+    before = calls.row()
+    later(seconds=90)
+    counted()
+
+    calls.recover()
+
+    assert starts.made == [STARTED]
+    taken_on = {"recoveries": 1, "owner": STARTED[1], "recover_at": "2026-11-20T12:02:30.123Z"}
+    assert calls.row() == before | taken_on
+    told = run(RecoveredByPage=1, Recoveries=1, LimboOpen=1, OldestLimboSeconds=90)
+    assert counted() == told
+    found = calls.begin(starts.made[0][2])
+    assert (found["in_limbo"], found["case"]) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting"),
+    [
+        pytest.param(FIRST, FIRST, id="the owner waits"),
+        pytest.param(execution("a-decision-s"), execution("a-decision-s"), id="another one waits"),
+        pytest.param(FIRST, None, id="the owner is on its way to wait"),
+        pytest.param(FIRST, execution("one-that-died"), id="the owner is on its way to wait in its place"),
+    ],
+)
+def test_a_case_of_limbo_that_somebody_drives_is_counted_and_left_alone(
+    calls: Calls, starts: Starts, later: Later, counted: Counted, running: str, waiting: str | None
+) -> None:
+    limbo(calls, waits=False)
+    if waiting:
+        calls.alter(waiting={"token": "AQC", "execution": waiting})
+    starts.running = {running}
+    later(seconds=90)
+    counted()
+
+    with calls.writes_nothing():
+        calls.recover()
+
+    assert (starts.asked, counted()) == (0, run(LimboOpen=1, OldestLimboSeconds=90))
+
+
+def test_a_case_of_limbo_whose_page_was_started_is_not_looked_after_before_its_time(
+    calls: Calls, starts: Starts, later: Later
+) -> None:
+    limbo(calls)
+    later(seconds=30)
+    calls.recover()
+    starts.ended = {execution(STARTED[1]): "FAILED"}
+    starts.described.clear()
+    later(seconds=89, milliseconds=999)
+    with calls.writes_nothing():
+        calls.recover()
+    assert starts.described == []
+    later(seconds=90)
+
+    calls.recover()
+
+    assert starts.names == [STARTED[1], f"{KEY}-compensate-2"]
+    assert calls.row()["recover_at"] == "2026-11-20T12:03:30.123Z"
+
+
+def test_a_case_that_is_decided_is_reversed_on_by_a_new_execution_if_the_one_that_waited_is_gone(
+    calls: Calls, starts: Starts, later: Later, counted: Counted
+) -> None:
+    limbo(calls)
+    later(hours=5)
+    calls.resolve("write-off")
+    later(hours=5, seconds=30)
+    counted()
+
+    calls.recover()
+
+    assert starts.made == [STARTED]
+    assert counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=30)
+    calls.unwind(calls.begin(starts.made[0][2]))
+    assert (calls.row()["status"], calls.row()["escrow"]) == ("COMPENSATED", 0)
+
+
+def test_what_is_in_limbo_by_now_counts_as_limbo_and_not_as_in_flight(
+    calls: Calls, starts: Starts, later: Later, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reversing(calls)
+    listed = calls.row()
+    calls.alter(status="LIMBO", gsi1pk="LIMBO", gsi1sk="2026-11-20T12:00:00.123Z", stuck_step="release")
+    starts.running = {FIRST}
+    later(hours=1)
+    real = calls.ledger.store.listed
+    monkeypatch.setattr(
+        calls.ledger.store.__class__,
+        "listed",
+        lambda self, partition, **bounds: (
+            iter([listed])
+            if partition == listed["gsi1pk"]
+            else iter([settlement_key(KEY) | {"gsi1sk": "2026-11-20T12:00:00.123Z"}])
+            if partition == "LIMBO"
+            else real(partition, **bounds)
+        ),
+    )
+    counted()
+
+    with calls.writes_nothing():
+        calls.recover()
+
+    assert counted() == run(LimboOpen=1, OldestLimboSeconds=3600)

@@ -1,0 +1,114 @@
+"""However many settlements are in flight, a run of recovery reads what is due, and nothing else."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import urllib3
+
+from handlers import _machines, _runtime, recover_stalled
+from settlement import items, rows
+from settlement.request import Settlement
+from settlement.terms import Terms
+from tests.conftest import NOW, Ledger
+from tests.unit.observation import CONTEXT
+
+DUE = 10
+FEW, MANY = 100, 100_000
+BATCH = 25
+THREADS = 4
+HEADERS = {
+    "Content-Type": "application/x-amz-json-1.0",
+    "X-Amz-Target": "DynamoDB_20120810.BatchWriteItem",
+    "Authorization": "AWS4-HMAC-SHA256 Credential=test/20261120/eu-west-1/dynamodb/aws4_request,"
+    " SignedHeaders=host, Signature=0",
+}
+"""DynamoDB Local wants to know whose table it is, but looks at no signature."""
+
+LATER = rows.timestamp(NOW + timedelta(seconds=31))
+"""When the others are due: a second after the run."""
+
+
+def in_flight(numbers: range, settlement: Settlement, terms: Terms) -> list[rows.Row]:
+    """Claimed settlements, as their claims put them: due half a minute after `NOW`."""
+    found = (replace(settlement, key=f"order-2026-{number:06}") for number in numbers)
+    return [dict(items.claim(each, "execution-1", NOW, terms).parameters["Item"]) for each in found]
+
+
+def waiting(numbers: range) -> Iterator[dict[str, Any]]:
+    """Rows of which the index knows that they are due later, as they go over the wire."""
+    for number in numbers:
+        key = f"order-2026-{number:06}"
+        row = {**rows.settlement_key(key), **rows.in_flight_index(key, LATER)}
+        yield {"PutRequest": {"Item": {name: {"S": value} for name, value in row.items()}}}
+
+
+def fill(ledger: Ledger, numbers: range) -> None:
+    """Send them past the SDK, which would take longer to sign the calls than the engine to answer them."""
+    pool = urllib3.PoolManager(maxsize=THREADS, headers=HEADERS)
+    requests = list(waiting(numbers))
+
+    def send(first: int) -> bytes:
+        call = {"RequestItems": {ledger.table_name: requests[first : first + BATCH]}}
+        return pool.request("POST", ledger.client.meta.endpoint_url, body=json.dumps(call)).data
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        answers = set(threads.map(send, range(0, len(requests), BATCH)))
+    assert answers == {b'{"UnprocessedItems":{}}'}
+
+
+@contextmanager
+def answers_of(ledger: Ledger) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    """Collect every answer of the table, by the name of its operation."""
+    found: list[tuple[str, dict[str, Any]]] = []
+
+    def answered(parsed: dict[str, Any], model: Any, **_: Any) -> None:
+        found.append((model.name, parsed))
+
+    ledger.client.meta.events.register("after-call.dynamodb", answered)
+    yield found
+    ledger.client.meta.events.unregister("after-call.dynamodb", answered)
+
+
+def run(ledger: Ledger) -> tuple[float, set[str]]:
+    """One run of recovery: the read units that it consumes, and what it has been shown."""
+    with answers_of(ledger) as answers:
+        recover_stalled.handler({}, CONTEXT)
+    reads = [(name, answer) for name, answer in answers if name in ("Query", "GetItem")]
+    listed = [answer for name, answer in reads if name == "Query"]
+    assert len(listed) == rows.IN_FLIGHT_SHARDS + 1  # one query of each shard, and one of LIMBO
+    assert all(answer["ScannedCount"] == answer["Count"] for answer in listed)
+    assert {name for name, _ in answers} == {"Query", "GetItem", "UpdateItem"}
+    shown = [item["pk"]["S"] for answer in listed for item in answer["Items"]]
+    shown += [answer["Item"]["pk"]["S"] for name, answer in reads if name == "GetItem"]
+    return sum(answer["ConsumedCapacity"]["CapacityUnits"] for _, answer in reads), set(shown)
+
+
+@pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
+def test_a_run_reads_what_is_due_however_many_settlements_are_in_flight(
+    ledger: Ledger, settlement: Settlement, terms: Terms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(_runtime, "store", ledger.store)
+    monkeypatch.setattr(_runtime, "now", lambda: NOW + timedelta(seconds=30))
+    monkeypatch.setattr(_machines, "start", lambda machine, name, data: started.append(name))
+    due = in_flight(range(DUE), settlement, terms)
+    for row in due:
+        ledger.put(row)
+    fill(ledger, range(DUE, FEW))
+
+    of_few, shown_of_few = run(ledger)
+    for row in due:
+        ledger.put(row)  # as if nobody had been there
+    fill(ledger, range(FEW, MANY))
+    of_many, shown_of_many = run(ledger)
+
+    assert shown_of_few == shown_of_many == {row["pk"] for row in due}
+    assert len(started) == 2 * DUE
+    assert 0 < of_many <= of_few * 1.1
+    assert of_few <= DUE + (rows.IN_FLIGHT_SHARDS + 1)  # a unit a row, and a query takes half of one or so
