@@ -50,8 +50,8 @@ def resolve(
         _hand_over(stack, row, order)
     else:
         _check_decided(stack, key, order)
-        if row["status"] == Status.COMPENSATING:  # whoever drove it may be gone
-            recovering.recover(stack, key)
+        if row["status"] == Status.COMPENSATING:  # whoever drove it may be gone, and its news not told
+            _start(stack, row, "resolve", {"resolution": _wire(order)})
 
     def is_done(row: Row) -> bool:
         rests = row["status"] in (*compensation.FINISHED, Status.LIMBO)

@@ -17,7 +17,7 @@ GRANTED = {
     "CollectFee": {"put_item", "update_item"},
     "RejectSettlement": {"update_item"},
     "ReportOutcome": {"get_item"},
-    "BeginCompensation": {"get_item", "put_item", "update_item"},
+    "BeginCompensation": {"put_item", "update_item"},
     "RefundFee": {"put_item", "update_item"},
     "ReclaimFunds": {"put_item", "update_item"},
     "VoidHold": {"put_item", "update_item"},
@@ -26,13 +26,15 @@ GRANTED = {
     "AwaitResolution": {"update_item"},
     "ResolveLimbo": {"get_item", "put_item", "update_item"},
     "KycDecided": {"get_item", "put_item", "update_item"},
-    "RecoverStalled": {"update_item"},
+    "RecoverStalled": {"get_item", "update_item"},
+    "StartSettlements": {"put_item"},
 }
 
 TOUCHED = {
     "VerifyKyc": ("SETTLEMENT#no-such-key", "CIRCUIT"),
     "KycDecided": ("SETTLEMENT#no-such-key", "KYC_EVENT#no-such-event"),
     "RecoverStalled": ("SETTLEMENT#no-such-key",),
+    "StartSettlements": ("SETTLEMENT#no-such-key",),
 }
 """The only partitions of these. That they reach no other the embedded AWS does not tell: it does not evaluate
 `dynamodb:LeadingKeys`.
@@ -149,7 +151,8 @@ def test_a_secret_is_read_by_the_one_function_that_needs_it(embedded: Embedded, 
         ("KycDecided", "CompensationArn"),
         ("KycDecided", "SettlementExpressArn"),
         ("RecoverStalled", "SettlementExpressArn"),
-        ("RecoverStalled", "SettlementStandardArn"),
+        ("StartSettlements", "SettlementExpressArn"),
+        ("StartSettlements", "CompensationArn"),
         ("VerifyKyc", "SettlementStandardArn"),
         ("VerifyKyc", "CompensationArn"),
     ],
@@ -160,6 +163,24 @@ def test_a_function_starts_no_machine_but_its_own(embedded: Embedded, function: 
     ended = outcome_of(client.start_execution, stateMachineArn=embedded.stack.outputs[machine], input="{}")
 
     assert ended == "AccessDeniedException"
+
+
+@pytest.mark.parametrize(
+    ("function", "machine", "allowed"),
+    [
+        ("RecoverStalled", "CompensationArn", "ExecutionDoesNotExist"),
+        ("RecoverStalled", "SettlementStandardArn", "AccessDeniedException"),
+        ("StartSettlements", "CompensationArn", "AccessDeniedException"),
+        ("KycDecided", "CompensationArn", "AccessDeniedException"),
+    ],
+)
+def test_recovery_asks_about_reversals_and_nobody_about_anything_else(
+    embedded: Embedded, function: str, machine: str, allowed: str
+) -> None:
+    client = acting_as(embedded, function, "stepfunctions")
+    arn = embedded.stack.outputs[machine].replace(":stateMachine:", ":execution:") + ":no-such-execution"
+
+    assert outcome_of(client.describe_execution, executionArn=arn) == allowed
 
 
 def test_a_transaction_is_authorised_by_each_of_its_writes(embedded: Embedded, role: tuple[str, Any]) -> None:

@@ -195,7 +195,7 @@ def test_a_review_is_gone_on_with_by_itself_once_the_provider_has_decided(
     entry = one.verdict()
     assert outcome["status"] in first | {ended}
     assert (row["status"], row["escrow"], row["verdict"]) == (ended, 0, verdict)
-    assert row["owner"] == f"{one.key}-decided"
+    assert row["owner"] == f"{one.key}-{'decided' if ended == 'SETTLED' else 'compensate-1'}"
     assert "review" not in row
     assert entry is not None
     assert (entry["decision"], entry["provider"]) == (verdict, "webhook")

@@ -86,6 +86,8 @@ def counted() -> set[str]:
             if isinstance(node, ast.Call) and _called(node.func) in ("count", "gauge", "add_metric"):
                 for part in _named(node):
                     found |= _texts(part) | _texts(tables.get(getattr(part, "id", ""), ast.Pass()))
+            elif isinstance(node, ast.keyword) and node.arg == "counted":  # what the store counts for a step
+                found |= _texts(node.value)
     return found
 
 
