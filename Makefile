@@ -1,7 +1,9 @@
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: setup demo test test-sagas test-rest test-e2e test-storm check lint format synth lock clean
+FAULTS := $(wildcard tests/e2e/test_lifecycle.py tests/e2e/test_recovery.py tests/e2e/test_start*.py tests/e2e/test_storm.py)
+
+.PHONY: setup demo test test-sagas test-rest test-e2e test-faults check lint format synth lock clean
 
 setup: .venv/.ready  ## everything the other targets need, into .venv and node_modules
 
@@ -17,7 +19,7 @@ demo: setup  ## deploy the app to the embedded AWS and settle the examples
 	.venv/bin/settle demo
 
 test: setup  ## the whole suite, for two cores: two parts that work, and two end to end, which wait more than they work
-	$(MAKE) -j4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-sagas test-rest test-e2e test-storm
+	$(MAKE) -j4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-sagas test-rest test-e2e test-faults
 
 test-sagas: setup
 	.venv/bin/pytest tests/handlers tests/simulation
@@ -26,10 +28,10 @@ test-rest: setup
 	.venv/bin/pytest --ignore=tests/e2e --ignore=tests/handlers --ignore=tests/simulation
 
 test-e2e: setup
-	.venv/bin/pytest tests/e2e --ignore=tests/e2e/test_storm.py
+	.venv/bin/pytest tests/e2e $(FAULTS:%=--ignore=%)
 
-test-storm: setup
-	.venv/bin/pytest tests/e2e/test_storm.py
+test-faults: setup
+	.venv/bin/pytest $(FAULTS)
 
 check: lint test synth  ## all that CI runs
 

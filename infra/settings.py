@@ -135,6 +135,7 @@ STAGES = {
             stage="local",
             currencies=("EUR", "JPY", "KWD", "USD"),
             highest_balances={"EUR": "1000000.00"},
+            recover_after_seconds=10,
             log_retention=RetentionDays.ONE_DAY,
             page_again_after_seconds=20,
             kyc=KycSettings(url="http://127.0.0.1:8081", recovery_seconds=5),

@@ -74,7 +74,10 @@ BAD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 NO_OBJECTS = {"null": "null", "a list": "[]", "a text": '"text"', "a number": "17"}
-NOT_AN_OBJECT = "request: must be a JSON object with the fields key, payer, payee, amount, currency, fee, deadline_seconds"
+NOT_AN_OBJECT = (
+    "request: must be a JSON object with the fields key, payer, payee, amount, currency, fee,"
+    " deadline_seconds"
+)
 
 
 @pytest.fixture(scope="module")
