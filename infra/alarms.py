@@ -27,6 +27,8 @@ _LIMBO_SECONDS = 4 * 3600
 _COUNTED = {
     "FunctionFailed": (1, "A function met what it was not written for: a bug, or a broken answer."),
     "StoreUnavailable": (5, "DynamoDB gives no definite answers."),
+    # A run that has more to do than it can do tells so for LIMBO and for what is in flight.
+    "RecoveryCutShort": (5, "Recovery does not get to all that is due."),
     # The store has tried again by then: a few are the price of two payments of one account at once.
     "TransactionConflict": (6, "Transactions on the same row get in each other's way."),
 }
@@ -96,9 +98,10 @@ def _ages(paging: Paging, settings: Settings) -> None:
         settlement_metric("OldestInFlightSeconds", statistic="Maximum"),
         "A settlement has been in motion for longer than recovery should need, or recovery is dead.",
         threshold=settings.deadline_seconds + _RECOVERY_SECONDS_MAX,
-        # Not every run finds what is stuck, so all of the time between two looks at it counts. Several short
-        # periods tell sooner of missing data than one of that length: CloudWatch waits for more of them.
-        periods=_RECOVERY_SECONDS_MAX // 300,
+        # Not every run finds what is stuck, so all of the time between two looks at it counts, which is a
+        # minute more than its bound. Several short periods tell sooner of missing data than one of that
+        # length: CloudWatch waits for more of them.
+        periods=_RECOVERY_SECONDS_MAX // 300 + 1,
         missing=cloudwatch.TreatMissingData.BREACHING,
     )
     for name, metric, threshold, description in (

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from random import SystemRandom
 from typing import Any
 
 from handlers import _machines, _runtime
@@ -35,6 +36,8 @@ _LISTED_MAX = 10_000
 
 _UNANSWERED_SECONDS = 60
 """How long to leave alone what could not be asked about, so that others have their turn."""
+
+_random = SystemRandom()
 
 _MACHINES = {Action.SETTLE: "SETTLEMENT_MACHINE"}
 _METRICS = {
@@ -90,7 +93,7 @@ def _recover(row: Row) -> Takeover | None:
     now, terms = _runtime.now(), _runtime.terms
     with suppress(StepFenced):  # somebody else has moved it on
         if _is_driven(row):
-            if row["status"] == Status.COMPENSATING:
+            if row["status"] != Status.LIMBO:
                 _runtime.store.update(recovery.postpone(row, now, terms))
             return None
         if takeover := recovery.take_over(row, now, terms):
@@ -109,7 +112,8 @@ def _is_driven(row: Row) -> bool:
     Of a settlement that goes forward none is: AWS describes no Express execution, and two drive it as well as
     one. Two reversals that get stuck would page twice.
     """
-    if row["status"] not in (Status.COMPENSATING, Status.LIMBO):
+    is_given_up = row["status"] == Status.PROCESSING and "given_up_at" in row
+    if not is_given_up and row["status"] not in (Status.COMPENSATING, Status.LIMBO):
         return False
     machine = _machines.arn("COMPENSATION_MACHINE")
     executions = {_machines.execution_arn(machine, row["owner"])}
@@ -138,8 +142,8 @@ def _page_again(now: datetime, context: Any) -> int:
     with _noted("LIMBO"):
         cases = list(_runtime.store.listed(rows.LIMBO, up_to=rows.END_OF_TIME, limit=_LISTED_MAX))
         gauge("LimboOpen", len(cases))
-        # Each run looks at the next ones, as their place in the list does not tell whether somebody waits.
-        first = int(now.timestamp()) // 60 * SHARE_MAX % max(len(cases), 1)
+        # Their place in the list does not tell whether somebody waits, so each run begins anywhere.
+        first = _random.randrange(max(len(cases), 1))
         for listed in [*cases[first:], *cases[:first]][:SHARE_MAX]:
             if _is_out_of_time(context, _RESERVED_FOR_FLIGHT_MS):
                 break

@@ -51,8 +51,8 @@ def _verdict(settlement: Settlement) -> Row | None:
                 logger.warning("conflict", reference=verdict.reference, on_record=entry["reference"])
             return entry
         until = _provider.review_ends(now)
-        if row and settlement.deadline_seconds is not None:  # what the request has named stands
-            until = min(until, datetime.fromisoformat(row["deadline_at"]))
+        if row and settlement.deadline_seconds is not None:  # who names a deadline gets it, review or not
+            until = datetime.fromisoformat(row["deadline_at"])
         row = store.update(reviews.park(settlement, verdict, until, now))
         if "verdict" not in row:
             return None

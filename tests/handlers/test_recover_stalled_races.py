@@ -45,9 +45,17 @@ def test_what_could_not_be_started_is_found_again_and_so_is_what_may_have_been(
     later(minutes=minutes, seconds=60)
     calls.recover()
 
+    row = calls.row()
+    if minutes == 15 and loses_answers:  # it was started after all, and of a reversal that is known to run
+        assert (starts.names, row["recoveries"], row["owner"]) == (
+            [f"{KEY}-{names[0]}"],
+            1,
+            f"{KEY}-{names[0]}",
+        )
+        return
     assert starts.names == [f"{KEY}-{name}" for name in names[not loses_answers :]]
-    assert (calls.row()["recoveries"], calls.row()["owner"]) == (2, f"{KEY}-{names[1]}")
-    assert calls.row().get("given_up_at") == ("2026-11-20T12:16:00.123Z" if minutes == 15 else None)
+    assert (row["recoveries"], row["owner"]) == (2, f"{KEY}-{names[1]}")
+    assert row.get("given_up_at") == ("2026-11-20T12:16:00.123Z" if minutes == 15 else None)
 
 
 def test_what_was_started_is_not_started_again_while_it_is_on_its_way(

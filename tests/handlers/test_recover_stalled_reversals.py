@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from handlers import recover_stalled
 from settlement.rows import settlement_key
 from tests.handlers.calls import EXECUTION_ARN, KEY, REJECTED_BY_KYC, WIRE, Calls, run
 from tests.handlers.conftest import Counted
@@ -263,3 +264,28 @@ def test_what_is_in_limbo_by_now_counts_as_limbo_and_not_as_in_flight(
         calls.recover()
 
     assert counted() == run(LimboOpen=1, OldestLimboSeconds=3600)
+
+
+@pytest.mark.parametrize("end", [None, *ENDS])
+def test_what_was_given_up_is_left_to_the_execution_that_reverses_it_for_as_long_as_that_runs(
+    calls: Calls, starts: Starts, later: Later, end: str | None
+) -> None:
+    """It is PROCESSING until that execution begins, which Lambda may keep it from for minutes."""
+    calls.after("HoldFunds")
+    later(minutes=15)
+    calls.recover()
+    if end:
+        starts.ended = {execution(f"{KEY}-compensate-1"): end}
+    later(minutes=16)
+
+    calls.recover()
+    calls.recover_now(KEY)
+
+    expected = ["compensate-1", *(["compensate-2"] if end else [])]
+    assert starts.names == [f"{KEY}-{name}" for name in expected]
+    assert calls.row()["gsi1sk"] > "2026-11-20T12:16:00.123Z"
+
+
+def test_each_run_begins_anywhere_in_limbo() -> None:
+    """Any fixed stride leaves somebody out for some number of cases."""
+    assert {recover_stalled._random.randrange(3) for _ in range(200)} == {0, 1, 2}

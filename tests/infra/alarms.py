@@ -11,7 +11,7 @@ from settlement import errors, store
 from tests.infra.machines import name
 from tests.support import templates
 
-PERIODS = {"OldestInFlight": 3}
+PERIODS = {"OldestInFlight": 4}
 """The alarms that look at more than one period; in the others the last one decides."""
 
 ALARMS = {
@@ -26,6 +26,7 @@ ALARMS = {
     "LimboOpen": ("Settlement", "LimboOpen", "Maximum"),
     "FunctionFailed": ("Settlement", "FunctionFailed", "Sum"),
     "StoreUnavailable": ("Settlement", "StoreUnavailable", "Sum"),
+    "RecoveryCutShort": ("Settlement", "RecoveryCutShort", "Sum"),
     "TransactionConflict": ("Settlement", "TransactionConflict", "Sum"),
     "Recoveries": ("Settlement", "Recoveries", "Sum"),
     "SettlementExpressFailed": ("AWS/States", "ExecutionsFailed", "Sum"),

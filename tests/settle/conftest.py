@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from handlers import _machines, _provider, _runtime
-from settle import cli, decisions, local
+from settle import cli, cli_flight, decisions, local
 from settle import ledger as reading
 from settlement import telemetry
 from tests.conftest import NOW, Ledger
@@ -113,7 +113,8 @@ def command(
     desk: Desk, settle: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Ended]:
     """The whole command, on the stack of the desk."""
-    monkeypatch.setattr(cli, "find", lambda name: desk.stack)
+    for commands in (cli, cli_flight):
+        monkeypatch.setattr(commands, "find", lambda name: desk.stack)
     return settle
 
 
