@@ -1,7 +1,8 @@
-"""What a function gets from its deployment: the stage's terms, how it pages, the store and the clock."""
+"""What a function gets from its deployment: the stage's terms, how it pages, store, clock and chance."""
 
 import os
 from datetime import UTC, datetime
+from random import SystemRandom
 
 import boto3
 
@@ -11,6 +12,7 @@ from settlement.terms import Terms
 
 terms = Terms.from_json(os.environ["TERMS"])
 paging = Paging.from_json(os.environ["PAGING"])
+random = SystemRandom()  # a snapshot clones seeds
 store = Store(boto3.client("dynamodb", config=CLIENT_CONFIG), os.environ["TABLE_NAME"])
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from random import SystemRandom
 from typing import Any
 
 from handlers import _machines, _runtime
@@ -36,8 +35,6 @@ _LISTED_MAX = 10_000
 
 _UNANSWERED_SECONDS = 60
 """How long to leave alone what could not be asked about, so that others have their turn."""
-
-_random = SystemRandom()
 
 _MACHINES = {Action.SETTLE: "SETTLEMENT_MACHINE"}
 _METRICS = {
@@ -143,7 +140,7 @@ def _page_again(now: datetime, context: Any) -> int:
         cases = list(_runtime.store.listed(rows.LIMBO, up_to=rows.END_OF_TIME, limit=_LISTED_MAX))
         gauge("LimboOpen", len(cases))
         # Their place in the list does not tell whether somebody waits, so each run begins anywhere.
-        first = _random.randrange(max(len(cases), 1))
+        first = _runtime.random.randrange(max(len(cases), 1))
         for listed in [*cases[first:], *cases[:first]][:SHARE_MAX]:
             if _is_out_of_time(context, _RESERVED_FOR_FLIGHT_MS):
                 break

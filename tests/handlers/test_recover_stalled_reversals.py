@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from handlers import recover_stalled
+from handlers import _runtime
 from settlement.rows import settlement_key
 from tests.handlers.calls import EXECUTION_ARN, KEY, REJECTED_BY_KYC, WIRE, Calls, run
 from tests.handlers.conftest import Counted
@@ -288,4 +288,4 @@ def test_what_was_given_up_is_left_to_the_execution_that_reverses_it_for_as_long
 
 def test_each_run_begins_anywhere_in_limbo() -> None:
     """Any fixed stride leaves somebody out for some number of cases."""
-    assert {recover_stalled._random.randrange(3) for _ in range(200)} == {0, 1, 2}
+    assert {_runtime.random.randrange(3) for _ in range(200)} == {0, 1, 2}

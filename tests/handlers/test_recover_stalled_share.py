@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handlers import _runtime, recover_stalled
+from handlers import _runtime
 from handlers.recover_stalled import SHARE_MAX
 from settlement import rows
 from settlement.rows import Row
@@ -117,7 +117,7 @@ def test_all_that_is_in_limbo_is_counted_and_within_minutes_looked_at(
     monkeypatch.setattr(_runtime.store, "update", lambda write: row)
     turns = -(-number // SHARE_MAX)
     firsts = iter([(number - 50 + turn * SHARE_MAX) % number for turn in range(turns)])  # round the end, too
-    monkeypatch.setattr(recover_stalled._random, "randrange", lambda stop: next(firsts))
+    monkeypatch.setattr(_runtime.random, "randrange", lambda stop: next(firsts))
 
     for minute in range(1, turns + 1):
         later(minutes=minute)
