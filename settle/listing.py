@@ -48,8 +48,7 @@ def in_flight(stack: Stack, limit: int) -> Found:
 
 def in_limbo(stack: Stack, limit: int | None = None) -> Found:
     """The first `limit` settlements in LIMBO (all, without one), the oldest case in front."""
-    partition = rows.limbo_index("")["gsi1pk"]
-    return _listed(stack, [partition], set(Status) - {Status.LIMBO}, limit)
+    return _listed(stack, [rows.LIMBO], set(Status) - {Status.LIMBO}, limit)
 
 
 def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
