@@ -15,6 +15,10 @@ setup: .venv/.ready  ## everything the other targets need, into .venv and node_m
 	.venv/bin/npm ci --no-progress --loglevel=error
 	touch $@
 
+.venv/.long: setup requirements-long.txt
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-long.txt
+	touch $@
+
 demo: setup  ## deploy the app to the embedded AWS and settle the examples
 	.venv/bin/settle demo
 
@@ -50,6 +54,7 @@ synth: setup  ## synthesise every stage; offline
 
 lock: setup  ## pin what requirements.in asks for
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
+	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-long.in -o requirements-long.txt
 	.venv/bin/npm install --package-lock-only
 
 clean:  ## stop the embedded AWS and remove what was built
