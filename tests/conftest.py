@@ -1,63 +1,27 @@
 """Fixtures for all tests. Tests that need DynamoDB run on moto and on AWS's DynamoDB Local."""
 
+from tests.support.environment import NOW  # isort: split
+
 import gc
 import os
-import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-# Before anything of ours is imported: the functions read their configuration at import, as on Lambda.
-os.environ |= {
-    "AWS_ACCESS_KEY_ID": "test",
-    "AWS_SECRET_ACCESS_KEY": "test",
-    "AWS_DEFAULT_REGION": "eu-west-1",
-    "AWS_REGION": "eu-west-1",
-    "AWS_LAMBDA_FUNCTION_NAME": "under-test",
-    "POWERTOOLS_LOG_LEVEL": "INFO",
-    "POWERTOOLS_METRICS_DISABLED": "false",  # the command would switch them off for the whole process
-    "POWERTOOLS_TRACE_DISABLED": "true",
-    "TABLE_NAME": "replaced-by-the-store-fixture",
-    "PAGING": (
-        '{"runbook":"docs/runbooks/limbo.md","show_command":"settle limbo show {key}",'
-        '"again_after_seconds":1800}'
-    ),
-    "EVENT_BUS": "settlement-under-test",
-    "KYC_SIGNING_SECRET": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:signing-AbCdEf",
-    "SETTLEMENT_MACHINE": "arn:aws:states:eu-west-1:123456789012:stateMachine:SettlementStandard",
-    "COMPENSATION_MACHINE": "arn:aws:states:eu-west-1:123456789012:stateMachine:Compensation",
-    "KYC": (
-        '{"endpoint":{"url":"https://kyc.invalid","provider":"verifications","dataset":"default",'
-        '"connect_timeout_seconds":1,"read_timeout_seconds":3},'
-        '"breaker":{"failures":5,"within_seconds":60,"recovery_seconds":30},"review_seconds":86400,'
-        '"secret_id":"arn:aws:secretsmanager:eu-west-1:123456789012:secret:credentials-AbCdEf",'
-        '"runbook":"docs/runbooks/kyc-outage.md"}'
-    ),
-    "TERMS": (
-        '{"currencies":{"EUR":2,"JPY":0,"KWD":3,"USD":2},"highest_balances":{"EUR":100000000},'
-        '"fee_basis_points":100,"deadline_seconds":900,"recover_after_seconds":30}'
-    ),
-}
-os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # our Node
-for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
-    os.environ.pop(name, None)
+import boto3
+import pytest
+from moto import mock_aws
 
-import boto3  # noqa: E402
-import pytest  # noqa: E402
-from moto import mock_aws  # noqa: E402
+from settlement import rows
+from settlement.request import Settlement
+from settlement.store import Store, from_wire
+from settlement.terms import Terms
+from settlement.writes import Write
+from tests.support import dynamodb_local, moto_dynamodb, templates
+from tests.support.memory_dynamodb import MemoryDynamoDb
 
-from settlement import rows  # noqa: E402
-from settlement.request import Settlement  # noqa: E402
-from settlement.store import Store, from_wire  # noqa: E402
-from settlement.terms import Terms  # noqa: E402
-from settlement.writes import Write  # noqa: E402
-from tests.support import dynamodb_local, moto_dynamodb, templates  # noqa: E402
-
-NOW = datetime(2026, 11, 20, 12, 0, 0, 123000, tzinfo=UTC)
-"""The instant at which tests happen, unless they say otherwise."""
+__all__ = ["NOW", "Ledger", "make_ledger"]
 
 moto_dynamodb.lighten()
 
@@ -118,8 +82,19 @@ def dynamodb_local_client(dynamodb_local_url: str) -> Any:
 @pytest.fixture(params=["moto", "dynamodb-local"])
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
     """A fresh table, made from the synthesised template."""
+    yield from make_ledger(request)
+
+
+def make_ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """A fresh table on the engine that the fixture is parametrized with.
+
+    In memory it is the model that simulations run on: enough for what is not about DynamoDB itself.
+    """
     table_name = f"t-{uuid.uuid4().hex}"
-    if request.param == "moto":
+    if request.param == "memory":
+        client: Any = MemoryDynamoDb()
+        yield Ledger(client, table_name, Store(client, table_name, pause=lambda failed_tries: None))
+    elif request.param == "moto":
         with mock_aws():
             yield _ledger(_SESSION.client("dynamodb"), table_name)
     else:

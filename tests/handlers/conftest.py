@@ -33,12 +33,18 @@ from handlers import (
     void_hold,
 )
 from settlement import rows, telemetry
-from tests.conftest import NOW, Ledger
+from tests.conftest import NOW, Ledger, make_ledger
 from tests.handlers.calls import KEY, Calls
 from tests.handlers.stand_ins import Queues, Secrets, Starts
 from tests.support.kyc import IN_REVIEW, Provider
 
 Counted = Callable[[], dict[str, float]]
+
+
+@pytest.fixture(params=["memory", "dynamodb-local"])
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """What the functions write to. The store's own tests ask moto as well."""
+    yield from make_ledger(request)
 
 
 @pytest.fixture

@@ -8,9 +8,15 @@ import pytest
 
 from handlers import _machines, _provider, _runtime, _secrets
 from settlement import telemetry
-from tests.conftest import Ledger
+from tests.conftest import Ledger, make_ledger
 from tests.simulation.outside import SECRET, Outside, StepFunctions, Watch
 from tests.simulation.world import World
+
+
+@pytest.fixture(params=["memory", "dynamodb-local"])
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """What the functions write to. The store's own tests ask moto as well."""
+    yield from make_ledger(request)
 
 
 @pytest.fixture

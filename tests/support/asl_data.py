@@ -1,12 +1,13 @@
 """The data language of the definitions, as far as they use it: paths, intrinsics, parameters, choices.
 
-Whatever is not known here raises: a simulation that skips what it does not understand proves nothing.
+Data is never changed, only replaced, so that it may be shared. Whatever is not known here raises: a
+simulation that skips what it does not understand proves nothing.
 """
 
 import json
 import re
 from collections.abc import Mapping
-from copy import deepcopy
+from functools import cache
 from typing import Any
 
 _PATH = re.compile(r"\$\$?(\.\w+)*")
@@ -30,16 +31,22 @@ def only(fields: Mapping[str, Any], known: set[str], where: str) -> None:
 
 def read(path: str, data: Any, context: Any) -> Any:
     """What a path points to. Raises Unsupported where there is nothing: AWS ends such an execution."""
-    if not _PATH.fullmatch(path):
-        raise Unsupported(f"path {path}")
+    steps = _steps(path)
     value = context if path.startswith("$$") else data
     if value is _NO_CONTEXT:
         raise Unsupported(f"{path} in a ResultSelector")
-    for name in path.split(".")[1:]:
+    for name in steps:
         if not isinstance(value, dict) or name not in value:
             raise Unsupported(f"{path} is not there in {json.dumps(data)}")
         value = value[name]
-    return deepcopy(value)
+    return value
+
+
+@cache
+def _steps(path: str) -> tuple[str, ...]:
+    if not _PATH.fullmatch(path):
+        raise Unsupported(f"path {path}")
+    return tuple(path.split(".")[1:])
 
 
 def evaluate(expression: str, data: Any, context: Any) -> Any:

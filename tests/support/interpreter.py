@@ -6,7 +6,6 @@ them. No time passes: a retry follows at once, and a task that waits does so unt
 
 import json
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -177,8 +176,11 @@ class Execution:
         for number, retrier in enumerate(state.get("Retry", ())):
             only(retrier, _RETRY, f"{self.state}.Retry")
             if _matches(retrier, error):
-                self._retried[number] = self._retried.get(number, 0) + 1
-                return bool(self._retried[number] <= retrier["MaxAttempts"])
+                tried = self._retried[number] = self._retried.get(number, 0) + 1
+                if tried > retrier["MaxAttempts"]:
+                    return False
+                self.machines.pause(self, retrier, tried)
+                return True
         return False
 
     def _catch(self, state: Any, failed: TaskFailed) -> None:
@@ -222,7 +224,7 @@ class Machines:
     """All machines of a stage, by name, and their executions in the order of their starts.
 
     `invoke` calls a function; `between` runs before any state of any execution; `around` is handed each call
-    of a task, which it may keep from happening, or follow with an error.
+    of a task, which it may keep from happening, or follow with an error; `pause` runs before each retry.
     """
 
     definitions: Mapping[str, Any]
@@ -230,7 +232,9 @@ class Machines:
     invoke: Callable[[str, Any], Any]
     around: Callable[[Execution, Callable[[], Any]], Any] = lambda execution, call: call()
     between: Callable[[Execution], None] = lambda execution: None
+    pause: Callable[[Execution, Mapping[str, Any], int], None] = lambda execution, retrier, tried: None
     executions: list[Execution] = field(default_factory=list)
+    kind: type[Execution] = Execution
     events: list[Any] = field(default_factory=list)
     serial: Any = field(default_factory=count)
 
@@ -239,8 +243,10 @@ class Machines:
         taken = [one for one in self.executions if (one.machine, one.name) == (machine, name)]
         if taken and machine not in self.express:
             raise TaskFailed("StepFunctions.ExecutionAlreadyExistsException", name)
-        begun = Execution(self, machine, name, deepcopy(data), self.definitions[machine]["StartAt"])
-        begun.begun_with = deepcopy(data)
+        begun = self.kind(
+            self, machine, name, json.loads(json.dumps(data)), self.definitions[machine]["StartAt"]
+        )
+        begun.begun_with = begun.data
         self.executions.append(begun)
         return begun
 

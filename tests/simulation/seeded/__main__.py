@@ -1,0 +1,61 @@
+"""`python -m tests.simulation.seeded`: run seeds, or tell one's history."""
+
+import argparse
+import json
+import sys
+import time
+from itertools import count
+from pathlib import Path
+
+from tests.simulation.seeded.run import Result, run_side_by_side, tell
+
+
+def main() -> int:
+    """Exit with 0 if every rule held in every seed, else with 1 and the history of one that broke a rule."""
+    parser = argparse.ArgumentParser(prog="make simulate")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, help="how many; without a number, until --seconds are over")
+    parser.add_argument("--seconds", type=float, help="begin no more seeds after so long")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes run them")
+    parser.add_argument("--tell", action="store_true", help="print the first seed's history")
+    parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a rule")
+    parser.add_argument("--report", type=Path, help="write all counts to this file, as JSON")
+    given = parser.parse_args()
+    if given.tell:
+        print(tell(given.first))
+        return 0
+    seeds = range(given.first, given.first + given.seeds) if given.seeds else count(given.first)
+    began, total, shown = time.monotonic(), Result(), 0.0
+    for total in run_side_by_side(seeds, given.jobs, given.seconds, until_failed=given.stop):
+        if time.monotonic() - shown > 60 and given.report:
+            shown = time.monotonic()
+            _report(given.report, given.first, total, shown - began)
+    taken = time.monotonic() - began
+    if given.report:
+        _report(given.report, given.first, total, taken)
+    print(
+        f"{total.seeds} seeds from {given.first}, {total.calls} calls, {total.commits} commits"
+        f" in {taken:.0f} s ({total.seeds / taken:.0f} seeds a second): {len(total.failed)} broke a rule"
+    )
+    for seed, broken in sorted(total.failed.items())[:20]:
+        print(f"  make simulate FROM={seed} SEEDS=1 TELL=--tell    # {broken}")
+    if total.failed:
+        print(tell(min(total.failed)))
+    return 1 if total.failed else 0
+
+
+def _report(path: Path, first: int, total: Result, seconds: float) -> None:
+    content = {
+        "from": first,
+        "seeds": total.seeds,
+        "calls": total.calls,
+        "commits": total.commits,
+        "seconds": round(seconds),
+        "failed": total.failed,
+        "counted": dict(sorted(total.counted.items())),
+    }
+    path.write_text(json.dumps(content, indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""What is left to chance, and what goes wrong: all of it drawn from the seed, or given by a script."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Fault(StrEnum):
+    """What may befall a call of a service that a function makes."""
+
+    CONFLICT = "conflict"
+    """DynamoDB refuses a write, as another one is under way on one of its rows."""
+
+    THROTTLED = "throttled"
+    """The service has too much to do."""
+
+    UNREACHED = "unreached"
+    """The call never arrives."""
+
+    LOST = "lost"
+    """The call has its effect, but the answer never comes."""
+
+    KILLED_BEFORE = "killed before"
+    """The function's process dies ahead of the call."""
+
+    KILLED_AFTER = "killed after"
+    """The process dies once the call has had its effect."""
+
+    FROZEN = "frozen"
+    """The process stands still ahead of the call, is given up, and then goes on as a zombie."""
+
+    STOPPED = "stopped"
+    """The execution that called the function is stopped meanwhile; the function goes on."""
+
+    TWICE = "twice"
+    """The function is called a second time, at once."""
+
+
+READS = (
+    Fault.THROTTLED,
+    Fault.UNREACHED,
+    Fault.KILLED_BEFORE,
+    Fault.KILLED_AFTER,
+    Fault.FROZEN,
+    Fault.STOPPED,
+)
+WRITES = (Fault.CONFLICT, *READS, Fault.LOST)
+STARTS = (Fault.THROTTLED, Fault.UNREACHED, Fault.LOST, Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.FROZEN)
+CALLS = (Fault.TWICE, Fault.THROTTLED, Fault.UNREACHED, Fault.STOPPED)
+TASKS = (Fault.THROTTLED, Fault.LOST, Fault.STOPPED)
+
+FROZEN_MAX_MS = 1_500_000
+"""A zombie comes back within so long: past the deadline of the stage, and past the longest backoff."""
+
+
+class Chance:
+    """A seed's luck. Each seed has its own rate of faults, and kinds of them, so that some see few of many
+    kinds, and others many of one."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.faults_end = False
+        self._rate = self.random.choice((0.0, 0.02, 0.1, 0.2, 0.4))
+        self._kinds = frozenset(kind for kind in Fault if self.random.random() < 0.5)
+        self.meddling = self.random.choice((0.0, 0.0, 0.1, 0.3))
+        """How often somebody interferes with a settlement at once after something has happened to it."""
+
+        self._slow = self.random.choice((5, 50, 2_000))
+
+    def fault(self, kinds: Sequence[Fault]) -> Fault | None:
+        """What befalls a call to which these may happen."""
+        if self.faults_end or self.random.random() >= self._rate:
+            return None
+        kind = self.random.choice(kinds)
+        return kind if kind in self._kinds else None
+
+    def latency(self) -> int:
+        """How long a call travels, in milliseconds."""
+        return int(self.random.random() * self._slow)
+
+    def frozen(self) -> int:
+        """How long a process stands still, in milliseconds."""
+        return int(2 ** (13 + self.random.random() * 7.5))
+
+    def within(self, low: int, high: int) -> int:
+        return int(low + self.random.random() * (high - low))
+
+    def happens(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def luck(self) -> float:
+        """From 0 to 1, the more the better."""
+        return self.random.random()
+
+    def chaos(self) -> int:
+        """How long faults happen, in milliseconds."""
+        return self.within(60_000, 1_200_000)
+
+    def one_of(self, choices: Sequence[T]) -> T:
+        return self.random.choice(choices)
+
+
+class Script(Chance):
+    """No luck at all: calls take no time, and faults befall the calls that the script names by number."""
+
+    def __init__(self, faults: Mapping[int, Fault], luck: float = 1.0) -> None:
+        super().__init__(0)
+        self._faults, self._luck, self.meddling = faults, luck, 0.0
+        self.possible: list[Sequence[Fault]] = []
+        """What could have befallen each call so far."""
+
+    def fault(self, kinds: Sequence[Fault]) -> Fault | None:
+        if self.faults_end:
+            return None
+        self.possible.append(kinds)
+        return self._faults.get(len(self.possible) - 1)
+
+    def latency(self) -> int:
+        return 1
+
+    def frozen(self) -> int:
+        return 60_000
+
+    def within(self, low: int, high: int) -> int:
+        return low
+
+    def happens(self, probability: float) -> bool:
+        return False
+
+    def luck(self) -> float:
+        return self._luck
+
+    def chaos(self) -> int:
+        return 1_800_000
+
+    def one_of(self, choices: Sequence[T]) -> T:
+        return choices[0]

@@ -1,0 +1,271 @@
+"""Lambda and Step Functions: calls of the real handlers, executions of the real definitions, side by side."""
+
+import importlib
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settlement.errors import SettlementError
+from tests.simulation.seeded.chance import CALLS, TASKS, Fault
+from tests.simulation.seeded.hub import Killed, Process, Signal
+from tests.simulation.seeded.oracle import Violated
+from tests.support.interpreter import Execution, Machines, TaskFailed, Waiting
+
+if TYPE_CHECKING:
+    from tests.simulation.seeded.world import World
+
+STATE_MACHINES = Path(__file__).parents[3] / "statemachines"
+EXPRESS, STANDARD, COMPENSATION = "SettlementExpress", "SettlementStandard", "Compensation"
+EXPRESS_MS_MAX = 300_000
+"""After so long an Express execution is over, and nobody is told."""
+
+RECOVERY_MS, FUNCTION_MS = 50_000, 8_000
+"""How much time a call is told that it has."""
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of a function. `answer` comes when it ends, however it ends."""
+
+    function: str
+    payload: Any
+    caller: "Driven | None" = None
+    answer: Signal = field(default_factory=Signal)
+
+
+@dataclass(eq=False)
+class Driven(Execution):
+    """An execution that goes on by itself."""
+
+    process: Process | None = None
+    ended: Signal = field(default_factory=Signal)
+    woken: Signal = field(default_factory=Signal)
+
+
+class Context:
+    """What Lambda tells a call of itself, and of its time."""
+
+    function_name, memory_limit_in_mb, aws_request_id = "simulated", 512, "simulated"
+    invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:simulated"
+
+    def __init__(self, world: "World", milliseconds: int) -> None:
+        self._world, self._until = world, world.hub.now + milliseconds
+
+    def get_remaining_time_in_millis(self) -> int:
+        return max(0, self._until - self._world.hub.now)
+
+
+class Cloud:
+    """All functions and executions of a world."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.calls: list[Call] = []
+        self._running: dict[Process, Call] = {}
+        self.machines = DrivenMachines(
+            definitions(),
+            express=frozenset({EXPRESS}),
+            invoke=self._invoke,
+            around=self._around,
+            pause=self._pause,
+            kind=Driven,
+        )
+        self.machines.cloud = self
+
+    # Functions.
+
+    def call(self, function: str, payload: Any, caller: Driven | None = None) -> Call:
+        """Begin a call of a function."""
+        world = self._world
+        call = Call(function, payload, caller)
+        self.calls.append(call)
+        process = world.hub.spawn(lambda: self._run(call), function)
+        process.skew = world.skew()
+        self._running[process] = call
+        return call
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no function is at work, and every execution has ended or waits for a person."""
+        return not self._running and all(
+            one.status != "RUNNING" or one.is_waiting for one in self.machines.executions
+        )
+
+    def stop_caller(self, process: Process) -> None:
+        """Stop the execution that waits for what this process does, if one does."""
+        call = self._running.get(process)
+        if call and call.caller:
+            self.stop(call.caller)
+
+    def _run(self, call: Call) -> None:
+        world = self._world
+        answer: Any = TaskFailed(world.chance.one_of(("Runtime.ExitError", "Lambda.Unknown")))
+        milliseconds = RECOVERY_MS if call.function in ("RecoverStalled", "StartSettlements") else FUNCTION_MS
+        world.note(call.function, "is called with", call.payload)
+        try:
+            answer = _handler(call.function)(call.payload, Context(world, milliseconds))
+        except SettlementError as refusal:
+            cause = {"errorMessage": str(refusal), "errorType": type(refusal).__name__, "stackTrace": []}
+            answer = TaskFailed(type(refusal).__name__, json.dumps(cause))
+        except Violated:
+            raise
+        except (ClientError, BotoCoreError) as failed:
+            if call.function != "StartSettlements":
+                raise Violated(f"{call.function} raises {type(failed).__name__}: {failed}") from failed
+            answer = TaskFailed(type(failed).__name__)
+        except Exception as bug:
+            raise Violated(f"{call.function} raises {type(bug).__name__}: {bug}") from bug
+        finally:
+            del self._running[world.hub.process]
+            world.note(call.function, "ends with", answer)
+            world.hub.set(call.answer, answer)
+
+    # Executions.
+
+    def _invoke(self, function: str, payload: Any) -> Any:
+        """Call a function from the execution that runs just now; give it up when its time is over."""
+        world, execution = self._world, self.machines.running[self._world.hub.process]
+        fault = world.chance.fault(CALLS)
+        if fault:
+            world.hit(fault, function)
+        if fault is Fault.UNREACHED:
+            raise TaskFailed(world.chance.one_of(("Lambda.ServiceException", "Lambda.SdkClientException")))
+        if fault is Fault.THROTTLED:
+            raise TaskFailed("Lambda.TooManyRequestsException")
+        call = self.call(function, payload, execution)
+        if fault is Fault.TWICE:
+            call = world.chance.one_of((call, self.call(function, payload, execution)))
+        elif fault is Fault.STOPPED:
+            self.stop(execution)
+        seconds = _states(execution)[execution.state].get("TimeoutSeconds", 60)
+        if not world.hub.wait(call.answer, seconds * 1000):
+            raise TaskFailed("States.Timeout")
+        answer = call.answer.value
+        if isinstance(answer, TaskFailed):
+            raise TaskFailed(answer.output["Error"], answer.output["Cause"])
+        return answer
+
+    def _around(self, execution: Execution, call: Any) -> Any:
+        """Do what a task does, a while away; what is no function's call may fail by itself."""
+        world = self._world
+        world.hub.sleep(world.chance.latency())
+        service = _states(execution)[execution.state]["Resource"].split(":")[5]
+        fault = world.chance.fault(TASKS) if service != "lambda" else None
+        if fault:
+            world.hit(fault, execution.state)
+        if fault is Fault.THROTTLED:
+            names = {"states": "StepFunctions.ThrottlingException", "events": "EventBridge.FailedEntry"}
+            raise TaskFailed(names[service])
+        if fault is Fault.LOST:
+            with suppress(Waiting):
+                call()
+            raise TaskFailed("States.Timeout")
+        if fault is Fault.STOPPED:
+            assert isinstance(execution, Driven)
+            self.stop(execution)
+        return call()
+
+    def _pause(self, execution: Execution, retrier: Any, tried: int) -> None:
+        """Wait before a retry: full jitter."""
+        seconds = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** (tried - 1)
+        seconds = min(seconds, retrier["MaxDelaySeconds"])
+        self._world.hub.sleep(self._world.chance.within(0, int(seconds * 1000)))
+
+    def stop(self, execution: Driven) -> None:
+        """What StopExecution does; what the execution has called goes on."""
+        if execution.status != "RUNNING":
+            return
+        self._world.note(execution.name, "is stopped")
+        execution.abort()
+        assert execution.process
+        self._world.hub.set(execution.ended)
+        if execution.process is not self._world.hub.process:
+            self._world.hub.kill(execution.process)
+        else:
+            raise Killed
+
+    def wake(self, token: str, output: Any) -> bool:
+        """Let the execution that waits with a token go on; whether there is one."""
+        for one in self.machines.executions:
+            if isinstance(one, Driven) and one.token == token and one.status == "RUNNING" and one.is_waiting:
+                self._world.hub.set(one.woken, output)
+                return True
+        return False
+
+    def drive(self, execution: Driven) -> None:
+        """Go from state to state to the end."""
+        hub = self._world.hub
+        while execution.status == "RUNNING":
+            waits = execution._waits_for
+            if waits is None:
+                execution.advance()
+            elif waits.child:
+                assert isinstance(waits.child, Driven)
+                hub.wait(waits.child.ended)
+                execution.advance()
+            elif hub.wait(execution.woken, execution.wait_seconds * 1000):
+                execution.succeed(execution.woken.value)
+            elif execution.status == "RUNNING":
+                execution.time_out()
+            if waits:
+                execution.woken = Signal()
+        self._world.note(execution.name, f"ends {execution.status}", execution.error or execution.data)
+        hub.set(execution.ended)
+        self._world.oracle.execution_ended(execution)
+
+
+@dataclass
+class DrivenMachines(Machines):
+    """Machines whose executions go on by themselves, and whose events reach people."""
+
+    cloud: Any = None
+    running: dict[Process, Driven] = field(default_factory=dict)
+
+    def start(self, machine: str, data: Any, name: str) -> Execution:
+        execution: Any = super().start(machine, data, name)
+        world, hub = self.cloud._world, self.cloud._world.hub
+        world.note(name, f"is started on {machine}", data)
+        execution.process = hub.spawn(lambda: self.cloud.drive(execution), name, world.chance.latency())
+        self.running[execution.process] = execution
+        if machine in self.express:
+            hub.spawn(lambda: self.cloud.stop(execution), f"{name} out of time", EXPRESS_MS_MAX)
+        return execution
+
+    def call(self, resource: str, parameters: Any) -> Any:
+        before = len(self.events)
+        answer = super().call(resource, parameters)
+        for event in self.events[before:]:
+            self.cloud._world.people.hear(event)
+        return answer
+
+
+@cache
+def definitions() -> dict[str, Any]:
+    """The machines as they are deployed."""
+    return {
+        EXPRESS: _definition("settlement", ""),
+        STANDARD: _definition("settlement", ".sync:2"),
+        COMPENSATION: _definition("compensation", ""),
+    }
+
+
+def _definition(name: str, how: str) -> Any:
+    texts = {"StartCompensation": f"arn:aws:states:::states:startExecution{how}"}
+    text = (STATE_MACHINES / f"{name}.asl.json").read_text()
+    return json.loads(re.sub(r"\$\{(\w+)\}", lambda match: texts.get(match[1], match[1]), text))
+
+
+def _states(execution: Execution) -> Any:
+    return execution.machines.definitions[execution.machine]["States"]
+
+
+@cache
+def _handler(function: str) -> Any:
+    module = re.sub(r"(?<!^)(?=[A-Z])", "_", function).lower()
+    return importlib.import_module(f"handlers.{module}").handler

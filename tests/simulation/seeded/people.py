@@ -1,0 +1,290 @@
+"""Who acts on a stage from outside: upstream services, the KYC provider, the clock, and those on call."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from standardwebhooks import Webhook
+
+from settle import decisions
+from settle.failures import CommandFailed
+from settlement.errors import KycRequestRefused, KycUnavailable, SettlementError
+from settlement.request import Settlement
+from settlement.resolution import Decision
+from settlement.verdict import KycDecision, Verdict
+from tests.simulation.seeded.chance import READS
+from tests.simulation.seeded.cloud import EXPRESS, STANDARD
+from tests.simulation.seeded.oracle import members
+from tests.support.environment import NOW
+from tests.support.interpreter import ARN
+
+if TYPE_CHECKING:
+    from tests.simulation.seeded.world import World
+
+SECRET = "whsec_c2ltdWxhdGlvbnMtYWxsLXRoZS13YXktZG93bg=="
+MINUTE_MS = 60_000
+FORWARD = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement")
+REVERSING = ("RefundFee", "ReclaimFunds", "VoidHold")
+_UNANSWERED = (CommandFailed, ClientError, BotoCoreError, SettlementError)
+
+
+class People:
+    """They do what people and services do: repeat themselves, come late, and contradict each other."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.paged: set[tuple[str, int]] = set()
+        self.put_aside: list[str] = []
+        self.at_work = 0
+        """How many of those who act once have yet to act, or are at it."""
+
+        self.decisions = (Decision.RETRY, Decision.WRITE_OFF, Decision.COMPLETE)
+        self._verdicts: dict[str, Verdict] = {}
+        self._stack: Any = SimpleNamespace(
+            name="simulated",
+            outputs={
+                "CompensationArn": f"{ARN}:stateMachine:Compensation",
+                "RecoverStalledArn": "RecoverStalled",
+            },
+            store=world.store,
+            terms=world.terms,
+            client=self._client,
+        )
+
+    def spawn(self, name: str, delay: int, act: Callable[..., None], *about: Any) -> None:
+        """Have somebody act once, after a while."""
+
+        def acts() -> None:
+            try:
+                act(*about)
+            finally:
+                self.at_work -= 1
+
+        self.at_work += 1
+        self._world.hub.spawn(acts, name, delay)
+
+    # Upstream.
+
+    def begin(self, request: dict[str, Any], delay: int) -> None:
+        """Have a request settled: once or more often, one way or another, and perhaps with other content."""
+        chance = self._world.chance
+        for number in range(1 + chance.happens(0.3) + chance.happens(0.1)):
+            sent = dict(request)
+            if number and chance.happens(0.2):
+                sent["amount"] = "7.77"
+            machine = chance.one_of((STANDARD, EXPRESS))
+            name = f"{sent['key']}-mine" if chance.happens(0.5) else f"{sent['key']}-mine-{number}"
+            at = delay + chance.within(0, 5_000) if chance.happens(0.7) else chance.within(0, 20 * MINUTE_MS)
+            if chance.happens(0.15):
+                self.spawn("a message", at, self._send, sent)
+            else:
+                self.spawn("upstream", at, self._start, machine, name, sent)
+        if chance.happens(0.1):
+            self.order_reversal(request["key"])
+
+    def order_reversal(self, key: str) -> None:
+        """Have a person reverse a settlement, once it has settled or before."""
+        self.spawn("a person", self._world.chance.within(0, 15 * MINUTE_MS), self._reverse, key)
+
+    def _start(self, machine: str, name: str, request: dict[str, Any]) -> None:
+        try:
+            arn = f"{ARN}:stateMachine:{machine}"
+            self._world.step_functions.start_execution(
+                stateMachineArn=arn, name=name, input=json.dumps(request)
+            )
+        except (ClientError, BotoCoreError):
+            if self._world.chance.happens(0.5):
+                self._world.hub.sleep(self._world.chance.within(0, 10_000))
+                self._start(machine, name, request)
+
+    def _send(self, request: dict[str, Any]) -> None:
+        """Send a message, which the queue delivers until it is taken, and sometimes once more."""
+        world = self._world
+        record = {
+            "messageId": "m",
+            "receiptHandle": "r",
+            "body": json.dumps(request),
+            "eventSource": "aws:sqs",
+        }
+        for _ in range(30):
+            call = world.cloud.call("StartSettlements", {"Records": [record]})
+            world.hub.wait(call.answer, MINUTE_MS)
+            if call.answer.value == {"batchItemFailures": []} and not world.chance.happens(0.1):
+                return
+            world.hub.sleep(world.chance.within(1_000, MINUTE_MS))
+
+    def send_message(self, **message: Any) -> None:
+        """What the dead-letter queue is sent."""
+        self.put_aside.append(message["MessageBody"])
+
+    # The provider.
+
+    def ask(self, settlement: Settlement) -> Verdict:
+        """Answer, and never otherwise on the same payment, but in one seed of some."""
+        world, chance, key = self._world, self._world.chance, settlement.key
+
+        def answer() -> Verdict:
+            if key not in self._verdicts or chance.happens(0.03):
+                self._verdicts[key] = self._verdict(settlement)
+            return self._verdicts[key]
+
+        try:
+            return world.provider.send("ask", READS, answer)
+        except (ClientError, BotoCoreError):
+            raise KycUnavailable("kyc: unreachable") from None
+
+    def _verdict(self, settlement: Settlement) -> Verdict:
+        chance = self._world.chance
+        luck = chance.luck()
+        if luck < 0.03:
+            raise KycRequestRefused("kyc: the provider refuses the request with status 422")
+        decision = (
+            KycDecision.REJECTED
+            if luck < 0.1
+            else KycDecision.REVIEW
+            if luck < 0.25
+            else KycDecision.APPROVED
+        )
+        verdict = Verdict(decision=decision, reference=f"ver_{settlement.key[-4:]}", reason="x", provider="p")
+        if decision is KycDecision.REVIEW:
+            for _ in range(1 + chance.happens(0.4)):
+                at = 0 if chance.happens(0.2) else chance.within(0, 12 * MINUTE_MS)
+                said = "REJECTED" if chance.happens(0.3) else "APPROVED"
+                event = f"evt-{chance.one_of((1, 1, 1, 2))}"
+                self.spawn("the provider", at, self._tell, settlement.key, verdict.reference, said, event)
+        return verdict
+
+    def _tell(self, key: str, reference: str, decision: str, event: str) -> None:
+        """Call the webhook until it is answered for good."""
+        world = self._world
+        body = json.dumps(
+            {"idempotency_key": f"{key}:verify", "decision": decision, "reference": reference, "reason": "x"}
+        )
+        for _ in range(12):
+            now = NOW + timedelta(milliseconds=world.hub.now)
+            headers = {
+                "webhook-id": f"{key}-{event}",
+                "webhook-timestamp": str(int(now.timestamp())),
+                "webhook-signature": Webhook(SECRET).sign(f"{key}-{event}", now, body),
+            }
+            call = world.cloud.call("KycDecided", {"headers": headers, "body": body})
+            answered = world.hub.wait(call.answer, 30_000) and isinstance(call.answer.value, dict)
+            if answered and call.answer.value["statusCode"] < 500:
+                return
+            world.hub.sleep(world.chance.within(1_000, 2 * MINUTE_MS))
+
+    # The clock.
+
+    def recover(self) -> None:
+        """Call recovery each minute in which something is due; what is not due it would not touch."""
+        world = self._world
+        while True:
+            world.hub.sleep(MINUTE_MS - world.hub.now % MINUTE_MS)
+            if world.is_due() or world.chance.happens(0.02):
+                for _ in range(1 + world.chance.happens(0.1)):
+                    world.cloud.call("RecoverStalled", {})
+
+    # Who meddles.
+
+    def notice(self, key: str) -> None:
+        """Something has just happened to a settlement: somebody may interfere with it now, of all times."""
+        chance = self._world.chance
+        if chance.happens(chance.meddling):
+            delay = chance.within(0, 3_000)
+            if chance.happens(0.2):
+                self.spawn("a person", delay, self._reverse, key)
+            else:
+                self.spawn("a stray call", delay, self.call_again, key)
+
+    def call_again(self, key: str | None = None) -> None:
+        """Repeat an earlier call, from its function's log: as it was, with other content, or out of turn."""
+        world, chance = self._world, self._world.chance
+        keys = [(call, _key_of(call.payload)) for call in world.cloud.calls]
+        calls = [call for call, about in keys if about and key in (None, about)]
+        if not calls:
+            return
+        call = chance.one_of(calls)
+        payload, function = json.loads(json.dumps(call.payload)), call.function
+        if "settlement" in payload:
+            settlement = payload["settlement"]
+            if chance.happens(0.3):
+                settlement["amount"] = "6.66"
+            row = world.oracle.settlements.get(settlement["key"])
+            if row and "fee" in settlement and chance.happens(0.5):
+                function = chance.one_of((*FORWARD, *REVERSING))
+                payload = {
+                    "settlement": settlement,
+                    "execution": "stray",
+                    "claimed_at": "long ago",
+                    "error": {"Error": "InsufficientFunds", "Cause": "a stray call"},
+                    "steps": sorted(members(row, "steps")),
+                    "reversed": sorted(members(row, "reversed")),
+                }
+        world.cloud.call(function, payload)
+
+    # Those on call.
+
+    def hear(self, event: Any) -> None:
+        """An event on the bus: upon a page somebody decides, sooner or later, or two, each their own way."""
+        if event["DetailType"] != "LimboEntered":
+            return
+        chance, detail = self._world.chance, event["Detail"]
+        if isinstance(detail, str):
+            detail = json.loads(detail)
+        self.paged.add((detail["key"], detail["case"]))
+        self._world.note("the pager", "pages", detail)
+        for _ in range((not chance.happens(0.1)) + chance.happens(0.2)):
+            self.spawn(
+                "on call", chance.within(500, 20 * MINUTE_MS), self._resolve, detail["key"], detail["case"]
+            )
+
+    def _resolve(self, key: str, case: int) -> None:
+        """Decide as the command does, and repeat it a few times where it fails."""
+        world, chance = self._world, self._world.chance
+        decision = chance.one_of(self.decisions)
+        for _ in range(3):
+            try:
+                world.note("on call", f"decides {decision} on case {case} of {key}")
+                decisions.resolve(self._stack, key, decision, f"because {decision}", case)
+                return
+            except _UNANSWERED as failed:
+                world.note("on call", "is told", failed)
+                world.hub.sleep(chance.within(1_000, MINUTE_MS))
+                decision = chance.one_of((decision, decision, Decision.RETRY))
+
+    def _reverse(self, key: str) -> None:
+        world = self._world
+        for _ in range(2):
+            try:
+                world.note("a person", f"reverses {key}")
+                decisions.reverse(self._stack, key, "the customer asks for it")
+                return
+            except _UNANSWERED as failed:
+                world.note("a person", "is told", failed)
+                world.hub.sleep(world.chance.within(1_000, 5 * MINUTE_MS))
+
+    def _client(self, service: str, attempts: int = 5) -> Any:
+        clients = {
+            "stepfunctions": self._world.step_functions,
+            "sts": SimpleNamespace(get_caller_identity=lambda: {"Arn": f"{ARN}:user/olga"}),
+            "lambda": SimpleNamespace(invoke=self._invoke),
+        }
+        return clients[service]
+
+    def _invoke(self, *, FunctionName: str, InvocationType: str, Payload: str) -> Any:  # noqa: N803
+        world = self._world
+        call = world.cloud.call(FunctionName, json.loads(Payload))
+        world.hub.wait(call.answer)
+        failed = isinstance(call.answer.value, Exception)
+        told = json.dumps({"errorType": "X", "errorMessage": "x"} if failed else call.answer.value)
+        answer: dict[str, Any] = {"Payload": SimpleNamespace(read=told.encode)}
+        return answer | ({"FunctionError": "Unhandled"} if failed else {})
+
+
+def _key_of(payload: Any) -> str | None:
+    """The key of the settlement that a call is about; of those that carry it as such."""
+    state = payload.get("state", payload)
+    return state["settlement"]["key"] if "settlement" in state else None

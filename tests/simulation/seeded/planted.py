@@ -1,0 +1,142 @@
+"""Are the rules any good? Bugs planted into a copy of the code, and conditions taken out, must be found.
+
+`python -m tests.simulation.seeded.planted` looks for each with seed after seed and writes to `found.json`
+which seed has found it, for the tests, which need no more than that seed. What cannot be found, as something
+else in the same write refuses the same calls, is named with its reason in `redundant.toml`.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.simulation.seeded import weakened
+from tests.simulation.seeded.run import run
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+FOUND = HERE / "found.json"
+SEEDS_MAX = 10_000
+"""Within so many seeds each bug must be found."""
+
+SEEDS_TO_SEE_ALL = 1_500
+"""In so many seeds each condition of each write is met."""
+
+_COPIED = ("lambdas", "statemachines", "tests/support", "tests/simulation/seeded")
+
+
+def bugs() -> list[dict[str, Any]]:
+    """The bugs to be planted, each an edit of a file: `old` becomes `new`, perhaps with another."""
+    found: list[dict[str, Any]] = tomllib.loads((HERE / "planted.toml").read_text())["bug"]
+    return found
+
+
+def redundant() -> dict[str, str]:
+    """Why no call could tell that a condition is gone, by `place CONDITION`."""
+    found: dict[str, str] = tomllib.loads((HERE / "redundant.toml").read_text())
+    return found
+
+
+def recorded() -> dict[str, int]:
+    """The seed that has found each, by its name."""
+    found: dict[str, int] = json.loads(FOUND.read_text())
+    return found
+
+
+@contextmanager
+def planted(bug: dict[str, Any]) -> Iterator[Path]:
+    """A copy of the code with the bug in it. Raises ValueError where the code has changed under the bug."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in _COPIED:
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for package in ("tests", "tests/simulation"):
+            (copy / package / "__init__.py").touch()
+        for file, old, new in [(bug["file"], bug["old"], bug["new"]), *bug.get("also", ())]:
+            text = (copy / file).read_text()
+            if old not in text:
+                raise ValueError(f"{bug['name']}: {file} has changed; write the bug anew")
+            (copy / file).write_text(text.replace(old, new))
+        yield copy
+
+
+def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
+    """The first seed of so many in which a planted bug breaks a rule."""
+    with planted(bug) as copy:
+        report = copy / "report.json"
+        command = [sys.executable, "-m", "tests.simulation.seeded", "--stop", "--report", str(report)]
+        finished = subprocess.run(
+            [*command, "--from", str(first), "--seeds", str(seeds)],
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'lambdas'}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if not report.exists():
+            raise ValueError(f"{bug['name']}: {finished.stderr}")
+        failed = json.loads(report.read_text())["failed"]
+    return min(map(int, failed), default=None)
+
+
+def seed_that_misses(place: str, condition: str, first: int, seeds: int) -> int | None:
+    """The first seed of so many that breaks a rule with a condition taken out of a write."""
+    with weakened.without(place, condition):
+        for seed in range(first, first + seeds, 10):
+            failed = run(range(seed, min(seed + 10, first + seeds))).failed
+            if failed:
+                return min(failed)
+    return None
+
+
+def conditions() -> list[tuple[str, str]]:
+    """Each condition of each write that the simulator meets."""
+    with weakened.seen() as found:
+        run(range(SEEDS_TO_SEE_ALL))
+    return sorted(found)
+
+
+def _search(seeds: int, target: Any) -> tuple[str, int | None]:
+    if isinstance(target, dict):
+        return target["name"], seed_that_finds(target, 0, seeds)
+    return " ".join(target), seed_that_misses(*target, 0, seeds)
+
+
+def main() -> int:
+    """Exit with 0 if all but the redundant were found, and say after how many seeds each was."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=SEEDS_MAX)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="what the name has in it")
+    given = parser.parse_args()
+    explained = redundant()
+    targets = [bug for bug in bugs() if given.only in bug["name"]]
+    targets += [each for each in conditions() if given.only in " ".join(each)]
+    found, missed = recorded(), 0
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for name, seed in pool.map(partial(_search, given.seeds), targets):
+            found.pop(name, None)
+            if seed is not None:
+                found[name] = seed
+                denied = "  (but it is said to be redundant)" * (name in explained)
+                print(f"{seed + 1:6}  {name}{denied}", flush=True)
+            elif name not in explained:
+                missed += 1
+                print(f"MISSED  {name}", flush=True)
+            FOUND.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    print(f"{len(targets)} planted, {missed} missed")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Many seeds, one after the other or side by side, and what came of them."""
+
+import gc
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import islice
+
+from tests.simulation.seeded.stage import set_up
+from tests.simulation.seeded.world import play
+
+CHUNK = 20
+"""Seeds that a process is handed at a time."""
+
+HISTORY_LINES_MAX = 400
+
+
+@dataclass
+class Result:
+    """What so many seeds have shown: `counted` has faults, metrics and ends; `failed` the broken rules."""
+
+    seeds: int = 0
+    calls: int = 0
+    commits: int = 0
+    counted: Counter[str] = field(default_factory=Counter)
+    failed: dict[int, str] = field(default_factory=dict)
+
+    def add(self, other: "Result") -> None:
+        self.seeds += other.seeds
+        self.calls += other.calls
+        self.commits += other.commits
+        self.counted += other.counted
+        self.failed |= other.failed
+
+
+def run(seeds: Iterable[int]) -> Result:
+    """Run seeds in this process, each to its end or to the first rule that it breaks."""
+    result = Result()
+    with set_up() as current:
+        for seed in seeds:
+            world = current.world = play(seed)
+            try:
+                world.run()
+            except AssertionError as broken:
+                result.failed[seed] = f"{type(broken).__name__}: {broken}"
+            result.seeds += 1
+            result.calls += len(world.cloud.calls)
+            result.commits += world.oracle.commits
+            result.counted += world.counted + world.oracle.reached
+    return result
+
+
+def tell(seed: int) -> str:
+    """One seed's history, in whole lines, with the rule that it broke at the end if it did."""
+    with set_up() as current:
+        world = current.world = play(seed, is_told=True)
+        try:
+            world.run()
+            end = "every rule holds"
+        except AssertionError as broken:
+            end = f"BROKEN: {broken}"
+    return "\n".join([*world.history[-HISTORY_LINES_MAX:], end])
+
+
+def run_side_by_side(
+    seeds: Iterable[int], jobs: int, seconds: float | None = None, *, until_failed: bool = False
+) -> Iterator[Result]:
+    """Run seeds in so many processes; yield the sum of their results each time there is more of it."""
+    left, total = iter(seeds), Result()
+    give_up_at = time.monotonic() + seconds if seconds else None
+    gc.freeze()
+    with ProcessPoolExecutor(jobs, initializer=_prepare) as pool:
+        running: set[Future[Result]] = set()
+        while True:
+            is_over = (give_up_at and time.monotonic() > give_up_at) or (until_failed and total.failed)
+            while not is_over and len(running) < 2 * jobs and (chunk := list(islice(left, CHUNK))):
+                running.add(pool.submit(run, chunk))
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                total.add(future.result())
+            yield total
+
+
+def _prepare() -> None:
+    gc.set_threshold(50_000, 20, 50)
+    os.nice(0)

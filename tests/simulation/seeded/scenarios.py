@@ -1,0 +1,105 @@
+"""Lives of a settlement in which nothing is left to chance: each fault at each call, alone and in pairs."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from settlement.resolution import Decision
+from tests.simulation.seeded.chance import Fault, Script
+from tests.simulation.seeded.cloud import EXPRESS, STANDARD
+from tests.simulation.seeded.run import Result
+from tests.simulation.seeded.stage import Current
+from tests.simulation.seeded.world import World
+
+KEY = "order-2026-000101"
+REQUEST = {"key": KEY, "payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR", "fee": "0.48"}
+REJECTED, IN_REVIEW = 0.05, 0.2
+"""The luck of a payment that the provider rejects, or takes into review."""
+
+Faults = Mapping[int, Fault]
+
+
+def settles(world: World) -> None:
+    _starts(world, STANDARD)
+
+
+def settles_by_express(world: World) -> None:
+    _starts(world, EXPRESS)
+
+
+def is_sent_by_message(world: World) -> None:
+    world.people.spawn("a message", 0, world.people._send, REQUEST)
+
+
+def is_refused(world: World) -> None:
+    _starts(world, STANDARD, {**REQUEST, "amount": "4000.00"})
+
+
+def is_reversed_on_an_order(world: World) -> None:
+    _starts(world, STANDARD)
+    world.people.spawn("a person", 20_000, world.people._reverse, KEY)
+
+
+def cannot_be_reclaimed(decision: Decision) -> Callable[[World], None]:
+    """The payee has spent it when it is reversed: LIMBO, a page, and a person's decision."""
+
+    def scenario(world: World) -> None:
+        world.people.decisions = (decision,)
+        is_reversed_on_an_order(world)
+        spent = {**REQUEST, "key": f"{KEY}-on", "payer": "bob", "payee": "carol", "amount": "40.00"}
+        world.people.spawn("upstream", 5_000, world.people._start, EXPRESS, f"{KEY}-on", spent)
+
+    return scenario
+
+
+SCENARIOS: dict[str, tuple[Callable[[World], None], float]] = {
+    "settles": (settles, 1.0),
+    "settles by Express": (settles_by_express, 1.0),
+    "is sent by message": (is_sent_by_message, 1.0),
+    "is refused": (is_refused, 1.0),
+    "is rejected by the provider": (settles, REJECTED),
+    "is reviewed": (settles, IN_REVIEW),
+    "is reversed on an order": (is_reversed_on_an_order, 1.0),
+    "is written off": (cannot_be_reclaimed(Decision.WRITE_OFF), 1.0),
+    "is completed": (cannot_be_reclaimed(Decision.COMPLETE), 1.0),
+}
+"""Each with the payment's luck with the provider."""
+
+
+def live(current: Current, name: str, faults: Faults, *, is_told: bool = False) -> World:
+    """Let a scenario happen with these faults, each at the call with its number. Raises Violated."""
+    scenario, luck = SCENARIOS[name]
+    world = current.world = World(Script(faults, luck), is_told)
+    world.open_accounts({"alice": 10_000, "bob": 500, "carol": 0})
+    scenario(world)
+    world.hub.spawn(world.people.recover, "the schedule")
+    world.run()
+    return world
+
+
+def singles(current: Current, name: str) -> Iterator[Faults]:
+    """Each fault at each call that the scenario makes."""
+    yield from _further(live(current, name, {}), {}, 0)
+
+
+def pairs(current: Current, name: str, single: Faults) -> Iterator[Faults]:
+    """The same fault, and each other one at each later call, of those that are made because of it too."""
+    (number,) = single
+    yield from _further(live(current, name, single), single, number + 1)
+
+
+def _further(world: World, faults: Faults, first: int) -> Iterator[Faults]:
+    assert isinstance(world.chance, Script)
+    for number, kinds in enumerate(world.chance.possible[first:], first):
+        for kind in dict.fromkeys(kinds):
+            yield {**faults, number: kind}
+
+
+def count(result: Result, world: World) -> None:
+    """Add what a scenario has shown."""
+    result.seeds += 1
+    result.calls += len(world.cloud.calls)
+    result.commits += world.oracle.commits
+    result.counted += world.counted
+
+
+def _starts(world: World, machine: str, request: dict[str, str] = REQUEST) -> None:
+    world.people.spawn("upstream", 0, world.people._start, machine, f"{KEY}-mine", request)

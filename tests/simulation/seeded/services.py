@@ -1,0 +1,150 @@
+"""DynamoDB and Step Functions as a function meets them: a while away, and sometimes not to be had."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
+
+from tests.simulation.seeded.chance import READS, STARTS, WRITES, Fault
+from tests.support.interpreter import ARN, TaskFailed
+from tests.support.memory_dynamodb import error
+
+if TYPE_CHECKING:
+    from tests.simulation.seeded.world import World
+
+
+class Services:
+    """Sends each call through time and chance."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def send(
+        self,
+        name: str,
+        kinds: Sequence[Fault],
+        effect: Callable[[], Any],
+        conflict: Callable[[], Exception] | None = None,
+    ) -> Any:
+        """Let a call have its effect, unless something befalls it; return or raise its answer."""
+        world, hub = self._world, self._world.hub
+        fault = world.chance.fault(kinds)
+        if fault:
+            world.hit(fault, name)
+            if fault is Fault.FROZEN:
+                hub.sleep(world.chance.frozen())
+            elif fault is Fault.STOPPED:
+                world.cloud.stop_caller(hub.process)
+            elif fault is Fault.KILLED_BEFORE:
+                hub.kill(hub.process)
+        hub.sleep(world.chance.latency())
+        if fault is Fault.UNREACHED:
+            raise ConnectTimeoutError(endpoint_url="https://service.invalid")
+        if fault is Fault.THROTTLED:
+            raise error(name, "ThrottlingException", "Rate exceeded")
+        if fault is Fault.CONFLICT and conflict:
+            raise conflict()
+        answer = effect()
+        if fault is Fault.KILLED_AFTER:
+            hub.kill(hub.process)
+        hub.sleep(world.chance.latency())
+        if fault is Fault.LOST:
+            raise ReadTimeoutError(endpoint_url="https://service.invalid")
+        return answer
+
+
+class DynamoDb(Services):
+    """The table's client."""
+
+    def put_item(self, **parameters: Any) -> Any:
+        return self._write("put_item", parameters)
+
+    def update_item(self, **parameters: Any) -> Any:
+        return self._write("update_item", parameters)
+
+    def transact_write_items(self, **parameters: Any) -> Any:
+        return self._write("transact_write_items", parameters)
+
+    def get_item(self, **parameters: Any) -> Any:
+        table = self._world.table
+        return self.send("get_item", READS, lambda: table.get_item(**parameters))
+
+    def query(self, **parameters: Any) -> Any:
+        table = self._world.table
+        return self.send("query", READS, lambda: table.query(**parameters))
+
+    def _write(self, name: str, parameters: dict[str, Any]) -> Any:
+        write = getattr(self._world.table, name)
+        return self.send(name, WRITES, lambda: write(**parameters), lambda: self._conflict(name, parameters))
+
+    def _conflict(self, name: str, parameters: dict[str, Any]) -> ClientError:
+        """What is answered while another call writes one of the rows; the others are looked at."""
+        if name != "transact_write_items":
+            return error(name, "TransactionConflictException", "Transaction is ongoing for the item")
+        writes = [write for item in parameters["TransactItems"] for write in item.values()]
+        reasons = self._world.table.reasons(writes)
+        position = self._world.chance.within(0, len(reasons))
+        code = self._world.chance.one_of(("TransactionConflict", "ThrottlingError"))
+        reasons[position] = {"Code": code, "Message": "try again"}
+        return error(
+            name, "TransactionCanceledException", "Transaction cancelled", CancellationReasons=reasons
+        )
+
+
+class AlreadyExists(ClientError):
+    """An execution of that name was started before, with another input, or has ended."""
+
+
+class DoesNotExist(ClientError):
+    """Nobody has started such an execution."""
+
+
+class StepFunctions(Services):
+    """The client of the machines."""
+
+    class exceptions:  # noqa: N801 (as the client has it)
+        ExecutionAlreadyExists = AlreadyExists
+        ExecutionDoesNotExist = DoesNotExist
+
+    def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> Any:  # noqa: A002, N803
+        machine = stateMachineArn.rpartition(":")[2]
+        return self.send("start_execution", STARTS, lambda: self._start(machine, name, json.loads(input)))
+
+    def describe_execution(self, *, executionArn: str) -> Any:  # noqa: N803
+        return self.send("describe_execution", READS, lambda: {"status": self._named(executionArn).status})
+
+    def send_task_success(self, *, taskToken: str, output: str) -> Any:  # noqa: N803
+        return self.send("send_task_success", STARTS, lambda: self._wake(taskToken, json.loads(output)))
+
+    def _start(self, machine: str, name: str, data: Any) -> dict[str, str]:
+        machines = self._world.cloud.machines
+        for one in machines.executions:  # the very same start does no harm while that execution runs
+            same = (one.machine, one.name, one.status) == (
+                machine,
+                name,
+                "RUNNING",
+            ) and one.begun_with == data
+            if same and machine not in machines.express:
+                return {"executionArn": one.arn}
+        try:
+            return {"executionArn": machines.start(machine, data, name).arn}
+        except TaskFailed:
+            raise AlreadyExists(_told("ExecutionAlreadyExists"), "StartExecution") from None
+
+    def _named(self, arn: str) -> Any:
+        prefix, _, rest = arn.partition(":execution:")
+        assert prefix == ARN, arn
+        for one in self._world.cloud.machines.executions:
+            if f"{one.machine}:{one.name}" == rest:
+                return one
+        raise DoesNotExist(_told("ExecutionDoesNotExist"), "DescribeExecution")
+
+    def _wake(self, token: str, output: Any) -> dict[str, Any]:
+        if not self._world.cloud.wake(token, output):
+            raise ClientError(_told("TaskTimedOut"), "SendTaskSuccess")
+        return {}
+
+
+def _told(code: str) -> Any:
+    return {"Error": {"Code": code, "Message": code}}

@@ -1,0 +1,80 @@
+"""Production code with one condition taken out of one write: what the simulator must be able to notice."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+from unittest import mock
+
+from settlement import conditions, items, limbo, recovery, reversals, reviews, writes
+from settlement.writes import Write
+
+MODULES = (items, limbo, recovery, reversals, reviews)
+NAMES = {text: name for name, text in vars(conditions).items() if name.isupper()}
+"""The conditions' names by their texts."""
+
+Change = Callable[[Write, str], Write]
+
+
+@contextmanager
+def without(place: str, condition: str) -> Iterator[None]:
+    """Let the write at `place` be made without the condition that is called so."""
+
+    def weaken(write: Write, at: str) -> Write:
+        if at != place:
+            return write
+        text = str(getattr(conditions, condition))
+        demanded = write.parameters["ConditionExpression"]
+        if write.action == "Put":
+            assert demanded == text
+            return replace(write, parameters={"Item": write.parameters["Item"]})
+        demanded = demanded.split(" AND ")
+        assert text in demanded, f"{place} does not demand {condition}"
+        # It stays in the text, as DynamoDB wants each value that it is given to be used, but says nothing.
+        demanded[demanded.index(text)] = f"({text} OR attribute_exists(pk))"
+        return replace(write, parameters={**write.parameters, "ConditionExpression": " AND ".join(demanded)})
+
+    with _changed(weaken):
+        yield
+
+
+@contextmanager
+def seen() -> Iterator[set[tuple[str, str]]]:
+    """Note each condition of each write that is made, as (place, condition)."""
+    found: set[tuple[str, str]] = set()
+
+    def note(write: Write, at: str) -> Write:
+        found.update((at, NAMES[text]) for text in write.parameters["ConditionExpression"].split(" AND "))
+        return write
+
+    with _changed(note):
+        yield found
+
+
+@contextmanager
+def _changed(change: Change) -> Iterator[None]:
+    def put(*given: Any) -> Write:
+        return change(writes.put(*given), _place(sys._getframe(1)))
+
+    def update(*given: Any, **named: Any) -> Write:
+        return change(writes.update(*given, **named), _place(sys._getframe(1)))
+
+    with ExitStack() as stack:
+        for module in MODULES:
+            for name, replaced in (("put", put), ("update", update)):
+                if hasattr(module, name):
+                    stack.enter_context(mock.patch.object(module, name, replaced))
+        yield
+
+
+def _place(frame: FrameType) -> str:
+    """Which function makes the write, and for which step: such as `items.advance hold`."""
+    module = frame.f_globals["__name__"].rpartition(".")[2]
+    step = frame.f_locals.get("step")
+    place = f"{module}.{frame.f_code.co_name}"
+    if step is None or place == "limbo.enter":
+        return place
+    return f"{place} {re.sub(r':[0-9]+$', '', step)}"

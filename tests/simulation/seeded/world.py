@@ -1,0 +1,180 @@
+"""One seed's world, from its first request to the last settlement's end."""
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from settlement import items, rows
+from settlement.store import Store
+from settlement.terms import Terms
+from tests.simulation.seeded.chance import Chance, Fault
+from tests.simulation.seeded.cloud import Cloud
+from tests.simulation.seeded.hub import Hub
+from tests.simulation.seeded.oracle import FINISHED, Oracle, number
+from tests.simulation.seeded.people import MINUTE_MS, People
+from tests.simulation.seeded.services import DynamoDb, Services, StepFunctions
+from tests.support.environment import NOW
+from tests.support.memory_dynamodb import MemoryDynamoDb
+
+TERMS = Terms.from_json(os.environ["TERMS"])
+CALM_MS_MAX = 3 * 3_600_000
+"""Simulated time in which everything ends once faults are over: deadline, review, backoff, retries."""
+
+ACCOUNTS = {"alice": 12_000, "bob": 5_000, "carol": 4_000}
+"""Who pays and is paid, and what they have at first, in minor units: too little for everything at once."""
+
+
+@dataclass
+class World:
+    """All that there is in one seed."""
+
+    chance: Chance
+    is_told: bool = False
+    """Whether a history is kept, to be read by a person."""
+
+    history: list[str] = field(default_factory=list)
+    counted: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.hub = Hub(self.chance.random)
+        self.oracle = Oracle()
+        self.table = MemoryDynamoDb(self._committed, self._behind)
+        self.terms = TERMS
+        self.dynamodb, self.step_functions, self.provider = (
+            DynamoDb(self),
+            StepFunctions(self),
+            Services(self),
+        )
+        self.store = Store(self.dynamodb, "simulated", pause=lambda failed_tries: self.hub.sleep(50))
+        self.cloud = Cloud(self)
+        self.people = People(self)
+
+    def open_accounts(self, accounts: dict[str, int]) -> None:
+        """Open each account with its deposit."""
+        store = Store(self.table, "simulated")
+        for name, available in accounts.items():
+            opened = items.open_account(name, "EUR", available)
+            store.transact([opened, items.deposit_entry(f"deposit-{name}-0001", name, available, "EUR", NOW)])
+
+    def run(self) -> None:
+        """Let faults happen for a while, then let everything end, and look at the whole. Raises Violated."""
+        try:
+            self.hub.run(self.chance.chaos(), lambda: self.is_over)
+            self.chance.faults_end = True
+            self.note("all", "faults are over")
+            self.hub.run(self.hub.now + CALM_MS_MAX, lambda: self.is_over)
+            self.oracle.at_the_end(self.table.items, self.people.paged)
+        finally:
+            self.hub.close()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every settlement rests, and nobody is at work who could still change it."""
+        return not self.people.at_work and self.cloud.is_idle and self._rests()
+
+    def _rests(self) -> bool:
+        return all(
+            status in FINISHED
+            or (status == "LIMBO" and (key, number(row, "resolutions") + 1) in self.people.paged)
+            for key, row in self.oracle.settlements.items()
+            if (status := row["status"]["S"])
+        )
+
+    def is_due(self) -> bool:
+        """Whether recovery would find anything."""
+        now = rows.timestamp(NOW + timedelta(milliseconds=self.hub.now))
+        for row in self.oracle.settlements.values():
+            status = row["status"]["S"]
+            if status == "LIMBO" or (status not in FINISHED and row["gsi1sk"]["S"] <= now):
+                return True
+        return False
+
+    def skew(self) -> int:
+        """How far the clock of a function's host is ahead, in milliseconds."""
+        if self.chance.happens(0.98):
+            return 0
+        return self.chance.within(-3_000, 3_000)
+
+    def hit(self, fault: Fault, where: str) -> None:
+        """A fault has befallen a call."""
+        name = self.hub.process.name
+        self.counted[f"{fault} in {where if where[0].isupper() else name}"] += 1
+        self.note(name, f"meets: {fault}, at {where}")
+
+    def count(self, metric: str, value: int) -> None:
+        """A function has counted a metric."""
+        self.counted[metric] += 1
+
+    def note(self, who: str, what: str, about: Any = None) -> None:
+        """Put down what happens, if anybody wants to read it."""
+        if self.is_told:
+            at = timedelta(milliseconds=self.hub.now)
+            self.history.append(
+                f"{at!s:>14.14}  {who:<32} {what}{'' if about is None else f' {about}'[:400]}"
+            )
+
+    def _committed(self, changes: Any) -> None:
+        if self.is_told:
+            for old, new in changes:
+                self.note("the table", "has", _difference(old, new))
+        self.oracle.committed(changes)
+        for _, row in changes:
+            if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
+                self.people.notice(row["pk"]["S"].partition("#")[2])
+
+    def _behind(self) -> int:
+        return self.chance.within(0, 6) if self.chance.happens(0.2) and not self.chance.faults_end else 0
+
+
+def play(seed: int, *, is_told: bool = False) -> World:
+    """Make a seed's world, with a few payments among few people; it has yet to run."""
+    chance = Chance(seed)
+    world = World(chance, is_told)
+    world.open_accounts(
+        {name: chance.one_of((opening, opening // 4, 0)) for name, opening in ACCOUNTS.items()}
+    )
+    for payment in range(chance.one_of((1, 1, 1, 2, 2, 3))):
+        request = _request(chance, f"order-{seed % 1_000_000:06}-{payment:04}")
+        world.people.begin(request, 0)
+        if chance.happens(0.4):  # the payee spends it, so that it cannot be reclaimed
+            (other,) = ACCOUNTS.keys() - {request["payer"], request["payee"]}
+            spent = {**request, "key": f"{request['key']}-on", "payer": request["payee"], "payee": other}
+            world.people.begin(spent, chance.within(5_000, 5 * MINUTE_MS))
+            if chance.happens(0.6):
+                world.people.order_reversal(request["key"])
+    for _ in range(chance.one_of((0, 0, 1, 3))):
+        world.people.spawn("a stray call", chance.within(100, 30 * MINUTE_MS), world.people.call_again)
+    world.hub.spawn(world.people.recover, "the schedule")
+    return world
+
+
+def _request(chance: Chance, key: str) -> dict[str, Any]:
+    payer, payee = chance.random.sample(list(ACCOUNTS), 2)
+    request = {
+        "key": key,
+        "payer": payer,
+        "payee": payee,
+        "currency": "USD" if chance.happens(0.02) else "EUR",
+    }
+    request["amount"] = chance.one_of(("1.00", "10.00", "30.00", "48.20"))
+    if chance.happens(0.7):
+        request["fee"] = chance.one_of(("0.00", "0.48"))
+    if chance.happens(0.3):
+        request["deadline_seconds"] = chance.one_of((30, 60, 600))
+    return request
+
+
+def _difference(old: Any, new: Any) -> str:
+    """What a commit has made of a row, as a person reads it."""
+    row = new or old
+    plain = {name: next(iter(value.values())) for name, value in row.items()}
+    place = f"{plain['sk'] if ':' in plain['sk'] else plain['pk']}"
+    before = {name: next(iter(value.values())) for name, value in (old or {}).items()}
+    changes = [
+        f"{name}={plain[name]}" + (f" (was {before[name]})" if name in before else "")
+        for name in plain
+        if name not in ("pk", "sk") and plain[name] != before.get(name)
+    ]
+    return f"{place}: {', '.join(changes + [f'no {name}' for name in before if name not in plain])}"

@@ -1,0 +1,43 @@
+"""The functions' environment under test. They read it at import, so this comes before them."""
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+NOW = datetime(2026, 11, 20, 12, 0, 0, 123000, tzinfo=UTC)
+"""The instant at which tests happen, unless they say otherwise."""
+
+os.environ |= {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+    "AWS_REGION": "eu-west-1",
+    "AWS_LAMBDA_FUNCTION_NAME": "under-test",
+    "POWERTOOLS_LOG_LEVEL": "INFO",
+    "POWERTOOLS_METRICS_DISABLED": "false",  # the command would switch them off for the whole process
+    "POWERTOOLS_TRACE_DISABLED": "true",
+    "TABLE_NAME": "replaced-by-the-store-fixture",
+    "PAGING": (
+        '{"runbook":"docs/runbooks/limbo.md","show_command":"settle limbo show {key}",'
+        '"again_after_seconds":1800}'
+    ),
+    "EVENT_BUS": "settlement-under-test",
+    "KYC_SIGNING_SECRET": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:signing-AbCdEf",
+    "SETTLEMENT_MACHINE": "arn:aws:states:eu-west-1:123456789012:stateMachine:SettlementStandard",
+    "COMPENSATION_MACHINE": "arn:aws:states:eu-west-1:123456789012:stateMachine:Compensation",
+    "KYC": (
+        '{"endpoint":{"url":"https://kyc.invalid","provider":"verifications","dataset":"default",'
+        '"connect_timeout_seconds":1,"read_timeout_seconds":3},'
+        '"breaker":{"failures":5,"within_seconds":60,"recovery_seconds":30},"review_seconds":86400,'
+        '"secret_id":"arn:aws:secretsmanager:eu-west-1:123456789012:secret:credentials-AbCdEf",'
+        '"runbook":"docs/runbooks/kyc-outage.md"}'
+    ),
+    "TERMS": (
+        '{"currencies":{"EUR":2,"JPY":0,"KWD":3,"USD":2},"highest_balances":{"EUR":100000000},'
+        '"fee_basis_points":100,"deadline_seconds":900,"recover_after_seconds":30}'
+    ),
+}
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # our Node
+for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
+    os.environ.pop(name, None)
