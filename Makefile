@@ -3,7 +3,13 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 FAULTS := $(wildcard tests/e2e/test_lifecycle.py tests/e2e/test_recovery.py tests/e2e/test_start*.py tests/e2e/test_storm.py)
 
-.PHONY: setup demo test test-sagas test-rest test-e2e test-faults check lint format synth lock clean
+FROM ?= 0
+SEEDS ?= 1000
+RUNS ?= 100000
+SEED_SECONDS := 240
+
+.PHONY: setup demo test test-sagas test-seeds test-rest test-e2e test-faults check lint format synth lock clean
+.PHONY: simulate exhaust planted fuzz mutants
 
 setup: .venv/.ready  ## everything the other targets need, into .venv and node_modules
 
@@ -22,11 +28,14 @@ setup: .venv/.ready  ## everything the other targets need, into .venv and node_m
 demo: setup  ## deploy the app to the embedded AWS and settle the examples
 	.venv/bin/settle demo
 
-test: setup  ## the whole suite, for two cores: two parts that work, and two end to end, which wait more than they work
-	$(MAKE) -j4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-sagas test-rest test-e2e test-faults
+test: setup  ## the whole suite, for two cores: three parts that work, and two end to end, which wait more than they work
+	$(MAKE) -j5 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-sagas test-seeds test-rest test-e2e test-faults
 
 test-sagas: setup
 	.venv/bin/pytest tests/handlers tests/simulation
+
+test-seeds: setup
+	.venv/bin/python -m tests.simulation.seeded --seconds $(SEED_SECONDS)
 
 test-rest: setup
 	.venv/bin/pytest --ignore=tests/e2e --ignore=tests/handlers --ignore=tests/simulation
@@ -36,6 +45,21 @@ test-e2e: setup
 
 test-faults: setup
 	.venv/bin/pytest $(FAULTS)
+
+simulate: setup  ## SEEDS seeds of the simulator, from the one called FROM; TELL=--tell prints that one's history
+	.venv/bin/python -m tests.simulation.seeded --jobs 2 --from $(FROM) --seeds $(SEEDS) $(TELL)
+
+exhaust: setup  ## each fault, and each two, at each call of each scenario
+	.venv/bin/python -m tests.simulation.seeded.exhaust --jobs 2
+
+planted: setup  ## look for the seeds that find each planted bug and each condition that is taken out
+	.venv/bin/python -m tests.simulation.seeded.planted
+
+fuzz: .venv/.long  ## RUNS inputs for each function, guided by coverage
+	.venv/bin/python -m tests.fuzz.long --runs $(RUNS)
+
+mutants: .venv/.long  ## mutants of the pure core, and the unit tests that kill them
+	.venv/bin/mutmut run
 
 check: lint test synth  ## all that CI runs
 

@@ -232,12 +232,23 @@ def _requests(file: str) -> list[str]:
 
 def main() -> None:
     """Run the command; a failure is one line on standard error and the exit code that `Exit` gives it."""
+    if any(not _is_utf8(argument) for argument in sys.argv):
+        _end(Exit.USAGE, "arguments: must be UTF-8")
     try:
         app()
     except CommandFailed as failure:
         _end(failure.code, str(failure))
     except (SettlementError, ClientError, BotoCoreError, OSError) as failure:
         _end(Exit.FAILED, f"{type(failure).__name__}: {failure}")
+
+
+def _is_utf8(argument: str) -> bool:
+    """Python has the other bytes of an argument as half surrogate pairs, which no service takes."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _end(code: Exit, message: str) -> Any:

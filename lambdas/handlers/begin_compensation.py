@@ -3,10 +3,10 @@
 from typing import Any
 
 from handlers import _runtime
-from settlement import compensation, outcome, reversals
+from settlement import compensation, outcome, reversals, rows
 from settlement.errors import InvalidRequest, NotReversible, ResolutionRefused
 from settlement.request import Settlement, parse_settlement
-from settlement.resolution import parse_resolution, parse_reversal
+from settlement.resolution import Resolution, parse_resolution, parse_reversal
 from settlement.rows import Row
 from settlement.status import Status
 from settlement.telemetry import observed
@@ -22,20 +22,22 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     has a `case`.
     Raises InvalidRequest, IdempotencyConflict, NotReversible and ResolutionRefused.
     """
-    state = event["state"]
+    state, execution = event["state"], event["execution"]
     if not isinstance(state, dict):
         raise InvalidRequest("input: must be a JSON object with a settlement")
     comes_back = "case" in state
     if not comes_back and len(state.keys() & {"error", "reversal", "resolution"}) > 1:
         raise InvalidRequest("input: must have one of error, reversal and resolution at most")
     settlement = parse_settlement(state.get("settlement"), _runtime.terms)
+    decides = "resolution" in state and not comes_back
+    order = parse_resolution(state["resolution"]) if decides else None
     if "error" in state and not comes_back:
-        row = _fenced(settlement, state, event["execution"])
+        row = _fenced(settlement, state, execution)
     else:
         if "reversal" in state:
-            order = parse_reversal(state["reversal"])
-            _runtime.store.post(compensation.requested(settlement, order, _runtime.now(), _runtime.terms))
-        row = _driven(settlement, event["execution"])
+            reversal = parse_reversal(state["reversal"])
+            _runtime.store.post(compensation.requested(settlement, reversal, _runtime.now(), _runtime.terms))
+        row = _driven(settlement, execution, order)
         if "reversal" in state and row["status"] == Status.SETTLED:
             raise NotReversible(
                 "reverse: the settlement was completed out of LIMBO since it was first ordered"
@@ -49,14 +51,14 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         "case": row.get("resolutions", 0) + 1,
         "pages": 0,
     }
-    if "resolution" in state and not comes_back:
-        found["resolution"] = _resolution(state["resolution"], row)
+    if order is not None:
+        found["resolution"] = _resolution(order, row)
     return found
 
 
-def _resolution(raw: object, row: Row) -> dict[str, Any]:
+def _resolution(resolution: Resolution, row: Row) -> dict[str, Any]:
     """A person's decision, on the open case or on one that is closed, of which the news may be due."""
-    resolution, decided = parse_resolution(raw), row.get("resolutions", 0)
+    decided = row.get("resolutions", 0)
     latest = decided + 1 if row["status"] == Status.LIMBO else decided
     case = latest if resolution.case is None else resolution.case
     if latest == 0:
@@ -69,7 +71,7 @@ def _resolution(raw: object, row: Row) -> dict[str, Any]:
 def _fenced(settlement: Settlement, state: dict[str, Any], execution: str) -> Row:
     """The settlement's row, which is not PROCESSING any more, or under another owner than the input's."""
     error, owner = state["error"], state.get("owner")
-    if not isinstance(owner, str | None):
+    if not (owner is None or (isinstance(owner, str) and owner.isprintable())):
         raise InvalidRequest("owner: must be the name of an execution")
     known = isinstance(error, dict) and isinstance(error.get("Error"), str)
     reason = error if known else {"Error": "CompensationRequested", "Cause": "no error was given"}
@@ -81,11 +83,15 @@ def _fenced(settlement: Settlement, state: dict[str, Any], execution: str) -> Ro
     return _runtime.store.update(reversals.begin(settlement, failure, owner=owner, execution=execution))
 
 
-def _driven(settlement: Settlement, execution: str) -> Row:
+def _driven(settlement: Settlement, execution: str, order: Resolution | None) -> Row:
     """The settlement's row, whose owner this execution is from here on, if it is being reversed.
 
     What is PROCESSING may be well: that takes an error or an order.
     """
+    if order is not None:  # what is refused must write nothing
+        found = _runtime.store.read(rows.settlement_key(settlement.key))
+        if found and found["status"] != Status.PROCESSING:
+            _resolution(order, found)
     row = _runtime.store.update(reversals.drive(settlement, execution))
     if not row or row["status"] == Status.PROCESSING:
         raise InvalidRequest("input: must have the error or the reversal for which it is to be compensated")

@@ -12,6 +12,7 @@ from settlement.telemetry import observed
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the outcome of the settled settlement. Raises StepFenced."""
     settlement = parse_settlement(event["settlement"], _runtime.terms)
+    claimed_at = event["claimed_at"]
     entry = _runtime.store.post(steps.fee(settlement, _runtime.now()))
-    row = steps.settled(settlement, event["claimed_at"], entry)
+    row = steps.settled(settlement, claimed_at, entry)
     return outcome.of_settlement(settlement.key, row, _runtime.terms, replayed=False)

@@ -51,8 +51,16 @@ def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
     cause = error.get("Cause", "")
     with suppress(ValueError, TypeError, KeyError, RecursionError):
         cause = json.loads(cause)["errorMessage"]
-    name = str(error["Error"])[:ERROR_LENGTH_MAX]
-    return {"step": step, "error": name, "cause": str(cause)[:CAUSE_LENGTH_MAX]}
+    return {
+        "step": step,
+        "error": _text(error["Error"])[:ERROR_LENGTH_MAX],
+        "cause": _text(cause)[:CAUSE_LENGTH_MAX],
+    }
+
+
+def _text(value: object) -> str:
+    """A value as text that can go on record; half a surrogate pair is none."""
+    return str(value).encode("utf-8", "replace").decode()
 
 
 _INTERNAL = frozenset({"pk", "sk", "gsi1pk", "gsi1sk", "request_hash", "side"})

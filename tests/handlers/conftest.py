@@ -41,9 +41,9 @@ from tests.support.kyc import IN_REVIEW, Provider
 Counted = Callable[[], dict[str, float]]
 
 
-@pytest.fixture(params=["memory", "dynamodb-local"])
+@pytest.fixture(params=["memory"])
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """What the functions write to. The store's own tests ask moto as well."""
+    """What the functions write to: the model, of which `tests/store` proves that it does as DynamoDB does."""
     yield from make_ledger(request)
 
 

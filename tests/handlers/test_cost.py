@@ -1,12 +1,13 @@
 """What the handlers send to DynamoDB: five writes and one read if all goes well, little more if not."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from settlement import rows
+from tests.conftest import Ledger, make_ledger
 from tests.handlers.calls import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -21,6 +22,12 @@ from tests.handlers.stand_ins import Starts
 from tests.support.kyc import IN_REVIEW, Provider
 
 STATES = ("ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
+
+
+@pytest.fixture(params=["moto", "dynamodb-local"])
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """The engines, which count what is asked of them."""
+    yield from make_ledger(request)
 
 
 @pytest.fixture
@@ -133,16 +140,19 @@ def test_a_reversal_on_request_is_two_writes_for_the_fence_and_one_a_reversal(
     assert operations == ["TransactWriteItems", "UpdateItem", *["TransactWriteItems"] * 3]
 
 
-@pytest.mark.parametrize("more", [{}, {"resolution": {**ORDER, "decision": "retry"}}])
-def test_whoever_drives_on_with_a_decision_or_with_nothing_begins_with_one_write(
-    calls: Calls, operations: list[str], more: dict[str, Any]
+@pytest.mark.parametrize(
+    ("more", "called"),
+    [({}, ["UpdateItem"]), ({"resolution": {**ORDER, "decision": "retry"}}, ["GetItem", "UpdateItem"])],
+)
+def test_whoever_drives_on_begins_with_one_write_and_a_decision_is_looked_at_before(
+    calls: Calls, operations: list[str], more: dict[str, Any], called: list[str]
 ) -> None:
     calls.fall("release")
     operations.clear()
 
     calls.begin(**more)
 
-    assert operations == ["UpdateItem"]
+    assert operations == called
 
 
 @pytest.mark.parametrize("state", REVERSALS)

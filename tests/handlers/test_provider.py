@@ -1,6 +1,7 @@
 """The stage's provider: keys are rotated without a deployment, and every change of the circuit is told."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,13 +11,19 @@ from handlers import _provider
 from settlement import telemetry
 from settlement.errors import KycRequestRefused, KycUnavailable, SettlementError
 from settlement.request import Settlement
-from tests.conftest import Ledger
+from tests.conftest import Ledger, make_ledger
 from tests.handlers.conftest import Counted
 from tests.handlers.provider_stage import DEAD, FAILURES, YES, Stage, stage
 from tests.handlers.stand_ins import API_KEY, NEW_API_KEY, Secrets, throttled, unanswered
 
 OLD, NEW = {"api_key": API_KEY}, {"api_key": NEW_API_KEY}
 CREDENTIALS = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:credentials-AbCdEf"
+
+
+@pytest.fixture(params=["moto", "dynamodb-local"])
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """The engines, as the circuit writes expressions of its own."""
+    yield from make_ledger(request)
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from tests.simulation.outside import SECRET, Outside, StepFunctions, Watch
 from tests.simulation.world import World
 
 
-@pytest.fixture(params=["memory", "dynamodb-local"])
+@pytest.fixture(params=["memory"])
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """What the functions write to. The store's own tests ask moto as well."""
+    """What the functions write to: the model, of which `tests/store` proves that it does as DynamoDB does."""
     yield from make_ledger(request)
 
 

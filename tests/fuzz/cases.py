@@ -1,0 +1,70 @@
+"""One input of a function: drawn by a fuzzer's choices, and told in a form that can be kept."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.fuzz import claims, payloads, wires
+from tests.fuzz.mutation import Choices
+from tests.fuzz.stage import ANSWERS, STATES, TIMES, Stage, rows_of
+
+FUNCTIONS = tuple(payloads.PAYLOADS)
+
+AT_HOME = {
+    "hold_funds": "claimed",
+    "verify_kyc": "held",
+    "release_funds": "verified",
+    "collect_fee": "released",
+    "reject_settlement": "claimed",
+    "refund_fee": "compensating",
+    "reclaim_funds": "compensating",
+    "void_hold": "compensating",
+    "enter_limbo": "compensating",
+    **dict.fromkeys(("prepare_page", "await_resolution", "resolve_limbo"), "LIMBO"),
+    "kyc_decided": "in review",
+}
+"""How the states are called in which a function gets furthest: half of its cases are there."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a function is handed (`text`), with the key in a `state`, at one of TIMES, by one of ANSWERS."""
+
+    function: str
+    state: str
+    text: str
+    at: int = 0
+    answer: int = 0
+    anyhow: bool = False
+
+
+def draw(function: str, choices: Choices, anyhow: bool = False) -> Case:
+    """A case for a function; `anyhow` with a payload that not even our own definition would send."""
+    home = [name for name in STATES if name.startswith(AT_HOME.get(function, ""))]
+    names = home if choices.below(2) else list(STATES)
+    state = names[choices.below(len(names))]
+    at, answer = choices.below(len(TIMES)), choices.below(len(ANSWERS))
+    make: Callable[[Choices], Any] | None = _WIRES.get(function)
+    if make:
+        at, drawn = 0, make(choices)
+    else:
+        drawn = (payloads.anyhow if anyhow else payloads.hostile)(function, choices)
+    return Case(function, state, json.dumps(drawn), at, answer, anyhow)
+
+
+def run(stage: Stage, case: Case) -> str:
+    """Hand a case to its function; return how it ended. Raises whatever breaks a claim."""
+    stage.set(rows_of(case.state), TIMES[case.at], ANSWERS[case.answer])
+    if case.function in _WIRES:
+        check = claims.check_webhook if case.function == "kyc_decided" else claims.check_batch
+        return str(check(stage, json.loads(case.text)))  # type: ignore[operator]
+    check_one = claims.check_not_written_by_a_fault if case.anyhow else claims.check
+    return check_one(stage, case.function, claims.read(case.text))
+
+
+_WIRES: dict[str, Callable[[Choices], Any]] = {
+    "kyc_decided": wires.request,
+    "start_settlements": wires.batch,
+}
+"""What reads JSON itself, and is handed texts."""

@@ -1,0 +1,262 @@
+"""The whole command on a stack in memory, and hostile command lines, files and standard input for it."""
+
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from botocore.exceptions import ClientError
+
+from tests.fuzz.stage import HANDLERS, Stage, rows_of, staged  # first: it makes the functions' environment
+
+from settle import cli, cli_flight, decisions, ledger, local, watch  # isort: skip
+from settlement.errors import SettlementError  # isort: skip
+from tests.conftest import NOW
+from tests.fuzz.mutation import TEXTS, Choices
+from tests.fuzz.wires import message
+from tests.handlers.calls import KEY, Context
+from tests.settle.desk import COMPENSATION, RECOVERY, Functions, Identity, Reached
+from tests.support.kyc import APPROVED
+
+_WORDS = (
+    *("", "-", "--", "--json", "--stack", "--reason"),
+    *("-x", "--nonsense", "[/]", "[bold", "%s", "{key}", "\udcff"),
+    *("retry", "write-off", "complete", "express", "standard", "0"),
+    *("-1", "1", "2", "9" * 30, "1e3", "٤", "NaN"),
+    *("EUR", "JPY", "XXX", "48.20", "48.2000"),
+    *("-5", "alice", "carol", "fees:EUR", "escrow:x", "external:EUR"),
+    *(KEY, "order-2026-000999", "short", "a" * 65, "a" * 3_000, "🦊", "a\nb", "a\x1b[31mb", "\u202e", " "),
+    *("2h", "99999999d", "0s"),
+    *("9" * 30 + "d", "2026-11-20T09:30:00Z", "2026-11-20", "0001-01-01T00:00:00+23:59"),
+    *("status", "limbo", "resolve", "list", "account", "open", "reconcile", "kyc", "watch", "recover"),
+)
+_SLOTS = {
+    "<key>": (KEY, KEY, KEY, "order-2026-000999", "order-2026-000101 "),
+    "<decision>": ("retry", "write-off", "complete"),
+    "<amount>": ("48.20", "0", "48.200", "-5", "1e3", "٤"),
+    "<when>": (
+        "2h",
+        "99999999d",
+        "9" * 30 + "d",
+        "2026-11-20T09:30:00Z",
+        "2026-11-20",
+        "0001-01-01T00:00:00+23:59",
+    ),
+}
+_LINES: tuple[tuple[str, ...], ...] = (
+    ("start", "<file>"),
+    ("start", "<file>", "--machine", "standard"),
+    ("start", "-", "--json"),
+    ("start", "-"),
+    ("status", "<key>"),
+    ("status", "<key>", "--json"),
+    ("reverse", "<key>", "--reason", "paid twice"),
+    ("limbo", "list"),
+    ("limbo", "show", "<key>"),
+    ("limbo", "resolve", "<key>", "<decision>", "--reason", "paid in"),
+    ("limbo", "resolve", "<key>", "<decision>", "--reason", "paid in", "--case", "1"),
+    ("account", "open", "dora", "--currency", "EUR", "--deposit", "<amount>"),
+    ("account", "open", "alice", "--currency", "EUR"),
+    ("account", "show", "alice"),
+    ("account", "show", "fees:EUR", "--json"),
+    ("list", "--since", "<when>", "--limit", "5"),
+    ("list", "--in-flight"),
+    ("list", "--limbo", "--json"),
+    ("watch", "--once"),
+    ("recover", "<key>"),
+    ("reconcile", "--json"),
+    ("reconcile",),
+    ("kyc", "status"),
+    ("local", "status"),
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A command line, what its file or standard input holds, and the state of the key."""
+
+    arguments: tuple[str, ...]
+    content: bytes
+    state: str
+
+
+def draw(choices: Choices, states: list[str]) -> Line:
+    """A command as it should be, with up to three words of it changed, added or left out."""
+    state = states[choices.below(len(states))]
+    words = [_filled(word, choices) for word in _LINES[choices.below(len(_LINES))]]
+    for _ in range((0, 0, 0, 1, 1, 1, 2, 3)[choices.below(8)]):
+        place = choices.below(len(words) + 1)
+        match choices.below(3):
+            case 0:
+                words[place : place + 1] = [_word(choices)]
+            case 1:
+                words.insert(place, _word(choices))
+            case 2:
+                del words[place : place + 1]
+    return Line(tuple(words), _content(choices), state)
+
+
+def _filled(word: str, choices: Choices) -> str:
+    pool = _SLOTS.get(word, (word,))
+    return pool[choices.below(len(pool))]
+
+
+def _word(choices: Choices) -> str:
+    """What the shell can hand over: no NUL, and bytes that are no UTF-8 as Python has them."""
+    pool = _WORDS if choices.below(2) else TEXTS
+    raw = pool[choices.below(len(pool))][:4_096].encode(
+        "utf-8", "surrogateescape" if pool is _WORDS else "replace"
+    )
+    return os.fsdecode(raw.replace(b"\0", b""))
+
+
+def _content(choices: Choices) -> bytes:
+    lines = [message("start_settlements", choices) for _ in range(1 + choices.below(2))]
+    joined = "\n".join(lines).encode()
+    at = choices.below(len(joined) + 1)
+    return joined[:at] + b"\xff\x00" + joined[at:] if choices.below(12) == 11 else joined
+
+
+class Machines:
+    """Step Functions, whose Express machine is the claim alone; compensations are started and never run."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self._ended: dict[str, dict[str, Any]] = {}
+
+    def start_sync_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803
+        self._take(name, input)
+        request = json.loads(input)
+        event = {"settlement": request, "execution": name, "execution_arn": name}
+        try:
+            claimed = HANDLERS["claim_key"](event, Context())
+            report = {**event, "settlement": claimed["settlement"], "replayed": claimed["replayed"]}
+            outcome = HANDLERS["report_outcome"](report, Context())
+        except SettlementError as refusal:
+            told = {"errorMessage": str(refusal), "errorType": type(refusal).__name__}
+            return {"status": "FAILED", "error": type(refusal).__name__, "cause": json.dumps(told)}
+        return {"status": "SUCCEEDED", "output": json.dumps(outcome)}
+
+    def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803
+        if stateMachineArn != COMPENSATION:
+            self._ended[name] = self.start_sync_execution(
+                stateMachineArn=stateMachineArn, name=name, input=input
+            )
+        else:
+            self._take(name, input)
+        return {"executionArn": name}
+
+    def describe_execution(self, *, executionArn: str) -> dict[str, Any]:  # noqa: N803
+        if executionArn not in self._ended:
+            raise ClientError(
+                {"Error": {"Code": "ExecutionDoesNotExist", "Message": ""}}, "DescribeExecution"
+            )
+        return self._ended[executionArn]
+
+    def _take(self, name: str, text: str) -> None:
+        assert 0 < len(name) <= 80
+        assert name.isascii()
+        assert len(text.encode()) <= 262_144
+        self.started.append(name)
+
+
+class Reader:
+    """The table's client, with what only the command reads it by."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._table = stage.table
+
+    def __getattr__(self, operation: str) -> Any:
+        return getattr(self._table, operation)
+
+    def get_paginator(self, operation: str) -> "Reader":
+        return self
+
+    def paginate(self, **parameters: Any) -> Iterator[dict[str, Any]]:
+        values = parameters.get("ExpressionAttributeValues", {})
+        key = parameters.get("KeyConditionExpression", "").partition(" ")[0]
+        found = [dict(row) for row in self._table.rows.values()]
+        if key:
+            (wanted,) = values.values()
+            wanted["S"].encode()
+            found = [row for row in found if row.get(key) == wanted]
+        elif values:
+            since = values[":since"]["S"]
+            found = [
+                row for row in found if row["sk"] == values[":settlement"] and row["claimed_at"]["S"] >= since
+            ]
+        yield {"Items": found}
+
+    def batch_get_item(self, *, RequestItems: Any) -> dict[str, Any]:  # noqa: N803
+        ((table, wanted),) = RequestItems.items()
+        keys = [(key["pk"]["S"], key["sk"]["S"]) for key in wanted["Keys"]]
+        return {
+            "Responses": {table: [dict(self._table.rows[key]) for key in keys if key in self._table.rows]}
+        }
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command came to."""
+
+    code: Any
+    out: str
+    err: str
+    committed: int
+    started: int
+
+
+@contextmanager
+def commanded() -> Iterator[Stage]:
+    """Put the command on a stage; it cannot bring up, take down or watch anything for long."""
+    with (
+        staged() as stage,
+        mock.patch.object(local, "up", side_effect=OSError("not here")),
+        mock.patch.object(local, "down", return_value=False),
+        mock.patch.object(local, "running", return_value=None),
+        mock.patch.object(watch, "pictures", lambda stack, every: [watch.look(stack, NOW)]),
+        mock.patch.object(decisions, "FOLLOW_SECONDS_MAX", -1),
+        mock.patch.object(ledger, "_PAUSE_SECONDS", 0),
+        mock.patch.dict("os.environ", {"COMPENSATION_MACHINE": COMPENSATION, "COLUMNS": "120"}),
+    ):
+        yield stage
+
+
+def run(stage: Stage, line: Line, file: str) -> Ended:
+    """Run a command line; whatever it raises but its exit is a traceback to whoever typed it."""
+    stage.set(rows_of(line.state), NOW, APPROVED)
+    machines, out, err = Machines(), io.BytesIO(), io.BytesIO()
+    outputs = {
+        **{"TableName": "table", "CompensationArn": COMPENSATION, "RecoverStalledArn": RECOVERY},
+        **{"SettlementExpressArn": "express", "SettlementStandardArn": "standard"},
+        "SettlementTerms": os.environ["TERMS"],
+    }
+    clients = {"dynamodb": Reader(stage), "stepfunctions": machines, "lambda": Functions(), "sts": Identity()}
+    stack = Reached("under-test", outputs, None, clients=clients)  # type: ignore[arg-type]
+    with open(file, "wb") as written:
+        written.write(line.content)
+    stdout = io.TextIOWrapper(out, "utf-8", "strict", write_through=True)
+    stderr = io.TextIOWrapper(err, "utf-8", "backslashreplace", write_through=True)
+    code: Any = "no exit"
+    with (
+        mock.patch.object(
+            sys, "argv", ["settle", *(file if word == "<file>" else word for word in line.arguments)]
+        ),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.content), "utf-8", "strict")),
+        mock.patch.object(cli, "find", return_value=stack),
+        mock.patch.object(cli_flight, "find", return_value=stack),
+        redirect_stdout(stdout),
+        redirect_stderr(stderr),
+    ):
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code or 0
+    return Ended(
+        code, out.getvalue().decode(), err.getvalue().decode(), stage.table.committed, len(machines.started)
+    )

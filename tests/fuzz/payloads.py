@@ -1,0 +1,135 @@
+"""Valid payloads of every function: what the fuzzers change."""
+
+import copy
+from typing import Any
+
+from tests.fuzz.mutation import Choices, mutated, text
+from tests.handlers.calls import (
+    CLAIMED_AT,
+    EXECUTION_ARN,
+    KEY,
+    ORDER,
+    REJECTED_BY_KYC,
+    SPENT,
+    STALLED_ORDER,
+    WIRE,
+)
+from tests.handlers.stand_ins import VERDICT
+
+_SETTLEMENT = {"settlement": WIRE, "execution": "execution-1"}
+_ALL, _NONE = ["fee", "hold", "release", "verify"], list[str]()
+_FOUND = {
+    "settlement": WIRE,
+    "steps": _ALL,
+    "reversed": _NONE,
+    "finished": False,
+    "in_limbo": True,
+    "case": 1,
+    "pages": 0,
+}
+_DECIDED = {**ORDER, "decision": "retry"}
+_YEN = {**WIRE, "amount": "4820", "fee": "48", "currency": "JPY"}
+_WITHOUT_FEE = {name: value for name, value in WIRE.items() if name != "fee"}
+REQUESTS = [WIRE, _WITHOUT_FEE, {**WIRE, "deadline_seconds": 7_200}, _YEN]
+
+
+def _undo(*reversed_: str) -> list[dict[str, Any]]:
+    return [
+        {**_SETTLEMENT, "execution": "compensation-1", "steps": steps, "reversed": list(reversed_)}
+        for steps in (_ALL, ["hold"], [])
+    ]
+
+
+def _state(**more: Any) -> dict[str, Any]:
+    return {"state": {"settlement": WIRE, **more}, "execution": "compensation-1"}
+
+
+PAYLOADS: dict[str, list[Any]] = {
+    "claim_key": [
+        {"settlement": request, "execution": "execution-1", "execution_arn": EXECUTION_ARN}
+        for request in REQUESTS
+    ],
+    "hold_funds": [_SETTLEMENT],
+    "verify_kyc": [_SETTLEMENT],
+    "release_funds": [_SETTLEMENT],
+    "collect_fee": [{**_SETTLEMENT, "claimed_at": CLAIMED_AT}],
+    "reject_settlement": [{**_SETTLEMENT, "error": REJECTED_BY_KYC}],
+    "report_outcome": [{**_SETTLEMENT, "replayed": replayed} for replayed in (False, True)],
+    "begin_compensation": [
+        _state(error=REJECTED_BY_KYC, owner="execution-1"),
+        _state(error=REJECTED_BY_KYC),
+        _state(reversal=ORDER),
+        _state(reversal=STALLED_ORDER),
+        _state(resolution=_DECIDED),
+        _state(resolution={**_DECIDED, "case": 1}),
+        _state(),
+        {"state": _FOUND | {"error": SPENT}, "execution": "compensation-1"},
+    ],
+    "refund_fee": _undo(),
+    "reclaim_funds": _undo("fee"),
+    "void_hold": _undo("fee", "release"),
+    "enter_limbo": [
+        {**_SETTLEMENT, "execution": "compensation-1", "case": 1, "reversed": _NONE, "stuck": {step: SPENT}}
+        for step in ("fee", "release", "hold")
+    ],
+    "prepare_page": [
+        {"state": {**_FOUND, **more}, "execution": "compensation-1", "execution_arn": EXECUTION_ARN}
+        for more in ({}, {"error": SPENT}, {"error": {"Error": "States.Timeout", "Cause": ""}})
+    ],
+    "await_resolution": [{**_SETTLEMENT, "token": "token-2", "execution_arn": EXECUTION_ARN}],
+    "resolve_limbo": [
+        {
+            **_SETTLEMENT,
+            "execution": "compensation-1",
+            "case": 1,
+            "resolution": {**ORDER, "decision": decision, **case},
+        }
+        for decision in ("retry", "write-off", "complete")
+        for case in ({}, {"case": 1})
+    ],
+    "recover_stalled": [{"key": KEY}, {}],
+    "kyc_decided": [VERDICT, {**VERDICT, "decision": "REJECTED", "reason": "a listed party"}],
+    "start_settlements": REQUESTS,
+}
+"""By function, the payloads that its machine, its caller or its queue brings. Of the webhook and of the start
+queue it is what is in the message's body."""
+
+_ANY, _TEXT = "any", "text"
+_ERROR = {("error", "Error"): _TEXT, ("error", "Cause"): _TEXT}
+FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
+    **{name: {("settlement",): _ANY} for name in PAYLOADS},
+    "begin_compensation": {("state",): _ANY},
+    "prepare_page": {("state", "settlement"): _ANY} | {("state", *path): _TEXT for path in _ERROR},
+    "reject_settlement": {("settlement",): _ANY, **_ERROR},
+    "enter_limbo": {("settlement",): _ANY}
+    | {("stuck", step, name): _TEXT for step in ("fee", "release", "hold") for name in ("Error", "Cause")},
+    "resolve_limbo": {("settlement",): _ANY, ("resolution",): _ANY},
+    **{name: {(): _ANY} for name in ("recover_stalled", "start_settlements", "kyc_decided")},
+}
+"""What of a payload somebody outside writes, and whether as any JSON or as the text of an error. The rest is
+AWS's own (names, ARNs, tokens) or what another of our functions has returned."""
+
+
+def hostile(name: str, choices: Choices) -> Any:
+    """A payload of a function in which what comes from outside is changed, all of it or a part."""
+    payloads = PAYLOADS[name]
+    paths = FROM_OUTSIDE[name]
+    root = {"": copy.deepcopy(payloads[choices.below(len(payloads))])}
+    for path, kind in paths.items():
+        if len(paths) > 1 and choices.below(2):
+            continue
+        holder, place = root, ""
+        for step in path:
+            holder, place = holder[place], step
+            if place not in holder:
+                break
+        else:
+            change = mutated if kind == _ANY else text
+            holder[place] = change(holder[place], choices)
+    return root[""]
+
+
+def anyhow(name: str, choices: Choices) -> Any:
+    """A payload of a function changed anywhere, as not even our own definition would send it."""
+    payloads = PAYLOADS[name]
+    return mutated(payloads[choices.below(len(payloads))], choices)

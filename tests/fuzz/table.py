@@ -1,0 +1,65 @@
+"""A table in memory that counts what is committed, and takes no more than DynamoDB takes."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from settlement.store import Store
+from tests.support.memory_dynamodb import MemoryDynamoDb, error
+
+ITEM_BYTES_MAX = 400 * 1024
+KEY_BYTES_MAX = {"pk": 2_048, "sk": 1_024, "gsi1pk": 2_048, "gsi1sk": 1_024}
+_INTEGER = re.compile(r"-?[0-9]{1,38}", re.ASCII)
+_WRITES = ("put_item", "update_item", "transact_write_items")
+
+Rows = dict[tuple[str, str], dict[str, Any]]
+
+
+class Table:
+    """The client of a table: `sent` counts the writes that reach it, `committed` those that had an effect."""
+
+    def __init__(self, rows: Rows | None = None) -> None:
+        self.sent = self.committed = 0
+        self._memory = MemoryDynamoDb(committed=self._count)
+        for row in (rows or {}).values():
+            self._memory.put_item(TableName="table", Item=row)
+        self.sent = self.committed = 0
+
+    @property
+    def rows(self) -> Rows:
+        return self._memory.items
+
+    def store(self) -> Store:
+        return Store(self, "table", pause=lambda failed_tries: None)
+
+    def _count(self, changes: Any) -> None:
+        self.committed += any(before != after for before, after in changes)
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        send = getattr(self._memory, operation)
+
+        def call(**parameters: Any) -> Any:
+            self.sent += operation in _WRITES
+            _check(operation, parameters)
+            return send(**parameters)
+
+        return call
+
+
+def _check(operation: str, parameters: Mapping[str, Any]) -> None:
+    """Refuse what cannot be sent as UTF-8, is too large, or is a number that is no integer."""
+    text = json.dumps(parameters, default=sorted, ensure_ascii=False)
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise error(operation, "SerializationException", "Start of structure or map found") from None
+    if size > ITEM_BYTES_MAX:
+        raise error(operation, "ValidationException", "Item size has exceeded the maximum allowed size")
+    writes = [write for item in parameters.get("TransactItems", ()) for write in item.values()]
+    for write in writes or [parameters]:
+        for name, value in {**write.get("Key", {}), **write.get("Item", {})}.items():
+            if len(value.get("S", "").encode()) > KEY_BYTES_MAX.get(name, ITEM_BYTES_MAX):
+                raise error(operation, "ValidationException", "Size of a key has exceeded the size limit")
+        for values in (write.get("Item", {}), write.get("ExpressionAttributeValues", {})):
+            assert all(_INTEGER.fullmatch(value.get("N", "0")) for value in values.values()), values

@@ -1,0 +1,69 @@
+"""Whatever is typed, and whatever a file holds: the command ends with a code of its own, and tells why."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from settle import cli
+from settle.failures import Exit
+from tests.fuzz.command import Ended, Line, commanded, draw, run
+from tests.fuzz.mutation import Bytes
+from tests.fuzz.stage import STATES, Stage
+from tests.fuzz.test_functions import deterministic
+
+LINES = 1_200
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with commanded() as stage:
+        yield stage
+
+
+def check(line: Line, ended: Ended) -> None:
+    assert ended.code in list(Exit)
+    assert "Traceback" not in ended.err
+    assert ended.out or ended.err, "it said nothing"
+    one_answer = line.arguments[:1] != ("start",) or ended.err.count("\n") <= 1
+    if ended.code in (Exit.USAGE, Exit.NOT_FOUND) and one_answer:
+        assert ended.committed == 0
+
+
+def test_an_argument_that_is_no_utf_8_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # nobody is asked
+    monkeypatch.setattr(sys, "argv", ["settle", "status", "order-2026-000101", "--stack", "\udcff"])
+
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+
+    captured = capsys.readouterr()
+    assert (end.value.code, captured.out, captured.err.count("\n")) == (Exit.USAGE, "", 1)
+
+
+def test_a_hostile_command_line_ends_with_a_documented_code_and_no_traceback(
+    stage: Stage, tmp_path: Path
+) -> None:
+    ends: Counter[Exit] = Counter()
+
+    @settings(deterministic, max_examples=LINES)
+    @given(st.binary(min_size=64, max_size=64))
+    def attack(data: bytes) -> None:
+        line = draw(Bytes(data), list(STATES))
+        try:
+            ended = run(stage, line, str(tmp_path / "requests.json"))
+            check(line, ended)
+        except Exception as fault:
+            raise AssertionError(f"{type(fault).__name__}: {fault}; keep {line!r}") from fault
+        ends[ended.code] += 1
+
+    attack()
+
+    assert ends.total() >= LINES
+    assert ends.keys() == set(Exit), f"a code was never seen: {ends}"

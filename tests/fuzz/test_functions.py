@@ -1,0 +1,77 @@
+"""Whatever a function is handed, it answers, or refuses by a name of its contract and writes nothing."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.cases import FUNCTIONS, Case, draw, run
+from tests.fuzz.kept import KEPT
+from tests.fuzz.mutation import Bytes
+from tests.fuzz.stage import HANDLERS, Stage, staged
+
+INPUTS = 1_150
+"""How many for each function; of those that no definition sends a tenth."""
+
+DRAWN_BYTES = 48
+deterministic = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=INPUTS,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with staged() as stage:
+        yield stage
+
+
+def tried(stage: Stage, function: str, anyhow: bool, inputs: int) -> Counter[str]:
+    """How so many hostile inputs ended. Each that breaks a claim is told as a case that can be kept."""
+    ends: Counter[str] = Counter()
+
+    @settings(deterministic, max_examples=inputs)
+    @given(st.binary(min_size=DRAWN_BYTES, max_size=DRAWN_BYTES))
+    def attack(data: bytes) -> None:
+        case = draw(function, Bytes(data), anyhow)
+        try:
+            ends[run(stage, case)] += 1
+        except Exception as fault:
+            raise AssertionError(f"{type(fault).__name__}: {fault}; keep {case!r}") from fault
+
+    attack()
+    return ends
+
+
+def test_every_function_is_fuzzed() -> None:
+    assert set(FUNCTIONS) == set(HANDLERS)
+    assert len(FUNCTIONS) * INPUTS >= 20_000
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_hostile_input_is_answered_or_refused_by_name_and_a_refusal_writes_nothing(
+    stage: Stage, function: str
+) -> None:
+    ends = tried(stage, function, False, INPUTS)
+
+    assert ends.total() >= INPUTS
+    assert len(ends) > 1, f"every input ended alike: {ends}"
+
+
+@pytest.mark.parametrize(
+    "function", [name for name in FUNCTIONS if name not in ("kyc_decided", "start_settlements")]
+)
+def test_a_payload_that_no_definition_sends_may_fail_but_then_has_written_nothing(
+    stage: Stage, function: str
+) -> None:
+    assert tried(stage, function, True, INPUTS // 10).total() >= INPUTS // 10
+
+
+@pytest.mark.parametrize("case", KEPT.values(), ids=KEPT)
+def test_what_once_broke_a_claim_does_so_no_more(stage: Stage, case: Case) -> None:
+    run(stage, case)

@@ -1,0 +1,60 @@
+"""What comes to the webhook and to the start queue: text that nobody has read as JSON before."""
+
+import json
+import sys
+from datetime import timedelta
+from typing import Any
+
+from tests.conftest import NOW
+from tests.fuzz.mutation import DEEPEST, TEXTS, Choices, mutated
+from tests.fuzz.payloads import hostile
+from tests.handlers.stand_ins import PREVIOUS, SECRET, THIRD, Caller
+
+_IDS = ("evt_1", "evt_2", "e" * 200, "e" * 201, "evt 1", "é", "evt.1")
+_FLAT = (
+    *("", " ", "null", "[", "{}", '{"key": NaN}', "{'key': 1}", "\ufeff{}"),
+    *("[" * 15_000, "9" * 5_000, "x" * 17_000),
+)
+
+
+def message(name: str, choices: Choices) -> str:
+    """The text of a body: hostile JSON, nested as deep as is read or about so, or no JSON at all."""
+    if choices.below(12) == 11:
+        return _utf8(
+            _FLAT[choices.below(len(_FLAT))] if choices.below(2) else TEXTS[choices.below(len(TEXTS))]
+        )
+    frame, frames = sys._getframe(), 0
+    while frame := frame.f_back:  # type: ignore[assignment]
+        frames += 1
+    depth = max(1, sys.getrecursionlimit() - frames - choices.below(64))
+    lists = "[" * depth + "]" * depth
+    return json.dumps(hostile(name, choices)).replace(json.dumps(DEEPEST), lists)
+
+
+def batch(choices: Choices) -> list[str]:
+    """One to three messages of the start queue."""
+    return [message("start_settlements", choices) for _ in range(1 + choices.below(3))]
+
+
+def request(choices: Choices) -> dict[str, Any]:
+    """A request to the webhook: most are signed as they should be, or nobody would look at their bodies."""
+    body = message("kyc_decided", choices)
+    event = Caller(
+        secret={14: PREVIOUS, 15: THIRD}.get(choices.below(16), SECRET),
+        at=NOW + timedelta(seconds={12: 299, 13: -299, 14: 301, 15: 10**9}.get(choices.below(16), 0)),
+        id=_IDS[choices.below(len(_IDS)) if choices.below(4) == 3 else 0],
+    )(body, encode=bool(choices.below(2)))
+    match choices.below(8):
+        case 5:
+            changed = mutated(event["headers"], choices)
+            held = changed if isinstance(changed, dict) else {}
+            event["headers"] = {name: value for name, value in held.items() if isinstance(value, str)}
+        case 6:
+            event["isBase64Encoded"] = not event["isBase64Encoded"]
+        case 7:
+            del event["body"]
+    return event
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

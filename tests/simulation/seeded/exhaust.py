@@ -1,0 +1,67 @@
+"""`python -m tests.simulation.seeded.exhaust`: every scenario with each fault, and each two, at each call."""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+
+from tests.simulation.seeded.run import Result
+from tests.simulation.seeded.scenarios import SCENARIOS, Faults, count, live, pairs, singles
+from tests.simulation.seeded.stage import Current, set_up
+
+
+def try_all(current: Current, name: str, all_faults: Iterable[Faults]) -> tuple[Result, dict[str, str]]:
+    """Let a scenario happen with each of these; return what was seen, and which rules were broken by what."""
+    result, broken = Result(), {}
+    for faults in all_faults:
+        try:
+            count(result, live(current, name, faults))
+        except AssertionError as failed:
+            broken[f"{name} with {dict(faults)}"] = str(failed)
+    return result, broken
+
+
+def try_pairs(current: Current, name: str, single: Faults, one_of: int = 1) -> tuple[Result, dict[str, str]]:
+    """The same for all pairs, or for one of so many, that begin with one fault."""
+    first = sum(single) % one_of  # another one of each
+    return try_all(current, name, islice(pairs(current, name, single), first, None, one_of))
+
+
+def _try_pairs(name: str, single: Faults, one_of: int) -> tuple[Result, dict[str, str]]:
+    with set_up() as current:
+        return try_pairs(current, name, single, one_of)
+
+
+def main() -> int:
+    """Exit with 0 if every rule held. One pair of so many (`--one-of`) is a sample of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--one-of", type=int, default=1)
+    given = parser.parse_args()
+    failed: dict[str, str] = {}
+    began = time.monotonic()
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for name in SCENARIOS:
+            with set_up() as current:
+                each = list(singles(current, name))
+                alone, broken = try_all(current, name, each)
+            names, steps = [name] * len(each), [given.one_of] * len(each)
+            total = Result()
+            for result, more in pool.map(_try_pairs, names, each, steps):
+                total.add(result)
+                broken |= more
+            failed |= broken
+            print(
+                f"{name}: {alone.seeds} single faults, {total.seeds} pairs, {len(broken)} broke a rule",
+                flush=True,
+            )
+    print(f"{time.monotonic() - began:.0f} s")
+    for faults, rule in list(failed.items())[:20]:
+        print(f"  {faults}: {rule}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Each fault at each call of a settlement's life, alone and with another: every rule holds, and it ends."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulation.seeded.exhaust import try_all, try_pairs
+from tests.simulation.seeded.scenarios import SCENARIOS, live, singles
+from tests.simulation.seeded.stage import Current, set_up
+
+ONE_OF = 60
+"""One pair of so many is tried here; `make exhaust` tries them all."""
+
+
+@pytest.fixture
+def current() -> Iterator[Current]:
+    with set_up() as current:
+        yield current
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("settles", "SETTLED"),
+        ("settles by Express", "SETTLED"),
+        ("is sent by message", "SETTLED"),
+        ("is refused", "REJECTED"),
+        ("is rejected by the provider", "COMPENSATED"),
+        ("is reviewed", "SETTLED"),
+        ("is reversed on an order", "COMPENSATED"),
+        ("is written off", "COMPENSATED"),
+        ("is completed", "SETTLED"),
+    ],
+)
+def test_without_faults_each_life_ends_as_it_should(current: Current, name: str, end: str) -> None:
+    world = live(current, name, {})
+
+    row = world.oracle.settlements["order-2026-000101"]
+    assert row["status"]["S"] == end
+    assert bool(world.people.paged) == (name in ("is written off", "is completed"))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_rule_holds_with_each_fault_at_each_call(current: Current, name: str) -> None:
+    result, broken = try_all(current, name, singles(current, name))
+
+    assert broken == {}
+    assert result.seeds > 40
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_rule_holds_with_two_faults(current: Current, name: str) -> None:
+    tried, all_broken = 0, {}
+    for single in list(singles(current, name)):
+        result, broken = try_pairs(current, name, single, ONE_OF)
+        tried += result.seeds
+        all_broken |= broken
+
+    assert all_broken == {}
+    assert tried > 5

@@ -1,0 +1,77 @@
+"""The simulator itself: what a seed decides, and what a broken rule tells."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation.seeded import __main__ as command
+from tests.simulation.seeded import planted, weakened
+from tests.simulation.seeded.run import run, tell
+
+FENCE = ("items.advance fee", "IN_PROCESS")
+
+
+def test_a_seed_decides_everything_whatever_the_process() -> None:
+    told = []
+    for hashes in ("1", "2"):
+        program = "from tests.simulation.seeded.run import tell; print(*map(tell, range(20, 26)))"
+        told.append(
+            subprocess.run(
+                [sys.executable, "-c", program],
+                env={**os.environ, "PYTHONHASHSEED": hashes},
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        )
+
+    assert told[0] == told[1]
+    assert "is called with" in told[0]
+
+
+def test_two_seeds_differ() -> None:
+    assert tell(20) != tell(21)
+
+
+def test_a_broken_rule_prints_one_line_to_replay_it_and_its_history(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed = planted.recorded()[" ".join(FENCE)]
+    monkeypatch.setattr(sys, "argv", ["simulate", "--from", str(seed), "--seeds", "1"])
+
+    with weakened.without(*FENCE):
+        code = command.main()
+
+    said = capsys.readouterr().out.splitlines()
+    assert code == 1
+    assert said[0].endswith("1 broke a rule")
+    assert said[1].startswith(f"  make simulate FROM={seed} SEEDS=1 TELL=--tell    # Violated: ")
+    assert said[-1].startswith("BROKEN: ")
+    assert any("CollectFee" in line and "is called with" in line for line in said)
+
+
+def test_the_same_seed_breaks_no_rule_of_the_code_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed = planted.recorded()[" ".join(FENCE)]
+    monkeypatch.setattr(sys, "argv", ["simulate", "--from", str(seed), "--seeds", "1"])
+
+    assert command.main() == 0
+    assert capsys.readouterr().out.endswith("0 broke a rule\n")
+
+
+@pytest.mark.parametrize(
+    "seen",
+    ["PROCESSING to REJECTED", "SETTLED to COMPENSATING", "COMPENSATING to LIMBO", "frozen in HoldFunds"],
+)
+def test_what_is_rare_happens_sometimes(seen: str, some_seeds: Callable[[], dict[str, int]]) -> None:
+    assert some_seeds()[seen] > 0
+
+
+@pytest.fixture(scope="module")
+def some_seeds() -> Callable[[], dict[str, int]]:
+    counted = run(range(500)).counted
+    return lambda: counted
