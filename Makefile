@@ -59,7 +59,9 @@ fuzz: .venv/.long  ## RUNS inputs for each function, guided by coverage
 	.venv/bin/python -m tests.fuzz.long --runs $(RUNS)
 
 mutants: .venv/.long  ## mutants of the pure core, and the unit tests that kill them
-	.venv/bin/mutmut run
+	ln -sfn lambdas src  # mutmut wants the sources under this name
+	.venv/bin/mutmut run --max-children 2
+	.venv/bin/mutmut results
 
 check: lint test synth  ## all that CI runs
 
@@ -83,4 +85,4 @@ lock: setup  ## pin what requirements.in asks for
 
 clean:  ## stop the embedded AWS and remove what was built
 	-.venv/bin/settle local down
-	rm -rf .venv node_modules cdk.out .settle
+	rm -rf .venv node_modules cdk.out .settle mutants src

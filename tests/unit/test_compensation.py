@@ -15,6 +15,7 @@ from settlement.errors import (
     NotReversible,
     StepFenced,
 )
+from settlement.limbo import Case
 from settlement.resolution import Decision, Reversal
 from settlement.status import REVERSIBLE, Status, Step
 from tests.conftest import NOW
@@ -130,6 +131,24 @@ def test_what_is_reversed_already_is_left_alone(step: Step, committed: list[str]
     assert compensation.undo(SETTLEMENT, step, committed, [step.value], NOW) is None
     others = [other.value for other in REVERSIBLE if other is not step]
     assert compensation.undo(SETTLEMENT, step, committed, others, NOW) is not None
+
+
+@pytest.mark.parametrize("step", REVERSIBLE)
+@pytest.mark.parametrize("committed", [[], list(Step)])
+def test_a_reversal_counts_as_compensated_with_its_last_step_only(step: Step, committed: list[str]) -> None:
+    posting = compensation.undo(SETTLEMENT, step, committed, [], NOW)
+
+    assert posting is not None
+    assert posting.counted == ("Compensated" if step is Step.HOLD else None)
+
+
+def test_a_case_of_what_is_reversed_is_done_and_is_the_first_where_no_decision_was_made() -> None:
+    row = {"steps": {Step.HOLD}, "reversed": {Step.HOLD}, "escrow": 0}
+
+    case = compensation.case_of(SETTLEMENT, row, Step.HOLD)
+
+    assert case == Case(step=Step.HOLD, account="alice", barred=None, amount=0, number=1, escrow=0, done=True)
+    assert not compensation.case_of(SETTLEMENT, row | {"reversed": set()}, Step.HOLD).done
 
 
 @pytest.mark.parametrize("committed", range(len(Step)))

@@ -1,5 +1,6 @@
 """The writes into LIMBO, in it and out of it: what each demands, and what its refusal is called."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -17,7 +18,11 @@ from tests.unit.every_row import AFTER, rows_met_by, settlement_row
 from tests.unit.table import applied
 from tests.unit.vectors import CASES, FAILURE, RESOLVER, SETTLEMENT, TERMS, resolution
 
-AWAIT = limbo.await_decision(SETTLEMENT, "token-1", "arn:execution")
+# Built in their tests and not at import, where mutation testing would no longer reach their builders.
+
+
+def waiting() -> Write:
+    return limbo.await_decision(SETTLEMENT, "token-1", "arn:execution")
 
 
 def leaving(decision: Decision, step: Step = Step.RELEASE, escrow: int = 48) -> Write:
@@ -72,8 +77,10 @@ def test_a_case_is_put_on_the_account_and_taken_off_and_no_other(before: dict[st
     assert applied(unflag, row) == row
 
 
-@pytest.mark.parametrize("write", [limbo.flag("bob", "k"), limbo.unflag("bob", "k")])
-def test_an_account_that_is_gone_is_not_made_by_being_barred(write: Write) -> None:
+@pytest.mark.parametrize("mark", [limbo.flag, limbo.unflag])
+def test_an_account_that_is_gone_is_not_made_by_being_barred(mark: Callable[[str, str], Write]) -> None:
+    write = mark("bob", "k")
+
     assert admits(write, account_row())
     assert not admits(write, None)
     refusal = write.refusal(None)
@@ -85,17 +92,18 @@ def test_an_account_that_is_gone_is_not_made_by_being_barred(write: Write) -> No
 
 
 def test_whoever_waits_leaves_word_while_it_is_in_limbo() -> None:
-    for row in rows_met_by(AWAIT):
-        assert admits(AWAIT, row) == (ours(row) and row["status"] is Status.LIMBO)
-        if not admits(AWAIT, row):
-            assert type(AWAIT.refusal(row)) is (StepFenced if ours(row) else IdempotencyConflict)
-    assert str(AWAIT.refusal(None)) == f"limbo: the key {SETTLEMENT.key} was never claimed"
+    write = waiting()
+    for row in rows_met_by(write):
+        assert admits(write, row) == (ours(row) and row["status"] is Status.LIMBO)
+        if not admits(write, row):
+            assert type(write.refusal(row)) is (StepFenced if ours(row) else IdempotencyConflict)
+    assert str(write.refusal(None)) == f"limbo: the key {SETTLEMENT.key} was never claimed"
 
 
 def test_the_last_to_wait_is_the_one_to_be_woken() -> None:
     row = settlement_row(Status.LIMBO, {"hold"}, AFTER, waiting={"token": "old", "execution": "old"})
 
-    assert applied(AWAIT, row)["waiting"] == {"token": "token-1", "execution": "arn:execution"}
+    assert applied(waiting(), row)["waiting"] == {"token": "token-1", "execution": "arn:execution"}
 
 
 # Out

@@ -13,9 +13,10 @@ from settlement.request import Settlement
 from settlement.resolution import Decision, Order, Resolution
 from settlement.status import Status, Step
 from settlement.writes import Posting
+from tests.conftest import NOW
 from tests.unit.books import ERROR, LATER, Books, forward, in_limbo, waiting
 from tests.unit.test_compensation import AMOUNTS, STUCK, UNMOVED
-from tests.unit.vectors import FAILURE, ORDER, RESOLVER, SETTLEMENT, TERMS, resolution
+from tests.unit.vectors import CASES, FAILURE, ORDER, RESOLVER, SETTLEMENT, TERMS, resolution
 
 ACCEPTED = [(committed, stuck) for committed, stuck in STUCK if stuck is not Step.HOLD]
 """Where there is something that the payee, or the fees, may keep."""
@@ -111,6 +112,15 @@ def test_a_decision_is_on_record_with_who_why_and_when(decision: Decision) -> No
     assert row["resolution"] == said | {"decided_at": rows.timestamp(LATER)}
     assert row["resolutions"] == 1
     assert not row.keys() & {"stuck_step", "waiting"}
+
+
+@pytest.mark.parametrize("decision", Decision)
+def test_only_what_is_completed_counts_as_settled(decision: Decision) -> None:
+    arguments = (SETTLEMENT, CASES[Step.RELEASE], resolution(decision), RESOLVER, NOW, TERMS)
+
+    posting = compensation.resolve(*arguments)
+
+    assert posting.counted == ("Settled" if decision is Decision.COMPLETE else None)
 
 
 @pytest.mark.parametrize("decision", [Decision.RETRY, Decision.WRITE_OFF])

@@ -127,6 +127,7 @@ def test_a_verdict_is_told_with_its_evidence(terms: Terms) -> None:
         pytest.param("5", "5", id="a JSON number"),
         pytest.param("null", "null", id="a JSON null"),
         pytest.param('{"errorMessage": "cut', '{"errorMessage": "cut', id="cut off"),
+        pytest.param("[" * 100_000, "[" * 500, id="nested too deep"),
     ],
 )
 def test_a_failure_tells_what_happened_in_the_words_of_the_error(cause: str, told_cause: str) -> None:

@@ -218,6 +218,16 @@ def test_a_stuck_hold_is_safe_in_escrow_and_anything_else_is_at_risk(step: Step,
     assert ("at risk" in summary) != ("safe in escrow" in summary)
 
 
+def test_what_the_escrow_does_not_hold_is_at_risk_and_so_is_what_only_happens_to_be_as_much(
+    terms: Terms,
+) -> None:
+    spent = replace(CASES[Step.HOLD], amount=ROW["escrow"] + 1)  # type: ignore[operator]
+    as_much = replace(CASES[Step.RELEASE], amount=ROW["escrow"])
+
+    for case in (spent, as_much):
+        assert " EUR at risk, " in page(terms, case)["summary"]
+
+
 def test_a_page_is_small_plain_json(terms: Terms) -> None:
     """EventBridge and SNS take 256 KB; a page of the longest names and cause is far from that."""
     key, account = "k" * 64, "a" * 64

@@ -141,6 +141,7 @@ def test_where_it_is_optional_a_request_without_gets_one_by_what_it_came_with(te
     assert one == again == WITHOUT_KEY | {"key": one["key"]}
     assert one["key"] != other["key"]
     assert one["key"].startswith(MINTED)
+    assert len(one["key"]) == len(MINTED) + 32
     assert KEY.fullmatch(one["key"])
     assert "key" not in WITHOUT_KEY
     assert parse_request(one, terms).key == one["key"]

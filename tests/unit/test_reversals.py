@@ -1,5 +1,7 @@
 """The writes of compensation: who may take PROCESSING away, and what each refusal is called."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,9 +27,19 @@ from tests.unit.every_row import AFTER, rows_met_by, settlement_row
 from tests.unit.table import Table, applied
 from tests.unit.vectors import FAILURE, ORDERS, REVERSER, SETTLEMENT, TERMS
 
-BEGIN = reversals.begin(SETTLEMENT, FAILURE, owner=None, execution=REVERSER)
-REOPEN = {seen: reversals.reopen(SETTLEMENT, seen, FAILURE, NOW, TERMS) for seen in ORDERS}
-CONCLUDE = reversals.conclude(SETTLEMENT, NOW)
+# Each write is built in its test and not at import, where mutation testing would no longer reach its builder.
+
+
+def beginning() -> Write:
+    return reversals.begin(SETTLEMENT, FAILURE, owner=None, execution=REVERSER)
+
+
+def reopening(seen: Status) -> Write:
+    return reversals.reopen(SETTLEMENT, seen, FAILURE, NOW, TERMS)
+
+
+def concluding() -> Write:
+    return reversals.conclude(SETTLEMENT, NOW)
 
 
 def undoing(step: Step) -> Write:
@@ -76,12 +88,13 @@ def test_a_key_that_was_claimed_stands_as_it_is(status: Status) -> None:
 
 
 def test_compensation_begins_from_processing_and_in_any_other_status_the_row_stands() -> None:
-    for row in rows_met_by(BEGIN):
+    write = beginning()
+    for row in rows_met_by(write):
         same = row["request_hash"] == SETTLEMENT.request_hash
-        assert admits(BEGIN, row) == (same and row["status"] is Status.PROCESSING)
-        if admits(BEGIN, row):
+        assert admits(write, row) == (same and row["status"] is Status.PROCESSING)
+        if admits(write, row):
             continue
-        refusal = BEGIN.refusal(row)
+        refusal = write.refusal(row)
         if same:
             assert isinstance(refusal, Standing)
             assert refusal.row == row
@@ -93,7 +106,7 @@ def test_the_fence_leaves_the_settlement_where_recovery_looks_for_it() -> None:
     """A compensation that dies at once is found by the index, where the claim has put the row."""
     row = items.claim(SETTLEMENT, "execution", NOW, TERMS).parameters["Item"]
 
-    after = applied(BEGIN, row)
+    after = applied(beginning(), row)
 
     assert after == row | {
         "status": Status.COMPENSATING,
@@ -104,9 +117,9 @@ def test_the_fence_leaves_the_settlement_where_recovery_looks_for_it() -> None:
     }
 
 
-@pytest.mark.parametrize("seen", REOPEN)
+@pytest.mark.parametrize("seen", ORDERS)
 def test_a_person_may_reverse_what_still_is_what_they_saw_and_nobody_has_accepted(seen: Status) -> None:
-    write = REOPEN[seen]
+    write = reopening(seen)
     for row in rows_met_by(write):
         same, decided = row["request_hash"] == SETTLEMENT.request_hash, "resolution" in row
         assert admits(write, row) == (same and row["status"] is seen and not decided), row
@@ -120,11 +133,11 @@ def test_a_person_may_reverse_what_still_is_what_they_saw_and_nobody_has_accepte
             assert str(refusal) == expected
 
 
-@pytest.mark.parametrize("seen", REOPEN)
+@pytest.mark.parametrize("seen", ORDERS)
 def test_what_is_reversed_on_an_order_is_in_flight_again_and_not_finished(seen: Status) -> None:
     row = settlement_row(seen, set(Step), AFTER, finished_at="then")
 
-    after = applied(REOPEN[seen], row)
+    after = applied(reopening(seen), row)
 
     unfinished = {name: value for name, value in row.items() if name != "finished_at"}
     index = rows.in_flight_index(SETTLEMENT.key, "2026-11-20T12:00:30.123Z")
@@ -138,17 +151,19 @@ def test_what_is_reversed_on_an_order_is_in_flight_again_and_not_finished(seen: 
 
 
 @pytest.mark.parametrize(
-    ("write", "what", "expected"),
+    ("build", "what", "expected"),
     [
-        (BEGIN, "compensate", StepFenced),
-        *((write, "reverse", NotReversible) for write in REOPEN.values()),
-        (CONCLUDE, "compensate:hold", StepFenced),
-        *((undoing(step), step.reversal, StepFenced) for step in REVERSIBLE),
+        (beginning, "compensate", StepFenced),
+        *((partial(reopening, seen), "reverse", NotReversible) for seen in ORDERS),
+        (concluding, "compensate:hold", StepFenced),
+        *((partial(undoing, step), step.reversal, StepFenced) for step in REVERSIBLE),
     ],
 )
 def test_a_key_that_was_never_claimed_has_nothing_to_reverse(
-    write: Write, what: str, expected: type[SettlementError]
+    build: Callable[[], Write], what: str, expected: type[SettlementError]
 ) -> None:
+    write = build()
+
     assert not admits(write, None)
     refusal = write.refusal(None)
     assert type(refusal) is expected
@@ -193,12 +208,13 @@ def test_an_escrow_with_something_else_is_no_fence_for_the_void_would_come_back_
 
 
 def test_a_settlement_of_which_nothing_was_held_is_concluded() -> None:
-    for row in rows_met_by(CONCLUDE):
+    write = concluding()
+    for row in rows_met_by(write):
         same = row["request_hash"] == SETTLEMENT.request_hash
         expected = same and row["status"] is Status.COMPENSATING and "steps" not in row
-        assert admits(CONCLUDE, row) == expected, row
+        assert admits(write, row) == expected, row
         if not expected:
-            assert type(CONCLUDE.refusal(row)) is (StepFenced if same else IdempotencyConflict)
+            assert type(write.refusal(row)) is (StepFenced if same else IdempotencyConflict)
 
 
 def test_whoever_is_fenced_is_told_how_far_it_has_come() -> None:
@@ -261,16 +277,23 @@ def test_a_payer_gets_it_back_in_limbo_or_over_any_cap(available: int, extra: di
 
 
 @pytest.mark.parametrize(
-    ("row", "expected"),
+    ("row", "expected", "message"),
     [
-        pytest.param(None, AccountNotFound, id="no account"),
-        pytest.param(account_row("alice", 0, "USD"), CurrencyMismatch, id="other currency"),
+        pytest.param(None, AccountNotFound, "there is no such account", id="no account"),
+        pytest.param(
+            account_row("alice", 0, "USD"),
+            CurrencyMismatch,
+            "the account is kept in USD, not in EUR",
+            id="other currency",
+        ),
     ],
 )
-def test_a_payer_who_cannot_get_it_back_is_told_why(row: Row | None, expected: type[Exception]) -> None:
+def test_a_payer_who_cannot_get_it_back_is_told_why(
+    row: Row | None, expected: type[Exception], message: str
+) -> None:
     write = reversals.credit_payer(SETTLEMENT)
 
     assert not admits(write, row)
     refusal = write.refusal(row)
     assert type(refusal) is expected
-    assert str(refusal).startswith("payer: ")
+    assert str(refusal) == f"payer: {message}"

@@ -1,8 +1,9 @@
 """The writes of a verdict and of the review before it: who is let in, and what each refusal means."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,14 +32,16 @@ from tests.unit.vectors import (
 )
 
 HELD = {Step.HOLD}
-WRITES: dict[str, Write] = {
-    **{f"conclude.{how}": reviews.conclude(SETTLEMENT, said, NOW) for how, said in VERDICTS.items()},
-    "park": reviews.park(SETTLEMENT, IN_REVIEW, REVIEW_ENDS, NOW),
+WRITES: dict[str, Callable[[], Write]] = {
+    **{f"conclude.{how}": partial(reviews.conclude, SETTLEMENT, said, NOW) for how, said in VERDICTS.items()},
+    "park": partial(reviews.park, SETTLEMENT, IN_REVIEW, REVIEW_ENDS, NOW),
     **{
-        f"decide.{how}": reviews.decide(SETTLEMENT, said, DECIDER, NOW, TERMS)
+        f"decide.{how}": partial(reviews.decide, SETTLEMENT, said, DECIDER, NOW, TERMS)
         for how, said in VERDICTS.items()
     },
 }
+"""Each is built in its test and not at import, where mutation testing would no longer reach its builder."""
+
 CONCLUDING = {name: write for name, write in WRITES.items() if name != "park"}
 
 
@@ -64,11 +67,8 @@ def awaiting(**more: Any) -> Row:
 @pytest.mark.parametrize("name", WRITES)
 def test_a_verdict_is_taken_only_where_one_is_awaited(name: str) -> None:
     """After the hold and before any verdict, in time, for the same request, and not of another review."""
-    reviews_met = {
-        "conclude": (None,),
-        "decide": (None, "ref-1"),
-        "park": (None,),
-    }[name.partition(".")[0]]
+    reviews_met = (None, "ref-1") if name.startswith("decide") else (None,)
+    write = WRITES[name]()
 
     for row in met():
         awaited = (
@@ -80,13 +80,17 @@ def test_a_verdict_is_taken_only_where_one_is_awaited(name: str) -> None:
             and row["request_hash"] == SETTLEMENT.request_hash
             and row.get("review") in reviews_met
         )
-        assert admits(WRITES[name], row) == awaited, row
+        assert admits(write, row) == awaited, row
 
 
 @pytest.mark.parametrize("name", WRITES)
 def test_none_of_them_makes_a_row(name: str) -> None:
-    assert not admits(WRITES[name], None)
-    assert type(WRITES[name].refusal(None)) is StepFenced
+    write = WRITES[name]()
+
+    assert not admits(write, None)
+    refusal = write.refusal(None)
+    assert type(refusal) is StepFenced
+    assert str(refusal) == f"verify: the key {SETTLEMENT.key} was never claimed"
 
 
 # What they leave
@@ -104,7 +108,7 @@ def test_a_verdict_ends_the_review_and_only_an_approval_commits_the_step(
 ) -> None:
     row = awaiting(**review)
 
-    after = applied(CONCLUDING[name], row)
+    after = applied(CONCLUDING[name](), row)
 
     approved = name.endswith("approved")
     assert "review" not in after
@@ -158,7 +162,7 @@ def test_a_review_moves_the_deadline_and_the_index_to_its_end_and_nothing_else()
 
 def test_what_a_review_parks_its_own_decision_finds_again() -> None:
     later = REVIEW_ENDS - timedelta(milliseconds=1)
-    parked = applied(WRITES["park"], awaiting())
+    parked = applied(WRITES["park"](), awaiting())
 
     for reference, found in (("ref-1", True), ("ref-2", False)):
         said = replace(VERDICT, reference=reference)
@@ -170,9 +174,10 @@ def test_what_a_review_parks_its_own_decision_finds_again() -> None:
 
 
 def test_a_verdict_that_does_not_fit_is_told_as_any_forward_step() -> None:
+    write = WRITES["conclude.approved"]()
     for row in met():
-        if not admits(WRITES["conclude.approved"], row):
-            refusal = type(WRITES["conclude.approved"].refusal(row))
+        if not admits(write, row):
+            refusal = type(write.refusal(row))
             late = row["status"] == Status.PROCESSING and row.get("steps") == HELD and "verdict" not in row
             if row["request_hash"] == "another":
                 assert refusal is IdempotencyConflict
@@ -201,7 +206,7 @@ def test_parking_twice_or_after_the_verdict_changes_nothing(
     committed = {Step.HOLD, Step.VERIFY} if verified.get("verdict") == "APPROVED" else HELD
     row = settlement_row(status, set(committed), AT, same_request=not row_of_another) | verified
 
-    refusal = WRITES["park"].refusal(row)
+    refusal = WRITES["park"]().refusal(row)
 
     stands = not row_of_another and ("verdict" in verified or status is Status.PROCESSING)
     assert isinstance(refusal, Standing) == stands
@@ -215,11 +220,11 @@ def test_parking_twice_or_after_the_verdict_changes_nothing(
     ("status", "error"), [(Status.PROCESSING, DeadlineExceeded), (Status.LIMBO, StepFenced)]
 )
 def test_parking_late_or_behind_the_fence_is_refused(status: Status, error: type[Exception]) -> None:
-    assert type(WRITES["park"].refusal(settlement_row(status, set(HELD), AT))) is error
+    assert type(WRITES["park"]().refusal(settlement_row(status, set(HELD), AT))) is error
 
 
 def test_a_decision_on_another_verification_is_refused_by_name() -> None:
-    refusal = WRITES["decide.approved"].refusal(awaiting(review="another"))
+    refusal = WRITES["decide.approved"]().refusal(awaiting(review="another"))
 
     assert type(refusal) is StepFenced
     assert str(refusal) == "reference: the settlement waits for another verification"
@@ -234,7 +239,7 @@ def test_a_decision_that_comes_too_late_is_told_why(
 ) -> None:
     row = settlement_row(status, set(HELD), AT) | review
 
-    assert type(WRITES["decide.rejected"].refusal(row)) is error
+    assert type(WRITES["decide.rejected"]().refusal(row)) is error
 
 
 # Marker and entry
@@ -287,7 +292,7 @@ def test_a_review_is_no_verdict_and_never_on_a_row_as_one() -> None:
     """The provider's answer REVIEW goes to `park`; the writes of a verdict are for those who have one."""
     said: list[Verdict] = [VERDICT, REJECTED]
     assert {each.decision for each in said} == set(KycDecision) - {KycDecision.REVIEW}
-    assert {write.parameters["ExpressionAttributeValues"].get(":verdict") for write in WRITES.values()} == {
+    assert {build().parameters["ExpressionAttributeValues"].get(":verdict") for build in WRITES.values()} == {
         None,
         *(each.decision.value for each in said),
     }

@@ -1,5 +1,7 @@
 """Where rows stand: no two things share a key, and the index finds what was put into it."""
 
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -19,6 +21,21 @@ def test_rows_stand_where_the_design_puts_them() -> None:
     assert rows.settlement_key("k") == {"pk": "SETTLEMENT#k", "sk": "SETTLEMENT"}
     assert rows.entry_key("k", "hold") == {"pk": "SETTLEMENT#k", "sk": "k:hold"}
     assert rows.deposit_key("k") == {"pk": "DEPOSIT#k", "sk": "k:deposit"}
+    assert rows.event_key("e") == {"pk": "KYC_EVENT#e", "sk": "EVENT"}
+    assert rows.circuit_key("kyc") == {"pk": "CIRCUIT", "sk": "kyc"}
+
+
+def test_a_settlements_state_is_told_from_its_entries_and_from_every_other_row() -> None:
+    others = (rows.entry_key("k", "hold"), rows.account_key("a"), rows.deposit_key("k"), rows.event_key("e"))
+
+    assert rows.is_settlement(rows.settlement_key("k")) is True
+    assert [rows.is_settlement(row) for row in others] == [False] * 4
+
+
+def test_a_row_belongs_to_what_its_key_names_whatever_is_in_the_name() -> None:
+    """The id of a webhook's event is its sender's: it may have any sign in it."""
+    assert rows.subject(rows.settlement_key("k")) == ("SETTLEMENT", "k")
+    assert rows.subject(rows.event_key("evt#1")) == ("KYC_EVENT", "evt#1")
 
 
 @given(
@@ -106,6 +123,20 @@ def test_the_order_of_timestamps_is_the_order_of_instants(
     assert len(rows.timestamp(earlier)) == len("2026-11-20T12:00:00.123Z")
     assert rows.timestamp(earlier) <= rows.timestamp(elsewhere)
     assert rows.timestamp(later) == rows.timestamp(elsewhere)
+
+
+@pytest.fixture
+def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("tokyo")
+def test_a_timestamp_is_in_utc_wherever_it_is_made() -> None:
+    assert rows.timestamp(datetime(2026, 11, 20, 12, tzinfo=UTC)) == "2026-11-20T12:00:00.000Z"
 
 
 @pytest.mark.parametrize(

@@ -116,12 +116,26 @@ def test_several_bad_signatures_are_not_a_good_one() -> None:
     assert not library_accepts(headers, BODY)
 
 
-@pytest.mark.parametrize(("before", "accepted"), [(SIGNATURES_MAX - 1, True), (SIGNATURES_MAX, False)])
-def test_no_more_signatures_are_looked_at_than_a_sender_has_secrets(before: int, accepted: bool) -> None:
-    theirs = signed(FOREIGN)["webhook-signature"]
-    headers = signed() | {"webhook-signature": f"{theirs} " * before + signed()["webhook-signature"]}
+@pytest.mark.parametrize("after", [0, 1, 20])
+@pytest.mark.parametrize(
+    ("before", "accepted"), [(0, True), (SIGNATURES_MAX - 1, True), (SIGNATURES_MAX, False)]
+)
+def test_no_more_signatures_are_looked_at_than_a_sender_has_secrets(
+    before: int, after: int, accepted: bool
+) -> None:
+    ours, theirs = (signed(secret)["webhook-signature"] for secret in (CURRENT, FOREIGN))
+    headers = signed() | {"webhook-signature": f"{theirs} " * before + ours + f" {theirs}" * after}
 
     assert accepts(headers, BODY) == accepted
+
+
+@pytest.mark.parametrize("between", ["\t", "\n", "\x1f", ","], ids=["tab", "LF", "unit separator", "comma"])
+def test_nothing_but_a_space_stands_between_signatures(between: str) -> None:
+    theirs, ours = signed(FOREIGN)["webhook-signature"], signed()["webhook-signature"]
+    headers = signed() | {"webhook-signature": f"{theirs}{between}{ours}"}
+
+    assert not accepts(headers, BODY)
+    assert not library_accepts(headers, BODY)
 
 
 # Another version, or no signature
@@ -168,6 +182,11 @@ def test_a_time_that_is_no_count_of_seconds_is_refused_even_if_it_is_signed(sent
 
     with pytest.raises(SignatureRefused, match=r"^webhook: must have the headers"):
         verify(headers, BODY, [CURRENT], NOW)
+
+
+def test_a_time_of_twelve_digits_is_one_however_far_away() -> None:
+    with pytest.raises(SignatureRefused, match=r"^webhook-timestamp: is more than 5 minutes away$"):
+        verify(signed() | {"webhook-timestamp": "9" * 12}, BODY, [CURRENT], NOW)
 
 
 # Old and new

@@ -21,6 +21,7 @@ UNFIT = [
         "",
         "None",
     ),
+    CURRENT.replace("_", "_%"),
     *(None, 7, ["a"], {}),
     "whsec_" + base64.b64encode(b"x" * 23).decode(),
 ]
