@@ -36,6 +36,7 @@ LAMBDA_TRANSIENT = {
     "Lambda.Unknown",
     "Sandbox.Timedout",
     "Runtime.ExitError",
+    "Runtime.Unknown",
     "States.Timeout",
 }
 """What Lambda and Step Functions call an attempt whose outcome is unknown or that never began."""

@@ -17,7 +17,7 @@ from tests.store.saga import KEY, Saga, outcome_of
 
 pytestmark = pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
 
-CALLERS = 32
+CALLERS, DUPLICATES = 32, 64
 
 
 @pytest.fixture
@@ -41,25 +41,28 @@ def test_a_step_called_by_many_at_once_is_one_entry_and_one_movement(
     answers = at_once(
         [
             partial(caller.post, step, NOW + timedelta(milliseconds=number))
-            for number, caller in enumerate(callers(funded, CALLERS))
+            for number, caller in enumerate(callers(funded, DUPLICATES))
         ]
     )
 
     (posted,) = (entry for entry in entries(funded) if entry["step"] == step)
-    assert answers == [posted] * CALLERS
+    assert answers == [posted] * DUPLICATES
     settled = ["Settled"] if step is Step.FEE else []
-    assert sorted(counted) == [*settled, *["StepReplayed"] * (CALLERS - 1)]
+    assert sorted(counted) == [*settled, *["StepReplayed"] * (DUPLICATES - 1)]
     assert funded.row()["steps"] == set(list(Step)[: list(Step).index(step) + 1])
     assert_conserved(funded.ledger.rows())
 
 
 def test_a_key_claimed_by_many_owners_at_once_has_one_owner(saga: Saga) -> None:
     claimed = at_once(
-        [partial(caller.claim, NOW, f"execution-{number}") for number, caller in enumerate(callers(saga, 64))]
+        [
+            partial(caller.claim, NOW, f"execution-{number}")
+            for number, caller in enumerate(callers(saga, DUPLICATES))
+        ]
     )
 
     (row,) = saga.ledger.rows()
-    assert claimed == [row] * 64
+    assert claimed == [row] * DUPLICATES
 
 
 @pytest.mark.parametrize(("rivals", "affordable"), [(2, 1), (16, 5)])

@@ -24,13 +24,17 @@ def missing() -> str | None:
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """Start it in memory on a free port, yield its address, stop it."""
+def server(folder: Path | None = None) -> Iterator[str]:
+    """Start it on a free port, yield its address, kill it. It keeps its tables in memory, or in a folder.
+
+    The kill is SIGKILL: whatever it is doing then, it does not finish.
+    """
     home = _home()
     assert home is not None
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    kept = ("-inMemory",) if folder is None else ("-dbPath", str(folder))
     process = subprocess.Popen(
         [
             "java",
@@ -39,7 +43,7 @@ def server() -> Iterator[str]:
             "-cp",
             f"{home / 'DynamoDBLocal.jar'}:{home / 'DynamoDBLocal_lib'}/*",
             str(Path(__file__).parent / "LoopbackDynamoDb.java"),
-            *("-port", str(port), "-inMemory", "-sharedDb", "-disableTelemetry"),
+            *("-port", str(port), *kept, "-sharedDb", "-disableTelemetry"),
         ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

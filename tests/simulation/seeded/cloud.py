@@ -105,7 +105,7 @@ class Cloud:
 
     def _run(self, call: Call) -> None:
         world = self._world
-        answer: Any = TaskFailed(world.chance.one_of(("Runtime.ExitError", "Lambda.Unknown")))
+        answer: Any = TaskFailed(world.chance.one_of(("Runtime.ExitError", "Runtime.Unknown", "Lambda.Unknown")))
         milliseconds = RECOVERY_MS if call.function in ("RecoverStalled", "StartSettlements") else FUNCTION_MS
         world.note(call.function, "is called with", call.payload)
         try:

@@ -233,6 +233,9 @@ class Oracle:
             demand("reverse" in posted, "what has settled is reversed on an order alone", key)
         if (before, after) == ("PROCESSING", "COMPENSATING") and "reverse" not in posted:
             demand("release" not in members(old, "steps"), "what is released goes on to its fee", key)
+            by = text(new, "owner") or ""
+            owner = by == f"{key}-compensate-{number(old, 'recoveries')}"
+            demand(owner, "a reversal that nobody has ordered is the owner's", key, by)
         if (before, after) == ("PROCESSING", "SETTLED"):
             demand("fee" in posted, "SETTLED commits with the fee", key)
         if after == "REJECTED" != before:

@@ -1,0 +1,242 @@
+"""AWS's DynamoDB Local on disk, killed with SIGKILL while threads settle: nothing is torn, and all ends.
+
+It may lose the last of what it has acknowledged, and then nothing that was sent later may have survived.
+`POWER_CUTS=100 pytest tests/store/test_power_cut.py` kills it as often (5 times unless it is named).
+"""
+
+import os
+import random
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from settle.reconcile import Look, reconcile
+from settlement import items, rows
+from settlement.errors import StoreUnavailable
+from settlement.request import Settlement
+from settlement.rows import Row
+from settlement.status import REVERSIBLE, Status, Step
+from settlement.store import CLIENT_CONFIG, Store, from_wire
+from settlement.terms import Terms
+from settlement.writes import Standing
+from tests.conftest import NOW, Ledger
+from tests.store.books import assert_conserved
+from tests.store.saga import Saga
+from tests.support import dynamodb_local, templates
+
+CUTS = int(os.environ.get("POWER_CUTS", "5"))
+THREADS, NEW_EACH_TIME = 8, 18
+ACCOUNTS = ("alice", "bob", "carol", "dan")
+DEPOSIT, AMOUNT, FEE = 50_000_000, 4820, 48
+WAIT_SECONDS_MAX = 120
+TABLE = "settlements"
+
+FORWARD: list[tuple[str, Callable[[Saga], Any]]] = [
+    ("claim", Saga.claim),
+    *((step.value, partial(Saga.post, step=step)) for step in Step),
+]
+BACKWARD: list[tuple[str, Callable[[Saga], Any]]] = [
+    ("reverse", Saga.order),
+    *((step.reversal, partial(Saga.undo, step=step, committed=list(Step))) for step in REVERSIBLE),
+]
+"""What is called for a settlement in this order, and under which name it is found in the table."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that was acknowledged; the ticks are one count for all threads."""
+
+    key: str
+    name: str
+    sent: int
+    acknowledged: int
+
+
+@dataclass
+class Bank:
+    """The settlements, what is known to be acknowledged of each, and the table while there is one."""
+
+    terms: Terms
+    reversed_: set[str] = field(default_factory=set)
+    settlements: dict[str, Settlement] = field(default_factory=dict)
+    acknowledged: list[Call] = field(default_factory=list)
+    done: dict[str, int] = field(default_factory=dict)
+    tick: Iterator[int] = field(default_factory=count)
+    progress: threading.Condition = field(default_factory=threading.Condition)
+
+    def plan(self, key: str) -> list[tuple[str, Callable[[Saga], Any]]]:
+        return FORWARD + BACKWARD * (key in self.reversed_)
+
+    def ask(self, many: int) -> None:
+        """So many settlements more between any two of the accounts; every third is to be reversed."""
+        for number in range(len(self.settlements), len(self.settlements) + many):
+            payer, payee = random.sample(ACCOUNTS, 2)
+            key = f"power-cut-{number:08}"
+            self.settlements[key] = Settlement(
+                key=key, payer=payer, payee=payee, amount=AMOUNT, currency="EUR", fee=FEE
+            )
+            self.done[key] = 0
+            if number % 3 == 0:
+                self.reversed_.add(key)
+
+    def unfinished(self) -> list[str]:
+        return [key for key, done in list(self.done.items()) if done < len(self.plan(key))]
+
+    def balances(self) -> dict[str, int]:
+        """What is on each account once all have ended: what was reversed has moved nothing."""
+        available = dict.fromkeys((rows.account_key(name)["pk"] for name in ACCOUNTS), DEPOSIT)
+        for key, settlement in self.settlements.items():
+            if key not in self.reversed_:
+                available[rows.account_key(settlement.payer)["pk"]] -= settlement.amount
+                available[rows.account_key(settlement.payee)["pk"]] += settlement.net
+        return available
+
+    def settle(self, ledger: Ledger) -> None:
+        """Call the next step of any settlement again and again, until all have ended or the table is gone."""
+        while unfinished := self.unfinished():
+            key = random.choice(unfinished)
+            done, plan = self.done[key], self.plan(key)
+            if done == len(plan):
+                continue  # another thread has just ended it
+            name, call = plan[done]
+            sent = next(self.tick)
+            try:
+                call(Saga(ledger, self.settlements[key], self.terms))
+            except StoreUnavailable as unavailable:
+                if "TransactionConflict" in str(unavailable):
+                    continue
+                return
+            with self.progress:
+                self.acknowledged.append(Call(key, name, sent, next(self.tick)))
+                self.done[key] = max(self.done[key], done + 1)  # another thread may be further
+                self.progress.notify_all()
+
+    def wait_for(self, more: int) -> None:
+        """Wait until so many calls more are acknowledged."""
+        enough = len(self.acknowledged) + more
+        with self.progress:
+            assert self.progress.wait_for(lambda: len(self.acknowledged) >= enough, WAIT_SECONDS_MAX)
+
+    @contextmanager
+    def threads(self, ledger: Ledger) -> Iterator[None]:
+        """Settle in so many threads; afterwards they have ended, and none has failed."""
+        failures: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                self.settle(ledger)
+            except BaseException as failure:
+                failures.append(failure)
+
+        started = [threading.Thread(target=run) for _ in range(THREADS)]
+        for thread in started:
+            thread.start()
+        yield
+        for thread in started:
+            thread.join(WAIT_SECONDS_MAX)
+        assert not any(thread.is_alive() for thread in started)
+        assert failures == []
+
+
+@contextmanager
+def table(folder: Path) -> Iterator[Ledger]:
+    """The table in that folder, for as long as nobody pulls the plug."""
+    with dynamodb_local.server(folder) as endpoint_url:
+        patient = Config(max_pool_connections=THREADS, read_timeout=WAIT_SECONDS_MAX)
+        config = CLIENT_CONFIG.merge(patient)  # a slow answer is no lost one
+        client = boto3.client("dynamodb", endpoint_url=endpoint_url, config=config)
+        if TABLE not in client.list_tables()["TableNames"]:
+            client.create_table(TableName=TABLE, **templates.table_definition())
+        ledger = Ledger(client, TABLE, Store(client, TABLE, pause=lambda failed_tries: None))
+        for name in ACCOUNTS:
+            with suppress(Standing):
+                ledger.store.transact(
+                    [
+                        items.open_account(name, "EUR", DEPOSIT),
+                        items.deposit_entry(f"open-{name}", name, DEPOSIT, "EUR", NOW),
+                    ]
+                )
+        yield ledger
+
+
+def committed(found: list[Row]) -> defaultdict[str, set[str]]:
+    """Which calls have had their effect on which settlement, by the table."""
+    names = defaultdict(set)
+    for row in found:
+        kind, key = rows.subject(row)
+        if kind == "SETTLEMENT":
+            names[key].add("claim" if rows.is_settlement(row) else row["step"])
+    return names
+
+
+def assert_whole(ledger: Ledger) -> list[Row]:
+    """No transaction is there in part: balances, settlements, entries and index agree. Return the rows."""
+    found = ledger.rows()
+    assert_conserved(found)
+    findings = reconcile(found, lambda key: Look.DISAGREES)
+    assert (findings.faults, findings.conserved) == ([], True)
+    pages = ledger.client.get_paginator("scan").paginate(TableName=TABLE, IndexName=rows.INDEX)
+    indexed = [from_wire(item) for page in pages for item in page["Items"]]
+    names = ("gsi1pk", "gsi1sk", "pk", "sk")
+    assert sorted(tuple(row[name] for name in names) for row in indexed) == sorted(
+        tuple(row[name] for name in names) for row in found if "gsi1pk" in row
+    )
+    return found
+
+
+def forget_what_is_lost(bank: Bank, found: list[Row]) -> int:
+    """Check that only the last can be lost, and have all that had not ended called again from its beginning.
+
+    Of each settlement a beginning is there, and nothing that was sent after a lost call was acknowledged.
+    Return how many calls were lost.
+    """
+    survived = committed(found)
+    for key in bank.settlements:
+        planned = [name for name, _ in bank.plan(key)]
+        assert survived[key] == set(planned[: len(survived[key])]), key
+        if len(survived[key]) < len(planned):
+            bank.done[key] = 0
+    lost = [call for call in bank.acknowledged if call.name not in survived[call.key]]
+    kept = [call for call in bank.acknowledged if call.name in survived[call.key]]
+    if lost:
+        first_lost = min(call.acknowledged for call in lost)
+        assert [call for call in kept if call.sent > first_lost] == []
+    bank.acknowledged = kept
+    return len(lost)
+
+
+def test_a_database_killed_at_work_has_whole_transactions_and_each_settlement_ends_once(
+    tmp_path: Path, terms: Terms
+) -> None:
+    bank, lost = Bank(terms), 0
+
+    for _ in range(CUTS):
+        bank.ask(NEW_EACH_TIME)
+        with ExitStack() as threads, table(tmp_path) as ledger:
+            lost += forget_what_is_lost(bank, assert_whole(ledger))
+            threads.enter_context(bank.threads(ledger))
+            bank.wait_for(random.randint(10, 90))
+            # Here it is killed, and they are at work.
+        assert bank.unfinished()
+
+    with table(tmp_path) as ledger:
+        lost += forget_what_is_lost(bank, assert_whole(ledger))
+        with bank.threads(ledger):
+            pass  # until all have ended
+        found = assert_whole(ledger)
+
+    print(f"{CUTS} times killed, {len(bank.acknowledged)} calls acknowledged, {lost} of them lost")
+    assert committed(found) == {key: {name for name, _ in bank.plan(key)} for key in bank.settlements}
+    assert {rows.subject(row)[1]: row["status"] for row in found if rows.is_settlement(row)} == {
+        key: Status.COMPENSATED if key in bank.reversed_ else Status.SETTLED for key in bank.settlements
+    }
+    assert {row["pk"]: row["available"] for row in found if row["sk"] == "BALANCE"} == bank.balances()
