@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 Value = dict[str, Any]
@@ -16,11 +16,14 @@ Item = Mapping[str, Value]
 Names = Mapping[str, str]
 Values = Mapping[str, Value]
 Test = Callable[[Item, Names, Values], bool]
-Operand = Callable[[Item, Names, Values], Value | None]
+Operand = tuple[str, Callable[[Item, Names, Values], Value | None]]
+"""A word of an expression, and what it stands for."""
 
 _TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_]\w*)|(<=|>=|<>|[=<>(),+-]))")
 _SECTION = re.compile(r"\b(SET|REMOVE|ADD|DELETE)\b")
 _SETS = ("SS", "NS")
+_TEXTS_MAX = 4_096
+"""How many expressions are kept compiled: more than the project has, fewer than a random test makes."""
 
 
 class Invalid(Exception):
@@ -28,24 +31,40 @@ class Invalid(Exception):
 
 
 @dataclass(frozen=True)
+class Text:
+    """What can be said of an expression before it meets an item.
+
+    `uses` are its placeholders, `demands` the kinds that a placeholder may be of, `distinct` the operands
+    that must not be the same, `writes` the attributes that it changes.
+    """
+
+    uses: frozenset[str]
+    demands: tuple[tuple[str, frozenset[str]], ...]
+    distinct: tuple[tuple[str, str], ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Condition:
-    """A condition, and the placeholders that it uses."""
+    """A condition."""
 
     holds: Test
-    uses: frozenset[str]
+    text: Text
 
 
 @dataclass(frozen=True)
 class Change:
-    """An update: the item as it leaves it, made from the item as it is, and the placeholders that it uses."""
+    """An update: the item as it leaves it, made from the item as it is."""
 
     apply: Callable[[Item, Names, Values], dict[str, Value]]
-    uses: frozenset[str]
+    text: Text
 
 
 def normal(value: Value) -> Value:
     """The value in the one form in which equal values are equal. Raises Invalid for an empty set."""
     ((kind, content),) = value.items()
+    if kind == "S":
+        return value
     if kind == "N":
         return {"N": _numeral(content)}
     if kind in _SETS:
@@ -60,26 +79,26 @@ def normal(value: Value) -> Value:
     return value
 
 
-@cache
+@lru_cache(_TEXTS_MAX)
 def condition(text: str) -> Condition:
     """The condition that a text stands for."""
-    reader = _Reader(text)
+    said = _Said()
+    reader = _Reader(text, said)
     test = reader.either()
     reader.end()
-    return Condition(test, frozenset(reader.used))
+    return Condition(test, said.text())
 
 
-@cache
+@lru_cache(_TEXTS_MAX)
 def change(text: str) -> Change:
     """The update that a text stands for."""
     parts = _SECTION.split(text)
     if parts[0].strip() or len(set(parts[1::2])) != len(parts[1::2]):
         raise Invalid(f"Invalid UpdateExpression: {text}")
-    readers = []
-    acts: list[Callable[[Item, dict[str, Value], Names, Values], None]] = []
+    said = _Said()
+    acts: list[Act] = []
     for verb, body in zip(parts[1::2], parts[2::2], strict=True):
-        reader = _Reader(body)
-        readers.append(reader)
+        reader = _Reader(body, said)
         acts.append(_ACTS[verb](reader))
         while reader.takes(","):
             acts.append(_ACTS[verb](reader))
@@ -91,14 +110,63 @@ def change(text: str) -> Change:
             act(before, after, names, values)
         return after
 
-    return Change(apply, frozenset().union(*(reader.used for reader in readers)))
+    return Change(apply, said.text())
+
+
+def check(
+    names: Names, values: Values, *, asks: str | None = None, changes: str | None = None
+) -> frozenset[str]:
+    """The attributes that a write changes. Raises Invalid for what is wrong whatever item it meets."""
+    kinds = tuple((name, kind) for name, value in values.items() for kind in value)
+    return _check(tuple(names.items()), kinds, asks, changes)
+
+
+@lru_cache(_TEXTS_MAX)
+def _check(
+    names: tuple[tuple[str, str], ...],
+    kinds: tuple[tuple[str, str], ...],
+    asks: str | None,
+    changes: str | None,
+) -> frozenset[str]:
+    name_of, kind_of = dict(names), dict(kinds)
+    texts = [condition(asks).text] if asks is not None else []
+    texts += [change(changes).text] if changes is not None else []
+    used = frozenset[str]().union(*(text.uses for text in texts))
+    if used != name_of.keys() | kind_of.keys():
+        raise Invalid(f"The expressions use {sorted(used)}, and are given {sorted(name_of | kind_of)}")
+    written: list[str] = []
+    for text in texts:
+        for word, admitted in text.demands:
+            if kind_of.get(word, word) not in {word, *admitted}:
+                raise Invalid(f"Incorrect operand type for operator or function: {kind_of[word]}")
+        for left, right in text.distinct:
+            if name_of.get(left, left) == name_of.get(right, right):
+                raise Invalid(f"The first operand must be distinct from the remaining operands: {left}")
+        written += [name_of.get(path, path) for path in text.writes]
+    if len(set(written)) != len(written):
+        raise Invalid("Two document paths overlap with each other; must remove or rewrite one of these")
+    return frozenset(written)
+
+
+class _Said:
+    """What is found out about an expression while it is read."""
+
+    def __init__(self) -> None:
+        self.used = set[str]()
+        self.demands: list[tuple[str, frozenset[str]]] = []
+        self.distinct: list[tuple[str, str]] = []
+        self.writes: list[str] = []
+
+    def text(self) -> Text:
+        return Text(frozenset(self.used), tuple(self.demands), tuple(self.distinct), tuple(self.writes))
 
 
 class _Reader:
     """A recursive descent over the tokens of an expression."""
 
-    def __init__(self, text: str) -> None:
-        self._text, self.used = text, set[str]()
+    def __init__(self, text: str, said: _Said) -> None:
+        self._text, self.said = text, said
+        self._group = (-1, -1)
         self._tokens: list[str] = []
         position = 0
         while position < len(text.rstrip()):
@@ -134,22 +202,42 @@ class _Reader:
             raise Invalid(f"Syntax error: {self._text!r} at {token!r}")
         self._at += 1
         if token[0] in "#:":
-            self.used.add(token)
+            self.said.used.add(token)
         return token
 
-    def path(self) -> Callable[[Names], str]:
-        token = self.word()
-        if token[0] == ":":
-            raise Invalid(f"Syntax error: {token} is no path")
-        return (lambda names: names[token]) if token[0] == "#" else (lambda names: token)
+    def path(self) -> Operand:
+        word, read = self.operand()
+        if word[0] == ":":
+            raise Invalid(f"Syntax error: {word} is no path")
+        return word, read
+
+    def written(self) -> Callable[[Names], str]:
+        """The path of an attribute that the expression changes."""
+        word, _ = self.path()
+        self.said.writes.append(word)
+        return (lambda names: names[word]) if word[0] == "#" else (lambda names: word)
 
     def operand(self) -> Operand:
-        token = self.word()
-        if token[0] == ":":
-            return lambda item, names, values: values[token]
-        if token[0] == "#":
-            return lambda item, names, values: item.get(names[token])
-        return lambda item, names, values: item.get(token)
+        """A path, or the placeholder of a value."""
+        word = self.word()
+        if word[0] == ":":
+            return word, lambda item, names, values: values[word]
+        if word[0] == "#":
+            return word, lambda item, names, values: item.get(names[word])
+        return word, lambda item, names, values: item.get(word)
+
+    def demand(self, word: str, *admitted: str) -> None:
+        """Demand that a word, where it is the placeholder of a value, is of one of these kinds."""
+        if word[0] == ":":
+            self.said.demands.append((word, frozenset(admitted)))
+
+    def value(self, *admitted: str) -> Operand:
+        """A placeholder of one of the kinds admitted."""
+        word, read = self.operand()
+        self.demand(word, *admitted)
+        if word[0] != ":":
+            raise Invalid(f"Syntax error: {word} is no placeholder of a value")
+        return word, read
 
     def either(self) -> Test:
         tests = [self.both()]
@@ -172,28 +260,43 @@ class _Reader:
             test = self.term()
             return lambda item, names, values: not test(item, names, values)
         if self.takes("("):
-            test = self.either()
-            self.needs(")")
-            return test
+            return self.group()
         if name := self.takes("attribute_exists", "attribute_not_exists", "contains", "begins_with"):
             return self.call(name)
-        left = self.operand()
-        compare = _COMPARISONS[self.needs(*_COMPARISONS)]
-        right = self.operand()
+        left_word, left = self.operand()
+        sign = self.needs(*_COMPARISONS)
+        right_word, right = self.operand()
+        if sign != "=":
+            self.demand(left_word, "N", "S", "B")
+            self.demand(right_word, "N", "S", "B")
+        self.said.distinct.append((left_word, right_word))
+        compare = _COMPARISONS[sign]
         return lambda item, names, values: compare(left(item, names, values), right(item, names, values))
+
+    def group(self) -> Test:
+        opened = self._at
+        test = self.either()
+        if self._group == (opened, self._at):
+            raise Invalid("The expression has redundant parentheses")
+        self.needs(")")
+        self._group = (opened - 1, self._at)
+        return test
 
     def call(self, name: str) -> Test:
         self.needs("(")
-        path = self.path()
+        word, held = self.path()
         if name.startswith("attribute"):
             wanted = name == "attribute_exists"
             self.needs(")")
-            return lambda item, names, values: (path(names) in item) is wanted
+            return lambda item, names, values: (held(item, names, values) is not None) is wanted
         self.needs(",")
-        operand = self.operand()
+        other_word, operand = self.operand()
+        if name == "begins_with":
+            self.demand(other_word, "S", "B")
         self.needs(")")
+        self.said.distinct.append((word, other_word))
         test = _contains if name == "contains" else _begins_with
-        return lambda item, names, values: test(item.get(path(names)), operand(item, names, values))
+        return lambda item, names, values: test(held(item, names, values), operand(item, names, values))
 
 
 def _equal(left: Value | None, right: Value | None) -> bool:
@@ -212,7 +315,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Value | None, Val
             return compare(_amount(one), _amount(other))
         if kind == "S":
             return compare(one.encode(), other.encode())
-        raise Invalid(f"Incorrect operand type for operator: {kind}")
+        return False
 
     return test
 
@@ -237,17 +340,25 @@ def _contains(held: Value | None, operand: Value | None) -> bool:
 
 
 def _begins_with(held: Value | None, operand: Value | None) -> bool:
-    if operand is None or "S" not in operand:
-        raise Invalid("Incorrect operand type for function begins_with")
-    return held is not None and "S" in held and held["S"].startswith(operand["S"])
+    if held is None or operand is None or "S" not in held or "S" not in operand:
+        return False
+    return bool(held["S"].startswith(operand["S"]))
 
 
-def _set(reader: _Reader) -> Callable[[Item, dict[str, Value], Names, Values], None]:
-    path = reader.path()
+Act = Callable[[Item, dict[str, Value], Names, Values], None]
+"""One change of an item: made from the item as it was before all of them."""
+
+
+def _set(reader: _Reader) -> Act:
+    path = reader.written()
     reader.needs("=")
-    left = reader.operand()
+    word, left = reader.operand()
     sign = reader.takes("+", "-")
-    right = reader.operand() if sign else None
+    right = None
+    if sign:
+        other_word, right = reader.operand()
+        reader.demand(word, "N")
+        reader.demand(other_word, "N")
 
     def act(before: Item, after: dict[str, Value], names: Names, values: Values) -> None:
         value = _present(left(before, names, values))
@@ -258,8 +369,8 @@ def _set(reader: _Reader) -> Callable[[Item, dict[str, Value], Names, Values], N
     return act
 
 
-def _remove(reader: _Reader) -> Callable[[Item, dict[str, Value], Names, Values], None]:
-    path = reader.path()
+def _remove(reader: _Reader) -> Act:
+    path = reader.written()
 
     def act(before: Item, after: dict[str, Value], names: Names, values: Values) -> None:
         after.pop(path(names), None)
@@ -267,8 +378,8 @@ def _remove(reader: _Reader) -> Callable[[Item, dict[str, Value], Names, Values]
     return act
 
 
-def _add(reader: _Reader) -> Callable[[Item, dict[str, Value], Names, Values], None]:
-    path, operand = reader.path(), reader.operand()
+def _add(reader: _Reader) -> Act:
+    path, (_, operand) = reader.written(), reader.value("N", *_SETS)
 
     def act(before: Item, after: dict[str, Value], names: Names, values: Values) -> None:
         value, held = _present(operand(before, names, values)), before.get(path(names))
@@ -281,8 +392,8 @@ def _add(reader: _Reader) -> Callable[[Item, dict[str, Value], Names, Values], N
     return act
 
 
-def _delete(reader: _Reader) -> Callable[[Item, dict[str, Value], Names, Values], None]:
-    path, operand = reader.path(), reader.operand()
+def _delete(reader: _Reader) -> Act:
+    path, (_, operand) = reader.written(), reader.value(*_SETS)
 
     def act(before: Item, after: dict[str, Value], names: Names, values: Values) -> None:
         value = _present(operand(before, names, values))

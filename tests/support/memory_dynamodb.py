@@ -6,12 +6,12 @@ has the last word: `tests/store/test_memory.py` sends both the same random opera
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from botocore.exceptions import ClientError
 
 from tests.support import expressions
-from tests.support.expressions import Invalid, Item, Value
+from tests.support.expressions import Change, Condition, Invalid, Item, Names, Value, Values
 
 Key = tuple[str, str]
 Changes = list[tuple[Item | None, Item | None]]
@@ -21,6 +21,17 @@ _BEHIND_MAX = 1_000
 _TRANSACTION_ITEMS_MAX = 100
 _CONDITION_FAILED = "The conditional request failed"
 _UNITS = {"TableName": "memory", "CapacityUnits": 1.0}
+
+
+class _Sound(NamedTuple):
+    """A write that is valid by itself. `item` is the row that it puts, or else the key that it updates."""
+
+    names: Names
+    values: Values
+    item: Item
+    writes: frozenset[str]
+    condition: Condition | None
+    change: Change | None
 
 
 class MemoryDynamoDb:
@@ -63,29 +74,7 @@ class MemoryDynamoDb:
         **parameters: Any,
     ) -> dict[str, Any]:
         """Commit all of the writes or none."""
-        writes = [write for item in TransactItems for write in item.values()]
-        keys = [_key(write.get("Key") or write["Item"]) for write in writes]
-        if len(set(keys)) != len(keys) or not 0 < len(keys) <= _TRANSACTION_ITEMS_MAX:
-            raise _invalid(
-                "transact_write_items", "Transaction request cannot include multiple operations on one item"
-            )
-        changes: list[tuple[Key, Item | None]] = []
-        reasons: list[dict[str, Any]] = []
-        for key, write in zip(keys, writes, strict=True):
-            reason: dict[str, Any] = {"Code": "None"}
-            try:
-                row = self._written(key, write)
-                if row is None:
-                    reason = {
-                        "Code": "ConditionalCheckFailed",
-                        "Message": _CONDITION_FAILED,
-                        **self._old(key, write),
-                    }
-                else:
-                    changes.append((key, row))
-            except Invalid as invalid:
-                reason = {"Code": "ValidationError", "Message": str(invalid)}
-            reasons.append(reason)
+        changes, reasons = self._judged([write for item in TransactItems for write in item.values()])
         if any(reason["Code"] != "None" for reason in reasons):
             told = ", ".join(reason["Code"] for reason in reasons)
             raise error(
@@ -95,7 +84,11 @@ class MemoryDynamoDb:
                 CancellationReasons=reasons,
             )
         self._commit(changes)
-        return {"ConsumedCapacity": [_UNITS] * len(writes)}
+        return {"ConsumedCapacity": [_UNITS] * len(changes)}
+
+    def reasons(self, writes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """What a transaction of these writes would be answered now, by position; nothing is committed."""
+        return self._judged(writes)[1]
 
     def query(
         self,
@@ -111,8 +104,13 @@ class MemoryDynamoDb:
     ) -> dict[str, Any]:
         """What the index lists, in the order of its sort keys, as of a while ago."""
         self._list(keep=self._behind())
+        try:
+            expressions.check({}, ExpressionAttributeValues, asks=KeyConditionExpression)
+            if {"S": ""} in ExpressionAttributeValues.values():
+                raise Invalid("One or more parameter values are not valid: an index key is empty")
+        except Invalid as invalid:
+            raise _invalid("query", str(invalid)) from None
         matches = expressions.condition(KeyConditionExpression)
-        _check_used(matches.uses, ExpressionAttributeValues)
         partition = ExpressionAttributeValues[KeyConditionExpression.split()[2]]["S"]  # gsi1pk = :name AND …
         listed = sorted(self._listed.get(partition, {}).items(), key=_place)
         found = [entry for entry in listed if matches.holds(entry[1], {}, ExpressionAttributeValues)]
@@ -147,7 +145,7 @@ class MemoryDynamoDb:
         operation = "put_item" if "Item" in write else "update_item"
         key = _key(write.get("Key") or write["Item"])
         try:
-            row = self._written(key, write)
+            row = self._written(key, _sound(write))
         except Invalid as invalid:
             raise _invalid(operation, str(invalid)) from None
         if row is None:
@@ -158,31 +156,53 @@ class MemoryDynamoDb:
         answer: dict[str, Any] = {"ConsumedCapacity": _UNITS}
         return answer | ({"Attributes": dict(row)} if write.get("ReturnValues") == "ALL_NEW" else {})
 
-    def _written(self, key: Key, write: Mapping[str, Any]) -> Item | None:
+    def _written(self, key: Key, sound: "_Sound") -> Item | None:
         """The row as the write leaves it; None where its condition does not hold."""
         old = self.items.get(key, {})
-        names, values = write.get("ExpressionAttributeNames", {}), write.get("ExpressionAttributeValues", {})
-        values = {name: expressions.normal(value) for name, value in values.items()}
-        condition = (
-            expressions.condition(write["ConditionExpression"]) if "ConditionExpression" in write else None
-        )
-        change = expressions.change(write["UpdateExpression"]) if "UpdateExpression" in write else None
-        used = (condition.uses if condition else frozenset()) | (change.uses if change else frozenset())
-        _check_used(used, {**names, **values})
-        if condition and not condition.holds(old, names, values):
+        if sound.condition and not sound.condition.holds(old, sound.names, sound.values):
             return None
-        if change is None:
-            row: Item = {name: expressions.normal(value) for name, value in write["Item"].items()}
+        if sound.change is None:
+            row = sound.item
+        elif not sound.writes.isdisjoint(("pk", "sk")):
+            raise Invalid("Cannot update an attribute that is part of the key")
         else:
-            row = change.apply(old or write["Key"], names, values)
-            if _key(row) != key:
-                raise Invalid("Cannot update attribute pk. This attribute is part of the key")
+            row = sound.change.apply(old or sound.item, sound.names, sound.values)
         for name in _KEYS:
             if name in row and not row[name].get("S"):
-                raise Invalid(
-                    f"One or more parameter values were invalid: {name} must be a text, and not empty"
-                )
+                raise Invalid(f"One or more parameter values were invalid: Type mismatch for {name}")
         return row
+
+    def _judged(
+        self, writes: Sequence[Mapping[str, Any]]
+    ) -> tuple[list[tuple[Key, Item | None]], list[dict[str, Any]]]:
+        """What the writes would change, and what each of them is answered."""
+        keys = [_key(write.get("Key") or write["Item"]) for write in writes]
+        if len(set(keys)) != len(keys) or not 0 < len(keys) <= _TRANSACTION_ITEMS_MAX:
+            raise _invalid(
+                "transact_write_items", "Transaction request cannot include multiple operations on one item"
+            )
+        try:
+            sound = [_sound(write) for write in writes]
+        except Invalid as invalid:
+            raise _invalid("transact_write_items", str(invalid)) from None
+        changes: list[tuple[Key, Item | None]] = []
+        reasons: list[dict[str, Any]] = []
+        for key, write, checked in zip(keys, writes, sound, strict=True):
+            reason: dict[str, Any] = {"Code": "None"}
+            try:
+                row = self._written(key, checked)
+                if row is None:
+                    reason = {
+                        "Code": "ConditionalCheckFailed",
+                        "Message": _CONDITION_FAILED,
+                        **self._old(key, write),
+                    }
+                else:
+                    changes.append((key, row))
+            except Invalid as invalid:
+                reason = {"Code": "ValidationError", "Message": str(invalid)}
+            reasons.append(reason)
+        return changes, reasons
 
     def _old(self, key: Key, write: Mapping[str, Any]) -> dict[str, Any]:
         old = self.items.get(key)
@@ -230,9 +250,26 @@ def _invalid(operation: str, message: str) -> ClientError:
     return error(operation, "ValidationException", message)
 
 
-def _check_used(used: frozenset[str], given: Mapping[str, Any]) -> None:
-    if used != given.keys():
-        raise Invalid(f"An expression uses {sorted(used)}, and is given {sorted(given)}")
+def _sound(write: Mapping[str, Any]) -> _Sound:
+    """The write, its values in their normal form. Raises Invalid for what is wrong whatever row it meets."""
+    asks, changes = write.get("ConditionExpression"), write.get("UpdateExpression")
+    names = write.get("ExpressionAttributeNames", {})
+    values = {
+        name: expressions.normal(value) for name, value in write.get("ExpressionAttributeValues", {}).items()
+    }
+    item = write.get("Key") or {name: expressions.normal(value) for name, value in write["Item"].items()}
+    writes = expressions.check(names, values, asks=asks, changes=changes)
+    for name in _KEYS:
+        if name in item and not item[name].get("S"):
+            raise Invalid(f"One or more parameter values are not valid: {name} must be a text, and not empty")
+    return _Sound(
+        names,
+        values,
+        item,
+        writes,
+        expressions.condition(asks) if asks is not None else None,
+        expressions.change(changes) if changes is not None else None,
+    )
 
 
 def _key(item: Item) -> Key:

@@ -65,7 +65,7 @@ class Chance:
         self.faults_end = False
         self._rate = self.random.choice((0.0, 0.02, 0.1, 0.2, 0.4))
         self._kinds = frozenset(kind for kind in Fault if self.random.random() < 0.5)
-        self.meddling = self.random.choice((0.0, 0.0, 0.1, 0.3))
+        self.meddling = self.random.choice((0.0, 0.0, 0.2, 0.5))
         """How often somebody interferes with a settlement at once after something has happened to it."""
 
         self._slow = self.random.choice((5, 50, 2_000))

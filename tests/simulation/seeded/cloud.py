@@ -97,6 +97,11 @@ class Cloud:
             one.status != "RUNNING" or one.is_waiting for one in self.machines.executions
         )
 
+    def key_of(self, process: Process) -> str | None:
+        """The settlement that a process is about, if it is about one."""
+        call = self._running.get(process)
+        return key_of(call.payload) if call else None
+
     def stop_caller(self, process: Process) -> None:
         """Stop the execution that waits for what this process does, if one does."""
         call = self._running.get(process)
@@ -105,7 +110,9 @@ class Cloud:
 
     def _run(self, call: Call) -> None:
         world = self._world
-        answer: Any = TaskFailed(world.chance.one_of(("Runtime.ExitError", "Runtime.Unknown", "Lambda.Unknown")))
+        answer: Any = TaskFailed(
+            world.chance.one_of(("Runtime.ExitError", "Runtime.Unknown", "Lambda.Unknown"))
+        )
         milliseconds = RECOVERY_MS if call.function in ("RecoverStalled", "StartSettlements") else FUNCTION_MS
         world.note(call.function, "is called with", call.payload)
         try:
@@ -259,6 +266,12 @@ def _definition(name: str, how: str) -> Any:
     texts = {"StartCompensation": f"arn:aws:states:::states:startExecution{how}"}
     text = (STATE_MACHINES / f"{name}.asl.json").read_text()
     return json.loads(re.sub(r"\$\{(\w+)\}", lambda match: texts.get(match[1], match[1]), text))
+
+
+def key_of(payload: Any) -> str | None:
+    """The key of the settlement that a call is about; of those that carry it as such."""
+    state = payload.get("state", payload)
+    return state["settlement"]["key"] if "settlement" in state else None
 
 
 def _states(execution: Execution) -> Any:

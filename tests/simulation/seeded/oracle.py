@@ -24,6 +24,10 @@ FIXED = ("payer", "payee", "amount", "fee", "currency", "request_hash", "claimed
 HIGHEST_BALANCE = 100_000_000
 
 
+POISON = "a-row-that-makes-no-sense"
+"""The key of a row that is in the way, and no settlement."""
+
+
 class Violated(AssertionError):
     """Something happened that must never happen."""
 
@@ -89,7 +93,7 @@ class Oracle:
                 continue
             if kind == "ACCOUNT":
                 self._account(old, new, touched, steps)
-            elif kind == "SETTLEMENT":
+            elif kind == "SETTLEMENT" and not (new or old or {})["pk"]["S"].endswith(POISON):
                 self._settlement(old, new, touched, entries)
         left = {account: change for account, change in touched.items() if change and _has_row(account)}
         demand(not left, "what an entry moves, its account's row moves in the same commit", left)

@@ -16,7 +16,7 @@ from settlement.request import Settlement
 from settlement.resolution import Decision
 from settlement.verdict import KycDecision, Verdict
 from tests.simulation.seeded.chance import READS
-from tests.simulation.seeded.cloud import EXPRESS, STANDARD
+from tests.simulation.seeded.cloud import EXPRESS, STANDARD, key_of
 from tests.simulation.seeded.oracle import members
 from tests.support.environment import NOW
 from tests.support.interpreter import ARN
@@ -84,6 +84,16 @@ class People:
                 self.spawn("upstream", at, self._start, machine, name, sent)
         if chance.happens(0.1):
             self.order_reversal(request["key"])
+
+    def spend_at_once(self, key: str) -> None:
+        """Have somebody paid who spends it all, and have the payment reversed: it cannot be reclaimed."""
+        chance = self._world.chance
+        request = {"key": key, "payer": "alice", "payee": "dave", "amount": "5.00", "currency": "EUR"}
+        request["fee"] = chance.one_of(("0.00", "0.48"))
+        spent = {**request, "key": f"{key}-on", "payer": "dave", "payee": "alice", "amount": "4.50"}
+        self.begin(request, 0)
+        self.begin({**spent, "fee": "0.00"}, chance.within(10_000, 60_000))
+        self.spawn("a person", chance.within(70_000, 5 * MINUTE_MS), self._reverse, key)
 
     def order_reversal(self, key: str) -> None:
         """Have a person reverse a settlement, once it has settled or before."""
@@ -202,7 +212,7 @@ class People:
     def call_again(self, key: str | None = None) -> None:
         """Repeat an earlier call, from its function's log: as it was, with other content, or out of turn."""
         world, chance = self._world, self._world.chance
-        keys = [(call, _key_of(call.payload)) for call in world.cloud.calls]
+        keys = [(call, key_of(call.payload)) for call in world.cloud.calls]
         calls = [call for call, about in keys if about and key in (None, about)]
         if not calls:
             return
@@ -213,8 +223,9 @@ class People:
             if chance.happens(0.3):
                 settlement["amount"] = "6.66"
             row = world.oracle.settlements.get(settlement["key"])
-            if row and "fee" in settlement and chance.happens(0.5):
-                function = chance.one_of((*FORWARD, *REVERSING))
+            if row and "fee" in settlement and chance.happens(0.6):
+                following = FORWARD[: len(members(row, "steps")) + 1][-1]
+                function = chance.one_of((following, following, *FORWARD, *REVERSING))
                 payload = {
                     "settlement": settlement,
                     "execution": "stray",
@@ -282,9 +293,3 @@ class People:
         told = json.dumps({"errorType": "X", "errorMessage": "x"} if failed else call.answer.value)
         answer: dict[str, Any] = {"Payload": SimpleNamespace(read=told.encode)}
         return answer | ({"FunctionError": "Unhandled"} if failed else {})
-
-
-def _key_of(payload: Any) -> str | None:
-    """The key of the settlement that a call is about; of those that carry it as such."""
-    state = payload.get("state", payload)
-    return state["settlement"]["key"] if "settlement" in state else None

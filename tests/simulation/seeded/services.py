@@ -33,7 +33,7 @@ class Services:
         if fault:
             world.hit(fault, name)
             if fault is Fault.FROZEN:
-                hub.sleep(world.chance.frozen())
+                world.freeze()
             elif fault is Fault.STOPPED:
                 world.cloud.stop_caller(hub.process)
             elif fault is Fault.KILLED_BEFORE:

@@ -11,8 +11,8 @@ from settlement.store import Store
 from settlement.terms import Terms
 from tests.simulation.seeded.chance import Chance, Fault
 from tests.simulation.seeded.cloud import Cloud
-from tests.simulation.seeded.hub import Hub
-from tests.simulation.seeded.oracle import FINISHED, Oracle, number
+from tests.simulation.seeded.hub import Hub, Signal
+from tests.simulation.seeded.oracle import FINISHED, POISON, Oracle, number
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.services import DynamoDb, Services, StepFunctions
 from tests.support.environment import NOW
@@ -22,7 +22,7 @@ TERMS = Terms.from_json(os.environ["TERMS"])
 CALM_MS_MAX = 3 * 3_600_000
 """Simulated time in which everything ends once faults are over: deadline, review, backoff, retries."""
 
-ACCOUNTS = {"alice": 12_000, "bob": 5_000, "carol": 4_000}
+ACCOUNTS = {"alice": 12_000, "bob": 5_000, "carol": 4_000, "dave": 0}
 """Who pays and is paid, and what they have at first, in minor units: too little for everything at once."""
 
 
@@ -36,6 +36,8 @@ class World:
 
     history: list[str] = field(default_factory=list)
     counted: Counter[str] = field(default_factory=Counter)
+    frozen: dict[str | None, list[Signal]] = field(default_factory=dict)
+    """The processes that stand still, by the settlement that they are about."""
 
     def __post_init__(self) -> None:
         self.hub = Hub(self.chance.random)
@@ -57,6 +59,11 @@ class World:
         for name, available in accounts.items():
             opened = items.open_account(name, "EUR", available)
             store.transact([opened, items.deposit_entry(f"deposit-{name}-0001", name, available, "EUR", NOW)])
+
+    def poison(self) -> None:
+        """Put a row in front of recovery of which nobody can make anything."""
+        row = {**rows.settlement_key(POISON), **rows.in_flight_index(POISON, "2000"), "status": "NONSENSE"}
+        self.table.items[row["pk"], row["sk"]] = {name: {"S": text} for name, text in row.items()}
 
     def run(self) -> None:
         """Let faults happen for a while, then let everything end, and look at the whole. Raises Violated."""
@@ -97,6 +104,19 @@ class World:
             return 0
         return self.chance.within(-3_000, 3_000)
 
+    def freeze(self) -> None:
+        """Let the process that runs stand still, until something happens to its settlement, or for long."""
+        key, thaw = self.cloud.key_of(self.hub.process), Signal()
+        self.frozen.setdefault(key, []).append(thaw)
+        self.hub.wait(thaw, self.chance.frozen())
+        self.frozen[key].remove(thaw)
+
+    def thaw(self, key: str) -> None:
+        """Something has happened to a settlement: a process that stood still may go on, now of all times."""
+        for signal in self.frozen.get(key, ()):
+            if self.chance.happens(0.3):
+                self.hub.spawn(lambda signal=signal: self.hub.set(signal), "a thaw", self.chance.latency())
+
     def hit(self, fault: Fault, where: str) -> None:
         """A fault has befallen a call."""
         name = self.hub.process.name
@@ -122,7 +142,9 @@ class World:
         self.oracle.committed(changes)
         for _, row in changes:
             if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
-                self.people.notice(row["pk"]["S"].partition("#")[2])
+                key = row["pk"]["S"].partition("#")[2]
+                self.thaw(key)
+                self.people.notice(key)
 
     def _behind(self) -> int:
         return self.chance.within(0, 6) if self.chance.happens(0.2) and not self.chance.faults_end else 0
@@ -135,11 +157,15 @@ def play(seed: int, *, is_told: bool = False) -> World:
     world.open_accounts(
         {name: chance.one_of((opening, opening // 4, 0)) for name, opening in ACCOUNTS.items()}
     )
+    if chance.happens(0.05):
+        world.poison()
+    if chance.happens(0.15):
+        world.people.spend_at_once(f"order-{seed % 1_000_000:06}-spent")
     for payment in range(chance.one_of((1, 1, 1, 2, 2, 3))):
         request = _request(chance, f"order-{seed % 1_000_000:06}-{payment:04}")
         world.people.begin(request, 0)
         if chance.happens(0.4):  # the payee spends it, so that it cannot be reclaimed
-            (other,) = ACCOUNTS.keys() - {request["payer"], request["payee"]}
+            (other,) = {"alice", "bob", "carol"} - {request["payer"], request["payee"]}
             spent = {**request, "key": f"{request['key']}-on", "payer": request["payee"], "payee": other}
             world.people.begin(spent, chance.within(5_000, 5 * MINUTE_MS))
             if chance.happens(0.6):
@@ -151,7 +177,7 @@ def play(seed: int, *, is_told: bool = False) -> World:
 
 
 def _request(chance: Chance, key: str) -> dict[str, Any]:
-    payer, payee = chance.random.sample(list(ACCOUNTS), 2)
+    payer, payee = chance.random.sample(["alice", "bob", "carol"], 2)
     request = {
         "key": key,
         "payer": payer,

@@ -1,0 +1,193 @@
+"""Random operations on one table: the writes that the project makes, on rows in any state, and any others."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+from typing import Any
+
+from settlement import rows
+from settlement.rows import Row
+from settlement.store import Store
+from settlement.writes import Write
+from tests.store.grammar import KEYS, LISTED, PARTITIONS, Grammar
+from tests.unit.conditions import clauses, without
+from tests.unit.every_row import rows_met_by
+from tests.unit.vectors import POSTERS, SETTLEMENT, YEN, named_writes, writes_of
+
+_STORE = Store(client=None, table_name="")
+_AVAILABLE = (0, 47, 48, 4771, 4772, 4819, 4820, 12_000, 99_995_228, 99_995_229, 100_000_000)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A call of the client, less the table's name."""
+
+    name: str
+    parameters: Mapping[str, Any]
+
+
+class Operations:
+    """What a seed makes: an endless series."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self._grammar = Grammar(self._random)
+
+    def __iter__(self) -> Iterator[Operation]:
+        makers = {
+            self._transaction: 22,
+            self._own_write: 10,
+            self._own_state: 12,
+            self._own_listed: 3,
+            self._any_transaction: 16,
+            self._any_write: 22,
+            self._any_listed: 6,
+            self._read: 1,
+            self._delete: 8,
+        }
+        while True:
+            (make,) = self._random.choices(list(makers), list(makers.values()))
+            yield make()
+
+    # What the project does.
+
+    def _transaction(self) -> Operation:
+        """A transaction as a step makes it, or of writes that never come together."""
+        if self._grammar.rarely(0.5):
+            return _transact(self._weakened(self._random.choice(_transactions())))
+        names = self._random.sample(sorted(_writes()), self._random.choice((1, 2, 3, 4)))
+        return _transact(self._weakened([_writes()[name] for name in names]))
+
+    def _own_write(self) -> Operation:
+        (write,) = self._weakened([self._random.choice(list(_writes().values()))])
+        return _alone(_parameters(write), self._random)
+
+    def _weakened(self, writes: Sequence[Write]) -> list[Write]:
+        """The writes, at times each without some of its conditions: more of them come to pass."""
+        if self._grammar.rarely(0.3):
+            return list(writes)
+        found = []
+        for write in writes:
+            asked = clauses(write)
+            for clause in self._random.sample(asked, self._random.randrange(len(asked))):
+                write = without(write, clause)  # noqa: PLW2901
+            found.append(write)
+        return found
+
+    def _own_state(self) -> Operation:
+        """A settlement or an account in any state, whatever was there before."""
+        if self._grammar.rarely(0.6):
+            row = self._random.choice(rows_met_by(self._random.choice(_claims())))
+        else:
+            party = self._random.choice((SETTLEMENT.payer, SETTLEMENT.payee, YEN.payer, YEN.payee))
+            row = {**rows.account_key(party), "available": self._random.choice(_AVAILABLE)}
+            row["currency"] = self._random.choice(("EUR", "EUR", "JPY"))
+            limbo_keys = self._random.choice(((), (), (SETTLEMENT.key,), (SETTLEMENT.key, "another")))
+            row |= {"limbo_keys": set(limbo_keys)} if limbo_keys else {}
+        put = Write("Put", {"Item": row}, lambda _: AssertionError())  # type: ignore[arg-type,return-value]
+        return Operation("put_item", {"Item": _parameters(put)["Item"]})
+
+    def _own_listed(self) -> Operation:
+        partitions = [
+            *(rows.in_flight_partition(shard) for shard in range(rows.IN_FLIGHT_SHARDS)),
+            *(rows.LIMBO, *rows.statement_partitions("alice"), *rows.statement_partitions("bob")),
+            *rows.statement_partitions("fees:EUR"),
+        ]
+        return self._query(self._random.choice(partitions), rows.END_OF_TIME)
+
+    # What anybody might.
+
+    def _any_transaction(self) -> Operation:
+        writes = [self._any_of_a_kind() for _ in range(self._random.choice((1, 2, 2, 3, 4)))]
+        return _transact_wire(writes)
+
+    def _any_write(self) -> Operation:
+        return _alone(self._any_of_a_kind(), self._random)
+
+    def _any_of_a_kind(self) -> dict[str, Any]:
+        return self._grammar.put() if self._grammar.rarely(0.35) else self._grammar.update()
+
+    def _any_listed(self) -> Operation:
+        return self._query(self._random.choice(PARTITIONS), self._random.choice((*LISTED, *LISTED[-2:] * 4)))
+
+    def _query(self, partition: str, up_to: str) -> Operation:
+        parameters = {
+            "IndexName": rows.INDEX,
+            "KeyConditionExpression": "gsi1pk = :partition AND gsi1sk <= :up_to",
+            "ProjectionExpression": "pk, sk, gsi1sk",
+            "ExpressionAttributeValues": {":partition": {"S": partition}, ":up_to": {"S": up_to}},
+        }
+        return Operation("query", {**parameters, "Limit": self._random.choice((1, 2, 3, 10))})
+
+    def _read(self) -> Operation:
+        return Operation("get_item", {"Key": self._key(), "ConsistentRead": True})
+
+    def _delete(self) -> Operation:
+        return Operation("delete_item", {"Key": self._key()})
+
+    def _key(self) -> dict[str, Any]:
+        if self._grammar.rarely(0.5):
+            return dict(self._random.choice(KEYS))
+        return _key_of(_parameters(self._random.choice(list(_writes().values()))))
+
+
+@cache
+def _writes() -> dict[str, Write]:
+    return named_writes()
+
+
+@cache
+def _transactions() -> list[tuple[Write, ...]]:
+    return [writes_of(vector.build()) for vectors in POSTERS.values() for vector in vectors]
+
+
+@cache
+def _claims() -> list[Write]:
+    """Of the two settlements that the vectors are of, on whose rows any write may meet any state."""
+    keys = {settlement.key for settlement in (SETTLEMENT, YEN)}
+    found = [write for write in _writes().values() if _row_of(write)["sk"] == "SETTLEMENT"]
+    return [next(write for write in found if key in _row_of(write)["pk"]) for key in sorted(keys)]
+
+
+def _row_of(write: Write) -> Row:
+    row: Row = write.parameters.get("Key") or write.parameters["Item"]
+    return row
+
+
+def _parameters(write: Write) -> dict[str, Any]:
+    """The write as the store sends it."""
+    parameters = _STORE._parameters(write)
+    del parameters["TableName"]
+    texts = f"{parameters.get('UpdateExpression')} {parameters.get('ConditionExpression')}"
+    used = set(re.findall(r"[:#]\w+", texts))
+    for placeholders in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
+        if placeholders in parameters:  # a condition that was taken away leaves some that nothing uses
+            kept = {name: value for name, value in parameters[placeholders].items() if name in used}
+            parameters |= {placeholders: kept}
+            if not kept:
+                del parameters[placeholders]
+    return parameters
+
+
+def _alone(parameters: dict[str, Any], random: Random) -> Operation:
+    if "Item" in parameters:
+        return Operation("put_item", parameters)
+    asked = {"ReturnValues": "ALL_NEW"} if random.random() < 0.8 else {}
+    return Operation("update_item", parameters | asked)
+
+
+def _transact(writes: Sequence[Write]) -> Operation:
+    return _transact_wire([_parameters(write) for write in writes])
+
+
+def _transact_wire(writes: Sequence[dict[str, Any]]) -> Operation:
+    apart = {str(_key_of(write)): write for write in writes}.values()
+    items = [{"Put" if "Item" in write else "Update": write} for write in apart]
+    return Operation("transact_write_items", {"TransactItems": items})
+
+
+def _key_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    row = parameters.get("Key") or parameters["Item"]
+    return {"pk": row["pk"], "sk": row["sk"]}

@@ -1,0 +1,124 @@
+"""The DynamoDB in memory is what AWS's DynamoDB Local is: the same random operations, the same answers.
+
+`MEMORY_OPERATIONS` says how many, `MEMORY_SEED` which; a difference names both, and all that led to it.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from random import SystemRandom
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.store.operations import Operation, Operations
+from tests.support import templates
+from tests.support.memory_dynamodb import MemoryDynamoDb
+
+OPERATIONS = int(os.environ.get("MEMORY_OPERATIONS", "3000"))
+SEED = int(os.environ.get("MEMORY_SEED", "0")) or SystemRandom().randrange(1, 10**9)
+TABLE_COMPARED_EVERY = 250
+
+NOT_COMPARED = ("ConsumedCapacity", "ResponseMetadata", "Message", "message", "Count", "ScannedCount")
+"""Parts of an answer that the model does not promise: texts of messages, the cost (`test_cost.py` asks the
+engine itself), and counts that the length of a list says as well.
+
+Nor is compared:
+
+- which of several rows with one sort key a query lists first: DynamoDB promises no order;
+- how a transaction says that a row makes one of its updates invalid, such as a sum with an attribute that is
+  missing: AWS documents a reason at its position, and so has the model, while DynamoDB Local refuses the
+  whole request or tells of fewer positions. Both write nothing, and the store takes neither for a refusal;
+- a transaction with two writes of one row: DynamoDB Local looks for them only where all conditions hold;
+- words that DynamoDB reserves, fractions, and other spellings of whole numbers: our rows hold none.
+"""
+
+
+@pytest.fixture
+def table_name(dynamodb_local_client: Any) -> Iterator[str]:
+    name = f"t-{uuid.uuid4().hex}"
+    dynamodb_local_client.create_table(TableName=name, **templates.table_definition())
+    yield name
+    dynamodb_local_client.delete_table(TableName=name)
+
+
+def test_any_operations_have_the_same_answers_in_memory_as_on_dynamodb_local(
+    dynamodb_local_client: Any, table_name: str
+) -> None:
+    memory = MemoryDynamoDb()
+    for number, operation in enumerate(islice(Operations(SEED), OPERATIONS)):
+        before = dict(memory.items)
+
+        in_memory, on_aws = (answers(db, table_name, operation) for db in (memory, dynamodb_local_client))
+
+        assert in_memory == on_aws, told(number, operation, before)
+        if number % TABLE_COMPARED_EVERY == 0 or number == OPERATIONS - 1:
+            assert table(memory, table_name) == table(dynamodb_local_client, table_name), f"seed {SEED}"
+
+
+def answers(client: Any, table_name: str, operation: Operation) -> list[Any]:
+    """All that the client answers to an operation, page by page; an error is an answer."""
+    parameters = dict(operation.parameters)
+    if operation.name == "transact_write_items":
+        parameters["TransactItems"] = [
+            {action: write | {"TableName": table_name} for action, write in item.items()}
+            for item in parameters["TransactItems"]
+        ]
+    else:
+        parameters["TableName"] = table_name
+    found: list[Any] = []
+    while True:
+        try:
+            answer = getattr(client, operation.name)(**parameters)
+        except ClientError as error:
+            answer = error.response
+            if _is_invalid(answer):
+                return ["invalid"]
+        found.append(comparable(answer))
+        if "LastEvaluatedKey" not in answer:
+            return _apart_from_ties(found) if operation.name == "query" else found
+        parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+
+def comparable(answer: Any) -> Any:
+    """An answer less what is not compared; a set is a set, whatever order it came in."""
+    if isinstance(answer, list):
+        return [comparable(part) for part in answer]
+    if isinstance(answer, Mapping):
+        return {
+            name: sorted(part) if name in ("SS", "NS") and isinstance(part, list) else comparable(part)
+            for name, part in answer.items()
+            if name not in NOT_COMPARED
+        }
+    return answer
+
+
+def _is_invalid(response: Mapping[str, Any]) -> bool:
+    reasons = [reason["Code"] for reason in response.get("CancellationReasons", ())]
+    return response["Error"]["Code"] == "ValidationException" or "ValidationError" in reasons
+
+
+def _apart_from_ties(pages: list[Any]) -> list[Any]:
+    """The pages of a query; where sort keys tie, their lengths and what is on all of them."""
+    listed = [item for page in pages for item in page.get("Items", ())]
+    if len({item["gsi1sk"]["S"] for item in listed}) == len(listed):
+        return pages
+    return [
+        [len(page["Items"]) for page in pages],
+        sorted(listed, key=lambda item: (item["gsi1sk"]["S"], item["pk"]["S"], item["sk"]["S"])),
+    ]
+
+
+def table(client: Any, table_name: str) -> dict[tuple[str, str], Any]:
+    pages = client.get_paginator("scan").paginate(TableName=table_name, ConsistentRead=True)
+    return {(item["pk"]["S"], item["sk"]["S"]): comparable(item) for page in pages for item in page["Items"]}
+
+
+def told(number: int, operation: Operation, before: Mapping[Any, Any]) -> str:
+    """What to look at, and how to see it again."""
+    return (
+        f"MEMORY_SEED={SEED} MEMORY_OPERATIONS={number + 1}: {operation.name} {dict(operation.parameters)}"
+        f" on the rows {before}"
+    )
