@@ -68,6 +68,9 @@ class Chance:
         self.meddling = self.random.choice((0.0, 0.0, 0.2, 0.5))
         """How often somebody interferes with a settlement at once after something has happened to it."""
 
+        self.hurry = self.random.choice((0.1, 0.3, 1.0))
+        """How often a request names a deadline."""
+
         self._slow = self.random.choice((5, 50, 2_000))
 
     def fault(self, kinds: Sequence[Fault]) -> Fault | None:

@@ -97,10 +97,10 @@ class Cloud:
             one.status != "RUNNING" or one.is_waiting for one in self.machines.executions
         )
 
-    def key_of(self, process: Process) -> str | None:
-        """The settlement that a process is about, if it is about one."""
+    def settlement_of(self, process: Any) -> dict[str, str]:
+        """The settlement that a process was called with, as far as it was with one."""
         call = self._running.get(process)
-        return key_of(call.payload) if call else None
+        return settlement_in(call.payload) if call else {}
 
     def stop_caller(self, process: Process) -> None:
         """Stop the execution that waits for what this process does, if one does."""
@@ -268,10 +268,10 @@ def _definition(name: str, how: str) -> Any:
     return json.loads(re.sub(r"\$\{(\w+)\}", lambda match: texts.get(match[1], match[1]), text))
 
 
-def key_of(payload: Any) -> str | None:
-    """The key of the settlement that a call is about; of those that carry it as such."""
-    state = payload.get("state", payload)
-    return state["settlement"]["key"] if "settlement" in state else None
+def settlement_in(payload: Any) -> dict[str, str]:
+    """The settlement that a call is about; of those that carry it as such."""
+    found: dict[str, str] = payload.get("state", payload).get("settlement", {})
+    return found
 
 
 def _states(execution: Execution) -> Any:

@@ -4,6 +4,8 @@ It sees the rows before and after each commit as they are on the wire, and share
 """
 
 from collections import Counter
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from tests.support.interpreter import Execution
@@ -66,8 +68,8 @@ class Oracle:
         self.reached: Counter[str] = Counter()
         self.commits = 0
 
-    def committed(self, changes: Changes) -> None:
-        """Look at one commit. Raises Violated."""
+    def committed(self, changes: Changes, asked: Mapping[str, str]) -> None:
+        """Look at one commit, by a call that was `asked` with this settlement, if it was. Raises Violated."""
         self.commits += 1
         entries = [self._entry(old, new) for old, new in changes if _is_entry(old) or _is_entry(new)]
         posted = [entry for entry in entries if "debit" in entry]
@@ -87,6 +89,7 @@ class Oracle:
                 moved = self.moved.setdefault(entry["pk"]["S"].partition("#")[2], Counter())
                 moved[account] += change
         steps = {entry["step"]["S"] for entry in entries}
+        self._asked(changes, asked)
         for old, new in changes:
             kind = (new or old or {})["pk"]["S"].partition("#")[0]
             if _is_entry(old) or _is_entry(new):
@@ -97,6 +100,13 @@ class Oracle:
                 self._settlement(old, new, touched, entries)
         left = {account: change for account, change in touched.items() if change and _has_row(account)}
         demand(not left, "what an entry moves, its account's row moves in the same commit", left)
+
+    def _asked(self, changes: Changes, asked: Mapping[str, str]) -> None:
+        """The very content that a key was claimed with is asked for, or nothing changes."""
+        for _, new in changes:
+            if new and new["pk"]["S"] == f"SETTLEMENT#{asked.get('key')}" and "payer" in new:
+                same = Decimal(asked["amount"]).scaleb(2) == number(new, "amount")
+                demand(same, "a key with other content changes nothing", asked["key"], asked["amount"])
 
     def _entry(self, old: Item | None, new: Item | None) -> Item:
         demand(old is None, "an entry is written once, and never changed", text(old, "sk"))
@@ -193,6 +203,9 @@ class Oracle:
         covered = {text(old, "stuck_step") or ""} if posted.keys() & _resolved(posted) else set()
         covered = {name.partition(":")[2] for name in covered}
         gained_back = members(new, "reversed") - undone
+        for name in _resolved(posted):
+            if (text(posted[name], "debit") or "").startswith("losses:"):
+                demand(covered <= gained_back, "what is written off counts as reversed", key)
         demand(gained_back <= reversals | covered, "what is reversed has its entry", key, sorted(gained_back))
         demand(reversals & done <= gained_back, "an entry of a reversal is recorded", key, sorted(reversals))
         if gained_back & reversals:

@@ -16,7 +16,7 @@ from settlement.request import Settlement
 from settlement.resolution import Decision
 from settlement.verdict import KycDecision, Verdict
 from tests.simulation.seeded.chance import READS
-from tests.simulation.seeded.cloud import EXPRESS, STANDARD, key_of
+from tests.simulation.seeded.cloud import EXPRESS, STANDARD, settlement_in
 from tests.simulation.seeded.oracle import members
 from tests.support.environment import NOW
 from tests.support.interpreter import ARN
@@ -212,16 +212,16 @@ class People:
     def call_again(self, key: str | None = None) -> None:
         """Repeat an earlier call, from its function's log: as it was, with other content, or out of turn."""
         world, chance = self._world, self._world.chance
-        keys = [(call, key_of(call.payload)) for call in world.cloud.calls]
+        keys = [(call, settlement_in(call.payload).get("key")) for call in world.cloud.calls]
         calls = [call for call, about in keys if about and key in (None, about)]
         if not calls:
             return
         call = chance.one_of(calls)
         payload, function = json.loads(json.dumps(call.payload)), call.function
+        settlement = settlement_in(payload)
+        if chance.happens(0.3):
+            settlement["amount"] = "6.66"
         if "settlement" in payload:
-            settlement = payload["settlement"]
-            if chance.happens(0.3):
-                settlement["amount"] = "6.66"
             row = world.oracle.settlements.get(settlement["key"])
             if row and "fee" in settlement and chance.happens(0.6):
                 following = FORWARD[: len(members(row, "steps")) + 1][-1]

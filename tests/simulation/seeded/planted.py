@@ -8,6 +8,7 @@ else in the same write refuses the same calls, is named with its reason in `redu
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -117,11 +118,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", default="", help="what the name has in it")
+    parser.add_argument("--only", default="", help="a pattern of the names to look for")
     given = parser.parse_args()
     explained = redundant()
-    targets = [bug for bug in bugs() if given.only in bug["name"]]
-    targets += [each for each in conditions() if given.only in " ".join(each)]
+    targets = [bug for bug in bugs() if re.search(given.only, bug["name"])]
+    targets += [each for each in conditions() if re.search(given.only, " ".join(each))]
     found, missed = recorded(), 0
     with ProcessPoolExecutor(given.jobs) as pool:
         for name, seed in pool.map(partial(_search, given.seeds), targets):

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from greenlet import getcurrent
+
 from settlement import items, rows
 from settlement.store import Store
 from settlement.terms import Terms
@@ -53,17 +55,22 @@ class World:
         self.cloud = Cloud(self)
         self.people = People(self)
 
-    def open_accounts(self, accounts: dict[str, int]) -> None:
+    def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
         """Open each account with its deposit."""
         store = Store(self.table, "simulated")
         for name, available in accounts.items():
-            opened = items.open_account(name, "EUR", available)
-            store.transact([opened, items.deposit_entry(f"deposit-{name}-0001", name, available, "EUR", NOW)])
+            currency = "USD" if name == in_dollars else "EUR"
+            opened = items.open_account(name, currency, available)
+            deposit = items.deposit_entry(f"deposit-{name}-0001", name, available, currency, NOW)
+            store.transact([opened, deposit])
 
     def poison(self) -> None:
-        """Put a row in front of recovery of which nobody can make anything."""
-        row = {**rows.settlement_key(POISON), **rows.in_flight_index(POISON, "2000"), "status": "NONSENSE"}
-        self.table.items[row["pk"], row["sk"]] = {name: {"S": text} for name, text in row.items()}
+        """Put rows in front of recovery of which nobody can make anything, in each shard one."""
+        for shard in range(rows.IN_FLIGHT_SHARDS):
+            row = {**rows.settlement_key(f"{shard}-{POISON}"), "status": "NONSENSE"}
+            row |= {"gsi1pk": rows.in_flight_partition(shard), "gsi1sk": "2000"}
+            item = {name: {"S": text} for name, text in row.items()}
+            self.table.put_item(TableName="simulated", Item=item)
 
     def run(self) -> None:
         """Let faults happen for a while, then let everything end, and look at the whole. Raises Violated."""
@@ -106,7 +113,7 @@ class World:
 
     def freeze(self) -> None:
         """Let the process that runs stand still, until something happens to its settlement, or for long."""
-        key, thaw = self.cloud.key_of(self.hub.process), Signal()
+        key, thaw = self.cloud.settlement_of(self.hub.process).get("key"), Signal()
         self.frozen.setdefault(key, []).append(thaw)
         self.hub.wait(thaw, self.chance.frozen())
         self.frozen[key].remove(thaw)
@@ -114,7 +121,7 @@ class World:
     def thaw(self, key: str) -> None:
         """Something has happened to a settlement: a process that stood still may go on, now of all times."""
         for signal in self.frozen.get(key, ()):
-            if self.chance.happens(0.3):
+            if self.chance.happens(0.5):
                 self.hub.spawn(lambda signal=signal: self.hub.set(signal), "a thaw", self.chance.latency())
 
     def hit(self, fault: Fault, where: str) -> None:
@@ -139,7 +146,7 @@ class World:
         if self.is_told:
             for old, new in changes:
                 self.note("the table", "has", _difference(old, new))
-        self.oracle.committed(changes)
+        self.oracle.committed(changes, self.cloud.settlement_of(getcurrent()))
         for _, row in changes:
             if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
                 key = row["pk"]["S"].partition("#")[2]
@@ -154,15 +161,15 @@ def play(seed: int, *, is_told: bool = False) -> World:
     """Make a seed's world, with a few payments among few people; it has yet to run."""
     chance = Chance(seed)
     world = World(chance, is_told)
-    world.open_accounts(
-        {name: chance.one_of((opening, opening // 4, 0)) for name, opening in ACCOUNTS.items()}
-    )
+    in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
+    opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}
+    world.open_accounts(opening, in_dollars)
     if chance.happens(0.05):
         world.poison()
     if chance.happens(0.15):
         world.people.spend_at_once(f"order-{seed % 1_000_000:06}-spent")
     for payment in range(chance.one_of((1, 1, 1, 2, 2, 3))):
-        request = _request(chance, f"order-{seed % 1_000_000:06}-{payment:04}")
+        request = _request(chance, f"order-{seed % 1_000_000:06}-{payment:04}", 0.5 if in_dollars else 0.02)
         world.people.begin(request, 0)
         if chance.happens(0.4):  # the payee spends it, so that it cannot be reclaimed
             (other,) = {"alice", "bob", "carol"} - {request["payer"], request["payee"]}
@@ -176,19 +183,19 @@ def play(seed: int, *, is_told: bool = False) -> World:
     return world
 
 
-def _request(chance: Chance, key: str) -> dict[str, Any]:
+def _request(chance: Chance, key: str, dollars: float) -> dict[str, Any]:
     payer, payee = chance.random.sample(["alice", "bob", "carol"], 2)
     request = {
         "key": key,
         "payer": payer,
         "payee": payee,
-        "currency": "USD" if chance.happens(0.02) else "EUR",
+        "currency": "USD" if chance.happens(dollars) else "EUR",
     }
     request["amount"] = chance.one_of(("1.00", "10.00", "30.00", "48.20"))
     if chance.happens(0.7):
         request["fee"] = chance.one_of(("0.00", "0.48"))
-    if chance.happens(0.3):
-        request["deadline_seconds"] = chance.one_of((30, 60, 600))
+    if chance.happens(chance.hurry):
+        request["deadline_seconds"] = chance.one_of((30, 30, 60, 600))
     return request
 
 
