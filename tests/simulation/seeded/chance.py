@@ -71,6 +71,9 @@ class Chance:
         self.hurry = self.random.choice((0.1, 0.3, 1.0))
         """How often a request names a deadline."""
 
+        self.skew_max = self.random.choice((0, 0, 3_000, 3_600_000))
+        """How far the clock of a function's host may be wrong, in milliseconds."""
+
         self._slow = self.random.choice((5, 50, 2_000))
 
     def fault(self, kinds: Sequence[Fault]) -> Fault | None:
@@ -111,7 +114,7 @@ class Script(Chance):
 
     def __init__(self, faults: Mapping[int, Fault], luck: float = 1.0) -> None:
         super().__init__(0)
-        self._faults, self._luck, self.meddling = faults, luck, 0.0
+        self._faults, self._luck, self.meddling, self.skew_max = faults, luck, 0.0, 0
         self.possible: list[Sequence[Fault]] = []
         """What could have befallen each call so far."""
 

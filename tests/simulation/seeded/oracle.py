@@ -252,7 +252,9 @@ class Oracle:
             demand("release" not in members(old, "steps"), "what is released goes on to its fee", key)
             by = text(new, "owner") or ""
             owner = by == f"{key}-compensate-{number(old, 'recoveries')}"
-            demand(owner, "a reversal that nobody has ordered is the owner's", key, by)
+            demand(
+                owner or "given_up_at" in old, "a reversal that nobody has ordered is the owner's", key, by
+            )
         if (before, after) == ("PROCESSING", "SETTLED"):
             demand("fee" in posted, "SETTLED commits with the fee", key)
         if after == "REJECTED" != before:

@@ -17,9 +17,10 @@ from settlement.resolution import Decision
 from settlement.verdict import KycDecision, Verdict
 from tests.simulation.seeded.chance import READS
 from tests.simulation.seeded.cloud import EXPRESS, STANDARD, settlement_in
-from tests.simulation.seeded.oracle import members
+from tests.simulation.seeded.oracle import members, number
 from tests.support.environment import NOW
 from tests.support.interpreter import ARN
+from tests.support.memory_dynamodb import Item
 
 if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 SECRET = "whsec_c2ltdWxhdGlvbnMtYWxsLXRoZS13YXktZG93bg=="
 MINUTE_MS = 60_000
 FORWARD = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement")
+STUCK = ("EnterLimbo", "AwaitResolution", "ResolveLimbo")
 REVERSING = ("RefundFee", "ReclaimFunds", "VoidHold")
 _UNANSWERED = (CommandFailed, ClientError, BotoCoreError, SettlementError)
 
@@ -71,12 +73,12 @@ class People:
     def begin(self, request: dict[str, Any], delay: int) -> None:
         """Have a request settled: once or more often, one way or another, and perhaps with other content."""
         chance = self._world.chance
-        for number in range(1 + chance.happens(0.3) + chance.happens(0.1)):
+        for again in range(1 + chance.happens(0.3) + chance.happens(0.1)):
             sent = dict(request)
-            if number and chance.happens(0.2):
+            if again and chance.happens(0.2):
                 sent["amount"] = "7.77"
             machine = chance.one_of((STANDARD, EXPRESS))
-            name = f"{sent['key']}-mine" if chance.happens(0.5) else f"{sent['key']}-mine-{number}"
+            name = f"{sent['key']}-mine" if chance.happens(0.5) else f"{sent['key']}-mine-{again}"
             at = delay + chance.within(0, 5_000) if chance.happens(0.7) else chance.within(0, 20 * MINUTE_MS)
             if chance.happens(0.15):
                 self.spawn("a message", at, self._send, sent)
@@ -216,7 +218,7 @@ class People:
         calls = [call for call, about in keys if about and key in (None, about)]
         if not calls:
             return
-        call = chance.one_of(calls)
+        call = chance.one_of(calls[-4:] if chance.happens(0.5) else calls)
         payload, function = json.loads(json.dumps(call.payload)), call.function
         settlement = settlement_in(payload)
         if chance.happens(0.3):
@@ -224,17 +226,31 @@ class People:
         if "settlement" in payload:
             row = world.oracle.settlements.get(settlement["key"])
             if row and "fee" in settlement and chance.happens(0.6):
-                following = FORWARD[: len(members(row, "steps")) + 1][-1]
-                function = chance.one_of((following, following, *FORWARD, *REVERSING))
-                payload = {
-                    "settlement": settlement,
-                    "execution": "stray",
-                    "claimed_at": "long ago",
-                    "error": {"Error": "InsufficientFunds", "Cause": "a stray call"},
-                    "steps": sorted(members(row, "steps")),
-                    "reversed": sorted(members(row, "reversed")),
-                }
+                function, payload = self._out_of_turn(settlement, row)
         world.cloud.call(function, payload)
+
+    def _out_of_turn(self, settlement: dict[str, str], row: Item) -> tuple[str, dict[str, Any]]:
+        """A call of any function of a machine, with all that it is handed there."""
+        chance, done, undone = self._world.chance, members(row, "steps"), members(row, "reversed")
+        following = FORWARD[: len(done) + 1][-1]
+        if row["status"]["S"] in ("COMPENSATING", "LIMBO"):
+            following = chance.one_of(STUCK)
+        function = chance.one_of((following, following, *FORWARD, *REVERSING, *STUCK))
+        error = {"Error": "InsufficientFunds", "Cause": "a stray call"}
+        decision = {"decision": chance.one_of(self.decisions), "reason": "a stray call", "by": "nobody"}
+        return function, {
+            "settlement": settlement,
+            "execution": "stray",
+            "execution_arn": f"{ARN}:execution:Compensation:stray",
+            "claimed_at": "long ago",
+            "error": error,
+            "steps": sorted(done),
+            "reversed": sorted(undone),
+            "stuck": {chance.one_of(("fee", "release", "hold")): error},
+            "case": number(row, "resolutions") + 1,
+            "resolution": decision,
+            "token": "stray",
+        }
 
     # Those on call.
 

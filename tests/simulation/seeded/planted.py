@@ -119,10 +119,12 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="a pattern of the names to look for")
+    parser.add_argument("--all", action="store_true", help="look for what is said to be redundant too")
     given = parser.parse_args()
     explained = redundant()
     targets = [bug for bug in bugs() if re.search(given.only, bug["name"])]
-    targets += [each for each in conditions() if re.search(given.only, " ".join(each))]
+    sought = [each for each in conditions() if given.all or " ".join(each) not in explained]
+    targets += [each for each in sought if re.search(given.only, " ".join(each))]
     found, missed = recorded(), 0
     with ProcessPoolExecutor(given.jobs) as pool:
         for name, seed in pool.map(partial(_search, given.seeds), targets):

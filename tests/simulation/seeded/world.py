@@ -14,7 +14,7 @@ from settlement.terms import Terms
 from tests.simulation.seeded.chance import Chance, Fault
 from tests.simulation.seeded.cloud import Cloud
 from tests.simulation.seeded.hub import Hub, Signal
-from tests.simulation.seeded.oracle import FINISHED, POISON, Oracle, number
+from tests.simulation.seeded.oracle import FINISHED, HIGHEST_BALANCE, POISON, Oracle, number
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.services import DynamoDb, Services, StepFunctions
 from tests.support.environment import NOW
@@ -107,9 +107,9 @@ class World:
 
     def skew(self) -> int:
         """How far the clock of a function's host is ahead, in milliseconds."""
-        if self.chance.happens(0.98):
+        if not self.chance.skew_max or self.chance.faults_end or self.chance.happens(0.9):
             return 0
-        return self.chance.within(-3_000, 3_000)
+        return self.chance.within(-self.chance.skew_max, self.chance.skew_max)
 
     def freeze(self) -> None:
         """Let the process that runs stand still, until something happens to its settlement, or for long."""
@@ -163,6 +163,8 @@ def play(seed: int, *, is_told: bool = False) -> World:
     world = World(chance, is_told)
     in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
     opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}
+    if chance.happens(0.05):
+        opening["bob"] = HIGHEST_BALANCE - 500
     world.open_accounts(opening, in_dollars)
     if chance.happens(0.05):
         world.poison()
