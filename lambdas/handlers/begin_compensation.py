@@ -90,7 +90,11 @@ def _driven(settlement: Settlement, execution: str, order: Resolution | None) ->
     """
     if order is not None:  # what is refused must write nothing
         found = _runtime.store.read(rows.settlement_key(settlement.key))
-        if found and found["status"] != Status.PROCESSING:
+        if (
+            found
+            and found["request_hash"] == settlement.request_hash
+            and found["status"] != Status.PROCESSING
+        ):
             _resolution(order, found)
     row = _runtime.store.update(reversals.drive(settlement, execution))
     if not row or row["status"] == Status.PROCESSING:

@@ -113,11 +113,11 @@ def _is_driven(row: Row) -> bool:
     if not is_given_up and row["status"] not in (Status.COMPENSATING, Status.LIMBO):
         return False
     machine = _machines.arn("COMPENSATION_MACHINE")
-    executions = {_machines.execution_arn(machine, row["owner"])}
+    executions = [_machines.execution_arn(machine, row["owner"])]
     waiting = row.get("waiting", {}).get("execution", "")
     if waiting.startswith(_machines.execution_arn(machine, "")):  # nobody tells of a machine that is gone
-        executions.add(waiting)
-    return any(_machines.is_running(execution) for execution in executions)
+        executions.append(waiting)
+    return any(_machines.is_running(execution) for execution in dict.fromkeys(executions))
 
 
 def _due(now: datetime, context: Any) -> Iterator[Row]:

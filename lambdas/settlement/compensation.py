@@ -134,7 +134,9 @@ def _skip(settlement: Settlement, step: Step, now: datetime) -> Posting:
     evidence = {"reason": f"nothing to reverse: {step} never committed"}
     return Posting(
         entry=items.evidence_entry(settlement, step.reversal, evidence, now),
-        settlement=reversals.conclude(settlement, now) if step is Step.HOLD else None,
+        settlement=reversals.conclude(settlement, now)
+        if step is Step.HOLD
+        else reversals.pass_over(settlement, step),
         counted="Compensated" if step is Step.HOLD else None,
     )
 

@@ -200,6 +200,21 @@ def conclude(settlement: Settlement, now: datetime) -> Write:
     )
 
 
+def pass_over(settlement: Settlement, step: Step) -> Write:
+    """Demand that there is nothing to reverse: the step never committed, and is fenced off. The row stays."""
+    return update(
+        rows.settlement_key(settlement.key),
+        "SET request_hash = :request_hash",
+        *(COMPENSATES, SAME_REQUEST, NOT_YET_COMMITTED),
+        values={
+            ":compensating": Status.COMPENSATING,
+            ":request_hash": settlement.request_hash,
+            ":this": step,
+        },
+        refusal=lambda row: fenced(settlement, step.reversal, row),
+    )
+
+
 def debit_payee(settlement: Settlement) -> Write:
     """Take the net amount back from the payee, who may have spent it."""
 

@@ -46,12 +46,12 @@ class Transfer:
 class Posting:
     """One step's transaction, in this order: journal entry, settlement, customer balance.
 
-    The last is missing where no customer's balance moves; a step that only goes on record has but an entry.
+    The last is missing where no customer's balance moves. No entry goes without the settlement's row, its fence.
     `counted` names the metric of an outcome that the transaction brings about.
     """
 
     entry: Write
-    settlement: Write | None = None
+    settlement: Write
     balance: Write | None = None
     counted: str | None = None
 

@@ -207,7 +207,7 @@ def test_by_the_published_rule_a_reversal_takes_what_it_takes(settlement: Settle
         Step.RELEASE: 7,
         Step.HOLD: 8,
     }
-    assert {step: units(step, []) for step in REVERSIBLE} == {Step.FEE: 2, Step.RELEASE: 2, Step.HOLD: 5}
+    assert {step: units(step, []) for step in REVERSIBLE} == {Step.FEE: 4, Step.RELEASE: 4, Step.HOLD: 5}
 
 
 def test_by_the_published_rule_limbo_and_the_way_out_take_what_they_take(

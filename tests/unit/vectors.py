@@ -149,6 +149,7 @@ REVERSALS = (
     _undo(Step.RELEASE, 4772),
     _undo(Step.HOLD, -4820),
     Vector(reversals.conclude, (SETTLEMENT, NOW)),
+    *(Vector(reversals.pass_over, (SETTLEMENT, step), variant=step) for step in (Step.FEE, Step.RELEASE)),
     Vector(reversals.debit_payee, (SETTLEMENT,)),
     Vector(reversals.credit_payer, (SETTLEMENT,)),
 )
