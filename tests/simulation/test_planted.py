@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.seeded import planted, weakened
-from tests.simulation.seeded.run import run
+from tests.simulation.seeded.run import run, tell
 
 FOUND, REDUNDANT = planted.recorded(), planted.redundant()
 CONDITIONS = [name.rsplit(" ", 1) for name in FOUND if name.rsplit(" ", 1)[-1].isupper()]
@@ -20,15 +20,20 @@ def test_a_planted_bug_is_found(bug: dict[str, Any]) -> None:
         seed = planted.seed_that_finds(bug, 0, planted.SEEDS_MAX)
 
     assert seed is not None
+    assert run([seed]).failed == {}, tell(seed)
 
 
 @pytest.mark.parametrize(("place", "condition"), CONDITIONS, ids=" ".join)
 def test_a_condition_that_is_gone_is_missed(place: str, condition: str) -> None:
-    seed = planted.seed_that_misses(place, condition, FOUND[f"{place} {condition}"], 1)
+    recorded = FOUND[f"{place} {condition}"]
+    seed = planted.seed_that_misses(place, condition, recorded, 1)
     if seed is None:
         seed = planted.seed_that_misses(place, condition, 0, planted.SEEDS_MAX)
 
     assert seed is not None
+    assert run([seed]).failed == {}, tell(
+        seed
+    )  # with it, all is well; where it is gone, the history says why not
 
 
 def test_every_condition_of_every_write_is_missed_or_said_to_be_redundant() -> None:

@@ -217,7 +217,7 @@ def forget_what_is_lost(bank: Bank, found: list[Row]) -> int:
 def test_a_database_killed_at_work_has_whole_transactions_and_each_settlement_ends_once(
     tmp_path: Path, terms: Terms
 ) -> None:
-    bank, lost = Bank(terms), 0
+    bank, lost, at_work = Bank(terms), 0, 0
 
     for _ in range(CUTS):
         bank.ask(NEW_EACH_TIME)
@@ -226,8 +226,9 @@ def test_a_database_killed_at_work_has_whole_transactions_and_each_settlement_en
             threads.enter_context(bank.threads(ledger))
             bank.wait_for(random.randint(10, 90))
             # Here it is killed, and they are at work.
-        assert bank.unfinished()
+        at_work += bool(bank.unfinished())
 
+    assert at_work > 0
     with table(tmp_path) as ledger:
         lost += forget_what_is_lost(bank, assert_whole(ledger))
         with bank.threads(ledger):

@@ -25,6 +25,9 @@ _SETS = ("SS", "NS")
 _TEXTS_MAX = 4_096
 """How many expressions are kept compiled: more than the project has, fewer than a random test makes."""
 
+RESERVED = {"failure", "owner", "state", "status"}
+"""Of the words that DynamoDB takes for its own, those that attributes are called here."""
+
 
 class Invalid(Exception):
     """What DynamoDB answers with a ValidationException."""
@@ -203,6 +206,8 @@ class _Reader:
         self._at += 1
         if token[0] in "#:":
             self.said.used.add(token)
+        if token in RESERVED:
+            raise Invalid(f"Attribute name is a reserved keyword: {token}")
         return token
 
     def path(self) -> Operand:

@@ -17,6 +17,11 @@ Key = tuple[str, str]
 Changes = list[tuple[Item | None, Item | None]]
 
 _KEYS = ("pk", "sk", "gsi1pk", "gsi1sk")
+_KNOWN = {
+    *("TableName", "Item", "Key", "ConditionExpression", "UpdateExpression", "ExpressionAttributeNames"),
+    *("ExpressionAttributeValues", "ReturnValues", "ReturnValuesOnConditionCheckFailure"),
+    "ReturnConsumedCapacity",
+}
 _BEHIND_MAX = 1_000
 _TRANSACTION_ITEMS_MAX = 100
 _CONDITION_FAILED = "The conditional request failed"
@@ -64,6 +69,8 @@ class MemoryDynamoDb:
         return {}
 
     def get_item(self, *, TableName: str, Key: Item, **parameters: Any) -> dict[str, Any]:  # noqa: N803
+        if not parameters.get("ConsistentRead"):
+            raise TypeError("only consistent reads are known here")
         found = self.items.get(_key(Key))
         return {"ConsumedCapacity": _UNITS} | ({"Item": dict(found)} if found else {})
 
@@ -74,6 +81,8 @@ class MemoryDynamoDb:
         **parameters: Any,
     ) -> dict[str, Any]:
         """Commit all of the writes or none."""
+        if any(item.keys() - {"Put", "Update"} for item in TransactItems):
+            raise TypeError("of a transaction's actions only Put and Update are known here")
         changes, reasons = self._judged([write for item in TransactItems for write in item.values()])
         if any(reason["Code"] != "None" for reason in reasons):
             told = ", ".join(reason["Code"] for reason in reasons)
@@ -252,6 +261,11 @@ def _invalid(operation: str, message: str) -> ClientError:
 
 def _sound(write: Mapping[str, Any]) -> _Sound:
     """The write, its values in their normal form. Raises Invalid for what is wrong whatever row it meets."""
+    if unknown := write.keys() - _KNOWN:
+        raise TypeError(f"not known here: {sorted(unknown)}")
+    for name in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
+        if name in write and not write[name]:
+            raise Invalid(f"{name} must not be empty")
     asks, changes = write.get("ConditionExpression"), write.get("UpdateExpression")
     names = write.get("ExpressionAttributeNames", {})
     values = {

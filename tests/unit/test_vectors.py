@@ -173,7 +173,7 @@ def test_a_webhooks_event_and_its_verdict_are_found_before_the_fence(writes: tup
 
 @pytest.mark.parametrize("posting", POSTINGS)
 def test_no_entry_goes_without_the_settlements_row(posting: Posting) -> None:
-    """Its fence is there: an entry that stood alone could be put at any time, and be taken for a step's own."""
+    """Its fence is there: an entry alone could be put at any time, and be taken for a step's own."""
     row = posting.settlement.parameters["Key"]
 
     assert row == {"pk": posting.entry.parameters["Item"]["pk"], "sk": "SETTLEMENT"}

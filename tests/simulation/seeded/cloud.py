@@ -25,6 +25,9 @@ EXPRESS, STANDARD, COMPENSATION = "SettlementExpress", "SettlementStandard", "Co
 EXPRESS_MS_MAX = 300_000
 """After so long an Express execution is over, and nobody is told."""
 
+KILLED = ("Runtime.ExitError", "Runtime.Unknown", "Lambda.Unknown", "Sandbox.Timedout")
+"""What an execution is told of a function that has died."""
+
 RECOVERY_MS, FUNCTION_MS = 50_000, 8_000
 """How much time a call is told that it has."""
 
@@ -97,10 +100,10 @@ class Cloud:
             one.status != "RUNNING" or one.is_waiting for one in self.machines.executions
         )
 
-    def settlement_of(self, process: Any) -> dict[str, str]:
-        """The settlement that a process was called with, as far as it was with one."""
+    def payload_of(self, process: Any) -> Any:
+        """What a process was called with, if it is a call of a function."""
         call = self._running.get(process)
-        return settlement_in(call.payload) if call else {}
+        return call.payload if call else {}
 
     def stop_caller(self, process: Process) -> None:
         """Stop the execution that waits for what this process does, if one does."""
@@ -110,9 +113,7 @@ class Cloud:
 
     def _run(self, call: Call) -> None:
         world = self._world
-        answer: Any = TaskFailed(
-            world.chance.one_of(("Runtime.ExitError", "Runtime.Unknown", "Lambda.Unknown"))
-        )
+        answer: Any = TaskFailed(world.chance.one_of(KILLED))
         milliseconds = RECOVERY_MS if call.function in ("RecoverStalled", "StartSettlements") else FUNCTION_MS
         world.note(call.function, "is called with", call.payload)
         try:
@@ -150,9 +151,9 @@ class Cloud:
             call = world.chance.one_of((call, self.call(function, payload, execution)))
         elif fault is Fault.STOPPED:
             self.stop(execution)
-        seconds = _states(execution)[execution.state].get("TimeoutSeconds", 60)
-        if not world.hub.wait(call.answer, seconds * 1000):
-            raise TaskFailed("States.Timeout")
+        seconds = _states(execution)[execution.state].get("TimeoutSeconds", 0)
+        if not world.hub.wait(call.answer, seconds * 1000 or FUNCTION_MS):
+            raise TaskFailed("States.Timeout" if seconds else "Sandbox.Timedout")
         answer = call.answer.value
         if isinstance(answer, TaskFailed):
             raise TaskFailed(answer.output["Error"], answer.output["Cause"])
@@ -197,10 +198,14 @@ class Cloud:
         else:
             raise Killed
 
+    def is_awaited(self, token: str) -> bool:
+        """Whether an execution waits for this token to come back."""
+        return any(one.token == token and one.is_waiting for one in self.machines.executions if token)
+
     def wake(self, token: str, output: Any) -> bool:
         """Let the execution that waits with a token go on; whether there is one."""
         for one in self.machines.executions:
-            if isinstance(one, Driven) and one.token == token and one.status == "RUNNING" and one.is_waiting:
+            if isinstance(one, Driven) and one.token == token and one.status == "RUNNING":
                 self._world.hub.set(one.woken, output)
                 return True
         return False
@@ -235,6 +240,14 @@ class DrivenMachines(Machines):
     running: dict[Process, Driven] = field(default_factory=dict)
 
     def start(self, machine: str, data: Any, name: str) -> Execution:
+        for one in self.executions:  # the very same start is answered with the one that runs
+            same = (one.machine, one.name, one.status) == (
+                machine,
+                name,
+                "RUNNING",
+            ) and one.begun_with == data
+            if same and machine not in self.express:
+                return one
         execution: Any = super().start(machine, data, name)
         world, hub = self.cloud._world, self.cloud._world.hub
         world.note(name, f"is started on {machine}", data)
@@ -266,12 +279,6 @@ def _definition(name: str, how: str) -> Any:
     texts = {"StartCompensation": f"arn:aws:states:::states:startExecution{how}"}
     text = (STATE_MACHINES / f"{name}.asl.json").read_text()
     return json.loads(re.sub(r"\$\{(\w+)\}", lambda match: texts.get(match[1], match[1]), text))
-
-
-def settlement_in(payload: Any) -> dict[str, str]:
-    """The settlement that a call is about; of those that carry it as such."""
-    found: dict[str, str] = payload.get("state", payload).get("settlement", {})
-    return found
 
 
 def _states(execution: Execution) -> Any:

@@ -5,6 +5,7 @@ It sees the rows before and after each commit as they are on the wire, and share
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -68,8 +69,8 @@ class Oracle:
         self.reached: Counter[str] = Counter()
         self.commits = 0
 
-    def committed(self, changes: Changes, asked: Mapping[str, str]) -> None:
-        """Look at one commit, by a call that was `asked` with this settlement, if it was. Raises Violated."""
+    def committed(self, changes: Changes, asked: Mapping[str, Any]) -> None:
+        """Look at one commit, by a call that was handed this, if by a call of a function. Raises Violated."""
         self.commits += 1
         entries = [self._entry(old, new) for old, new in changes if _is_entry(old) or _is_entry(new)]
         posted = [entry for entry in entries if "debit" in entry]
@@ -90,6 +91,14 @@ class Oracle:
                 moved[account] += change
         steps = {entry["step"]["S"] for entry in entries}
         self._asked(changes, asked)
+        fenced = {new["pk"]["S"] for _, new in changes if new and new["sk"]["S"] == "SETTLEMENT"}
+        for entry in entries:
+            of = entry["pk"]["S"]
+            demand(
+                of in fenced or of.startswith("DEPOSIT#"),
+                "no entry goes without its fence",
+                text(entry, "sk"),
+            )
         for old, new in changes:
             kind = (new or old or {})["pk"]["S"].partition("#")[0]
             if _is_entry(old) or _is_entry(new):
@@ -98,15 +107,50 @@ class Oracle:
                 self._account(old, new, touched, steps)
             elif kind == "SETTLEMENT" and not (new or old or {})["pk"]["S"].endswith(POISON):
                 self._settlement(old, new, touched, entries)
+                if old and new and text(old, "status") == "LIMBO":
+                    self._resolved(old, {entry["step"]["S"]: entry for entry in entries}, asked)
         left = {account: change for account, change in touched.items() if change and _has_row(account)}
         demand(not left, "what an entry moves, its account's row moves in the same commit", left)
 
-    def _asked(self, changes: Changes, asked: Mapping[str, str]) -> None:
+    def _asked(self, changes: Changes, asked: Mapping[str, Any]) -> None:
         """The very content that a key was claimed with is asked for, or nothing changes."""
+        wanted = settlement_in(asked)
         for _, new in changes:
-            if new and new["pk"]["S"] == f"SETTLEMENT#{asked.get('key')}" and "payer" in new:
-                same = Decimal(asked["amount"]).scaleb(2) == number(new, "amount")
-                demand(same, "a key with other content changes nothing", asked["key"], asked["amount"])
+            if new and new["pk"]["S"] == f"SETTLEMENT#{wanted.get('key')}" and "payer" in new:
+                for name in ("payer", "payee", "currency"):
+                    demand(
+                        wanted[name] == text(new, name),
+                        "a key with other content changes nothing",
+                        name,
+                        wanted,
+                    )
+                for name in ("amount", "fee"):
+                    said = wanted.get(name)
+                    same = said is None or Decimal(said).scaleb(2) == number(new, name)
+                    demand(same, "a key with other content changes nothing", name, wanted)
+
+    def _resolved(self, old: Item, posted: dict[str, Item], asked: Mapping[str, Any]) -> None:
+        """A decision is carried out on the case that it was made on, and moves what it means."""
+        for name in _resolved(posted):
+            entry, order = posted[name], asked["resolution"]
+            case = number(old, "resolutions") + 1
+            demand(name == f"resolve:{case}", "a decision is on the open case", name, case)
+            demand(
+                (order.get("case") or asked["case"]) == case,
+                "a decision is on the case it was made on",
+                order,
+            )
+            demand(text(entry, "decision") == order["decision"], "a decision is what was decided", order)
+            debit, credit = text(entry, "debit"), text(entry, "credit")
+            escrow, currency = f"escrow:{old['pk']['S'].partition('#')[2]}", text(old, "currency")
+            wanted = {
+                "retry": (None, None),
+                "write-off": (f"losses:{currency}", escrow),
+                "complete": (escrow, f"fees:{currency}"),
+            }
+            demand(
+                (debit, credit) == wanted[order["decision"]], "a decision moves what it means", order, debit
+            )
 
     def _entry(self, old: Item | None, new: Item | None) -> Item:
         demand(old is None, "an entry is written once, and never changed", text(old, "sk"))
@@ -152,6 +196,8 @@ class Oracle:
             demand(number(new, "recoveries") >= number(old, "recoveries"), "owners are counted up", key)
             for name in ("steps", "reversed"):
                 demand(members(old, name) <= members(new, name), "what has committed stands", key, name)
+            named = "deadline_seconds" in old
+            demand(not named or old["deadline_at"] == new["deadline_at"], "a named deadline stands", key)
             self._steps(key, old, new, posted)
             self._transition(key, before or "", after, old, new, posted)
         self._listed(key, after, new)
@@ -192,6 +238,15 @@ class Oracle:
                 demand("given_up_at" not in old, "what is given up goes no further", key, step)
                 late = (text(entry, "posted_at") or "") >= (text(old, "deadline_at") or "")
                 demand(not late, "no step before the fee commits after the deadline", key, step)
+                if "deadline_seconds" in old:
+                    claimed, at = (
+                        datetime.fromisoformat(row[name]["S"])
+                        for row, name in ((old, "claimed_at"), (entry, "posted_at"))
+                    )
+                    in_time = at < claimed + timedelta(seconds=number(old, "deadline_seconds"))
+                    demand(
+                        in_time, "no step before the fee commits after the deadline that was named", key, step
+                    )
         if "fee" in gained or "release" in gained or "hold" in gained:
             demand(self._as_claimed(key, new, posted), "a step moves what was claimed", key, sorted(gained))
         reversals = {name.partition(":")[2] for name in posted if name.startswith("compensate:")}
@@ -304,12 +359,30 @@ class Oracle:
         status = told["status"]
         if status in FINISHED:
             demand((told["key"], status) in self.ends, "what is said to be finished is", told["key"], status)
+        row = self.settlements[told["key"]]
+        for name in ("payer", "payee", "currency"):
+            demand(told[name] == text(row, name), "an outcome tells what was claimed", told)
+        for name in ("amount", "fee"):
+            demand(
+                Decimal(told[name]).scaleb(2) == number(row, name), "an outcome tells what was claimed", told
+            )
+
+    def _sums(self, table: dict[tuple[str, str], Item]) -> None:
+        """Per currency all rows sum to zero: customers, escrows, and the entries of internal accounts."""
+        totals: Counter[str] = Counter()
+        for row in table.values():
+            if "currency" not in row:
+                continue
+            currency = row["currency"]["S"]
+            totals[currency] += number(row, "available") + number(row, "escrow")
+            for side, sign in (("debit", -1), ("credit", 1)):
+                if (text(row, side) or "").startswith(("fees:", "losses:", "external:")):
+                    totals[currency] += sign * number(row, "amount")
+        demand(not any(totals.values()), "per currency all accounts sum to zero", dict(totals))
 
     def at_the_end(self, table: dict[tuple[str, str], Item], paged: set[tuple[str, int]]) -> None:
         """Once faults are over and time has run: everything rests, everybody was told, the books agree."""
-        for currency in {currency for _, currency in self.balances}:
-            total = sum(sum_ for (_, of), sum_ in self.balances.items() if of == currency)
-            demand(total == 0, "per currency all accounts sum to zero", currency, total)
+        self._sums(table)
         barred: dict[str, set[str]] = {}
         for key, row in self.settlements.items():
             status = row["status"]["S"]
@@ -333,6 +406,12 @@ class Oracle:
                     "an account is in LIMBO exactly while a settlement of it is",
                     account,
                 )
+
+
+def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
+    """The settlement that a call is about; of those that carry it as such."""
+    found: dict[str, str] = payload.get("state", payload).get("settlement", {})
+    return found
 
 
 def _is_entry(row: Item | None) -> bool:

@@ -16,8 +16,8 @@ from settlement.request import Settlement
 from settlement.resolution import Decision
 from settlement.verdict import KycDecision, Verdict
 from tests.simulation.seeded.chance import READS
-from tests.simulation.seeded.cloud import EXPRESS, STANDARD, settlement_in
-from tests.simulation.seeded.oracle import members, number
+from tests.simulation.seeded.cloud import EXPRESS, STANDARD
+from tests.simulation.seeded.oracle import demand, members, number, settlement_in
 from tests.support.environment import NOW
 from tests.support.interpreter import ARN
 from tests.support.memory_dynamodb import Item
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 SECRET = "whsec_c2ltdWxhdGlvbnMtYWxsLXRoZS13YXktZG93bg=="
 MINUTE_MS = 60_000
 FORWARD = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement")
+OTHERWISE = (("amount", "6.66"), ("payee", "dave"), ("payer", "dave"), ("fee", "0.01"), ("currency", "USD"))
+"""What a request may say that has the key of another."""
+
 STUCK = ("EnterLimbo", "AwaitResolution", "ResolveLimbo")
 REVERSING = ("RefundFee", "ReclaimFunds", "VoidHold")
 _UNANSWERED = (CommandFailed, ClientError, BotoCoreError, SettlementError)
@@ -76,7 +79,8 @@ class People:
         for again in range(1 + chance.happens(0.3) + chance.happens(0.1)):
             sent = dict(request)
             if again and chance.happens(0.2):
-                sent["amount"] = "7.77"
+                field, other = chance.one_of(OTHERWISE)
+                sent[field] = other
             machine = chance.one_of((STANDARD, EXPRESS))
             name = f"{sent['key']}-mine" if chance.happens(0.5) else f"{sent['key']}-mine-{again}"
             at = delay + chance.within(0, 5_000) if chance.happens(0.7) else chance.within(0, 20 * MINUTE_MS)
@@ -124,12 +128,18 @@ class People:
         for _ in range(30):
             call = world.cloud.call("StartSettlements", {"Records": [record]})
             world.hub.wait(call.answer, MINUTE_MS)
-            if call.answer.value == {"batchItemFailures": []} and not world.chance.happens(0.1):
-                return
+            if call.answer.value == {"batchItemFailures": []}:
+                accepted = request["key"] in world.oracle.settlements or record["body"] in self.put_aside
+                demand(accepted, "what was taken from the queue is claimed or put aside", request["key"])
+                if not world.chance.happens(0.1):
+                    return
             world.hub.sleep(world.chance.within(1_000, MINUTE_MS))
 
     def send_message(self, **message: Any) -> None:
         """What the dead-letter queue is sent."""
+        reason = message["MessageAttributes"]["reason"]["StringValue"]
+        refused = reason.startswith(("InvalidRequest", "IdempotencyConflict"))
+        demand(refused, "what is put aside can never be settled", reason)
         self.put_aside.append(message["MessageBody"])
 
     # The provider.
@@ -185,6 +195,9 @@ class People:
             call = world.cloud.call("KycDecided", {"headers": headers, "body": body})
             answered = world.hub.wait(call.answer, 30_000) and isinstance(call.answer.value, dict)
             if answered and call.answer.value["statusCode"] < 500:
+                entry = (f"SETTLEMENT#{key}", f"{key}:verify")
+                is_kept = call.answer.value["statusCode"] != 200 or entry in world.table.items
+                demand(is_kept, "what the webhook has taken is on record", key)
                 return
             world.hub.sleep(world.chance.within(1_000, 2 * MINUTE_MS))
 
@@ -222,7 +235,8 @@ class People:
         payload, function = json.loads(json.dumps(call.payload)), call.function
         settlement = settlement_in(payload)
         if chance.happens(0.3):
-            settlement["amount"] = "6.66"
+            name, other = chance.one_of(OTHERWISE)
+            settlement[name] = other
         if "settlement" in payload:
             row = world.oracle.settlements.get(settlement["key"])
             if row and "fee" in settlement and chance.happens(0.6):

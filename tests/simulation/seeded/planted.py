@@ -108,9 +108,11 @@ def conditions() -> list[tuple[str, str]]:
 
 
 def _search(seeds: int, target: Any) -> tuple[str, int | None]:
-    if isinstance(target, dict):
-        return target["name"], seed_that_finds(target, 0, seeds)
-    return " ".join(target), seed_that_misses(*target, 0, seeds)
+    is_bug = isinstance(target, dict)
+    seed = seed_that_finds(target, 0, seeds) if is_bug else seed_that_misses(*target, 0, seeds)
+    if seed is not None and run([seed]).failed:
+        raise ValueError(f"seed {seed} breaks a rule of the code as it is")
+    return target["name"] if is_bug else " ".join(target), seed
 
 
 def main() -> int:

@@ -14,7 +14,15 @@ from settlement.terms import Terms
 from tests.simulation.seeded.chance import Chance, Fault
 from tests.simulation.seeded.cloud import Cloud
 from tests.simulation.seeded.hub import Hub, Signal
-from tests.simulation.seeded.oracle import FINISHED, HIGHEST_BALANCE, POISON, Oracle, number
+from tests.simulation.seeded.oracle import (
+    FINISHED,
+    HIGHEST_BALANCE,
+    POISON,
+    Oracle,
+    demand,
+    number,
+    settlement_in,
+)
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.services import DynamoDb, Services, StepFunctions
 from tests.support.environment import NOW
@@ -80,6 +88,7 @@ class World:
             self.note("all", "faults are over")
             self.hub.run(self.hub.now + CALM_MS_MAX, lambda: self.is_over)
             self.oracle.at_the_end(self.table.items, self.people.paged)
+            demand(self._rests(), "every case of LIMBO has an execution that waits for its decision")
         finally:
             self.hub.close()
 
@@ -89,12 +98,17 @@ class World:
         return not self.people.at_work and self.cloud.is_idle and self._rests()
 
     def _rests(self) -> bool:
-        return all(
-            status in FINISHED
-            or (status == "LIMBO" and (key, number(row, "resolutions") + 1) in self.people.paged)
-            for key, row in self.oracle.settlements.items()
-            if (status := row["status"]["S"])
-        )
+        """Whether each settlement is finished, or in LIMBO where somebody is paged and an execution waits."""
+        for key, row in self.oracle.settlements.items():
+            status = row["status"]["S"]
+            if status == "LIMBO":
+                is_paged = (key, number(row, "resolutions") + 1) in self.people.paged
+                token = row["waiting"]["M"]["token"]["S"] if "waiting" in row else ""
+                if not (is_paged and self.cloud.is_awaited(token)):
+                    return False
+            elif status not in FINISHED:
+                return False
+        return True
 
     def is_due(self) -> bool:
         """Whether recovery would find anything."""
@@ -113,7 +127,7 @@ class World:
 
     def freeze(self) -> None:
         """Let the process that runs stand still, until something happens to its settlement, or for long."""
-        key, thaw = self.cloud.settlement_of(self.hub.process).get("key"), Signal()
+        key, thaw = settlement_in(self.cloud.payload_of(self.hub.process)).get("key"), Signal()
         self.frozen.setdefault(key, []).append(thaw)
         self.hub.wait(thaw, self.chance.frozen())
         self.frozen[key].remove(thaw)
@@ -146,7 +160,7 @@ class World:
         if self.is_told:
             for old, new in changes:
                 self.note("the table", "has", _difference(old, new))
-        self.oracle.committed(changes, self.cloud.settlement_of(getcurrent()))
+        self.oracle.committed(changes, self.cloud.payload_of(getcurrent()))
         for _, row in changes:
             if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
                 key = row["pk"]["S"].partition("#")[2]
