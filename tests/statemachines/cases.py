@@ -126,7 +126,7 @@ _COMPENSATION = {
     "NewsAreNotTaken": ("COMPENSATED", f"{_BEGUN} {_PAGED} ResolveLimbo AnnounceResolution*3 {_DONE}"),
     "ResolvesAtLast": (
         "COMPENSATED",
-        f"{_STUCK} EnterLimbo*3 PreparePage*3 PageOnCall*6 IsPaged AwaitResolution*3"
+        f"{_STUCK} EnterLimbo*3 PreparePage*3 PageOnCall*6 IsPaged AwaitResolution*4"
         f" ResolveLimbo*3 AnnounceResolution*3 {_DONE}",
     ),
     "ReportStalls": ("CompensationStalled", f"{_BEGUN} ReportOutcome*9 CompensationStalled"),

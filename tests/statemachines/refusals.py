@@ -1,6 +1,7 @@
 """The refusals that a state's function may raise: the answers of its writes to every row that stops them."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 
 from settlement import compensation, conditions, items, limbo, reversals, reviews, steps
@@ -22,15 +23,27 @@ SEEN = (Status.SETTLED, Status.PROCESSING)
 
 CASE = Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=1, escrow=48)
 
+
+@dataclass(frozen=True)
+class Alone:
+    """A write that is no part of a transaction."""
+
+    write: Write
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        return (self.write,)
+
+
 FORWARD = {
     "HoldFunds": [steps.hold(SETTLEMENT, NOW)],
     "VerifyKyc": [
         *(steps.verify(SETTLEMENT, verdict, NOW) for verdict in (APPROVED, REJECTED)),
-        Posting(reviews.park(SETTLEMENT, IN_REVIEW, NOW + timedelta(days=1), NOW)),
+        Alone(reviews.park(SETTLEMENT, IN_REVIEW, NOW + timedelta(days=1), NOW)),
     ],
     "ReleaseFunds": [steps.release(SETTLEMENT, TERMS, NOW)],
     "CollectFee": [steps.fee(SETTLEMENT, NOW)],
-    "RejectSettlement": [Posting(items.reject(SETTLEMENT, FAILURE, NOW))],
+    "RejectSettlement": [Alone(items.reject(SETTLEMENT, FAILURE, NOW))],
 }
 """What the functions of the settlement's states write; but for those in OWN, handlers add no refusal."""
 
@@ -69,20 +82,20 @@ REVERSAL = {
 
 ORDERED = [_requested(seen) for seen in SEEN]
 FENCED = [
-    Posting(reversals.begin(SETTLEMENT, FAILURE, owner=owner, execution=EXECUTION))
+    Alone(reversals.begin(SETTLEMENT, FAILURE, owner=owner, execution=EXECUTION))
     for owner in (EXECUTION, None)
 ]
 """What BeginCompensation writes, on a person's order and upon an error."""
 
 LIMBO = {
     "EnterLimbo": [compensation.enter_limbo(SETTLEMENT, CASE, FAILURE, NOW)],
-    "AwaitResolution": [Posting(limbo.await_decision(SETTLEMENT, "token", "arn"))],
+    "AwaitResolution": [Alone(limbo.await_decision(SETTLEMENT, "token", "arn"))],
     "ResolveLimbo": [_resolve(decision) for decision in Decision],
 }
 """What else the compensation writes. Its handlers add refusals of their own."""
 
 
-def raised(postings: Iterable[Posting]) -> set[str]:
+def raised(postings: Iterable[Posting | Alone]) -> set[str]:
     """The names of all refusals that the writes of these transactions may answer with."""
     return {
         type(answer).__name__

@@ -2,7 +2,8 @@
 
 `python -m tests.simulation.seeded.planted` looks for each with seed after seed and writes to `found.json`
 which seed has found it, for the tests, which need no more than that seed. What cannot be found, as something
-else in the same write refuses the same calls, is named with its reason in `redundant.toml`.
+else in the same write refuses the same calls, is named with its reason in `redundant.toml`; what has merely
+not been found yet, in `unfound.toml`.
 """
 
 import argparse
@@ -46,6 +47,11 @@ def redundant() -> dict[str, str]:
     """Why no call could tell that a condition is gone, by `place CONDITION`."""
     found: dict[str, str] = tomllib.loads((HERE / "redundant.toml").read_text())
     return found
+
+
+def unfound() -> set[str]:
+    """What no seed has missed so far, and is not shown to be redundant either."""
+    return set(tomllib.loads((HERE / "unfound.toml").read_text())["unfound"])
 
 
 def recorded() -> dict[str, int]:
@@ -121,7 +127,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="a pattern of the names to look for")
-    parser.add_argument("--all", action="store_true", help="look for what is said to be redundant too")
+    parser.add_argument("--all", action="store_true", help="look for what is said to be redundant as well")
     given = parser.parse_args()
     explained = redundant()
     targets = [bug for bug in bugs() if re.search(given.only, bug["name"])]
