@@ -46,7 +46,7 @@ class Transfer:
 class Posting:
     """One step's transaction, in this order: journal entry, settlement, customer balance.
 
-    The last is missing where no customer's balance moves. No entry goes without the settlement's row, its fence.
+    The last is missing where no customer's balance moves. No entry goes without its fence, the second.
     `counted` names the metric of an outcome that the transaction brings about.
     """
 
