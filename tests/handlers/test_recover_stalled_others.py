@@ -127,7 +127,7 @@ def test_a_number_that_is_no_integer_is_set_aside(
     calls.recover()
 
     assert (starts.asked, first, counted()) == (0, run(NotRecovered=1), run())
-    item = client.get_item(TableName=name, Key=key)["Item"]
+    item = client.get_item(TableName=name, Key=key, ConsistentRead=True)["Item"]
     assert item["gsi1sk"] == {"S": "2026-11-20T12:30:00.123Z"}
 
 
