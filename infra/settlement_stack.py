@@ -23,7 +23,7 @@ GRANTS = {
     "CollectFee": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
     "RejectSettlement": ("dynamodb:UpdateItem",),
     "ReportOutcome": ("dynamodb:GetItem",),
-    "BeginCompensation": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "BeginCompensation": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
     "RefundFee": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
     "ReclaimFunds": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
     "VoidHold": ("dynamodb:PutItem", "dynamodb:UpdateItem"),

@@ -204,7 +204,7 @@ def pass_over(settlement: Settlement, step: Step) -> Write:
     """Demand that there is nothing to reverse: the step never committed, and is fenced off. The row stays."""
     return update(
         rows.settlement_key(settlement.key),
-        "SET request_hash = :request_hash",
+        "SET escrow = escrow",
         *(COMPENSATES, SAME_REQUEST, NOT_YET_COMMITTED),
         values={
             ":compensating": Status.COMPENSATING,
