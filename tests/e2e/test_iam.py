@@ -17,7 +17,7 @@ GRANTED = {
     "CollectFee": {"put_item", "update_item"},
     "RejectSettlement": {"update_item"},
     "ReportOutcome": {"get_item"},
-    "BeginCompensation": {"put_item", "update_item"},
+    "BeginCompensation": {"get_item", "put_item", "update_item"},
     "RefundFee": {"put_item", "update_item"},
     "ReclaimFunds": {"put_item", "update_item"},
     "VoidHold": {"put_item", "update_item"},
