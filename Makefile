@@ -3,6 +3,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 FAULTS := $(wildcard tests/e2e/test_lifecycle.py tests/e2e/test_recovery.py tests/e2e/test_start*.py tests/e2e/test_storm.py)
 
+HANDLERS := $(basename $(notdir $(wildcard lambdas/handlers/[a-z]*.py)))
+
 FROM ?= 0
 SEEDS ?= 1000
 RUNS ?= 100000
@@ -56,7 +58,7 @@ planted: setup  ## look for the seeds that find each planted bug and each condit
 	.venv/bin/python -m tests.simulation.seeded.planted
 
 fuzz: .venv/.long  ## RUNS inputs for each function, guided by coverage
-	.venv/bin/python -m tests.fuzz.long --runs $(RUNS)
+	for handler in $(HANDLERS); do .venv/bin/python -m tests.fuzz.long --handler $$handler --runs $(RUNS) || exit 1; done
 
 mutants: .venv/.long  ## mutants of the pure core, and the unit tests that kill them
 	ln -sfn lambdas src  # mutmut wants the sources under this name

@@ -52,9 +52,6 @@ STARTS = (Fault.THROTTLED, Fault.UNREACHED, Fault.LOST, Fault.KILLED_BEFORE, Fau
 CALLS = (Fault.TWICE, Fault.THROTTLED, Fault.UNREACHED, Fault.STOPPED)
 TASKS = (Fault.THROTTLED, Fault.LOST, Fault.STOPPED)
 
-FROZEN_MAX_MS = 1_500_000
-"""A zombie comes back within so long: past the deadline of the stage, and past the longest backoff."""
-
 
 class Chance:
     """A seed's luck. Each seed has its own rate of faults, and kinds of them, so that some see few of many
@@ -88,7 +85,7 @@ class Chance:
         return int(self.random.random() * self._slow)
 
     def frozen(self) -> int:
-        """How long a process stands still, in milliseconds."""
+        """How long a process stands still, in milliseconds: up to 25 minutes, past the stage's deadline."""
         return int(2 ** (13 + self.random.random() * 7.5))
 
     def within(self, low: int, high: int) -> int:

@@ -241,12 +241,8 @@ class DrivenMachines(Machines):
 
     def start(self, machine: str, data: Any, name: str) -> Execution:
         for one in self.executions:  # the very same start is answered with the one that runs
-            same = (one.machine, one.name, one.status) == (
-                machine,
-                name,
-                "RUNNING",
-            ) and one.begun_with == data
-            if same and machine not in self.express:
+            known = (one.machine, one.name, one.begun_with) == (machine, name, data)
+            if known and one.status == "RUNNING" and machine not in self.express:
                 return one
         execution: Any = super().start(machine, data, name)
         world, hub = self.cloud._world, self.cloud._world.hub

@@ -145,7 +145,7 @@ class People:
     # The provider.
 
     def ask(self, settlement: Settlement) -> Verdict:
-        """Answer, and never otherwise on the same payment, but in one seed of some."""
+        """Answer as on the same payment before, but for three times in a hundred."""
         world, chance, key = self._world, self._world.chance, settlement.key
 
         def answer() -> Verdict:

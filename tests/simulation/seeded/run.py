@@ -1,7 +1,6 @@
 """Many seeds, one after the other or side by side, and what came of them."""
 
 import gc
-import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -88,4 +87,3 @@ def run_side_by_side(
 
 def _prepare() -> None:
     gc.set_threshold(50_000, 20, 50)
-    os.nice(0)
