@@ -28,9 +28,9 @@ from tests.handlers.stand_ins import (
 
 pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 
-CANARY_WIRE = WIRE | {"payer": "canary.maria.muster", "payee": "canary.max.muster", "amount": "7391.82"}
-TELLTALES = ["canary", "muster", "7391", "739182", "Y2FuYXJ5", "whsec_"]
-"""Of API keys, accounts, reasons, amounts, and of secrets also in base64."""
+CANARY_WIRE = WIRE | {"payer": "canary.maria.muster", "payee": "canary.m.muster", "amount": "66391826047.31"}
+TELLTALES = ["canary", "muster", "66391826047", "Y2FuYXJ5", "whsec_"]
+"""Of API keys, accounts, reasons, amounts (more digits than a time shares with one by chance), and base64."""
 
 
 def answered(decision: str, **more: Any) -> tuple[int, bytes]:
@@ -88,7 +88,7 @@ def kyc(
     """A settlement between two people with names, held, with a real client to ask the provider by."""
     made = stage(ledger, monkeypatch)
     monkeypatch.setattr(_provider, "ask", made.ask)
-    ledger.open(CANARY_WIRE["payer"], 1_000_000)
+    ledger.open(CANARY_WIRE["payer"], 10_000_000_000_000)
     ledger.open(CANARY_WIRE["payee"], 500)
     for state in ("ClaimKey", "HoldFunds"):
         calls(state, CANARY_WIRE)
