@@ -11,7 +11,7 @@ RUNS ?= 100000
 SEED_SECONDS := 240
 
 .PHONY: setup demo test test-sagas test-seeds test-rest test-e2e test-faults check lint format synth lock clean
-.PHONY: simulate exhaust planted fuzz mutants
+.PHONY: simulate exhaust planted needed fuzz mutants
 
 setup: .venv/.ready  ## everything the other targets need, into .venv and node_modules
 
@@ -54,8 +54,11 @@ simulate: setup  ## SEEDS seeds of the simulator, from the one called FROM; TELL
 exhaust: setup  ## each fault, and each two, at each call of each scenario
 	.venv/bin/python -m tests.simulation.seeded.exhaust --jobs 2
 
-planted: setup  ## look for the seeds that find each planted bug and each condition that is taken out
+planted: setup  ## look for the seeds that find each planted bug
 	.venv/bin/python -m tests.simulation.seeded.planted
+
+needed: setup  ## each call at each moment of each life, and what each condition of each write is needed for
+	.venv/bin/python -m tests.simulation.seeded.needed
 
 fuzz: .venv/.long  ## RUNS inputs for each function, guided by coverage
 	for handler in $(HANDLERS); do .venv/bin/python -m tests.fuzz.long --handler $$handler --runs $(RUNS) || exit 1; done

@@ -18,17 +18,12 @@ def parse(text: object, exponent: int) -> int:
     Fewer decimals than the currency has are filled up, so "48.2" is "48.20". Raises ValueError with
     what an amount should be, for anything else: a number, a sign, "1e3", a blank, too many decimals.
     """
-    decimals = f"at most {exponent} decimals" if exponent else "no decimals"
-    digits = f"{DIGITS_MAX - exponent} digits" + " before the point" * bool(exponent)
-    expected = f"must be a decimal string with {decimals} and at most {digits}"
-    if not isinstance(text, str):
-        raise ValueError(expected)
-    match = _DECIMAL.fullmatch(text)
+    match = _DECIMAL.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise ValueError(expected)
+        raise ValueError(_expected(exponent))
     units, fraction = match[1], match[2] or ""
     if len(fraction) > exponent or len(units) + exponent > DIGITS_MAX:
-        raise ValueError(expected)
+        raise ValueError(_expected(exponent))
     return int(units + fraction.ljust(exponent, "0"))
 
 
@@ -39,3 +34,9 @@ def render(minor: int, exponent: int) -> str:
     if exponent == 0:
         return sign + digits
     return f"{sign}{digits[:-exponent]}.{digits[-exponent:]}"
+
+
+def _expected(exponent: int) -> str:
+    decimals = f"at most {exponent} decimals" if exponent else "no decimals"
+    digits = f"{DIGITS_MAX - exponent} digits" + " before the point" * bool(exponent)
+    return f"must be a decimal string with {decimals} and at most {digits}"

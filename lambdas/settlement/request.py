@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from settlement import money, rows
@@ -29,6 +29,7 @@ _FIELDS = (*_REQUIRED, "fee", "deadline_seconds")
 _HASHED = ("key", "payer", "payee", "amount", "currency", "fee")
 """What the hash is made of: fixed for ever, whatever `_FIELDS` gains, as rows in flight carry old hashes."""
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _NAME_LENGTH_MAX = 40
 _NAMES_MAX = 5
@@ -64,8 +65,7 @@ class Settlement:
         content = {name: getattr(self, name) for name in _HASHED}
         if self.deadline_seconds is not None:
             content["deadline_seconds"] = self.deadline_seconds
-        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
 
     def to_row(self) -> dict[str, Any]:
         """What the settlement's row keeps of the request, besides the key, which is the row's own."""
@@ -103,7 +103,7 @@ class Request:
 
     def settlement(self, fee: int) -> Settlement:
         """The settlement this request asks for, where it names no fee of its own at `fee` (minor units)."""
-        return Settlement(**asdict(self) | {"fee": fee if self.fee is None else self.fee})
+        return Settlement(**vars(self) | {"fee": fee if self.fee is None else self.fee})
 
 
 def parse_request(raw: object, terms: Terms) -> Request:
@@ -156,7 +156,7 @@ def parse_settlement(raw: object, terms: Terms) -> Settlement:
 
 
 def _shape_problems(raw: dict[str, Any]) -> Iterator[str]:
-    unknown = sorted(raw.keys() - set(_FIELDS))
+    unknown = sorted(raw.keys() - _FIELDS)
     for name in unknown[:_NAMES_MAX]:
         printable = name[:_NAME_LENGTH_MAX].encode("unicode_escape").decode()
         yield f"{printable}: unknown field; the fields are {', '.join(_FIELDS)}"
@@ -188,7 +188,7 @@ def _deadline_problems(raw: dict[str, Any]) -> Iterator[str]:
 
 def _named(settlement: Settlement) -> dict[str, Any]:
     """The fields of a settlement that its request names or must name."""
-    return {name: value for name, value in asdict(settlement).items() if value is not None}
+    return {name: value for name in _FIELDS if (value := getattr(settlement, name)) is not None}
 
 
 def _amount_problems(amounts: dict[str, int]) -> Iterator[str]:

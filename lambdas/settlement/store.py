@@ -29,6 +29,7 @@ CLIENT_CONFIG = Config(
 slow sends also meet conflicts, the function is cut off and called again, which a step can bear.
 """
 
+_ROWS = ("Item", "Key", "ExpressionAttributeValues")
 _TRANSIENT_REASONS = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 _TRANSIENT_ERRORS = frozenset(  # and every answer with an HTTP status from 500 up
     {
@@ -138,10 +139,10 @@ class Store:
         raise StoreUnavailable(f"DynamoDB: {transient} in each of {TRIES_MAX} tries")
 
     def _parameters(self, write: Write) -> dict[str, Any]:
-        parameters = dict(write.parameters)
-        for name in parameters.keys() & {"Item", "Key", "ExpressionAttributeValues"}:
-            parameters[name] = _to_wire(parameters[name])
-        return parameters | {
+        given = write.parameters
+        return {
+            **given,
+            **{name: _to_wire(given[name]) for name in _ROWS if name in given},
             "TableName": self._table_name,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }

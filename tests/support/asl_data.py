@@ -12,6 +12,7 @@ from typing import Any
 
 _PATH = re.compile(r"\$\$?(\.\w+)*")
 _FORMAT = re.compile(r"States\.Format\('([^']*)'((?:, \$\$?(?:\.\w+)*)*)\)")
+_TEXT = {str}
 _TO_STRING = re.compile(r"States\.JsonToString\((\$\$?(?:\.\w+)*)\)")
 
 
@@ -25,8 +26,20 @@ class Unsupported(Exception):
 
 def only(fields: Mapping[str, Any], known: set[str], where: str) -> None:
     """Raise Unsupported where a part of the definition has a field that nobody here would heed."""
-    if unknown := fields.keys() - known:
-        raise Unsupported(f"{where}: {', '.join(sorted(unknown))}")
+    if not fields.keys() <= known:
+        raise Unsupported(f"{where}: {', '.join(sorted(fields.keys() - known))}")
+
+
+def sent(data: Any) -> Any:
+    """Data as it arrives that is sent as JSON: a copy, with nothing in it that JSON has no word for."""
+    kind = type(data)
+    if kind is str or kind is int or kind is bool or data is None:
+        return data
+    if kind is dict and {*map(type, data)} <= _TEXT:
+        return {name: member if type(member) is str else sent(member) for name, member in data.items()}
+    if kind is list:
+        return [sent(member) for member in data]
+    return json.loads(json.dumps(data))
 
 
 def read(path: str, data: Any, context: Any) -> Any:
@@ -51,6 +64,8 @@ def _steps(path: str) -> tuple[str, ...]:
 
 def evaluate(expression: str, data: Any, context: Any) -> Any:
     """A path, or one of the two intrinsics that the definitions use."""
+    if expression.startswith("$"):
+        return read(expression, data, context)
     if match := _FORMAT.fullmatch(expression):
         values = [read(path, data, context) for path in match[2].split(", ")[1:]]
         if match[1].count("{}") != len(values):
@@ -58,7 +73,7 @@ def evaluate(expression: str, data: Any, context: Any) -> Any:
         return match[1].format(*values)
     if match := _TO_STRING.fullmatch(expression):
         return json.dumps(read(match[1], data, context))
-    return read(expression, data, context)
+    raise Unsupported(expression)
 
 
 def fill(template: Any, data: Any, context: Any) -> Any:

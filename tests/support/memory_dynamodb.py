@@ -22,6 +22,7 @@ _KNOWN = {
     *("ExpressionAttributeValues", "ReturnValues", "ReturnValuesOnConditionCheckFailure"),
     "ReturnConsumedCapacity",
 }
+_ACTIONS = {"Put", "Update"}
 _BEHIND_MAX = 1_000
 _TRANSACTION_ITEMS_MAX = 100
 _CONDITION_FAILED = "The conditional request failed"
@@ -40,7 +41,8 @@ class _Sound(NamedTuple):
 
 
 class MemoryDynamoDb:
-    """One table. `committed` is told of each commit: the rows before and after it, None where there is none.
+    """One table, with these rows at first. `committed` is told of each commit: the rows before and after it,
+    None where there is none.
 
     `behind` says, at each query, how many of the latest changes its index has not heard of yet.
     """
@@ -49,12 +51,13 @@ class MemoryDynamoDb:
         self,
         committed: Callable[[Changes], None] = lambda changes: None,
         behind: Callable[[], int] = lambda: 0,
+        items: Mapping[Key, Item] | None = None,
     ) -> None:
-        self.items: dict[Key, Item] = {}
+        self.items: dict[Key, Item] = dict(items or {})
         self._committed, self._behind = committed, behind
         self._listed: dict[str, dict[Key, Item]] = {}
         self._listed_in: dict[Key, str] = {}
-        self._unlisted: list[tuple[Key, Item | None]] = []
+        self._unlisted: list[tuple[Key, Item | None]] = [*self.items.items()]
 
     # The client's operations.
 
@@ -81,10 +84,10 @@ class MemoryDynamoDb:
         **parameters: Any,
     ) -> dict[str, Any]:
         """Commit all of the writes or none."""
-        if any(item.keys() - {"Put", "Update"} for item in TransactItems):
+        if not all(item.keys() <= _ACTIONS for item in TransactItems):
             raise TypeError("of a transaction's actions only Put and Update are known here")
         changes, reasons = self._judged([write for item in TransactItems for write in item.values()])
-        if any(reason["Code"] != "None" for reason in reasons):
+        if len(changes) < len(reasons):
             told = ", ".join(reason["Code"] for reason in reasons)
             raise error(
                 "transact_write_items",
@@ -261,8 +264,8 @@ def _invalid(operation: str, message: str) -> ClientError:
 
 def _sound(write: Mapping[str, Any]) -> _Sound:
     """The write, its values in their normal form. Raises Invalid for what is wrong whatever row it meets."""
-    if unknown := write.keys() - _KNOWN:
-        raise TypeError(f"not known here: {sorted(unknown)}")
+    if not write.keys() <= _KNOWN:
+        raise TypeError(f"not known here: {sorted(write.keys() - _KNOWN)}")
     for name in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
         if name in write and not write[name]:
             raise Invalid(f"{name} must not be empty")

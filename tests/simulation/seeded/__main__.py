@@ -37,6 +37,7 @@ def main() -> int:
         f"{total.seeds} seeds from {given.first}, {total.calls} calls, {total.commits} commits"
         f" in {taken:.0f} s ({total.seeds / taken:.0f} seeds a second): {len(total.failed)} broke a rule"
     )
+    print("rarest:", ", ".join(f"{name} ({times})" for times, name in total.sometimes()[:5]))
     for seed, broken in sorted(total.failed.items())[:20]:
         print(f"  make simulate FROM={seed} SEEDS=1 TELL=--tell    # {broken}")
     if total.failed:
@@ -52,6 +53,7 @@ def _report(path: Path, first: int, total: Result, seconds: float) -> None:
         "commits": total.commits,
         "seconds": round(seconds),
         "failed": total.failed,
+        "sometimes": {name: times for times, name in total.sometimes()},
         "counted": dict(sorted(total.counted.items())),
     }
     path.write_text(json.dumps(content, indent=1))

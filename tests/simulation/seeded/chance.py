@@ -53,6 +53,10 @@ CALLS = (Fault.TWICE, Fault.THROTTLED, Fault.UNREACHED, Fault.STOPPED)
 TASKS = (Fault.THROTTLED, Fault.LOST, Fault.STOPPED)
 
 
+OUTAGES = (("reads", "writes"), ("writes",), ("states",), ("lambda",), ("events",), ("provider",))
+"""What may be out of order together for a while, so that every try ends in vain."""
+
+
 class Chance:
     """A seed's luck. Each seed has its own rate of faults, and kinds of them, so that some see few of many
     kinds, and others many of one."""
@@ -72,10 +76,17 @@ class Chance:
         """How far the clock of a function's host may be wrong, in milliseconds."""
 
         self._slow = self.random.choice((5, 50, 2_000))
+        self._out = self.random.choice(OUTAGES) if self.random.random() < 0.2 else ()
+        begins = int(self.random.random() * 300_000)
+        self._outage = range(begins, begins + int(self.random.random() * 1_200_000))
 
-    def fault(self, kinds: Sequence[Fault]) -> Fault | None:
-        """What befalls a call to which these may happen."""
-        if self.faults_end or self.random.random() >= self._rate:
+    def fault(self, kinds: Sequence[Fault], service: str, now: int) -> Fault | None:
+        """What befalls a call of a service to which these may happen."""
+        if self.faults_end:
+            return None
+        if service in self._out and now in self._outage:
+            return Fault.THROTTLED
+        if self.random.random() >= self._rate:
             return None
         kind = self.random.choice(kinds)
         return kind if kind in self._kinds else None
@@ -100,7 +111,7 @@ class Chance:
 
     def chaos(self) -> int:
         """How long faults happen, in milliseconds."""
-        return self.within(60_000, 1_200_000)
+        return self.within(60_000, 2_400_000)
 
     def one_of(self, choices: Sequence[T]) -> T:
         return self.random.choice(choices)
@@ -115,7 +126,7 @@ class Script(Chance):
         self.possible: list[Sequence[Fault]] = []
         """What could have befallen each call so far."""
 
-    def fault(self, kinds: Sequence[Fault]) -> Fault | None:
+    def fault(self, kinds: Sequence[Fault], service: str, now: int) -> Fault | None:
         if self.faults_end:
             return None
         self.possible.append(kinds)

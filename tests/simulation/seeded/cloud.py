@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settlement.errors import SettlementError
 from tests.simulation.seeded.chance import CALLS, TASKS, Fault
 from tests.simulation.seeded.hub import Killed, Process, Signal
-from tests.simulation.seeded.oracle import Violated
+from tests.simulation.seeded.oracle import Violated, settlement_in
 from tests.support.interpreter import Execution, Machines, TaskFailed, Waiting
 
 if TYPE_CHECKING:
@@ -105,6 +105,12 @@ class Cloud:
         call = self._running.get(process)
         return call.payload if call else {}
 
+    def about(self, process: Any) -> str | None:
+        """The key of the settlement that a function or an execution is at work on, if it is on one."""
+        execution = self.machines.running.get(process)
+        data = execution.data if execution else self.payload_of(process)
+        return settlement_in(data).get("key")
+
     def stop_caller(self, process: Process) -> None:
         """Stop the execution that waits for what this process does, if one does."""
         call = self._running.get(process)
@@ -139,9 +145,7 @@ class Cloud:
     def _invoke(self, function: str, payload: Any) -> Any:
         """Call a function from the execution that runs just now; give it up when its time is over."""
         world, execution = self._world, self.machines.running[self._world.hub.process]
-        fault = world.chance.fault(CALLS)
-        if fault:
-            world.hit(fault, function)
+        fault = world.fault(CALLS, "lambda", state=execution.state)
         if fault is Fault.UNREACHED:
             raise TaskFailed(world.chance.one_of(("Lambda.ServiceException", "Lambda.SdkClientException")))
         if fault is Fault.THROTTLED:
@@ -164,9 +168,7 @@ class Cloud:
         world = self._world
         world.hub.sleep(world.chance.latency())
         service = _states(execution)[execution.state]["Resource"].split(":")[5]
-        fault = world.chance.fault(TASKS) if service != "lambda" else None
-        if fault:
-            world.hit(fault, execution.state)
+        fault = world.fault(TASKS, service, state=execution.state) if service != "lambda" else None
         if fault is Fault.THROTTLED:
             names = {"states": "StepFunctions.ThrottlingException", "events": "EventBridge.FailedEntry"}
             raise TaskFailed(names[service])
@@ -227,6 +229,7 @@ class Cloud:
                 execution.time_out()
             if waits:
                 execution.woken = Signal()
+        self._world.counted.update(f"enters {state}" for state in execution.visited)
         self._world.note(execution.name, f"ends {execution.status}", execution.error or execution.data)
         hub.set(execution.ended)
         self._world.oracle.execution_ended(execution)

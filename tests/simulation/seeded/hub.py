@@ -1,4 +1,4 @@
-"""Time and interleaving: all that runs is a greenlet, and one at a time goes on until it has to wait."""
+"""Time and interleaving: of all that runs, one at a time goes on until it has to wait, on a greenlet."""
 
 import heapq
 from collections.abc import Callable
@@ -16,28 +16,47 @@ class Killed(GreenletExit):
 class Signal:
     """Something that happens once, and who waits for it."""
 
+    __slots__ = ("is_set", "value", "waiting")
+
     def __init__(self) -> None:
         self.is_set, self.value = False, None
         self.waiting: list[Process] = []
 
 
-class Process(greenlet):
+class Process:
     """What runs by itself: a call, an execution, a person. `skew` is how far its clock is ahead."""
 
-    def __init__(self, hub: "Hub", act: Callable[[], Any], name: str) -> None:
-        super().__init__(self._act, parent=hub.greenlet)
-        self._body, self.name = act, name
-        self.ticket, self.skew = 0, 0
-        self.ended = Signal()
-        self._hub = hub
+    __slots__ = ("act", "carrier", "ended", "is_over", "name", "skew", "ticket")
 
-    def _act(self) -> None:
-        try:
-            self._body()
-        except Killed:
-            pass
-        finally:
-            self._hub.set(self.ended)
+    def __init__(self, act: Callable[[], Any], name: str) -> None:
+        self.act, self.name = act, name
+        self.ticket, self.skew = 0, 0
+        self.ended, self.is_over = Signal(), False
+        self.carrier: Carrier | None = None
+
+
+class Carrier(greenlet):
+    """What one process after another runs on: to make a greenlet takes longer than most of them run."""
+
+    process: Any = None
+    hub: Any = None
+
+    def run(self) -> None:
+        while True:
+            try:
+                self.process.act()
+            except Killed:
+                pass
+            finally:
+                self.hub._end(self.process)
+            self.process = self.hub = None
+            _idle.append(self)
+            assert self.parent
+            self.parent.switch()
+
+
+_idle: list[Carrier] = []
+"""Carriers without a process. They outlive their worlds."""
 
 
 class Hub:
@@ -45,21 +64,17 @@ class Hub:
 
     def __init__(self, random: Random) -> None:
         self.now = 0
-        self.greenlet = getcurrent()
+        self.process: Any = None
+        """Who runs just now."""
+
+        self._greenlet = getcurrent()
         self._random, self._serial = random.random, count()
         self._due: list[tuple[int, float, int, Process, int, bool]] = []
         self._processes: list[Process] = []
         self._is_closed = False
 
-    @property
-    def process(self) -> Process:
-        """Who runs just now."""
-        current = getcurrent()
-        assert isinstance(current, Process)
-        return current
-
     def spawn(self, act: Callable[[], Any], name: str, delay: int = 0) -> Process:
-        process = Process(self, act, name)
+        process = Process(act, name)
         self._processes.append(process)
         self._put(process, delay)
         return process
@@ -73,7 +88,7 @@ class Hub:
             self.now = until
             return
         self._put(self.process, milliseconds)
-        self.greenlet.switch()
+        self._greenlet.switch()
 
     def wait(self, signal: Signal, milliseconds: int | None = None) -> bool:
         """Wait for a signal, at most so long; return whether it has come."""
@@ -81,12 +96,13 @@ class Hub:
             raise Killed
         if signal.is_set:
             return True
-        signal.waiting.append(self.process)
+        process = self.process
+        signal.waiting.append(process)
         if milliseconds is not None:
-            self._put(self.process, milliseconds)
-        self.greenlet.switch()
+            self._put(process, milliseconds)
+        self._greenlet.switch()
         if not signal.is_set:
-            signal.waiting.remove(self.process)
+            signal.waiting.remove(process)
         return signal.is_set
 
     def set(self, signal: Signal, value: Any = None) -> None:
@@ -100,31 +116,48 @@ class Hub:
 
     def kill(self, process: Process) -> None:
         """End a process wherever it is."""
-        if process is getcurrent():
+        if process is self.process:
             raise Killed
-        if not process.dead:
+        if not process.is_over:
             self._put(process, 0, kill=True)
 
     def run(self, until: int, is_over: Callable[[], bool]) -> None:
         """Let everything go on until there is nothing more to do, or the time is up."""
-        while self._due and self._due[0][0] <= until and not is_over():
-            at, _, _, process, ticket, kill = heapq.heappop(self._due)
-            if process.dead or (process.ticket != ticket and not kill):
+        due = self._due
+        while due and due[0][0] <= until and not is_over():
+            at, _, _, process, ticket, kill = heapq.heappop(due)
+            if process.is_over or (process.ticket != ticket and not kill):
                 continue  # it goes on for another reason since
             self.now = max(self.now, at)
             process.ticket += 1
-            if kill:
-                process.throw(Killed)
-                self.set(process.ended)  # which it does itself, if it has begun
-            else:
-                process.switch()
+            self._go_on(process, kill)
 
     def close(self) -> None:
         """End whatever is left."""
         self._is_closed = True
         for process in self._processes:
-            if process and not process.dead:
-                process.throw(Killed)
+            if process.carrier and not process.is_over:
+                self._go_on(process, kill=True)
+
+    def _go_on(self, process: Process, kill: bool) -> None:
+        """Let a process run until it waits or ends; whatever it fails with is raised here."""
+        carrier = process.carrier
+        if carrier is None:
+            if kill:
+                self._end(process)
+                return
+            carrier = process.carrier = _idle.pop() if _idle else Carrier()
+            carrier.parent, carrier.hub, carrier.process = self._greenlet, self, process
+        self.process = process
+        if kill:
+            carrier.throw(Killed)
+        else:
+            carrier.switch()
+        self.process = None
+
+    def _end(self, process: Process) -> None:
+        process.is_over = True
+        self.set(process.ended)
 
     def _put(self, process: Process, delay: int, *, kill: bool = False) -> None:
         process.ticket += not kill

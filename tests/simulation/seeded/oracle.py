@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from tests.support.interpreter import Execution
@@ -52,6 +53,12 @@ def members(row: Item | None, name: str) -> set[str]:
     return set(row[name]["SS"]) if row and name in row else set()
 
 
+@lru_cache
+def minor(amount: str) -> int:
+    """An amount in minor units: cents, in this world."""
+    return int(Decimal(amount).scaleb(2))
+
+
 class Oracle:
     """Keeps the books a second time, from the entries alone, and compares each commit with them."""
 
@@ -69,8 +76,11 @@ class Oracle:
         self.reached: Counter[str] = Counter()
         self.commits = 0
 
-    def committed(self, changes: Changes, asked: Mapping[str, Any]) -> None:
-        """Look at one commit, by a call that was handed this, if by a call of a function. Raises Violated."""
+    def committed(self, changes: Changes, asked: Mapping[str, Any], at: str = "") -> None:
+        """Look at one commit, by a call that was handed this, if by a call of a function. Raises Violated.
+
+        `at` is the time by the caller's clock, where it is recovery on its rounds.
+        """
         self.commits += 1
         entries = [self._entry(old, new) for old, new in changes if _is_entry(old) or _is_entry(new)]
         posted = [entry for entry in entries if "debit" in entry]
@@ -107,6 +117,8 @@ class Oracle:
                 self._account(old, new, touched, steps)
             elif kind == "SETTLEMENT" and not (new or old or {})["pk"]["S"].endswith(POISON):
                 self._settlement(old, new, touched, entries)
+                if at:
+                    self._recovered(old, new, at)
                 if old and new and text(old, "status") == "LIMBO":
                     self._resolved(old, {entry["step"]["S"]: entry for entry in entries}, asked)
         left = {account: change for account, change in touched.items() if change and _has_row(account)}
@@ -126,8 +138,18 @@ class Oracle:
                     )
                 for name in ("amount", "fee"):
                     said = wanted.get(name)
-                    same = said is None or Decimal(said).scaleb(2) == number(new, name)
+                    same = said is None or minor(said) == number(new, name)
                     demand(same, "a key with other content changes nothing", name, wanted)
+
+    def _recovered(self, old: Item | None, new: Item | None, at: str) -> None:
+        """Recovery on its rounds keeps its hands off whatever is not due."""
+        assert old
+        assert new
+        due = text(old, "recover_at" if old["status"]["S"] == "LIMBO" else "gsi1sk") or ""
+        demand(due <= at, "recovery touches nothing that is not due", new["pk"]["S"], due, at)
+        if "given_up_at" in new and "given_up_at" not in old:
+            overdue = old["deadline_at"]["S"] <= at and "release" not in members(old, "steps")
+            demand(overdue, "what is given up is overdue, and not released", new["pk"]["S"])
 
     def _resolved(self, old: Item, posted: dict[str, Item], asked: Mapping[str, Any]) -> None:
         """A decision is carried out on the case that it was made on, and moves what it means."""
@@ -200,6 +222,8 @@ class Oracle:
             demand(not named or old["deadline_at"] == new["deadline_at"], "a named deadline stands", key)
             self._steps(key, old, new, posted)
             self._transition(key, before or "", after, old, new, posted)
+            if "review" in old and before == "PROCESSING":
+                self._reviewed(key, old, new, posted)
         self._listed(key, after, new)
         if after in FINISHED:
             self._finished(key, after, new)
@@ -265,6 +289,18 @@ class Oracle:
         demand(reversals & done <= gained_back, "an entry of a reversal is recorded", key, sorted(reversals))
         if gained_back & reversals:
             demand(self._as_claimed(key, new, posted), "a reversal moves what was claimed", key)
+
+    def _reviewed(self, key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
+        """What is in review rests until the provider tells how it has ended, or its time is over."""
+        review, verdict = text(old, "review"), posted.get("verify")
+        if verdict:
+            said = (text(verdict, "provider"), text(verdict, "reference"))
+            demand(said == ("webhook", review), "a review is ended by its own decision", key, said)
+            return
+        demand(text(new, "review") == review, "a review is not forgotten", key)
+        demand(old["deadline_at"] == new["deadline_at"], "a review ends when it was to end", key)
+        if new["status"] == old["status"] and "given_up_at" not in new:
+            demand(old["owner"] == new["owner"], "nobody drives on what is in review", key)
 
     def _as_claimed(self, key: str, row: Item, posted: dict[str, Item]) -> bool:
         amount, fee = number(row, "amount"), number(row, "fee")
@@ -363,9 +399,7 @@ class Oracle:
         for name in ("payer", "payee", "currency"):
             demand(told[name] == text(row, name), "an outcome tells what was claimed", told)
         for name in ("amount", "fee"):
-            demand(
-                Decimal(told[name]).scaleb(2) == number(row, name), "an outcome tells what was claimed", told
-            )
+            demand(minor(told[name]) == number(row, name), "an outcome tells what was claimed", told)
 
     def _sums(self, table: dict[tuple[str, str], Item]) -> None:
         """Per currency all rows sum to zero: customers, escrows, and the entries of internal accounts."""

@@ -1,6 +1,7 @@
 """Who acts on a stage from outside: upstream services, the KYC provider, the clock, and those on call."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
@@ -42,6 +43,9 @@ class People:
     def __init__(self, world: "World") -> None:
         self._world = world
         self.paged: set[tuple[str, int]] = set()
+        self.slept_through: Counter[tuple[str, int]] = Counter()
+        """Per case, how many more pages nobody on call will hear."""
+
         self.put_aside: list[str] = []
         self.at_work = 0
         """How many of those who act once have yet to act, or are at it."""
@@ -98,8 +102,8 @@ class People:
         request["fee"] = chance.one_of(("0.00", "0.48"))
         spent = {**request, "key": f"{key}-on", "payer": "dave", "payee": "alice", "amount": "4.50"}
         self.begin(request, 0)
-        self.begin({**spent, "fee": "0.00"}, chance.within(10_000, 60_000))
-        self.spawn("a person", chance.within(70_000, 5 * MINUTE_MS), self._reverse, key)
+        self.begin({**spent, "fee": "0.00"}, chance.within(5_000, 30_000))
+        self.spawn("a person", chance.within(30_000, 3 * MINUTE_MS), self._reverse, key)
 
     def order_reversal(self, key: str) -> None:
         """Have a person reverse a settlement, once it has settled or before."""
@@ -182,17 +186,8 @@ class People:
     def _tell(self, key: str, reference: str, decision: str, event: str) -> None:
         """Call the webhook until it is answered for good."""
         world = self._world
-        body = json.dumps(
-            {"idempotency_key": f"{key}:verify", "decision": decision, "reference": reference, "reason": "x"}
-        )
         for _ in range(12):
-            now = NOW + timedelta(milliseconds=world.hub.now)
-            headers = {
-                "webhook-id": f"{key}-{event}",
-                "webhook-timestamp": str(int(now.timestamp())),
-                "webhook-signature": Webhook(SECRET).sign(f"{key}-{event}", now, body),
-            }
-            call = world.cloud.call("KycDecided", {"headers": headers, "body": body})
+            call = world.cloud.call("KycDecided", webhook(key, reference, decision, event, world.hub.now))
             answered = world.hub.wait(call.answer, 30_000) and isinstance(call.answer.value, dict)
             if answered and call.answer.value["statusCode"] < 500:
                 entry = (f"SETTLEMENT#{key}", f"{key}:verify")
@@ -275,12 +270,18 @@ class People:
         chance, detail = self._world.chance, event["Detail"]
         if isinstance(detail, str):
             detail = json.loads(detail)
-        self.paged.add((detail["key"], detail["case"]))
+        case = (detail["key"], detail["case"])
+        if case not in self.paged:
+            self.slept_through[case] = chance.happens(0.1) + chance.happens(0.1)
+        elif self.slept_through[case]:
+            self.slept_through[case] -= 1
+        self.paged.add(case)
         self._world.note("the pager", "pages", detail)
+        if self.slept_through[case]:
+            return
         for _ in range((not chance.happens(0.1)) + chance.happens(0.2)):
-            self.spawn(
-                "on call", chance.within(500, 20 * MINUTE_MS), self._resolve, detail["key"], detail["case"]
-            )
+            delay = chance.within(500, chance.one_of((10_000, 2 * MINUTE_MS, 20 * MINUTE_MS)))
+            self.spawn("on call", delay, self._resolve, *case)
 
     def _resolve(self, key: str, case: int) -> None:
         """Decide as the command does, and repeat it a few times where it fails."""
@@ -323,3 +324,20 @@ class People:
         told = json.dumps({"errorType": "X", "errorMessage": "x"} if failed else call.answer.value)
         answer: dict[str, Any] = {"Payload": SimpleNamespace(read=told.encode)}
         return answer | ({"FunctionError": "Unhandled"} if failed else {})
+
+
+def webhook(key: str, reference: str, decision: str, event: str, at: int) -> dict[str, Any]:
+    """A signed call of the provider's, as the function URL hands it over; `at` in milliseconds."""
+    content = {
+        "idempotency_key": f"{key}:verify",
+        "decision": decision,
+        "reference": reference,
+        "reason": "x",
+    }
+    body, name, now = json.dumps(content), f"{key}-{event}", NOW + timedelta(milliseconds=at)
+    headers = {
+        "webhook-id": name,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": Webhook(SECRET).sign(name, now, body),
+    }
+    return {"headers": headers, "body": body}

@@ -1,9 +1,8 @@
-"""Are the rules any good? Bugs planted into a copy of the code, and conditions taken out, must be found.
+"""Are the rules any good? Bugs planted into a copy of the code must be found.
 
 `python -m tests.simulation.seeded.planted` looks for each with seed after seed and writes to `found.json`
-which seed has found it, for the tests, which need no more than that seed. What cannot be found, as something
-else in the same write refuses the same calls, is named with its reason in `redundant.toml`; what has merely
-not been found yet, in `unfound.toml`.
+which seed has found it, for the tests, which need no more than that seed. Conditions that are taken out are
+found without luck: see `needed`.
 """
 
 import argparse
@@ -22,7 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.simulation.seeded import weakened
 from tests.simulation.seeded.run import run
 
 HERE = Path(__file__).parent
@@ -31,9 +29,6 @@ FOUND = HERE / "found.json"
 SEEDS_MAX = 10_000
 """Within so many seeds each bug must be found."""
 
-SEEDS_TO_SEE_ALL = 1_500
-"""In so many seeds each condition of each write is met."""
-
 _COPIED = ("lambdas", "statemachines", "tests/support", "tests/simulation/seeded")
 
 
@@ -41,17 +36,6 @@ def bugs() -> list[dict[str, Any]]:
     """The bugs to be planted, each an edit of a file: `old` becomes `new`, perhaps with another."""
     found: list[dict[str, Any]] = tomllib.loads((HERE / "planted.toml").read_text())["bug"]
     return found
-
-
-def redundant() -> dict[str, str]:
-    """Why no call could tell that a condition is gone, by `place CONDITION`."""
-    found: dict[str, str] = tomllib.loads((HERE / "redundant.toml").read_text())
-    return found
-
-
-def unfound() -> set[str]:
-    """What no seed has missed so far, and is not shown to be redundant either."""
-    return set(tomllib.loads((HERE / "unfound.toml").read_text())["unfound"])
 
 
 def recorded() -> dict[str, int]:
@@ -96,56 +80,32 @@ def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
     return min(map(int, failed), default=None)
 
 
-def seed_that_misses(place: str, condition: str, first: int, seeds: int) -> int | None:
-    """The first seed of so many that breaks a rule with a condition taken out of a write."""
-    with weakened.without(place, condition):
-        for seed in range(first, first + seeds, 10):
-            failed = run(range(seed, min(seed + 10, first + seeds))).failed
-            if failed:
-                return min(failed)
-    return None
-
-
-def conditions() -> list[tuple[str, str]]:
-    """Each condition of each write that the simulator meets."""
-    with weakened.seen() as found:
-        run(range(SEEDS_TO_SEE_ALL))
-    return sorted(found)
-
-
-def _search(seeds: int, target: Any) -> tuple[str, int | None]:
-    is_bug = isinstance(target, dict)
-    seed = seed_that_finds(target, 0, seeds) if is_bug else seed_that_misses(*target, 0, seeds)
+def _search(seeds: int, bug: dict[str, Any]) -> int | None:
+    seed = seed_that_finds(bug, 0, seeds)
     if seed is not None and run([seed]).failed:
         raise ValueError(f"seed {seed} breaks a rule of the code as it is")
-    return target["name"] if is_bug else " ".join(target), seed
+    return seed
 
 
 def main() -> int:
-    """Exit with 0 if all but the redundant were found, and say after how many seeds each was."""
+    """Exit with 0 if all were found, and say after how many seeds each was."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="a pattern of the names to look for")
-    parser.add_argument("--all", action="store_true", help="look for what is said to be redundant as well")
     given = parser.parse_args()
-    explained = redundant()
-    targets = [bug for bug in bugs() if re.search(given.only, bug["name"])]
-    sought = [each for each in conditions() if given.all or " ".join(each) not in explained]
-    targets += [each for each in sought if re.search(given.only, " ".join(each))]
+    sought = [bug for bug in bugs() if re.search(given.only, bug["name"])]
     found, missed = recorded(), 0
     with ProcessPoolExecutor(given.jobs) as pool:
-        for name, seed in pool.map(partial(_search, given.seeds), targets):
-            found.pop(name, None)
-            if seed is not None:
-                found[name] = seed
-                denied = "  (but it is said to be redundant)" * (name in explained)
-                print(f"{seed + 1:6}  {name}{denied}", flush=True)
-            elif name not in explained:
+        for bug, seed in zip(sought, pool.map(partial(_search, given.seeds), sought), strict=True):
+            found.pop(bug["name"], None)
+            if seed is None:
                 missed += 1
-                print(f"MISSED  {name}", flush=True)
+            else:
+                found[bug["name"]] = seed
+            print(f"{'MISSED' if seed is None else seed + 1:>6}  {bug['name']}", flush=True)
             FOUND.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-    print(f"{len(targets)} planted, {missed} missed")
+    print(f"{len(sought)} planted, {missed} missed")
     return 1 if missed else 0
 
 

@@ -3,13 +3,16 @@
 import gc
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import islice
 
+from tests.simulation.seeded.chance import Fault
+from tests.simulation.seeded.cloud import definitions
+from tests.simulation.seeded.oracle import STATUSES
 from tests.simulation.seeded.stage import set_up
-from tests.simulation.seeded.world import play
+from tests.simulation.seeded.world import UNCLAIMED, World, play
 
 CHUNK = 20
 """Seeds that a process is handed at a time."""
@@ -25,14 +28,28 @@ class Result:
     calls: int = 0
     commits: int = 0
     counted: Counter[str] = field(default_factory=Counter)
+    possible: set[tuple[str, Sequence[Fault]]] = field(default_factory=set)
     failed: dict[int, str] = field(default_factory=dict)
 
     def add(self, other: "Result") -> None:
         self.seeds += other.seeds
         self.calls += other.calls
         self.commits += other.commits
-        self.counted += other.counted
+        self.counted.update(other.counted)
+        self.possible |= other.possible
         self.failed |= other.failed
+
+    def sometimes(self) -> list[tuple[int, str]]:
+        """How often each thing has happened that must happen sometimes, the rarest first.
+
+        Each fault that is possible in a function or a state of a machine, each fault in each status of a
+        settlement, each state, and each step from status to status.
+        """
+        wanted = {f"{fault} in {where}" for where, faults in self.possible for fault in faults}
+        wanted |= {f"{fault} while {status}" for fault in Fault for status in (UNCLAIMED, *STATUSES)}
+        wanted |= {f"{status} to {other}" for status, others in STATUSES.items() for other in others}
+        wanted |= {f"enters {state}" for machine in definitions().values() for state in machine["States"]}
+        return sorted((self.counted[name], name) for name in wanted)
 
 
 def run(seeds: Iterable[int]) -> Result:
@@ -48,19 +65,26 @@ def run(seeds: Iterable[int]) -> Result:
             result.seeds += 1
             result.calls += len(world.cloud.calls)
             result.commits += world.oracle.commits
-            result.counted += world.counted + world.oracle.reached
+            result.counted.update(world.counted)
+            result.counted.update(world.oracle.reached)
+            result.possible |= world.possible
     return result
 
 
 def tell(seed: int) -> str:
-    """One seed's history, in whole lines, with the rule that it broke at the end if it did."""
+    """One seed's history, with the rule that it broke at the end if it did."""
     with set_up() as current:
         world = current.world = play(seed, is_told=True)
         try:
             world.run()
-            end = "every rule holds"
         except AssertionError as broken:
-            end = f"BROKEN: {broken}"
+            return told(world, broken)
+    return told(world)
+
+
+def told(world: World, broken: AssertionError | None = None) -> str:
+    """A history, in whole lines."""
+    end = f"BROKEN: {broken}" if broken else "every rule holds"
     return "\n".join([*world.history[-HISTORY_LINES_MAX:], end])
 
 

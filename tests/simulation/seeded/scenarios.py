@@ -1,13 +1,17 @@
 """Lives of a settlement in which nothing is left to chance: each fault at each call, alone and in pairs."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from settlement.resolution import Decision
 from tests.simulation.seeded.chance import Fault, Script
 from tests.simulation.seeded.cloud import EXPRESS, STANDARD
+from tests.simulation.seeded.oracle import HIGHEST_BALANCE
 from tests.simulation.seeded.run import Result
 from tests.simulation.seeded.stage import Current
 from tests.simulation.seeded.world import World
+from tests.support.interpreter import ARN
 
 KEY = "order-2026-000101"
 REQUEST = {"key": KEY, "payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR", "fee": "0.48"}
@@ -50,26 +54,53 @@ def cannot_be_reclaimed(decision: Decision) -> Callable[[World], None]:
     return scenario
 
 
-SCENARIOS: dict[str, tuple[Callable[[World], None], float]] = {
-    "settles": (settles, 1.0),
-    "settles by Express": (settles_by_express, 1.0),
-    "is sent by message": (is_sent_by_message, 1.0),
-    "is refused": (is_refused, 1.0),
-    "is rejected by the provider": (settles, REJECTED),
-    "is reviewed": (settles, IN_REVIEW),
-    "is reversed on an order": (is_reversed_on_an_order, 1.0),
-    "is written off": (cannot_be_reclaimed(Decision.WRITE_OFF), 1.0),
-    "is completed": (cannot_be_reclaimed(Decision.COMPLETE), 1.0),
+def is_paid_by_who_is_barred(world: World) -> None:
+    """The payer of it gets into LIMBO with what they were paid before, while nobody drives it on."""
+    world.people.decisions = (Decision.WRITE_OFF,)
+    paid = {**REQUEST, "key": f"{KEY}-before"}
+    spent = {**paid, "key": f"{KEY}-on", "payer": "bob", "payee": "carol", "amount": "40.00"}
+    barred = {**REQUEST, "payer": "bob", "payee": "carol", "amount": "1.00"}
+    world.people.spawn("upstream", 0, world.people._start, EXPRESS, f"{KEY}-before-mine", paid)
+    world.people.spawn("upstream", 5_000, world.people._start, EXPRESS, f"{KEY}-on", spent)
+    world.people.spawn("upstream", 10_000, world.cloud.call, "ClaimKey", _claim(barred))
+    world.people.spawn("a person", 20_000, world.people._reverse, f"{KEY}-before")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens; the payment's luck with the provider; and what accounts have at first, if not as ever."""
+
+    happens: Callable[[World], None]
+    luck: float = 1.0
+    opening: Mapping[str, int] = field(default_factory=dict)
+    in_dollars: str = ""
+
+
+SCENARIOS = {
+    "settles": Scenario(settles),
+    "settles by Express": Scenario(settles_by_express),
+    "is sent by message": Scenario(is_sent_by_message),
+    "is refused": Scenario(is_refused),
+    "is rejected by the provider": Scenario(settles, REJECTED),
+    "is reviewed": Scenario(settles, IN_REVIEW),
+    "is reversed on an order": Scenario(is_reversed_on_an_order),
+    "is written off": Scenario(cannot_be_reclaimed(Decision.WRITE_OFF)),
+    "is completed": Scenario(cannot_be_reclaimed(Decision.COMPLETE)),
+    "exceeds the payee's cap": Scenario(settles, opening={"bob": HIGHEST_BALANCE - 100}),
+    "is paid in another currency": Scenario(settles, in_dollars="alice"),
+    "is received in another currency": Scenario(settles, in_dollars="bob"),
+    "is paid by who is barred": Scenario(is_paid_by_who_is_barred),
 }
-"""Each with the payment's luck with the provider."""
 
 
-def live(current: Current, name: str, faults: Faults, *, is_told: bool = False) -> World:
+def live(
+    current: Current, name: str, faults: Faults, *, is_told: bool = False, kind: type[World] = World
+) -> World:
     """Let a scenario happen with these faults, each at the call with its number. Raises Violated."""
-    scenario, luck = SCENARIOS[name]
-    world = current.world = World(Script(faults, luck), is_told)
-    world.open_accounts({"alice": 10_000, "bob": 500, "carol": 0})
-    scenario(world)
+    scenario = SCENARIOS[name]
+    world = current.world = kind(Script(faults, scenario.luck), is_told)
+    world.open_accounts({"alice": 10_000, "bob": 500, "carol": 0, **scenario.opening}, scenario.in_dollars)
+    scenario.happens(world)
     world.hub.spawn(world.people.recover, "the schedule")
     world.run()
     return world
@@ -99,6 +130,14 @@ def count(result: Result, world: World) -> None:
     result.calls += len(world.cloud.calls)
     result.commits += world.oracle.commits
     result.counted += world.counted
+
+
+def _claim(request: dict[str, str]) -> dict[str, Any]:
+    return {
+        "settlement": request,
+        "execution": "nobody",
+        "execution_arn": f"{ARN}:execution:{STANDARD}:nobody",
+    }
 
 
 def _starts(world: World, machine: str, request: dict[str, str] = REQUEST) -> None:

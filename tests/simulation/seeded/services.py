@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class Services:
     """Sends each call through time and chance."""
 
+    service = "provider"
+
     def __init__(self, world: "World") -> None:
         self._world = world
 
@@ -30,9 +32,8 @@ class Services:
     ) -> Any:
         """Let a call have its effect, unless something befalls it; return or raise its answer."""
         world, hub = self._world, self._world.hub
-        fault = world.chance.fault(kinds)
+        fault = world.fault(kinds, self.service or ("writes" if kinds is WRITES else "reads"), name)
         if fault:
-            world.hit(fault, name)
             if fault is Fault.FROZEN:
                 world.freeze()
             elif fault is Fault.STOPPED:
@@ -59,6 +60,8 @@ class Services:
 
 class DynamoDb(Services):
     """The table's client."""
+
+    service = ""
 
     def put_item(self, **parameters: Any) -> Any:
         return self._write("put_item", parameters)
@@ -114,6 +117,8 @@ class DoesNotExist(ClientError):
 
 class StepFunctions(Services):
     """The client of the machines."""
+
+    service = "states"
 
     class exceptions:  # noqa: N801 (as the client has it)
         ExecutionAlreadyExists = AlreadyExists

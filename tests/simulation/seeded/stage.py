@@ -4,25 +4,48 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 from handlers import _machines, _provider, _queues, _runtime, _secrets
 from settle import decisions
-from settlement import telemetry
+from settlement import rows, store, telemetry
+from settlement.request import Settlement
+from tests.simulation.seeded import wire
 from tests.simulation.seeded.people import SECRET
 from tests.simulation.seeded.world import World
 from tests.support.environment import NOW
 
+_REMEMBERED = 64
+"""Results of pure functions that are kept, as each is asked for several times in a row."""
+
+_OF_A_WORLD = (
+    (_runtime.store, "_client"),
+    (_runtime, "now"),
+    (_runtime, "random"),
+    (_machines, "_client"),
+    (_queues, "_client"),
+)
+
 
 class Current:
-    """The world that runs."""
+    """The world that runs. To set it puts its parts where the handlers find them: no call takes a detour."""
 
-    world: World
+    _world: World
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.world, name)
+    @property
+    def world(self) -> World:
+        return self._world
+
+    @world.setter
+    def world(self, world: World) -> None:
+        self._world, hub = world, world.hub
+        now = lambda: NOW + timedelta(milliseconds=hub.now + hub.process.skew)  # noqa: E731
+        reached = (world.dynamodb, now, world.chance.random, world.step_functions, world.people)
+        for (place, name), part in zip(_OF_A_WORLD, reached, strict=True):
+            setattr(place, name, part)
 
 
 @contextmanager
@@ -30,32 +53,33 @@ def set_up() -> Iterator[Current]:
     """Replace what surrounds the handlers: table, clock, provider, machines, queue, secrets, telemetry."""
     current = Current()
     shared = {os.environ["KYC_SIGNING_SECRET"]: {"current": SECRET}}
-    instant = lambda: NOW + timedelta(milliseconds=current.hub.now + current.hub.process.skew)  # noqa: E731
     clock = SimpleNamespace(
-        monotonic=lambda: current.hub.now / 1000, sleep=lambda seconds: current.hub.sleep(int(seconds * 1000))
+        monotonic=lambda: current.world.hub.now / 1000,
+        sleep=lambda seconds: current.world.hub.sleep(int(seconds * 1000)),
     )
     names = SimpleNamespace(
-        token_hex=lambda size: f"{current.chance.random.getrandbits(8 * size):0{2 * size}x}"
+        token_hex=lambda size: f"{current.world.chance.random.getrandbits(8 * size):0{2 * size}x}"
     )
-    replaced = {
-        (_runtime.store, "_client"): Through(current, "dynamodb"),
-        (_runtime.store, "_pause"): lambda failed_tries: current.hub.sleep(
-            current.chance.within(0, 50 << failed_tries)
+    replaced: dict[tuple[Any, str], Any] = {
+        **dict.fromkeys(_OF_A_WORLD),
+        (_runtime.store, "_pause"): lambda failed_tries: current.world.hub.sleep(
+            current.world.chance.within(0, 50 << failed_tries)
         ),
-        (_runtime, "now"): instant,
-        (_runtime, "random"): Through(current, "chance", "random"),
-        (_provider, "ask"): lambda settlement: current.people.ask(settlement),  # noqa: PLW0108 (of the world to come)
+        (rows, "timestamp"): lru_cache(_REMEMBERED)(rows.timestamp),
+        (Settlement, "request_hash"): property(lru_cache(_REMEMBERED)(Settlement.request_hash.fget)),
+        (store, "_to_wire"): wire.to_wire,
+        (store, "from_wire"): wire.from_wire,
+        (_provider, "ask"): lambda settlement: current.world.people.ask(settlement),  # noqa: PLW0108 (of the world to come)
         (_provider, "review_seconds"): 600,
-        (_machines, "_client"): Through(current, "step_functions"),
-        (_queues, "_client"): Through(current, "people"),
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
         (decisions, "time"): clock,
         (decisions, "secrets"): names,
-        (telemetry.metrics, "add_metric"): lambda name, unit, value: current.count(name, value),
+        (telemetry, "called"): lambda *_: None,
+        (telemetry.metrics, "add_metric"): lambda name, unit, value: current.world.count(name, value),
         (telemetry.metrics.provider, "flush_metrics"): lambda *_, **__: None,
         **{
             (telemetry.logger, name): lambda *_, **__: None
-            for name in ("info", "warning", "error", "append_keys")
+            for name in ("info", "warning", "error", "append_keys", "structure_logs")
         },
     }
     with ExitStack() as stack:
@@ -63,16 +87,3 @@ def set_up() -> Iterator[Current]:
             stack.enter_context(mock.patch.object(place, name, value))
         stack.enter_context(mock.patch.dict(os.environ, {"START_DEAD_LETTERS": "dead-letters"}))
         yield current
-
-
-class Through:
-    """Passes everything on to a part of the world that runs."""
-
-    def __init__(self, current: Current, *path: str) -> None:
-        self._current, self._path = current, path
-
-    def __getattr__(self, name: str) -> Any:
-        found: Any = self._current.world
-        for part in self._path:
-            found = getattr(found, part)
-        return getattr(found, name)

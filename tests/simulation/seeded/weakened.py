@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import FrameType
@@ -17,25 +17,40 @@ NAMES = {text: name for name, text in vars(conditions).items() if name.isupper()
 """The conditions' names by their texts."""
 
 Change = Callable[[Write, str], Write]
+Atom = tuple[str, str]
+"""A condition of a write, by the place where that is made and its own name."""
+
+
+class Placed(str):
+    """A condition's text that knows in which place of the code its write is made."""
+
+    place = ""
 
 
 @contextmanager
-def without(place: str, condition: str) -> Iterator[None]:
-    """Let the write at `place` be made without the condition that is called so."""
+def placed() -> Iterator[None]:
+    """Let each write's condition know where it is made."""
+
+    def mark(write: Write, at: str) -> Write:
+        condition = Placed(write.parameters["ConditionExpression"])
+        condition.place = at
+        return replace(write, parameters={**write.parameters, "ConditionExpression": condition})
+
+    with _changed(mark):
+        yield
+
+
+@contextmanager
+def without(atoms: Iterable[Atom]) -> Iterator[None]:
+    """Let writes be made without some of their conditions."""
 
     def weaken(write: Write, at: str) -> Write:
-        if at != place:
-            return write
-        text = str(getattr(conditions, condition))
-        demanded = write.parameters["ConditionExpression"]
-        if write.action == "Put":
-            assert demanded == text
-            return replace(write, parameters={"Item": write.parameters["Item"]})
-        demanded = demanded.split(" AND ")
-        if text not in demanded:  # which it is not in each case
-            return write
-        # It stays in the text, as DynamoDB wants each value that it is given to be used, but says nothing.
-        demanded[demanded.index(text)] = f"({text} OR attribute_exists(pk))"
+        # The text stays, as DynamoDB wants each value that it is given to be used, but says nothing.
+        texts = [getattr(conditions, condition) for place, condition in atoms if place == at]
+        demanded = [
+            f"({text} OR NOT {text})" if text in texts else text
+            for text in write.parameters["ConditionExpression"].split(" AND ")
+        ]
         return replace(write, parameters={**write.parameters, "ConditionExpression": " AND ".join(demanded)})
 
     with _changed(weaken):

@@ -2,11 +2,10 @@
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
-
-from greenlet import getcurrent
 
 from settlement import items, rows
 from settlement.store import Store
@@ -21,7 +20,7 @@ from tests.simulation.seeded.oracle import (
     Oracle,
     demand,
     number,
-    settlement_in,
+    text,
 )
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.services import DynamoDb, Services, StepFunctions
@@ -29,6 +28,7 @@ from tests.support.environment import NOW
 from tests.support.memory_dynamodb import MemoryDynamoDb
 
 TERMS = Terms.from_json(os.environ["TERMS"])
+UNCLAIMED = "unclaimed"
 CALM_MS_MAX = 3 * 3_600_000
 """Simulated time in which everything ends once faults are over: deadline, review, backoff, retries."""
 
@@ -46,6 +46,9 @@ class World:
 
     history: list[str] = field(default_factory=list)
     counted: Counter[str] = field(default_factory=Counter)
+    possible: set[tuple[str, Sequence[Fault]]] = field(default_factory=set)
+    """Which faults could have befallen the functions and states that one has befallen."""
+
     frozen: dict[str | None, list[Signal]] = field(default_factory=dict)
     """The processes that stand still, by the settlement that they are about."""
 
@@ -102,7 +105,8 @@ class World:
         for key, row in self.oracle.settlements.items():
             status = row["status"]["S"]
             if status == "LIMBO":
-                is_paged = (key, number(row, "resolutions") + 1) in self.people.paged
+                case = (key, number(row, "resolutions") + 1)
+                is_paged = case in self.people.paged and not self.people.slept_through[case]
                 token = row["waiting"]["M"]["token"]["S"] if "waiting" in row else ""
                 if not (is_paged and self.cloud.is_awaited(token)):
                     return False
@@ -127,7 +131,7 @@ class World:
 
     def freeze(self) -> None:
         """Let the process that runs stand still, until something happens to its settlement, or for long."""
-        key, thaw = settlement_in(self.cloud.payload_of(self.hub.process)).get("key"), Signal()
+        key, thaw = self.cloud.about(self.hub.process), Signal()
         self.frozen.setdefault(key, []).append(thaw)
         self.hub.wait(thaw, self.chance.frozen())
         self.frozen[key].remove(thaw)
@@ -138,11 +142,21 @@ class World:
             if self.chance.happens(0.5):
                 self.hub.spawn(lambda signal=signal: self.hub.set(signal), "a thaw", self.chance.latency())
 
-    def hit(self, fault: Fault, where: str) -> None:
-        """A fault has befallen a call."""
-        name = self.hub.process.name
-        self.counted[f"{fault} in {where if where[0].isupper() else name}"] += 1
-        self.note(name, f"meets: {fault}, at {where}")
+    def fault(
+        self, kinds: Sequence[Fault], service: str, call: str = "", state: str | None = None
+    ) -> Fault | None:
+        """What befalls a call of a service, if anything; `state` is the machine's that makes it."""
+        fault = self.chance.fault(kinds, service, self.hub.now)
+        if fault:
+            process = self.hub.process
+            where = state or process.name
+            self.counted[f"{fault} in {where}"] += 1
+            self.possible.add((where, kinds))
+            if key := self.cloud.about(process):
+                status = text(self.oracle.settlements.get(key), "status")
+                self.counted[f"{fault} while {status or UNCLAIMED}"] += 1
+            self.note(process.name, f"meets: {fault}, at {call or service}")
+        return fault
 
     def count(self, metric: str, value: int) -> None:
         """A function has counted a metric."""
@@ -159,8 +173,12 @@ class World:
     def _committed(self, changes: Any) -> None:
         if self.is_told:
             for old, new in changes:
-                self.note("the table", "has", _difference(old, new))
-        self.oracle.committed(changes, self.cloud.payload_of(getcurrent()))
+                self.note("the table", "has", difference(old, new))
+        process, at = self.hub.process, ""
+        asked = self.cloud.payload_of(process)
+        if process and process.name == "RecoverStalled" and not asked:
+            at = rows.timestamp(NOW + timedelta(milliseconds=self.hub.now + process.skew))
+        self.oracle.committed(changes, asked, at)
         for _, row in changes:
             if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
                 key = row["pk"]["S"].partition("#")[2]
@@ -182,7 +200,7 @@ def play(seed: int, *, is_told: bool = False) -> World:
     world.open_accounts(opening, in_dollars)
     if chance.happens(0.05):
         world.poison()
-    if chance.happens(0.15):
+    if chance.happens(0.3):
         world.people.spend_at_once(f"order-{seed % 1_000_000:06}-spent")
     for payment in range(chance.one_of((1, 1, 1, 2, 2, 3))):
         request = _request(chance, f"order-{seed % 1_000_000:06}-{payment:04}", 0.5 if in_dollars else 0.02)
@@ -215,7 +233,7 @@ def _request(chance: Chance, key: str, dollars: float) -> dict[str, Any]:
     return request
 
 
-def _difference(old: Any, new: Any) -> str:
+def difference(old: Any, new: Any) -> str:
     """What a commit has made of a row, as a person reads it."""
     row = new or old
     plain = {name: next(iter(value.values())) for name, value in row.items()}

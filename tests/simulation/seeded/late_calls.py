@@ -1,0 +1,94 @@
+"""All that can be asked of a settlement's functions at a moment: in turn, out of turn, and untrue."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tests.simulation.seeded.oracle import members, number, text
+from tests.simulation.seeded.people import webhook
+from tests.simulation.seeded.scenarios import IN_REVIEW, REJECTED
+from tests.support.interpreter import ARN
+from tests.support.memory_dynamodb import Item
+
+FORWARD = ("ClaimKey", "HoldFunds", "ReleaseFunds", "CollectFee", "RejectSettlement")
+REVERSING = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
+ALL_STEPS = ["fee", "hold", "release", "verify"]
+ERROR = {"Error": "LateCall", "Cause": "a late call"}
+OTHERWISE = {"amount": "6.66", "payee": "carol", "payer": "carol", "fee": "0.01", "currency": "USD"}
+"""What a request may say that has the key of another."""
+
+
+class Asked(NamedTuple):
+    """A call of a function. `luck` is the payment's with the provider, where that is asked."""
+
+    function: str
+    payload: dict[str, Any]
+    luck: float = 1.0
+
+
+def calls(settlement: Mapping[str, str], row: Item | None, at: int) -> dict[str, Asked]:
+    """Each by a name, on a settlement whose row is as this one; `at` (milliseconds) is when it is signed."""
+    asked = _of(dict(settlement), row)
+    for name, other in OTHERWISE.items():
+        content = _of({**settlement, name: other}, row)
+        asked |= {f"{call} with other {name}": made for call, made in content.items()}
+    for decision in ("APPROVED", "REJECTED"):
+        for reference in (f"ver_{settlement['key'][-4:]}", "ver_other"):
+            for event in ("evt-1", "evt-2"):
+                payload = webhook(settlement["key"], reference, decision, event, at)
+                asked[f"KycDecided {decision} {reference} {event}"] = Asked("KycDecided", payload)
+    asked["RecoverStalled"] = Asked("RecoverStalled", {})
+    asked["RecoverStalled now"] = Asked("RecoverStalled", {"key": settlement["key"]})
+    return asked
+
+
+def _of(settlement: dict[str, str], row: Item | None) -> dict[str, Asked]:
+    done, undone, case = (
+        sorted(members(row, "steps")),
+        sorted(members(row, "reversed")),
+        number(row, "resolutions") + 1,
+    )
+    base = {
+        "settlement": settlement,
+        "execution": "late",
+        "execution_arn": f"{ARN}:execution:Compensation:late",
+        "claimed_at": "long ago",
+    }
+    asked = {name: Asked(name, {**base, "error": ERROR}) for name in FORWARD}
+    asked["ClaimKey by its owner"] = Asked("ClaimKey", {**base, "execution": text(row, "owner") or "late"})
+    for name, luck in (("approved", 1.0), ("rejected", REJECTED), ("reviewed", IN_REVIEW)):
+        asked[f"VerifyKyc {name}"] = Asked("VerifyKyc", base, luck)
+    for function, step in REVERSING.items():
+        for steps, reversed_ in ((done, undone), (ALL_STEPS, []), ([], [])):
+            payload = {**base, "steps": steps, "reversed": reversed_}
+            asked[f"{function} of {steps} less {reversed_}"] = Asked(function, payload)
+        payload = {**base, "reversed": undone, "stuck": {step: ERROR}, "case": case}
+        asked[f"EnterLimbo at {step}"] = Asked("EnterLimbo", payload)
+    for decision in ("retry", "write-off", "complete"):
+        order = {"decision": decision, "reason": "a late call", "by": "nobody"}
+        asked[f"ResolveLimbo {decision}"] = Asked("ResolveLimbo", {**base, "resolution": order, "case": case})
+        asked[f"BeginCompensation {decision}"] = _begin(base, resolution=order)
+    asked["AwaitResolution"] = Asked("AwaitResolution", {**base, "token": "late"})
+    asked["BeginCompensation drive"] = _begin(base)
+    if row and "given_up_at" in row:
+        asked["BeginCompensation by recovery"] = _begin(base, error=ERROR)
+    owners = {"its owner": text(row, "owner") or "late", "another": "another"}
+    base = {**base, "execution": f"{settlement['key']}-compensate-{number(row, 'recoveries')}"}
+    for name, owner in owners.items():
+        asked[f"BeginCompensation for {name}"] = _begin(base, error=ERROR, owner=owner)
+    for seen in ("SETTLED", "PROCESSING"):
+        order = {"reason": "a late call", "by": "nobody", "seen": seen}
+        asked[f"BeginCompensation reverse {seen}"] = _begin(base, reversal=order)
+    record = {
+        "messageId": "m",
+        "receiptHandle": "r",
+        "body": json.dumps(settlement),
+        "eventSource": "aws:sqs",
+    }
+    asked["StartSettlements"] = Asked("StartSettlements", {"Records": [record]})
+    return asked
+
+
+def _begin(base: Mapping[str, Any], **state: Any) -> Asked:
+    payload = {"state": {"settlement": base["settlement"], **state}, "execution": base["execution"]}
+    return Asked("BeginCompensation", payload)

@@ -1,0 +1,265 @@
+"""Each call at each moment of a life: what a function has read early, it acts upon late.
+
+A life is recorded as moments, one after each commit. A late call makes its first calls of DynamoDB at one
+moment, stands still, and makes the others at a later one; or it is made at one moment altogether, in turn or
+out of turn, with other content, or by a clock that is wrong. Then all who were at work are gone, and recovery
+has to bring everything to its end.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from tests.simulation.seeded.chance import Script
+from tests.simulation.seeded.cloud import Driven
+from tests.simulation.seeded.hub import Killed
+from tests.simulation.seeded.late_calls import Asked, calls
+from tests.simulation.seeded.oracle import Oracle, members, number, settlement_in, text
+from tests.simulation.seeded.scenarios import KEY, Faults, live
+from tests.simulation.seeded.stage import Current
+from tests.simulation.seeded.weakened import NAMES
+from tests.simulation.seeded.world import World, difference
+from tests.support import expressions
+from tests.support.environment import NOW
+from tests.support.memory_dynamodb import Changes, Item, MemoryDynamoDb
+
+HOUR_MS = 3_600_000
+CALL_MS_MAX = 120_000
+"""By then a call has ended, however often it tries again."""
+
+Refused = frozenset[tuple[str, str]]
+"""All conditions, as (place, name), that have failed in one refused write or transaction."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is left when everybody dies just now."""
+
+    now: int
+    items: dict[tuple[str, str], Item]
+    oracle: Oracle
+    paged: frozenset[tuple[str, int]]
+    executions: tuple[tuple[str, str, Any], ...]
+    """Machine, name and input of each that was started."""
+
+    @property
+    def row(self) -> Item | None:
+        return self.items.get((f"SETTLEMENT#{KEY}", "SETTLEMENT"))
+
+    @property
+    def stands(self) -> Any:
+        """How the settlement stands, but for names and times."""
+        row = self.row
+        if row is None:
+            return None
+        texts = tuple(text(row, name) for name in ("status", "verdict", "stuck_step"))
+        sets = tuple(frozenset(members(row, name)) for name in ("steps", "reversed"))
+        return *texts, *sets, number(row, "resolutions"), "review" in row, "given_up_at" in row
+
+
+class Recorded(World):
+    """A world that keeps its moments."""
+
+    def __post_init__(self) -> None:
+        self.moments: list[Moment] = []
+        super().__post_init__()
+
+    def _committed(self, changes: Changes) -> None:
+        super()._committed(changes)
+        begun = tuple((one.machine, one.name, one.begun_with) for one in self.cloud.machines.executions)
+        oracle, paged = deepcopy(self.oracle), frozenset(self.people.paged)
+        self.moments.append(Moment(self.hub.now, dict(self.table.items), oracle, paged, begun))
+
+
+@dataclass(frozen=True)
+class Late:
+    """A call that makes its first `reads` calls of DynamoDB at the moment `seen`, and what follows at `acts`.
+
+    `ahead` is how far its clock is wrong at the latter, in milliseconds.
+    """
+
+    call: str
+    seen: int
+    acts: int
+    reads: int = 0
+    ahead: int = 0
+
+
+class LateTable(MemoryDynamoDb):
+    """The table as it is, of which the first calls meet what it was."""
+
+    def __init__(self, world: World, was: Moment, acts: Moment, reads: int) -> None:
+        super().__init__(world._committed, items=acts.items)
+        self._was, self._reads = MemoryDynamoDb(_elsewhere, items=was.items), reads
+        self.calls = 0
+        self.first_commit: int | None = None
+        """At which of its calls it has committed anything."""
+
+        self.refused: list[Refused] = []
+
+    def put_item(self, **parameters: Any) -> Any:
+        return self._write("put_item", parameters, [parameters])
+
+    def update_item(self, **parameters: Any) -> Any:
+        return self._write("update_item", parameters, [parameters])
+
+    def transact_write_items(self, **parameters: Any) -> Any:
+        writes = [write for item in parameters["TransactItems"] for write in item.values()]
+        return self._write("transact_write_items", parameters, writes)
+
+    def get_item(self, **parameters: Any) -> Any:
+        return (self._of_this_call() or super()).get_item(**parameters)
+
+    def query(self, **parameters: Any) -> Any:
+        return (self._of_this_call() or super()).query(**parameters)
+
+    def _of_this_call(self) -> MemoryDynamoDb | None:
+        self.calls += 1
+        return self._was if self.calls <= self._reads else None
+
+    def _write(self, name: str, parameters: Any, writes: Sequence[Mapping[str, Any]]) -> Any:
+        if earlier := self._of_this_call():
+            return getattr(earlier, name)(**parameters)
+        failed = frozenset(atom for write in writes for atom in self._failed(write))
+        if failed:
+            self.refused.append(failed)
+        elif self.first_commit is None:
+            self.first_commit = self.calls
+        return getattr(super(), name)(**parameters)
+
+    def _failed(self, write: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Which of a write's conditions do not hold."""
+        condition, key = write["ConditionExpression"], write.get("Key") or write["Item"]
+        row = self.items.get((key["pk"]["S"], key["sk"]["S"]), {})
+        names = write.get("ExpressionAttributeNames", {})
+        values = {
+            name: expressions.normal(value)
+            for name, value in write.get("ExpressionAttributeValues", {}).items()
+        }
+        for one in condition.split(" AND "):
+            if not expressions.condition(one).holds(row, names, values):
+                yield getattr(condition, "place", ""), NAMES.get(one, one)
+
+
+def _elsewhere(changes: Changes) -> None:
+    """A call that commits at the earlier moment belongs to another life."""
+    raise Killed
+
+
+class Afterlife(Recorded):
+    """A world that begins at a moment of another one, in which nobody is at work any more."""
+
+    def begin(self, moments: Sequence[Moment], late: Late) -> None:
+        acts = moments[late.acts]
+        self.hub.now, self.oracle, self._owns_oracle = acts.now, acts.oracle, False
+        self.table: LateTable = LateTable(self, moments[late.seen], acts, late.reads)
+        self.people.paged = set(acts.paged)
+        machines = self.cloud.machines
+        for machine, name, data in acts.executions:
+            begun = Driven(machines, machine, name, data, machines.definitions[machine]["StartAt"])
+            begun.begun_with, begun.status = data, "ABORTED"
+            machines.executions.append(begun)
+
+    def _committed(self, changes: Changes) -> None:
+        if not self._owns_oracle:  # it belongs to the moment
+            self.oracle, self._owns_oracle = deepcopy(self.oracle), True
+        super()._committed(changes)
+
+
+@dataclass(frozen=True)
+class Life:
+    """A scenario that has been recorded: its moments, and the settlement that it is about."""
+
+    moments: list[Moment]
+    settlement: dict[str, str]
+    begins: int = 0
+    """The first moment that is not another life's as well."""
+
+    @property
+    def course(self) -> tuple[Any, ...]:
+        """How the settlement has stood, one after the other."""
+        return tuple(stands for stands, _ in groupby(moment.stands for moment in self.moments))
+
+    def after(self, late: Late, world: Afterlife) -> "Life":
+        """The life that a late call has made of this one."""
+        return Life([*self.moments[: late.acts + 1], *world.moments], self.settlement, late.acts + 1)
+
+    _asked: dict[tuple[int, int], dict[str, Asked]] = field(default_factory=dict)
+
+    def asked(self, seen: int, acts: int) -> dict[str, Asked]:
+        """All that is asked by somebody who knows the settlement as it was at a moment."""
+        if (seen, acts) not in self._asked:
+            row, at = self.moments[seen].row, self.moments[acts].now
+            self._asked[seen, acts] = calls(self.settlement, row, at)
+        return self._asked[seen, acts]
+
+
+def record(current: Current, scenario: str, faults: Faults) -> Life:
+    """Let a scenario happen, and keep its moments from the last before the settlement was claimed."""
+    world = live(current, scenario, faults, kind=Recorded)
+    assert isinstance(world, Recorded)
+    settlement = next(
+        found for call in world.cloud.calls if (found := settlement_in(call.payload)).get("key") == KEY
+    )
+    claimed = next(number for number, moment in enumerate(world.moments) if moment.row)
+    return Life(world.moments[claimed - 1 :], settlement)
+
+
+def happen(current: Current, life: Life, late: Late, *, is_told: bool = False) -> Afterlife:
+    """Make a late call, and let recovery end what it has left. Raises Violated."""
+    asked, acts = life.asked(late.seen, late.acts)[late.call], life.moments[late.acts]
+    world = current.world = Afterlife(Script({}, asked.luck), is_told)
+    world.begin(life.moments, late)
+    seen = life.moments[late.seen]
+    if late.reads:
+        world.note("the settlement", f"stood, where {late.reads} calls of the table are made", _told(seen))
+    world.note("the settlement", "stands", _told(acts))
+    made = world.cloud.call(asked.function, deepcopy(asked.payload))
+    (process,) = world.cloud._running
+    process.skew = late.ahead
+    try:
+        world.hub.run(acts.now + CALL_MS_MAX, lambda: made.answer.is_set)
+        started = len(world.cloud.machines.executions) > len(acts.executions)
+        if started or world.oracle.commits > acts.oracle.commits:
+            world.hub.spawn(world.people.recover, "the schedule")
+            world.run()
+    finally:
+        world.hub.close()
+    return world
+
+
+def _told(moment: Moment) -> str:
+    return difference(None, moment.row) if moment.row else "nowhere: its key is free"
+
+
+def everything(life: Life, calls_of: Callable[[Late], LateTable]) -> Iterator[Late]:
+    """Each call at each moment and at each two; `calls_of` makes one and tells what it asked of the table."""
+    known: list[Item | None] = []
+    for seen, moment in enumerate(life.moments):
+        is_news = not any(moment.row is row for row in known)
+        known.append(moment.row)
+        for call in life.asked(seen, seen):
+            at_once = Late(call, seen, seen)
+            if seen >= life.begins:
+                aheads = (0, HOUR_MS, -HOUR_MS, _overdue(moment, moment.now))
+                yield from (replace(at_once, ahead=ahead) for ahead in dict.fromkeys(aheads))
+            if not is_news or " with other " in call:
+                continue
+            table = calls_of(at_once)
+            for acts in range(max(seen + 1, life.begins), len(life.moments)):
+                now = life.moments[acts].now
+                aheads = (0, moment.now - now, HOUR_MS, moment.now - now - HOUR_MS, _overdue(moment, now))
+                for reads in range(1, min(table.calls, table.first_commit or table.calls)):
+                    for ahead in dict.fromkeys(aheads):
+                        yield Late(call, seen, acts, reads, ahead)
+
+
+def _overdue(moment: Moment, now: int) -> int:
+    """How far ahead a clock is by which the deadline that the row names has just passed."""
+    if moment.row is None:
+        return 0
+    left = datetime.fromisoformat(moment.row["deadline_at"]["S"]) - NOW - timedelta(milliseconds=now)
+    return left // timedelta(milliseconds=1) + 1

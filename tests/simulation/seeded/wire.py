@@ -1,0 +1,50 @@
+"""The store's conversions between rows and the wire, fast for what its rows are made of.
+
+boto3 asks each value for a dozen kinds, one by one. Anything but the kinds that are known here is left to it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from settlement import store
+from settlement.rows import Row
+
+_to_wire, _from_wire = store._to_wire, store.from_wire
+_DIGITS_MAX = 38
+"""Of a number in DynamoDB; boto3 refuses one that has more."""
+
+
+def to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: {"S": value} if type(value) is str else _wire(value) for name, value in row.items()}
+
+
+def from_wire(item: Mapping[str, Any]) -> Row:
+    return {name: value["S"] if "S" in value else _plain(value) for name, value in item.items()}
+
+
+def _wire(value: Any) -> Any:
+    kind = type(value)
+    if kind is int and len(text := str(value)) <= _DIGITS_MAX:
+        return {"N": text}
+    if kind is bool:
+        return {"BOOL": value}
+    if kind is dict:
+        return {"M": to_wire(value)}
+    if isinstance(value, str):
+        return {"S": value}
+    if kind is set and value and all(isinstance(member, str) for member in value):
+        return {"SS": list(value)}
+    return _to_wire({"": value})[""]
+
+
+def _plain(value: Any) -> Any:
+    ((kind, content),) = value.items()
+    if kind == "N" and content.isdecimal() and len(content) <= _DIGITS_MAX:
+        return int(content)
+    if kind == "SS":
+        return set(content)
+    if kind == "BOOL":
+        return content
+    if kind == "M":
+        return from_wire(content)
+    return _from_wire({"": value})[""]

@@ -1,0 +1,64 @@
+"""Each call at each moment of a life, in turn or out of turn, late or with a clock that is wrong."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+
+from tests.simulation.seeded import weakened
+from tests.simulation.seeded.moments import Late, everything, happen, record
+from tests.simulation.seeded.needed import Story, explore
+from tests.simulation.seeded.oracle import Violated
+from tests.simulation.seeded.scenarios import SCENARIOS
+from tests.simulation.seeded.stage import Current, set_up
+
+ONE_OF = 8
+"""One late call of so many is made here; `make needed` makes them all, in many more lives."""
+
+
+@pytest.fixture
+def current() -> Iterator[Current]:
+    with set_up() as current:
+        yield current
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_rule_holds_however_late_a_call_is(current: Current, scenario: str) -> None:
+    life, committed = record(current, scenario, {}), 0
+    for late in islice(everything(life, lambda late: happen(current, life, late).table), 0, None, ONE_OF):
+        committed += happen(current, life, late).table.first_commit is not None
+
+    assert committed > 5
+
+
+def test_what_was_read_early_is_acted_upon_late(current: Current) -> None:
+    life = record(current, "settles", {})
+    held = next(number for number, moment in enumerate(life.moments) if moment.stands and moment.stands[3])
+
+    world = happen(current, life, Late("VerifyKyc approved", held, len(life.moments) - 1, reads=1))
+
+    assert world.table.calls == 2
+    assert world.table.first_commit is None
+    assert world.moments == []
+
+
+def test_a_call_that_commits_early_has_no_late_part(current: Current) -> None:
+    life = record(current, "settles", {})
+
+    world = happen(current, life, Late("HoldFunds", 1, 3, reads=1))
+
+    assert world.oracle.commits == life.moments[3].oracle.commits
+
+
+def test_each_condition_that_refuses_a_call_is_told() -> None:
+    found = explore(Story("is refused"))
+
+    assert found.broken == {}
+    assert frozenset({("items.debit_payer", "SUFFICIENT")}) in found.refused
+
+
+def test_a_condition_that_is_gone_breaks_a_rule(current: Current) -> None:
+    life = record(current, "is refused", {})
+
+    with weakened.without({("items.debit_payer", "SUFFICIENT")}), pytest.raises(Violated, match="below zero"):
+        happen(current, life, Late("HoldFunds", 1, 1))
