@@ -10,7 +10,7 @@ SEEDS ?= 1000
 RUNS ?= 100000
 SEED_SECONDS := 240
 
-.PHONY: setup demo test test-sagas test-seeds test-rest test-e2e test-faults check lint format synth lock clean
+.PHONY: setup demo test test-sagas test-seeds test-stack test-rest test-e2e test-faults check lint format synth lock clean
 .PHONY: simulate exhaust planted needed fuzz mutants
 
 setup: .venv/.ready  ## everything the other targets need, into .venv and node_modules
@@ -30,8 +30,8 @@ setup: .venv/.ready  ## everything the other targets need, into .venv and node_m
 demo: setup  ## deploy the app to the embedded AWS and settle the examples
 	.venv/bin/settle demo
 
-test: setup  ## the whole suite, for two cores: three parts that work, and two end to end, which wait more than they work
-	$(MAKE) -j5 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-sagas test-seeds test-rest test-e2e test-faults
+test: setup  ## the whole suite, for two cores: four parts that work, and two end to end, which wait more than they work
+	$(MAKE) -j6 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-sagas test-seeds test-stack test-rest test-e2e test-faults
 
 test-sagas: setup
 	.venv/bin/pytest tests/handlers tests/simulation
@@ -39,8 +39,11 @@ test-sagas: setup
 test-seeds: setup
 	.venv/bin/python -m tests.simulation.seeded --seconds $(SEED_SECONDS)
 
+test-stack: setup
+	.venv/bin/pytest tests/infra tests/statemachines
+
 test-rest: setup
-	.venv/bin/pytest --ignore=tests/e2e --ignore=tests/handlers --ignore=tests/simulation
+	.venv/bin/pytest $(foreach part,e2e handlers infra simulation statemachines,--ignore=tests/$(part))
 
 test-e2e: setup
 	.venv/bin/pytest tests/e2e $(FAULTS:%=--ignore=%)

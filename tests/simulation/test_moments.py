@@ -6,9 +6,9 @@ from itertools import islice
 import pytest
 
 from tests.simulation.seeded import weakened
+from tests.simulation.seeded.facts import Violated
 from tests.simulation.seeded.moments import Late, everything, happen, record
 from tests.simulation.seeded.needed import Story, explore
-from tests.simulation.seeded.oracle import Violated
 from tests.simulation.seeded.scenarios import SCENARIOS
 from tests.simulation.seeded.stage import Current, set_up
 
@@ -33,7 +33,7 @@ def test_every_rule_holds_however_late_a_call_is(current: Current, scenario: str
 
 def test_what_was_read_early_is_acted_upon_late(current: Current) -> None:
     life = record(current, "settles", {})
-    held = next(number for number, moment in enumerate(life.moments) if moment.stands and moment.stands[3])
+    held = next(at for at in range(len(life.moments)) if "steps" in (life.row(at) or ()))
 
     world = happen(current, life, Late("VerifyKyc approved", held, len(life.moments) - 1, reads=1))
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.simulation.seeded import weakened
+from tests.simulation.seeded.facts import Violated
 from tests.simulation.seeded.needed import idle, needed
-from tests.simulation.seeded.oracle import Violated
 from tests.simulation.seeded.run import told
 from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.weakened import Atom

@@ -68,11 +68,11 @@ def test_much_settles_in_spite_of_it_all(some_seeds: Callable[[], dict[str, int]
     """Rules that forbid are kept by whoever refuses everything."""
     counted = some_seeds()
 
-    assert counted["PROCESSING to SETTLED"] > 0.25 * counted["None to PROCESSING"] > 250
+    assert counted["PROCESSING to SETTLED"] > 0.25 * counted["None to PROCESSING"] > 100
 
 
 @pytest.fixture(scope="module")
 def some_seeds() -> Callable[[], dict[str, int]]:
-    seen = run(range(500))
+    seen = run(range(100))
     assert seen.failed == {}
     return lambda: seen.counted

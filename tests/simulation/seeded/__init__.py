@@ -2,7 +2,9 @@
 
 Data flow: a seed makes `chance`; `world` puts together the `hub` (time and interleaving), the `services`
 (DynamoDB and Step Functions with faults), the `cloud` (functions and executions) and the `people` who act on
-them; the `oracle` watches every commit. `python -m tests.simulation.seeded --help` runs it.
+them; the `oracle` watches every commit, by its `rules`. `python -m tests.simulation.seeded --help` runs it.
+What a seed leaves at any moment `afterwards` begins new histories with. Without luck: `scenarios`, in which
+`exhaust` tries each fault, and `moments`, in which `needed` makes each call.
 """
 
 import tests.support.environment  # noqa: F401 (before the functions)

@@ -34,8 +34,9 @@ def main() -> int:
     if given.report:
         _report(given.report, given.first, total, taken)
     print(
-        f"{total.seeds} seeds from {given.first}, {total.calls} calls, {total.commits} commits"
-        f" in {taken:.0f} s ({total.seeds / taken:.0f} seeds a second): {len(total.failed)} broke a rule"
+        f"{total.histories} histories of {total.seeds} seeds from {given.first}, {total.calls} calls,"
+        f" {total.commits} commits in {taken:.0f} s ({total.histories / taken:.0f} histories a second):"
+        f" {len(total.failed)} broke a rule"
     )
     print("rarest:", ", ".join(f"{name} ({times})" for times, name in total.sometimes()[:5]))
     for seed, broken in sorted(total.failed.items())[:20]:
@@ -49,6 +50,7 @@ def _report(path: Path, first: int, total: Result, seconds: float) -> None:
     content = {
         "from": first,
         "seeds": total.seeds,
+        "histories": total.histories,
         "calls": total.calls,
         "commits": total.commits,
         "seconds": round(seconds),

@@ -53,15 +53,23 @@ CALLS = (Fault.TWICE, Fault.THROTTLED, Fault.UNREACHED, Fault.STOPPED)
 TASKS = (Fault.THROTTLED, Fault.LOST, Fault.STOPPED)
 
 
-OUTAGES = (("reads", "writes"), ("writes",), ("states",), ("lambda",), ("events",), ("provider",))
-"""What may be out of order together for a while, so that every try ends in vain."""
+OUTAGES = (
+    ("reads", "writes"),
+    ("writes",),
+    ("writes",),
+    ("states",),
+    ("lambda",),
+    ("events",),
+    ("provider",),
+)
+"""What may be out of order together for a while, so that every try is in vain; writes more often."""
 
 
 class Chance:
     """A seed's luck. Each seed has its own rate of faults, and kinds of them, so that some see few of many
     kinds, and others many of one."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, since: int = 0) -> None:
         self.random = Random(seed)
         self.faults_end = False
         self._rate = self.random.choice((0.0, 0.02, 0.1, 0.2, 0.4))
@@ -77,7 +85,7 @@ class Chance:
 
         self._slow = self.random.choice((5, 50, 2_000))
         self._out = self.random.choice(OUTAGES) if self.random.random() < 0.2 else ()
-        begins = int(self.random.random() * 300_000)
+        begins = since + int(self.random.random() * 300_000)
         self._outage = range(begins, begins + int(self.random.random() * 1_200_000))
 
     def fault(self, kinds: Sequence[Fault], service: str, now: int) -> Fault | None:

@@ -13,8 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from settlement.errors import SettlementError
 from tests.simulation.seeded.chance import CALLS, TASKS, Fault
+from tests.simulation.seeded.facts import Violated, settlement_in
 from tests.simulation.seeded.hub import Killed, Process, Signal
-from tests.simulation.seeded.oracle import Violated, settlement_in
 from tests.support.interpreter import Execution, Machines, TaskFailed, Waiting
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Cloud:
         """The key of the settlement that a function or an execution is at work on, if it is on one."""
         execution = self.machines.running.get(process)
         data = execution.data if execution else self.payload_of(process)
-        return settlement_in(data).get("key")
+        return settlement_in(data).get("key") or data.get("key")
 
     def stop_caller(self, process: Process) -> None:
         """Stop the execution that waits for what this process does, if one does."""

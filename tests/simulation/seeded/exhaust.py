@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 
+from tests.simulation.seeded.moments import Recorded
 from tests.simulation.seeded.run import Result
-from tests.simulation.seeded.scenarios import SCENARIOS, Faults, count, live, pairs, singles
+from tests.simulation.seeded.scenarios import SCENARIOS, Faults, live, pairs, singles
 from tests.simulation.seeded.stage import Current, set_up
 
 
@@ -17,7 +18,7 @@ def try_all(current: Current, name: str, all_faults: Iterable[Faults]) -> tuple[
     result, broken = Result(), {}
     for faults in all_faults:
         try:
-            count(result, live(current, name, faults))
+            result.count(live(current, name, faults, Recorded))
         except AssertionError as failed:
             broken[f"{name} with {dict(faults)}"] = str(failed)
     return result, broken

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tests.simulation.seeded.oracle import members, number, text
+from tests.simulation.seeded.facts import members, number, text
 from tests.simulation.seeded.people import webhook
 from tests.simulation.seeded.scenarios import IN_REVIEW, REJECTED
 from tests.support.interpreter import ARN

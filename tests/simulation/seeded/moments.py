@@ -13,11 +13,12 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from tests.simulation.seeded.chance import Script
+from tests.simulation.seeded.chance import Chance, Script
 from tests.simulation.seeded.cloud import Driven
+from tests.simulation.seeded.facts import members, number, settlement_in, text
 from tests.simulation.seeded.hub import Killed
 from tests.simulation.seeded.late_calls import Asked, calls
-from tests.simulation.seeded.oracle import Oracle, members, number, settlement_in, text
+from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.scenarios import KEY, Faults, live
 from tests.simulation.seeded.stage import Current
 from tests.simulation.seeded.weakened import NAMES
@@ -45,14 +46,16 @@ class Moment:
     executions: tuple[tuple[str, str, Any], ...]
     """Machine, name and input of each that was started."""
 
-    @property
-    def row(self) -> Item | None:
-        return self.items.get((f"SETTLEMENT#{KEY}", "SETTLEMENT"))
+    told: int
+    """So many lines of the history had been told."""
 
-    @property
-    def stands(self) -> Any:
-        """How the settlement stands, but for names and times."""
-        row = self.row
+    def row(self, key: str) -> Item | None:
+        """The row of a settlement."""
+        return self.items.get((f"SETTLEMENT#{key}", "SETTLEMENT"))
+
+    def stands(self, key: str) -> Any:
+        """How a settlement stands, but for names and times."""
+        row = self.row(key)
         if row is None:
             return None
         texts = tuple(text(row, name) for name in ("status", "verdict", "stuck_step"))
@@ -70,8 +73,10 @@ class Recorded(World):
     def _committed(self, changes: Changes) -> None:
         super()._committed(changes)
         begun = tuple((one.machine, one.name, one.begun_with) for one in self.cloud.machines.executions)
-        oracle, paged = deepcopy(self.oracle), frozenset(self.people.paged)
-        self.moments.append(Moment(self.hub.now, dict(self.table.items), oracle, paged, begun))
+        paged = frozenset(self.people.paged)
+        self.moments.append(
+            Moment(self.hub.now, dict(self.table.items), self.oracle.copy(), paged, begun, len(self.history))
+        )
 
 
 @dataclass(frozen=True)
@@ -153,8 +158,8 @@ class Afterlife(Recorded):
     """A world that begins at a moment of another one, in which nobody is at work any more."""
 
     def begin(self, moments: Sequence[Moment], late: Late) -> None:
-        acts = moments[late.acts]
-        self.hub.now, self.oracle, self._owns_oracle = acts.now, acts.oracle, False
+        self.late, self.acts = late, (acts := moments[late.acts])
+        self.hub.now, self.oracle = acts.now, acts.oracle.copy()
         self.table: LateTable = LateTable(self, moments[late.seen], acts, late.reads)
         self.people.paged = set(acts.paged)
         machines = self.cloud.machines
@@ -163,67 +168,70 @@ class Afterlife(Recorded):
             begun.begun_with, begun.status = data, "ABORTED"
             machines.executions.append(begun)
 
-    def _committed(self, changes: Changes) -> None:
-        if not self._owns_oracle:  # it belongs to the moment
-            self.oracle, self._owns_oracle = deepcopy(self.oracle), True
-        super()._committed(changes)
-
 
 @dataclass(frozen=True)
 class Life:
-    """A scenario that has been recorded: its moments, and the settlement that it is about."""
+    """A settlement's life that has been recorded: its moments, and what it is about."""
 
     moments: list[Moment]
     settlement: dict[str, str]
     begins: int = 0
     """The first moment that is not another life's as well."""
 
+    _asked: dict[tuple[int, int], dict[str, Asked]] = field(default_factory=dict)
+
+    def row(self, at: int) -> Item | None:
+        """The settlement's row at a moment."""
+        return self.moments[at].row(self.settlement["key"])
+
     @property
     def course(self) -> tuple[Any, ...]:
         """How the settlement has stood, one after the other."""
-        return tuple(stands for stands, _ in groupby(moment.stands for moment in self.moments))
+        key = self.settlement["key"]
+        return tuple(stands for stands, _ in groupby(moment.stands(key) for moment in self.moments))
 
     def after(self, late: Late, world: Afterlife) -> "Life":
         """The life that a late call has made of this one."""
         return Life([*self.moments[: late.acts + 1], *world.moments], self.settlement, late.acts + 1)
 
-    _asked: dict[tuple[int, int], dict[str, Asked]] = field(default_factory=dict)
-
     def asked(self, seen: int, acts: int) -> dict[str, Asked]:
         """All that is asked by somebody who knows the settlement as it was at a moment."""
         if (seen, acts) not in self._asked:
-            row, at = self.moments[seen].row, self.moments[acts].now
-            self._asked[seen, acts] = calls(self.settlement, row, at)
+            self._asked[seen, acts] = calls(self.settlement, self.row(seen), self.moments[acts].now)
         return self._asked[seen, acts]
 
 
 def record(current: Current, scenario: str, faults: Faults) -> Life:
     """Let a scenario happen, and keep its moments from the last before the settlement was claimed."""
-    world = live(current, scenario, faults, kind=Recorded)
-    assert isinstance(world, Recorded)
+    world = live(current, scenario, faults, Recorded)
     settlement = next(
         found for call in world.cloud.calls if (found := settlement_in(call.payload)).get("key") == KEY
     )
-    claimed = next(number for number, moment in enumerate(world.moments) if moment.row)
+    claimed = next(number for number, moment in enumerate(world.moments) if moment.row(KEY))
     return Life(world.moments[claimed - 1 :], settlement)
 
 
-def happen(current: Current, life: Life, late: Late, *, is_told: bool = False) -> Afterlife:
-    """Make a late call, and let recovery end what it has left. Raises Violated."""
+def happen(
+    current: Current, life: Life, late: Late, chance: Chance | None = None, *, is_told: bool = False
+) -> Afterlife:
+    """Make a late call, and let recovery end what it has left; no fault befalls them, but by chance.
+
+    Raises Violated.
+    """
     asked, acts = life.asked(late.seen, late.acts)[late.call], life.moments[late.acts]
-    world = current.world = Afterlife(Script({}, asked.luck), is_told)
+    world = current.world = Afterlife(chance or Script({}, asked.luck), is_told)
     world.begin(life.moments, late)
-    seen = life.moments[late.seen]
     if late.reads:
-        world.note("the settlement", f"stood, where {late.reads} calls of the table are made", _told(seen))
-    world.note("the settlement", "stands", _told(acts))
+        stood = _told(life.row(late.seen))
+        world.note("the settlement", f"stood, where {late.reads} calls of the table are made", stood)
+    world.note("the settlement", "stands", _told(life.row(late.acts)))
     made = world.cloud.call(asked.function, deepcopy(asked.payload))
     (process,) = world.cloud._running
     process.skew = late.ahead
     try:
         world.hub.run(acts.now + CALL_MS_MAX, lambda: made.answer.is_set)
         started = len(world.cloud.machines.executions) > len(acts.executions)
-        if started or world.oracle.commits > acts.oracle.commits:
+        if chance or started or world.oracle.commits > acts.oracle.commits or not world.cloud.is_idle:
             world.hub.spawn(world.people.recover, "the schedule")
             world.run()
     finally:
@@ -231,35 +239,35 @@ def happen(current: Current, life: Life, late: Late, *, is_told: bool = False) -
     return world
 
 
-def _told(moment: Moment) -> str:
-    return difference(None, moment.row) if moment.row else "nowhere: its key is free"
+def _told(row: Item | None) -> str:
+    return difference(None, row) if row else "nowhere: its key is free"
 
 
 def everything(life: Life, calls_of: Callable[[Late], LateTable]) -> Iterator[Late]:
     """Each call at each moment and at each two; `calls_of` makes one and tells what it asked of the table."""
-    known: list[Item | None] = []
+    rows = [life.row(at) for at in range(len(life.moments))]
     for seen, moment in enumerate(life.moments):
-        is_news = not any(moment.row is row for row in known)
-        known.append(moment.row)
+        is_news = not any(rows[seen] is row for row in rows[:seen])
         for call in life.asked(seen, seen):
             at_once = Late(call, seen, seen)
             if seen >= life.begins:
-                aheads = (0, HOUR_MS, -HOUR_MS, _overdue(moment, moment.now))
+                aheads = (0, HOUR_MS, -HOUR_MS, overdue(rows[seen], moment.now))
                 yield from (replace(at_once, ahead=ahead) for ahead in dict.fromkeys(aheads))
             if not is_news or " with other " in call:
                 continue
             table = calls_of(at_once)
             for acts in range(max(seen + 1, life.begins), len(life.moments)):
                 now = life.moments[acts].now
-                aheads = (0, moment.now - now, HOUR_MS, moment.now - now - HOUR_MS, _overdue(moment, now))
+                behind = moment.now - now
+                aheads = (0, behind, HOUR_MS, behind - HOUR_MS, overdue(rows[seen], now))
                 for reads in range(1, min(table.calls, table.first_commit or table.calls)):
                     for ahead in dict.fromkeys(aheads):
                         yield Late(call, seen, acts, reads, ahead)
 
 
-def _overdue(moment: Moment, now: int) -> int:
+def overdue(row: Item | None, now: int) -> int:
     """How far ahead a clock is by which the deadline that the row names has just passed."""
-    if moment.row is None:
+    if row is None:
         return 0
-    left = datetime.fromisoformat(moment.row["deadline_at"]["S"]) - NOW - timedelta(milliseconds=now)
+    left = datetime.fromisoformat(row["deadline_at"]["S"]) - NOW - timedelta(milliseconds=now)
     return left // timedelta(milliseconds=1) + 1

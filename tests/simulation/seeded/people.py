@@ -18,7 +18,7 @@ from settlement.resolution import Decision
 from settlement.verdict import KycDecision, Verdict
 from tests.simulation.seeded.chance import READS
 from tests.simulation.seeded.cloud import EXPRESS, STANDARD
-from tests.simulation.seeded.oracle import demand, members, number, settlement_in
+from tests.simulation.seeded.facts import demand, members, number, settlement_in
 from tests.support.environment import NOW
 from tests.support.interpreter import ARN
 from tests.support.memory_dynamodb import Item
@@ -92,7 +92,7 @@ class People:
                 self.spawn("a message", at, self._send, sent)
             else:
                 self.spawn("upstream", at, self._start, machine, name, sent)
-        if chance.happens(0.1):
+        if chance.happens(0.2):
             self.order_reversal(request["key"])
 
     def spend_at_once(self, key: str) -> None:

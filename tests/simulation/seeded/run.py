@@ -8,10 +8,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 from itertools import islice
 
+from tests.simulation.seeded.afterwards import late_calls
 from tests.simulation.seeded.chance import Fault
 from tests.simulation.seeded.cloud import definitions
-from tests.simulation.seeded.oracle import STATUSES
-from tests.simulation.seeded.stage import set_up
+from tests.simulation.seeded.facts import STATUSES
+from tests.simulation.seeded.moments import Afterlife, Recorded, happen
+from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.world import UNCLAIMED, World, play
 
 CHUNK = 20
@@ -25,6 +27,7 @@ class Result:
     """What so many seeds have shown: `counted` has faults, metrics and ends; `failed` the broken rules."""
 
     seeds: int = 0
+    histories: int = 0
     calls: int = 0
     commits: int = 0
     counted: Counter[str] = field(default_factory=Counter)
@@ -33,11 +36,21 @@ class Result:
 
     def add(self, other: "Result") -> None:
         self.seeds += other.seeds
+        self.histories += other.histories
         self.calls += other.calls
         self.commits += other.commits
         self.counted.update(other.counted)
         self.possible |= other.possible
         self.failed |= other.failed
+
+    def count(self, world: Recorded) -> None:
+        """Add a history that has ended well."""
+        self.histories += 1
+        self.calls += len(world.cloud.calls)
+        self.commits += len(world.moments)
+        self.counted.update(world.counted)
+        self.counted.update(world.oracle.reached)
+        self.possible |= world.possible
 
     def sometimes(self) -> list[tuple[int, str]]:
         """How often each thing has happened that must happen sometimes, the rarest first.
@@ -52,40 +65,49 @@ class Result:
         return sorted((self.counted[name], name) for name in wanted)
 
 
+def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator[Recorded]:
+    """What a seed makes: a world, once it has run, and then one for each late call in it. Raises Violated."""
+    world = current.world = play(seed, Recorded, is_told=is_told)
+    world.run()
+    yield world
+    for life, late, chance in late_calls(world, seed):
+        yield happen(current, life, late, chance, is_told=is_told)
+
+
 def run(seeds: Iterable[int]) -> Result:
     """Run seeds in this process, each to its end or to the first rule that it breaks."""
     result = Result()
     with set_up() as current:
         for seed in seeds:
-            world = current.world = play(seed)
+            result.seeds += 1
             try:
-                world.run()
+                for world in histories(current, seed):
+                    result.count(world)
             except AssertionError as broken:
                 result.failed[seed] = f"{type(broken).__name__}: {broken}"
-            result.seeds += 1
-            result.calls += len(world.cloud.calls)
-            result.commits += world.oracle.commits
-            result.counted.update(world.counted)
-            result.counted.update(world.oracle.reached)
-            result.possible |= world.possible
     return result
 
 
 def tell(seed: int) -> str:
-    """One seed's history, with the rule that it broke at the end if it did."""
+    """One seed's history, or that of its first late call that breaks a rule, with the rule at the end."""
+    first: Recorded | None = None
     with set_up() as current:
-        world = current.world = play(seed, is_told=True)
         try:
-            world.run()
+            for world in histories(current, seed, is_told=True):
+                first = first or world
         except AssertionError as broken:
-            return told(world, broken)
-    return told(world)
+            return told(current.world, broken, first.history if first else ())
+    assert first
+    return told(first)
 
 
-def told(world: World, broken: AssertionError | None = None) -> str:
-    """A history, in whole lines."""
+def told(world: World, broken: AssertionError | None = None, before: Sequence[str] = ()) -> str:
+    """A history, in whole lines; that of a late call follows upon what had happened `before`."""
+    lines = world.history
+    if isinstance(world, Afterlife):
+        lines = [*before[: world.acts.told], f"Everybody dies. {world.late}", *world.history]
     end = f"BROKEN: {broken}" if broken else "every rule holds"
-    return "\n".join([*world.history[-HISTORY_LINES_MAX:], end])
+    return "\n".join([*lines[-HISTORY_LINES_MAX:], end])
 
 
 def run_side_by_side(

@@ -7,10 +7,9 @@ from typing import Any
 from settlement.resolution import Decision
 from tests.simulation.seeded.chance import Fault, Script
 from tests.simulation.seeded.cloud import EXPRESS, STANDARD
-from tests.simulation.seeded.oracle import HIGHEST_BALANCE
-from tests.simulation.seeded.run import Result
+from tests.simulation.seeded.facts import HIGHEST_BALANCE
 from tests.simulation.seeded.stage import Current
-from tests.simulation.seeded.world import World
+from tests.simulation.seeded.world import W, World
 from tests.support.interpreter import ARN
 
 KEY = "order-2026-000101"
@@ -93,9 +92,7 @@ SCENARIOS = {
 }
 
 
-def live(
-    current: Current, name: str, faults: Faults, *, is_told: bool = False, kind: type[World] = World
-) -> World:
+def live(current: Current, name: str, faults: Faults, kind: type[W] = World, *, is_told: bool = False) -> W:  # type: ignore[assignment]
     """Let a scenario happen with these faults, each at the call with its number. Raises Violated."""
     scenario = SCENARIOS[name]
     world = current.world = kind(Script(faults, scenario.luck), is_told)
@@ -122,14 +119,6 @@ def _further(world: World, faults: Faults, first: int) -> Iterator[Faults]:
     for number, kinds in enumerate(world.chance.possible[first:], first):
         for kind in dict.fromkeys(kinds):
             yield {**faults, number: kind}
-
-
-def count(result: Result, world: World) -> None:
-    """Add what a scenario has shown."""
-    result.seeds += 1
-    result.calls += len(world.cloud.calls)
-    result.commits += world.oracle.commits
-    result.counted += world.counted
 
 
 def _claim(request: dict[str, str]) -> dict[str, Any]:

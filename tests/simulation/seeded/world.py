@@ -5,23 +5,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from settlement import items, rows
 from settlement.store import Store
 from settlement.terms import Terms
 from tests.simulation.seeded.chance import Chance, Fault
 from tests.simulation.seeded.cloud import Cloud
-from tests.simulation.seeded.hub import Hub, Signal
-from tests.simulation.seeded.oracle import (
+from tests.simulation.seeded.facts import (
     FINISHED,
     HIGHEST_BALANCE,
     POISON,
-    Oracle,
     demand,
     number,
     text,
 )
+from tests.simulation.seeded.hub import Hub, Signal
+from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.services import DynamoDb, Services, StepFunctions
 from tests.support.environment import NOW
@@ -86,7 +86,7 @@ class World:
     def run(self) -> None:
         """Let faults happen for a while, then let everything end, and look at the whole. Raises Violated."""
         try:
-            self.hub.run(self.chance.chaos(), lambda: self.is_over)
+            self.hub.run(self.hub.now + self.chance.chaos(), lambda: self.is_over)
             self.chance.faults_end = True
             self.note("all", "faults are over")
             self.hub.run(self.hub.now + CALM_MS_MAX, lambda: self.is_over)
@@ -189,10 +189,13 @@ class World:
         return self.chance.within(0, 6) if self.chance.happens(0.2) and not self.chance.faults_end else 0
 
 
-def play(seed: int, *, is_told: bool = False) -> World:
+W = TypeVar("W", bound=World)
+
+
+def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # type: ignore[assignment]
     """Make a seed's world, with a few payments among few people; it has yet to run."""
     chance = Chance(seed)
-    world = World(chance, is_told)
+    world = kind(chance, is_told)
     in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
     opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}
     if chance.happens(0.05):

@@ -1,0 +1,56 @@
+"""Late calls at random moments of what a seed has made: many short histories for the price of a long one."""
+
+from collections.abc import Iterator
+from random import Random
+
+from tests.simulation.seeded.chance import Chance
+from tests.simulation.seeded.facts import number, text
+from tests.simulation.seeded.moments import HOUR_MS, Late, Life, Recorded, overdue
+from tests.support.memory_dynamodb import Item
+
+PLACES, STUCK_PLACES = 5, 20
+"""At so many moments calls are made after each seed, and at so many more on what has been stuck in it."""
+
+CALLS = 16
+"""So many calls are made at each."""
+
+_WITH_FAULTS = 0.15
+
+
+def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance | None]]:
+    """Calls on a settlement at a moment, or late, of which some meet faults, as does what follows."""
+    random, moments = Random(f"afterwards {seed}"), world.moments
+    for row, acts in _places(world, random):
+        seen = acts if random.random() < 0.5 else random.randrange(acts + 1)
+        life, now = Life(moments, _content(row)), moments[acts].now
+        aheads = (0, 0, 0, moments[seen].now - now, HOUR_MS, -HOUR_MS, overdue(life.row(seen), now))
+        for call in random.sample(list(life.asked(seen, acts)), CALLS):
+            reads = random.choice((1, 1, 2)) if seen < acts else 0
+            chance = Chance(random.getrandbits(48), now) if random.random() < _WITH_FAULTS else None
+            yield life, Late(call, seen, acts, reads, random.choice(aheads)), chance
+
+
+def _places(world: Recorded, random: Random) -> Iterator[tuple[Item, int]]:
+    """Settlements, each by its row in the end, and moments: any, and those around LIMBO, which is rare."""
+    rows = [world.oracle.settlements[key] for key in sorted(world.oracle.settlements)]
+    for _ in range(PLACES if rows else 0):
+        yield random.choice(rows), random.randrange(len(world.moments))
+    stuck = []
+    for row in rows:
+        if "resolutions" in row and (number(row, "resolutions") or text(row, "status") == "LIMBO"):
+            key = row["pk"]["S"].partition("#")[2]
+            statuses = [text(moment.row(key), "status") for moment in world.moments]
+            stuck += [(row, at) for at, status in enumerate(statuses) if status in ("COMPENSATING", "LIMBO")]
+    for _ in range(STUCK_PLACES if stuck else 0):
+        yield random.choice(stuck)
+
+
+def _content(row: Item) -> dict[str, object]:
+    """What a settlement was claimed with, as functions are handed it."""
+    content: dict[str, object] = {name: text(row, name) for name in ("payer", "payee", "currency")}
+    content["key"] = row["pk"]["S"].partition("#")[2]
+    for name in ("amount", "fee"):
+        content[name] = f"{number(row, name) // 100}.{number(row, name) % 100:02}"
+    if "deadline_seconds" in row:
+        content["deadline_seconds"] = number(row, "deadline_seconds")
+    return content
