@@ -95,7 +95,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="a pattern of the names to look for")
     given = parser.parse_args()
     sought = [bug for bug in bugs() if re.search(given.only, bug["name"])]
-    found, missed = recorded(), 0
+    names = {bug["name"] for bug in bugs()}
+    found, missed = {name: seed for name, seed in recorded().items() if name in names}, 0
     with ProcessPoolExecutor(given.jobs) as pool:
         for bug, seed in zip(sought, pool.map(partial(_search, given.seeds), sought), strict=True):
             found.pop(bug["name"], None)
