@@ -21,10 +21,7 @@ class Table:
 
     def __init__(self, rows: Rows | None = None) -> None:
         self.sent = self.committed = 0
-        self._memory = MemoryDynamoDb(committed=self._count)
-        for row in (rows or {}).values():
-            self._memory.put_item(TableName="table", Item=row)
-        self.sent = self.committed = 0
+        self._memory = MemoryDynamoDb(committed=self._count, items=rows)
 
     @property
     def rows(self) -> Rows:
