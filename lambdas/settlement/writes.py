@@ -66,9 +66,16 @@ def put(item: Row, refusal: Refuse) -> Write:
     return Write("Put", {"Item": item, "ConditionExpression": ABSENT}, refusal)
 
 
-def update(key: Row, expression: str, *conditions: str, values: Mapping[str, Any], refusal: Refuse) -> Write:
-    """Update a row if all the conditions hold."""
-    condition = " AND ".join(conditions)
+def update(
+    key: Row,
+    expression: str,
+    condition: str,
+    *conditions: str,
+    values: Mapping[str, Any],
+    refusal: Refuse,
+) -> Write:
+    """Update a row if all the conditions hold: no row is written without any."""
+    condition = " AND ".join((condition, *conditions))
     parameters: dict[str, Any] = {
         "Key": key,
         "UpdateExpression": expression,

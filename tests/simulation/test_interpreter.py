@@ -135,6 +135,16 @@ def test_a_wait_ends_with_the_token_or_with_its_timeout() -> None:
     assert late.run().error["Error"] == "Caught"
 
 
+def test_a_token_is_void_once_its_task_has_failed() -> None:
+    catch = [{"ErrorEquals": ["States.ALL"], "ResultPath": "$", "Next": "Caught"}]
+
+    execution, _ = run(
+        TASK | {"Resource": TOKEN, "TimeoutSecondsPath": "$.at", "Catch": catch}, TaskFailed("Bad")
+    )
+
+    assert (execution.error["Error"], execution.token) == ("Caught", "")
+
+
 def test_a_pause_ends_with_its_time_only() -> None:
     execution, _ = run({"Type": "Wait", "SecondsPath": "$.at", "Next": "Caught"})
     assert (execution.is_waiting, execution.wait_seconds) == (True, 1)

@@ -35,7 +35,7 @@ def test_what_was_read_early_is_acted_upon_late(current: Current) -> None:
     life = record(current, "settles", {})
     held = next(at for at in range(len(life.moments)) if "steps" in (life.row(at) or ()))
 
-    world = happen(current, life, Late("VerifyKyc approved", held, len(life.moments) - 1, reads=1))
+    world = happen(current, life, Late("VerifyKyc approved", held, len(life.moments) - 1, early=1))
 
     assert world.table.calls == 2
     assert world.table.first_commit is None
@@ -45,7 +45,7 @@ def test_what_was_read_early_is_acted_upon_late(current: Current) -> None:
 def test_a_call_that_commits_early_has_no_late_part(current: Current) -> None:
     life = record(current, "settles", {})
 
-    world = happen(current, life, Late("HoldFunds", 1, 3, reads=1))
+    world = happen(current, life, Late("HoldFunds", 1, 3, early=1))
 
     assert world.oracle.commits == life.moments[3].oracle.commits
 

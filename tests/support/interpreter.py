@@ -184,6 +184,7 @@ class Execution:
         return False
 
     def _catch(self, state: Any, failed: TaskFailed) -> None:
+        self.token = ""  # nobody can bring it back any more
         for catcher in state.get("Catch", ()):
             only(catcher, {"ErrorEquals", "ResultPath", "Next"}, f"{self.state}.Catch")
             if _matches(catcher, failed.output["Error"]):

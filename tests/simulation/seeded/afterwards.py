@@ -25,9 +25,9 @@ def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance 
         life, now = Life(moments, _content(row)), moments[acts].now
         aheads = (0, 0, 0, moments[seen].now - now, HOUR_MS, -HOUR_MS, overdue(life.row(seen), now))
         for call in random.sample(list(life.asked(seen, acts)), CALLS):
-            reads = random.choice((1, 1, 2)) if seen < acts else 0
+            early = random.choice((0, 1, 1, 2))
             chance = Chance(random.getrandbits(48), now) if random.random() < _WITH_FAULTS else None
-            yield life, Late(call, seen, acts, reads, random.choice(aheads)), chance
+            yield life, Late(call, seen, acts, early, random.choice(aheads)), chance
 
 
 def _places(world: Recorded, random: Random) -> Iterator[tuple[Item, int]]:

@@ -71,7 +71,7 @@ class Hub:
         self._random, self._serial = random.random, count()
         self._due: list[tuple[int, float, int, Process, int, bool]] = []
         self._processes: list[Process] = []
-        self._is_closed = False
+        self.is_closed, self._until = False, 0
 
     def spawn(self, act: Callable[[], Any], name: str, delay: int = 0) -> Process:
         process = Process(act, name)
@@ -81,10 +81,10 @@ class Hub:
 
     def sleep(self, milliseconds: int) -> None:
         """Let time pass, and whoever is due in it go on."""
-        if self._is_closed:
+        if self.is_closed:
             raise Killed
         until = self.now + milliseconds
-        if not self._due or self._due[0][0] > until:
+        if until <= self._until and (not self._due or self._due[0][0] > until):
             self.now = until
             return
         self._put(self.process, milliseconds)
@@ -92,7 +92,7 @@ class Hub:
 
     def wait(self, signal: Signal, milliseconds: int | None = None) -> bool:
         """Wait for a signal, at most so long; return whether it has come."""
-        if self._is_closed:
+        if self.is_closed:
             raise Killed
         if signal.is_set:
             return True
@@ -123,7 +123,7 @@ class Hub:
 
     def run(self, until: int, is_over: Callable[[], bool]) -> None:
         """Let everything go on until there is nothing more to do, or the time is up."""
-        due = self._due
+        due, self._until = self._due, until
         while due and due[0][0] <= until and not is_over():
             at, _, _, process, ticket, kill = heapq.heappop(due)
             if process.is_over or (process.ticket != ticket and not kill):
@@ -134,7 +134,7 @@ class Hub:
 
     def close(self) -> None:
         """End whatever is left."""
-        self._is_closed = True
+        self.is_closed = True
         for process in self._processes:
             if process.carrier and not process.is_over:
                 self._go_on(process, kill=True)

@@ -14,19 +14,31 @@ FORWARD = ("ClaimKey", "HoldFunds", "ReleaseFunds", "CollectFee", "RejectSettlem
 REVERSING = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
 ALL_STEPS = ["fee", "hold", "release", "verify"]
 ERROR = {"Error": "LateCall", "Cause": "a late call"}
-OTHERWISE = {"amount": "6.66", "payee": "carol", "payer": "carol", "fee": "0.01", "currency": "USD"}
+OTHERWISE = {
+    "amount": "6.66",
+    "payee": "carol",
+    "payer": "carol",
+    "fee": "0.01",
+    "currency": "USD",
+    "deadline_seconds": 60,
+}
 """What a request may say that has the key of another."""
 
 
 class Asked(NamedTuple):
-    """A call of a function. `luck` is the payment's with the provider, where that is asked."""
+    """A call of a function.
+
+    `luck` is the payment's with the provider, where that is asked. `beside`: executions that ran still do, as
+    long as the call is at work.
+    """
 
     function: str
     payload: dict[str, Any]
     luck: float = 1.0
+    beside: bool = False
 
 
-def calls(settlement: Mapping[str, str], row: Item | None, at: int) -> dict[str, Asked]:
+def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str, Asked]:
     """Each by a name, on a settlement whose row is as this one; `at` (milliseconds) is when it is signed."""
     asked = _of(dict(settlement), row)
     for name, other in OTHERWISE.items():
@@ -37,12 +49,15 @@ def calls(settlement: Mapping[str, str], row: Item | None, at: int) -> dict[str,
             for event in ("evt-1", "evt-2"):
                 payload = webhook(settlement["key"], reference, decision, event, at)
                 asked[f"KycDecided {decision} {reference} {event}"] = Asked("KycDecided", payload)
-    asked["RecoverStalled"] = Asked("RecoverStalled", {})
-    asked["RecoverStalled now"] = Asked("RecoverStalled", {"key": settlement["key"]})
+    for name, payload in (("RecoverStalled", {}), ("RecoverStalled now", {"key": settlement["key"]})):
+        asked[name] = Asked("RecoverStalled", payload)
+        asked[f"{name} beside"] = Asked("RecoverStalled", payload, beside=True)
+    without_fee = {name: value for name, value in settlement.items() if name != "fee"}
+    asked["ClaimKey without fee"] = _of(without_fee, row)["ClaimKey"]
     return asked
 
 
-def _of(settlement: dict[str, str], row: Item | None) -> dict[str, Asked]:
+def _of(settlement: dict[str, Any], row: Item | None) -> dict[str, Asked]:
     done, undone, case = (
         sorted(members(row, "steps")),
         sorted(members(row, "reversed")),
@@ -67,6 +82,10 @@ def _of(settlement: dict[str, str], row: Item | None) -> dict[str, Asked]:
     for decision in ("retry", "write-off", "complete"):
         order = {"decision": decision, "reason": "a late call", "by": "nobody"}
         asked[f"ResolveLimbo {decision}"] = Asked("ResolveLimbo", {**base, "resolution": order, "case": case})
+        for which, number_ in (("earlier", case - 1), ("later", case + 1)):
+            resolution = {**order, "case": number_}
+            payload = {**base, "resolution": resolution, "case": case}
+            asked[f"ResolveLimbo {decision} of the {which} case"] = Asked("ResolveLimbo", payload)
         asked[f"BeginCompensation {decision}"] = _begin(base, resolution=order)
     asked["AwaitResolution"] = Asked("AwaitResolution", {**base, "token": "late"})
     asked["BeginCompensation drive"] = _begin(base)

@@ -43,8 +43,8 @@ class Moment:
     items: dict[tuple[str, str], Item]
     oracle: Oracle
     paged: frozenset[tuple[str, int]]
-    executions: tuple[tuple[str, str, Any], ...]
-    """Machine, name and input of each that was started."""
+    executions: tuple[tuple[str, str, Any, str], ...]
+    """Machine, name, input and status of each that was started."""
 
     told: int
     """So many lines of the history had been told."""
@@ -72,7 +72,8 @@ class Recorded(World):
 
     def _committed(self, changes: Changes) -> None:
         super()._committed(changes)
-        begun = tuple((one.machine, one.name, one.begun_with) for one in self.cloud.machines.executions)
+        executions = self.cloud.machines.executions
+        begun = tuple((one.machine, one.name, one.begun_with, one.status) for one in executions)
         paged = frozenset(self.people.paged)
         self.moments.append(
             Moment(self.hub.now, dict(self.table.items), self.oracle.copy(), paged, begun, len(self.history))
@@ -81,24 +82,25 @@ class Recorded(World):
 
 @dataclass(frozen=True)
 class Late:
-    """A call that makes its first `reads` calls of DynamoDB at the moment `seen`, and what follows at `acts`.
+    """A call that makes its `early` first calls of DynamoDB at the moment `seen`, and what follows at `acts`.
 
-    `ahead` is how far its clock is wrong at the latter, in milliseconds.
+    It is handed what was known at `seen`. From then on its clock is `ahead`, in milliseconds.
     """
 
     call: str
     seen: int
     acts: int
-    reads: int = 0
+    early: int = 0
     ahead: int = 0
 
 
 class LateTable(MemoryDynamoDb):
     """The table as it is, of which the first calls meet what it was."""
 
-    def __init__(self, world: World, was: Moment, acts: Moment, reads: int) -> None:
-        super().__init__(world._committed, items=acts.items)
-        self._was, self._reads = MemoryDynamoDb(_elsewhere, items=was.items), reads
+    def __init__(self, world: "Afterlife", was: Moment, late: Late) -> None:
+        super().__init__(world._committed, items=world.acts.items)
+        self._world, self._late = world, late
+        self._was = MemoryDynamoDb(_elsewhere, items=was.items)
         self.calls = 0
         self.first_commit: int | None = None
         """At which of its calls it has committed anything."""
@@ -123,7 +125,11 @@ class LateTable(MemoryDynamoDb):
 
     def _of_this_call(self) -> MemoryDynamoDb | None:
         self.calls += 1
-        return self._was if self.calls <= self._reads else None
+        if self.calls > self._late.early:
+            return None
+        if self.calls == self._late.early:
+            self._world.hub.process.skew = self._late.ahead
+        return self._was
 
     def _write(self, name: str, parameters: Any, writes: Sequence[Mapping[str, Any]]) -> Any:
         if earlier := self._of_this_call():
@@ -157,16 +163,21 @@ def _elsewhere(changes: Changes) -> None:
 class Afterlife(Recorded):
     """A world that begins at a moment of another one, in which nobody is at work any more."""
 
-    def begin(self, moments: Sequence[Moment], late: Late) -> None:
+    def begin(self, moments: Sequence[Moment], late: Late, *, beside: bool) -> None:
         self.late, self.acts = late, (acts := moments[late.acts])
         self.hub.now, self.oracle = acts.now, acts.oracle.copy()
-        self.table: LateTable = LateTable(self, moments[late.seen], acts, late.reads)
+        self.table: LateTable = LateTable(self, moments[late.seen], late)
         self.people.paged = set(acts.paged)
         machines = self.cloud.machines
-        for machine, name, data in acts.executions:
+        for machine, name, data, status in acts.executions:
             begun = Driven(machines, machine, name, data, machines.definitions[machine]["StartAt"])
-            begun.begun_with, begun.status = data, "ABORTED"
+            begun.begun_with, begun.status = data, status if beside else "ABORTED"
             machines.executions.append(begun)
+
+    def bury(self) -> None:
+        """Let whoever still ran beside the call be gone as well."""
+        for execution in self.cloud.machines.executions[: len(self.acts.executions)]:
+            execution.status = "ABORTED"
 
 
 @dataclass(frozen=True)
@@ -201,9 +212,9 @@ class Life:
         return self._asked[seen, acts]
 
 
-def record(current: Current, scenario: str, faults: Faults) -> Life:
+def record(current: Current, scenario: str, faults: Faults, *, is_told: bool = False) -> Life:
     """Let a scenario happen, and keep its moments from the last before the settlement was claimed."""
-    world = live(current, scenario, faults, Recorded)
+    world = live(current, scenario, faults, Recorded, is_told=is_told)
     settlement = next(
         found for call in world.cloud.calls if (found := settlement_in(call.payload)).get("key") == KEY
     )
@@ -220,16 +231,17 @@ def happen(
     """
     asked, acts = life.asked(late.seen, late.acts)[late.call], life.moments[late.acts]
     world = current.world = Afterlife(chance or Script({}, asked.luck), is_told)
-    world.begin(life.moments, late)
-    if late.reads:
+    world.begin(life.moments, late, beside=asked.beside)
+    if late.seen < late.acts:
         stood = _told(life.row(late.seen))
-        world.note("the settlement", f"stood, where {late.reads} calls of the table are made", stood)
+        world.note("the settlement", f"stood, where the call was made, and {late.early} of the table", stood)
     world.note("the settlement", "stands", _told(life.row(late.acts)))
     made = world.cloud.call(asked.function, deepcopy(asked.payload))
     (process,) = world.cloud._running
-    process.skew = late.ahead
+    process.skew = life.moments[late.seen].now - acts.now if late.early else late.ahead
     try:
         world.hub.run(acts.now + CALL_MS_MAX, lambda: made.answer.is_set)
+        world.bury()
         started = len(world.cloud.machines.executions) > len(acts.executions)
         if chance or started or world.oracle.commits > acts.oracle.commits or not world.cloud.is_idle:
             world.hub.spawn(world.people.recover, "the schedule")
@@ -256,13 +268,15 @@ def everything(life: Life, calls_of: Callable[[Late], LateTable]) -> Iterator[La
             if not is_news or " with other " in call:
                 continue
             table = calls_of(at_once)
-            for acts in range(max(seen + 1, life.begins), len(life.moments)):
+            for acts in range(max(seen, life.begins), len(life.moments)):
+                if acts > seen:
+                    yield Late(call, seen, acts)
                 now = life.moments[acts].now
                 behind = moment.now - now
                 aheads = (0, behind, HOUR_MS, behind - HOUR_MS, overdue(rows[seen], now))
-                for reads in range(1, min(table.calls, table.first_commit or table.calls)):
+                for early in range(1, min(table.calls, table.first_commit or table.calls)):
                     for ahead in dict.fromkeys(aheads):
-                        yield Late(call, seen, acts, reads, ahead)
+                        yield Late(call, seen, acts, early, ahead)
 
 
 def overdue(row: Item | None, now: int) -> int:

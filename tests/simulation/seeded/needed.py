@@ -12,6 +12,7 @@ import json
 import sys
 import time
 import tomllib
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import astuple, dataclass, field
@@ -25,8 +26,8 @@ from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.weakened import Atom
 
 NEEDED, IDLE = (Path(__file__).with_name(name) for name in ("needed.json", "idle.toml"))
-WITNESSES_MAX = 60
-"""So many calls are kept, and tried again, for each set of conditions that have failed together."""
+WITNESSES_OF_A_KIND, WITNESSES_MAX = 2, 500
+"""So many refused calls are tried again: of a kind in a status, and of those that fail the same ones."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class Story:
     before: tuple[Late, ...] = ()
     call: Late | None = None
 
-    def life(self, current: Current) -> Life:
-        life = record(current, self.scenario, {})
+    def life(self, current: Current, *, is_told: bool = False) -> Life:
+        life = record(current, self.scenario, {}, is_told=is_told)
         for late in self.before:
-            life = life.after(late, happen(current, life, late))
+            life = life.after(late, happen(current, life, late, is_told=is_told))
         return life
 
     def happens(
@@ -48,7 +49,7 @@ class Story:
     ) -> Afterlife:
         """Make the call in question, with the code changed by then. Raises Violated."""
         assert self.call
-        life = self.life(current)
+        life = self.life(current, is_told=is_told)
         with changed or nullcontext():
             return happen(current, life, self.call, is_told=is_told)
 
@@ -84,7 +85,7 @@ def explore(story: Story) -> Found:
     """Make each late call in a life."""
     found = Found()
     with set_up() as current, weakened.placed():
-        life = story.life(current)
+        life, kinds = story.life(current), Counter[Any]()
         found.lives[life.course] = story
         for late in everything(life, lambda late: happen(current, life, late).table):
             found.calls += 1
@@ -95,9 +96,10 @@ def explore(story: Story) -> Found:
                 found.broken[told] = str(broken)
                 continue
             for refused in world.table.refused:
-                witnesses = found.refused.setdefault(refused, [])
-                if len(witnesses) < WITNESSES_MAX:
-                    witnesses.append(told)
+                kind = (refused, late.call, life.moments[late.acts].stands(life.settlement["key"]))
+                if kinds[kind] < WITNESSES_OF_A_KIND:
+                    kinds[kind] += 1
+                    found.refused.setdefault(refused, []).append(told)
             if world.moments:
                 course = life.after(late, world).course
                 found.lives.setdefault(course, Story(story.scenario, (*story.before, late)))

@@ -4,8 +4,6 @@ It sees the rows before and after each commit as they are on the wire, and share
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
 from tests.simulation.seeded import rules
 from tests.simulation.seeded.facts import (
@@ -21,6 +19,7 @@ from tests.simulation.seeded.facts import (
     number,
     text,
 )
+from tests.simulation.seeded.rules import Asking
 from tests.support.interpreter import Execution
 from tests.support.memory_dynamodb import Changes, Item
 
@@ -41,6 +40,9 @@ class Oracle:
         self.ends: set[tuple[str, str]] = set()
         """How each settlement has ended so far; an order or a decision may open it again."""
 
+        self.barred: dict[str, set[str]] = {}
+        """Per account, the settlements for which it places no hold."""
+
         self.reached: Counter[str] = Counter()
         self.commits = 0
 
@@ -50,14 +52,11 @@ class Oracle:
         other.balances = self.balances.copy()
         other.moved = {key: moved.copy() for key, moved in self.moved.items()}
         other.settlements, other.ends = self.settlements.copy(), self.ends.copy()
-        other.commits = self.commits
+        other.barred, other.commits = self.barred.copy(), self.commits
         return other
 
-    def committed(self, changes: Changes, asked: Mapping[str, Any], at: str = "") -> None:
-        """Look at one commit, by a call that was handed this, if by a call of a function. Raises Violated.
-
-        `at` is the time by the caller's clock, where it is recovery on its rounds.
-        """
+    def committed(self, changes: Changes, asking: Asking) -> None:
+        """Look at one commit. Raises Violated."""
         self.commits += 1
         entries = [self._entry(old, new) for old, new in changes if is_entry(old) or is_entry(new)]
         posted = [entry for entry in entries if "debit" in entry]
@@ -77,7 +76,7 @@ class Oracle:
                 moved = self.moved.setdefault(entry["pk"]["S"].partition("#")[2], Counter())
                 moved[account] += change
         steps = {entry["step"]["S"] for entry in entries}
-        rules.content_stands(changes, asked)
+        rules.content_stands(changes, asking)
         fenced = {new["pk"]["S"] for _, new in changes if new and new["sk"]["S"] == "SETTLEMENT"}
         for entry in entries:
             of = entry["pk"]["S"]
@@ -90,22 +89,28 @@ class Oracle:
             kind = (new or old or {})["pk"]["S"].partition("#")[0]
             if is_entry(old) or is_entry(new):
                 continue
-            if kind == "ACCOUNT":
+            if kind == "EVENT":
+                demand(old is None, "an event is marked once, and never changed", text(old, "pk"))
+            elif kind == "ACCOUNT":
                 self._account(old, new, touched, steps)
             elif kind == "SETTLEMENT" and not (new or old or {})["pk"]["S"].endswith(POISON):
                 self._settlement(old, new, touched, entries)
-                if at:
-                    rules.only_what_is_due(old, new, at)
-                if old and new and text(old, "status") == "LIMBO":
-                    rules.decision_is_carried_out(
-                        old, {entry["step"]["S"]: entry for entry in entries}, asked
-                    )
+                if old and new:
+                    rules.asked_for(old, new, {entry["step"]["S"]: entry for entry in entries}, asking)
         left = {account: change for account, change in touched.items() if change and has_row(account)}
         demand(not left, "what an entry moves, its account's row moves in the same commit", left)
+        for account, keys in self.barred.items():
+            stuck = {key for key in keys if text(self.settlements.get(key), "status") == "LIMBO"}
+            demand(keys == stuck, "an account is barred by what is in LIMBO alone", account, keys - stuck)
 
     def _entry(self, old: Item | None, new: Item | None) -> Item:
         demand(old is None, "an entry is written once, and never changed", text(old, "sk"))
         assert new
+        if "debit" in new:
+            escrow = f"escrow:{new['pk']['S'].partition('#')[2]}"
+            (of,) = {new["debit"]["S"], new["credit"]["S"]} - {escrow, f"external:{text(new, 'currency')}"}
+            listed = (text(new, "gsi1pk") or "").split("#")
+            demand(listed[:2] == ["ACCOUNT", of], "an entry is in its account's statement", listed, of)
         return new
 
     def _account(self, old: Item | None, new: Item | None, touched: Counter[str], steps: set[str]) -> None:
@@ -116,6 +121,7 @@ class Oracle:
         balance = self.balances[account, new["currency"]["S"]]
         demand(number(new, "available") == balance, "a balance is the sum of its entries", account)
         demand(old is None or old["currency"] == new["currency"], "an account keeps its currency", account)
+        self.barred[account] = members(new, "limbo_keys")
         if "hold" in steps:
             demand(change <= 0, "a hold takes from an account", account)
             demand(not members(old, "limbo_keys"), "an account in LIMBO places no hold", account)
@@ -150,9 +156,9 @@ class Oracle:
             named = "deadline_seconds" in old
             demand(not named or old["deadline_at"] == new["deadline_at"], "a named deadline stands", key)
             rules.steps_commit(key, old, new, posted)
+            rules.times_stand(key, old, new, posted)
             rules.moves_along(key, before or "", after, old, new, posted)
-            if "review" in old and before == "PROCESSING":
-                rules.review_rests(key, old, new, posted)
+            rules.review_rests(key, old, new, posted)
         rules.is_listed(key, after, new)
         if after in FINISHED:
             self._finished(key, after, new)

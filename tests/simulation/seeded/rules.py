@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.simulation.seeded.facts import (
     FINISHED,
@@ -18,11 +18,21 @@ from tests.support.memory_dynamodb import Changes, Item
 
 MOVES = {"hold", "release", "fee", "compensate:hold", "compensate:release", "compensate:fee"}
 FORWARD = ("hold", "verify", "release", "fee")
+REVIEW_SECONDS = 600
+"""How long a review may take on this stage."""
 
 
-def content_stands(changes: Changes, asked: Mapping[str, Any]) -> None:
+class Asking(NamedTuple):
+    """Who has made a commit: a function, what it was handed, and its clock's time; blank where nobody."""
+
+    function: str
+    payload: Mapping[str, Any]
+    at: str
+
+
+def content_stands(changes: Changes, asking: Asking) -> None:
     """The very content that a key was claimed with is asked for, or nothing changes."""
-    wanted = settlement_in(asked)
+    wanted = settlement_in(asking.payload)
     for _, new in changes:
         if new and new["pk"]["S"] == f"SETTLEMENT#{wanted.get('key')}" and "payer" in new:
             for name in ("payer", "payee", "currency"):
@@ -38,15 +48,38 @@ def content_stands(changes: Changes, asked: Mapping[str, Any]) -> None:
                 demand(same, "a key with other content changes nothing", name, wanted)
 
 
-def only_what_is_due(old: Item | None, new: Item | None, at: str) -> None:
-    """Recovery on its rounds keeps its hands off whatever is not due."""
-    assert old
-    assert new
-    due = text(old, "recover_at" if old["status"]["S"] == "LIMBO" else "gsi1sk") or ""
-    demand(due <= at, "recovery touches nothing that is not due", new["pk"]["S"], due, at)
-    if "given_up_at" in new and "given_up_at" not in old:
-        overdue = old["deadline_at"]["S"] <= at and "release" not in members(old, "steps")
-        demand(overdue, "what is given up is overdue, and not released", new["pk"]["S"])
+def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> None:
+    """What a commit does is what its function was called for, and at that time."""
+    key, case = new["pk"]["S"].partition("#")[2], number(old, "resolutions") + 1
+    if asking.function == "RecoverStalled":
+        due = text(old, "recover_at" if old["status"]["S"] == "LIMBO" else "gsi1sk") or ""
+        in_time = bool(asking.payload) or due <= asking.at
+        demand(in_time, "recovery touches nothing that is not due", key, due, asking.at)
+        if "given_up_at" in new and "given_up_at" not in old:
+            overdue = old["deadline_at"]["S"] <= asking.at and "release" not in members(old, "steps")
+            demand(overdue, "what is given up is overdue, and not released", key)
+    if any(name.startswith("limbo:") for name in posted):
+        of = asking.payload["case"]
+        is_now = of == case and f"limbo:{case}" in posted
+        demand(is_now, "LIMBO is entered in the round that got stuck", key, of, case)
+    if old["status"]["S"] == "LIMBO":
+        decision_is_carried_out(old, posted, asking.payload)
+
+
+def times_stand(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
+    """Since when something is so, and until when, changes with what makes it so and with nothing else."""
+    begins, decided = "review" in new and "review" not in old, "verdict" in new and "verdict" not in old
+    if old.get("deadline_at") != new.get("deadline_at"):
+        demand(begins or decided, "a deadline is moved by a review alone", key)
+    if old.get("in_flight_since") != new.get("in_flight_since"):
+        anew = begins or decided or "reverse" in posted or old["status"]["S"] == "LIMBO"
+        demand(anew, "what is driven on is no younger for it", key)
+    if old["status"] == new["status"] == {"S": "LIMBO"}:
+        demand(old["gsi1sk"] == new["gsi1sk"], "since when it is in LIMBO stands", key)
+    finished = new["status"]["S"] in FINISHED
+    demand(finished == ("finished_at" in new), "what is finished says since when", key)
+    failed = new["status"]["S"] not in ("PROCESSING", "SETTLED")
+    demand(failed == ("failure" in new), "what has failed says why, and nothing else does", key)
 
 
 def decision_is_carried_out(old: Item, posted: dict[str, Item], asked: Mapping[str, Any]) -> None:
@@ -127,14 +160,26 @@ def steps_commit(key: str, old: Item, new: Item, posted: dict[str, Item]) -> Non
 
 def review_rests(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
     """What is in review rests until the provider tells how it has ended, or its time is over."""
+    if "review" in new and "review" not in old:
+        waits = old["status"] == new["status"] == {"S": "PROCESSING"} and members(old, "steps") == {"hold"}
+        demand(waits and not {"verdict", "given_up_at"} & old.keys(), "what is held is reviewed, once", key)
+        ends = new["deadline_at"]
+        demand(new["gsi1sk"] == new["in_flight_since"] == ends, "a review is looked after at its end", key)
+        if "deadline_seconds" not in old:
+            began = datetime.fromisoformat(ends["S"]) - timedelta(seconds=REVIEW_SECONDS)
+            demand(began < datetime.fromisoformat(old["deadline_at"]["S"]), "a review begins in time", key)
+    if "review" not in old or old["status"]["S"] != "PROCESSING":
+        return
     review, verdict = text(old, "review"), posted.get("verify")
     if verdict:
         said = (text(verdict, "provider"), text(verdict, "reference"))
         demand(said == ("webhook", review), "a review is ended by its own decision", key, said)
         return
     demand(text(new, "review") == review, "a review is not forgotten", key)
-    demand(old["deadline_at"] == new["deadline_at"], "a review ends when it was to end", key)
-    if new["status"] == old["status"] and "given_up_at" not in new:
+    if new["status"] != old["status"]:
+        by_right = "reverse" in posted or "given_up_at" in old
+        demand(by_right, "what is in review is given back when its time is over, or on an order", key)
+    elif "given_up_at" not in new:
         demand(old["owner"] == new["owner"], "nobody drives on what is in review", key)
 
 

@@ -12,14 +12,14 @@ from unittest import mock
 from handlers import _machines, _provider, _queues, _runtime, _secrets
 from settle import decisions
 from settlement import rows, store, telemetry
-from settlement.request import Settlement
 from tests.simulation.seeded import wire
 from tests.simulation.seeded.people import SECRET
+from tests.simulation.seeded.rules import REVIEW_SECONDS
 from tests.simulation.seeded.world import World
 from tests.support.environment import NOW
 
 _REMEMBERED = 64
-"""Results of pure functions that are kept, as each is asked for several times in a row."""
+"""Timestamps that are kept, as each is asked for several times in a row."""
 
 _OF_A_WORLD = (
     (_runtime.store, "_client"),
@@ -66,11 +66,10 @@ def set_up() -> Iterator[Current]:
             current.world.chance.within(0, 50 << failed_tries)
         ),
         (rows, "timestamp"): lru_cache(_REMEMBERED)(rows.timestamp),
-        (Settlement, "request_hash"): property(lru_cache(_REMEMBERED)(Settlement.request_hash.fget)),
         (store, "_to_wire"): wire.to_wire,
         (store, "from_wire"): wire.from_wire,
         (_provider, "ask"): lambda settlement: current.world.people.ask(settlement),  # noqa: PLW0108 (of the world to come)
-        (_provider, "review_seconds"): 600,
+        (_provider, "review_seconds"): REVIEW_SECONDS,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
         (decisions, "time"): clock,
         (decisions, "secrets"): names,

@@ -16,6 +16,16 @@ MODULES = (items, limbo, recovery, reversals, reviews)
 NAMES = {text: name for name, text in vars(conditions).items() if name.isupper()}
 """The conditions' names by their texts."""
 
+_CASES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "limbo.enter": lambda known: "as it is done" if known["case"].done else "as it is stuck",
+    "limbo.leave": lambda known: str(known["resolution"].decision),
+    "recovery._take": lambda known: (
+        "OVERDUE" if "given_up_at" in known["changes"] else known["row"]["status"]
+    ),
+    "reversals.begin": lambda known: "for anybody" if known["owner"] is None else "for its owner",
+}
+"""What a function's conditions depend on, where that is no step."""
+
 Change = Callable[[Write, str], Write]
 Atom = tuple[str, str]
 """A condition of a write, by the place where that is made and its own name."""
@@ -58,12 +68,14 @@ def without(atoms: Iterable[Atom]) -> Iterator[None]:
 
 
 @contextmanager
-def seen() -> Iterator[set[tuple[str, str]]]:
+def demanded() -> Iterator[set[tuple[str, str]]]:
     """Note each condition of each write that is made, as (place, condition)."""
     found: set[tuple[str, str]] = set()
 
     def note(write: Write, at: str) -> Write:
-        found.update((at, NAMES[text]) for text in write.parameters["ConditionExpression"].split(" AND "))
+        found.update(
+            (at, NAMES.get(text, text)) for text in write.parameters["ConditionExpression"].split(" AND ")
+        )
         return write
 
     with _changed(note):
@@ -87,10 +99,9 @@ def _changed(change: Change) -> Iterator[None]:
 
 
 def _place(frame: FrameType) -> str:
-    """Which function makes the write, and for which step: such as `items.advance hold`."""
-    module = frame.f_globals["__name__"].rpartition(".")[2]
-    step = frame.f_locals.get("step")
+    """Which function makes the write, and for which step or in which case: such as `items.advance hold`."""
+    module, known = frame.f_globals["__name__"].rpartition(".")[2], frame.f_locals
     place = f"{module}.{frame.f_code.co_name}"
-    if step is None or place == "limbo.enter":
-        return place
-    return f"{place} {re.sub(r':[0-9]+$', '', step)}"
+    if place in _CASES:
+        return f"{place} {_CASES[place](known)}"
+    return f"{place} {re.sub(r':[0-9]+$', '', known['step'])}" if "step" in known else place

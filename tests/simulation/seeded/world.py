@@ -23,6 +23,7 @@ from tests.simulation.seeded.facts import (
 from tests.simulation.seeded.hub import Hub, Signal
 from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.people import MINUTE_MS, People
+from tests.simulation.seeded.rules import Asking
 from tests.simulation.seeded.services import DynamoDb, Services, StepFunctions
 from tests.support.environment import NOW
 from tests.support.memory_dynamodb import MemoryDynamoDb
@@ -164,7 +165,7 @@ class World:
 
     def note(self, who: str, what: str, about: Any = None) -> None:
         """Put down what happens, if anybody wants to read it."""
-        if self.is_told:
+        if self.is_told and not self.hub.is_closed:
             at = timedelta(milliseconds=self.hub.now)
             self.history.append(
                 f"{at!s:>14.14}  {who:<32} {what}{'' if about is None else f' {about}'[:400]}"
@@ -174,11 +175,13 @@ class World:
         if self.is_told:
             for old, new in changes:
                 self.note("the table", "has", difference(old, new))
-        process, at = self.hub.process, ""
-        asked = self.cloud.payload_of(process)
-        if process and process.name == "RecoverStalled" and not asked:
-            at = rows.timestamp(NOW + timedelta(milliseconds=self.hub.now + process.skew))
-        self.oracle.committed(changes, asked, at)
+        process, function, at = self.hub.process, "", ""
+        if process:
+            function, at = (
+                process.name,
+                rows.timestamp(NOW + timedelta(milliseconds=self.hub.now + process.skew)),
+            )
+        self.oracle.committed(changes, Asking(function, self.cloud.payload_of(process), at))
         for _, row in changes:
             if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
                 key = row["pk"]["S"].partition("#")[2]
