@@ -50,7 +50,7 @@ def test_every_rule_holds_with_each_fault_at_each_call(current: Current, name: s
     result, broken = try_all(current, name, singles(current, name))
 
     assert broken == {}
-    assert result.seeds > 40
+    assert result.histories > 40
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -58,7 +58,7 @@ def test_every_rule_holds_with_two_faults(current: Current, name: str) -> None:
     tried, all_broken = 0, {}
     for single in list(singles(current, name)):
         result, broken = try_pairs(current, name, single, ONE_OF)
-        tried += result.seeds
+        tried += result.histories
         all_broken |= broken
 
     assert all_broken == {}

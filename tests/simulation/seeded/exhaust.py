@@ -54,10 +54,8 @@ def main() -> int:
                 total.add(result)
                 broken |= more
             failed |= broken
-            print(
-                f"{name}: {alone.seeds} single faults, {total.seeds} pairs, {len(broken)} broke a rule",
-                flush=True,
-            )
+            tried = f"{alone.histories} single faults, {total.histories} pairs"
+            print(f"{name}: {tried}, {len(broken)} broke a rule", flush=True)
     print(f"{time.monotonic() - began:.0f} s")
     for faults, rule in list(failed.items())[:20]:
         print(f"  {faults}: {rule}")
