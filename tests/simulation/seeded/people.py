@@ -272,7 +272,8 @@ class People:
             detail = json.loads(detail)
         case = (detail["key"], detail["case"])
         if case not in self.paged:
-            self.slept_through[case] = chance.happens(0.1) + chance.happens(0.1)
+            pages = chance.happens(0.1) + chance.happens(0.1)
+            self.slept_through[case] = 0 if chance.faults_end else pages  # lest three hours be too short
         elif self.slept_through[case]:
             self.slept_through[case] -= 1
         self.paged.add(case)
