@@ -46,6 +46,9 @@ def content_stands(changes: Changes, asking: Asking) -> None:
                 said = wanted.get(name)
                 same = said is None or minor(said) == number(new, name)
                 demand(same, "a key with other content changes nothing", name, wanted)
+            named = int(wanted.get("deadline_seconds") or 0)
+            same = named == number(new, "deadline_seconds")
+            demand(same, "a key with other content changes nothing", "deadline_seconds", wanted)
 
 
 def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> None:
