@@ -117,13 +117,6 @@ def _change(root: list[Any], choices: Choices) -> None:
         case 7:
             pool: tuple[Any, ...] = TEXTS if isinstance(holder[place], str) else NUMBERS
             holder[place] = pool[choices.below(_ODD if choices.below(2) else len(pool))]
-        case 8:  # the same in two places that are compared
-            twice = anything(choices)
-            for neighbour in [place, *holder][:3] if isinstance(holder, dict) else [place]:
-                holder[neighbour] = copy.deepcopy(twice)
-        case 7:
-            pool = TEXTS if isinstance(holder[place], str) else NUMBERS
-            holder[place] = pool[choices.below(len(pool))]
 
 
 def _somewhere(root: list[Any], choices: Choices) -> tuple[Any, Any]:

@@ -15,6 +15,8 @@ CALLS = 16
 """So many calls are made at each."""
 
 _WITH_FAULTS = 0.15
+_WITH_FAULTS_IF_RARE = {"KycDecided": 0.6, "StartSettlements": 0.6}
+"""How often faults befall what follows upon a call; more often with a function that is seldom called."""
 
 
 def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance | None]]:
@@ -26,7 +28,8 @@ def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance 
         aheads = (0, 0, 0, moments[seen].now - now, HOUR_MS, -HOUR_MS, overdue(life.row(seen), now))
         for call in random.sample(list(life.asked(seen, acts)), CALLS):
             early = random.choice((0, 1, 1, 2))
-            chance = Chance(random.getrandbits(48), now) if random.random() < _WITH_FAULTS else None
+            often = _WITH_FAULTS_IF_RARE.get(life.asked(seen, acts)[call].function, _WITH_FAULTS)
+            chance = Chance(random.getrandbits(48), now) if random.random() < often else None
             yield life, Late(call, seen, acts, early, random.choice(aheads)), chance
 
 

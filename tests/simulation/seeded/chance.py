@@ -47,7 +47,8 @@ READS = (
     Fault.FROZEN,
     Fault.STOPPED,
 )
-WRITES = (Fault.CONFLICT, *READS, Fault.LOST)
+WRITES = (Fault.CONFLICT, Fault.CONFLICT, *READS, Fault.LOST, Fault.LOST)
+"""What only writes can meet, twice: there are few of them."""
 STARTS = (Fault.THROTTLED, Fault.UNREACHED, Fault.LOST, Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.FROZEN)
 CALLS = (Fault.TWICE, Fault.THROTTLED, Fault.UNREACHED, Fault.STOPPED)
 TASKS = (Fault.THROTTLED, Fault.LOST, Fault.STOPPED)

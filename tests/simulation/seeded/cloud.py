@@ -224,7 +224,11 @@ class Cloud:
                 hub.wait(waits.child.ended)
                 execution.advance()
             elif hub.wait(execution.woken, execution.wait_seconds * 1000):
-                execution.succeed(execution.woken.value)
+                output = execution.woken.value
+                if isinstance(output, TaskFailed):
+                    execution.fail(output.output["Error"])
+                else:
+                    execution.succeed(output)
             elif execution.status == "RUNNING":
                 execution.time_out()
             if waits:

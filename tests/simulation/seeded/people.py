@@ -20,7 +20,7 @@ from tests.simulation.seeded.chance import READS
 from tests.simulation.seeded.cloud import EXPRESS, STANDARD
 from tests.simulation.seeded.facts import demand, members, number, settlement_in
 from tests.support.environment import NOW
-from tests.support.interpreter import ARN
+from tests.support.interpreter import ARN, TaskFailed
 from tests.support.memory_dynamodb import Item
 
 if TYPE_CHECKING:
@@ -168,11 +168,7 @@ class People:
         if luck < 0.03:
             raise KycRequestRefused("kyc: the provider refuses the request with status 422")
         decision = (
-            KycDecision.REJECTED
-            if luck < 0.1
-            else KycDecision.REVIEW
-            if luck < 0.25
-            else KycDecision.APPROVED
+            KycDecision.REJECTED if luck < 0.1 else KycDecision.REVIEW if luck < 0.3 else KycDecision.APPROVED
         )
         verdict = Verdict(decision=decision, reference=f"ver_{settlement.key[-4:]}", reason="x", provider="p")
         if decision is KycDecision.REVIEW:
@@ -214,7 +210,7 @@ class People:
         chance = self._world.chance
         if chance.happens(chance.meddling):
             delay = chance.within(0, 3_000)
-            if chance.happens(0.2):
+            if chance.happens(0.3):
                 self.spawn("a person", delay, self._reverse, key)
             else:
                 self.spawn("a stray call", delay, self.call_again, key)
@@ -272,17 +268,26 @@ class People:
             detail = json.loads(detail)
         case = (detail["key"], detail["case"])
         if case not in self.paged:
-            pages = chance.happens(0.1) + chance.happens(0.1)
+            pages = chance.happens(0.2) + chance.happens(0.2)
             self.slept_through[case] = 0 if chance.faults_end else pages  # lest three hours be too short
         elif self.slept_through[case]:
             self.slept_through[case] -= 1
         self.paged.add(case)
         self._world.note("the pager", "pages", detail)
+        if chance.happens(0.1) and not chance.faults_end:
+            self.spawn("somebody", chance.within(500, 2 * MINUTE_MS), self._fail_task, detail["key"])
         if self.slept_through[case]:
             return
         for _ in range((not chance.happens(0.1)) + chance.happens(0.2)):
             delay = chance.within(500, chance.one_of((10_000, 2 * MINUTE_MS, 20 * MINUTE_MS)))
             self.spawn("on call", delay, self._resolve, *case)
+
+    def _fail_task(self, key: str) -> None:
+        """Fail the task that waits for a decision, in the console, where the runbook says to decide."""
+        world = self._world
+        waiting = world.oracle.settlements[key].get("waiting")
+        if waiting and world.cloud.wake(waiting["M"]["token"]["S"], TaskFailed("FailedByHand")):
+            world.note("somebody", f"fails the task of {key}")
 
     def _resolve(self, key: str, case: int) -> None:
         """Decide as the command does, and repeat it a few times where it fails."""
