@@ -5,6 +5,7 @@ to reach new code is kept in the folder of `--corpus`, from which the next run g
 """
 
 import argparse
+import gc
 import sys
 import time
 from collections import Counter
@@ -57,6 +58,7 @@ def main() -> None:
             flush=True,
         )
 
+    gc.freeze()  # what is imported is never let go
     with staged() as stage:
 
         def attack(data: bytes) -> None:

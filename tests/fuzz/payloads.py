@@ -1,9 +1,8 @@
 """Valid payloads of every function: what the fuzzers change."""
 
-import copy
 from typing import Any
 
-from tests.fuzz.mutation import Choices, mutated, text
+from tests.fuzz.mutation import Choices, copied, mutated, text
 from tests.handlers.calls import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -114,7 +113,7 @@ def hostile(name: str, choices: Choices) -> Any:
     """A payload of a function in which what comes from outside is changed, all of it or a part."""
     payloads = PAYLOADS[name]
     paths = FROM_OUTSIDE[name]
-    root = {"": copy.deepcopy(payloads[choices.below(len(payloads))])}
+    root = {"": copied(payloads[choices.below(len(payloads))])}
     for path, kind in paths.items():
         if len(paths) > 1 and choices.below(2):
             continue

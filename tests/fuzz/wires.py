@@ -1,12 +1,11 @@
 """What comes to the webhook and to the start queue: text that nobody has read as JSON before."""
 
 import json
-import sys
 from datetime import timedelta
 from typing import Any
 
 from tests.conftest import NOW
-from tests.fuzz.mutation import DEEPEST, TEXTS, Choices, mutated
+from tests.fuzz.mutation import DEEPEST, TEXTS, Choices, levels_left, mutated
 from tests.fuzz.payloads import hostile
 from tests.handlers.stand_ins import PREVIOUS, SECRET, THIRD, Caller
 
@@ -23,10 +22,7 @@ def message(name: str, choices: Choices) -> str:
         return _utf8(
             _FLAT[choices.below(len(_FLAT))] if choices.below(2) else TEXTS[choices.below(len(TEXTS))]
         )
-    frame, frames = sys._getframe(), 0
-    while frame := frame.f_back:  # type: ignore[assignment]
-        frames += 1
-    depth = max(1, sys.getrecursionlimit() - frames - choices.below(64))
+    depth = max(1, levels_left() - choices.below(64))
     lists = "[" * depth + "]" * depth
     return json.dumps(hostile(name, choices)).replace(json.dumps(DEEPEST), lists)
 
