@@ -154,7 +154,7 @@ class Execution:
                 self._waits_for = wait
                 return
             except TaskFailed as failed:
-                result = None
+                result, self.token = None, ""  # nobody can bring it back any more
                 if self._is_retried(state, failed.output["Error"]):
                     continue
                 self._catch(state, failed)
@@ -184,7 +184,6 @@ class Execution:
         return False
 
     def _catch(self, state: Any, failed: TaskFailed) -> None:
-        self.token = ""  # nobody can bring it back any more
         for catcher in state.get("Catch", ()):
             only(catcher, {"ErrorEquals", "ResultPath", "Next"}, f"{self.state}.Catch")
             if _matches(catcher, failed.output["Error"]):

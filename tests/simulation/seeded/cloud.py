@@ -167,6 +167,7 @@ class Cloud:
         """Do what a task does, a while away; what is no function's call may fail by itself."""
         world = self._world
         world.hub.sleep(world.chance.latency())
+        assert isinstance(execution, Driven)
         service = _states(execution)[execution.state]["Resource"].split(":")[5]
         fault = world.fault(TASKS, service, state=execution.state) if service != "lambda" else None
         if fault is Fault.THROTTLED:
@@ -177,9 +178,13 @@ class Cloud:
                 call()
             raise TaskFailed("States.Timeout")
         if fault is Fault.STOPPED:
-            assert isinstance(execution, Driven)
             self.stop(execution)
-        return call()
+        try:
+            return call()
+        except TaskFailed:
+            if execution.woken.is_set:  # its token came back: what becomes of the function matters no more
+                raise Waiting from None
+            raise
 
     def _pause(self, execution: Execution, retrier: Any, tried: int) -> None:
         """Wait before a retry: full jitter."""
