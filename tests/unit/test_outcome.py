@@ -142,6 +142,14 @@ def test_a_failure_without_a_cause_is_still_a_failure() -> None:
     assert failure == {"step": "hold", "error": "States.Timeout", "cause": ""}
 
 
+@pytest.mark.parametrize("cause", ["half a \ud800 pair", json.dumps({"errorMessage": "half a \ud800 pair"})])
+def test_half_a_surrogate_pair_does_not_get_on_record(cause: str) -> None:
+    """It is legal in JSON, and no UTF-8: DynamoDB would not take the row."""
+    failure = outcome.failure("hold", {"Error": "\udfffBoom", "Cause": cause})
+
+    assert failure == {"step": "hold", "error": "?Boom", "cause": "half a ? pair"}
+
+
 @pytest.mark.parametrize("length", [499, 500, 501, 30_000])
 @pytest.mark.parametrize("wrapped", [True, False])
 def test_a_cause_is_bounded(length: int, wrapped: bool) -> None:

@@ -188,6 +188,13 @@ def test_many_unknown_fields_do_not_blow_up_the_message(terms: Terms) -> None:
     assert "request: has 19995 more unknown fields" in message.split("; ")
 
 
+def test_five_unknown_fields_are_all_named(terms: Terms) -> None:
+    message = refusal(VALID | {f"field-{number}": "x" for number in range(5)}, terms)
+
+    assert message.count("unknown field") == 5
+    assert "more" not in message
+
+
 @pytest.mark.parametrize(
     "name", ["a\nb", "a\rb", "a\x1b[31mb", "a\x00b", "\ud800"], ids=["LF", "CR", "ESC", "NUL", "surrogate"]
 )

@@ -42,6 +42,10 @@ def concluding() -> Write:
     return reversals.conclude(SETTLEMENT, NOW)
 
 
+def passing_over(step: Step) -> Write:
+    return reversals.pass_over(SETTLEMENT, step)
+
+
 def undoing(step: Step) -> Write:
     return reversals.undo(SETTLEMENT, step, escrow_change=0, now=NOW)
 
@@ -157,6 +161,7 @@ def test_what_is_reversed_on_an_order_is_in_flight_again_and_not_finished(seen: 
         *((partial(reopening, seen), "reverse", NotReversible) for seen in ORDERS),
         (concluding, "compensate:hold", StepFenced),
         *((partial(undoing, step), step.reversal, StepFenced) for step in REVERSIBLE),
+        *((partial(passing_over, step), step.reversal, StepFenced) for step in REVERSIBLE),
     ],
 )
 def test_a_key_that_was_never_claimed_has_nothing_to_reverse(
@@ -215,6 +220,21 @@ def test_a_settlement_of_which_nothing_was_held_is_concluded() -> None:
         assert admits(write, row) == expected, row
         if not expected:
             assert type(write.refusal(row)) is (StepFenced if same else IdempotencyConflict)
+
+
+@pytest.mark.parametrize("step", REVERSIBLE)
+def test_a_step_is_passed_over_if_it_never_committed_and_compensation_has_begun(step: Step) -> None:
+    write = passing_over(step)
+    for row in rows_met_by(write):
+        same = row["request_hash"] == SETTLEMENT.request_hash
+        expected = same and row["status"] is Status.COMPENSATING and step not in row.get("steps", ())
+        assert admits(write, row) == expected, row
+        if expected:
+            assert applied(write, row) == row
+        else:
+            refusal = write.refusal(row)
+            assert type(refusal) is (StepFenced if same else IdempotencyConflict)
+            assert not same or str(refusal).startswith(f"{step.reversal}: the settlement is {row['status']} ")
 
 
 def test_whoever_is_fenced_is_told_how_far_it_has_come() -> None:
