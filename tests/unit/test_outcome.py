@@ -142,7 +142,10 @@ def test_a_failure_without_a_cause_is_still_a_failure() -> None:
     assert failure == {"step": "hold", "error": "States.Timeout", "cause": ""}
 
 
-@pytest.mark.parametrize("cause", ["half a \ud800 pair", json.dumps({"errorMessage": "half a \ud800 pair"})])
+HALF = "half a \ud800 pair"
+
+
+@pytest.mark.parametrize("cause", [HALF, json.dumps({"errorMessage": HALF})], ids=["alone", "in JSON"])
 def test_half_a_surrogate_pair_does_not_get_on_record(cause: str) -> None:
     """It is legal in JSON, and no UTF-8: DynamoDB would not take the row."""
     failure = outcome.failure("hold", {"Error": "\udfffBoom", "Cause": cause})
