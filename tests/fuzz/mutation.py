@@ -8,7 +8,7 @@ DEEPEST = "<<the deepest nesting that a JSON parser still reads>>"
 """Stands for lists in lists, as deep as a payload may be that reaches a function (`claims.read`)."""
 
 CANARY = "canary-8c1f"
-"""In many a hostile value; no answer may quote one."""
+"""In many a hostile value; no answer may quote one. Unknown fields are named: no name has it whole."""
 
 NAMES = (
     *("settlement", "execution", "execution_arn", "state", "steps", "reversed", "error", "Error", "Cause"),
@@ -166,7 +166,8 @@ def _bent(value: Any, choices: Choices) -> Any:
     if isinstance(value, int | float):
         return (str(value), value == 1, -value, [value], value + 1)[choices.below(5)]
     if isinstance(value, list):
-        return (value * 2, dict.fromkeys(map(str, value)), str(value), value[::-1])[choices.below(4)]
+        named = dict.fromkeys(str(member).replace(CANARY, CANARY[:6]) for member in value)
+        return (value * 2, named, str(value), value[::-1])[choices.below(4)]
     return list(value) if choices.below(2) else [list(member) for member in value.items()]
 
 
