@@ -72,7 +72,8 @@ def check(stage: Stage, name: str, event: Any) -> str:
         return told
     check_answer(answer)
     check_conserved(before, stage.table.rows)
-    check_no_float(event)
+    if name != "recover_stalled":  # which reads no settlement: its schedule's event may hold anything
+        check_no_float(event)
     return "answered"
 
 
