@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from settlement import store
 from settlement.status import Status
-from tests.simulation.seeded import wire
+from tests.support import wire
 
 TEXTS = st.text(max_size=5) | st.sampled_from(Status)
 NUMBERS = (

@@ -1,28 +1,12 @@
-"""What a condition expression says of a row: a model of the few forms that our writes use.
-
-The engines have the last word (tests/store); this model is fast enough to ask about every row there is.
-"""
+"""What a write's condition says of a row, as a whole and one fragment at a time."""
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
 from settlement.rows import Row
 from settlement.writes import Write
-
-_PATH = r"(#?[a-z]\w*)"
-_FORMS = {
-    rf"attribute_exists\({_PATH}\)": lambda row, path: path in row,
-    rf"attribute_not_exists\({_PATH}\)": lambda row, path: path not in row,
-    rf"contains\({_PATH}, (:\w+)\)": lambda row, path, value: value in row.get(path, ()),
-    rf"NOT contains\({_PATH}, (:\w+)\)": lambda row, path, value: value not in row.get(path, ()),
-    rf"begins_with\({_PATH}, (:\w+)\)": lambda row, path, value: str(row.get(path, "")).startswith(value),
-    rf"{_PATH} = (:\w+)": lambda row, path, value: path in row and row[path] == value,
-    rf"{_PATH} >= (:\w+)": lambda row, path, value: path in row and row[path] >= value,
-    rf"{_PATH} <= (:\w+)": lambda row, path, value: path in row and row[path] <= value,
-    rf"(:\w+) < {_PATH}": lambda row, value, path: path in row and value < row[path],
-}
+from tests.support import expressions, wire
 
 
 def clauses(write: Write) -> list[str]:
@@ -33,15 +17,31 @@ def clauses(write: Write) -> list[str]:
 
 def admits(write: Write, row: Row | None) -> bool:
     """Whether the write's condition holds for the row that stands there (None: no row)."""
-    return all(holds(clause, write, row) for clause in clauses(write))
+    condition = write.parameters["ConditionExpression"]
+    return not condition or holds(condition, write, row)
 
 
-def holds(clause: str, write: Write, row: Row | None) -> bool:
-    """Whether one fragment of the write's condition holds for the row."""
-    if either := alternatives(clause):
-        return any(holds(each, write, row) for each in either)
-    form, operands = _parsed(clause)
-    return bool(_FORMS[form](row or {}, *(_operand(text, write) for text in operands)))
+def holds(condition: str, write: Write, row: Row | None) -> bool:
+    """Whether the write's condition, or a fragment of it, holds for the row."""
+    names = write.parameters.get("ExpressionAttributeNames", {})
+    values = _OnTheWire(write.parameters.get("ExpressionAttributeValues", {}))
+    return expressions.condition(condition).holds(_OnTheWire(row or {}), names, values)
+
+
+class _OnTheWire(Mapping[str, expressions.Value]):
+    """A row as DynamoDB has it; a condition looks at few of its values, and only these are converted."""
+
+    def __init__(self, row: Row) -> None:
+        self._row = row
+
+    def __getitem__(self, name: str) -> expressions.Value:
+        return wire.normal({name: self._row[name]})[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._row)
+
+    def __len__(self) -> int:
+        return len(self._row)
 
 
 def alternatives(clause: str) -> list[str]:
@@ -62,21 +62,7 @@ def status_set_by(write: Write) -> str | None:
         status: str | None = write.parameters["Item"].get("status")
         return status
     names = write.parameters.get("ExpressionAttributeNames", {})
-    for path, value in re.findall(rf"{_PATH} = (:\w+)", write.parameters["UpdateExpression"]):
+    for path, value in re.findall(r"(#?[a-z]\w*) = (:\w+)", write.parameters["UpdateExpression"]):
         if names.get(path, path) == "status":
             return str(write.parameters["ExpressionAttributeValues"][value])
     return None
-
-
-@cache
-def _parsed(clause: str) -> tuple[str, tuple[str, ...]]:
-    for form in _FORMS:
-        if match := re.fullmatch(form, clause):
-            return form, match.groups()
-    raise AssertionError(f"teach this model the form of: {clause}")
-
-
-def _operand(text: str, write: Write) -> Any:
-    if text.startswith(":"):
-        return write.parameters["ExpressionAttributeValues"][text]
-    return write.parameters["ExpressionAttributeNames"][text] if text.startswith("#") else text

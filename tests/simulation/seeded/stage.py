@@ -12,10 +12,10 @@ from unittest import mock
 from handlers import _machines, _provider, _queues, _runtime, _secrets
 from settle import decisions
 from settlement import rows, store, telemetry
-from tests.simulation.seeded import wire
 from tests.simulation.seeded.people import SECRET
 from tests.simulation.seeded.rules import REVIEW_SECONDS
 from tests.simulation.seeded.world import World
+from tests.support import wire
 from tests.support.environment import NOW
 
 _REMEMBERED = 64

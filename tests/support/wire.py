@@ -8,6 +8,7 @@ from typing import Any
 
 from settlement import store
 from settlement.rows import Row
+from tests.support import expressions
 
 _to_wire, _from_wire = store._to_wire, store.from_wire
 _DIGITS_MAX = 38
@@ -16,6 +17,11 @@ _DIGITS_MAX = 38
 
 def to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: {"S": value} if type(value) is str else _wire(value) for name, value in row.items()}
+
+
+def normal(row: Mapping[str, Any]) -> dict[str, Any]:
+    """To the wire, in the one form in which equal values are equal."""
+    return {name: expressions.normal(value) for name, value in to_wire(row).items()}
 
 
 def from_wire(item: Mapping[str, Any]) -> Row:
