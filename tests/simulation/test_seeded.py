@@ -58,7 +58,10 @@ def test_a_broken_rule_prints_one_line_to_replay_it_and_its_history(
 
 @pytest.mark.parametrize(
     "seen",
-    ["PROCESSING to REJECTED", "SETTLED to COMPENSATING", "COMPENSATING to LIMBO", "frozen in HoldFunds"],
+    [
+        *("PROCESSING to REJECTED", "SETTLED to COMPENSATING", "COMPENSATING to LIMBO"),
+        *("frozen in HoldFunds", "TaskFailedByHand"),
+    ],
 )
 def test_what_is_rare_happens_sometimes(seen: str, some_seeds: Callable[[], dict[str, int]]) -> None:
     assert some_seeds()[seen] > 0

@@ -26,9 +26,10 @@ def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance 
         seen = acts if random.random() < 0.5 else random.randrange(acts + 1)
         life, now = Life(moments, _content(row)), moments[acts].now
         aheads = (0, 0, 0, moments[seen].now - now, HOUR_MS, -HOUR_MS, overdue(life.row(seen), now))
-        for call in random.sample(list(life.asked(seen, acts)), CALLS):
+        asked = life.asked(seen, acts)
+        for call in random.sample(list(asked), CALLS):
             early = random.choice((0, 1, 1, 2))
-            often = _WITH_FAULTS_IF_RARE.get(life.asked(seen, acts)[call].function, _WITH_FAULTS)
+            often = _WITH_FAULTS_IF_RARE.get(asked[call].function, _WITH_FAULTS)
             chance = Chance(random.getrandbits(48), now) if random.random() < often else None
             yield life, Late(call, seen, acts, early, random.choice(aheads)), chance
 

@@ -49,6 +49,10 @@ class Driven(Execution):
     process: Process | None = None
     ended: Signal = field(default_factory=Signal)
     woken: Signal = field(default_factory=Signal)
+    """The token has come back."""
+
+    awaited: Call | None = None
+    """The call that the execution has waited for last."""
 
 
 class Context:
@@ -119,26 +123,36 @@ class Cloud:
 
     def _run(self, call: Call) -> None:
         world = self._world
-        answer: Any = TaskFailed(world.chance.one_of(KILLED))
+        died = TaskFailed(world.chance.one_of(KILLED))
+        try:
+            self._end(call, self._answer(call))
+        except Killed:
+            self._end(call, died)
+            raise
+
+    def _end(self, call: Call, answer: Any) -> None:
+        del self._running[self._world.hub.process]
+        self._world.note(call.function, "ends with", answer)
+        self._world.hub.set(call.answer, answer)
+
+    def _answer(self, call: Call) -> Any:
+        """What a call's function answers, or the error that it ends with. Raises Violated for any other."""
+        world = self._world
         milliseconds = RECOVERY_MS if call.function in ("RecoverStalled", "StartSettlements") else FUNCTION_MS
         world.note(call.function, "is called with", call.payload)
         try:
-            answer = _handler(call.function)(call.payload, Context(world, milliseconds))
+            return _handler(call.function)(call.payload, Context(world, milliseconds))
         except SettlementError as refusal:
             cause = {"errorMessage": str(refusal), "errorType": type(refusal).__name__, "stackTrace": []}
-            answer = TaskFailed(type(refusal).__name__, json.dumps(cause))
+            return TaskFailed(type(refusal).__name__, json.dumps(cause))
         except Violated:
             raise
         except (ClientError, BotoCoreError) as failed:
             if call.function != "StartSettlements":
                 raise Violated(f"{call.function} raises {type(failed).__name__}: {failed}") from failed
-            answer = TaskFailed(type(failed).__name__)
+            return TaskFailed(type(failed).__name__)
         except Exception as bug:
             raise Violated(f"{call.function} raises {type(bug).__name__}: {bug}") from bug
-        finally:
-            del self._running[world.hub.process]
-            world.note(call.function, "ends with", answer)
-            world.hub.set(call.answer, answer)
 
     # Executions.
 
@@ -155,8 +169,12 @@ class Cloud:
             call = world.chance.one_of((call, self.call(function, payload, execution)))
         elif fault is Fault.STOPPED:
             self.stop(execution)
+        execution.awaited = call
         seconds = _states(execution)[execution.state].get("TimeoutSeconds", 0)
-        if not world.hub.wait(call.answer, seconds * 1000 or FUNCTION_MS):
+        is_answered = world.hub.wait(call.answer, seconds * 1000 or FUNCTION_MS)
+        if execution.woken.is_set:  # what becomes of the function matters no more
+            return None
+        if not is_answered:
             raise TaskFailed("States.Timeout" if seconds else "Sandbox.Timedout")
         answer = call.answer.value
         if isinstance(answer, TaskFailed):
@@ -179,12 +197,7 @@ class Cloud:
             raise TaskFailed("States.Timeout")
         if fault is Fault.STOPPED:
             self.stop(execution)
-        try:
-            return call()
-        except TaskFailed:
-            if execution.woken.is_set:  # its token came back: what becomes of the function matters no more
-                raise Waiting from None
-            raise
+        return call()
 
     def _pause(self, execution: Execution, retrier: Any, tried: int) -> None:
         """Wait before a retry: full jitter."""
@@ -210,10 +223,15 @@ class Cloud:
         return any(one.token == token and one.is_waiting for one in self.machines.executions if token)
 
     def wake(self, token: str, output: Any) -> bool:
-        """Let the execution that waits with a token go on; whether there is one."""
+        """Let the execution that waits with a token go on, even while the function is at work that was handed
+        it; whether there is one. A token is good for once.
+        """
         for one in self.machines.executions:
-            if isinstance(one, Driven) and one.token == token and one.status == "RUNNING":
+            assert isinstance(one, Driven)
+            if token and one.token == token and one.status == "RUNNING" and not one.woken.is_set:
                 self._world.hub.set(one.woken, output)
+                if one.awaited:
+                    self._world.hub.set(one.awaited.answer)
                 return True
         return False
 
@@ -229,15 +247,13 @@ class Cloud:
                 hub.wait(waits.child.ended)
                 execution.advance()
             elif hub.wait(execution.woken, execution.wait_seconds * 1000):
-                output = execution.woken.value
+                output, execution.woken = execution.woken.value, Signal()
                 if isinstance(output, TaskFailed):
                     execution.fail(output.output["Error"])
                 else:
                     execution.succeed(output)
             elif execution.status == "RUNNING":
                 execution.time_out()
-            if waits:
-                execution.woken = Signal()
         self._world.counted.update(f"enters {state}" for state in execution.visited)
         self._world.note(execution.name, f"ends {execution.status}", execution.error or execution.data)
         hub.set(execution.ended)

@@ -283,10 +283,11 @@ class People:
             self.spawn("on call", delay, self._resolve, *case)
 
     def _fail_task(self, key: str) -> None:
-        """Fail the task that waits for a decision, in the console, where the runbook says to decide."""
+        """Fail the task that waits for a decision in the console, although the runbook says to decide."""
         world = self._world
         waiting = world.oracle.settlements[key].get("waiting")
         if waiting and world.cloud.wake(waiting["M"]["token"]["S"], TaskFailed("FailedByHand")):
+            world.count("TaskFailedByHand", 1)
             world.note("somebody", f"fails the task of {key}")
 
     def _resolve(self, key: str, case: int) -> None:

@@ -1,0 +1,149 @@
+"""A task that waits for its token, in the simulator's Step Functions: who may end it, when, and how often."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.simulation.seeded import cloud
+from tests.simulation.seeded.chance import Script
+from tests.simulation.seeded.hub import Killed
+from tests.simulation.seeded.world import World
+from tests.support.interpreter import Execution, TaskFailed
+
+AGAIN = {"ErrorEquals": ["Runtime.ExitError", "Again"], "MaxAttempts": 1, "JitterStrategy": "FULL"}
+ASK = {
+    "Type": "Task",
+    "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken",
+    "Parameters": {"FunctionName": "Ask", "Payload": {"token.$": "$$.Task.Token"}},
+    "TimeoutSecondsPath": "$.wait",
+    "Retry": [AGAIN | {"IntervalSeconds": 9, "BackoffRate": 1, "MaxDelaySeconds": 9}],
+    "End": True,
+}
+WAIT_SECONDS = 60
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    world = World(Script({}))
+    world.cloud.machines.definitions = {"m": {"StartAt": "Ask", "States": {"Ask": ASK}}}
+    monkeypatch.setattr(world.oracle, "execution_ended", lambda execution: None)
+    yield world
+    world.hub.close()
+
+
+def run(world: World, monkeypatch: pytest.MonkeyPatch, act: Callable[[str], None]) -> Execution:
+    """Run the machine, whose function does this with the token that it is handed."""
+    monkeypatch.setattr(cloud, "_handler", lambda name: lambda event, context: act(event["token"]))
+    execution = world.cloud.machines.start("m", {"wait": WAIT_SECONDS}, "run-1")
+    world.hub.run(10 * WAIT_SECONDS * 1000, lambda: False)
+    return execution
+
+
+def test_an_answer_ends_the_task_once_the_function_has_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def act(token: str) -> None:
+        world.hub.spawn(lambda: world.cloud.wake(token, "yes"), "somebody", 30_000)
+
+    execution = run(world, monkeypatch, act)
+
+    assert (execution.status, execution.data) == ("SUCCEEDED", "yes")
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_an_answer_ends_the_task_while_its_function_is_at_work_whatever_becomes_of_that(
+    world: World, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    stands: list[Any] = []
+
+    def act(token: str) -> None:
+        stands.append(world.cloud.wake(token, "yes"))
+        world.hub.sleep(1_000)
+        stands.append(world.cloud.machines.executions[0].status)
+        if dies:
+            raise Killed
+
+    execution = run(world, monkeypatch, act)
+
+    assert stands == [True, "SUCCEEDED"]
+    assert execution.data == "yes"
+
+
+@pytest.mark.parametrize("first", ["yes", TaskFailed("No")])
+def test_a_token_is_good_for_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, first: str | TaskFailed
+) -> None:
+    taken: list[bool] = []
+
+    execution = run(
+        world, monkeypatch, lambda token: taken.extend(world.cloud.wake(token, said) for said in (first, "2"))
+    )
+
+    assert taken == [True, False]
+    assert (execution.status, execution.data) == (
+        ("SUCCEEDED", "yes") if first == "yes" else ("FAILED", {"wait": WAIT_SECONDS})
+    )
+
+
+def test_a_token_is_void_once_its_attempt_has_failed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens: list[str] = []
+    taken: list[bool] = []
+
+    def act(token: str) -> None:
+        tokens.append(token)
+        if len(tokens) == 1:
+            late = (world.cloud.wake(token, "late") for token in (tokens[0], ""))
+            world.hub.spawn(lambda: taken.extend(late), "somebody", 5)
+            raise Killed
+        taken.extend(world.cloud.wake(each, "yes") for each in tokens)
+
+    monkeypatch.setattr(world.cloud.machines, "pause", lambda *_: world.hub.sleep(10))
+    execution = run(world, monkeypatch, act)
+
+    assert len(set(tokens)) == 2
+    assert taken == [False, False, False, True]
+    assert execution.data == "yes"
+
+
+def test_who_fails_a_task_has_it_made_again_where_the_machine_says_so(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[Any] = [TaskFailed("Again"), "yes"]
+    taken: list[bool] = []
+
+    execution = run(
+        world, monkeypatch, lambda token: taken.append(world.cloud.wake(token, answers[len(taken)]))
+    )
+
+    assert taken == [True, True]
+    assert execution.data == "yes"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_comes_back_as_the_function_dies_is_taken_or_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    taken: list[bool] = []
+    world.chance.random.seed(seed)
+
+    def act(token: str) -> None:
+        def answers() -> None:
+            world.hub.wait(world.cloud.calls[0].answer)
+            taken.append(world.cloud.wake(token, "yes"))
+
+        if not taken:
+            world.hub.spawn(answers, "somebody")
+            world.hub.sleep(1_000)
+            raise Killed
+
+    execution = run(world, monkeypatch, act)
+
+    assert taken == [execution.status == "SUCCEEDED"] == [len(world.cloud.calls) == 1]
+
+
+def test_nobody_answers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    execution = run(world, monkeypatch, lambda token: None)
+
+    assert execution.error["Error"] == "States.Timeout"
+    assert not world.cloud.wake(execution.token, "late")
