@@ -1,7 +1,10 @@
 """Hostile JSON, made of a valid payload by choices that come from a fuzzer, whichever that is."""
 
+import json
 import marshal
 import sys
+from bisect import bisect
+from functools import cache
 from typing import Any, Protocol
 
 DEEPEST = "<<the deepest nesting that a JSON parser still reads>>"
@@ -80,11 +83,27 @@ def copied(value: Any) -> Any:
 
 
 def levels_left() -> int:
-    """How deep the interpreter can still go from here, counted as the caller's frame would."""
+    """How deep lists may be that a JSON parser still reads, called from the caller or a little above it."""
+    if sys.version_info >= (3, 12):
+        return _levels_of_c()
     frame, frames = sys._getframe(1), 0
     while frame := frame.f_back:  # type: ignore[assignment]
         frames += 1
     return sys.getrecursionlimit() - frames
+
+
+@cache
+def _levels_of_c() -> int:
+    """From Python 3.12 on what C calls has a limit of its own, whatever stands on the stack."""
+
+    def is_too_deep(depth: int) -> bool:
+        try:
+            json.loads("[" * depth + "]" * depth)
+        except RecursionError:
+            return True
+        return False
+
+    return bisect(range(1_000_000), False, key=is_too_deep) - 1
 
 
 def mutated(valid: Any, choices: Choices) -> Any:
@@ -124,13 +143,13 @@ def _change(root: list[Any], choices: Choices) -> None:
         case 6:  # what stands elsewhere in the payload
             other, where = _somewhere(root, choices)
             holder[place] = copied(other[where])
+        case 7:
+            pool: tuple[Any, ...] = TEXTS if isinstance(holder[place], str) else NUMBERS
+            holder[place] = pool[choices.below(_ODD if choices.below(2) else len(pool))]
         case 8:  # the same in two places that are compared
             twice = anything(choices)
             for neighbour in [place, *holder][:3] if isinstance(holder, dict) else [place]:
                 holder[neighbour] = copied(twice)
-        case 7:
-            pool: tuple[Any, ...] = TEXTS if isinstance(holder[place], str) else NUMBERS
-            holder[place] = pool[choices.below(_ODD if choices.below(2) else len(pool))]
 
 
 def _somewhere(root: list[Any], choices: Choices) -> tuple[Any, Any]:
