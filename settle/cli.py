@@ -235,7 +235,7 @@ def main() -> None:
     if any(not _is_utf8(argument) for argument in sys.argv):
         _end(Exit.USAGE, "arguments: must be UTF-8")
     try:
-        app()
+        app(prog_name="settle")
     except CommandFailed as failure:
         _end(failure.code, str(failure))
     except (SettlementError, ClientError, BotoCoreError, OSError) as failure:
