@@ -51,7 +51,7 @@ def read(text: str) -> Any:
     """A payload as Lambda reads it; the place of `DEEPEST` takes lists as deep as just can be read here."""
     if not _DEEPEST.search(text):
         return json.loads(text)
-    for depth in range(levels_left(), 0, -1):
+    for depth in range(levels_left() + 64, 0, -1):
         try:
             return json.loads(_DEEPEST.sub("[" * depth + "]" * depth, text))
         except RecursionError:

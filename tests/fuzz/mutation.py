@@ -83,7 +83,7 @@ def copied(value: Any) -> Any:
 
 
 def levels_left() -> int:
-    """How deep lists may be that a JSON parser still reads, called from the caller or a little above it."""
+    """About how deep lists may be that a JSON parser still reads, called from the caller."""
     if sys.version_info >= (3, 12):
         return _levels_of_c()
     frame, frames = sys._getframe(1), 0
@@ -94,7 +94,7 @@ def levels_left() -> int:
 
 @cache
 def _levels_of_c() -> int:
-    """From Python 3.12 on what C calls has a limit of its own, whatever stands on the stack."""
+    """From Python 3.12 on what C calls has a limit of its own, whatever Python calls stand on the stack."""
 
     def is_too_deep(depth: int) -> bool:
         try:

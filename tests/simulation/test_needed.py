@@ -37,7 +37,7 @@ def test_a_condition_that_is_gone_is_missed(current: Current, atom: Atom) -> Non
     need, name = NEEDED[atom], " ".join(atom)
     with weakened.demanded() as demanded:
         broken = history(current, need.story, set())
-    is_made = name.rpartition(" ")[0] in {place for place, _ in demanded}
+    is_made = atom[0] in {place for place, _ in demanded}
     if atom not in demanded and (is_made or not broken):
         others = " and ".join(map(" ".join, need.beside))
         what = f"{name} is gone" + f", and once {others} is gone as well:" * bool(others)

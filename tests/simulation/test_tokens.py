@@ -51,9 +51,8 @@ def test_an_answer_ends_the_task_once_the_function_has_ended(
     assert (execution.status, execution.data) == ("SUCCEEDED", "yes")
 
 
-@pytest.mark.parametrize("dies", [False, True])
-def test_an_answer_ends_the_task_while_its_function_is_at_work_whatever_becomes_of_that(
-    world: World, monkeypatch: pytest.MonkeyPatch, dies: bool
+def test_an_answer_ends_the_task_while_its_function_is_at_work(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stands: list[Any] = []
 
@@ -61,8 +60,6 @@ def test_an_answer_ends_the_task_while_its_function_is_at_work_whatever_becomes_
         stands.append(world.cloud.wake(token, "yes"))
         world.hub.sleep(1_000)
         stands.append(world.cloud.machines.executions[0].status)
-        if dies:
-            raise Killed
 
     execution = run(world, monkeypatch, act)
 
@@ -142,8 +139,68 @@ def test_what_comes_back_as_the_function_dies_is_taken_or_refused(
     assert taken == [execution.status == "SUCCEEDED"] == [len(world.cloud.calls) == 1]
 
 
-def test_nobody_answers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    execution = run(world, monkeypatch, lambda token: None)
+def test_what_has_been_answered_waits_no_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    stands: list[Any] = []
 
-    assert execution.error["Error"] == "States.Timeout"
-    assert not world.cloud.wake(execution.token, "late")
+    def act(token: str) -> None:
+        def answers() -> None:
+            stands.append((world.cloud.is_idle, world.cloud.is_awaited(token)))
+            world.cloud.wake(token, "yes")
+            stands.append((world.cloud.is_idle, world.cloud.is_awaited(token)))
+
+        world.hub.spawn(answers, "somebody", 30_000)
+
+    run(world, monkeypatch, act)
+
+    assert stands == [(True, True), (False, False)]
+
+
+@pytest.mark.parametrize("seconds", [WAIT_SECONDS - 1, WAIT_SECONDS + 1])
+def test_a_token_is_void_once_the_time_is_up(
+    world: World, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    taken: list[bool] = []
+
+    def act(token: str) -> None:
+        world.hub.spawn(lambda: taken.append(world.cloud.wake(token, "yes")), "somebody", seconds * 1000)
+
+    execution = run(world, monkeypatch, act)
+
+    assert taken == [execution.status == "SUCCEEDED"] == [seconds < WAIT_SECONDS]
+    assert execution.error == ({} if taken[0] else {"Error": "States.Timeout", "Cause": ""})
+
+
+def test_a_token_is_void_once_the_execution_is_stopped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[bool] = []
+
+    def act(token: str) -> None:
+        def stops() -> None:
+            (execution,) = world.cloud.machines.executions
+            assert isinstance(execution, cloud.Driven)
+            world.cloud.stop(execution)
+            taken.append(world.cloud.wake(token, "yes"))
+
+        world.hub.spawn(stops, "somebody", 30_000)
+
+    execution = run(world, monkeypatch, act)
+
+    assert (execution.status, taken) == ("ABORTED", [False])
+
+
+def test_a_token_is_void_while_the_execution_pauses_after_its_task(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = {"Ask": {**ASK, "Next": "Pause"}, "Pause": {"Type": "Wait", "SecondsPath": "$", "Next": "Over"}}
+    del states["Ask"]["End"]
+    over = {"Type": "Fail", "Error": "Over", "Cause": "in time"}
+    world.cloud.machines.definitions = {"m": {"StartAt": "Ask", "States": {**states, "Over": over}}}
+    taken: list[bool] = []
+
+    def act(token: str) -> None:
+        for seconds in (1, 5):
+            world.hub.spawn(lambda: taken.append(world.cloud.wake(token, 9)), "somebody", seconds * 1000)
+
+    execution = run(world, monkeypatch, act)
+
+    assert taken == [True, False]
+    assert (execution.error["Error"], execution.visited) == ("Over", ["Ask", "Pause", "Over"])

@@ -29,19 +29,19 @@ def holds(condition: str, write: Write, row: Row | None) -> bool:
 
 
 class _OnTheWire(Mapping[str, expressions.Value]):
-    """A row as DynamoDB has it; a condition looks at few of its values, and only these are converted."""
+    """Values by name, as DynamoDB has them. A condition looks at few; only these are converted."""
 
-    def __init__(self, row: Row) -> None:
-        self._row = row
+    def __init__(self, values: Row) -> None:
+        self._values = values
 
     def __getitem__(self, name: str) -> expressions.Value:
-        return wire.normal({name: self._row[name]})[name]
+        return wire.normal({name: self._values[name]})[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._row)
+        return iter(self._values)
 
     def __len__(self) -> int:
-        return len(self._row)
+        return len(self._values)
 
 
 def alternatives(clause: str) -> list[str]:

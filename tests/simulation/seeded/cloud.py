@@ -54,6 +54,10 @@ class Driven(Execution):
     awaited: Call | None = None
     """The call that the execution has waited for last."""
 
+    @property
+    def is_waiting(self) -> bool:
+        return super().is_waiting and not self.woken.is_set
+
 
 class Context:
     """What Lambda tells a call of itself, and of its time."""
@@ -230,8 +234,8 @@ class Cloud:
             assert isinstance(one, Driven)
             if token and one.token == token and one.status == "RUNNING" and not one.woken.is_set:
                 self._world.hub.set(one.woken, output)
-                if one.awaited:
-                    self._world.hub.set(one.awaited.answer)
+                assert one.awaited, "nobody else can know the token"
+                self._world.hub.set(one.awaited.answer)
                 return True
         return False
 
