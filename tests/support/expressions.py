@@ -1,17 +1,26 @@
 """DynamoDB's condition and update expressions, as far as this project uses them, compiled once per text.
 
-Values are as on the wire (`{"S": "x"}`), numbers and sets in one form (`normal`), so that `==` is equality.
+Values are as on the wire, numbers and sets in one form (`values.normal`), so that `==` is equality.
 Whatever is not known here raises: a simulation that skips what it does not understand proves nothing.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import lru_cache
-from typing import Any
 
-Value = dict[str, Any]
+from tests.support.values import (
+    COMPARISONS,
+    SETS,
+    Invalid,
+    Value,
+    added,
+    begins_with,
+    contains,
+    members_of,
+    present,
+)
+
 Item = Mapping[str, Value]
 Names = Mapping[str, str]
 Values = Mapping[str, Value]
@@ -21,16 +30,11 @@ Operand = tuple[str, Callable[[Item, Names, Values], Value | None]]
 
 _TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_]\w*)|(<=|>=|<>|[=<>(),+-]))")
 _SECTION = re.compile(r"\b(SET|REMOVE|ADD|DELETE)\b")
-_SETS = ("SS", "NS")
 _TEXTS_MAX = 4_096
 """How many expressions are kept compiled: more than the project has, fewer than a random test makes."""
 
 RESERVED = {"failure", "owner", "state", "status"}
 """Of the words that DynamoDB takes for its own, those that attributes are called here."""
-
-
-class Invalid(Exception):
-    """What DynamoDB answers with a ValidationException."""
 
 
 @dataclass(frozen=True)
@@ -61,25 +65,6 @@ class Change:
 
     apply: Callable[[Item, Names, Values], dict[str, Value]]
     text: Text
-
-
-def normal(value: Value) -> Value:
-    """The value in the one form in which equal values are equal. Raises Invalid for an empty set."""
-    ((kind, content),) = value.items()
-    if kind == "S":
-        return value
-    if kind == "N":
-        return {"N": _numeral(content)}
-    if kind in _SETS:
-        members = {_numeral(member) if kind == "NS" else member for member in content}
-        if not members or len(members) != len(content):
-            raise Invalid("One or more parameter values were invalid: a set is empty or has duplicates")
-        return {kind: sorted(members)}
-    if kind == "M":
-        return {"M": {name: normal(member) for name, member in content.items()}}
-    if kind == "L":
-        return {"L": [normal(member) for member in content]}
-    return value
 
 
 @lru_cache(_TEXTS_MAX)
@@ -283,13 +268,13 @@ class _Reader:
         if name := self.takes("attribute_exists", "attribute_not_exists", "contains", "begins_with"):
             return self.call(name)
         left_word, left = self.operand()
-        sign = self.needs(*_COMPARISONS)
+        sign = self.needs(*COMPARISONS)
         right_word, right = self.operand()
         if sign != "=":
             self.demand(left_word, "N", "S", "B")
             self.demand(right_word, "N", "S", "B")
         self.said.distinct.append((left_word, right_word))
-        compare = _COMPARISONS[sign]
+        compare = COMPARISONS[sign]
         return lambda item, names, values: compare(left(item, names, values), right(item, names, values))
 
     def group(self) -> Test:
@@ -314,54 +299,8 @@ class _Reader:
             self.demand(other_word, "S", "B")
         self.needs(")")
         self.said.distinct.append((word, other_word))
-        test = _contains if name == "contains" else _begins_with
+        test = contains if name == "contains" else begins_with
         return lambda item, names, values: test(held(item, names, values), operand(item, names, values))
-
-
-def _equal(left: Value | None, right: Value | None) -> bool:
-    return left is not None and left == right
-
-
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Value | None, Value | None], bool]:
-    def test(left: Value | None, right: Value | None) -> bool:
-        if left is None or right is None:
-            return False
-        ((kind, one),) = left.items()
-        ((other_kind, other),) = right.items()
-        if kind != other_kind:
-            return False
-        if kind == "N":
-            return compare(_amount(one), _amount(other))
-        if kind == "S":
-            return compare(one.encode(), other.encode())
-        return False
-
-    return test
-
-
-_COMPARISONS: dict[str, Callable[[Value | None, Value | None], bool]] = {
-    "=": _equal,
-    "<": _ordered(lambda left, right: left < right),
-    "<=": _ordered(lambda left, right: left <= right),
-    ">": _ordered(lambda left, right: left > right),
-    ">=": _ordered(lambda left, right: left >= right),
-}
-
-
-def _contains(held: Value | None, operand: Value | None) -> bool:
-    if held is None or operand is None:
-        return False
-    ((kind, content),) = held.items()
-    ((other, sought),) = operand.items()
-    if kind == "L":
-        return operand in content
-    return (kind, other) in {("S", "S"), ("SS", "S"), ("NS", "N")} and sought in content
-
-
-def _begins_with(held: Value | None, operand: Value | None) -> bool:
-    if held is None or operand is None or "S" not in held or "S" not in operand:
-        return False
-    return bool(held["S"].startswith(operand["S"]))
 
 
 Act = Callable[[Item, dict[str, Value], Names, Values], None]
@@ -380,9 +319,9 @@ def _set(reader: _Reader) -> Act:
         reader.demand(other_word, "N")
 
     def act(before: Item, after: dict[str, Value], names: Names, values: Values) -> None:
-        value = _present(left(before, names, values))
+        value = present(left(before, names, values))
         if right:
-            value = _sum(value, _present(right(before, names, values)), -1 if sign == "-" else 1)
+            value = added(value, present(right(before, names, values)), -1 if sign == "-" else 1)
         after[path(names)] = value
 
     return act
@@ -398,25 +337,25 @@ def _remove(reader: _Reader) -> Act:
 
 
 def _add(reader: _Reader) -> Act:
-    path, (_, operand) = reader.written(), reader.value("N", *_SETS)
+    path, (_, operand) = reader.written(), reader.value("N", *SETS)
 
     def act(before: Item, after: dict[str, Value], names: Names, values: Values) -> None:
-        value, held = _present(operand(before, names, values)), before.get(path(names))
+        value, held = present(operand(before, names, values)), before.get(path(names))
         if "N" in value:
-            after[path(names)] = _sum(held or {"N": "0"}, value, 1)
+            after[path(names)] = added(held or {"N": "0"}, value, 1)
         else:
-            kind, members = _members(value, held)
+            kind, members = members_of(value, held)
             after[path(names)] = {kind: sorted({*members, *value[kind]})}
 
     return act
 
 
 def _delete(reader: _Reader) -> Act:
-    path, (_, operand) = reader.written(), reader.value(*_SETS)
+    path, (_, operand) = reader.written(), reader.value(*SETS)
 
     def act(before: Item, after: dict[str, Value], names: Names, values: Values) -> None:
-        value = _present(operand(before, names, values))
-        kind, members = _members(value, before.get(path(names)))
+        value = present(operand(before, names, values))
+        kind, members = members_of(value, before.get(path(names)))
         after.pop(path(names), None)
         if left := sorted({*members} - {*value[kind]}):  # DynamoDB drops an empty set
             after[path(names)] = {kind: left}
@@ -425,34 +364,3 @@ def _delete(reader: _Reader) -> Act:
 
 
 _ACTS = {"SET": _set, "REMOVE": _remove, "ADD": _add, "DELETE": _delete}
-
-
-def _present(value: Value | None) -> Value:
-    if value is None:
-        raise Invalid("The provided expression refers to an attribute that does not exist in the item")
-    return value
-
-
-def _sum(left: Value, right: Value, sign: int) -> Value:
-    if "N" not in left or "N" not in right:
-        raise Invalid("An operand in the update expression has an incorrect data type")
-    return {"N": _numeral(str(_amount(left["N"]) + sign * _amount(right["N"])))}
-
-
-def _members(value: Value, held: Value | None) -> tuple[str, list[str]]:
-    ((kind, _),) = value.items()
-    if kind not in _SETS or (held is not None and kind not in held):
-        raise Invalid("An operand in the update expression has an incorrect data type")
-    return kind, held[kind] if held else []
-
-
-def _amount(text: str) -> int | Decimal:
-    try:
-        return int(text)
-    except ValueError:
-        return Decimal(text)
-
-
-def _numeral(text: str) -> str:
-    number = _amount(text)
-    return str(number) if isinstance(number, int) else f"{number.normalize():f}"

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from botocore.exceptions import ClientError
 
 from tests.support import expressions
-from tests.support.expressions import Change, Condition, Invalid, Item, Names, Value, Values
+from tests.support.expressions import Change, Condition, Item, Names, Values
+from tests.support.values import Invalid, Value, normal
 
 Key = tuple[str, str]
 Changes = list[tuple[Item | None, Item | None]]
@@ -271,10 +272,8 @@ def _sound(write: Mapping[str, Any]) -> _Sound:
             raise Invalid(f"{name} must not be empty")
     asks, changes = write.get("ConditionExpression"), write.get("UpdateExpression")
     names = write.get("ExpressionAttributeNames", {})
-    values = {
-        name: expressions.normal(value) for name, value in write.get("ExpressionAttributeValues", {}).items()
-    }
-    item = write.get("Key") or {name: expressions.normal(value) for name, value in write["Item"].items()}
+    values = {name: normal(value) for name, value in write.get("ExpressionAttributeValues", {}).items()}
+    item = write.get("Key") or {name: normal(value) for name, value in write["Item"].items()}
     writes = expressions.check(names, values, asks=asks, changes=changes)
     for name in _KEYS:
         if name in item and not item[name].get("S"):

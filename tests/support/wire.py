@@ -8,7 +8,7 @@ from typing import Any
 
 from settlement import store
 from settlement.rows import Row
-from tests.support import expressions
+from tests.support import values
 
 _to_wire, _from_wire = store._to_wire, store.from_wire
 _DIGITS_MAX = 38
@@ -21,7 +21,7 @@ def to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def normal(row: Mapping[str, Any]) -> dict[str, Any]:
     """To the wire, in the one form in which equal values are equal."""
-    return {name: expressions.normal(value) for name, value in to_wire(row).items()}
+    return {name: values.normal(value) for name, value in to_wire(row).items()}
 
 
 def from_wire(item: Mapping[str, Any]) -> Row:

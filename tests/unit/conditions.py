@@ -7,6 +7,7 @@ from dataclasses import replace
 from settlement.rows import Row
 from settlement.writes import Write
 from tests.support import expressions, wire
+from tests.support.values import Value
 
 
 def clauses(write: Write) -> list[str]:
@@ -28,13 +29,13 @@ def holds(condition: str, write: Write, row: Row | None) -> bool:
     return expressions.condition(condition).holds(_OnTheWire(row or {}), names, values)
 
 
-class _OnTheWire(Mapping[str, expressions.Value]):
+class _OnTheWire(Mapping[str, Value]):
     """Values by name, as DynamoDB has them. A condition looks at few; only these are converted."""
 
     def __init__(self, values: Row) -> None:
         self._values = values
 
-    def __getitem__(self, name: str) -> expressions.Value:
+    def __getitem__(self, name: str) -> Value:
         return wire.normal({name: self._values[name]})[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -26,6 +26,7 @@ from tests.simulation.seeded.world import World, difference
 from tests.support import expressions
 from tests.support.environment import NOW
 from tests.support.memory_dynamodb import Changes, Item, MemoryDynamoDb
+from tests.support.values import normal
 
 HOUR_MS = 3_600_000
 CALL_MS_MAX = 120_000
@@ -146,10 +147,7 @@ class LateTable(MemoryDynamoDb):
         condition, key = write["ConditionExpression"], write.get("Key") or write["Item"]
         row = self.items.get((key["pk"]["S"], key["sk"]["S"]), {})
         names = write.get("ExpressionAttributeNames", {})
-        values = {
-            name: expressions.normal(value)
-            for name, value in write.get("ExpressionAttributeValues", {}).items()
-        }
+        values = {name: normal(value) for name, value in write.get("ExpressionAttributeValues", {}).items()}
         for one in condition.split(" AND "):
             if not expressions.condition(one).holds(row, names, values):
                 yield getattr(condition, "place", ""), NAMES.get(one, one)
