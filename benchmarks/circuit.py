@@ -1,4 +1,4 @@
-"""How many calls reach a dead KYC provider, with our circuit breaker and with Powertools' as it comes.
+"""Count the calls that reach a dead KYC provider, with our circuit and with Powertools' unmodified one.
 
 Each function environment is a process of its own. All of them ask a provider that is down ten
 times a second; ten seconds after the circuit has opened the provider is back.
@@ -15,6 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from settle.local.kyc_behaviour import Behaviour
+from settle.local.kyc_simulator import Server
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ |= {
@@ -36,19 +39,18 @@ from aws_lambda_powertools.utilities.circuit_breaker.persistence import (
     CircuitBreakerDynamoDBPersistence,
 )
 
-from settle.kyc_simulator import Behaviour, Server
-from settlement import breaker, kyc
-from settlement.errors import KycUnavailable
-from settlement.request import Settlement
-from settlement.terms import Terms
+from settlement.adapters import kyc_circuit, kyc_client
+from settlement.model.errors import KycCircuitOpen, KycUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
 from tests.support import dynamodb_local, templates
 
 ENVIRONMENTS = (1, 4, 16, 64)
-THRESHOLDS = breaker.Thresholds(failures=5, within_seconds=60, recovery_seconds=3)
+THRESHOLDS = kyc_circuit.Thresholds(failures=5, within_seconds=60, recovery_seconds=3)
 OPEN_SECONDS = 10
 BETWEEN_CALLS_SECONDS = 0.1
 WAIT_SECONDS_MAX = 60
-TERMS = Terms.from_json(
+CONFIG = StageConfig.from_json(
     '{"currencies":{"EUR":2},"highest_balances":{},"fee_basis_points":0,'
     '"deadline_seconds":900,"recover_after_seconds":30}'
 )
@@ -56,12 +58,12 @@ PAYMENT = Settlement(key="order-2026-000101", payer="alice", payee="bob", amount
 
 Ask = Callable[[Settlement, str], Any]
 Seen = list[tuple[str, float]]
-"""What happened in an environment and when: `call`, `answer`, or the state that the circuit went to."""
+"""The events of an environment and their times: `call`, `answer`, or the circuit's new state."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run has measured."""
+    """The measurements of one run."""
 
     before: int
     while_open: int
@@ -70,23 +72,23 @@ class Figures:
 
 
 def shared(client: Any, table_name: str, ask: Ask, seen: Seen) -> Ask:
-    """Our circuit: one count of failures for all environments."""
+    """Guard with our circuit: one count of failures for all environments."""
 
     def announce(state: CircuitState) -> None:
         seen.append((state.value, time.monotonic()))
 
-    circuit = breaker.SharedCircuit(client, table_name, THRESHOLDS, announce)
-    return breaker.guarded(ask, circuit, THRESHOLDS, lambda state: None)
+    circuit = kyc_circuit.SharedCircuit(client, table_name, THRESHOLDS, announce)
+    return kyc_circuit.guarded(ask, circuit, THRESHOLDS, lambda state: None)
 
 
 def plain(client: Any, table_name: str, ask: Ask, seen: Seen) -> Ask:
-    """Powertools' circuit as it comes: each environment counts for itself."""
+    """Guard with Powertools' unmodified circuit: each environment counts for itself."""
 
     def announce(transition: CircuitTransition) -> None:
         seen.append((transition.to_state.value, time.monotonic()))
 
     guarded: Ask = circuit_breaker(
-        name=breaker.CIRCUIT,
+        name=kyc_circuit.CIRCUIT,
         persistence_store=CircuitBreakerDynamoDBPersistence(
             table_name=table_name,
             key_attr="pk",
@@ -101,7 +103,7 @@ def plain(client: Any, table_name: str, ask: Ask, seen: Seen) -> Ask:
             success_threshold=1,
             recovery_timeout=THRESHOLDS.recovery_seconds,
             handled_exceptions=KycUnavailable,
-            local_cache_max_age=breaker.CACHE_SECONDS,
+            local_cache_max_age=kyc_circuit.CACHE_SECONDS,
         ),
     )(ask)
     return guarded
@@ -111,17 +113,17 @@ BREAKERS = {"shared": shared, "plain": plain}
 
 
 def environment(breaker_name: str, places: tuple[str, str, str], begin: Any, stop: Any, results: Any) -> None:
-    """Ask until told to stop, and hand over what was seen."""
+    """Ask until `stop` is set, and put the events on the queue."""
     dynamodb_url, table_name, kyc_url = places
     seen: Seen = []
-    endpoint = kyc.Endpoint(
+    endpoint = kyc_client.Endpoint(
         url=kyc_url,
         provider="verifications",
         dataset="default",
         connect_timeout_seconds=5,
         read_timeout_seconds=20,
     )
-    client = kyc.Client(endpoint, TERMS)
+    client = kyc_client.Client(endpoint, CONFIG)
 
     def ask(settlement: Settlement, api_key: str) -> Any:
         seen.append(("call", time.monotonic()))
@@ -133,7 +135,7 @@ def environment(breaker_name: str, places: tuple[str, str, str], begin: Any, sto
     guarded = BREAKERS[breaker_name](dynamodb, table_name, ask, seen)
     begin.wait()
     while not stop.wait(BETWEEN_CALLS_SECONDS):
-        with suppress(KycUnavailable, CircuitBreakerOpenError):
+        with suppress(KycUnavailable, KycCircuitOpen, CircuitBreakerOpenError):
             guarded(PAYMENT, "secret")
         if seen:
             results.put((os.getpid(), seen[:]))
@@ -142,7 +144,7 @@ def environment(breaker_name: str, places: tuple[str, str, str], begin: Any, sto
 
 
 def measure(breaker_name: str, environments: int, dynamodb_url: str) -> Figures:
-    """Let so many environments ask a dead provider, bring it back, and count."""
+    """Let so many environments ask a dead provider, bring it back, and count the calls."""
     table_name = f"{breaker_name}-{environments}"
     boto3.client("dynamodb", endpoint_url=dynamodb_url).create_table(
         TableName=table_name, **templates.table_definition()
@@ -171,11 +173,11 @@ def measure(breaker_name: str, environments: int, dynamodb_url: str) -> Figures:
 
 
 def observe(results: Any, environments: int, server: Server, stop: Any) -> Figures:
-    """Read what the environments see, and bring the provider back once the circuit has been open for long."""
+    """Collect the events, and bring the provider back once the circuit has been open for `OPEN_SECONDS`."""
     seen: Seen = []
     opened_at = recovered_at = flowed_at = float("inf")
     flowing: set[int] = set()
-    ended, give_up_at = 0, time.monotonic() + WAIT_SECONDS_MAX
+    ended, fails_at = 0, time.monotonic() + WAIT_SECONDS_MAX
     while ended < environments:
         with suppress(queue.Empty):
             process, batch = results.get(timeout=0.05)
@@ -189,7 +191,7 @@ def observe(results: Any, environments: int, server: Server, stop: Any) -> Figur
         if recovered_at == float("inf") and now >= opened_at + OPEN_SECONDS:
             recovered_at = now
             server.state.tell({"behaviour": Behaviour.APPROVE})
-        if len(flowing) == environments or now > give_up_at:
+        if len(flowing) == environments or now > fails_at:
             stop.set()
     calls = [at for what, at in seen if what == "call" and at < recovered_at]
     probes = sum(what == "HALF_OPEN" and at < recovered_at for what, at in seen)

@@ -13,11 +13,11 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from settlement import rows
-from settlement.request import Settlement
-from settlement.store import Store, from_wire
-from settlement.terms import Terms
-from settlement.writes import Write
+from settlement.adapters.dynamodb import Store, from_wire
+from settlement.ledger import keys
+from settlement.ledger.transaction import Write
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
 from tests.support import dynamodb_local, moto_dynamodb, templates
 from tests.support.memory_dynamodb import MemoryDynamoDb
 
@@ -30,7 +30,7 @@ _SESSION = boto3.Session()
 
 
 def pytest_collection_finish() -> None:
-    """Take what was imported out of the garbage collector's sight; it went over it again in every test."""
+    """Freeze the imported objects, which the garbage collector would otherwise visit in every test."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
@@ -38,7 +38,7 @@ def pytest_collection_finish() -> None:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A fresh table on one of the two engines, with what tests do to it."""
+    """A fresh table on one of the engines, and its store."""
 
     client: Any
     table_name: str
@@ -46,19 +46,20 @@ class Ledger:
 
     def open(self, account: str, available: int, currency: str = "EUR", **extra: Any) -> None:
         """Put an account's row, with extra attributes such as `limbo_keys`."""
-        row = {**rows.account_key(account), "available": available, "currency": currency, **extra}
+        row = {**keys.account(account), "available": available, "currency": currency, **extra}
         self.put(row)
 
-    def put(self, row: rows.Row) -> None:
+    def put(self, row: keys.Row) -> None:
         """Put any row as it is, past every condition."""
         serialized = Write("Put", {"Item": row}, lambda _: AssertionError())  # type: ignore[arg-type,return-value]
         self.client.put_item(TableName=self.table_name, Item=self.store._parameters(serialized)["Item"])
 
-    def row(self, key: rows.Row) -> rows.Row | None:
+    def row(self, key: keys.Row) -> keys.Row | None:
+        """Return one raw row; None if there is none."""
         return self.store.read(key)
 
-    def rows(self) -> list[rows.Row]:
-        """All rows there are, in a stable order."""
+    def rows(self) -> list[keys.Row]:
+        """Return all raw rows, in a stable order."""
         pages = self.client.get_paginator("scan").paginate(TableName=self.table_name, ConsistentRead=True)
         found = [from_wire(item) for page in pages for item in page["Items"]]
         return sorted(found, key=lambda row: (row["pk"], row["sk"]))
@@ -86,9 +87,9 @@ def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
 
 
 def make_ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """A fresh table on the engine that the fixture is parametrized with.
+    """Make a fresh table on the engine that the fixture is parametrized with.
 
-    In memory it is the model that simulations run on: enough for what is not about DynamoDB itself.
+    The engine in memory is the model of the simulations: enough for tests that are not about DynamoDB.
     """
     table_name = f"t-{uuid.uuid4().hex}"
     if request.param == "memory":
@@ -104,8 +105,8 @@ def make_ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
 
 
 @pytest.fixture(scope="session")
-def terms() -> Terms:
-    return Terms.from_json(os.environ["TERMS"])
+def config() -> StageConfig:
+    return StageConfig.from_json(os.environ["STAGE_CONFIG"])
 
 
 @pytest.fixture

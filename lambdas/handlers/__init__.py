@@ -1,1 +1,1 @@
-"""One file, one state of the machines, one function."""
+"""One file a function; most are a state of the machines by the same name."""

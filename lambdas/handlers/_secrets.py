@@ -1,4 +1,4 @@
-"""What the functions share with the KYC provider, from Secrets Manager: cached, and read again in time."""
+"""The secrets that the functions share with the KYC provider, from Secrets Manager: cached for seconds."""
 
 import os
 from typing import Any
@@ -7,8 +7,8 @@ from aws_lambda_powertools.utilities.parameters import SecretsProvider
 from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError, TransformParameterError
 from botocore.config import Config
 
-from settlement.errors import KycUnavailable
-from settlement.telemetry import count
+from settlement.adapters.telemetry import count
+from settlement.model.errors import KycUnavailable
 
 _provider = SecretsProvider(
     boto_config=Config(
@@ -22,9 +22,9 @@ SIGNING_CACHE_SECONDS = 10
 
 
 def signing_secrets() -> list[object]:
-    """The secrets with which the provider may sign: the current one, and the one before if there is one.
+    """Return the secrets with which the provider may sign: the current one, and the previous one if any.
 
-    Raises KycUnavailable where there is none.
+    Raises KycUnavailable if there is none.
     """
     secret = read(os.environ["KYC_SIGNING_SECRET"], cache_seconds=SIGNING_CACHE_SECONDS)
     active = [secret[name] for name in ("current", "previous") if secret.get(name)]
@@ -35,7 +35,7 @@ def signing_secrets() -> list[object]:
 
 
 def read(secret_id: str, *, cache_seconds: int, fresh: bool = False) -> dict[str, Any]:
-    """The secret's JSON object, cached; `fresh` reads past that. Raises KycUnavailable without one."""
+    """Return a secret's JSON object; `fresh` bypasses the cache. Raises KycUnavailable if unreadable."""
     try:
         secret = _provider.get(secret_id, max_age=cache_seconds, transform="json", force_fetch=fresh)
     except (GetParameterError, TransformParameterError) as error:

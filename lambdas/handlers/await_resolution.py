@@ -1,15 +1,15 @@
-"""AwaitResolution: leave word of who waits for a person's decision, and how to wake them."""
+"""AwaitResolution: record which execution waits for a person's decision, and the token that wakes it."""
 
 from typing import Any
 
-from handlers import _runtime
-from settlement import limbo
-from settlement.request import parse_settlement
-from settlement.telemetry import observed
+from handlers import _dependencies
+from settlement.adapters.telemetry import observed
+from settlement.ledger import limbo
+from settlement.model.request import parse_settlement
 
 
 @observed("await")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Put the task's token on the settlement's row. Raises StepFenced out of LIMBO: nobody needs to wait."""
-    settlement = parse_settlement(event["settlement"], _runtime.terms)
-    _runtime.store.update(limbo.await_decision(settlement, event["token"], event["execution_arn"]))
+    """Put the task's token on the settlement's row. Raises StepFenced if the settlement is not in LIMBO."""
+    settlement = parse_settlement(event["settlement"], _dependencies.config)
+    _dependencies.store.update(limbo.await_decision(settlement, event["token"], event["execution_arn"]))

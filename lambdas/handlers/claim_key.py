@@ -1,30 +1,29 @@
-"""ClaimKey: check the request and take its key, or find out who has it."""
+"""ClaimKey: check the request and claim its key, or find the earlier claim."""
 
 from typing import Any
 
-from handlers import _gate, _runtime
-from settlement import steps
-from settlement.request import named, parse_request
-from settlement.telemetry import count, logger, observed
+from handlers import _claim, _dependencies
+from settlement.adapters.telemetry import count, logger, observed
+from settlement.model.request import parse_request, with_minted_key
+from settlement.policy import steps
 
 
 @observed("claim")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the canonical settlement, and whether it is `replayed`: not this execution's to drive.
+    """Return the canonical settlement, and whether it is `replayed`: not for this execution to run.
 
-    An execution that recovery or a verdict has made the owner drives what it finds, from where it stands.
-    Raises InvalidRequest and IdempotencyConflict, of which neither leaves a trace in the table.
+    An execution that recovery or a verdict has made the owner resumes the settlement after its last step.
+    Raises InvalidRequest and IdempotencyConflict, neither of which leaves a trace in the table.
     """
-    owner = event["execution"]
-    # An execution that began before the machine was last deployed does not tell its ARN.
-    request = named(event["settlement"], event.get("execution_arn", owner), _runtime.terms)
+    execution, config = event["execution"], _dependencies.config
+    request = with_minted_key(event["settlement"], event["execution_arn"], config)
     if request is not event["settlement"]:
         count("IdempotencyKeyMissing")
         logger.append_keys(key=request["key"])
-    settlement, claimed = _gate.claim(parse_request(request, _runtime.terms), owner)
+    settlement, claimed = _claim.claim(parse_request(request, config), execution)
     return {
-        "settlement": settlement.to_wire(_runtime.terms),
-        "claimed_at": claimed["claimed_at"],
-        "replayed": steps.is_replay(claimed, owner),
-        "recoveries": claimed["recoveries"],
+        "settlement": settlement.to_wire(config),
+        "claimed_at": claimed.claimed_at,
+        "replayed": steps.is_replay(claimed, execution),
+        "owner_epoch": claimed.owner_epoch,
     }

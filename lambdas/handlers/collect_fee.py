@@ -1,18 +1,18 @@
-"""CollectFee: move what is left in escrow to the fees, which finishes the settlement."""
+"""CollectFee: move the rest of the escrow to the fees, which finishes the settlement."""
 
 from typing import Any
 
-from handlers import _runtime
-from settlement import outcome, steps
-from settlement.request import parse_settlement
-from settlement.telemetry import observed
+from handlers import _dependencies
+from settlement.adapters.telemetry import observed
+from settlement.model.request import parse_settlement
+from settlement.policy import outcome, steps
 
 
 @observed("fee")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the outcome of the settled settlement. Raises StepFenced."""
-    settlement = parse_settlement(event["settlement"], _runtime.terms)
-    claimed_at = event["claimed_at"]
-    entry = _runtime.store.post(steps.fee(settlement, _runtime.now()))
-    row = steps.settled(settlement, claimed_at, entry)
-    return outcome.of_settlement(settlement.key, row, _runtime.terms, replayed=False)
+    settlement, claimed_at = parse_settlement(event["settlement"], _dependencies.config), event["claimed_at"]
+    entry = _dependencies.store.commit(steps.fee(settlement, _dependencies.now()))
+    return outcome.of_settled(
+        settlement, _dependencies.config, claimed_at=claimed_at, finished_at=entry["posted_at"]
+    )

@@ -1,35 +1,41 @@
-"""EnterLimbo: give up on a reversal that is stuck, and bar the account that it is stuck on."""
+"""EnterLimbo: end the tries of a stuck reversal, and block the account that it is stuck on."""
 
 from dataclasses import replace
 from typing import Any
 
-from handlers import _runtime
-from settlement import compensation, outcome, rows
-from settlement.errors import AccountNotFound, StepFenced
-from settlement.request import parse_settlement
-from settlement.status import Step
-from settlement.telemetry import observed
+from handlers import _dependencies
+from settlement.adapters.telemetry import observed
+from settlement.model.errors import AccountNotFound, StepFenced
+from settlement.model.request import parse_settlement
+from settlement.model.state import SettlementState
+from settlement.model.status import Step
+from settlement.policy import compensation, outcome
 
 
 @observed("limbo")
-def handler(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Return the journal entry of the case. Raises StepFenced where the settlement has moved on by itself.
+def handler(event: dict[str, Any], context: object) -> None:
+    """Commit the case. Raises StepFenced if the settlement has moved on by itself.
 
-    `stuck` has the error of the one state that failed, under the step that it was to reverse. A reversal
-    whose answer was lost may have committed: then it is not stuck, and the next one has not been tried.
-    One that was known to have committed (`reversed`), and fails all the same, would go round in circles.
+    `stuck` maps the step whose reversal failed to its error. If that reversal has committed after all, only
+    its answer was lost, and there is no case; unless it was known to be reversed before (`reversed`): then it
+    would fail for ever.
     """
-    settlement = parse_settlement(event["settlement"], _runtime.terms)
+    settlement = parse_settlement(event["settlement"], _dependencies.config)
     ((step, error),) = event["stuck"].items()
-    row = _runtime.store.read(rows.settlement_key(settlement.key))
-    done_meanwhile = row and step in row.get("reversed", ()) and step not in event["reversed"]
-    if row is None or row.get("resolutions") != event["case"] - 1 or done_meanwhile:
-        raise StepFenced(f"limbo: the reversal of {step} of {settlement.key} is not what is stuck now")
-    case, now = compensation.case_of(settlement, row, Step(step)), _runtime.now()
+    state = _dependencies.store.settlement(settlement.key)
+    if state is None or not _is_stuck(state, step, event):
+        raise StepFenced("limbo", f"the reversal of {step} of {settlement.key} is not what is stuck now")
+    case, now = compensation.case_of(state, Step(step)), _dependencies.now()
     failure = outcome.failure(case.step.reversal, error)
     try:
-        entry = _runtime.store.post(compensation.enter_limbo(settlement, case, failure, now))
-    except AccountNotFound:  # there is no account to bar, which may be why the reversal is stuck
-        unbarred = replace(case, barred=None)
-        entry = _runtime.store.post(compensation.enter_limbo(settlement, unbarred, failure, now))
-    return outcome.of_entry(entry, _runtime.terms)
+        _dependencies.store.commit(compensation.enter_limbo(settlement, case, failure, now))
+    except AccountNotFound:  # no account to block, which may be why the reversal is stuck
+        case = replace(case, blocked_account=None)
+        _dependencies.store.commit(compensation.enter_limbo(settlement, case, failure, now))
+
+
+def _is_stuck(state: SettlementState, step: str, event: dict[str, Any]) -> bool:
+    """Return whether the reversal of `step` is stuck: in this case, and not committed meanwhile."""
+    if state.reversed_for is None or state.case_number != event["case"]:
+        return False
+    return step not in state.reversed or step in event["reversed"]

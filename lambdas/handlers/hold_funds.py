@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from handlers import _runtime
-from settlement import outcome, steps
-from settlement.request import parse_settlement
-from settlement.telemetry import observed
+from handlers import _dependencies
+from settlement.adapters.telemetry import observed
+from settlement.model.request import parse_settlement
+from settlement.policy import steps
 
 
 @observed("hold")
-def handler(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Return the hold's journal entry. Raises the payer's refusals, StepFenced and DeadlineExceeded."""
-    settlement = parse_settlement(event["settlement"], _runtime.terms)
-    entry = _runtime.store.post(steps.hold(settlement, _runtime.now()))
-    return outcome.of_entry(entry, _runtime.terms)
+def handler(event: dict[str, Any], context: object) -> None:
+    """Commit the hold. Raises the payer's refusals, StepFenced and DeadlineExceeded."""
+    settlement = parse_settlement(event["settlement"], _dependencies.config)
+    _dependencies.store.commit(steps.hold(settlement, _dependencies.now()))

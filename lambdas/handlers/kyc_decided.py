@@ -1,14 +1,19 @@
-"""KycDecided: the webhook by which the KYC provider tells how a review has ended; behind a function URL."""
+"""KycDecided: the webhook with which the KYC provider ends a review; behind a function URL."""
 
 import base64
 import hashlib
 import json
 import re
+from datetime import datetime
 from typing import Any
 
-from handlers import _machines, _runtime, _secrets
-from settlement import rows, steps
-from settlement.errors import (
+from handlers import _dependencies, _secrets, _step_functions
+from settlement.adapters.telemetry import count, logger, observed
+from settlement.adapters.webhook_signature import verify
+from settlement.ledger.kyc_review import WebhookEvent
+from settlement.ledger.transaction import AlreadyApplied
+from settlement.model import executions
+from settlement.model.errors import (
     DeadlineExceeded,
     IdempotencyConflict,
     InvalidRequest,
@@ -20,12 +25,10 @@ from settlement.errors import (
     StepFenced,
     StoreUnavailable,
 )
-from settlement.request import KEY, Settlement
-from settlement.reviews import Event
-from settlement.signature import verify
-from settlement.telemetry import count, logger, observed
-from settlement.verdict import KycDecision, Verdict, parse_verdict
-from settlement.writes import Standing
+from settlement.model.request import KEY
+from settlement.model.settlement import Settlement
+from settlement.model.verdict import KycDecision, Verdict, parse_verdict
+from settlement.policy import steps
 
 BODY_BYTES_MAX = 16_384
 STATUSES = {
@@ -39,7 +42,7 @@ STATUSES = {
     StartUnavailable: 503,
     StoreUnavailable: 503,
 }
-"""How the provider is told. It repeats a call that is answered with 401 or 503, or not at all."""
+"""The HTTP statuses of refusals. The provider repeats a call after 401 or 503, and after no other."""
 
 _FIELDS = ("decision", "idempotency_key", "reason", "reference")
 _EVENT = re.compile(r"[!-~]{1,200}", re.ASCII)
@@ -47,7 +50,7 @@ _SUFFIX = ":verify"
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Answer an HTTP request as a function URL hands it over (payload format 2.0)."""
+    """Answer an HTTP request of a function URL (payload format 2.0)."""
     try:
         return _response(200, _decided(event, context))
     except SettlementError as refusal:
@@ -56,36 +59,45 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 @observed("decide")
 def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Put the verdict on record and let the settlement go on; the same event again does the latter only.
+    """Put the verdict on record and resume the settlement; a repeated event only does the latter.
 
-    Nothing that is not signed is looked at, and nothing is written before all of it has been checked.
+    The signature is checked before the content, and the content before anything is written.
     """
-    now, body = _runtime.now(), _body(event)
-    secrets = _secrets.signing_secrets()
-    try:
-        event_id = verify(event["headers"], body, secrets, now)
-    except KycUnavailable:  # it is our own secret that is not fit to sign with
-        count("KycSecretUnreadable")
-        raise
+    now, body = _dependencies.now(), _body(event)
+    event_id = _verified(event, body, now)
     key, verdict = _parse(event_id, body)
     logger.append_keys(key=key)
-    row = _runtime.store.read(rows.settlement_key(key))
-    if row is None:
-        raise SettlementNotFound("idempotency_key: nobody has claimed its settlement")
-    settlement, owner = Settlement.of_row(row), f"{key}-decided"
-    received = Event(event_id, hashlib.sha256(body).hexdigest())
+    state = _dependencies.store.settlement(key)
+    if state is None:
+        raise SettlementNotFound("idempotency_key: no request has claimed its settlement")
+    received = WebhookEvent(event_id, hashlib.sha256(body).hexdigest())
+    _record(state.settlement, verdict, received, now)
+    machine = _step_functions.arn("SETTLEMENT_MACHINE")
+    _step_functions.start(machine, executions.decided(key), state.settlement.to_wire(_dependencies.config))
+    return {"idempotency_key": key + _SUFFIX, "decision": verdict.decision}
+
+
+def _verified(event: dict[str, Any], body: bytes, now: datetime) -> str:
+    """Return the id of a signed event. Raises SignatureRefused and KycUnavailable."""
+    secrets = _secrets.signing_secrets()
     try:
-        _runtime.store.transact(
-            steps.verdict_received(settlement, verdict, received, owner, now, _runtime.terms)
-        )
-    except Standing:
+        return verify(event["headers"], body, secrets, now)
+    except KycUnavailable:  # the stage's own secret cannot be used
+        count("KycSecretUnreadable")
+        raise
+
+
+def _record(settlement: Settlement, verdict: Verdict, received: WebhookEvent, now: datetime) -> None:
+    owner, config = executions.decided(settlement.key), _dependencies.config
+    writes = steps.record_webhook_verdict(settlement, verdict, received, owner, now, config)
+    try:
+        _dependencies.store.transact(writes)
+    except AlreadyApplied:
         logger.info("replayed")
-    except IdempotencyConflict:  # what is on record stands, but somebody should know
+    except IdempotencyConflict:  # the first verdict counts, but the conflict must be seen
         count("KycVerdictConflict")
         logger.warning("conflict", reference=verdict.reference)
         raise
-    _machines.start(_machines.arn("SETTLEMENT_MACHINE"), owner, settlement.to_wire(_runtime.terms))
-    return {"idempotency_key": key + _SUFFIX, "decision": verdict.decision}
 
 
 def _body(event: dict[str, Any]) -> bytes:
@@ -102,7 +114,7 @@ def _body(event: dict[str, Any]) -> bytes:
 
 
 def _parse(event_id: str, body: bytes) -> tuple[str, Verdict]:
-    """The settlement's key and the verdict. Raises InvalidRequest, naming the field at fault."""
+    """Return the settlement's key and the verdict. Raises InvalidRequest, naming the field at fault."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):

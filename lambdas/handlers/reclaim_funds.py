@@ -2,19 +2,15 @@
 
 from typing import Any
 
-from handlers import _runtime
-from settlement import compensation, outcome
-from settlement.request import parse_settlement
-from settlement.status import Step
-from settlement.telemetry import observed
+from handlers import _reversal
+from settlement.adapters.telemetry import observed
+from settlement.model.status import Step
 
 
 @observed(Step.RELEASE.reversal)
-def handler(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Return the reversal's journal entry, empty where it is on record already.
+def handler(event: dict[str, Any], context: object) -> None:
+    """Commit the release's reversal.
 
-    Raises the payee's refusals, such as InsufficientFunds for what they have spent, and StepFenced.
+    Raises StepFenced and the payee's refusals, such as InsufficientFunds if they have spent the amount.
     """
-    settlement = parse_settlement(event["settlement"], _runtime.terms)
-    posting = compensation.undo(settlement, Step.RELEASE, event["steps"], event["reversed"], _runtime.now())
-    return outcome.of_entry(_runtime.store.post(posting), _runtime.terms) if posting else {}
+    _reversal.reverse(Step.RELEASE, event)

@@ -1,70 +1,67 @@
-"""RecoverStalled: find what has stopped moving, each minute, and have somebody drive it on."""
+"""RecoverStalled: each minute, find stalled settlements and start an execution that resumes each."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
-from handlers import _machines, _runtime
-from settlement import recovery, rows
-from settlement.errors import (
+from handlers import _dependencies, _step_functions
+from settlement.adapters.telemetry import count, gauge, logger, observed
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.errors import (
     InvalidRequest,
     SettlementNotFound,
     StartUnavailable,
     StepFenced,
     StoreUnavailable,
 )
-from settlement.recovery import Action, Takeover
-from settlement.request import KEY
-from settlement.rows import Row
-from settlement.status import Status
-from settlement.telemetry import count, gauge, logger, observed
+from settlement.model.request import KEY
+from settlement.model.state import SettlementState
+from settlement.model.status import Status
+from settlement.model.timestamps import seconds_since, timestamp
+from settlement.policy import recovery
+from settlement.policy.recovery import Action, Takeover
 
 SHARE_MAX = 100
-"""How many settlements of one shard, and how many of those in LIMBO, a run looks at."""
+"""Most settlements of one shard, and most of those in LIMBO, in one run."""
 
 _RESERVED_MS = 20_000
-"""A run that has less time left than this begins nothing new: one settlement may take so long, where services
-are slow."""
+"""The least time left to begin another settlement: a slow one may take so long."""
 
-_RESERVED_FOR_FLIGHT_MS = 35_000
-"""So much of a run's 50 s is not for LIMBO, which comes first and has people to wait for."""
+_RESERVED_FOR_IN_FLIGHT_MS = 35_000
+"""The part of a run's 50 s that LIMBO, which comes first, must leave to the settlements in flight."""
 
-_LISTED_MAX = 10_000
-"""How many settlements in LIMBO are counted."""
+_COUNTED_MAX = 10_000
+"""Most settlements in LIMBO that are counted."""
 
 _UNANSWERED_SECONDS = 60
-"""How long to leave alone what could not be asked about, so that others have their turn."""
+"""How long a settlement is deferred whose execution could not be described or started."""
 
 _MACHINES = {Action.SETTLE: "SETTLEMENT_MACHINE"}
 _METRICS = {
     Action.SETTLE: "RecoveredBySettlement",
     Action.COMPENSATE: "RecoveredByCompensation",
-    Action.PAGE: "RecoveredByPage",
+    Action.ALERT: "RecoveredByAlert",
 }
 
 
 @observed("recover")
 def handler(event: Any, context: Any) -> dict[str, str | None] | None:
-    """Start an execution for each settlement that is due and that nobody drives, and publish how late it is.
+    """Start an execution for each settlement that is due and has none, and publish how late it is.
 
-    One that cannot be taken on or started does not keep the others waiting; it is found again later. With the
-    `key` of a settlement in the event only that one is looked at, due or not; the answer is the `action` that
-    was taken ("none" where it needs none) and the name of the `execution` that was started.
-    Raises InvalidRequest, SettlementNotFound, StoreUnavailable and StartUnavailable for that one only.
+    A settlement that cannot be taken over or started does not delay the others; a later run finds it again.
+    With the `key` of a settlement in the event, only that one is recovered, due or not. The answer has the
+    `action` ("none" if it needs none) and the name of the started `execution`. Such a call raises
+    InvalidRequest, SettlementNotFound, StoreUnavailable and StartUnavailable; the scheduled one raises none.
     """
     if isinstance(event, dict) and "key" in event:
         return _recover_now(event["key"])
-    now = _runtime.now()
-    oldest, recovered = 0, _page_again(now, context)
+    now = _dependencies.now()
+    oldest, recovered = 0, _alert_again(now, context)
     for listed in _due(now, context):
-        with _noted(rows.subject(listed)[1], listed):
-            row = _runtime.store.read({"pk": listed["pk"], "sk": listed["sk"]})
-            if row and recovery.is_due(row, now) and row["status"] != Status.LIMBO:
-                try:
-                    recovered += _recover(row) is not None
-                finally:  # however that ends, but not in its way
-                    oldest = max(oldest, recovery.seconds_since(recovery.in_flight_since(row), now))
+        age, is_started = _recover_listed(listed, now)
+        oldest, recovered = max(oldest, age), recovered + is_started
     gauge("OldestInFlightSeconds", oldest)
     gauge("Recoveries", recovered)
     return None
@@ -74,10 +71,10 @@ def _recover_now(key: object) -> dict[str, str | None]:
     if not (isinstance(key, str) and KEY.fullmatch(key)):
         raise InvalidRequest(f"key: must be a string that matches ^{KEY.pattern}$")
     logger.append_keys(key=key)
-    row = _runtime.store.read(rows.settlement_key(key))
-    if row is None:
-        raise SettlementNotFound("key: nobody has claimed it")
-    takeover = _recover(row)
+    state = _dependencies.store.settlement(key)
+    if state is None:
+        raise SettlementNotFound("key: no request has claimed it")
+    takeover = _recover(state)
     return {
         "key": key,
         "action": takeover.action if takeover else "none",
@@ -85,71 +82,92 @@ def _recover_now(key: object) -> dict[str, str | None]:
     }
 
 
-def _recover(row: Row) -> Takeover | None:
-    """Make a new execution the settlement's owner and start it; None where that is not called for."""
-    now, terms = _runtime.now(), _runtime.terms
-    with suppress(StepFenced):  # somebody else has moved it on
-        if _is_driven(row):
-            if row["status"] != Status.LIMBO:
-                _runtime.store.update(recovery.postpone(row, now, terms))
+def _recover_listed(listed: Row, now: datetime) -> tuple[int, bool]:
+    """Recover a settlement in flight if it is due; return its age in seconds, and whether it was started."""
+    age, is_started = 0, False
+    with _isolated(keys.subject(listed)[1], listed):
+        state = _dependencies.store.listed_settlement(listed)
+        if state and state.status is not Status.LIMBO and recovery.is_due(state, now):
+            try:
+                is_started = _recover(state) is not None
+            finally:  # a malformed age must not prevent the recovery
+                age = seconds_since(recovery.in_flight_since(state), now)
+    return age, is_started
+
+
+def _recover(state: SettlementState) -> Takeover | None:
+    """Make a new execution the settlement's owner and start it; None if the settlement needs none."""
+    now, config = _dependencies.now(), _dependencies.config
+    with suppress(StepFenced):  # another execution has moved it on
+        if _is_running(state):
+            if state.status is not Status.LIMBO:
+                _dependencies.store.update(recovery.postpone(state, now, config))
             return None
-        if takeover := recovery.take_over(row, now, terms):
-            _runtime.store.update(takeover.write)
-            machine = _machines.arn(_MACHINES.get(takeover.action, "COMPENSATION_MACHINE"))
-            _machines.start(machine, takeover.execution, takeover.input)
+        if takeover := recovery.take_over(state, now, config):
+            _dependencies.store.update(takeover.write)
+            machine = _step_functions.arn(_MACHINES.get(takeover.action, "COMPENSATION_MACHINE"))
+            _step_functions.start(machine, takeover.execution, takeover.input)
             count(_METRICS[takeover.action])
-            logger.info("recovered", settlement=rows.subject(row)[1], execution_started=takeover.execution)
+            logger.info("recovered", settlement=state.key, execution_started=takeover.execution)
             return takeover
     return None
 
 
-def _is_driven(row: Row) -> bool:
-    """Whether an execution is known to drive the settlement.
+def _is_running(state: SettlementState) -> bool:
+    """Return whether an execution is known to run the settlement.
 
-    Of a settlement that goes forward none is: AWS describes no Express execution, and two drive it as well as
-    one. Two reversals that get stuck would page twice.
+    Executions of the forward path are not looked up: AWS describes no Express execution, and duplicates do no
+    harm. Those of a compensation are, because two of them in LIMBO would alert twice.
     """
-    is_given_up = row["status"] == Status.PROCESSING and "given_up_at" in row
-    if not is_given_up and row["status"] not in (Status.COMPENSATING, Status.LIMBO):
+    is_expired = state.status is Status.PROCESSING and state.is_expired
+    if not is_expired and state.status not in (Status.COMPENSATING, Status.LIMBO):
         return False
-    machine = _machines.arn("COMPENSATION_MACHINE")
-    executions = [_machines.execution_arn(machine, row["owner"])]
-    waiting = row.get("waiting", {}).get("execution", "")
-    if waiting.startswith(_machines.execution_arn(machine, "")):  # nobody tells of a machine that is gone
+    machine = _step_functions.arn("COMPENSATION_MACHINE")
+    executions = [_step_functions.execution_arn(machine, state.owner)]
+    waiting = (state.waiting or {}).get("execution", "")
+    if waiting.startswith(_step_functions.execution_arn(machine, "")):  # a machine may have been deleted
         executions.append(waiting)
-    return any(_machines.is_running(execution) for execution in dict.fromkeys(executions))
+    return any(_step_functions.is_running(execution) for execution in dict.fromkeys(executions))
 
 
 def _due(now: datetime, context: Any) -> Iterator[Row]:
-    """What the index lists as due, shard by shard. What a run does not get to, a later one begins with."""
-    for turn in range(rows.IN_FLIGHT_SHARDS):
-        shard = rows.in_flight_partition((now.minute + turn) % rows.IN_FLIGHT_SHARDS)
+    """Return the settlements that the index lists as due, shard by shard.
+
+    Each minute another shard comes first, so that a shard that one run misses is first in a later one.
+    """
+    for turn in range(keys.IN_FLIGHT_SHARDS):
+        shard = keys.in_flight_partition((now.minute + turn) % keys.IN_FLIGHT_SHARDS)
         if _is_out_of_time(context, _RESERVED_MS):
             return
-        with _noted(shard):
-            for listed in _runtime.store.listed(shard, up_to=rows.timestamp(now), limit=SHARE_MAX):
+        with _isolated(shard):
+            for listed in _dependencies.store.listed(shard, up_to=timestamp(now), limit=SHARE_MAX):
                 if _is_out_of_time(context, _RESERVED_MS):
                     return
                 yield listed
 
 
-def _page_again(now: datetime, context: Any) -> int:
-    """Start again what should page for the settlements in LIMBO and wait for a decision; return how many."""
+def _alert_again(now: datetime, context: Any) -> int:
+    """Start the executions that should alert and wait for a decision in LIMBO; return their number."""
     started = 0
-    with _noted("LIMBO"):
-        cases = list(_runtime.store.listed(rows.LIMBO, up_to=rows.END_OF_TIME, limit=_LISTED_MAX))
+    with _isolated("LIMBO"):
+        cases = list(_dependencies.store.listed(keys.LIMBO, up_to=keys.END_OF_TIME, limit=_COUNTED_MAX))
         gauge("LimboOpen", len(cases))
-        # Their place in the list does not tell whether somebody waits, so each run begins anywhere.
-        first = _runtime.random.randrange(max(len(cases), 1))
+        # The list does not tell which of them have an execution, so each run begins at a random place.
+        first = _dependencies.random.randrange(max(len(cases), 1))
         for listed in [*cases[first:], *cases[:first]][:SHARE_MAX]:
-            if _is_out_of_time(context, _RESERVED_FOR_FLIGHT_MS):
+            if _is_out_of_time(context, _RESERVED_FOR_IN_FLIGHT_MS):
                 break
-            with _noted(rows.subject(listed)[1]):
-                row = _runtime.store.read({"pk": listed["pk"], "sk": listed["sk"]})
-                if row and row["status"] == Status.LIMBO and recovery.is_due(row, now):
-                    started += _recover(row) is not None
-        gauge("OldestLimboSeconds", recovery.seconds_since(cases[0]["gsi1sk"], now) if cases else 0)
+            started += _recover_in_limbo(listed, now)
+        gauge("OldestLimboSeconds", seconds_since(cases[0]["gsi1sk"], now) if cases else 0)
     return started
+
+
+def _recover_in_limbo(listed: Row, now: datetime) -> bool:
+    with _isolated(keys.subject(listed)[1]):
+        state = _dependencies.store.listed_settlement(listed)
+        if state and state.status is Status.LIMBO and recovery.is_due(state, now):
+            return _recover(state) is not None
+    return False
 
 
 def _is_out_of_time(context: Any, reserved_ms: int) -> bool:
@@ -160,10 +178,10 @@ def _is_out_of_time(context: Any, reserved_ms: int) -> bool:
 
 
 @contextmanager
-def _noted(name: str, listed: Row | None = None) -> Iterator[None]:
-    """Tell of whatever is wrong with one settlement or shard, and go on: it must not hold up the rest.
+def _isolated(name: str, listed: Row | None = None) -> Iterator[None]:
+    """Log and count a failure of one settlement or shard, and continue.
 
-    What would fail again at once is put back in the queue, unless the table is what does not answer.
+    A listed settlement that would fail again at once is deferred, unless it is the table that fails.
     """
     try:
         yield
@@ -174,4 +192,4 @@ def _noted(name: str, listed: Row | None = None) -> Iterator[None]:
             unanswered = isinstance(error, StartUnavailable)
             seconds = _UNANSWERED_SECONDS if unanswered else recovery.BACKOFF_SECONDS_MAX
             with suppress(Exception):
-                _runtime.store.update(recovery.set_aside(listed, _runtime.now(), seconds))
+                _dependencies.store.update(recovery.defer_unprocessable(listed, _dependencies.now(), seconds))

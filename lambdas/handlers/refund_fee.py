@@ -2,16 +2,12 @@
 
 from typing import Any
 
-from handlers import _runtime
-from settlement import compensation, outcome
-from settlement.request import parse_settlement
-from settlement.status import Step
-from settlement.telemetry import observed
+from handlers import _reversal
+from settlement.adapters.telemetry import observed
+from settlement.model.status import Step
 
 
 @observed(Step.FEE.reversal)
-def handler(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Return the reversal's journal entry, empty where it is on record already. Raises StepFenced."""
-    settlement = parse_settlement(event["settlement"], _runtime.terms)
-    posting = compensation.undo(settlement, Step.FEE, event["steps"], event["reversed"], _runtime.now())
-    return outcome.of_entry(_runtime.store.post(posting), _runtime.terms) if posting else {}
+def handler(event: dict[str, Any], context: object) -> None:
+    """Commit the fee's reversal. Raises StepFenced."""
+    _reversal.reverse(Step.FEE, event)

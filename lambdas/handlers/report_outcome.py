@@ -1,29 +1,27 @@
-"""ReportOutcome: tell how a settlement stands that this execution does not drive, or drives no further."""
+"""ReportOutcome: report a settlement that this execution does not run, or runs no further."""
 
 from typing import Any
 
-from handlers import _runtime
-from settlement import outcome, rows
-from settlement.errors import StepFenced
-from settlement.request import parse_settlement
-from settlement.status import Status, Step
-from settlement.telemetry import observed
+from handlers import _dependencies
+from settlement.adapters.telemetry import observed
+from settlement.model.errors import StepFenced
+from settlement.model.request import parse_settlement
+from settlement.policy import compensation, outcome
 
 
 @observed("report")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the outcome as the settlement's row has it now. Raises StepFenced for a key never claimed.
+    """Return the outcome from the settlement's row. Raises StepFenced for an unclaimed key.
 
-    An execution that drives a settlement comes here once its compensation is started, or with a payment
-    that goes on without it: in review, released, or given to another execution. Else what is PROCESSING is
-    about to be reversed, and is reported so.
+    An execution with an `error` in its state has started the compensation. Until that begins, the row is
+    still PROCESSING; if the settlement does not continue without this execution, it is reported as
+    COMPENSATING, with the failure that it is about to have.
     """
-    settlement = parse_settlement(event["settlement"], _runtime.terms)
-    row = _runtime.store.read(rows.settlement_key(settlement.key))
-    if row is None:
-        raise StepFenced(f"report: the key {settlement.key} was never claimed")
-    is_released, is_another_s = Step.RELEASE in row.get("steps", ()), row["owner"] != event["execution"]
-    goes_on = "review" in row or is_released or is_another_s
-    if row["status"] == Status.PROCESSING and not event["replayed"] and not goes_on:
-        row["status"] = Status.COMPENSATING
-    return outcome.of_settlement(settlement.key, row, _runtime.terms, replayed=event["replayed"])
+    given, config = event["state"], _dependencies.config
+    settlement = parse_settlement(given["settlement"], config)
+    state = _dependencies.store.settlement(settlement.key)
+    if state is None:
+        raise StepFenced.unclaimed("report", settlement.key)
+    if "error" in given:
+        state = compensation.about_to_begin(state, given["error"], event["execution"])
+    return outcome.of_state(state, config, replayed=given.get("replayed", False))

@@ -3,49 +3,53 @@
 from dataclasses import replace
 from typing import Any
 
-from handlers import _runtime
-from settlement import compensation, paging, rows
-from settlement.errors import AccountNotFound, ResolutionRefused, StepFenced
-from settlement.request import Settlement, parse_settlement
-from settlement.resolution import Resolution, parse_resolution
-from settlement.rows import Row
-from settlement.telemetry import observed
+from handlers import _dependencies
+from settlement.adapters.telemetry import observed
+from settlement.ledger.keys import Row
+from settlement.model.errors import AccountNotFound, ResolutionRefused, StepFenced
+from settlement.model.orders import Resolution, parse_resolution
+from settlement.model.request import parse_settlement
+from settlement.model.settlement import Settlement
+from settlement.model.state import SettlementState
+from settlement.policy import compensation, pager
 
 
 @observed("resolve")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the settlement, and the news for those who were paged.
+    """Return the settlement, and the notice of the decision for on call.
 
-    Raises InvalidRequest and ResolutionRefused, upon which nothing is written, and StepFenced where the
-    case was closed in another way.
+    Raises InvalidRequest and ResolutionRefused, after which nothing is written, and StepFenced if another
+    decision closed the case.
     """
-    settlement = parse_settlement(event["settlement"], _runtime.terms)
+    settlement = parse_settlement(event["settlement"], _dependencies.config)
     resolution = parse_resolution(event["resolution"])
     number = resolution.case or event["case"]
-    row = _runtime.store.read(rows.settlement_key(settlement.key))
-    if row is None or row.get("resolutions", 0) >= number:
-        entry = _runtime.store.read(rows.entry_key(settlement.key, f"resolve:{number}"))
+    state = _dependencies.store.settlement(settlement.key)
+    if state is None or state.resolutions >= number:
+        entry = _dependencies.store.entry(settlement.key, f"resolve:{number}")
     else:
-        entry = _resolve(settlement, row, resolution, number, event["execution"])
+        entry = _resolve(settlement, state, resolution, number, event["execution"])
     if entry is None or not resolution.is_on(entry):
-        raise StepFenced(f"resolve: case {number} of {settlement.key} was closed in another way")
+        raise StepFenced("resolve", f"case {number} of {settlement.key} was closed in another way")
     return {
-        "settlement": settlement.to_wire(_runtime.terms),
+        "settlement": settlement.to_wire(_dependencies.config),
         "case": number,
-        "news": paging.resolved(settlement.key, number, entry),
+        "notice": pager.resolution_notice(settlement.key, number, entry),
     }
 
 
-def _resolve(settlement: Settlement, row: Row, resolution: Resolution, number: int, execution: str) -> Row:
-    compensation.check(settlement, row, resolution.decision)
-    case = compensation.stuck(settlement, row)
+def _resolve(
+    settlement: Settlement, state: SettlementState, resolution: Resolution, number: int, execution: str
+) -> Row:
+    compensation.ensure_can_resolve(state, resolution.decision)
+    case = compensation.stuck_case(state)
     if case.number != number:
         raise ResolutionRefused(f"resolution: the open case is number {case.number}, not {number}")
-    now, terms = _runtime.now(), _runtime.terms
+    now, config = _dependencies.now(), _dependencies.config
     try:
-        return _runtime.store.post(compensation.resolve(settlement, case, resolution, execution, now, terms))
-    except AccountNotFound:  # the account that was barred is gone
-        unbarred = replace(case, barred=None)
-        return _runtime.store.post(
-            compensation.resolve(settlement, unbarred, resolution, execution, now, terms)
-        )
+        transaction = compensation.resolve(settlement, case, resolution, execution, now, config)
+        return _dependencies.store.commit(transaction)
+    except AccountNotFound:  # the blocked account is gone
+        case = replace(case, blocked_account=None)
+        transaction = compensation.resolve(settlement, case, resolution, execution, now, config)
+        return _dependencies.store.commit(transaction)

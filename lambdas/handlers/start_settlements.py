@@ -1,6 +1,5 @@
 """StartSettlements: claim and start a settlement for each message of the start queue."""
 
-import hashlib
 import json
 from typing import Any
 
@@ -8,23 +7,24 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from handlers import _gate, _machines, _queues, _runtime
-from settlement import steps
-from settlement.errors import IdempotencyConflict, InvalidRequest, SettlementError, StartUnavailable
-from settlement.request import parse_request
-from settlement.telemetry import count, logger, observed
+from handlers import _claim, _dead_letters, _dependencies, _step_functions
+from settlement.adapters.telemetry import count, logger, observed
+from settlement.model import executions
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, SettlementError, StartUnavailable
+from settlement.model.request import parse_request
+from settlement.policy import steps
 
 _RESERVED_MS = 11_000
-"""A message is not begun with less time left: the answers to its claim and its start may take so long."""
+"""The least time left to begin a message: its claim may take 6 s and its start 4 s."""
 
 
 @observed("start")
 def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
-    """Return the messages that are to be received again, as a service gave no answer.
+    """Return the messages to receive again, because a service gave no answer.
 
-    One that breaks the contract, or whose key was claimed with other content, goes to the dead-letter queue
-    with the reason. Each message is on its own. A key is required here in every stage: what a message could
-    be given one by changes when it is sent back from the dead-letter queue.
+    A message that breaks the contract, or whose key was claimed with other content, goes to the dead-letter
+    queue with the reason. Each message is on its own. A key is required here in every stage: a message that
+    comes back from the dead-letter queue has another id, from which no key could be minted.
     """
 
     def start(record: SQSRecord) -> None:
@@ -33,9 +33,9 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
             if context.get_remaining_time_in_millis() < _RESERVED_MS:
                 raise StartUnavailable("start: no time is left for this message")
             _start(record)
-        except Exception as failure:  # the processor tells the queue, and nobody else
-            is_foreseen = isinstance(failure, SettlementError)
-            count(type(failure).__name__ if is_foreseen else "FunctionFailed")
+        except Exception as failure:  # the processor reports it to the queue alone
+            is_expected = isinstance(failure, SettlementError)
+            count(type(failure).__name__ if is_expected else "FunctionFailed")
             logger.warning("not started", message_id=record.message_id, error=type(failure).__name__)
             raise
 
@@ -44,23 +44,23 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
 
 
 def _start(record: SQSRecord) -> None:
-    """Claim first: from then on recovery sees to it, should the execution never start, or die at once.
+    """Claim, then start: once claimed, recovery looks after an execution that never starts or dies at once.
 
-    The same message, delivered twice, has the same owner, and so drives on what its first delivery began.
+    A second delivery of the message has the same owner, and so resumes what the first one began.
     """
-    digest = hashlib.sha256(record.body.encode()).hexdigest()[:12]
     try:
-        request = parse_request(_content(record.body), _runtime.terms)
+        request = parse_request(_content(record.body), _dependencies.config)
         logger.append_keys(key=request.key)
-        owner = f"{request.key}-{digest}"
-        settlement, claimed = _gate.claim(request, owner)
+        execution = executions.queued(request.key, record.body)
+        settlement, claimed = _claim.claim(request, execution)
     except (InvalidRequest, IdempotencyConflict) as refusal:
         count("StartRefused")
         logger.warning("refused", message_id=record.message_id, error=type(refusal).__name__)
-        _queues.put_aside(record, f"{type(refusal).__name__}: {refusal}")
+        _dead_letters.send(record, f"{type(refusal).__name__}: {refusal}")
         return
-    if not steps.is_replay(claimed, owner):
-        _machines.start(_machines.arn("SETTLEMENT_MACHINE"), owner, settlement.to_wire(_runtime.terms))
+    if not steps.is_replay(claimed, execution):
+        machine = _step_functions.arn("SETTLEMENT_MACHINE")
+        _step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
 
 
 def _content(body: str) -> Any:

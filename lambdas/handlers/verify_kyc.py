@@ -3,25 +3,27 @@
 from datetime import datetime
 from typing import Any
 
-from handlers import _provider, _runtime
-from settlement import reviews, rows, steps
-from settlement.errors import KycRejected
-from settlement.refusals import other_content
-from settlement.request import Settlement, parse_settlement
-from settlement.rows import Row
-from settlement.status import Step
-from settlement.telemetry import count, logger, observed
-from settlement.verdict import KycDecision
+from handlers import _dependencies, _kyc
+from settlement.adapters.telemetry import count, logger, observed
+from settlement.ledger import kyc_review
+from settlement.ledger.keys import Row
+from settlement.model.errors import IdempotencyConflict, KycRejected
+from settlement.model.request import parse_settlement
+from settlement.model.settlement import Settlement
+from settlement.model.state import SettlementState
+from settlement.model.status import Step
+from settlement.model.verdict import KycDecision, Verdict
+from settlement.policy import steps
 
 
 @observed("verify")
 def handler(event: dict[str, Any], context: object) -> dict[str, bool]:
-    """Return whether the payment is `in_review`; if not, it is approved. What was said stays in the entry.
+    """Return whether the payment is `in_review`; if not, it is approved. The reason stays in the entry.
 
-    Raises KycRejected where the verdict is against the payment, KycUnavailable and KycRequestRefused where
-    there is none, StepFenced and DeadlineExceeded.
+    Raises KycRejected for a verdict against the payment; KycUnavailable, KycCircuitOpen and
+    KycRequestRefused if there is no verdict; StepFenced and DeadlineExceeded.
     """
-    settlement = parse_settlement(event["settlement"], _runtime.terms)
+    settlement = parse_settlement(event["settlement"], _dependencies.config)
     entry = _verdict(settlement)
     if entry is None:
         count("KycReview")
@@ -32,31 +34,40 @@ def handler(event: dict[str, Any], context: object) -> dict[str, bool]:
 
 
 def _verdict(settlement: Settlement) -> Row | None:
-    """The journal entry of the verdict, old or new; None for as long as the payment is in review.
+    """Return the journal entry of the verdict, old or new; None while the payment is in review.
 
-    The row is read before anybody is asked: a verdict is replayed for ever, and a review asked for once.
+    The row is read before the provider is asked: a verdict is replayed for ever, a review requested once.
     """
-    now, store = _runtime.now(), _runtime.store
-    row = store.read(rows.settlement_key(settlement.key))
-    if row is None or "verdict" not in row:
-        steps.check_verifiable(settlement, row, now)
-        if row and "review" in row:
+    now, store = _dependencies.now(), _dependencies.store
+    state = store.settlement(settlement.key)
+    if state is None or state.verdict is None:
+        steps.ensure_can_verify(settlement, state, now)
+        if state and state.is_in_review:
             return None
-        verdict = _provider.ask(settlement)
-        now = _runtime.now()
+        verdict = _kyc.ask(settlement)
         if verdict.decision is not KycDecision.REVIEW:
-            entry = store.post(steps.verify(settlement, verdict, now))
-            if entry["decision"] != verdict.decision:  # the first verdict stands, but somebody should know
-                count("KycVerdictConflict")
-                logger.warning("conflict", reference=verdict.reference, on_record=entry["reference"])
-            return entry
-        until = _provider.review_ends(now)
-        if row and settlement.deadline_seconds is not None:  # who names a deadline gets it, review or not
-            until = datetime.fromisoformat(row["deadline_at"])
-        row = store.update(reviews.park(settlement, verdict, until, now))
-        if "verdict" not in row:
+            return _record(settlement, verdict)
+        state = _begin_review(settlement, verdict, state)
+        if state.verdict is None:
             return None
-    if row["request_hash"] != settlement.request_hash:
-        raise other_content(settlement)
+    if not state.same_request(settlement):
+        raise IdempotencyConflict.of_key(settlement.key)
     count("StepReplayed")
-    return store.read(rows.entry_key(settlement.key, Step.VERIFY))
+    return store.entry(settlement.key, Step.VERIFY)
+
+
+def _record(settlement: Settlement, verdict: Verdict) -> Row:
+    entry = _dependencies.store.commit(steps.verify(settlement, verdict, _dependencies.now()))
+    if entry["decision"] != verdict.decision:  # the first verdict counts, but the conflict must be seen
+        count("KycVerdictConflict")
+        logger.warning("conflict", reference=verdict.reference, on_record=entry["reference"])
+    return entry
+
+
+def _begin_review(settlement: Settlement, verdict: Verdict, state: SettlementState | None) -> SettlementState:
+    """Leave the payment to a review, which ends at a deadline that the request named, if it named one."""
+    now = _dependencies.now()
+    until = _kyc.review_ends(now)
+    if state and settlement.deadline_seconds is not None:
+        until = datetime.fromisoformat(state.deadline_at)
+    return _dependencies.store.update(kyc_review.begin_review(settlement, verdict, until, now))

@@ -1,4 +1,4 @@
-"""One input of a function: drawn by a fuzzer's choices, and told in a form that can be kept."""
+"""One input of a function: drawn by a fuzzer's choices, in a form that can be kept."""
 
 import json
 from collections.abc import Callable
@@ -21,15 +21,15 @@ AT_HOME = {
     "reclaim_funds": "compensating",
     "void_hold": "compensating",
     "enter_limbo": "compensating",
-    **dict.fromkeys(("prepare_page", "await_resolution", "resolve_limbo"), "LIMBO"),
+    **dict.fromkeys(("prepare_alert", "await_resolution", "resolve_limbo"), "LIMBO"),
     "kyc_decided": "in review",
 }
-"""How the states are called in which a function gets furthest: half of its cases are there."""
+"""Prefixes of the states in which a function gets furthest: half of its cases begin there."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What a function is handed (`text`), with the key in a `state`, at one of TIMES, by one of ANSWERS."""
+    """The input of a function (`text`), with the key in a `state`, at one of TIMES, by one of ANSWERS."""
 
     function: str
     state: str
@@ -40,7 +40,7 @@ class Case:
 
 
 def draw(function: str, choices: Choices, anyhow: bool = False) -> Case:
-    """A case for a function; `anyhow` with a payload that not even our own definition would send."""
+    """Return a case for a function; `anyhow` with a payload that no definition would send."""
     home = [name for name in STATES if name.startswith(AT_HOME.get(function, ""))]
     names = home if choices.below(2) else list(STATES)
     state = names[choices.below(len(names))]
@@ -54,7 +54,7 @@ def draw(function: str, choices: Choices, anyhow: bool = False) -> Case:
 
 
 def run(stage: Stage, case: Case) -> str:
-    """Hand a case to its function; return how it ended. Raises whatever breaks a claim."""
+    """Pass a case to its function; return how it ended. Raises the error that breaks a claim."""
     stage.set(rows_of(case.state), TIMES[case.at], ANSWERS[case.answer])
     if case.function in _WIRES:
         check = claims.check_webhook if case.function == "kyc_decided" else claims.check_batch
@@ -67,4 +67,4 @@ _WIRES: dict[str, Callable[[Choices], Any]] = {
     "kyc_decided": wires.request,
     "start_settlements": wires.batch,
 }
-"""What reads JSON itself, and is handed texts."""
+"""The functions that parse JSON themselves, and get texts."""

@@ -1,4 +1,4 @@
-"""The whole command on a stack in memory, and hostile command lines, files and standard input for it."""
+"""The whole command on a stack in memory, with hostile command lines, files and standard input."""
 
 import io
 import json
@@ -14,13 +14,17 @@ from botocore.exceptions import ClientError
 
 from tests.fuzz.stage import HANDLERS, Stage, rows_of, staged  # first: it makes the functions' environment
 
-from settle import cli, cli_flight, decisions, ledger, local, watch  # isort: skip
-from settlement.errors import SettlementError  # isort: skip
+from settle import cli  # isort: skip
+from settle import stack as stacks  # isort: skip
+from settle.local import embedded_aws  # isort: skip
+from settle.queries import follow, snapshot, table_scan  # isort: skip
+from settlement.model.errors import SettlementError
 from tests.conftest import NOW
 from tests.fuzz.mutation import TEXTS, Choices
 from tests.fuzz.wires import message
 from tests.handlers.calls import KEY, Context
 from tests.settle.desk import COMPENSATION, RECOVERY, Functions, Identity, Reached
+from tests.support.contracts import checked_outcome
 from tests.support.kyc import APPROVED
 
 _WORDS = (
@@ -78,7 +82,7 @@ _LINES: tuple[tuple[str, ...], ...] = (
 
 @dataclass(frozen=True)
 class Line:
-    """A command line, what its file or standard input holds, and the state of the key."""
+    """A command line, the content of its file or standard input, and the state of the key."""
 
     arguments: tuple[str, ...]
     content: bytes
@@ -86,7 +90,7 @@ class Line:
 
 
 def draw(choices: Choices, states: list[str]) -> Line:
-    """A command as it should be, with up to three words of it changed, added or left out."""
+    """Return a valid command with up to three words changed, added or left out."""
     state = states[choices.below(len(states))]
     words = [_filled(word, choices) for word in _LINES[choices.below(len(_LINES))]]
     for _ in range((0, 0, 0, 1, 1, 1, 2, 3)[choices.below(8)]):
@@ -107,7 +111,7 @@ def _filled(word: str, choices: Choices) -> str:
 
 
 def _word(choices: Choices) -> str:
-    """What the shell can hand over: no NUL, and bytes that are no UTF-8 as Python has them."""
+    """Return a word that a shell can pass: without NUL, and with surrogates for bytes that are no UTF-8."""
     pool = _WORDS if choices.below(2) else TEXTS
     raw = pool[choices.below(len(pool))][:4_096].encode(
         "utf-8", "surrogateescape" if pool is _WORDS else "replace"
@@ -123,23 +127,23 @@ def _content(choices: Choices) -> bytes:
 
 
 class Machines:
-    """Step Functions, whose Express machine is the claim alone; compensations are started and never run."""
+    """Step Functions, whose Express machine is only the claim; compensations are started and never run."""
 
     def __init__(self) -> None:
         self.started: list[str] = []
         self._ended: dict[str, dict[str, Any]] = {}
 
     def start_sync_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803
-        self._take(name, input)
+        self._accept(name, input)
         request = json.loads(input)
         event = {"settlement": request, "execution": name, "execution_arn": name}
         try:
             claimed = HANDLERS["claim_key"](event, Context())
-            report = {**event, "settlement": claimed["settlement"], "replayed": claimed["replayed"]}
-            outcome = HANDLERS["report_outcome"](report, Context())
+            report = {"state": claimed, "execution": name}
+            outcome = checked_outcome(HANDLERS["report_outcome"](report, Context()))
         except SettlementError as refusal:
-            told = {"errorMessage": str(refusal), "errorType": type(refusal).__name__}
-            return {"status": "FAILED", "error": type(refusal).__name__, "cause": json.dumps(told)}
+            content = {"errorMessage": str(refusal), "errorType": type(refusal).__name__}
+            return {"status": "FAILED", "error": type(refusal).__name__, "cause": json.dumps(content)}
         return {"status": "SUCCEEDED", "output": json.dumps(outcome)}
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803
@@ -148,7 +152,7 @@ class Machines:
                 stateMachineArn=stateMachineArn, name=name, input=input
             )
         else:
-            self._take(name, input)
+            self._accept(name, input)
         return {"executionArn": name}
 
     def describe_execution(self, *, executionArn: str) -> dict[str, Any]:  # noqa: N803
@@ -158,7 +162,7 @@ class Machines:
             )
         return self._ended[executionArn]
 
-    def _take(self, name: str, text: str) -> None:
+    def _accept(self, name: str, text: str) -> None:
         assert 0 < len(name) <= 80
         assert name.isascii()
         assert len(text.encode()) <= 262_144
@@ -166,7 +170,7 @@ class Machines:
 
 
 class Reader:
-    """The table's client, with what only the command reads it by."""
+    """The table's client, with the operations that only the command uses."""
 
     def __init__(self, stage: Stage) -> None:
         self._table = stage.table
@@ -202,7 +206,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command came to."""
+    """The end of a command."""
 
     code: Any
     out: str
@@ -213,28 +217,28 @@ class Ended:
 
 @contextmanager
 def commanded() -> Iterator[Stage]:
-    """Put the command on a stage; it cannot bring up, take down or watch anything for long."""
+    """Put the command on a stage, without the parts that start, stop or watch a stack."""
     with (
         staged() as stage,
-        mock.patch.object(local, "up", side_effect=OSError("not here")),
-        mock.patch.object(local, "down", return_value=False),
-        mock.patch.object(local, "running", return_value=None),
-        mock.patch.object(watch, "pictures", lambda stack, every: [watch.look(stack, NOW)]),
-        mock.patch.object(decisions, "FOLLOW_SECONDS_MAX", -1),
-        mock.patch.object(ledger, "_PAUSE_SECONDS", 0),
+        mock.patch.object(embedded_aws, "up", side_effect=OSError("not here")),
+        mock.patch.object(embedded_aws, "down", return_value=False),
+        mock.patch.object(embedded_aws, "running", return_value=None),
+        mock.patch.object(snapshot, "snapshots", lambda stack, every: [snapshot.look(stack, NOW)]),
+        mock.patch.object(follow, "FOLLOW_SECONDS_MAX", -1),
+        mock.patch.object(table_scan, "_PAUSE_SECONDS", 0),
         mock.patch.dict("os.environ", {"COMPENSATION_MACHINE": COMPENSATION, "COLUMNS": "120"}),
     ):
         yield stage
 
 
 def run(stage: Stage, line: Line, file: str) -> Ended:
-    """Run a command line; whatever it raises but its exit is a traceback to whoever typed it."""
+    """Run a command line. Any error but its exit is a traceback on the person's screen, and is raised."""
     stage.set(rows_of(line.state), NOW, APPROVED)
     machines, out, err = Machines(), io.BytesIO(), io.BytesIO()
     outputs = {
         **{"TableName": "table", "CompensationArn": COMPENSATION, "RecoverStalledArn": RECOVERY},
         **{"SettlementExpressArn": "express", "SettlementStandardArn": "standard"},
-        "SettlementTerms": os.environ["TERMS"],
+        "StageConfig": os.environ["STAGE_CONFIG"],
     }
     clients = {"dynamodb": Reader(stage), "stepfunctions": machines, "lambda": Functions(), "sts": Identity()}
     stack = Reached("under-test", outputs, None, clients=clients)  # type: ignore[arg-type]
@@ -248,8 +252,7 @@ def run(stage: Stage, line: Line, file: str) -> Ended:
             sys, "argv", ["settle", *(file if word == "<file>" else word for word in line.arguments)]
         ),
         mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.content), "utf-8", "strict")),
-        mock.patch.object(cli, "find", return_value=stack),
-        mock.patch.object(cli_flight, "find", return_value=stack),
+        mock.patch.object(stacks, "find", return_value=stack),
         redirect_stdout(stdout),
         redirect_stderr(stderr),
     ):

@@ -1,4 +1,4 @@
-"""Inputs that once broke a claim, and are tried for ever: what a long run prints goes here as it is."""
+"""Inputs that once broke a claim: every one that a long run prints is copied here, and tried for ever."""
 
 from tests.fuzz.cases import Case
 from tests.fuzz.mutation import DEEPEST
@@ -21,8 +21,8 @@ KEPT = {
     "two parties nested too deep to be compared": Case(
         "hold_funds", "claimed", f'{{{_BOTH_DEEP}, "execution": "execution-1"}}'
     ),
-    "a resolution that is none, of what is being reversed": _begun("retried", '"resolution": {}'),
-    "a resolution of a case that there is not": _begun(
+    "an empty resolution of a settlement that is being reversed": _begun("retried", '"resolution": {}'),
+    "a resolution of a case that does not exist": _begun(
         "retried", f'"resolution": {_ORDER % """, "decision": "retry", "case": 7"""}'
     ),
     "a cause that is no text": _begun("held", '"error": {"Error": "KycRejected", "Cause": "\\ud800"}'),
@@ -38,10 +38,10 @@ KEPT = {
         f'{{{_SETTLEMENT}, "execution": "compensation-1", "case": 1, "reversed": ["fee"],'
         ' "stuck": {"release": {"Error": "\\udfff", "Cause": ""}}}',
     ),
-    "a page's cause that is no text": Case(
-        "prepare_page",
+    "an alert's cause that is no text": Case(
+        "prepare_alert",
         "LIMBO at release",
-        f'{{"state": {{{_SETTLEMENT}, "pages": 0, "error": {{"Error": "Boom", "Cause": "\\ud800"}}}},'
+        f'{{"state": {{{_SETTLEMENT}, "alerts": 0, "error": {{"Error": "Boom", "Cause": "\\ud800"}}}},'
         ' "execution": "compensation-1", "execution_arn": "arn"}',
     ),
     "an owner that is no text": _begun(
@@ -57,4 +57,4 @@ KEPT = {
         anyhow=True,
     ),
 }
-"""By what was wrong with them."""
+"""The inputs, by their fault."""

@@ -1,7 +1,7 @@
 """The same claims, guided by coverage, for as long as there is time: `python -m tests.fuzz.long --handler X`.
 
-An input that breaks a claim ends the run, and is printed as it goes into `tests/fuzz/kept.py`. What was found
-to reach new code is kept in the folder of `--corpus`, from which the next run goes on.
+An input that breaks a claim ends the run, and is printed as it goes into `tests/fuzz/kept.py`. Inputs that
+reach new code are kept in the folder of `--corpus`, where the next run begins.
 """
 
 import argparse
@@ -19,7 +19,7 @@ with atheris.instrument_imports(include=["settlement", "handlers"], enable_loade
     from tests.fuzz.cases import FUNCTIONS, draw, run  # isort: skip
 
 INPUT_BYTES_MAX = 256
-TOLD_EACH = 50_000
+REPORTED_EACH = 50_000
 
 
 class Provided:
@@ -36,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--handler", choices=FUNCTIONS, required=True)
     parser.add_argument("--runs", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, help="by default another one each time")
+    parser.add_argument("--seed", type=int, help="by default another one in each run")
     parser.add_argument("--corpus", type=Path, help="a folder that the run reads and adds to")
     asked = parser.parse_args()
     options = [f"-atheris_runs={asked.runs}", f"-max_len={INPUT_BYTES_MAX}", "-len_control=0", "-timeout=60"]
@@ -49,7 +49,7 @@ def main() -> None:
     ends: Counter[str] = Counter()
     began = time.monotonic()
 
-    def tell() -> None:
+    def report() -> None:
         done, seconds = ends.total(), time.monotonic() - began
         print(
             f"{asked.handler}: {done} inputs in {seconds:.0f} s, {done / seconds:.0f} a second:"
@@ -58,7 +58,7 @@ def main() -> None:
             flush=True,
         )
 
-    gc.freeze()  # what is imported is never let go
+    gc.freeze()  # imported modules stay for ever
     with staged() as stage:
 
         def attack(data: bytes) -> None:
@@ -68,8 +68,8 @@ def main() -> None:
             except Exception as fault:
                 print(f"{type(fault).__name__}: {fault}; keep {case!r}", file=sys.stderr, flush=True)
                 raise
-            if ends.total() % TOLD_EACH == 0 or ends.total() == asked.runs:
-                tell()
+            if ends.total() % REPORTED_EACH == 0 or ends.total() == asked.runs:
+                report()
 
         atheris.Setup([sys.argv[0], *options], attack)
         atheris.Fuzz()

@@ -1,4 +1,4 @@
-"""Hostile JSON, made of a valid payload by choices that come from a fuzzer, whichever that is."""
+"""Hostile JSON, made of a valid payload by the choices of any fuzzer."""
 
 import json
 import marshal
@@ -15,12 +15,25 @@ CANARY = "canary-8c1f"
 
 NAMES = (
     *("settlement", "execution", "execution_arn", "state", "steps", "reversed", "error", "Error", "Cause"),
-    *("owner", "reversal", "resolution", "case", "reason", "by", "decision", "seen", "key", "payer", "payee"),
-    *("amount", "fee", "currency", "deadline_seconds", "stuck", "pages", "replayed", "claimed_at", "token"),
+    *(
+        "owner",
+        "reversal",
+        "resolution",
+        "case",
+        "reason",
+        "by",
+        "decision",
+        "expected_status",
+        "key",
+        "payer",
+        "payee",
+    ),
+    *("amount", "fee", "currency", "deadline_seconds", "stuck", "alerts", "replayed", "claimed_at", "token"),
+    *("payer_name", "payee_name"),
     *("idempotency_key", "reference", "headers", "body", "Records", "pk", "status", "__class__", ""),
     *("\ud800", "\x00", "k" * 9_000, "🦊" * 60, "ключ", f"<script>{CANARY[:6]}"),
 )
-"""What a field may be called that is added."""
+"""Names of the fields that are added."""
 
 TEXTS = (
     *("", " ", "\x00", "\ud800", "\udfff x", "\u202e"),
@@ -53,19 +66,19 @@ _HOSTILE = (TEXTS, NUMBERS, OTHERS)
 _CHANGES_MAX = 4
 _DEPTH_MAX = 4
 _ODD = 14
-"""So many texts in front are tried more often than the others."""
+"""The number of texts at the front that are tried more often than the others."""
 
 
 class Choices(Protocol):
-    """Where the fuzzer decides."""
+    """The decisions of a fuzzer."""
 
     def below(self, bound: int) -> int:
-        """A number from 0 up to, and without, `bound`; 0 where nothing is left to decide with."""
+        """Return a number from 0 up to, and without, `bound`; 0 if the fuzzer has no data left."""
         ...
 
 
 class Bytes:
-    """Choices out of a text of bytes, in its order."""
+    """Choices made by bytes, in their order."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -78,12 +91,12 @@ class Bytes:
 
 
 def copied(value: Any) -> Any:
-    """Another one of the same JSON, at a tenth of the time that `copy.deepcopy` takes."""
+    """Return a copy of the JSON, in a tenth of the time of `copy.deepcopy`."""
     return marshal.loads(marshal.dumps(value))
 
 
 def levels_left() -> int:
-    """About how deep lists may be that a JSON parser still reads, called from the caller."""
+    """Return about how deep lists may be that a JSON parser still reads, called from the caller."""
     if sys.version_info >= (3, 12):
         return _levels_of_c()
     frame, frames = sys._getframe(1), 0
@@ -94,7 +107,7 @@ def levels_left() -> int:
 
 @cache
 def _levels_of_c() -> int:
-    """From Python 3.12 on what C calls has a limit of its own, whatever Python calls stand on the stack."""
+    """Return C's limit of recursion, which from Python 3.12 on does not depend on Python's stack."""
 
     def is_too_deep(depth: int) -> bool:
         try:
@@ -107,7 +120,7 @@ def _levels_of_c() -> int:
 
 
 def mutated(valid: Any, choices: Choices) -> Any:
-    """The payload with up to four changes anywhere in it, or something else altogether; or as it is."""
+    """Return the payload with up to four changes anywhere in it, or any other JSON; or return it as it is."""
     if choices.below(16) == 15:
         return anything(choices)
     root = [copied(valid)]
@@ -117,7 +130,7 @@ def mutated(valid: Any, choices: Choices) -> Any:
 
 
 def anything(choices: Choices, depth: int = 0) -> Any:
-    """Any JSON."""
+    """Return any JSON."""
     kind = choices.below(8 if depth < _DEPTH_MAX else 6)
     if kind == 6:
         return [anything(choices, depth + 1) for _ in range(choices.below(4))]
@@ -140,7 +153,7 @@ def _change(root: list[Any], choices: Choices) -> None:
             holder[place] = _bent(holder[place], choices)
         case 5:
             holder[place] = [holder[place]] if choices.below(2) else {_name(choices): holder[place]}
-        case 6:  # what stands elsewhere in the payload
+        case 6:  # a value from elsewhere in the payload
             other, where = _somewhere(root, choices)
             holder[place] = copied(other[where])
         case 7:
@@ -153,7 +166,7 @@ def _change(root: list[Any], choices: Choices) -> None:
 
 
 def _somewhere(root: list[Any], choices: Choices) -> tuple[Any, Any]:
-    """A container within the payload, and a place in it."""
+    """Return a container within the payload, and a place in it."""
     holder: Any = root
     place: Any = 0
     while (inner := holder[place]) and isinstance(inner, dict | list) and choices.below(6):
@@ -170,7 +183,7 @@ def _add(container: Any, choices: Choices) -> None:
 
 
 def _bent(value: Any, choices: Choices) -> Any:
-    """Something near to a value, of another type or form."""
+    """Return a value close to this one, of another type or form."""
     if isinstance(value, str):
         odd = TEXTS[choices.below(_ODD)]
         at = choices.below(len(value) + 1)
@@ -203,6 +216,6 @@ def _name(choices: Choices) -> str:
 
 
 def text(valid: str, choices: Choices) -> str:
-    """A text in place of another."""
+    """Return a text to replace another."""
     bent = _bent(valid, choices) if choices.below(3) == 0 else TEXTS[choices.below(len(TEXTS))]
     return bent if isinstance(bent, str) else valid

@@ -1,4 +1,4 @@
-"""Valid payloads of every function: what the fuzzers change."""
+"""Valid payloads of every function, which the fuzzers change."""
 
 from typing import Any
 
@@ -24,15 +24,16 @@ _FOUND = {
     "finished": False,
     "in_limbo": True,
     "case": 1,
-    "pages": 0,
+    "alerts": 0,
 }
 _DECIDED = {**ORDER, "decision": "retry"}
 _YEN = {**WIRE, "amount": "4820", "fee": "48", "currency": "JPY"}
 _WITHOUT_FEE = {name: value for name, value in WIRE.items() if name != "fee"}
-REQUESTS = [WIRE, _WITHOUT_FEE, {**WIRE, "deadline_seconds": 7_200}, _YEN]
+_NAMED = {**WIRE, "payer_name": "Alice Muster", "payee_name": "Bob Muster"}
+REQUESTS = [WIRE, _WITHOUT_FEE, {**WIRE, "deadline_seconds": 7_200}, _YEN, _NAMED]
 
 
-def _undo(*reversed_: str) -> list[dict[str, Any]]:
+def _reverse(*reversed_: str) -> list[dict[str, Any]]:
     return [
         {**_SETTLEMENT, "execution": "compensation-1", "steps": steps, "reversed": list(reversed_)}
         for steps in (_ALL, ["hold"], [])
@@ -53,7 +54,15 @@ PAYLOADS: dict[str, list[Any]] = {
     "release_funds": [_SETTLEMENT],
     "collect_fee": [{**_SETTLEMENT, "claimed_at": CLAIMED_AT}],
     "reject_settlement": [{**_SETTLEMENT, "error": REJECTED_BY_KYC}],
-    "report_outcome": [{**_SETTLEMENT, "replayed": replayed} for replayed in (False, True)],
+    "report_outcome": [
+        {"state": {"settlement": WIRE, **more}, "execution": "execution-1"}
+        for more in (
+            {"replayed": True},
+            {"replayed": False},
+            {"replayed": False, "error": REJECTED_BY_KYC},
+            _FOUND,
+        )
+    ],
     "begin_compensation": [
         _state(error=REJECTED_BY_KYC, owner="execution-1"),
         _state(error=REJECTED_BY_KYC),
@@ -64,14 +73,14 @@ PAYLOADS: dict[str, list[Any]] = {
         _state(),
         {"state": _FOUND | {"error": SPENT}, "execution": "compensation-1"},
     ],
-    "refund_fee": _undo(),
-    "reclaim_funds": _undo("fee"),
-    "void_hold": _undo("fee", "release"),
+    "refund_fee": _reverse(),
+    "reclaim_funds": _reverse("fee"),
+    "void_hold": _reverse("fee", "release"),
     "enter_limbo": [
         {**_SETTLEMENT, "execution": "compensation-1", "case": 1, "reversed": _NONE, "stuck": {step: SPENT}}
         for step in ("fee", "release", "hold")
     ],
-    "prepare_page": [
+    "prepare_alert": [
         {"state": {**_FOUND, **more}, "execution": "compensation-1", "execution_arn": EXECUTION_ARN}
         for more in ({}, {"error": SPENT}, {"error": {"Error": "States.Timeout", "Cause": ""}})
     ],
@@ -90,27 +99,32 @@ PAYLOADS: dict[str, list[Any]] = {
     "kyc_decided": [VERDICT, {**VERDICT, "decision": "REJECTED", "reason": "a listed party"}],
     "start_settlements": REQUESTS,
 }
-"""By function, the payloads that its machine, its caller or its queue brings. Of the webhook and of the start
-queue it is what is in the message's body."""
+"""By function, the payloads that its machine, its caller or its queue sends. For the webhook and the start
+queue these are the bodies of their messages.
+"""
 
 _ANY, _TEXT = "any", "text"
 _ERROR = {("error", "Error"): _TEXT, ("error", "Cause"): _TEXT}
 FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     **{name: {("settlement",): _ANY} for name in PAYLOADS},
     "begin_compensation": {("state",): _ANY},
-    "prepare_page": {("state", "settlement"): _ANY} | {("state", *path): _TEXT for path in _ERROR},
+    **{
+        name: {("state", "settlement"): _ANY} | {("state", *path): _TEXT for path in _ERROR}
+        for name in ("report_outcome", "prepare_alert")
+    },
     "reject_settlement": {("settlement",): _ANY, **_ERROR},
     "enter_limbo": {("settlement",): _ANY}
     | {("stuck", step, name): _TEXT for step in ("fee", "release", "hold") for name in ("Error", "Cause")},
     "resolve_limbo": {("settlement",): _ANY, ("resolution",): _ANY},
     **{name: {(): _ANY} for name in ("recover_stalled", "start_settlements", "kyc_decided")},
 }
-"""What of a payload somebody outside writes, and whether as any JSON or as the text of an error. The rest is
-AWS's own (names, ARNs, tokens) or what another of our functions has returned."""
+"""The parts of a payload that come from outside, and whether as any JSON or as the text of an error. The rest
+comes from AWS (names, ARNs, tokens) or was returned by another function of this project.
+"""
 
 
 def hostile(name: str, choices: Choices) -> Any:
-    """A payload of a function in which what comes from outside is changed, all of it or a part."""
+    """Return a payload of a function with changes in the parts that come from outside."""
     payloads = PAYLOADS[name]
     paths = FROM_OUTSIDE[name]
     root = {"": copied(payloads[choices.below(len(payloads))])}
@@ -129,6 +143,6 @@ def hostile(name: str, choices: Choices) -> Any:
 
 
 def anyhow(name: str, choices: Choices) -> Any:
-    """A payload of a function changed anywhere, as not even our own definition would send it."""
+    """Return a payload of a function with changes anywhere, as no definition would send it."""
     payloads = PAYLOADS[name]
     return mutated(payloads[choices.below(len(payloads))], choices)

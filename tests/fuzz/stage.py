@@ -1,4 +1,4 @@
-"""The real handlers on a table in memory, and the table with one settlement's key in any of its states."""
+"""The real handlers on a table in memory, with one settlement's key in any of its states."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -13,15 +13,15 @@ from unittest import mock
 
 from tests.conftest import NOW, Ledger  # first: it makes the functions' environment
 
-from handlers import _machines, _provider, _queues, _runtime, _secrets  # isort: skip
-from settlement import telemetry  # isort: skip
-from settlement.errors import SettlementError  # isort: skip
+from handlers import _step_functions, _kyc, _dead_letters, _dependencies, _secrets  # isort: skip
+from settlement.adapters import telemetry
+from settlement.model.errors import SettlementError
 from tests.fuzz.table import Rows, Table
 from tests.handlers.calls import LIMBO_AFTER, REJECTED_BY_KYC, REVERSALS, Calls
 from tests.handlers.stand_ins import Queues, Secrets, Starts
 from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED, Provider
 
-FILES = sorted((Path(_runtime.__file__).parent).glob("[a-z]*.py"))
+FILES = sorted((Path(_dependencies.__file__).parent).glob("[a-z]*.py"))
 HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
     file.stem: import_module(f"handlers.{file.stem}").handler for file in FILES
 }
@@ -33,7 +33,7 @@ _EXECUTION_INPUT_BYTES_MAX = 262_144
 
 
 class Machines(Starts):
-    """Step Functions, which takes a name and an input only if AWS would."""
+    """Step Functions, with AWS's limits for a name and an input."""
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> None:  # noqa: A002, N803
         assert 0 < len(name) <= 80
@@ -43,7 +43,7 @@ class Machines(Starts):
 
 
 class DeadLetters(Queues):
-    """SQS, which takes no attribute that is empty, too long or not fit for XML."""
+    """SQS, which refuses an attribute that is empty, too long or not fit for XML."""
 
     def send_message(self, *, QueueUrl: str, MessageBody: str, MessageAttributes: Any) -> None:  # noqa: N803
         for attribute in MessageAttributes.values():
@@ -55,7 +55,7 @@ class DeadLetters(Queues):
 
 @dataclass
 class Stage:
-    """What the handlers meet. `at` is the time, `provider` the KYC provider, `table` the one table."""
+    """The world of the handlers. `at` is the time, `provider` the KYC provider, `table` the one table."""
 
     table: Table = field(default_factory=Table)
     provider: Provider = field(default_factory=Provider)
@@ -64,9 +64,9 @@ class Stage:
     at: datetime = NOW
 
     def set(self, rows: Rows, at: datetime, answer: Any) -> None:
-        """Begin anew: with these rows, at this time, and with a provider that answers so."""
+        """Start again with these rows, at this time, and with this answer of the provider."""
         self.table = Table(rows)
-        _runtime.store = self.table.store()
+        _dependencies.store = self.table.store()
         self.at, self.provider.answer = at, answer
         self.starts.made.clear()
         self.queues.sent.clear()
@@ -75,9 +75,9 @@ class Stage:
         return self.at
 
     def calls(self) -> Calls:
-        """The handlers by the names of their states, as their tests call them."""
+        """Return the handlers by the names of their states, as their tests call them."""
         named = {"".join(map(str.title, name.split("_"))): handler for name, handler in HANDLERS.items()}
-        return Calls(Ledger(self.table, "table", _runtime.store), named)
+        return Calls(Ledger(self.table, "table", _dependencies.store), named)
 
 
 @contextmanager
@@ -87,11 +87,11 @@ def staged() -> Iterator[Stage]:
     level = telemetry.logger.log_level
     environment = {"START_DEAD_LETTERS": stage.queues.url}
     with (
-        mock.patch.object(_runtime, "store", stage.table.store()),
-        mock.patch.object(_runtime, "now", stage.now),
-        mock.patch.object(_provider, "ask", stage.provider.ask),
-        mock.patch.object(_machines, "_client", stage.starts),
-        mock.patch.object(_queues, "_client", stage.queues),
+        mock.patch.object(_dependencies, "store", stage.table.store()),
+        mock.patch.object(_dependencies, "now", stage.now),
+        mock.patch.object(_kyc, "ask", stage.provider.ask),
+        mock.patch.object(_step_functions, "_client", stage.starts),
+        mock.patch.object(_dead_letters, "_client", stage.queues),
         mock.patch.object(_secrets._provider, "client", Secrets()),
         mock.patch.object(_secrets._provider, "store", {}),
         mock.patch.dict("os.environ", environment),
@@ -118,14 +118,14 @@ def _refused_by_kyc(calls: Calls, stage: Stage) -> None:
         calls("VerifyKyc")
 
 
-def _given_up(calls: Calls, stage: Stage) -> None:
+def _expired(calls: Calls, stage: Stage) -> None:
     calls.before("ReleaseFunds")
     stage.at = TIMES[2]
     calls.recover()
 
 
 def _with(before: str, account: str, available: int, **extra: Any) -> Callable[[Calls, Stage], None]:
-    """The settlement in front of a state, with another balance of one of its parties."""
+    """Return a function that brings the settlement before a state, with another balance of one party."""
 
     def reach(calls: Calls, stage: Stage) -> None:
         if before in REVERSALS:
@@ -192,7 +192,7 @@ STATES: dict[str, Callable[[Calls, Stage], Any]] = {
     "in review": _in_review,
     "refused by KYC": _refused_by_kyc,
     "rejected": _rejected,
-    "given up": _given_up,
+    "expired": _expired,
     "compensating, held": lambda calls, stage: (
         calls.before("VerifyKyc"),
         calls.begin(error=REJECTED_BY_KYC),
@@ -207,12 +207,12 @@ STATES: dict[str, Callable[[Calls, Stage], Any]] = {
     "written off": _resolved("write-off"),
     "completed": _resolved("complete"),
 }
-"""How the key comes to stand in each of its states."""
+"""The functions that bring the key into each of its states."""
 
 
 @cache
 def rows_of(state: str) -> Rows:
-    """The table's rows with the key in a state. They are shared: a table puts others in their place."""
+    """Return the table's rows with the key in a state. They are shared: no table may change one in place."""
     with staged() as stage:
         STATES[state](stage.calls(), stage)
         return dict(stage.table.rows)

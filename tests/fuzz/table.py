@@ -1,11 +1,11 @@
-"""A table in memory that counts what is committed, and takes no more than DynamoDB takes."""
+"""A table in memory that counts its commits, and has the limits of DynamoDB."""
 
 import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from settlement.store import Store
+from settlement.adapters.dynamodb import Store
 from tests.support.memory_dynamodb import MemoryDynamoDb, error
 
 ITEM_BYTES_MAX = 400 * 1024
@@ -45,7 +45,7 @@ class Table:
 
 
 def _check(operation: str, parameters: Mapping[str, Any]) -> None:
-    """Refuse what cannot be sent as UTF-8, is too large, or is a number that is no integer."""
+    """Refuse text that is no UTF-8, a row or key that is too large, and a number that is no integer."""
     text = json.dumps(parameters, default=sorted, ensure_ascii=False)
     try:
         size = len(text.encode())

@@ -1,4 +1,4 @@
-"""Whatever is typed, and whatever a file holds: the command ends with a code of its own, and tells why."""
+"""On any arguments and any file the command ends with an exit code of its own, and says why."""
 
 import sys
 from collections import Counter
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from settle import cli
-from settle.failures import Exit
+from settle.exit_codes import Exit
 from tests.fuzz.command import Ended, Line, commanded, draw, run
 from tests.fuzz.mutation import Bytes
 from tests.fuzz.stage import STATES, Stage
@@ -28,7 +28,7 @@ def stage() -> Iterator[Stage]:
 def check(line: Line, ended: Ended) -> None:
     assert ended.code in list(Exit)
     assert "Traceback" not in ended.err
-    assert ended.out or ended.err, "it said nothing"
+    assert ended.out or ended.err, "it printed nothing"
     one_answer = line.arguments[:1] != ("start",) or ended.err.count("\n") <= 1
     if ended.code in (Exit.USAGE, Exit.NOT_FOUND) and one_answer:
         assert ended.committed == 0
@@ -37,7 +37,7 @@ def check(line: Line, ended: Ended) -> None:
 def test_an_argument_that_is_no_utf_8_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # nobody is asked
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # no request is sent
     monkeypatch.setattr(sys, "argv", ["settle", "status", "order-2026-000101", "--stack", "\udcff"])
 
     with pytest.raises(SystemExit) as end:

@@ -1,4 +1,4 @@
-"""Whatever a function is handed, it answers, or refuses by a name of its contract and writes nothing."""
+"""A function answers any input, or refuses it by a name of its contract and writes nothing."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.fuzz.mutation import Bytes
 from tests.fuzz.stage import HANDLERS, Stage, staged
 
 INPUTS = 1_150
-"""How many for each function; of those that no definition sends a tenth."""
+"""Inputs for each function; a tenth as many are of the kind that no definition sends."""
 
 DRAWN_BYTES = 48
 deterministic = settings(
@@ -32,7 +32,7 @@ def stage() -> Iterator[Stage]:
 
 
 def tried(stage: Stage, function: str, anyhow: bool, inputs: int) -> Counter[str]:
-    """How so many hostile inputs ended. Each that breaks a claim is told as a case that can be kept."""
+    """Count the ends of so many hostile inputs. An input that breaks a claim is printed as a case to keep."""
     ends: Counter[str] = Counter()
 
     @settings(deterministic, max_examples=inputs)
@@ -66,12 +66,10 @@ def test_hostile_input_is_answered_or_refused_by_name_and_a_refusal_writes_nothi
 @pytest.mark.parametrize(
     "function", [name for name in FUNCTIONS if name not in ("kyc_decided", "start_settlements")]
 )
-def test_a_payload_that_no_definition_sends_may_fail_but_then_has_written_nothing(
-    stage: Stage, function: str
-) -> None:
+def test_a_payload_that_no_definition_sends_writes_nothing_if_it_fails(stage: Stage, function: str) -> None:
     assert tried(stage, function, True, INPUTS // 10).total() >= INPUTS // 10
 
 
 @pytest.mark.parametrize("case", KEPT.values(), ids=KEPT)
-def test_what_once_broke_a_claim_does_so_no_more(stage: Stage, case: Case) -> None:
+def test_an_input_that_once_broke_a_claim_breaks_none(stage: Stage, case: Case) -> None:
     run(stage, case)

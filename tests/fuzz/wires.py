@@ -1,4 +1,4 @@
-"""What comes to the webhook and to the start queue: text that nobody has read as JSON before."""
+"""Messages for the webhook and the start queue: text that is not parsed before it arrives."""
 
 import json
 from datetime import timedelta
@@ -11,7 +11,7 @@ from tests.handlers.stand_ins import PREVIOUS, SECRET, THIRD, Caller
 
 _IDS = ("evt_1", "evt_2", "e" * 200, "e" * 201, "evt 1", "é", "evt.1")
 _DEPTH_MAX = {"kyc_decided": 8_000}
-"""What is nested deeper is no body for the webhook, as it takes more than 16 KiB."""
+"""A body for the webhook cannot be nested deeper, as it would exceed 16 KiB."""
 
 _FLAT = (
     *("", " ", "null", "[", "{}", '{"key": NaN}', "{'key': 1}", "\ufeff{}"),
@@ -20,7 +20,7 @@ _FLAT = (
 
 
 def message(name: str, choices: Choices) -> str:
-    """The text of a body: hostile JSON, nested as deep as is read or about so, or no JSON at all."""
+    """Return the text of a body: hostile JSON, about as deep as a parser reads, or no JSON at all."""
     if choices.below(12) == 11:
         return _utf8(
             _FLAT[choices.below(len(_FLAT))] if choices.below(2) else TEXTS[choices.below(len(TEXTS))]
@@ -32,12 +32,12 @@ def message(name: str, choices: Choices) -> str:
 
 
 def batch(choices: Choices) -> list[str]:
-    """One to three messages of the start queue."""
+    """Return one to three messages of the start queue."""
     return [message("start_settlements", choices) for _ in range(1 + choices.below(3))]
 
 
 def request(choices: Choices) -> dict[str, Any]:
-    """A request to the webhook: most are signed as they should be, or nobody would look at their bodies."""
+    """Return a request to the webhook: most are signed correctly, or their bodies would never be read."""
     body = message("kyc_decided", choices)
     event = Caller(
         secret={14: PREVIOUS, 15: THIRD}.get(choices.below(16), SECRET),

@@ -1,4 +1,4 @@
-"""How the tests call a handler: as Lambda does, with what the state machine passes."""
+"""Calls of the handlers: as Lambda makes them, with the input of the state machine."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from settlement import rows
-from settlement.rows import Row
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
 from tests.conftest import Ledger
+from tests.support.contracts import checked_outcome
 
 KEY = "order-2026-000101"
 WIRE = {"key": KEY, "payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR", "fee": "0.48"}
 """The settlement in the canonical form in which the machine carries it."""
 
 HASH = "d13463c1e640ed9114f62760da3142c9e498ad261d55a5451e18c3ede91227a2"
-"""Of that settlement's content."""
+"""The hash of that settlement's content."""
 
 OTHER_CONTENT = [
     WIRE | {"amount": "48.21"},
@@ -49,47 +50,53 @@ MALFORMED_SETTLEMENTS = [
     *MALFORMED,
     pytest.param(WITHOUT_FEE, "fee: missing; a claimed settlement names its fee", id="no fee"),
 ]
-"""What no handler after the claim may take for a settlement, and what it says."""
+"""Inputs that no handler after the claim accepts as a settlement, and the messages of the refusals."""
 
+
+SETTLEMENT_ARN = "arn:aws:states:eu-west-1:123456789012:execution:SettlementStandard"
+"""The start of the ARNs of the settlement machine's executions."""
 
 EXECUTION_ARN = "arn:aws:states:eu-west-1:123456789012:execution:Compensation:compensation-1"
 REJECTED_BY_KYC = {
     "Error": "KycRejected",
     "Cause": json.dumps({"errorMessage": "kyc: the provider says no", "errorType": "KycRejected"}),
 }
-"""What stopped the settlement, as the settlement machine hands it on."""
+"""The error that stopped the settlement, as the settlement machine passes it on."""
 
 SPENT = {
     "Error": "InsufficientFunds",
     "Cause": json.dumps({"errorMessage": "payee: has too little", "errorType": "InsufficientFunds"}),
 }
-"""What a reversal got stuck by, as the compensating machine hands it on."""
+"""The error of a stuck reversal, as the compensating machine passes it on."""
 
 ORDER = {"reason": "sent to the wrong shop", "by": "arn:aws:iam::123456789012:user/ada"}
-"""Why a person wants something done, and who they are."""
+"""A person's order: the reason, and who gives it."""
 
 REVERSALS = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
 """The reversing states in their order, and the step that each reverses."""
 
-STALLED_ORDER = {**ORDER, "seen": "PROCESSING"}
-"""The same for what is in flight with nobody to drive it."""
+STALLED_ORDER = {**ORDER, "expected_status": "PROCESSING"}
+"""An order to reverse a settlement in flight that no execution runs."""
 
 LIMBO_AFTER = {"fee": "CollectFee", "release": "ReleaseFunds", "hold": "HoldFunds", "nothing": "ClaimKey"}
-"""What commits last of a settlement whose next reversal is that of the named step, if it has any."""
+"""The last state of a settlement whose next reversal is that of the named step."""
 
 STUCK_STEPS = list(LIMBO_AFTER)
+
+OUTCOMES = ("CollectFee", "RejectSettlement")
+"""The states besides ReportOutcome whose function returns an outcome."""
 
 Found = dict[str, Any]
 """The compensating machine's state, as BeginCompensation returns it."""
 
 
 def failed_step(stuck: str) -> str:
-    """The step whose reversal fails where `stuck` is due: with nothing held it is the hold's evidence."""
+    """Return the step whose reversal fails when `stuck` is due: with nothing held it is the hold."""
     return "hold" if stuck == "nothing" else stuck
 
 
 class Context:
-    """What Lambda tells a function about the invocation."""
+    """The context that Lambda passes to a function."""
 
     function_name = "under-test"
     memory_limit_in_mb = 512
@@ -97,17 +104,17 @@ class Context:
     aws_request_id = "4f0b2c9e-0000-4000-8000-000000000001"
 
     def __init__(self, left_ms: Iterator[int] | None = None) -> None:
-        """`left_ms` is what is left of the invocation each time somebody asks; by default plenty."""
+        """`left_ms` has the time that is left at each question; by default it is plenty."""
         self._left_ms = left_ms or repeat(50_000)
 
     def get_remaining_time_in_millis(self) -> int:
         return next(self._left_ms)
 
 
-def run(**told: float) -> dict[str, float]:
-    """What a run of RecoverStalled counts that finds nothing to do, and what it counts besides or instead."""
+def run(**more: float) -> dict[str, float]:
+    """Return the metrics of a run of RecoverStalled: those of a run that finds no work, and `more`."""
     gauges = {"OldestInFlightSeconds": 0, "Recoveries": 0, "LimboOpen": 0, "OldestLimboSeconds": 0}
-    return {"StepCalled": 1, **gauges, **told}
+    return {"StepCalled": 1, **gauges, **more}
 
 
 @dataclass(frozen=True)
@@ -118,8 +125,17 @@ class Calls:
     handlers: dict[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
 
     def __call__(self, state: str, settlement: Any = WIRE, **more: Any) -> Any:
-        """Call the function of a state for execution `execution-1`, unless `more` says another."""
-        return self.handlers[state]({"settlement": settlement, "execution": "execution-1", **more}, Context())
+        """Call the function of a state for execution `execution-1`, unless `more` names another."""
+        event = {"settlement": settlement, "execution": "execution-1", **more}
+        if state == "ClaimKey":  # the machine passes it to every claim
+            event.setdefault("execution_arn", f"{SETTLEMENT_ARN}:{event['execution']}")
+        answer = self.handlers[state](event, Context())
+        return checked_outcome(answer) if state in OUTCOMES else answer
+
+    def report(self, settlement: Any = WIRE, execution: str = "execution-1", **state: Any) -> Any:
+        """Call ReportOutcome with a machine's state: the settlement and `state`."""
+        event = {"state": {"settlement": settlement, **state}, "execution": execution}
+        return checked_outcome(self.handlers["ReportOutcome"](event, Context()))
 
     def before(self, state: str) -> None:
         """Open both accounts and run the happy path up to, and without, `state`."""
@@ -144,8 +160,8 @@ class Calls:
         found: Found = self.handlers["BeginCompensation"]({"state": state, "execution": execution}, Context())
         return found
 
-    def undo(self, state: str, found: Found, settlement: Any = WIRE) -> Any:
-        """Call a reversing state with what BeginCompensation has found."""
+    def reverse(self, state: str, found: Found, settlement: Any = WIRE) -> Any:
+        """Call a reversing state with the state from BeginCompensation."""
         return self(
             state,
             settlement,
@@ -155,14 +171,14 @@ class Calls:
         )
 
     def unwind(self, found: Found, before: str | None = None) -> None:
-        """Run the reversing states in order, all of them or those in front of `before`."""
+        """Run the reversing states in order, all of them or those before `before`."""
         for state in REVERSALS:
             if state == before:
                 return
-            self.undo(state, found)
+            self.reverse(state, found)
 
     def reopened(self, before: str) -> Found:
-        """Settle, begin to reverse that on a person's word, and run what comes in front of `before`."""
+        """Settle, begin a reversal on a person's order, and run the reversals before `before`."""
         self.after("CollectFee")
         found = self.begin(reversal=ORDER)
         self.unwind(found, before)
@@ -179,17 +195,17 @@ class Calls:
     def limbo(
         self, found: Found, settlement: Any = WIRE, *, step: str = "release", error: Any = SPENT, **more: Any
     ) -> Any:
-        """Call EnterLimbo for the case that BeginCompensation has found, as the reversal of `step` failed."""
+        """Call EnterLimbo for the case that BeginCompensation found: the reversal of `step` failed."""
         return self(
             "EnterLimbo",
             settlement,
             **{"case": found["case"], "reversed": found["reversed"], "stuck": {step: error}, **more},
         )
 
-    def page(self, state: Any) -> Any:
-        """Call PreparePage with the machine's state."""
+    def alert(self, state: Any) -> Any:
+        """Call PrepareAlert with the machine's state."""
         event = {"state": state, "execution": "compensation-1", "execution_arn": EXECUTION_ARN}
-        return self.handlers["PreparePage"](event, Context())
+        return self.handlers["PrepareAlert"](event, Context())
 
     def resolve(
         self,
@@ -204,7 +220,7 @@ class Calls:
         return self("ResolveLimbo", settlement, execution=execution, resolution=resolution, case=case)
 
     def decided(self, event: Any) -> tuple[int, dict[str, str]]:
-        """Hand KycDecided a request as its function URL does; return the status and what the body says."""
+        """Call KycDecided with a request of its function URL; return the status and the body's content."""
         answer = self.handlers["KycDecided"](event, Context())
         assert answer["headers"] == {"content-type": "application/json"}
         return answer["statusCode"], json.loads(answer["body"])
@@ -219,7 +235,7 @@ class Calls:
         return answer
 
     def receive(self, *bodies: str, left_ms: Iterator[int] | None = None) -> list[str]:
-        """Hand StartSettlements a batch of messages, `m-0` and so on; return those that failed."""
+        """Call StartSettlements with a batch of messages, `m-0` and so on; return those that failed."""
         records = [
             {"messageId": f"m-{number}", "body": body, "eventSource": "aws:sqs"}
             for number, body in enumerate(bodies)
@@ -228,29 +244,29 @@ class Calls:
         return [failed["itemIdentifier"] for failed in answer["batchItemFailures"]]
 
     def account(self, name: str) -> Row:
-        found = self.ledger.row(rows.account_key(name))
+        found = self.ledger.row(keys.account(name))
         assert found is not None
         return {attribute: found[attribute] for attribute in found if attribute not in ("pk", "sk")}
 
     def close(self, name: str) -> None:
-        """Take an account away, which no production code can do."""
-        key = {attribute: {"S": value} for attribute, value in rows.account_key(name).items()}
+        """Delete an account, which no production code can do."""
+        key = {attribute: {"S": value} for attribute, value in keys.account(name).items()}
         self.ledger.client.delete_item(TableName=self.ledger.table_name, Key=key)
 
     def entry(self, step: str) -> Row:
-        """What is particular to the settlement's journal entry of a step."""
-        found = self.ledger.row(rows.entry_key(KEY, step))
+        """Return the settlement's journal entry of a step, without the attributes that all entries have."""
+        found = self.ledger.row(keys.entry(KEY, step))
         assert found is not None
         assert (found.pop("step"), found.pop("request_hash")) == (step, HASH)
         return {attribute: found[attribute] for attribute in found if attribute not in ("pk", "sk")}
 
     def entries(self) -> set[str]:
-        """Which journal entries the settlement has."""
+        """Return the names of the settlement's journal entries."""
         own = (row for row in self.ledger.rows() if row["pk"] == f"SETTLEMENT#{KEY}")
         return {row["step"] for row in own if row["sk"] != "SETTLEMENT"}
 
     def row(self) -> Row:
-        found = self.ledger.row(rows.settlement_key(KEY))
+        found = self.ledger.row(keys.settlement(KEY))
         assert found is not None
         return found
 

@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from handlers import (
-    _machines,
-    _provider,
-    _queues,
-    _runtime,
+    _dead_letters,
+    _dependencies,
+    _kyc,
     _secrets,
+    _step_functions,
     await_resolution,
     begin_compensation,
     claim_key,
@@ -20,7 +20,7 @@ from handlers import (
     enter_limbo,
     hold_funds,
     kyc_decided,
-    prepare_page,
+    prepare_alert,
     reclaim_funds,
     recover_stalled,
     refund_fee,
@@ -32,7 +32,8 @@ from handlers import (
     verify_kyc,
     void_hold,
 )
-from settlement import rows, telemetry
+from settlement.adapters import telemetry
+from settlement.ledger import keys
 from tests.conftest import NOW, Ledger, make_ledger
 from tests.handlers.calls import KEY, Calls
 from tests.handlers.stand_ins import Queues, Secrets, Starts
@@ -43,23 +44,23 @@ Counted = Callable[[], dict[str, float]]
 
 @pytest.fixture(params=["memory"])
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """What the functions write to: the model, of which `tests/store` proves that it does as DynamoDB does."""
+    """The table of the functions, in memory; `tests/store` proves that it behaves as DynamoDB does."""
     yield from make_ledger(request)
 
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Provider:
-    """The KYC provider, which approves unless it is told otherwise."""
+    """The KYC provider, which approves by default."""
     provider = Provider()
-    monkeypatch.setattr(_provider, "ask", provider.ask)
+    monkeypatch.setattr(_kyc, "ask", provider.ask)
     return provider
 
 
 @pytest.fixture
 def calls(ledger: Ledger, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Calls:
     """The real handlers on the table of the test, at `NOW`."""
-    monkeypatch.setattr(_runtime, "store", ledger.store)
-    monkeypatch.setattr(_runtime, "now", lambda: NOW)
+    monkeypatch.setattr(_dependencies, "store", ledger.store)
+    monkeypatch.setattr(_dependencies, "now", lambda: NOW)
     telemetry.metrics.clear_metrics()
     return Calls(
         ledger,
@@ -76,7 +77,7 @@ def calls(ledger: Ledger, provider: Provider, monkeypatch: pytest.MonkeyPatch) -
             "ReclaimFunds": reclaim_funds.handler,
             "VoidHold": void_hold.handler,
             "EnterLimbo": enter_limbo.handler,
-            "PreparePage": prepare_page.handler,
+            "PrepareAlert": prepare_alert.handler,
             "AwaitResolution": await_resolution.handler,
             "ResolveLimbo": resolve_limbo.handler,
             "KycDecided": kyc_decided.handler,
@@ -99,7 +100,7 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
 def starts(monkeypatch: pytest.MonkeyPatch) -> Starts:
     """Step Functions, as far as a start of an execution goes."""
     starts = Starts()
-    monkeypatch.setattr(_machines, "_client", starts)
+    monkeypatch.setattr(_step_functions, "_client", starts)
     return starts
 
 
@@ -107,13 +108,13 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> Starts:
 def queues(monkeypatch: pytest.MonkeyPatch) -> Queues:
     """The dead-letter queue of the start queue."""
     queues = Queues()
-    monkeypatch.setattr(_queues, "_client", queues)
+    monkeypatch.setattr(_dead_letters, "_client", queues)
     monkeypatch.setenv("START_DEAD_LETTERS", queues.url)
     return queues
 
 
 @pytest.fixture
-def parked(calls: Calls, provider: Provider, secrets: Secrets, starts: Starts) -> Calls:
+def in_review(calls: Calls, provider: Provider, secrets: Secrets, starts: Starts) -> Calls:
     """A settlement whose payment is in review, as `ver_1`."""
     calls.before("VerifyKyc")
     provider.answer = IN_REVIEW
@@ -123,7 +124,7 @@ def parked(calls: Calls, provider: Provider, secrets: Secrets, starts: Starts) -
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
-    """What the functions write by their logger; what they print beside it is in `capfd`."""
+    """The lines of the functions' logger; their other output is in `capfd`."""
     lines = io.StringIO()
     monkeypatch.setattr(telemetry.logger.registered_handler, "stream", lines)
     yield lines
@@ -132,23 +133,23 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Move the handlers' clock: by seven seconds, or by what it is told."""
+    """Move the handlers' clock: by seven seconds, or by another time."""
 
     def move(**by: float) -> None:
         moment = NOW + timedelta(**by or {"seconds": 7})
-        monkeypatch.setattr(_runtime, "now", lambda: moment)
+        monkeypatch.setattr(_dependencies, "now", lambda: moment)
 
     return move
 
 
 @pytest.fixture
-def seen(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Once called, the handlers read the settlement's row as it is then, whatever becomes of it."""
+def freeze_reads(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A function that freezes the settlement's row for the handlers' reads, despite later writes."""
 
     def freeze() -> None:
         row, read = calls.row(), calls.ledger.store.read
-        own = rows.settlement_key(KEY)
-        monkeypatch.setattr(_runtime.store, "read", lambda key: dict(row) if key == own else read(key))
+        own = keys.settlement(KEY)
+        monkeypatch.setattr(_dependencies.store, "read", lambda key: dict(row) if key == own else read(key))
 
     return freeze
 

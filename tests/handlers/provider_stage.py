@@ -1,4 +1,4 @@
-"""The stage's real provider client and circuit, on a network, a bus and a table that the test holds."""
+"""The stage's real provider client and circuit, on a network, a bus and a table of the test."""
 
 import json
 from collections.abc import Mapping
@@ -8,25 +8,25 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.circuit_breaker import base as powertools
 
-from handlers import _provider
-from settlement import rows
-from settlement.errors import KycUnavailable
-from settlement.request import Settlement
-from settlement.verdict import Verdict
+from handlers import _kyc
+from settlement.ledger import keys
+from settlement.model.errors import KycUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.verdict import Verdict
 from tests.conftest import Ledger
 
-REAL_ASK = _provider.ask
-"""As it is before a fixture puts a stand-in in its place."""
+REAL_ASK = _kyc.ask
+"""The real function, kept before a fixture replaces it."""
 
 YES = (200, json.dumps({"decision": "APPROVED", "reference": "ver_1", "reason": "canary-reason"}).encode())
 DEAD = KycUnavailable("kyc: ConnectTimeoutError")
 FAILURES = 5
-"""After how many the circuit opens."""
+"""The number of failures that opens the circuit."""
 
 
 @dataclass
 class Stage:
-    """`answers` are given in turn, the last for ever; `sent` has the API key of each question."""
+    """The provider: `answers` in turn, the last one for ever; `sent` has the API key of each question."""
 
     ledger: Ledger
     answers: list[tuple[int, bytes] | Exception] = field(default_factory=lambda: [YES])
@@ -50,12 +50,12 @@ class Stage:
             raise self.bus
         return {"FailedEntryCount": self.bus}
 
-    def circuit(self) -> rows.Row:
-        return self.ledger.row(rows.circuit_key("kyc")) or {}
+    def circuit(self) -> keys.Row:
+        return self.ledger.row(keys.circuit("kyc")) or {}
 
     def forget(self) -> None:
-        """Be a new environment, which has to read how the circuit stands."""
-        _provider._circuit._cache.clear()
+        """Act as a new environment, which must read the state of the circuit."""
+        _kyc._circuit._cache.clear()
 
     def recovered(self) -> None:
         """Let the circuit's recovery time pass."""
@@ -70,7 +70,7 @@ class Stage:
         self.open_after(settlement, FAILURES)
 
     def open_after(self, settlement: Settlement, failures: int) -> None:
-        """Have the provider fail as often as that."""
+        """Have the provider fail `failures` times."""
         self.answers = [DEAD]
         for _ in range(failures):
             with pytest.raises(KycUnavailable):
@@ -79,11 +79,11 @@ class Stage:
 
 def stage(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Stage:
     made = Stage(ledger)
-    monkeypatch.setattr(_provider._client, "_exchange", made.exchange)
-    monkeypatch.setattr(_provider._circuit, "client", ledger.client)
-    monkeypatch.setattr(_provider._circuit, "table_name", ledger.table_name)
-    monkeypatch.setattr(_provider._circuit, "_has_failed", False)
-    monkeypatch.setattr(_provider, "_events", made)
+    monkeypatch.setattr(_kyc._client, "_exchange", made.exchange)
+    monkeypatch.setattr(_kyc._circuit, "client", ledger.client)
+    monkeypatch.setattr(_kyc._circuit, "table_name", ledger.table_name)
+    monkeypatch.setattr(_kyc._circuit, "_has_failed", False)
+    monkeypatch.setattr(_kyc, "_events", made)
     for counters in (
         powertools._LOCAL_FAILURES,
         powertools._LOCAL_SUCCESSES,

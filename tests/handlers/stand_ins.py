@@ -1,4 +1,4 @@
-"""What stands in for Secrets Manager and Step Functions, and the provider as the caller of the webhook."""
+"""Stand-ins for Secrets Manager, Step Functions and SQS, and the provider as the caller of the webhook."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ THIRD = "whsec_" + base64.b64encode(b"canary-signing-secret-stolen").decode()
 API_KEY, NEW_API_KEY = "canary-api-key-old", "canary-api-key-new"
 
 VERDICT = {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED", "reference": "ver_1"}
-"""What the provider's webhook says."""
+"""The content of the provider's webhook."""
 
 OWNER = f"{KEY}-decided"
 
@@ -30,7 +30,7 @@ def text(content: Any) -> str:
 
 
 class Secrets:
-    """Stands in for the Secrets Manager client: gives `content`, or raises it; counts the reads."""
+    """A Secrets Manager client that returns `content`, or raises it, and lists the reads."""
 
     def __init__(self) -> None:
         self.content: Any = {"api_key": API_KEY, "current": SECRET, "previous": PREVIOUS}
@@ -44,15 +44,15 @@ class Secrets:
 
 
 class ExecutionAlreadyExists(Exception):
-    """As the Step Functions client has it."""
+    """The exception of the same name of the Step Functions client."""
 
 
 class ExecutionDoesNotExist(Exception):
-    """As the Step Functions client has it."""
+    """The exception of the same name of the Step Functions client."""
 
 
 class Died(BaseException):
-    """The function's environment is gone: nothing that the function does can hold this up."""
+    """The function's environment is gone: the function cannot catch this."""
 
 
 _EXCEPTIONS = SimpleNamespace(
@@ -62,10 +62,10 @@ _EXCEPTIONS = SimpleNamespace(
 
 @dataclass
 class Starts:
-    """Stands in for the Step Functions client: remembers what is started, and fails as it is told to.
+    """A Step Functions client that keeps the started executions, and raises `failure`.
 
-    What was started runs until it is among the `ended`, and so does what is named in `running`, by its ARN.
-    With `loses_answers` a start is taken before its failure is raised.
+    A started execution runs until its ARN is among the `ended`, and so does one whose ARN is in `running`.
+    With `loses_answers` a start succeeds before its failure is raised.
     """
 
     exceptions: Any = field(default_factory=lambda: _EXCEPTIONS)
@@ -108,7 +108,7 @@ class Starts:
 
 @dataclass
 class Queues:
-    """Stands in for the SQS client: keeps what is sent to the dead-letter queue, or raises `failure`."""
+    """An SQS client that keeps the messages of the dead-letter queue, or raises `failure`."""
 
     url: str = "https://sqs.invalid/123456789012/dead-letters"
     sent: list[dict[str, str]] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Queues:
 
 
 def execution(name: str, machine: str = "Compensation") -> str:
-    """The ARN of an execution."""
+    """Return the ARN of an execution."""
     return f"arn:aws:states:eu-west-1:123456789012:execution:{machine}:{name}"
 
 
@@ -138,7 +138,7 @@ def unanswered() -> ReadTimeoutError:
 
 @dataclass(frozen=True)
 class Caller:
-    """How the provider calls: with which secret, when, and under which id of the event."""
+    """The provider as a caller: with a secret, at a time, and with an id of the event."""
 
     secret: str = SECRET
     at: datetime = NOW
@@ -152,7 +152,7 @@ class Caller:
         change: Callable[[dict[str, str]], dict[str, str]] = dict,
         **more: Any,
     ) -> dict[str, Any]:
-        """The event of a function URL (payload format 2.0) for a body, or for the verdict with `more`."""
+        """Return a function URL's event (payload format 2.0) for a body, or for the verdict with `more`."""
         sent = text(VERDICT | more) if body is None else body
         signature = Webhook(self.secret).sign(msg_id=self.id, timestamp=self.at, data=sent)
         headers = {
@@ -173,7 +173,7 @@ class Caller:
 
 
 signed = Caller()
-"""The provider's call as it should be."""
+"""A valid call of the provider."""
 
 
 def past(**by: float) -> datetime:

@@ -1,11 +1,11 @@
-"""AwaitResolution: the row says who waits for the decision and how to wake them."""
+"""AwaitResolution: the row has the execution that waits for the decision, and the token that wakes it."""
 
 from typing import Any
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, InvalidRequest, StepFenced
-from settlement.status import Status
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.model.status import Status
 from tests.handlers.calls import EXECUTION_ARN, MALFORMED_SETTLEMENTS, OTHER_CONTENT, WIRE, Calls
 
 TOKEN = "AQC" * 300
@@ -34,7 +34,7 @@ def test_a_call_whose_answer_was_lost_changes_nothing(calls: Calls) -> None:
         assert wait(calls) is None
 
 
-def test_whoever_waits_last_is_the_one_to_wake(calls: Calls) -> None:
+def test_the_execution_that_waits_last_is_the_one_to_wake(calls: Calls) -> None:
     calls.fall("release")
     wait(calls)
 
@@ -53,7 +53,7 @@ def test_a_decision_takes_the_token_off_the_row(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.LIMBO])
-def test_nobody_waits_out_of_limbo(calls: Calls, status: Status) -> None:
+def test_no_execution_waits_outside_limbo(calls: Calls, status: Status) -> None:
     calls.fall("release")
     calls.alter(status=status)
 
@@ -61,7 +61,7 @@ def test_nobody_waits_out_of_limbo(calls: Calls, status: Status) -> None:
         wait(calls)
 
 
-def test_nobody_waits_for_a_key_that_was_never_claimed(calls: Calls) -> None:
+def test_no_execution_waits_for_an_unclaimed_key(calls: Calls) -> None:
     with calls.writes_nothing(), pytest.raises(StepFenced, match=r"was never claimed$"):
         wait(calls)
 

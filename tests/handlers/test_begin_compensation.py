@@ -1,12 +1,12 @@
-"""BeginCompensation is the fence: it takes a settlement from its forward steps and finds what to undo."""
+"""BeginCompensation is the fence: it stops the forward steps and finds the steps to reverse."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, InvalidRequest, StepFenced
-from settlement.status import Status
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.model.status import Status
 from tests.handlers.calls import (
     CLAIMED_AT,
     HASH,
@@ -26,7 +26,7 @@ FOUND = {
     "finished": False,
     "in_limbo": False,
     "case": 1,
-    "pages": 0,
+    "alerts": 0,
 }
 PROGRESS = [
     pytest.param("ClaimKey", [], "hold", id="nothing"),
@@ -48,7 +48,7 @@ UNCLAIMED = {
     "owner": "compensation-1",
     "claimed_at": CLAIMED_AT,
     "deadline_at": CLAIMED_AT,
-    "recoveries": 0,
+    "owner_epoch": 0,
     "failure": {"step": "claim", "error": "KycRejected", "cause": "kyc: the provider says no"},
     "finished_at": CLAIMED_AT,
 }
@@ -56,7 +56,7 @@ NO_ERROR = {"error": "CompensationRequested", "cause": "no error was given"}
 
 
 @pytest.mark.parametrize(("state", "committed", "failed"), PROGRESS)
-def test_processing_is_taken_away_and_what_has_committed_is_found(
+def test_processing_is_taken_away_and_the_committed_steps_are_found(
     calls: Calls, later: Callable[[], None], state: str, committed: list[str], failed: str
 ) -> None:
     calls.after(state)
@@ -110,7 +110,7 @@ def test_processing_is_taken_away_and_what_has_committed_is_found(
     ],
 )
 @pytest.mark.parametrize(("claimed", "step"), [(True, "verify"), (False, "claim")])
-def test_any_error_is_put_on_record_and_none_keeps_the_fence_from_falling(
+def test_any_error_is_put_on_record_and_fences_the_settlement(
     calls: Calls, more: dict[str, Any], failure: dict[str, str], claimed: bool, step: str
 ) -> None:
     if claimed:
@@ -122,7 +122,7 @@ def test_any_error_is_put_on_record_and_none_keeps_the_fence_from_falling(
     assert calls.row()["status"] == ("COMPENSATING" if claimed else "REJECTED")
 
 
-def test_a_key_that_was_never_claimed_is_finished_before_it_began(calls: Calls) -> None:
+def test_an_unclaimed_key_gets_a_tombstone(calls: Calls) -> None:
     found = calls.begin(error=REJECTED_BY_KYC)
 
     assert found == FOUND | {"finished": True}
@@ -130,7 +130,7 @@ def test_a_key_that_was_never_claimed_is_finished_before_it_began(calls: Calls) 
 
 
 @pytest.mark.parametrize("execution", ["execution-1", "compensation-1"])
-def test_a_claim_that_comes_late_finds_its_key_finished_and_holds_nothing(
+def test_a_late_claim_finds_the_tombstone_and_holds_nothing(
     calls: Calls, later: Callable[[], None], execution: str
 ) -> None:
     calls.ledger.open("alice", 10_000)
@@ -144,7 +144,7 @@ def test_a_claim_that_comes_late_finds_its_key_finished_and_holds_nothing(
 
 
 @pytest.mark.parametrize("claimed", [True, False])
-def test_whoever_comes_again_finds_the_same_and_the_first_failure_stands(
+def test_a_second_call_finds_the_same_and_the_first_failure_stays(
     calls: Calls, later: Callable[[], None], claimed: bool, counted: Callable[[], dict[str, float]]
 ) -> None:
     if claimed:
@@ -169,7 +169,7 @@ def test_whoever_comes_again_finds_the_same_and_the_first_failure_stands(
         (Status.LIMBO, False, True),
     ],
 )
-def test_a_settlement_past_processing_is_told_as_it_stands_and_not_touched(
+def test_a_settlement_past_processing_is_reported_and_left_as_it_is(
     calls: Calls, status: Status, finished: bool, in_limbo: bool
 ) -> None:
     calls.after("ReleaseFunds")
@@ -187,14 +187,14 @@ def test_a_settlement_past_processing_is_told_as_it_stands_and_not_touched(
     }
 
 
-def test_what_settled_meanwhile_is_reported_and_reversed_by_no_error(calls: Calls) -> None:
+def test_a_settlement_that_settled_meanwhile_is_reported_and_not_reversed(calls: Calls) -> None:
     calls.after("CollectFee")
 
     with calls.writes_nothing():
         found = calls.begin(error={"Error": "States.Timeout", "Cause": ""})
 
     assert found == FOUND | {"steps": ["fee", "hold", "release", "verify"], "finished": True}
-    assert calls("ReportOutcome", replayed=False)["status"] == "SETTLED"
+    assert calls.report(**found)["status"] == "SETTLED"
 
 
 @pytest.mark.parametrize("other", OTHER_CONTENT)
@@ -217,13 +217,15 @@ def test_other_content_is_refused(
     [
         pytest.param({"error": {"Error": "StepFenced", "Cause": "x"}}, id="from a reversal that was fenced"),
         pytest.param(
-            {"page": {"key": KEY}, "wait_seconds": 1800, "pages": 7, "error": {"Error": "StepFenced"}},
-            id="from a page that nobody needs",
+            {"alert": {"key": KEY}, "wait_seconds": 1800, "alerts": 7, "error": {"Error": "StepFenced"}},
+            id="from an alert that came too late",
         ),
-        pytest.param({"steps": ["fee"], "reversed": ["hold"], "finished": True}, id="with what is not so"),
+        pytest.param({"steps": ["fee"], "reversed": ["hold"], "finished": True}, id="with an outdated state"),
     ],
 )
-def test_the_machines_own_state_comes_back_and_is_found_anew(calls: Calls, back: dict[str, Any]) -> None:
+def test_a_machine_that_returns_with_its_state_reads_the_row_again(
+    calls: Calls, back: dict[str, Any]
+) -> None:
     calls.after("HoldFunds")
     found = calls.begin(error=REJECTED_BY_KYC)
 
@@ -234,7 +236,7 @@ def test_the_machines_own_state_comes_back_and_is_found_anew(calls: Calls, back:
 @pytest.mark.parametrize(
     "announced", [{"put": {"FailedEntryCount": 0}}, {"error": {"Error": "States.Timeout", "Cause": ""}}]
 )
-def test_after_a_decision_the_machine_comes_back_to_the_next_case(
+def test_after_a_decision_the_machine_returns_to_the_next_case(
     calls: Calls, announced: dict[str, Any]
 ) -> None:
     calls.fall("release")

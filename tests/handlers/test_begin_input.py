@@ -1,12 +1,12 @@
-"""BeginCompensation takes one order at a time, and without one it fences nothing that may be well."""
+"""BeginCompensation takes one cause at a time, and without one it leaves a PROCESSING settlement alone."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, InvalidRequest
-from settlement.status import Status
+from settlement.model.errors import IdempotencyConflict, InvalidRequest
+from settlement.model.status import Status
 from tests.handlers.calls import (
     KEY,
     LIMBO_AFTER,
@@ -19,21 +19,23 @@ from tests.handlers.calls import (
 from tests.handlers.test_begin_compensation import FOUND
 
 DECISION = ORDER | {"decision": "retry"}
+UNCLAIMED = f"^input: compensate: the key {KEY} was never claimed$"
+NO_CAUSE = r"^input: must have the error or the reversal for which it is to be compensated$"
 
 
-@pytest.mark.parametrize("state", [None, *LIMBO_AFTER.values()])
-def test_without_an_error_or_an_order_nothing_that_may_be_well_is_fenced(
-    calls: Calls, state: str | None, counted: Callable[[], dict[str, float]]
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [(None, UNCLAIMED), *((state, NO_CAUSE) for state in LIMBO_AFTER.values())],
+)
+def test_without_a_cause_no_settlement_in_flight_is_fenced(
+    calls: Calls, state: str | None, message: str, counted: Callable[[], dict[str, float]]
 ) -> None:
     if state:
         calls.after(state)
         calls.alter(status=Status.PROCESSING)
     counted()
 
-    with (
-        calls.writes_nothing(),
-        pytest.raises(InvalidRequest, match=r"^input: must have the error or the reversal for which it is"),
-    ):
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
         calls.begin()
 
     assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
@@ -41,7 +43,7 @@ def test_without_an_error_or_an_order_nothing_that_may_be_well_is_fenced(
 
 @pytest.mark.parametrize("back", [{}, {"case": 1, "error": {"Error": "StepFenced"}}])
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_without_an_error_or_an_order_what_is_past_processing_is_driven_on_by_whoever_comes(
+def test_without_a_cause_a_compensation_is_resumed_and_any_other_status_is_left(
     calls: Calls, status: Status, back: dict[str, Any]
 ) -> None:
     calls.after("ReleaseFunds")
@@ -61,7 +63,7 @@ def test_without_an_error_or_an_order_what_is_past_processing_is_driven_on_by_wh
 
 @pytest.mark.parametrize("other", OTHER_CONTENT)
 @pytest.mark.parametrize("back", [{}, {"case": 1}])
-def test_without_an_error_or_an_order_other_content_is_refused(
+def test_without_a_cause_other_content_is_refused(
     calls: Calls, other: dict[str, str], back: dict[str, Any]
 ) -> None:
     calls.after("HoldFunds")
@@ -82,7 +84,7 @@ def test_without_an_error_or_an_order_other_content_is_refused(
         ("error", "reversal", "resolution"),
     ],
 )
-def test_nobody_orders_two_things_at_once(
+def test_two_causes_at_once_are_refused(
     calls: Calls, state: str | None, order: dict[str, str], names: tuple[str, ...]
 ) -> None:
     if state:
@@ -98,7 +100,7 @@ def test_nobody_orders_two_things_at_once(
         calls.begin(**{name: orders[name] for name in names})
 
 
-def test_two_orders_are_two_though_one_of_them_is_null(calls: Calls) -> None:
+def test_a_cause_that_is_null_counts_as_one(calls: Calls) -> None:
     calls.after("HoldFunds")
 
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^input: must have one of"):

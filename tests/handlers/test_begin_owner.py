@@ -1,13 +1,13 @@
-"""BeginCompensation for an execution that says who it is: it reverses nothing that another one drives."""
+"""BeginCompensation for an execution that names itself: it reverses no settlement of another owner."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, InvalidRequest, StepFenced
-from settlement.rows import Row
-from settlement.status import Status
+from settlement.ledger.keys import Row
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.model.status import Status
 from tests.handlers.calls import (
     CLAIMED_AT,
     LIMBO_AFTER,
@@ -22,7 +22,7 @@ from tests.handlers.stand_ins import OWNER, signed
 from tests.handlers.test_begin_compensation import FOUND, PROGRESS, UNCLAIMED
 
 BEFORE, MINE = "execution-1", {"owner": "execution-1", "error": REJECTED_BY_KYC}
-"""The execution that has claimed the key, and what it says if a step of its own has failed."""
+"""The execution that has claimed the key, and its input after a failed step."""
 
 ANOTHER = [
     pytest.param("execution-2", id="another"),
@@ -35,14 +35,14 @@ ANOTHER = [
 
 
 def nothing_to_do(state: str) -> Row:
-    """What is found after `state` by an execution that has nothing to reverse."""
+    """Return the machine's state after `state` for an execution that has nothing to reverse."""
     progress = {parameters.values[0]: parameters.values[1] for parameters in PROGRESS}
     return FOUND | {"steps": progress[state], "finished": True}
 
 
 @pytest.mark.parametrize(("state", "committed", "failed"), PROGRESS[:-1])
 @pytest.mark.parametrize("more", [{"owner": BEFORE}, {"owner": None}, {}])
-def test_the_owner_is_fenced_off_like_one_that_does_not_say_who_it_is(
+def test_the_owner_reverses_its_settlement_like_a_caller_without_a_name(
     calls: Calls, counted: Counted, state: str, committed: list[str], failed: str, more: dict[str, Any]
 ) -> None:
     calls.after(state)
@@ -58,7 +58,7 @@ def test_the_owner_is_fenced_off_like_one_that_does_not_say_who_it_is(
     assert counted() == {"StepCalled": 1}
 
 
-def test_the_owner_gets_everything_back_and_a_second_call_finds_the_same(calls: Calls) -> None:
+def test_the_owner_compensates_and_a_second_call_finds_the_same(calls: Calls) -> None:
     calls.after("VerifyKyc")
     found = calls.begin(**MINE)
 
@@ -73,7 +73,7 @@ def test_the_owner_gets_everything_back_and_a_second_call_finds_the_same(calls: 
 
 @pytest.mark.parametrize("state", [parameters.values[0] for parameters in PROGRESS])
 @pytest.mark.parametrize("owner", ANOTHER)
-def test_what_another_execution_drives_stands_and_is_finished_for_this_one(
+def test_a_settlement_of_another_owner_is_left_and_reported_as_finished(
     calls: Calls, counted: Counted, state: str, owner: str
 ) -> None:
     calls.after(state)
@@ -87,7 +87,9 @@ def test_what_another_execution_drives_stands_and_is_finished_for_this_one(
 
 
 @pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds"])
-def test_what_this_one_was_refused_the_other_one_settles(calls: Calls, state: str) -> None:
+def test_a_settlement_that_this_execution_may_not_reverse_is_settled_by_its_owner(
+    calls: Calls, state: str
+) -> None:
     calls.after(state)
     calls.begin(error=REJECTED_BY_KYC, owner="execution-2")
 
@@ -100,71 +102,72 @@ def test_what_this_one_was_refused_the_other_one_settles(calls: Calls, state: st
 
 
 @pytest.mark.parametrize(("decision", "steps"), [("APPROVED", ["hold", "verify"]), ("REJECTED", ["hold"])])
-def test_the_execution_from_which_a_webhook_has_taken_it_reverses_nothing(
-    parked: Calls, decision: str, steps: list[str]
+def test_the_owner_before_a_webhook_reverses_nothing(
+    in_review: Calls, decision: str, steps: list[str]
 ) -> None:
-    parked.decided(signed(decision=decision))
+    in_review.decided(signed(decision=decision))
 
-    with parked.writes_nothing():
-        assert parked.begin(**MINE) == FOUND | {"steps": steps, "finished": True}
-        assert parked("ReportOutcome", execution="compensation-1", replayed=False)["status"] == "PROCESSING"
+    with in_review.writes_nothing():
+        assert in_review.begin(**MINE) == FOUND | {"steps": steps, "finished": True}
+        assert in_review.report(replayed=False, error=REJECTED_BY_KYC)["status"] == "PROCESSING"
+        assert in_review.report(execution="compensation-1")["status"] == "PROCESSING"
 
 
-def test_what_a_webhook_has_approved_settles_though_its_first_execution_wants_it_reversed(
-    parked: Calls,
+def test_a_settlement_approved_by_a_webhook_settles_even_if_its_first_owner_asks_for_a_reversal(
+    in_review: Calls,
 ) -> None:
-    parked.decided(signed())
-    parked.begin(**MINE)
+    in_review.decided(signed())
+    in_review.begin(**MINE)
 
     for state in ("ReleaseFunds", "CollectFee"):
-        parked.begin(**MINE)
-        parked(state, execution=OWNER, claimed_at=CLAIMED_AT)
+        in_review.begin(**MINE)
+        in_review(state, execution=OWNER, claimed_at=CLAIMED_AT)
 
-    assert (parked.row()["status"], parked.account("bob")["available"]) == ("SETTLED", 500 + 4772)
-
-
-def test_what_a_webhook_has_rejected_its_own_execution_reverses(parked: Calls) -> None:
-    parked.decided(signed(decision="REJECTED"))
-
-    parked.unwind(parked.begin(error=REJECTED_BY_KYC, owner=OWNER))
-
-    assert (parked.row()["status"], parked.account("alice")["available"]) == ("COMPENSATED", 10_000)
+    assert (in_review.row()["status"], in_review.account("bob")["available"]) == ("SETTLED", 500 + 4772)
 
 
-def test_a_webhook_that_comes_after_it_is_begun_to_be_reversed_is_refused(parked: Calls) -> None:
-    found = parked.begin(error=REJECTED_BY_KYC)
+def test_a_settlement_rejected_by_a_webhook_is_reversed_by_its_new_owner(in_review: Calls) -> None:
+    in_review.decided(signed(decision="REJECTED"))
 
-    with parked.writes_nothing():
-        status, content = parked.decided(signed())
+    in_review.unwind(in_review.begin(error=REJECTED_BY_KYC, owner=OWNER))
+
+    assert (in_review.row()["status"], in_review.account("alice")["available"]) == ("COMPENSATED", 10_000)
+
+
+def test_a_webhook_after_the_beginning_of_a_reversal_is_refused(in_review: Calls) -> None:
+    found = in_review.begin(error=REJECTED_BY_KYC)
+
+    with in_review.writes_nothing():
+        status, content = in_review.decided(signed())
 
     assert (status, content["error"]) == (409, "StepFenced")
-    parked.unwind(found)
-    assert parked.account("alice")["available"] == 10_000
+    in_review.unwind(found)
+    assert in_review.account("alice")["available"] == 10_000
 
 
-def test_a_webhook_that_comes_while_its_first_execution_asks_is_not_reversed(
-    parked: Calls, monkeypatch: pytest.MonkeyPatch
+def test_a_webhook_that_wins_the_race_against_a_reversal_is_not_reversed(
+    in_review: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = parked.ledger.store.__class__
+    store = in_review.ledger.store.__class__
     update = store.update
 
     def decided_first(self: Any, write: Any) -> Any:
         monkeypatch.setattr(store, "update", update)
-        assert parked.decided(signed())[0] == 200
+        assert in_review.decided(signed())[0] == 200
         return self.update(write)
 
     monkeypatch.setattr(store, "update", decided_first)
 
-    with pytest.warns(UserWarning, match="No application metrics"):  # the webhook has published them all
-        found = parked.begin(**MINE)
+    with pytest.warns(UserWarning, match="No application metrics"):  # the webhook has published all of them
+        found = in_review.begin(**MINE)
 
     assert found == FOUND | {"steps": ["hold", "verify"], "finished": True}
-    assert (parked.row()["status"], parked.row()["owner"]) == ("PROCESSING", OWNER)
+    assert (in_review.row()["status"], in_review.row()["owner"]) == ("PROCESSING", OWNER)
 
 
 @pytest.mark.parametrize("owner", [BEFORE, "execution-2"])
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_past_processing_it_does_not_matter_who_asks(calls: Calls, status: Status, owner: str) -> None:
+def test_past_processing_the_owner_does_not_matter(calls: Calls, status: Status, owner: str) -> None:
     calls.after("HoldFunds")
     calls.alter(status=status, resolutions=0)
 
@@ -179,7 +182,7 @@ def test_past_processing_it_does_not_matter_who_asks(calls: Calls, status: Statu
 
 
 @pytest.mark.parametrize("owner", [BEFORE, "execution-2"])
-def test_a_key_that_nobody_has_claimed_is_taken_whoever_asks(calls: Calls, owner: str) -> None:
+def test_an_unclaimed_key_gets_a_tombstone_for_every_owner(calls: Calls, owner: str) -> None:
     found = calls.begin(error=REJECTED_BY_KYC, owner=owner)
 
     assert found == FOUND | {"finished": True}
@@ -190,7 +193,7 @@ def test_a_key_that_nobody_has_claimed_is_taken_whoever_asks(calls: Calls, owner
 
 @pytest.mark.parametrize("owner", [BEFORE, "execution-2"])
 @pytest.mark.parametrize("other", OTHER_CONTENT)
-def test_other_content_is_refused_whoever_asks(calls: Calls, other: dict[str, str], owner: str) -> None:
+def test_other_content_is_refused_for_every_owner(calls: Calls, other: dict[str, str], owner: str) -> None:
     calls.after("HoldFunds")
 
     with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
@@ -200,7 +203,7 @@ def test_other_content_is_refused_whoever_asks(calls: Calls, other: dict[str, st
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("owner", [0, 7, 1.5, True, False, [], ["execution-1"], {}, {"owner": BEFORE}])
 @pytest.mark.parametrize("state", [None, "HoldFunds", "CollectFee"])
-def test_an_owner_that_is_no_name_is_refused_before_anything_is_written(
+def test_an_owner_that_is_no_name_is_refused_before_any_write(
     calls: Calls, counted: Counted, state: str | None, owner: Any
 ) -> None:
     if state:
@@ -219,7 +222,9 @@ def test_an_owner_that_is_no_name_is_refused_before_anything_is_written(
 @pytest.mark.parametrize(
     ("state", "order"), [("CollectFee", ORDER), ("ReleaseFunds", STALLED_ORDER), ("HoldFunds", STALLED_ORDER)]
 )
-def test_a_person_s_order_is_good_whoever_owns_it(calls: Calls, state: str, order: dict[str, str]) -> None:
+def test_a_persons_order_is_carried_out_for_every_owner(
+    calls: Calls, state: str, order: dict[str, str]
+) -> None:
     calls.after(state)
 
     calls.unwind(calls.begin(reversal=order, owner="execution-2"))
@@ -228,7 +233,7 @@ def test_a_person_s_order_is_good_whoever_owns_it(calls: Calls, state: str, orde
 
 
 @pytest.mark.parametrize("stuck", LIMBO_AFTER)
-def test_a_machine_that_comes_back_is_driven_on_whoever_began_it(calls: Calls, stuck: str) -> None:
+def test_a_machine_that_returns_resumes_for_every_owner(calls: Calls, stuck: str) -> None:
     calls.after("ReleaseFunds" if stuck == "fee" else LIMBO_AFTER[stuck])
     found = calls.begin(**(MINE if stuck in ("hold", "nothing") else {"error": REJECTED_BY_KYC}))
 
@@ -236,15 +241,15 @@ def test_a_machine_that_comes_back_is_driven_on_whoever_began_it(calls: Calls, s
         assert calls.begin(found | {"error": {"Error": "StepFenced"}, "owner": "execution-2"}) == found
 
 
-def test_recovery_does_not_ask_who_owns_what_it_gives_back(
-    parked: Calls, later: Callable[..., None], starts: Any
+def test_recovery_reverses_without_regard_to_the_owner(
+    in_review: Calls, later: Callable[..., None], starts: Any
 ) -> None:
-    parked.decided(signed())
+    in_review.decided(signed())
     later(minutes=15)
-    parked.recover()
+    in_review.recover()
     compensation = starts.made[-1]
 
     assert compensation[0] == "Compensation"
     assert "owner" not in compensation[2]
-    parked.unwind(parked.begin(compensation[2]))
-    assert (parked.row()["status"], parked.account("alice")["available"]) == ("COMPENSATED", 10_000)
+    in_review.unwind(in_review.begin(compensation[2]))
+    assert (in_review.row()["status"], in_review.account("alice")["available"]) == ("COMPENSATED", 10_000)

@@ -1,12 +1,12 @@
-"""BeginCompensation with a person's `resolution`: taken for the case it was made on, and for no other."""
+"""BeginCompensation with a person's `resolution`: it counts for the case that it means, and for no other."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, InvalidRequest, ResolutionRefused
-from settlement.status import Status
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, ResolutionRefused
+from settlement.model.status import Status
 from tests.handlers.calls import (
     KEY,
     MALFORMED_SETTLEMENTS,
@@ -26,9 +26,10 @@ STUCK = {
     "finished": False,
     "in_limbo": True,
     "case": 1,
-    "pages": 0,
+    "alerts": 0,
 }
 NOT_FENCED = r"^input: must have the error or the reversal for which it is to be compensated$"
+UNCLAIMED = f"^input: compensate: the key {KEY} was never claimed$"
 ONE_LINE = "must be one line of at most 500 printable characters, not blank$"
 MALFORMED = [
     *[
@@ -52,19 +53,19 @@ MALFORMED = [
         for raw in (0, -1, "1", True, 1.0, [1])
     ],
     pytest.param(DECISION | {"reason": " "}, rf"^resolution\.reason: {ONE_LINE}", id="no reason"),
-    pytest.param(DECISION | {"by": ""}, rf"^resolution\.by: {ONE_LINE}", id="nobody"),
+    pytest.param(DECISION | {"by": ""}, rf"^resolution\.by: {ONE_LINE}", id="no person"),
 ]
 
 
 def second_case(calls: Calls) -> dict[str, Any]:
-    """Get stuck, decide to try again, and get stuck again; return the machine's state before the decision."""
+    """Get stuck, decide to retry, and get stuck again; return the machine's state before the decision."""
     first = calls.fall("release")
     calls.limbo(calls.begin(calls.resolve("retry")))
-    return first | {"page": {}, "wait_seconds": 1800}
+    return first | {"alert": {}, "wait_seconds": 1800}
 
 
 @pytest.mark.parametrize("case", [{}, {"case": None}, {"case": 1}])
-def test_a_decision_on_the_open_case_is_handed_on_with_the_cases_number(
+def test_a_decision_on_the_open_case_is_passed_on_with_the_number_of_the_case(
     calls: Calls, case: dict[str, Any]
 ) -> None:
     calls.fall("release")
@@ -75,7 +76,7 @@ def test_a_decision_on_the_open_case_is_handed_on_with_the_cases_number(
     assert found == STUCK | {"resolution": DECISION | {"case": 1}}
 
 
-def test_without_a_decision_whoever_finds_it_in_limbo_pages(calls: Calls) -> None:
+def test_without_a_decision_an_execution_finds_the_settlement_in_limbo(calls: Calls) -> None:
     calls.fall("release")
 
     with calls.writes_nothing():
@@ -97,7 +98,7 @@ def test_a_start_with_a_decision_means_the_case_it_names_and_the_open_one_by_def
 
 
 @pytest.mark.parametrize("meant", [3, 4])
-def test_a_start_with_a_decision_on_a_case_that_is_yet_to_come_is_refused(
+def test_a_start_with_a_decision_on_a_future_case_is_refused(
     calls: Calls, meant: int, counted: Callable[[], dict[str, float]]
 ) -> None:
     second_case(calls)
@@ -125,7 +126,7 @@ def test_a_machine_forgets_a_decision_that_was_made_on_an_earlier_case(
 
 
 @pytest.mark.parametrize("named", [{}, {"case": 2}])
-def test_a_machine_that_comes_back_asks_anew_though_its_decision_names_the_open_case(
+def test_a_machine_that_returns_asks_again_even_if_its_decision_names_the_open_case(
     calls: Calls, named: dict[str, Any]
 ) -> None:
     back = second_case(calls) | {"case": 2, "resolution": DECISION | named, "error": {"Error": "StepFenced"}}
@@ -135,7 +136,7 @@ def test_a_machine_that_comes_back_asks_anew_though_its_decision_names_the_open_
 
 
 @pytest.mark.parametrize("number", [1, 2, None, "1"])
-def test_whatever_its_number_a_state_with_a_case_comes_back(calls: Calls, number: Any) -> None:
+def test_a_state_with_a_case_of_any_number_returns(calls: Calls, number: Any) -> None:
     back = calls.fall("release") | {"case": number, "resolution": DECISION}
 
     with calls.writes_nothing():
@@ -168,7 +169,7 @@ def test_a_machine_forgets_a_malformed_decision_on_an_earlier_case_too(calls: Ca
     ],
 )
 @pytest.mark.parametrize("named", [{}, {"case": None}, {"case": 1}])
-def test_a_decision_that_finds_no_open_case_is_handed_on_with_the_last_that_was_closed(
+def test_a_decision_that_finds_no_open_case_is_passed_on_with_the_last_closed_one(
     calls: Calls, status: Status, finished: bool, named: dict[str, Any]
 ) -> None:
     calls.fall("release")
@@ -177,14 +178,12 @@ def test_a_decision_that_finds_no_open_case_is_handed_on_with_the_last_that_was_
     with calls.writes_nothing():
         found = calls.begin(resolution=DECISION | named)
 
-    told = {"finished": finished, "in_limbo": False, "case": 2}
-    assert found == STUCK | told | {"resolution": DECISION | {"case": 1}}
+    reported = {"finished": finished, "in_limbo": False, "case": 2}
+    assert found == STUCK | reported | {"resolution": DECISION | {"case": 1}}
 
 
 @pytest.mark.parametrize("status", [Status.SETTLED, Status.COMPENSATING, Status.COMPENSATED])
-def test_a_decision_on_the_case_after_the_last_that_was_closed_is_refused(
-    calls: Calls, status: Status
-) -> None:
+def test_a_decision_on_the_case_after_the_last_closed_one_is_refused(calls: Calls, status: Status) -> None:
     calls.fall("release")
     calls.alter(status=status, resolutions=1)
 
@@ -196,7 +195,7 @@ def test_a_decision_on_the_case_after_the_last_that_was_closed_is_refused(
 
 
 @pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds"])
-def test_a_decision_fences_nothing_that_is_in_flight(calls: Calls, state: str) -> None:
+def test_a_decision_does_not_fence_a_settlement_in_flight(calls: Calls, state: str) -> None:
     calls.after(state)
 
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=NOT_FENCED):
@@ -212,17 +211,17 @@ def test_a_decision_beside_an_error_fences_nothing(calls: Calls, state: str) -> 
 
 
 @pytest.mark.parametrize("named", [{}, {"case": None}, {"case": 1}])
-@pytest.mark.parametrize("stands", ["SETTLED", "REJECTED", "COMPENSATING", "COMPENSATED"])
-def test_a_decision_on_what_was_never_in_limbo_is_refused(
-    calls: Calls, stands: str, named: dict[str, Any]
+@pytest.mark.parametrize("status", ["SETTLED", "REJECTED", "COMPENSATING", "COMPENSATED"])
+def test_a_decision_on_a_settlement_that_was_never_in_limbo_is_refused(
+    calls: Calls, status: str, named: dict[str, Any]
 ) -> None:
-    calls.after("CollectFee" if stands == "SETTLED" else "ClaimKey")
-    if stands == "REJECTED":
+    calls.after("CollectFee" if status == "SETTLED" else "ClaimKey")
+    if status == "REJECTED":
         calls("RejectSettlement", error=SPENT)
-    if stands.startswith("COMP"):
+    if status.startswith("COMP"):
         found = calls.begin(error=REJECTED_BY_KYC)
-        calls.unwind(found, "VoidHold" if stands == "COMPENSATING" else None)
-    assert calls.row()["status"] == stands
+        calls.unwind(found, "VoidHold" if status == "COMPENSATING" else None)
+    assert calls.row()["status"] == status
 
     with (
         calls.writes_nothing(),
@@ -231,8 +230,8 @@ def test_a_decision_on_what_was_never_in_limbo_is_refused(
         calls.begin(resolution=DECISION | named)
 
 
-def test_a_decision_takes_no_key_that_was_never_claimed(calls: Calls) -> None:
-    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=NOT_FENCED):
+def test_a_decision_does_not_claim_an_unclaimed_key(calls: Calls) -> None:
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=UNCLAIMED):
         calls.begin(resolution=DECISION)
 
 

@@ -1,12 +1,12 @@
-"""BeginCompensation with a person's `reversal`: what has settled or stalled is taken back, on record."""
+"""BeginCompensation with a person's `reversal`: a settled or stalled settlement is reversed, on record."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, InvalidRequest, NotReversible
-from settlement.status import Status
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, NotReversible
+from settlement.model.status import Status
 from tests.handlers.calls import (
     CLAIMED_AT,
     KEY,
@@ -33,17 +33,17 @@ FOUND = {
     "finished": False,
     "in_limbo": False,
     "case": 1,
-    "pages": 0,
+    "alerts": 0,
 }
-SEEN = [
+EXPECTED = [
     ({}, Status.SETTLED),
-    ({"seen": "SETTLED"}, Status.SETTLED),
-    ({"seen": "PROCESSING"}, Status.PROCESSING),
+    ({"expected_status": "SETTLED"}, Status.SETTLED),
+    ({"expected_status": "PROCESSING"}, Status.PROCESSING),
 ]
 ONE_LINE = "must be one line of at most 500 printable characters, not blank$"
 
 
-def test_what_has_settled_is_in_flight_again_and_who_asked_is_on_record(
+def test_a_settled_settlement_is_in_flight_again_and_its_orderer_is_on_record(
     calls: Calls, later: Callable[[], None]
 ) -> None:
     calls.after("CollectFee")
@@ -71,7 +71,7 @@ def test_what_has_settled_is_in_flight_again_and_who_asked_is_on_record(
 
 
 @pytest.mark.parametrize("again", [ORDER, OTHER_ORDER])
-def test_a_reversal_that_is_asked_for_again_goes_on_where_the_first_one_is(
+def test_a_second_order_to_reverse_resumes_the_first_one(
     calls: Calls, later: Callable[[], None], again: dict[str, str], counted: Callable[[], dict[str, float]]
 ) -> None:
     calls.after("CollectFee")
@@ -85,7 +85,7 @@ def test_a_reversal_that_is_asked_for_again_goes_on_where_the_first_one_is(
     assert counted() == {"StepCalled": 1, "StepReplayed": 1}
 
 
-def test_a_reversal_that_is_asked_for_after_its_end_is_told_the_end(calls: Calls) -> None:
+def test_an_order_to_reverse_after_the_end_finds_the_end(calls: Calls) -> None:
     calls.unwind(calls.reopened("RefundFee"))
 
     with calls.writes_nothing():
@@ -95,13 +95,13 @@ def test_a_reversal_that_is_asked_for_after_its_end_is_told_the_end(calls: Calls
 
 
 @pytest.mark.parametrize(
-    ("more", "seen_as", "status"),
-    [(more, seen_as, status) for more, seen_as in SEEN for status in Status if status is not seen_as],
+    ("more", "expected", "status"),
+    [(more, expected, status) for more, expected in EXPECTED for status in Status if status is not expected],
 )
-def test_nothing_is_reversed_on_request_that_is_something_else_than_was_seen(
+def test_a_settlement_in_another_status_than_the_person_saw_is_not_reversed(
     calls: Calls,
     more: dict[str, str],
-    seen_as: Status,
+    expected: Status,
     status: Status,
     counted: Callable[[], dict[str, float]],
 ) -> None:
@@ -112,7 +112,7 @@ def test_nothing_is_reversed_on_request_that_is_something_else_than_was_seen(
     with (
         calls.writes_nothing(),
         pytest.raises(
-            NotReversible, match=f"^reverse: it was to be {seen_as}, but the settlement is {status}$"
+            NotReversible, match=f"^reverse: it was to be {expected}, but the settlement is {status}$"
         ),
     ):
         calls.begin(reversal=ORDER | more)
@@ -120,8 +120,10 @@ def test_nothing_is_reversed_on_request_that_is_something_else_than_was_seen(
     assert counted() == {"StepCalled": 1, "NotReversible": 1}
 
 
-@pytest.mark.parametrize("more", [{}, {"seen": "SETTLED"}])
-def test_what_was_seen_settled_by_name_or_by_default_is_reversed(calls: Calls, more: dict[str, str]) -> None:
+@pytest.mark.parametrize("more", [{}, {"expected_status": "SETTLED"}])
+def test_an_order_expects_a_settled_settlement_by_name_or_by_default(
+    calls: Calls, more: dict[str, str]
+) -> None:
     calls.after("CollectFee")
 
     assert calls.begin(reversal=ORDER | more) == FOUND
@@ -139,7 +141,7 @@ def test_what_was_seen_settled_by_name_or_by_default_is_reversed(calls: Calls, m
         ("ReleaseFunds", ["hold", "release", "verify"]),
     ],
 )
-def test_what_is_given_up_in_flight_is_fenced_and_due_again_later(
+def test_a_stalled_settlement_is_fenced_on_order_and_due_again_later(
     calls: Calls, later: Callable[[], None], state: str, committed: list[str]
 ) -> None:
     calls.after(state)
@@ -163,9 +165,7 @@ def test_what_is_given_up_in_flight_is_fenced_and_due_again_later(
 
 
 @pytest.mark.parametrize("order", [ORDER, STALLED_ORDER])
-def test_a_key_that_was_never_claimed_is_not_reversed_and_not_finished(
-    calls: Calls, order: dict[str, str]
-) -> None:
+def test_an_unclaimed_key_is_not_reversed_and_gets_no_tombstone(calls: Calls, order: dict[str, str]) -> None:
     with (
         calls.writes_nothing(),
         pytest.raises(NotReversible, match=f"^reverse: the key {KEY} was never claimed$"),
@@ -173,9 +173,9 @@ def test_a_key_that_was_never_claimed_is_not_reversed_and_not_finished(
         calls.begin(reversal=order)
 
 
-@pytest.mark.parametrize(("more", "seen_as"), SEEN)
-def test_what_a_person_has_completed_out_of_limbo_is_not_reversed(
-    calls: Calls, more: dict[str, str], seen_as: Status
+@pytest.mark.parametrize(("more", "expected"), EXPECTED)
+def test_a_settlement_that_a_person_completed_out_of_limbo_is_not_reversed(
+    calls: Calls, more: dict[str, str], expected: Status
 ) -> None:
     calls.fall("release")
     calls.resolve("complete")
@@ -184,7 +184,7 @@ def test_what_a_person_has_completed_out_of_limbo_is_not_reversed(
         calls.writes_nothing(),
         pytest.raises(
             NotReversible,
-            match=f"^reverse: it was to be {seen_as}, but the settlement is SETTLED"
+            match=f"^reverse: it was to be {expected}, but the settlement is SETTLED"
             " and was completed out of LIMBO$",
         ),
     ):
@@ -192,7 +192,7 @@ def test_what_a_person_has_completed_out_of_limbo_is_not_reversed(
 
 
 @pytest.mark.parametrize("again", [ORDER, OTHER_ORDER])
-def test_a_reversal_that_a_person_has_ended_by_completing_is_over(
+def test_a_reversal_that_a_person_ended_by_completing_is_not_resumed(
     calls: Calls, again: dict[str, str], counted: Callable[[], dict[str, float]]
 ) -> None:
     calls.fall("fee")
@@ -223,14 +223,14 @@ def test_a_reversal_that_a_person_has_ended_by_completing_is_over(
         ],
         *[
             pytest.param(
-                ORDER | {"seen": seen},
-                r"^reversal\.seen: must be SETTLED or PROCESSING, or be left out$",
-                id=f"seen={seen!r}",
+                ORDER | {"expected_status": status},
+                r"^reversal\.expected_status: must be SETTLED or PROCESSING, or be left out$",
+                id=f"expected_status={status!r}",
             )
-            for seen in (None, "", "settled", "LIMBO", "COMPENSATING", "REJECTED", 5, ["SETTLED"])
+            for status in (None, "", "settled", "LIMBO", "COMPENSATING", "REJECTED", 5, ["SETTLED"])
         ],
         pytest.param({"by": BY}, rf"^reversal\.reason: {ONE_LINE}", id="no reason"),
-        pytest.param({"reason": "why"}, rf"^reversal\.by: {ONE_LINE}", id="nobody"),
+        pytest.param({"reason": "why"}, rf"^reversal\.by: {ONE_LINE}", id="no person"),
     ],
 )
 def test_a_malformed_order_is_refused(calls: Calls, order: Any, message: str) -> None:
@@ -240,7 +240,7 @@ def test_a_malformed_order_is_refused(calls: Calls, order: Any, message: str) ->
         calls.begin(reversal=order)
 
 
-def test_a_reason_may_be_as_long_as_it_may_be_and_loses_the_blanks_around_it(calls: Calls) -> None:
+def test_a_reason_of_the_greatest_length_is_kept_without_the_blanks_around_it(calls: Calls) -> None:
     calls.after("CollectFee")
 
     calls.begin(reversal={"reason": f" {'x' * 498} ", "by": "x" * 500})

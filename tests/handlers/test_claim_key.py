@@ -1,4 +1,4 @@
-"""ClaimKey is the gate: it lets one execution of one content through, and tells the others why not."""
+"""ClaimKey is the idempotency check: one execution with one content runs, every other one learns why not."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from handlers import _runtime
-from settlement.errors import IdempotencyConflict, InvalidRequest, StoreUnavailable
-from settlement.status import Status
+from handlers import _dependencies
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, StoreUnavailable
+from settlement.model.status import Status
 from tests.handlers.calls import CLAIMED_AT, MALFORMED, OTHER_CONTENT, WIRE, WITHOUT_FEE, Calls
 
-ADMITTED = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "replayed": False, "recoveries": 0}
+ADMITTED = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "replayed": False, "owner_epoch": 0}
 
 
 def test_the_first_call_claims_the_key_for_its_execution(calls: Calls) -> None:
@@ -23,7 +23,7 @@ def test_the_first_call_claims_the_key_for_its_execution(calls: Calls) -> None:
     assert (row["amount"], row["fee"]) == (4820, 48)
 
 
-def test_the_same_execution_goes_on_when_it_calls_again(
+def test_the_same_execution_resumes_when_it_calls_again(
     calls: Calls, later: Callable[[], None], counted: Callable[[], dict[str, float]]
 ) -> None:
     calls("ClaimKey")
@@ -35,7 +35,7 @@ def test_the_same_execution_goes_on_when_it_calls_again(
     assert counted() == {"StepCalled": 2, "Claimed": 1, "ClaimRepeated": 1}
 
 
-def test_another_execution_does_not_drive_a_settlement_in_flight(
+def test_another_execution_does_not_run_a_settlement_in_flight(
     calls: Calls, later: Callable[[], None], counted: Callable[[], dict[str, float]]
 ) -> None:
     calls("ClaimKey")
@@ -50,19 +50,19 @@ def test_another_execution_does_not_drive_a_settlement_in_flight(
 
 
 @pytest.mark.parametrize("execution", ["execution-1", "execution-2"])
-def test_the_caller_learns_how_often_the_settlement_was_recovered(calls: Calls, execution: str) -> None:
+def test_the_caller_gets_the_owner_epoch(calls: Calls, execution: str) -> None:
     calls("ClaimKey")
-    calls.alter(recoveries=3)
+    calls.alter(owner_epoch=3)
 
     with calls.writes_nothing():
         result = calls("ClaimKey", execution=execution)
 
-    assert result == ADMITTED | {"recoveries": 3, "replayed": execution != "execution-1"}
+    assert result == ADMITTED | {"owner_epoch": 3, "replayed": execution != "execution-1"}
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
 @pytest.mark.parametrize("execution", ["execution-1", "execution-2"])
-def test_nobody_drives_a_settlement_that_is_past_processing(
+def test_no_execution_runs_a_settlement_that_is_past_processing(
     calls: Calls, status: Status, execution: str
 ) -> None:
     calls("ClaimKey")
@@ -77,7 +77,7 @@ def test_nobody_drives_a_settlement_that_is_past_processing(
 @pytest.mark.parametrize(
     "spelling", [WIRE | {"amount": "48.2"}, WIRE | {"amount": "48.20"}, dict(reversed(WIRE.items()))]
 )
-def test_equal_requests_are_one_request_however_they_are_spelled(
+def test_equal_requests_in_different_spellings_are_one_request(
     calls: Calls, spelling: dict[str, str]
 ) -> None:
     calls("ClaimKey", WIRE | {"amount": "48.2"})
@@ -134,7 +134,7 @@ def test_a_change_of_the_fee_schedule_between_two_tries_keeps_the_claimed_fee(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls("ClaimKey", WITHOUT_FEE)
-    monkeypatch.setattr(_runtime, "terms", replace(_runtime.terms, fee_basis_points=200))
+    monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, fee_basis_points=200))
 
     with calls.writes_nothing():
         assert calls("ClaimKey", WITHOUT_FEE) == ADMITTED
@@ -147,7 +147,7 @@ def test_an_omitted_fee_takes_the_one_that_the_key_was_claimed_with(calls: Calls
         assert calls("ClaimKey", WITHOUT_FEE) == ADMITTED | {"settlement": WIRE | {"fee": "1.00"}}
 
 
-def test_another_fee_by_name_is_a_conflict_though_the_first_request_named_none(calls: Calls) -> None:
+def test_another_named_fee_is_a_conflict_even_if_the_first_request_named_none(calls: Calls) -> None:
     calls("ClaimKey", WITHOUT_FEE)
 
     with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
@@ -172,13 +172,13 @@ def test_a_malformed_request_leaves_no_trace(
     assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
 
 
-def test_the_gate_fails_closed_when_the_table_cannot_be_reached(
+def test_a_claim_fails_closed_when_the_table_cannot_be_reached(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreachable(write: object) -> None:
         raise StoreUnavailable("DynamoDB: ReadTimeoutError")
 
-    monkeypatch.setattr(_runtime.store, "claim", unreachable)
+    monkeypatch.setattr(_dependencies.store, "claim", unreachable)
 
     with calls.writes_nothing(), pytest.raises(StoreUnavailable):
         calls("ClaimKey")

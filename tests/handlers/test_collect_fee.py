@@ -1,12 +1,12 @@
-"""CollectFee: the last movement and the outcome of the whole settlement, in one call."""
+"""CollectFee: the last movement, and the outcome of the whole settlement, in one call."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, InvalidRequest, StepFenced
-from settlement.status import Status
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.model.status import Status
 from tests.handlers.calls import (
     CLAIMED_AT,
     KEY,
@@ -55,7 +55,7 @@ def test_a_replay_gives_the_same_result(calls: Calls, later: Callable[..., None]
 
 
 @pytest.mark.parametrize("fee", ["0.48", "0.00"])
-def test_the_outcome_is_what_a_report_reads_afterwards_but_for_replayed(
+def test_the_outcome_equals_a_later_report_except_for_replayed(
     calls: Calls, later: Callable[[], None], fee: str
 ) -> None:
     settlement = WIRE | {"fee": fee}
@@ -66,12 +66,12 @@ def test_the_outcome_is_what_a_report_reads_afterwards_but_for_replayed(
         calls(state, settlement)
     later()
 
-    told = calls("CollectFee", settlement, claimed_at=claimed["claimed_at"])
+    outcome = calls("CollectFee", settlement, claimed_at=claimed["claimed_at"])
 
-    reported = calls("ReportOutcome", settlement, replayed=True)
-    assert told | {"replayed": True} == reported
-    assert list(told) == list(reported)
-    assert told["replayed"] is False
+    reported = calls.report(settlement, replayed=True)
+    assert outcome | {"replayed": True} == reported
+    assert list(outcome) == list(reported)
+    assert outcome["replayed"] is False
 
 
 @pytest.mark.parametrize("prepare", [Calls.before, Calls.after])

@@ -1,11 +1,11 @@
-"""Whole sagas, by the handlers alone: wherever a settlement fails, the rows at the end are exactly these."""
+"""Whole sagas, by the handlers alone: after a failure at any step, the rows at the end are exactly these."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import InsufficientFunds
+from settlement.model.errors import InsufficientFunds
 from tests.handlers.calls import (
     CLAIMED_AT,
     HASH,
@@ -20,7 +20,7 @@ from tests.handlers.calls import (
 
 ESCROW, FEES, LOSSES = f"escrow:{KEY}", "fees:EUR", "losses:EUR"
 Book = dict[str, tuple[str, str, int] | None]
-"""What the journal has of the settlement: debit, credit and amount, None for what moves nothing."""
+"""The settlement's entries: debit, credit and amount, None for evidence that moves nothing."""
 
 HELD = ("alice", ESCROW, 4820)
 RELEASED = (ESCROW, "bob", 4772)
@@ -75,12 +75,12 @@ REQUEST = {
     "owner": "execution-1",
     "claimed_at": CLAIMED_AT,
     "deadline_at": "2026-11-20T12:15:00.123Z",
-    "recoveries": 0,
+    "owner_epoch": 0,
 }
 
 
 def book(calls: Calls) -> Book:
-    """The settlement's entries, as they should be."""
+    """Return the settlement's entries."""
     own = [row for row in calls.ledger.rows() if row["pk"] == f"SETTLEMENT#{KEY}" and "step" in row]
     return {
         row["step"]: (row["debit"], row["credit"], row["amount"]) if "debit" in row else None for row in own
@@ -88,7 +88,7 @@ def book(calls: Calls) -> Book:
 
 
 def balances(calls: Calls) -> dict[str, int]:
-    """Every account's balance: the customers' from their rows, the internal ones' from the entries."""
+    """Return every account's balance: the customers' from their rows, the internal ones' from the entries."""
     held = {name: calls.account(name)["available"] for name in ("alice", "bob")}
     for debit, credit, amount in filter(None, book(calls).values()):
         for account, change in ((debit, -amount), (credit, amount)):
@@ -99,15 +99,16 @@ def balances(calls: Calls) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("failed", FAILED_AT)
-def test_what_fails_is_reversed_and_everybody_has_what_they_had(
+def test_a_failed_settlement_is_reversed_and_every_balance_is_as_before(
     calls: Calls, later: Callable[[], None], failed: str
 ) -> None:
     last, expected = FAILED_AT[failed]
     calls.after(last)
     later()
 
-    calls.unwind(calls.begin(error=REJECTED_BY_KYC))
-    outcome = calls("ReportOutcome", replayed=False)
+    found = calls.begin(error=REJECTED_BY_KYC)
+    calls.unwind(found)
+    outcome = calls.report(**found, execution="compensation-1")
 
     failure = {"step": failed, "error": "KycRejected", "cause": "kyc: the provider says no"}
     committed = set(ALL[: ALL.index(failed)])
@@ -195,19 +196,19 @@ def test_a_compensation_that_is_killed_and_started_again_reverses_each_step_once
         ("complete", True, {"compensate:fee": REFUNDED}, {"alice": 5180, "bob": 5272, FEES: 48}),
     ],
 )
-def test_what_the_payee_has_spent_is_stuck_until_a_person_decides(
+def test_money_that_the_payee_has_spent_is_stuck_until_a_person_decides(
     calls: Calls, decision: str, settled: bool, entries: Book, held: dict[str, int]
 ) -> None:
     calls.after("CollectFee" if settled else "ReleaseFunds")
     calls.ledger.open("bob", 0)
     found = calls.begin(**({"reversal": ORDER} if settled else {"error": REJECTED_BY_KYC}))
-    calls.undo("RefundFee", found)
+    calls.reverse("RefundFee", found)
     with pytest.raises(InsufficientFunds):
-        calls.undo("ReclaimFunds", found)
+        calls.reverse("ReclaimFunds", found)
     calls.limbo(found)
-    state = calls.page(found)
+    state = calls.alert(found)
     calls("AwaitResolution", token="AQC", execution_arn="arn")
-    calls.ledger.open("bob", 5272, limbo_keys={KEY})  # the payee was paid by somebody else
+    calls.ledger.open("bob", 5272, limbo_keys={KEY})  # another payment has reached the payee
 
     found = calls.begin(calls.resolve(decision, case=state["case"]))
     if not found["finished"]:
@@ -229,9 +230,9 @@ def test_a_case_may_need_more_than_one_decision(calls: Calls) -> None:
     found = calls.fall("release")
     calls.ledger.open("bob", 0, limbo_keys={KEY})
     found = calls.begin(calls.resolve("retry", case=found["case"]))
-    calls.undo("RefundFee", found)
+    calls.reverse("RefundFee", found)
     with pytest.raises(InsufficientFunds):
-        calls.undo("ReclaimFunds", found)
+        calls.reverse("ReclaimFunds", found)
     calls.limbo(found, error=SPENT)
 
     calls.unwind(calls.begin(calls.resolve("write-off", case=found["case"])))

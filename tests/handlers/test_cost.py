@@ -1,4 +1,4 @@
-"""What the handlers send to DynamoDB: five writes and one read if all goes well, little more if not."""
+"""The handlers' calls of DynamoDB: five writes and one read on the happy path, few more on the others."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from settlement import rows
+from settlement.ledger import keys
 from tests.conftest import Ledger, make_ledger
 from tests.handlers.calls import (
     CLAIMED_AT,
@@ -26,7 +26,7 @@ STATES = ("ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
 
 @pytest.fixture(params=["moto", "dynamodb-local"])
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """The engines, which count what is asked of them."""
+    """The table on the engines, which report their operations."""
     yield from make_ledger(request)
 
 
@@ -111,7 +111,7 @@ def test_a_replay_of_a_finished_settlement_is_one_claim_and_one_read(
     operations.clear()
 
     claimed = calls("ClaimKey", execution="execution-2")
-    calls("ReportOutcome", replayed=claimed["replayed"])
+    calls.report(replayed=claimed["replayed"])
 
     assert operations == ["PutItem", "GetItem"]
 
@@ -124,7 +124,7 @@ def test_a_compensation_is_two_writes_for_the_fence_one_a_reversal_and_one_read(
     operations.clear()
 
     calls.unwind(calls.begin(error=REJECTED_BY_KYC))
-    calls("ReportOutcome", replayed=False)
+    calls.report()
 
     assert operations == ["PutItem", "UpdateItem", *["TransactWriteItems"] * 3, "GetItem"]
 
@@ -144,7 +144,7 @@ def test_a_reversal_on_request_is_two_writes_for_the_fence_and_one_a_reversal(
     ("more", "called"),
     [({}, ["UpdateItem"]), ({"resolution": {**ORDER, "decision": "retry"}}, ["GetItem", "UpdateItem"])],
 )
-def test_whoever_drives_on_begins_with_one_write_and_a_decision_is_looked_at_before(
+def test_a_resumed_compensation_begins_with_one_write_and_a_decision_with_a_read_before(
     calls: Calls, operations: list[str], more: dict[str, Any], called: list[str]
 ) -> None:
     calls.fall("release")
@@ -160,13 +160,13 @@ def test_a_replayed_reversal_is_one_call_and_one_that_is_known_none(
     calls: Calls, operations: list[str], state: str
 ) -> None:
     found = calls.reopened(state)
-    calls.undo(state, found)
+    calls.reverse(state, found)
     operations.clear()
 
-    calls.undo(state, found)
+    calls.reverse(state, found)
     assert operations == ["TransactWriteItems"]
 
-    calls.undo(state, found | {"reversed": list(REVERSALS.values())})
+    calls.reverse(state, found | {"reversed": list(REVERSALS.values())})
     assert operations == ["TransactWriteItems"]
 
 
@@ -175,7 +175,7 @@ def test_a_case_of_limbo_is_three_writes_and_three_reads(calls: Calls, operation
     operations.clear()
 
     calls.limbo(found)
-    calls.page(found)
+    calls.alert(found)
     calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
     calls.resolve("retry")
 
@@ -193,7 +193,7 @@ def test_a_decision_that_comes_again_is_two_reads(calls: Calls, operations: list
     assert operations == ["GetItem", "GetItem"]
 
 
-def test_recovery_is_a_query_for_each_partition_and_a_read_and_a_write_for_what_is_due(
+def test_recovery_is_a_query_for_each_partition_and_a_read_and_a_write_for_each_due_settlement(
     calls: Calls, starts: Starts, later: Callable[..., None], operations: list[str]
 ) -> None:
     calls.after("HoldFunds")
@@ -201,12 +201,12 @@ def test_recovery_is_a_query_for_each_partition_and_a_read_and_a_write_for_what_
     operations.clear()
 
     calls.recover()
-    assert operations == ["Query"] * (rows.IN_FLIGHT_SHARDS + 1)
+    assert operations == ["Query"] * (keys.IN_FLIGHT_SHARDS + 1)
     operations.clear()
     later(seconds=30)
     calls.recover()
 
-    assert operations.count("Query") == rows.IN_FLIGHT_SHARDS + 1
+    assert operations.count("Query") == keys.IN_FLIGHT_SHARDS + 1
     assert [name for name in operations if name != "Query"] == ["GetItem", "UpdateItem"] * 2
 
 
@@ -219,15 +219,15 @@ def test_a_message_of_the_start_queue_is_one_write(
 
 
 def results_of_a_compensation(calls: Calls) -> list[Found]:
-    """Every result that the compensating machine passes on, in order."""
+    """Return every answer in a compensation, in order."""
     calls.after("ReleaseFunds")
     found = calls.begin(error=REJECTED_BY_KYC)
-    results = [found, calls.undo("RefundFee", found), calls.limbo(found)]
-    results += [calls.page(found), calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)]
+    results = [found, calls.reverse("RefundFee", found), calls.limbo(found)]
+    results += [calls.alert(found), calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)]
     results += [calls.begin(resolution={**ORDER, "decision": "retry"}), calls.resolve("retry")]
     found = calls.begin()
-    results += [found, calls.undo("ReclaimFunds", found), calls.undo("VoidHold", found)]
-    return [*results, calls("ReportOutcome", replayed=False)]
+    results += [found, calls.reverse("ReclaimFunds", found), calls.reverse("VoidHold", found)]
+    return [*results, calls.report()]
 
 
 def test_every_result_of_a_compensation_is_plain_json(calls: Calls) -> None:
@@ -245,7 +245,6 @@ def test_every_result_of_a_compensation_is_plain_json(calls: Calls) -> None:
         ("VerifyKyc", {}),
         ("ReleaseFunds", {}),
         ("CollectFee", {"claimed_at": CLAIMED_AT}),
-        ("ReportOutcome", {"replayed": True}),
     ],
 )
 def test_a_result_is_plain_json(calls: Calls, state: str, more: dict[str, Any]) -> None:
@@ -254,3 +253,13 @@ def test_a_result_is_plain_json(calls: Calls, state: str, more: dict[str, Any]) 
     result = calls(state, **more)
 
     assert json.loads(json.dumps(result)) == result
+
+
+@pytest.mark.parametrize(("state", "status"), [("VerifyKyc", "COMPENSATING"), ("CollectFee", "SETTLED")])
+def test_a_report_is_plain_json(calls: Calls, state: str, status: str) -> None:
+    calls.after(state)
+
+    result = calls.report(replayed=False, error=REJECTED_BY_KYC)
+
+    assert json.loads(json.dumps(result)) == result
+    assert (result["status"], type(result["status"])) == (status, str)

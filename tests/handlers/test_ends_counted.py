@@ -1,4 +1,4 @@
-"""Each end of a settlement is counted by the call that brings it about, once, and by no replay of it."""
+"""Each end of a settlement is counted once, by the call that commits it, and by no replay."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ REPLAYED = {"StepCalled": 1, "StepReplayed": 1}
 
 
 def ended(counted: Counted, call: Callable[[], object]) -> tuple[dict[str, float], dict[str, float]]:
-    """What a call counts, and what it counts when it comes again."""
+    """Return the metrics of a call, and those of its repetition."""
     counted()
     call()
     first = counted()
@@ -28,7 +28,9 @@ def test_a_settlement_is_counted_as_settled_once(calls: Calls, counted: Counted)
     assert (first, again) == (ONCE | {"Settled": 1}, REPLAYED)
 
 
-def test_what_a_person_completes_is_counted_as_settled_once(calls: Calls, counted: Counted) -> None:
+def test_a_settlement_that_a_person_completes_is_counted_as_settled_once(
+    calls: Calls, counted: Counted
+) -> None:
     calls.fall("release")
 
     first, again = ended(counted, lambda: calls.resolve("complete"))
@@ -37,7 +39,7 @@ def test_what_a_person_completes_is_counted_as_settled_once(calls: Calls, counte
 
 
 @pytest.mark.parametrize("decision", ["retry", "write-off"])
-def test_a_decision_to_go_on_is_no_end(calls: Calls, counted: Counted, decision: str) -> None:
+def test_a_decision_to_continue_is_no_end(calls: Calls, counted: Counted, decision: str) -> None:
     calls.fall("release")
 
     assert ended(counted, lambda: calls.resolve(decision)) == (ONCE, ONCE)
@@ -49,7 +51,7 @@ def test_a_settlement_is_counted_as_compensated_once(calls: Calls, counted: Coun
     found = calls.begin(error=REJECTED_BY_KYC)
     calls.unwind(found, "VoidHold")
 
-    first, again = ended(counted, lambda: calls.undo("VoidHold", found))
+    first, again = ended(counted, lambda: calls.reverse("VoidHold", found))
 
     assert (first, again) == (ONCE | {"Compensated": 1}, REPLAYED)
 
@@ -58,7 +60,7 @@ def test_a_settlement_is_counted_as_compensated_once(calls: Calls, counted: Coun
 def test_a_reversal_before_the_last_is_no_end(calls: Calls, counted: Counted, state: str) -> None:
     found = calls.reopened(state)
 
-    assert ended(counted, lambda: calls.undo(state, found)) == (ONCE, REPLAYED)
+    assert ended(counted, lambda: calls.reverse(state, found)) == (ONCE, REPLAYED)
 
 
 def test_a_case_of_limbo_is_counted_once_and_the_next_one_again(calls: Calls, counted: Counted) -> None:

@@ -1,14 +1,15 @@
-"""EnterLimbo: what is stuck is on record with its reason, and its customer places no more holds."""
+"""EnterLimbo: a stuck reversal is on record with its reason, and blocks the account it is stuck on."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement import rows
-from settlement.errors import AccountInLimbo, IdempotencyConflict, InvalidRequest, StepFenced
-from settlement.status import Status
+from settlement.ledger import keys
+from settlement.model.errors import AccountInLimbo, IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.model.status import Status
 from tests.handlers.calls import (
+    CLAIMED_AT,
     KEY,
     LATER_AT,
     LIMBO_AFTER,
@@ -42,7 +43,7 @@ def due(calls: Calls, stuck: str) -> dict[str, Any]:
 
 
 @STUCK
-def test_the_settlement_is_in_limbo_and_the_customer_whose_money_it_is_stuck_on_is_barred(
+def test_the_settlement_is_in_limbo_and_the_account_that_it_is_stuck_on_is_blocked(
     calls: Calls, later: Callable[[], None], stuck: str
 ) -> None:
     found = due(calls, stuck)
@@ -50,10 +51,9 @@ def test_the_settlement_is_in_limbo_and_the_customer_whose_money_it_is_stuck_on_
     accounts = {name: calls.account(name) for name in ("alice", "bob")}
     later()
 
-    result = calls.limbo(found, step=failed_step(stuck))
+    assert calls.limbo(found, step=failed_step(stuck)) is None
 
     evidence = {"account": PARTIES[stuck], **SPENT_ON_RECORD, "posted_at": LATER_AT}
-    assert result == {"step": "limbo:1", **evidence}
     assert calls.entry("limbo:1") == evidence
     stuck_step = f"compensate:{failed_step(stuck)}"
     assert calls.row() == before | {
@@ -64,11 +64,11 @@ def test_the_settlement_is_in_limbo_and_the_customer_whose_money_it_is_stuck_on_
         "gsi1sk": LATER_AT,
     }
     for name, account in accounts.items():
-        barred = {"limbo_keys": {KEY}} if name == PARTIES[stuck] and stuck != "nothing" else {}
-        assert calls.account(name) == account | barred
+        block = {"limbo_keys": {KEY}} if name == PARTIES[stuck] and stuck != "nothing" else {}
+        assert calls.account(name) == account | block
 
 
-def test_the_reason_for_which_it_was_reversed_is_kept_beside_the_one_it_is_stuck_by(calls: Calls) -> None:
+def test_the_cause_of_the_reversal_is_kept_beside_the_cause_of_the_case(calls: Calls) -> None:
     calls.fall("release")
 
     row = calls.row()
@@ -90,7 +90,7 @@ def test_a_second_settlement_joins_the_first_on_the_account(calls: Calls) -> Non
     assert calls.account("bob")["limbo_keys"] == {"order-2026-000099", KEY}
 
 
-def test_a_barred_customer_places_no_hold(calls: Calls) -> None:
+def test_a_blocked_account_places_no_hold(calls: Calls) -> None:
     calls.fall("hold")
     other = WIRE | {"key": "order-2026-000102"}
     calls("ClaimKey", other)
@@ -107,18 +107,18 @@ def test_an_account_that_is_gone_does_not_keep_its_settlement_out_of_limbo(
     calls.close(gone)
     later()
 
-    first = calls.limbo(found, step=failed_step(stuck))
+    calls.limbo(found, step=failed_step(stuck))
 
-    assert first["account"] == gone
+    assert calls.entry("limbo:1") == {"account": gone, **SPENT_ON_RECORD, "posted_at": LATER_AT}
     assert calls.row()["status"] == "LIMBO"
-    assert calls.ledger.row(rows.account_key(gone)) is None
+    assert calls.ledger.row(keys.account(gone)) is None
     with calls.writes_nothing():
-        assert calls.limbo(found, step=failed_step(stuck)) == first
+        calls.limbo(found, step=failed_step(stuck))
 
 
 @STUCK
 @pytest.mark.parametrize("error", [SPENT, {"Error": "States.Timeout", "Cause": ""}])
-def test_a_call_whose_answer_was_lost_gives_it_again_and_the_first_reason_stands(
+def test_a_call_whose_answer_was_lost_is_replayed_and_the_first_reason_stays(
     calls: Calls,
     later: Callable[[], None],
     stuck: str,
@@ -126,13 +126,15 @@ def test_a_call_whose_answer_was_lost_gives_it_again_and_the_first_reason_stands
     counted: Callable[[], dict[str, float]],
 ) -> None:
     found = due(calls, stuck)
-    first = calls.limbo(found, step=failed_step(stuck))
+    calls.limbo(found, step=failed_step(stuck))
+    first = calls.entry("limbo:1")
     later()
     counted()
 
     with calls.writes_nothing():
-        assert calls.limbo(found, step=failed_step(stuck), error=error) == first
+        calls.limbo(found, step=failed_step(stuck), error=error)
 
+    assert (calls.entry("limbo:1"), first["posted_at"]) == (first, CLAIMED_AT)
     assert counted() == {"StepCalled": 1, "StepReplayed": 1}
 
 
@@ -140,9 +142,8 @@ def test_a_case_after_a_decision_has_the_next_number_and_an_entry_of_its_own(cal
     calls.fall("release")
     found = calls.begin(calls.resolve("retry"))
 
-    result = calls.limbo(found, error={"Error": "StoreUnavailable", "Cause": "DynamoDB: x"})
+    calls.limbo(found, error={"Error": "StoreUnavailable", "Cause": "DynamoDB: x"})
 
-    assert result["step"] == "limbo:2"
     assert calls.entry("limbo:1")["error"] == "InsufficientFunds"
     assert calls.entry("limbo:2")["error"] == "StoreUnavailable"
     assert calls.account("bob")["limbo_keys"] == {KEY}
@@ -167,7 +168,7 @@ def test_a_case_that_is_not_open_is_fenced(
 
 
 @STUCK
-def test_what_is_still_processing_does_not_get_stuck(calls: Calls, stuck: str) -> None:
+def test_a_settlement_that_is_not_being_reversed_does_not_get_stuck(calls: Calls, stuck: str) -> None:
     calls.after(LIMBO_AFTER[stuck])
 
     with calls.writes_nothing(), pytest.raises(StepFenced, match=not_stuck(failed_step(stuck))):
@@ -176,7 +177,7 @@ def test_what_is_still_processing_does_not_get_stuck(calls: Calls, stuck: str) -
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.COMPENSATING])
 @STUCK
-def test_nothing_but_a_compensation_gets_stuck(calls: Calls, stuck: str, status: Status) -> None:
+def test_only_a_compensation_gets_stuck(calls: Calls, stuck: str, status: Status) -> None:
     found = due(calls, stuck)
     calls.alter(status=status)
 
@@ -187,11 +188,11 @@ def test_nothing_but_a_compensation_gets_stuck(calls: Calls, stuck: str, status:
 @pytest.mark.parametrize(
     "since", [{"resolutions": 1}, {"reversed": {"release"}}, {"status": Status.COMPENSATED}]
 )
-def test_what_went_on_between_the_look_and_the_write_is_not_stuck(
-    calls: Calls, seen: Callable[[], None], since: dict[str, Any]
+def test_a_settlement_that_moved_on_between_the_read_and_the_write_is_not_stuck(
+    calls: Calls, freeze_reads: Callable[[], None], since: dict[str, Any]
 ) -> None:
     found = due(calls, "release")
-    seen()
+    freeze_reads()
     calls.alter(**since)
 
     with calls.writes_nothing(), pytest.raises(StepFenced):

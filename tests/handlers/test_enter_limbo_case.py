@@ -1,11 +1,11 @@
-"""EnterLimbo makes its case of the step that failed, if that is stuck at all, and of no other."""
+"""EnterLimbo makes its case of the step that failed, and only if that step is stuck."""
 
 from collections.abc import Callable
 
 import pytest
 
-from settlement import rows
-from settlement.errors import EscrowMismatch, ResolutionRefused, StepFenced
+from settlement.ledger import keys
+from settlement.model.errors import EscrowMismatch, ResolutionRefused, StepFenced
 from tests.handlers.calls import KEY, ORDER, REJECTED_BY_KYC, SPENT, Calls
 
 NEVER_COMMITTED = [
@@ -26,7 +26,7 @@ def not_stuck(step: str) -> str:
     ("state", "reversed_"),
     [("ClaimKey", set()), ("HoldFunds", {"hold"}), ("CollectFee", {"fee", "release", "hold"})],
 )
-def test_a_compensation_that_got_through_after_all_is_not_stuck(
+def test_a_compensation_that_succeeded_after_all_is_not_stuck(
     calls: Calls, state: str, reversed_: set[str], step: str
 ) -> None:
     calls.after(state)
@@ -43,7 +43,7 @@ def test_a_reversal_that_committed_though_its_answer_was_lost_is_not_stuck_and_t
     calls: Calls, step: str, state: str, counted: Callable[[], dict[str, float]]
 ) -> None:
     found = calls.reopened(state)
-    calls.undo(state, found)
+    calls.reverse(state, found)
     counted()
 
     with calls.writes_nothing(), pytest.raises(StepFenced, match=not_stuck(step)):
@@ -59,19 +59,19 @@ def test_a_reversal_that_committed_though_its_answer_was_lost_is_not_stuck_and_t
 def test_a_function_that_never_answers_is_a_case_though_its_step_is_known_to_be_reversed(
     calls: Calls, step: str, state: str
 ) -> None:
-    """Else the machine would come back to it, and it would fail again, round and round."""
-    calls.undo(state, calls.reopened(state))
+    """Otherwise the machine would return to it, and it would fail again, without end."""
+    calls.reverse(state, calls.reopened(state))
     known = calls.begin()
     assert step in known["reversed"]
 
-    entry = calls.limbo(known, step=step, error={"Error": "States.Timeout", "Cause": ""})
+    calls.limbo(known, step=step, error={"Error": "States.Timeout", "Cause": ""})
 
-    assert entry["error"] == "States.Timeout"
+    assert calls.entry("limbo:1")["error"] == "States.Timeout"
     row = calls.row()
     assert (row["status"], row["stuck_step"]) == ("LIMBO", f"compensate:{step}")
-    assert calls.page(known)["page"]["amount_at_risk"] == "0.00"
+    assert calls.alert(known)["alert"]["amount_at_risk"] == "0.00"
     for account in ("alice", "bob"):
-        assert "limbo_keys" not in (calls.ledger.row(rows.account_key(account)) or {})
+        assert "limbo_keys" not in (calls.ledger.row(keys.account(account)) or {})
     with pytest.raises(ResolutionRefused, match=r"^write-off: "):
         calls.resolve("write-off")
     calls.resolve("retry")
@@ -79,19 +79,19 @@ def test_a_function_that_never_answers_is_a_case_though_its_step_is_known_to_be_
 
 
 @pytest.mark.parametrize(("last", "step", "account"), NEVER_COMMITTED)
-def test_a_step_that_never_committed_makes_a_case_that_bars_nobody_and_is_about_no_money(
+def test_a_step_that_never_committed_makes_a_case_that_blocks_no_account_and_no_money(
     calls: Calls, last: str, step: str, account: str
 ) -> None:
     calls.after(last)
     found = calls.begin(error=REJECTED_BY_KYC)
     before = {name: calls.account(name) for name in ("alice", "bob")}
 
-    result = calls.limbo(found, step=step, error={"Error": "StoreUnavailable", "Cause": "DynamoDB: x"})
+    calls.limbo(found, step=step, error={"Error": "StoreUnavailable", "Cause": "DynamoDB: x"})
 
-    assert (result["account"], calls.row()["stuck_step"]) == (account, f"compensate:{step}")
+    assert (calls.entry("limbo:1")["account"], calls.row()["stuck_step"]) == (account, f"compensate:{step}")
     assert {name: calls.account(name) for name in before} == before
-    page = calls.page(found)["page"]
-    assert (page["account"], page["stuck_step"], page["amount_at_risk"]) == (
+    alert = calls.alert(found)["alert"]
+    assert (alert["account"], alert["stuck_step"], alert["amount_at_risk"]) == (
         account,
         f"compensate:{step}",
         "0.00",
@@ -99,23 +99,23 @@ def test_a_step_that_never_committed_makes_a_case_that_bars_nobody_and_is_about_
 
 
 @pytest.mark.parametrize(
-    ("step", "account", "barred"),
+    ("step", "account", "blocked_account"),
     [("fee", "fees:EUR", None), ("release", "bob", "bob"), ("hold", "alice", "alice")],
 )
-def test_the_case_is_made_of_the_step_that_failed_and_not_of_the_first_that_is_due(
-    calls: Calls, step: str, account: str, barred: str | None
+def test_the_case_is_about_the_step_that_failed_and_not_about_the_first_that_is_due(
+    calls: Calls, step: str, account: str, blocked_account: str | None
 ) -> None:
     found = calls.reopened("RefundFee")
 
-    result = calls.limbo(found, step=step)
+    calls.limbo(found, step=step)
 
-    assert (result["account"], calls.row()["stuck_step"]) == (account, f"compensate:{step}")
+    assert (calls.entry("limbo:1")["account"], calls.row()["stuck_step"]) == (account, f"compensate:{step}")
     in_limbo = [name for name in ("alice", "bob") if "limbo_keys" in calls.account(name)]
-    assert in_limbo == ([barred] if barred else [])
+    assert in_limbo == ([blocked_account] if blocked_account else [])
 
 
 @pytest.mark.parametrize("length", [100, 101])
-def test_an_error_of_any_length_is_kept_in_short(calls: Calls, length: int) -> None:
+def test_a_long_error_is_cut(calls: Calls, length: int) -> None:
     found = calls.reopened("ReclaimFunds")
 
     calls.limbo(found, error={"Error": "E" * length, "Cause": "x" * 501})
@@ -140,7 +140,7 @@ def test_a_case_of_a_step_that_never_committed_is_left_by_a_retry_and_not_by_a_w
     resolved = calls.resolve("retry")
     calls.unwind(calls.begin(resolved))
 
-    assert resolved["news"]["account"] == account
+    assert resolved["notice"]["account"] == account
     assert (calls.row()["status"], calls.row()["escrow"]) == ("COMPENSATED", 0)
     assert calls.account("alice") == {"available": 10_000, "currency": "EUR"}
     assert calls.account("bob") == {"available": 500, "currency": "EUR"}
@@ -157,13 +157,13 @@ def test_a_case_of_a_fee_that_never_committed_is_completed_with_what_is_in_escro
 
 
 @pytest.mark.parametrize("escrow", [4819, 4821])
-def test_an_escrow_that_holds_something_else_waits_for_a_person_and_goes_on_when_it_is_right(
+def test_an_escrow_that_holds_another_amount_waits_for_a_person_and_resumes_when_it_is_right(
     calls: Calls, escrow: int
 ) -> None:
     found = calls.reopened("VoidHold")
     calls.alter(escrow=escrow)
     with pytest.raises(EscrowMismatch) as mismatch:
-        calls.undo("VoidHold", found)
+        calls.reverse("VoidHold", found)
     calls.limbo(found, step="hold", error={"Error": "EscrowMismatch", "Cause": str(mismatch.value)})
     assert calls.row()["failure"]["error"] == "EscrowMismatch"
     assert calls.account("alice")["limbo_keys"] == {KEY}

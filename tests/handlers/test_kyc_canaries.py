@@ -1,4 +1,4 @@
-"""No log line, metric or message tells a secret, an account, or what the provider says of a person."""
+"""No log line, metric or message has a secret, an account, or the provider's reason about a person."""
 
 import io
 import json
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from handlers import _provider
-from settlement.errors import KycUnavailable, SettlementError
+from handlers import _dependencies, _kyc
+from settlement.model.errors import KycUnavailable, SettlementError
 from tests.conftest import Ledger
 from tests.handlers.calls import CLAIMED_AT, KEY, WIRE, Calls
 from tests.handlers.provider_stage import DEAD, FAILURES, YES, Stage, stage
@@ -17,6 +17,7 @@ from tests.handlers.stand_ins import (
     NEW_API_KEY,
     THIRD,
     Caller,
+    Queues,
     Secrets,
     Starts,
     past,
@@ -28,9 +29,15 @@ from tests.handlers.stand_ins import (
 
 pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 
-CANARY_WIRE = WIRE | {"payer": "canary.maria.muster", "payee": "canary.m.muster", "amount": "66391826047.31"}
-TELLTALES = ["canary", "muster", "66391826047", "Y2FuYXJ5", "whsec_"]
-"""Of API keys, accounts, reasons, amounts (more digits than a time shares with one by chance), and base64."""
+CANARY_WIRE = WIRE | {
+    "payer": "canary.maria.muster",
+    "payee": "canary.m.muster",
+    "amount": "66391826047.31",
+    "payer_name": "Maria Muster",
+    "payee_name": "Moritz Muster",
+}
+TELLTALES = ["canary", "muster", "Muster", "66391826047", "Y2FuYXJ5", "whsec_"]
+"""Parts of API keys, accounts, names, reasons, base64, amounts (more digits than a time shares by chance)."""
 
 
 def answered(decision: str, **more: Any) -> tuple[int, bytes]:
@@ -52,13 +59,13 @@ GARBAGE = [
 
 
 class Listened:
-    """All that the functions have let out: the logger's lines, what was printed, what was answered."""
+    """The output of the functions: the logger's lines, the printed text, the answers."""
 
     def __init__(self, log: io.StringIO, capfd: pytest.CaptureFixture[str]) -> None:
         self._log, self._capfd, self.heard = log, capfd, ""
 
     def to(self, call: Callable[[], Any]) -> str:
-        """Make a call and hear all of it, its refusal included; return that as text."""
+        """Make a call and keep its output, its refusal included; return that as text."""
         try:
             call()
         except SettlementError as error:
@@ -71,7 +78,7 @@ class Listened:
         self._log.truncate()
         return self.heard
 
-    def nothing_told(self) -> None:
+    def check_no_leak(self) -> None:
         assert "StepCalled" in self.heard
         assert [word for word in TELLTALES if word in self.heard] == []
 
@@ -85,9 +92,9 @@ def listened(log: io.StringIO, capfd: pytest.CaptureFixture[str]) -> Listened:
 def kyc(
     calls: Calls, ledger: Ledger, secrets: Secrets, starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> Stage:
-    """A settlement between two people with names, held, with a real client to ask the provider by."""
+    """A held settlement between two named people, with the real client of the provider."""
     made = stage(ledger, monkeypatch)
-    monkeypatch.setattr(_provider, "ask", made.ask)
+    monkeypatch.setattr(_kyc, "ask", made.ask)
     ledger.open(CANARY_WIRE["payer"], 10_000_000_000_000)
     ledger.open(CANARY_WIRE["payee"], 500)
     for state in ("ClaimKey", "HoldFunds"):
@@ -98,7 +105,7 @@ def kyc(
 @pytest.mark.parametrize(
     "answer", [YES, *(answered(d) for d in ("APPROVED", "REJECTED", "REVIEW")), *GARBAGE]
 )
-def test_no_answer_of_the_provider_is_told(
+def test_no_answer_of_the_provider_leaks(
     calls: Calls, kyc: Stage, secrets: Secrets, listened: Listened, answer: Any
 ) -> None:
     kyc.answers = [answer]
@@ -106,14 +113,14 @@ def test_no_answer_of_the_provider_is_told(
     listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
     secrets.content = {"api_key": NEW_API_KEY}
     listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
-    listened.to(lambda: calls("ReportOutcome", CANARY_WIRE, replayed=False))
+    listened.to(lambda: calls.report(CANARY_WIRE, replayed=False))
 
     assert len(kyc.sent) >= 1
-    listened.nothing_told()
+    listened.check_no_leak()
 
 
 @pytest.mark.parametrize("bus", [0, 1, throttled("PutEvents")])
-def test_no_change_of_the_circuit_tells_what_was_asked(
+def test_no_change_of_the_circuit_leaks_the_question(
     calls: Calls, kyc: Stage, listened: Listened, bus: Any
 ) -> None:
     kyc.answers, kyc.bus = [DEAD], bus
@@ -128,7 +135,7 @@ def test_no_change_of_the_circuit_tells_what_was_asked(
 
     assert kyc.states() == ["OPEN", "HALF_OPEN", "OPEN", "HALF_OPEN", "CLOSED"]
     assert "canary" not in str(kyc.events)
-    listened.nothing_told()
+    listened.check_no_leak()
 
 
 @pytest.mark.parametrize(
@@ -141,7 +148,7 @@ def test_no_change_of_the_circuit_tells_what_was_asked(
         {"api_key": "canary\n", "current": THIRD},
     ],
 )
-def test_no_secret_that_cannot_be_used_is_told(
+def test_no_unusable_secret_leaks(
     calls: Calls, kyc: Stage, secrets: Secrets, listened: Listened, content: Any
 ) -> None:
     secrets.content = content
@@ -151,7 +158,52 @@ def test_no_secret_that_cannot_be_used_is_told(
     listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
     listened.to(lambda: listen_to_answer(calls, listened, signed()))
 
-    listened.nothing_told()
+    listened.check_no_leak()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"payer_name": "canary Muster\n"},
+        {"payee_name": "canary Muster" * 20},
+        {"payer_name": ["canary Muster"]},
+        {"payee_name": "Moritz Mustermann"},
+    ],
+    ids=str,
+)
+def test_no_refused_name_leaks(
+    calls: Calls, kyc: Stage, listened: Listened, queues: Queues, names: dict[str, Any]
+) -> None:
+    """Neither by the error, nor by a log line, nor by the reason in the dead-letter queue."""
+    refused = CANARY_WIRE | names
+
+    listened.to(lambda: calls("ClaimKey", refused))
+    listened.to(lambda: calls("HoldFunds", refused))
+    listened.to(lambda: calls.receive(text(refused)))
+    listened.heard += queues.sent[0]["reason"]
+
+    listened.check_no_leak()
+
+
+@pytest.mark.parametrize("names", [{}, {"payer_name": "Maria Muster"}], ids=str)
+def test_no_request_without_a_required_name_leaks_the_other(
+    calls: Calls,
+    kyc: Stage,
+    listened: Listened,
+    queues: Queues,
+    monkeypatch: pytest.MonkeyPatch,
+    names: dict[str, str],
+) -> None:
+    monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, party_names="required"))
+    accounts = {name: CANARY_WIRE[name] for name in ("payer", "payee", "amount")}
+    refused = WIRE | accounts | names | {"key": "order-2026-000199"}
+
+    listened.to(lambda: calls("ClaimKey", refused))
+    listened.to(lambda: calls.receive(text(refused)))
+    listened.heard += queues.sent[0]["reason"]
+
+    assert "payee_name: missing" in listened.heard
+    listened.check_no_leak()
 
 
 def listen_to_answer(calls: Calls, listened: Listened, event: Any) -> None:
@@ -179,7 +231,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("failure", [None, throttled("StartExecution"), unanswered()])
-def test_no_call_of_the_webhook_is_told(
+def test_no_call_of_the_webhook_leaks(
     calls: Calls, kyc: Stage, starts: Starts, listened: Listened, call: str, failure: Exception | None
 ) -> None:
     kyc.answers = [answered("REVIEW")]
@@ -189,12 +241,12 @@ def test_no_call_of_the_webhook_is_told(
     for _ in range(2):
         listened.to(lambda: listen_to_answer(calls, listened, CALLS[call]()))
 
-    listened.nothing_told()
+    listened.check_no_leak()
 
 
 @pytest.mark.parametrize("failure", [None, throttled("StartExecution")])
 @pytest.mark.parametrize("poison", [{}, {"currency": "XXX"}, {"amount": "canary"}])
-def test_nothing_that_is_recovered_is_told(
+def test_no_recovered_row_leaks(
     calls: Calls,
     kyc: Stage,
     starts: Starts,
@@ -212,10 +264,10 @@ def test_nothing_that_is_recovered_is_told(
 
     assert KEY in listened.heard or not (failure or poison)
     assert "canary" not in str([start[2]["error"] for start in starts.made])
-    listened.nothing_told()
+    listened.check_no_leak()
 
 
-def test_the_reason_is_on_record_all_the_same(calls: Calls, kyc: Stage) -> None:
+def test_the_reason_is_on_record_nevertheless(calls: Calls, kyc: Stage) -> None:
     kyc.answers = [answered("APPROVED")]
 
     calls("VerifyKyc", CANARY_WIRE)
@@ -225,10 +277,10 @@ def test_the_reason_is_on_record_all_the_same(calls: Calls, kyc: Stage) -> None:
     assert (row["reason"], row["posted_at"]) == ("canary-reason: Maria Muster", CLAIMED_AT)
 
 
-def test_a_telltale_would_be_heard(calls: Calls, kyc: Stage, listened: Listened) -> None:
+def test_a_leak_would_be_noticed(calls: Calls, kyc: Stage, listened: Listened) -> None:
     listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
-    _provider.logger.warning("canary-api-key-old")
+    _kyc.logger.warning("canary-api-key-old")
     listened.to(lambda: None)
 
     with pytest.raises(AssertionError, match="canary"):
-        listened.nothing_told()
+        listened.check_no_leak()

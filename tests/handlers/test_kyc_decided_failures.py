@@ -1,4 +1,4 @@
-"""KycDecided: what fails half way is made good by the provider's next call; secrets may be rotated."""
+"""KycDecided: the provider's next call repairs a call that failed half way; secrets may be rotated."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ import pytest
 from aws_lambda_powertools.utilities.parameters import base as parameters
 from botocore.exceptions import EndpointConnectionError
 
-from settlement.errors import StoreUnavailable
+from settlement.model.errors import StoreUnavailable
 from tests.handlers.calls import KEY, WIRE, Calls
 from tests.handlers.stand_ins import (
     OWNER,
@@ -32,7 +32,7 @@ ACCEPTED = (200, {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED"})
 STARTED = ("SettlementStandard", OWNER, WIRE)
 OF_NO_KEY = "whsec_"
 SIGNING_CACHE_SECONDS = 10
-"""How long a rotated secret may go unnoticed."""
+"""The time after which a rotated secret is in use."""
 
 
 def pass_time(monkeypatch: pytest.MonkeyPatch, **by: float) -> None:
@@ -41,33 +41,33 @@ def pass_time(monkeypatch: pytest.MonkeyPatch, **by: float) -> None:
     monkeypatch.setattr(parameters, "datetime", moved)
 
 
-def test_a_function_that_dies_between_the_commit_and_the_start_is_made_good_by_the_next_call(
-    parked: Calls, starts: Starts
+def test_the_next_call_starts_the_execution_if_the_function_died_after_its_commit(
+    in_review: Calls, starts: Starts
 ) -> None:
     starts.failure = Died()
     with pytest.raises(Died):
-        parked.decided(signed())
-    assert parked.row()["verdict"] == "APPROVED"
+        in_review.decided(signed())
+    assert in_review.row()["verdict"] == "APPROVED"
     starts.failure = None
 
-    with parked.writes_nothing():
-        assert parked.decided(signed()) == ACCEPTED
+    with in_review.writes_nothing():
+        assert in_review.decided(signed()) == ACCEPTED
 
     assert starts.made == [STARTED]
 
 
 def test_a_function_that_dies_before_the_commit_leaves_nothing(
-    parked: Calls, starts: Starts, monkeypatch: pytest.MonkeyPatch
+    in_review: Calls, starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(writes: Any) -> None:
         raise Died
 
-    with monkeypatch.context() as patch, parked.writes_nothing():
-        patch.setattr(parked.ledger.store.__class__, "transact", lambda self, writes: die(writes))
+    with monkeypatch.context() as patch, in_review.writes_nothing():
+        patch.setattr(in_review.ledger.store.__class__, "transact", lambda self, writes: die(writes))
         with pytest.raises(Died):
-            parked.decided(signed())
+            in_review.decided(signed())
 
-    assert parked.decided(signed()) == ACCEPTED
+    assert in_review.decided(signed()) == ACCEPTED
     assert starts.made == [STARTED]
 
 
@@ -75,54 +75,54 @@ def test_a_function_that_dies_before_the_commit_leaves_nothing(
     "failure",
     [throttled("StartExecution"), unanswered(), EndpointConnectionError(endpoint_url="https://x.invalid")],
 )
-def test_a_start_that_fails_is_told_so_that_the_next_call_starts(
-    parked: Calls, starts: Starts, failure: Exception
+def test_a_failed_start_is_reported_and_the_next_call_starts(
+    in_review: Calls, starts: Starts, failure: Exception
 ) -> None:
     starts.failure = failure
 
-    status, content = parked.decided(signed())
+    status, content = in_review.decided(signed())
 
     assert (status, content["error"]) == (503, "StartUnavailable")
     assert content["message"] == f"{OWNER}: not started: {type(failure).__name__}"
-    assert parked.row()["verdict"] == "APPROVED"
+    assert in_review.row()["verdict"] == "APPROVED"
     starts.failure = None
-    with parked.writes_nothing():
-        assert parked.decided(signed()) == ACCEPTED
+    with in_review.writes_nothing():
+        assert in_review.decided(signed()) == ACCEPTED
     assert starts.made == [STARTED]
 
 
 @pytest.mark.parametrize("operation", ["read", "transact"])
-def test_a_table_that_does_not_answer_is_told_and_nothing_is_started(
-    parked: Calls, starts: Starts, monkeypatch: pytest.MonkeyPatch, operation: str
+def test_an_unavailable_table_is_reported_and_nothing_is_started(
+    in_review: Calls, starts: Starts, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     def fail(*_: Any) -> None:
         raise StoreUnavailable("DynamoDB: ReadTimeoutError")
 
     with monkeypatch.context() as patch:
-        patch.setattr(parked.ledger.store.__class__, operation, fail)
-        answer = parked.decided(signed())
+        patch.setattr(in_review.ledger.store.__class__, operation, fail)
+        answer = in_review.decided(signed())
 
     assert answer == (503, {"error": "StoreUnavailable", "message": "DynamoDB: ReadTimeoutError"})
     assert starts.asked == 0
-    assert parked.decided(signed()) == ACCEPTED
+    assert in_review.decided(signed()) == ACCEPTED
 
 
-def test_of_two_calls_at_once_one_writes_and_both_are_told_the_same(
-    parked: Calls, starts: Starts, monkeypatch: pytest.MonkeyPatch
+def test_of_two_concurrent_calls_one_writes_and_both_get_the_same_answer(
+    in_review: Calls, starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, answers = parked.ledger.store, []
+    store, answers = in_review.ledger.store, []
     transact = store.transact
 
     def twin_first(writes: Any) -> None:
         monkeypatch.setattr(store.__class__, "transact", lambda self, writes: transact(writes))
-        answers.append(parked.decided(signed()))
-        with parked.writes_nothing():
+        answers.append(in_review.decided(signed()))
+        with in_review.writes_nothing():
             transact(writes)
 
     monkeypatch.setattr(store.__class__, "transact", lambda self, writes: twin_first(writes))
 
-    with pytest.warns(UserWarning, match="No application metrics"):  # the twin has published them all
-        answers.append(parked.decided(signed()))
+    with pytest.warns(UserWarning, match="No application metrics"):  # the twin has published all of them
+        answers.append(in_review.decided(signed()))
 
     assert answers == [ACCEPTED, ACCEPTED]
     assert starts.made == [STARTED]
@@ -130,19 +130,19 @@ def test_of_two_calls_at_once_one_writes_and_both_are_told_the_same(
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("failure", [throttled("GetSecretValue"), unanswered(), "no JSON", "[]"])
-def test_a_secret_that_cannot_be_read_is_told_and_nothing_is_written(
-    parked: Calls, secrets: Secrets, starts: Starts, failure: Any, monkeypatch: pytest.MonkeyPatch
+def test_an_unreadable_secret_is_reported_and_nothing_is_written(
+    in_review: Calls, secrets: Secrets, starts: Starts, failure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept, secrets.content = secrets.content, failure
 
-    with parked.writes_nothing():
-        status, content = parked.decided(signed())
+    with in_review.writes_nothing():
+        status, content = in_review.decided(signed())
 
     assert (status, content["error"], starts.asked) == (503, "KycUnavailable", 0)
     assert "canary" not in content["message"]
     secrets.content = kept
     pass_time(monkeypatch, seconds=SIGNING_CACHE_SECONDS + 1)
-    assert parked.decided(signed()) == ACCEPTED
+    assert in_review.decided(signed()) == ACCEPTED
 
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
@@ -160,16 +160,16 @@ def test_a_secret_that_cannot_be_read_is_told_and_nothing_is_written(
         ({"current": SECRET.removeprefix("whsec_")}, SECRET, 200),
     ],
 )
-def test_the_two_secrets_of_the_stage_are_good_and_no_third_is(
-    parked: Calls, secrets: Secrets, content: dict[str, str], secret: str, status: int
+def test_the_two_secrets_of_the_stage_are_accepted_and_no_third_is(
+    in_review: Calls, secrets: Secrets, content: dict[str, str], secret: str, status: int
 ) -> None:
     secrets.content = content
 
-    assert parked.decided(replace(signed, secret=secret)())[0] == status
+    assert in_review.decided(replace(signed, secret=secret)())[0] == status
 
 
 class OfNoKey(Caller):
-    """A caller who signs with the empty key, as anybody can; the library itself refuses to do it."""
+    """Sign with the empty key, as any caller can; the library itself refuses to do it."""
 
     def __call__(self, body: Any = None, **more: Any) -> dict[str, Any]:
         event = super().__call__(body, **more)
@@ -185,51 +185,51 @@ class OfNoKey(Caller):
     "content", [{"current": SECRET, "previous": OF_NO_KEY}, {"current": OF_NO_KEY, "previous": None}]
 )
 def test_a_secret_without_a_key_is_no_secret(
-    parked: Calls, secrets: Secrets, starts: Starts, content: dict[str, Any]
+    in_review: Calls, secrets: Secrets, starts: Starts, content: dict[str, Any]
 ) -> None:
     secrets.content = content
 
-    with parked.writes_nothing():
-        status, content = parked.decided(OfNoKey()())
+    with in_review.writes_nothing():
+        status, content = in_review.decided(OfNoKey()())
 
     assert (status, content["error"], starts.asked) == (503, "KycUnavailable", 0)
 
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("broken", [7, ["whsec_"], {"a": 1}, "whsec_%%%", "canary-\u00e9", True])
-def test_a_secret_of_no_use_is_answered_and_not_a_crash(
-    parked: Calls, secrets: Secrets, starts: Starts, broken: Any
+def test_an_unusable_secret_is_answered_and_does_not_crash(
+    in_review: Calls, secrets: Secrets, starts: Starts, broken: Any
 ) -> None:
     secrets.content = {"current": broken, "previous": None}
 
-    with parked.writes_nothing():
-        status, content = parked.decided(signed())
+    with in_review.writes_nothing():
+        status, content = in_review.decided(signed())
 
     assert (status, content["error"], starts.asked) == (503, "KycUnavailable", 0)
     assert "canary" not in content["message"]
 
 
 def test_a_rotated_secret_is_read_once_the_cache_has_run_out(
-    parked: Calls, secrets: Secrets, monkeypatch: pytest.MonkeyPatch
+    in_review: Calls, secrets: Secrets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parked.decided(signed())
+    in_review.decided(signed())
     secrets.content = {"current": THIRD, "previous": SECRET}
     rotated = replace(signed, secret=THIRD)()
 
-    assert parked.decided(rotated)[0] == 401
+    assert in_review.decided(rotated)[0] == 401
     assert len(secrets.read) == 1
     pass_time(monkeypatch, seconds=SIGNING_CACHE_SECONDS + 1)
 
-    assert parked.decided(rotated) == ACCEPTED
-    assert parked.decided(signed()) == ACCEPTED
+    assert in_review.decided(rotated) == ACCEPTED
+    assert in_review.decided(signed()) == ACCEPTED
     assert len(secrets.read) == 2
 
 
 def test_a_secret_that_was_withdrawn_is_refused_once_the_cache_has_run_out(
-    parked: Calls, secrets: Secrets, monkeypatch: pytest.MonkeyPatch
+    in_review: Calls, secrets: Secrets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parked.decided(signed())
+    in_review.decided(signed())
     secrets.content = {"current": THIRD, "previous": None}
     pass_time(monkeypatch, seconds=SIGNING_CACHE_SECONDS + 1)
 
-    assert parked.decided(signed())[0] == 401
+    assert in_review.decided(signed())[0] == 401

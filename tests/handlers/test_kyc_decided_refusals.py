@@ -1,4 +1,4 @@
-"""KycDecided: what is not signed, not in time or not of the contract is refused, and nothing is written."""
+"""KycDecided: a call that is unsigned, late or against the contract is refused and writes nothing."""
 
 import base64
 import json
@@ -16,10 +16,10 @@ Headers = dict[str, str]
 pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 
 
-def refusal(parked: Calls, starts: Starts, event: Any) -> tuple[int, str, str]:
-    """How a call is refused, by which nothing is written and nothing started."""
-    with parked.writes_nothing():
-        status, content = parked.decided(event)
+def refusal(in_review: Calls, starts: Starts, event: Any) -> tuple[int, str, str]:
+    """Return how a call is refused, and check that it writes and starts nothing."""
+    with in_review.writes_nothing():
+        status, content = in_review.decided(event)
     assert starts.asked == 0
     assert content.keys() == {"error", "message"}
     return status, content["error"], content["message"]
@@ -56,29 +56,29 @@ UNSIGNED = [
 
 @pytest.mark.parametrize("change", UNSIGNED, ids=range(len(UNSIGNED)))
 def test_headers_that_sign_nothing_are_refused(
-    parked: Calls, starts: Starts, change: Callable[[Headers], Headers]
+    in_review: Calls, starts: Starts, change: Callable[[Headers], Headers]
 ) -> None:
-    assert refusal(parked, starts, signed(change=change))[:2] == (401, "SignatureRefused")
+    assert refusal(in_review, starts, signed(change=change))[:2] == (401, "SignatureRefused")
 
 
-def test_an_event_s_id_beyond_ascii_signs_nothing(parked: Calls, starts: Starts) -> None:
+def test_an_event_s_id_beyond_ascii_signs_nothing(in_review: Calls, starts: Starts) -> None:
     event = replace(signed, id="evt_\u00e9")()
 
-    assert refusal(parked, starts, event)[:2] == (401, "SignatureRefused")
+    assert refusal(in_review, starts, event)[:2] == (401, "SignatureRefused")
 
 
-def test_a_body_that_was_changed_on_its_way_is_refused(parked: Calls, starts: Starts) -> None:
+def test_a_body_that_was_changed_on_its_way_is_refused(in_review: Calls, starts: Starts) -> None:
     event = signed(decision="REJECTED")
     event["body"] = event["body"].replace("REJECTED", "APPROVED")
 
-    assert refusal(parked, starts, event)[:2] == (401, "SignatureRefused")
+    assert refusal(in_review, starts, event)[:2] == (401, "SignatureRefused")
 
 
 @pytest.mark.parametrize("seconds", [-301, 301, -86_400])
-def test_a_call_of_another_time_is_refused(parked: Calls, starts: Starts, seconds: int) -> None:
+def test_a_call_of_another_time_is_refused(in_review: Calls, starts: Starts, seconds: int) -> None:
     event = replace(signed, at=past(seconds=seconds))()
 
-    assert refusal(parked, starts, event) == (
+    assert refusal(in_review, starts, event) == (
         401,
         "SignatureRefused",
         "webhook-timestamp: is more than 5 minutes away",
@@ -86,40 +86,40 @@ def test_a_call_of_another_time_is_refused(parked: Calls, starts: Starts, second
 
 
 @pytest.mark.parametrize("seconds", [-299, 300])
-def test_a_call_of_about_now_is_taken(parked: Calls, seconds: int) -> None:
-    assert parked.decided(replace(signed, at=past(seconds=seconds))())[0] == 200
+def test_a_call_within_the_tolerance_is_accepted(in_review: Calls, seconds: int) -> None:
+    assert in_review.decided(replace(signed, at=past(seconds=seconds))())[0] == 200
 
 
 def test_a_recorded_call_is_refused_once_it_is_old(
-    parked: Calls, starts: Starts, later: Callable[..., None]
+    in_review: Calls, starts: Starts, later: Callable[..., None]
 ) -> None:
     event = signed()
     later(minutes=5, seconds=1)
 
-    assert refusal(parked, starts, event)[:2] == (401, "SignatureRefused")
+    assert refusal(in_review, starts, event)[:2] == (401, "SignatureRefused")
 
 
-def test_a_secret_that_is_not_shared_is_refused(parked: Calls, starts: Starts) -> None:
-    assert refusal(parked, starts, replace(signed, secret=THIRD)()) == (
+def test_a_secret_that_is_not_shared_is_refused(in_review: Calls, starts: Starts) -> None:
+    assert refusal(in_review, starts, replace(signed, secret=THIRD)()) == (
         401,
         "SignatureRefused",
         "webhook-signature: is by no secret that is shared with this stage",
     )
 
 
-def test_what_is_wrong_with_a_body_is_told_to_those_only_who_can_sign(parked: Calls, starts: Starts) -> None:
+def test_only_a_signed_call_learns_the_fault_of_its_body(in_review: Calls, starts: Starts) -> None:
     event = replace(signed, secret=THIRD)("{")
 
-    assert refusal(parked, starts, event)[:2] == (401, "SignatureRefused")
+    assert refusal(in_review, starts, event)[:2] == (401, "SignatureRefused")
 
 
 @pytest.mark.parametrize("encode", [True, False])
 def test_a_body_of_a_megabyte_is_refused_before_anything_else(
-    parked: Calls, starts: Starts, secrets: Secrets, encode: bool
+    in_review: Calls, starts: Starts, secrets: Secrets, encode: bool
 ) -> None:
     event = signed(text(VERDICT | {"reason": "x" * 1_048_576}), encode=encode)
 
-    answer = refusal(parked, starts, event)
+    answer = refusal(in_review, starts, event)
 
     assert answer == (400, "InvalidRequest", "body: must be at most 16384 bytes")
     assert secrets.read == []
@@ -128,52 +128,54 @@ def test_a_body_of_a_megabyte_is_refused_before_anything_else(
 @pytest.mark.parametrize("encode", [True, False])
 @pytest.mark.parametrize(("size", "status"), [(16_384, 200), (16_385, 400)])
 def test_a_body_is_bounded_in_bytes(
-    parked: Calls, starts: Starts, size: int, status: int, encode: bool
+    in_review: Calls, starts: Starts, size: int, status: int, encode: bool
 ) -> None:
     body = text(VERDICT | {"reason": ""})
     filled = body.replace('""', '"' + "x" * (size - len(body)) + '"')
     assert len(filled) == size
 
-    assert parked.decided(signed(filled, encode=encode))[0] == status
+    assert in_review.decided(signed(filled, encode=encode))[0] == status
 
 
-def test_a_body_is_bounded_in_bytes_and_not_in_characters(parked: Calls, starts: Starts) -> None:
+def test_a_body_is_bounded_in_bytes_and_not_in_characters(in_review: Calls, starts: Starts) -> None:
     body = json.dumps(VERDICT | {"reason": "\u00e9" * 9_000}, ensure_ascii=False)
 
-    answer = refusal(parked, starts, signed(body))
+    answer = refusal(in_review, starts, signed(body))
 
     assert answer == (400, "InvalidRequest", "body: must be at most 16384 bytes")
 
 
-def test_a_body_in_base64_is_read(parked: Calls) -> None:
-    assert parked.decided(signed(encode=True))[0] == 200
+def test_a_body_in_base64_is_read(in_review: Calls) -> None:
+    assert in_review.decided(signed(encode=True))[0] == 200
 
 
 @pytest.mark.parametrize("body", ["%%%", "YQ", "\u00e9"])
-def test_a_body_that_only_claims_to_be_in_base64_is_refused(parked: Calls, starts: Starts, body: str) -> None:
+def test_a_body_that_only_claims_to_be_in_base64_is_refused(
+    in_review: Calls, starts: Starts, body: str
+) -> None:
     event = signed() | {"body": body, "isBase64Encoded": True}
 
-    assert refusal(parked, starts, event) == (400, "InvalidRequest", "body: must be text")
+    assert refusal(in_review, starts, event) == (400, "InvalidRequest", "body: must be text")
 
 
-def test_a_body_that_is_not_unicode_is_refused(parked: Calls, starts: Starts) -> None:
+def test_a_body_that_is_not_unicode_is_refused(in_review: Calls, starts: Starts) -> None:
     event = signed() | {"body": "\ud800"}
 
-    assert refusal(parked, starts, event) == (400, "InvalidRequest", "body: must be text")
+    assert refusal(in_review, starts, event) == (400, "InvalidRequest", "body: must be text")
 
 
 @pytest.mark.parametrize("event", [{"body": None}, {"body": ""}])
-def test_no_body_at_all_is_refused(parked: Calls, starts: Starts, event: dict[str, Any]) -> None:
-    assert refusal(parked, starts, signed("") | event) == (400, "InvalidRequest", "body: must be JSON")
+def test_no_body_at_all_is_refused(in_review: Calls, starts: Starts, event: dict[str, Any]) -> None:
+    assert refusal(in_review, starts, signed("") | event) == (400, "InvalidRequest", "body: must be JSON")
 
 
 def test_signed_bytes_that_are_not_utf_8_are_refused(
-    parked: Calls, starts: Starts, monkeypatch: pytest.MonkeyPatch
+    in_review: Calls, starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("handlers.kyc_decided.verify", lambda *_: "evt_1")
     body = base64.b64encode(text(VERDICT).encode().replace(b"ver_1", b"ver_\xff")).decode()
 
-    answer = refusal(parked, starts, signed() | {"body": body, "isBase64Encoded": True})
+    answer = refusal(in_review, starts, signed() | {"body": body, "isBase64Encoded": True})
 
     assert answer == (400, "InvalidRequest", "body: must be JSON")
 
@@ -215,18 +217,18 @@ MALFORMED = [
 
 @pytest.mark.parametrize(("body", "message"), MALFORMED)
 def test_a_signed_body_that_is_not_of_the_contract_is_refused(
-    parked: Calls, starts: Starts, body: str, message: str
+    in_review: Calls, starts: Starts, body: str, message: str
 ) -> None:
-    status, error, told = refusal(parked, starts, signed(body))
+    status, error, text = refusal(in_review, starts, signed(body))
 
     assert (status, error) == (400, "InvalidRequest")
-    assert told.startswith(message)
-    assert "canary" not in told
+    assert text.startswith(message)
+    assert "canary" not in text
 
 
 @pytest.mark.parametrize("event_id", ["x" * 201, "evt 1", "evt\t1"])
-def test_an_event_s_id_is_short_and_printable(parked: Calls, starts: Starts, event_id: str) -> None:
-    answer = refusal(parked, starts, replace(signed, id=event_id)())
+def test_an_event_s_id_is_short_and_printable(in_review: Calls, starts: Starts, event_id: str) -> None:
+    answer = refusal(in_review, starts, replace(signed, id=event_id)())
 
     assert answer == (
         400,
@@ -235,12 +237,12 @@ def test_an_event_s_id_is_short_and_printable(parked: Calls, starts: Starts, eve
     )
 
 
-def test_of_several_signatures_one_that_is_good_is_enough(parked: Calls) -> None:
+def test_one_valid_signature_of_several_is_enough(in_review: Calls) -> None:
     other = replace(signed, secret=THIRD)()["headers"]["webhook-signature"]
     event = signed(change=changed("webhook-signature", lambda sent: f"v1a,AAAA {other} {sent}"))
 
-    assert parked.decided(event)[0] == 200
+    assert in_review.decided(event)[0] == 200
 
 
-def test_the_previous_secret_is_good_as_well(parked: Calls) -> None:
-    assert parked.decided(replace(signed, secret=PREVIOUS)())[0] == 200
+def test_the_previous_secret_is_accepted_too(in_review: Calls) -> None:
+    assert in_review.decided(replace(signed, secret=PREVIOUS)())[0] == 200

@@ -1,19 +1,19 @@
-"""A deadline that the request names is absolute: no review and no verdict moves it, whichever is longer."""
+"""A deadline that the request names is absolute: neither a review nor a verdict moves it."""
 
 from datetime import timedelta
 
 import pytest
 
-from handlers import _provider
-from settlement import rows
+from handlers import _kyc
+from settlement.model.timestamps import timestamp
 from tests.conftest import NOW
-from tests.handlers.calls import WIRE, Calls, Context
+from tests.handlers.calls import CLAIMED_AT, WIRE, Calls, Context
 from tests.handlers.stand_ins import Starts, signed
 from tests.support.kyc import IN_REVIEW, Provider
 
 NAMED_SECONDS = 7_200
 NAMED = WIRE | {"deadline_seconds": NAMED_SECONDS}
-DEADLINE = rows.timestamp(NOW + timedelta(seconds=NAMED_SECONDS))
+DEADLINE = timestamp(NOW + timedelta(seconds=NAMED_SECONDS))
 
 
 def held(calls: Calls) -> None:
@@ -34,7 +34,7 @@ def test_a_review_lasts_until_the_deadline_of_the_request(
     calls: Calls, provider: Provider, monkeypatch: pytest.MonkeyPatch, review_seconds: int
 ) -> None:
     held(calls)
-    monkeypatch.setattr(_provider, "review_seconds", review_seconds)
+    monkeypatch.setattr(_kyc, "review_seconds", review_seconds)
     provider.answer = IN_REVIEW
 
     assert calls("VerifyKyc", NAMED) == {"in_review": True}
@@ -48,7 +48,7 @@ def test_a_verdict_leaves_the_deadline_of_the_request_and_the_payment_its_time(
     calls: Calls, provider: Provider, starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held(calls)
-    monkeypatch.setattr(_provider, "review_seconds", NAMED_SECONDS // 2)
+    monkeypatch.setattr(_kyc, "review_seconds", NAMED_SECONDS // 2)
     provider.answer = IN_REVIEW
     calls("VerifyKyc", NAMED)
 
@@ -59,4 +59,4 @@ def test_a_verdict_leaves_the_deadline_of_the_request_and_the_payment_its_time(
     owner = starts.names[0]
     assert calls("ClaimKey", NAMED, execution=owner)["replayed"] is False
     calls("ReleaseFunds", NAMED, execution=owner)
-    assert calls("CollectFee", NAMED, execution=owner, claimed_at="")["status"] == "SETTLED"
+    assert calls("CollectFee", NAMED, execution=owner, claimed_at=CLAIMED_AT)["status"] == "SETTLED"

@@ -1,12 +1,12 @@
-"""RecoverStalled for the one settlement that a person names: the same path, now, and an answer."""
+"""RecoverStalled for one settlement that a person names: the same path, at once, with an answer."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from handlers import _runtime
-from settlement.errors import (
+from handlers import _dependencies
+from settlement.model.errors import (
     InvalidRequest,
     SettlementError,
     SettlementNotFound,
@@ -27,7 +27,7 @@ def took(action: str, name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds"])
-def test_what_goes_forward_is_resumed_though_it_is_not_due(
+def test_a_settlement_in_flight_is_resumed_before_it_is_due(
     calls: Calls, starts: Starts, counted: Counted, state: str
 ) -> None:
     calls.after(state)
@@ -40,7 +40,7 @@ def test_what_goes_forward_is_resumed_though_it_is_not_due(
     assert counted() == {"StepCalled": 1, "RecoveredBySettlement": 1}
 
 
-def test_what_is_past_its_deadline_is_given_back(calls: Calls, starts: Starts, later: Later) -> None:
+def test_a_settlement_past_its_deadline_is_refunded(calls: Calls, starts: Starts, later: Later) -> None:
     calls.after("HoldFunds")
     later(minutes=15)
 
@@ -51,14 +51,16 @@ def test_what_is_past_its_deadline_is_given_back(calls: Calls, starts: Starts, l
 
 
 @pytest.mark.parametrize("state", ["CollectFee", "VoidHold", "RejectSettlement"])
-def test_what_is_finished_needs_nothing(calls: Calls, starts: Starts, counted: Counted, state: str) -> None:
+def test_a_finished_settlement_needs_nothing(
+    calls: Calls, starts: Starts, counted: Counted, state: str
+) -> None:
     if state == "CollectFee":
         calls.after(state)
     elif state == "VoidHold":
         calls.after("HoldFunds")
         calls.unwind(calls.begin(error=REJECTED_BY_KYC))
     else:
-        calls.begin(error=REJECTED_BY_KYC)  # of a key that nobody has claimed
+        calls.begin(error=REJECTED_BY_KYC)  # of an unclaimed key
     counted()
 
     with calls.writes_nothing():
@@ -67,17 +69,19 @@ def test_what_is_finished_needs_nothing(calls: Calls, starts: Starts, counted: C
     assert (starts.asked, starts.described, counted()) == (0, [], {"StepCalled": 1})
 
 
-def test_what_is_in_review_waits_for_the_review_s_end(parked: Calls, starts: Starts, later: Later) -> None:
-    with parked.writes_nothing():
-        assert parked.recover_now() == NOTHING
+def test_a_settlement_in_review_waits_for_the_end_of_the_review(
+    in_review: Calls, starts: Starts, later: Later
+) -> None:
+    with in_review.writes_nothing():
+        assert in_review.recover_now() == NOTHING
     later(days=1)
 
-    assert parked.recover_now() == took("compensate", "compensate-1")
+    assert in_review.recover_now() == took("compensate", "compensate-1")
 
     assert starts.names == [f"{KEY}-compensate-1"]
 
 
-def test_a_reversal_that_is_driven_needs_nothing_and_one_that_is_not_is_driven_on(
+def test_a_reversal_with_a_running_execution_needs_nothing_and_one_without_is_resumed(
     calls: Calls, starts: Starts
 ) -> None:
     calls.after("HoldFunds")
@@ -93,7 +97,7 @@ def test_a_reversal_that_is_driven_needs_nothing_and_one_that_is_not_is_driven_o
     assert starts.made == [("Compensation", f"{KEY}-compensate-1", {"settlement": WIRE})]
 
 
-def test_a_case_that_waits_needs_nothing_and_one_that_nobody_waits_for_is_paged_at_once(
+def test_a_case_with_a_waiting_execution_needs_nothing_and_one_without_alerts_at_once(
     calls: Calls, starts: Starts
 ) -> None:
     calls.fall("release")
@@ -103,18 +107,18 @@ def test_a_case_that_waits_needs_nothing_and_one_that_nobody_waits_for_is_paged_
         assert calls.recover_now() == NOTHING
     starts.running = set()
 
-    assert calls.recover_now() == took("page", "compensate-1")
+    assert calls.recover_now() == took("alert", "compensate-1")
     starts.ended = {execution(f"{KEY}-compensate-1"): "FAILED"}
-    assert calls.recover_now() == took("page", "compensate-2")  # a person does not wait for the backoff
+    assert calls.recover_now() == took("alert", "compensate-2")  # a person does not wait for the backoff
 
 
-def test_twice_at_once_is_one_start_and_the_other_is_told_that_nothing_was_needed(
+def test_two_concurrent_calls_are_one_start_and_the_second_needs_nothing(
     calls: Calls, starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls.after("HoldFunds")
     before = calls.row()
     assert calls.recover_now() == took("settle", "r1")
-    monkeypatch.setattr(_runtime.store, "read", lambda key: before)
+    monkeypatch.setattr(_dependencies.store, "read", lambda key: before)
 
     assert calls.recover_now() == NOTHING
 
@@ -125,7 +129,7 @@ def test_twice_at_once_is_one_start_and_the_other_is_told_that_nothing_was_neede
 @pytest.mark.parametrize(
     "key", [None, 7, True, "", "too-short", KEY + "\n", "k" * 65, "order#2026#000101", [KEY], {"key": KEY}]
 )
-def test_a_key_that_is_none_is_refused_by_what_it_should_be(
+def test_an_invalid_key_is_refused_with_its_pattern(
     calls: Calls, starts: Starts, counted: Counted, key: Any
 ) -> None:
     calls.after("HoldFunds")
@@ -138,8 +142,8 @@ def test_a_key_that_is_none_is_refused_by_what_it_should_be(
     assert (starts.asked, counted()) == (0, {"StepCalled": 1, "InvalidRequest": 1})
 
 
-def test_a_key_that_nobody_has_claimed_is_not_found(calls: Calls, starts: Starts, counted: Counted) -> None:
-    with calls.writes_nothing(), pytest.raises(SettlementNotFound, match=r"^key: nobody has claimed it$"):
+def test_an_unclaimed_key_is_not_found(calls: Calls, starts: Starts, counted: Counted) -> None:
+    with calls.writes_nothing(), pytest.raises(SettlementNotFound, match=r"^key: no request has claimed it$"):
         calls.recover_now()
 
     assert (starts.asked, counted()) == (0, {"StepCalled": 1, "SettlementNotFound": 1})
@@ -149,7 +153,7 @@ def test_a_key_that_nobody_has_claimed_is_not_found(calls: Calls, starts: Starts
     ("where", "expected"),
     [("read", StoreUnavailable), ("describe", StartUnavailable), ("start", StartUnavailable)],
 )
-def test_whoever_asks_hears_that_a_service_gave_no_answer(
+def test_the_caller_gets_the_error_of_an_unavailable_service(
     calls: Calls,
     starts: Starts,
     counted: Counted,
@@ -164,7 +168,7 @@ def test_whoever_asks_hears_that_a_service_gave_no_answer(
         raise StoreUnavailable("DynamoDB: ReadTimeoutError")
 
     if where == "read":
-        monkeypatch.setattr(_runtime.store, "read", unreachable)
+        monkeypatch.setattr(_dependencies.store, "read", unreachable)
     elif where == "describe":
         starts.not_described = throttled("DescribeExecution")
     else:
@@ -178,7 +182,7 @@ def test_whoever_asks_hears_that_a_service_gave_no_answer(
     assert "canary" not in str(raised.value)
 
 
-def test_one_settlement_alone_is_looked_at(calls: Calls, starts: Starts, later: Later) -> None:
+def test_only_the_named_settlement_is_looked_at(calls: Calls, starts: Starts, later: Later) -> None:
     calls.after("HoldFunds")
     other = WIRE | {"key": "order-2026-000999"}
     calls("ClaimKey", other)
@@ -187,4 +191,4 @@ def test_one_settlement_alone_is_looked_at(calls: Calls, starts: Starts, later: 
     calls.recover_now("order-2026-000999")
 
     assert starts.names == ["order-2026-000999-compensate-1"]
-    assert calls.row()["recoveries"] == 0
+    assert calls.row()["owner_epoch"] == 0

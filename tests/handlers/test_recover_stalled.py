@@ -1,12 +1,12 @@
-"""RecoverStalled: what goes forward and has stopped is resumed, or given back past its deadline, once."""
+"""RecoverStalled: a stalled settlement is resumed once, or refunded after its deadline."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from settlement.errors import KycRejected
-from settlement.status import Status
+from settlement.model.errors import KycRejected
+from settlement.model.status import Status
 from tests.handlers.calls import CLAIMED_AT, KEY, REVERSALS, WIRE, Calls, run
 from tests.handlers.conftest import Counted
 from tests.handlers.stand_ins import Starts, past, signed, throttled
@@ -23,7 +23,7 @@ STATES = ("ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
 
 
 @pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds", "VerifyKyc"])
-def test_what_has_time_left_is_resumed_by_a_new_owner(
+def test_a_settlement_with_time_left_is_resumed_by_a_new_owner(
     calls: Calls, starts: Starts, later: Later, counted: Counted, state: str
 ) -> None:
     calls.after(state)
@@ -34,13 +34,13 @@ def test_what_has_time_left_is_resumed_by_a_new_owner(
     calls.recover()
 
     assert starts.made == [RESUMED]
-    taken_on = {"recoveries": 1, "owner": f"{KEY}-r1", "gsi1sk": "2026-11-20T12:01:30.123Z"}
+    taken_on = {"owner_epoch": 1, "owner": f"{KEY}-r1", "gsi1sk": "2026-11-20T12:01:30.123Z"}
     assert calls.row() == before | taken_on
     assert counted() == run(RecoveredBySettlement=1, Recoveries=1, OldestInFlightSeconds=30)
 
 
 @pytest.mark.parametrize("state", STATES[:-1])
-def test_the_new_owner_goes_on_where_it_stands_and_the_old_one_is_told_that_it_is_a_replay(
+def test_the_new_owner_resumes_after_the_last_step_and_the_old_one_gets_a_replay(
     calls: Calls, starts: Starts, provider: Provider, later: Later, state: str
 ) -> None:
     calls.after(state)
@@ -49,7 +49,7 @@ def test_the_new_owner_goes_on_where_it_stands_and_the_old_one_is_told_that_it_i
 
     assert calls("ClaimKey")["replayed"]
     claimed = calls("ClaimKey", starts.made[0][2], execution=f"{KEY}-r1")
-    assert (claimed["replayed"], claimed["recoveries"]) == (False, 1)
+    assert (claimed["replayed"], claimed["owner_epoch"]) == (False, 1)
     for following in STATES[1:]:
         calls(following, claimed["settlement"], execution=f"{KEY}-r1", claimed_at=CLAIMED_AT)
 
@@ -59,7 +59,7 @@ def test_the_new_owner_goes_on_where_it_stands_and_the_old_one_is_told_that_it_i
 
 
 @pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds", "VerifyKyc"])
-def test_what_is_past_its_deadline_before_its_release_is_reversed(
+def test_an_unreleased_settlement_past_its_deadline_is_reversed(
     calls: Calls, starts: Starts, later: Later, counted: Counted, state: str
 ) -> None:
     calls.after(state)
@@ -71,18 +71,16 @@ def test_what_is_past_its_deadline_before_its_release_is_reversed(
 
     assert starts.made == [STARTED]
     taken_on = {
-        "recoveries": 1,
+        "owner_epoch": 1,
         "owner": f"{KEY}-compensate-1",
         "gsi1sk": "2026-11-20T12:16:00.123Z",
-        "given_up_at": "2026-11-20T12:15:00.123Z",
+        "expired_at": "2026-11-20T12:15:00.123Z",
     }
     assert calls.row() == before | taken_on
     assert counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=900)
 
 
-def test_the_compensation_that_is_started_gives_the_money_back(
-    calls: Calls, starts: Starts, later: Later
-) -> None:
+def test_the_started_compensation_refunds_the_payer(calls: Calls, starts: Starts, later: Later) -> None:
     calls.after("HoldFunds")
     later(minutes=15)
     calls.recover()
@@ -95,7 +93,7 @@ def test_the_compensation_that_is_started_gives_the_money_back(
 
 
 @pytest.mark.parametrize("by", [{"seconds": 0}, {"seconds": 29, "milliseconds": 999}, {"hours": -1}])
-def test_what_is_not_due_is_left_alone(
+def test_a_settlement_that_is_not_due_is_left_alone(
     calls: Calls, starts: Starts, later: Later, counted: Counted, by: dict[str, float]
 ) -> None:
     calls.after("HoldFunds")
@@ -108,7 +106,7 @@ def test_what_is_not_due_is_left_alone(
     assert (starts.asked, starts.described, counted()) == (0, [], run())
 
 
-def test_what_is_released_goes_on_to_its_fee_however_late_it_is(
+def test_a_released_settlement_runs_on_to_its_fee_at_any_time(
     calls: Calls, starts: Starts, later: Later, counted: Counted
 ) -> None:
     calls.after("ReleaseFunds")
@@ -119,12 +117,14 @@ def test_what_is_released_goes_on_to_its_fee_however_late_it_is(
     calls.recover()
 
     assert starts.made == [RESUMED]
-    taken_on = {"recoveries": 1, "owner": f"{KEY}-r1", "gsi1sk": "2026-11-22T12:01:00.123Z"}
+    taken_on = {"owner_epoch": 1, "owner": f"{KEY}-r1", "gsi1sk": "2026-11-22T12:01:00.123Z"}
     assert calls.row() == before | taken_on
     assert counted() == run(RecoveredBySettlement=1, Recoveries=1, OldestInFlightSeconds=172_800)
 
 
-def test_what_is_settled_is_left_alone(calls: Calls, starts: Starts, later: Later, counted: Counted) -> None:
+def test_a_settled_settlement_is_left_alone(
+    calls: Calls, starts: Starts, later: Later, counted: Counted
+) -> None:
     calls.after("CollectFee")
     later(days=2)
     counted()
@@ -136,7 +136,7 @@ def test_what_is_settled_is_left_alone(calls: Calls, starts: Starts, later: Late
 
 
 @pytest.mark.parametrize("status", [Status.SETTLED, Status.REJECTED, Status.COMPENSATED])
-def test_what_is_finished_is_left_alone_though_the_index_lists_it(
+def test_a_finished_settlement_is_left_alone_even_if_the_index_lists_it(
     calls: Calls, starts: Starts, later: Later, status: Status
 ) -> None:
     calls.after("HoldFunds")
@@ -149,7 +149,7 @@ def test_what_is_finished_is_left_alone_though_the_index_lists_it(
     assert (starts.asked, starts.described) == (0, [])
 
 
-def test_what_nobody_brings_to_an_end_is_resumed_less_and_less_often_and_given_back_at_its_deadline(
+def test_a_settlement_that_never_ends_is_resumed_less_and_less_often_and_refunded_at_its_deadline(
     calls: Calls, starts: Starts, later: Later
 ) -> None:
     calls.after("HoldFunds")
@@ -164,7 +164,7 @@ def test_what_nobody_brings_to_an_end_is_resumed_less_and_less_often_and_given_b
     assert started == resumed | {f"{KEY}-compensate-5": 15}
 
 
-def test_a_deadline_that_the_request_has_named_binds_recovery_too(
+def test_a_deadline_that_the_request_names_binds_recovery_too(
     calls: Calls, starts: Starts, later: Later
 ) -> None:
     request = WIRE | {"deadline_seconds": 45}
@@ -181,84 +181,82 @@ def test_a_deadline_that_the_request_has_named_binds_recovery_too(
     assert starts.made[1:] == [("Compensation", f"{KEY}-compensate-2", compensation)]
     found = calls.begin(compensation)
     for reversal in REVERSALS:
-        calls.undo(reversal, found, request)
+        calls.reverse(reversal, found, request)
     assert calls.row()["status"] == "COMPENSATED"
 
 
-def test_what_is_in_review_is_left_alone_until_the_review_s_end(
-    parked: Calls, starts: Starts, later: Later
+def test_a_settlement_in_review_is_left_alone_until_the_end_of_the_review(
+    in_review: Calls, starts: Starts, later: Later
 ) -> None:
     later(hours=23, minutes=59, seconds=59, milliseconds=999)
 
-    with parked.writes_nothing():
-        parked.recover()
+    with in_review.writes_nothing():
+        in_review.recover()
 
     assert starts.asked == 0
 
 
-def test_a_review_that_runs_out_is_reversed_for_that_reason(
-    parked: Calls, starts: Starts, later: Later
+def test_an_expired_review_is_reversed_for_that_reason(
+    in_review: Calls, starts: Starts, later: Later
 ) -> None:
     later(days=1)
 
-    parked.recover()
+    in_review.recover()
 
     assert starts.made == [(*STARTED[:2], {"settlement": WIRE, "error": REVIEW_OVER})]
-    parked.unwind(parked.begin(starts.made[0][2]))
-    assert (parked.row()["status"], parked.account("alice")["available"]) == ("COMPENSATED", 10_000)
+    in_review.unwind(in_review.begin(starts.made[0][2]))
+    assert (in_review.row()["status"], in_review.account("alice")["available"]) == ("COMPENSATED", 10_000)
 
 
-def test_a_verdict_that_comes_while_a_review_that_ran_out_is_reversed_is_refused(
-    parked: Calls, starts: Starts, later: Later
-) -> None:
+def test_a_verdict_on_an_expired_review_is_refused(in_review: Calls, starts: Starts, later: Later) -> None:
     later(days=1)
-    parked.recover()
+    in_review.recover()
 
-    with parked.writes_nothing():
-        status, content = parked.decided(replace(signed, at=past(days=1))())
+    with in_review.writes_nothing():
+        status, content = in_review.decided(replace(signed, at=past(days=1))())
 
     assert (status, content["error"], starts.asked) == (409, "DeadlineExceeded", 1)
 
 
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-def test_what_was_decided_but_never_driven_on_is_resumed(
-    parked: Calls, starts: Starts, later: Later, counted: Counted, decision: str
+def test_a_settlement_whose_verdict_started_no_execution_is_resumed(
+    in_review: Calls, starts: Starts, later: Later, counted: Counted, decision: str
 ) -> None:
     starts.failure = throttled("StartExecution")
-    parked.decided(signed(decision=decision))
+    in_review.decided(signed(decision=decision))
     starts.failure = None
     later(seconds=29)
-    parked.recover()
+    in_review.recover()
     assert starts.made == []
     later(seconds=30)
     counted()
 
-    parked.recover()
+    in_review.recover()
 
-    # Number 1 belongs to the execution that the webhook meant to start, and that might have begun a reversal.
+    # Epoch 1 belongs to the execution of the webhook, which may have begun a reversal.
     assert starts.made == [(RESUMED[0], f"{KEY}-r2", WIRE)]
     assert counted() == run(RecoveredBySettlement=1, Recoveries=1, OldestInFlightSeconds=30)
-    assert not parked("ClaimKey", execution=f"{KEY}-r2")["replayed"]
+    assert not in_review("ClaimKey", execution=f"{KEY}-r2")["replayed"]
     if decision == "REJECTED":
         with pytest.raises(KycRejected):
-            parked("VerifyKyc", execution=f"{KEY}-r2")
+            in_review("VerifyKyc", execution=f"{KEY}-r2")
 
 
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-def test_what_was_decided_but_never_driven_on_is_reversed_at_its_new_deadline(
-    parked: Calls, starts: Starts, later: Later, decision: str
+def test_a_settlement_whose_verdict_started_no_execution_is_reversed_at_its_new_deadline(
+    in_review: Calls, starts: Starts, later: Later, decision: str
 ) -> None:
     starts.failure = throttled("StartExecution")
-    parked.decided(signed(decision=decision))
+    in_review.decided(signed(decision=decision))
     starts.failure = None
     later(minutes=15)
 
-    parked.recover()
+    in_review.recover()
 
     assert starts.made == [(STARTED[0], f"{KEY}-compensate-2", STARTED[2])]
 
 
-def test_what_was_rejected_and_never_reversed_is_reversed_at_its_deadline(
+def test_a_rejected_settlement_that_was_never_reversed_is_reversed_at_its_deadline(
     calls: Calls, provider: Provider, starts: Starts, later: Later
 ) -> None:
     calls.before("VerifyKyc")

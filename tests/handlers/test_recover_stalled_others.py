@@ -1,4 +1,4 @@
-"""RecoverStalled: whatever ails one settlement or one partition, the others do not wait for it."""
+"""RecoverStalled: a fault of one settlement or one partition does not delay the others."""
 
 import io
 import json
@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from handlers import _runtime
-from settlement import rows
-from settlement.errors import StoreUnavailable
+from handlers import _dependencies
+from settlement.ledger import keys
+from settlement.model.errors import StoreUnavailable
+from settlement.model.state import SettlementState
 from tests.handlers.calls import KEY, REJECTED_BY_KYC, WIRE, Calls, run
 from tests.handlers.conftest import Counted
 from tests.handlers.stand_ins import Starts, execution, throttled
@@ -18,16 +19,16 @@ Later = Callable[..., None]
 
 OTHER_KEYS = [f"order-2026-0002{number:02}" for number in range(12)]
 
-IN_FRONT = "2026-11-20T11:00:00.000Z"
-"""Before all that is due."""
+AT_THE_HEAD = "2026-11-20T11:00:00.000Z"
+"""A sort key before those of all due settlements."""
 
 
 def claimed(calls: Calls, later: Later) -> None:
-    """Claim a key in every index partition, and then let all the deadlines pass."""
+    """Claim a key in every index partition, and then let every deadline pass."""
     for key in OTHER_KEYS:
         calls("ClaimKey", WIRE | {"key": key})
-    in_use = {row["gsi1pk"] for row in calls.ledger.rows() if rows.is_settlement(row)}
-    assert len(in_use) == rows.IN_FLIGHT_SHARDS
+    in_use = {row["gsi1pk"] for row in calls.ledger.rows() if keys.is_settlement(row)}
+    assert len(in_use) == keys.IN_FLIGHT_SHARDS
     later(minutes=15)
 
 
@@ -41,8 +42,8 @@ def test_every_partition_of_the_index_is_looked_at(calls: Calls, starts: Starts,
 
 POISON = [
     pytest.param({"currency": "XXX"}, id="a currency that the stage does not know"),
-    pytest.param({"recoveries": "many"}, id="a text as number"),
-    pytest.param({"recoveries": None}, id="null as number"),
+    pytest.param({"owner_epoch": "many"}, id="a text as number"),
+    pytest.param({"owner_epoch": None}, id="null as number"),
     pytest.param({"fee": {"a": 1}}, id="a map as fee"),
     pytest.param({"deadline_at": 7}, id="a number as deadline"),
     pytest.param({"steps": None}, id="null as steps"),
@@ -53,52 +54,56 @@ POISON = [
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("poison", POISON)
-def test_a_row_of_which_nothing_can_be_made_is_set_aside_and_the_others_are_recovered(
+def test_a_row_that_cannot_be_processed_is_deferred_and_the_others_are_recovered(
     calls: Calls, starts: Starts, later: Later, counted: Counted, poison: dict[str, Any]
 ) -> None:
     calls.after("HoldFunds")
-    calls.alter(gsi1sk=IN_FRONT, **poison)
+    calls.alter(gsi1sk=AT_THE_HEAD, **poison)
     before = calls.row()
     claimed(calls, later)
     counted()
 
     calls.recover()
 
-    told = counted()
+    metrics = counted()
     assert sorted(starts.names) == [f"{key}-compensate-1" for key in OTHER_KEYS]
-    assert (told["RecoveredByCompensation"], told["NotRecovered"]) == (len(OTHER_KEYS), 1)
+    assert (metrics["RecoveredByCompensation"], metrics["NotRecovered"]) == (len(OTHER_KEYS), 1)
     assert calls.row() == before | {"gsi1sk": "2026-11-20T12:30:00.123Z"}
 
 
-def test_an_age_that_cannot_be_told_keeps_nobody_from_being_recovered(
+def test_a_settlement_with_a_malformed_age_is_recovered_too(
     calls: Calls, starts: Starts, later: Later, counted: Counted
 ) -> None:
     calls.after("HoldFunds")
-    calls.alter(gsi1sk=IN_FRONT, claimed_at="yesterday")
+    calls.alter(gsi1sk=AT_THE_HEAD, claimed_at="yesterday")
     claimed(calls, later)
     counted()
 
     calls.recover()
 
-    told, recovered = counted(), len(OTHER_KEYS) + 1
+    metrics, recovered = counted(), len(OTHER_KEYS) + 1
     assert sorted(starts.names) == sorted(f"{key}-compensate-1" for key in [KEY, *OTHER_KEYS])
-    assert (told["Recoveries"], told["NotRecovered"], told["OldestInFlightSeconds"]) == (recovered, 1, 900)
+    assert (metrics["Recoveries"], metrics["NotRecovered"], metrics["OldestInFlightSeconds"]) == (
+        recovered,
+        1,
+        900,
+    )
     assert calls.row()["gsi1sk"] == "2026-11-20T12:16:00.123Z"
 
 
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(rows.settlement_key(KEY), id="a settlement without attributes"),
-        pytest.param(rows.account_key("alice"), id="an account"),
+        pytest.param(keys.settlement(KEY), id="a settlement without attributes"),
+        pytest.param(keys.account("alice"), id="an account"),
         pytest.param({"pk": "no-kind", "sk": "SETTLEMENT"}, id="a key without a kind"),
-        pytest.param(rows.entry_key(KEY, "hold"), id="a journal entry"),
+        pytest.param(keys.entry(KEY, "hold"), id="a journal entry"),
     ],
 )
-def test_a_row_that_is_no_settlement_is_set_aside(
-    calls: Calls, starts: Starts, later: Later, counted: Counted, key: rows.Row
+def test_a_row_that_is_no_settlement_is_deferred(
+    calls: Calls, starts: Starts, later: Later, counted: Counted, key: keys.Row
 ) -> None:
-    listed = {**key, "gsi1pk": rows.in_flight_partition(0), "gsi1sk": IN_FRONT}
+    listed = {**key, "gsi1pk": keys.in_flight_partition(0), "gsi1sk": AT_THE_HEAD}
     calls.ledger.put(listed)
     later(minutes=15)
     counted()
@@ -109,12 +114,12 @@ def test_a_row_that_is_no_settlement_is_set_aside(
     assert calls.ledger.row(key) == listed | {"gsi1sk": "2026-11-20T12:30:00.123Z"}
 
 
-def test_a_number_that_is_no_integer_is_set_aside(
+def test_a_row_with_a_number_that_is_no_integer_is_deferred(
     calls: Calls, starts: Starts, later: Later, counted: Counted
 ) -> None:
     calls.after("HoldFunds")
     client, name = calls.ledger.client, calls.ledger.table_name
-    key = {attribute: {"S": text} for attribute, text in rows.settlement_key(KEY).items()}
+    key = {attribute: {"S": text} for attribute, text in keys.settlement(KEY).items()}
     broken = {":broken": {"N": "0.5"}}
     client.update_item(
         TableName=name, Key=key, UpdateExpression="SET fee = :broken", ExpressionAttributeValues=broken
@@ -133,7 +138,7 @@ def test_a_number_that_is_no_integer_is_set_aside(
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("failure", [StoreUnavailable("DynamoDB: ReadTimeoutError"), ValueError("no")])
-def test_what_a_service_s_absence_explains_is_not_set_aside_and_whatever_else_is_wrong_is(
+def test_a_row_is_not_deferred_because_the_table_is_unavailable_but_for_every_other_error(
     calls: Calls,
     *,
     starts: Starts,
@@ -146,38 +151,38 @@ def test_what_a_service_s_absence_explains_is_not_set_aside_and_whatever_else_is
     calls.after("HoldFunds")
     later(minutes=15)
     before = calls.row()
-    real = _runtime.store.read
+    real = _dependencies.store.read
 
-    def fails(key: rows.Row) -> rows.Row:
+    def fails(key: keys.Row) -> keys.Row:
         raise failure
 
-    monkeypatch.setattr(_runtime.store, "read", fails)
+    monkeypatch.setattr(_dependencies.store, "read", fails)
     counted()
     calls.recover()
-    told = counted()
-    monkeypatch.setattr(_runtime.store, "read", real)
+    metrics = counted()
+    monkeypatch.setattr(_dependencies.store, "read", real)
 
     postponed = {} if isinstance(failure, StoreUnavailable) else {"gsi1sk": "2026-11-20T12:30:00.123Z"}
-    assert (calls.row(), told) == (before | postponed, run(NotRecovered=1))
+    assert (calls.row(), metrics) == (before | postponed, run(NotRecovered=1))
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     wrong = [(line["what"], line["error"]) for line in lines if line["message"] == "not recovered"]
     assert wrong == [(KEY, type(failure).__name__)]
 
 
-def test_a_row_that_cannot_even_be_set_aside_does_not_keep_the_others_waiting(
+def test_a_row_that_cannot_be_deferred_does_not_delay_the_others(
     calls: Calls, starts: Starts, later: Later, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls.after("HoldFunds")
-    calls.alter(currency="XXX", gsi1sk=IN_FRONT)
+    calls.alter(currency="XXX", gsi1sk=AT_THE_HEAD)
     claimed(calls, later)
-    update = _runtime.store.update
+    update = _dependencies.store.update
 
-    def refuses(write: Any) -> rows.Row:
-        if write.parameters["Key"] == rows.settlement_key(KEY):
+    def refuses(write: Any) -> SettlementState:
+        if write.parameters["Key"] == keys.settlement(KEY):
             raise throttled("UpdateItem")
         return update(write)
 
-    monkeypatch.setattr(_runtime.store, "update", refuses)
+    monkeypatch.setattr(_dependencies.store, "update", refuses)
     counted()
 
     calls.recover()
@@ -203,16 +208,16 @@ def test_a_start_that_is_refused_for_one_is_not_refused_for_the_others(
 
     recovered = len(OTHER_KEYS) - 1
     assert refused not in starts.names
-    told = run(NotRecovered=1, RecoveredByCompensation=recovered, Recoveries=recovered)
-    assert counted() == told | {"OldestInFlightSeconds": 900}
+    expected = run(NotRecovered=1, RecoveredByCompensation=recovered, Recoveries=recovered)
+    assert counted() == expected | {"OldestInFlightSeconds": 900}
 
 
-@pytest.mark.parametrize("poison", [{"waiting": {}}, {"recoveries": None}, {"gsi1sk": "0"}, {"owner": None}])
-def test_a_case_of_limbo_of_which_nothing_can_be_made_does_not_keep_the_others_waiting(
+@pytest.mark.parametrize("poison", [{"waiting": {}}, {"owner_epoch": None}, {"gsi1sk": "0"}, {"owner": None}])
+def test_a_case_of_limbo_that_cannot_be_processed_does_not_delay_the_others(
     calls: Calls, starts: Starts, later: Later, counted: Counted, poison: dict[str, Any]
 ) -> None:
     calls.fall("release")
-    other = calls.row() | rows.settlement_key(OTHER_KEYS[0])
+    other = calls.row() | keys.settlement(OTHER_KEYS[0])
     calls.ledger.put(other)
     calls.alter(**poison)
     starts.running = {execution(f"{KEY}-compensate-1")}
@@ -225,7 +230,7 @@ def test_a_case_of_limbo_of_which_nothing_can_be_made_does_not_keep_the_others_w
     assert counted()["LimboOpen"] == 2
 
 
-def test_what_is_given_back_and_what_is_resumed_and_what_is_paged_are_told_apart(
+def test_refunded_resumed_and_alerted_settlements_have_metrics_of_their_own(
     calls: Calls, starts: Starts, later: Later, counted: Counted
 ) -> None:
     calls.fall("release")
@@ -243,25 +248,25 @@ def test_what_is_given_back_and_what_is_resumed_and_what_is_paged_are_told_apart
     assert sorted(starts.names) == sorted(
         [f"{KEY}-compensate-1", f"{OTHER_KEYS[0]}-compensate-1", f"{OTHER_KEYS[1]}-r1"]
     )
-    told = {"RecoveredBySettlement": 1, "RecoveredByCompensation": 1, "RecoveredByPage": 1}
+    actions = {"RecoveredBySettlement": 1, "RecoveredByCompensation": 1, "RecoveredByAlert": 1}
     ages = {"OldestInFlightSeconds": 330, "OldestLimboSeconds": 330}
-    assert counted() == run(Recoveries=3, LimboOpen=1, **told, **ages)
+    assert counted() == run(Recoveries=3, LimboOpen=1, **actions, **ages)
 
 
-def test_a_partition_that_cannot_be_listed_does_not_keep_the_others_waiting(
+def test_a_partition_that_cannot_be_listed_does_not_delay_the_others(
     calls: Calls, starts: Starts, later: Later, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed(calls, later)
     counted()
-    listed, first = _runtime.store.listed, rows.in_flight_partition(0)
+    listed, first = _dependencies.store.listed, keys.in_flight_partition(0)
     waiting = {row["pk"] for row in calls.ledger.rows() if row.get("gsi1pk") == first}
 
-    def throttles(partition: str, **bounds: Any) -> Iterator[rows.Row]:
+    def throttles(partition: str, **bounds: Any) -> Iterator[keys.Row]:
         if partition == first:
             raise StoreUnavailable("DynamoDB: ThrottlingException")
         return listed(partition, **bounds)
 
-    monkeypatch.setattr(_runtime.store, "listed", throttles)
+    monkeypatch.setattr(_dependencies.store, "listed", throttles)
 
     calls.recover()
 

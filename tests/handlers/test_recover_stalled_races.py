@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from handlers import _runtime
+from handlers import _dependencies
 from tests.handlers.calls import CLAIMED_AT, KEY, REJECTED_BY_KYC, Calls, run
 from tests.handlers.conftest import Counted
 from tests.handlers.stand_ins import Died, Starts, execution, throttled, unanswered
@@ -18,7 +18,7 @@ Later = Callable[..., None]
 @pytest.mark.parametrize("loses_answers", [False, True])
 @pytest.mark.parametrize("failure", [throttled("StartExecution"), unanswered(), Died()])
 @pytest.mark.parametrize(("minutes", "names"), [(1, ["r1", "r2"]), (15, ["compensate-1", "compensate-2"])])
-def test_what_could_not_be_started_is_found_again_and_so_is_what_may_have_been(
+def test_a_settlement_whose_start_failed_or_was_lost_is_found_again(
     calls: Calls,
     *,
     starts: Starts,
@@ -46,19 +46,19 @@ def test_what_could_not_be_started_is_found_again_and_so_is_what_may_have_been(
     calls.recover()
 
     row = calls.row()
-    if minutes == 15 and loses_answers:  # it was started after all, and of a reversal that is known to run
-        assert (starts.names, row["recoveries"], row["owner"]) == (
+    if minutes == 15 and loses_answers:  # it was started after all, and a reversal is known to run
+        assert (starts.names, row["owner_epoch"], row["owner"]) == (
             [f"{KEY}-{names[0]}"],
             1,
             f"{KEY}-{names[0]}",
         )
         return
     assert starts.names == [f"{KEY}-{name}" for name in names[not loses_answers :]]
-    assert (row["recoveries"], row["owner"]) == (2, f"{KEY}-{names[1]}")
-    assert row.get("given_up_at") == ("2026-11-20T12:16:00.123Z" if minutes == 15 else None)
+    assert (row["owner_epoch"], row["owner"]) == (2, f"{KEY}-{names[1]}")
+    assert row.get("expired_at") == ("2026-11-20T12:16:00.123Z" if minutes == 15 else None)
 
 
-def test_what_was_started_is_not_started_again_while_it_is_on_its_way(
+def test_a_started_settlement_is_not_started_again_before_its_next_look(
     calls: Calls, starts: Starts, later: Later
 ) -> None:
     calls.after("HoldFunds")
@@ -109,7 +109,7 @@ def limbo(calls: Calls) -> None:
     ("put", "minutes", "name"),
     [(held, 1, "r1"), (held, 15, "compensate-1"), (reversing, 1, "compensate-1"), (limbo, 1, "compensate-1")],
 )
-def test_of_two_runs_one_starts_wherever_the_second_comes_between(
+def test_of_two_interleaved_runs_one_starts(
     calls: Calls,
     *,
     starts: Starts,
@@ -123,17 +123,17 @@ def test_of_two_runs_one_starts_wherever_the_second_comes_between(
 ) -> None:
     put(calls)
     later(minutes=minutes)
-    owner = starts if method == "start_execution" else _runtime.store
+    owner = starts if method == "start_execution" else _dependencies.store
     stop_at(monkeypatch, owner, method, lambda: quietly(calls.recover), after=after)
 
     quietly(calls.recover)
 
     assert starts.names == [f"{KEY}-{name}"]
-    assert (calls.row()["recoveries"], calls.row()["owner"]) == (1, f"{KEY}-{name}")
+    assert (calls.row()["owner_epoch"], calls.row()["owner"]) == (1, f"{KEY}-{name}")
 
 
 def quietly(recover: Callable[[], None]) -> None:
-    """Of two runs that share one process the first to end publishes the metrics of both."""
+    """The first of two runs in one process publishes the metrics of both."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         recover()
@@ -146,7 +146,7 @@ def test_a_step_of_a_slow_owner_that_commits_meanwhile_is_not_lost(
 ) -> None:
     calls.before(state)
     later(seconds=31)
-    owner = starts if method == "start_execution" else _runtime.store
+    owner = starts if method == "start_execution" else _dependencies.store
     stop_at(
         monkeypatch, owner, method, lambda: quietly(lambda: calls(state, claimed_at=CLAIMED_AT)), after=False
     )
@@ -163,7 +163,7 @@ def test_a_step_of_a_slow_owner_that_commits_meanwhile_is_not_lost(
     assert calls.account("bob") == {"available": 500 + 4772, "currency": "EUR"}
 
 
-def test_a_release_that_commits_before_it_is_given_up_is_not_reversed(
+def test_a_release_that_commits_before_the_settlement_expires_is_not_reversed(
     calls: Calls, starts: Starts, later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls.after("VerifyKyc")
@@ -173,10 +173,10 @@ def test_a_release_that_commits_before_it_is_given_up_is_not_reversed(
         quietly(lambda: calls("ReleaseFunds"))
 
     later(minutes=15)
-    stop_at(monkeypatch, _runtime.store, "update", released, after=False)
+    stop_at(monkeypatch, _dependencies.store, "update", released, after=False)
 
     quietly(calls.recover)
-    assert (starts.made, calls.row()["recoveries"]) == ([], 0)
+    assert (starts.made, calls.row()["owner_epoch"]) == ([], 0)
     later(minutes=15)
     calls.recover()
 
@@ -214,10 +214,10 @@ def test_an_index_that_lags_behind_decides_nothing(
         ({"deadline_at": "2026-11-21T12:00:00.123Z"}, "r1"),
         ({"steps": {"hold", "verify", "release"}}, "r1"),
         ({"status": "COMPENSATING"}, "compensate-1"),
-        ({"recoveries": 4, "owner": f"{KEY}-r4"}, "compensate-5"),
+        ({"owner_epoch": 4, "owner": f"{KEY}-r4"}, "compensate-5"),
     ],
 )
-def test_what_is_done_follows_from_the_row_and_not_from_the_index(
+def test_recovery_decides_by_the_row_and_not_by_the_index(
     calls: Calls,
     starts: Starts,
     later: Later,
@@ -235,12 +235,12 @@ def test_what_is_done_follows_from_the_row_and_not_from_the_index(
     assert starts.names == [f"{KEY}-{name}"]
 
 
-def test_what_the_index_lists_and_nobody_has_claimed_is_passed_over(
+def test_a_listed_key_without_a_row_is_skipped(
     calls: Calls, starts: Starts, later: Later, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls.after("HoldFunds")
     listed_alone(calls, monkeypatch)
-    monkeypatch.setattr(_runtime.store, "read", lambda key: None)
+    monkeypatch.setattr(_dependencies.store, "read", lambda key: None)
     later(minutes=15)
     counted()
 
@@ -251,7 +251,7 @@ def test_what_the_index_lists_and_nobody_has_claimed_is_passed_over(
 
 
 @pytest.mark.parametrize("put", [held, reversing])
-def test_a_clock_that_was_ahead_for_a_while_delays_recovery_and_does_not_end_it(
+def test_a_clock_that_was_ahead_delays_recovery_and_does_not_end_it(
     calls: Calls, starts: Starts, later: Later, put: Callable[[Calls], None]
 ) -> None:
     put(calls)
@@ -278,19 +278,21 @@ def test_a_clock_that_is_behind_counts_no_negative_age(
 
     calls.recover()
 
-    assert counted() == run(LimboOpen=1, Recoveries=1, RecoveredByPage=1)
+    assert counted() == run(LimboOpen=1, Recoveries=1, RecoveredByAlert=1)
 
 
 def listed_alone(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on the index lists the settlement as it is now, whatever becomes of it."""
+    """Freeze the index: it lists the settlement as it is now, despite later writes."""
     stale = calls.row()
     monkeypatch.setattr(
-        _runtime.store, "listed", lambda partition, **_: iter([stale] * (partition == stale["gsi1pk"]))
+        _dependencies.store, "listed", lambda partition, **_: iter([stale] * (partition == stale["gsi1pk"]))
     )
 
 
-def test_what_is_started_is_plain_json(parked: Calls, starts: Starts, later: Later) -> None:
+def test_the_input_of_a_started_execution_is_plain_json(
+    in_review: Calls, starts: Starts, later: Later
+) -> None:
     later(days=1)
-    parked.recover()
+    in_review.recover()
 
     assert json.loads(json.dumps(starts.made[0][2])) == starts.made[0][2]

@@ -1,11 +1,11 @@
-"""RecoverStalled: a reversal or a case of LIMBO gets a new execution if none drives it, and only then."""
+"""RecoverStalled: a reversal or a case of LIMBO gets a new execution only if none runs it."""
 
 from collections.abc import Callable
 
 import pytest
 
-from handlers import _runtime
-from settlement.rows import settlement_key
+from handlers import _dependencies
+from settlement.ledger.keys import settlement
 from tests.handlers.calls import EXECUTION_ARN, KEY, REJECTED_BY_KYC, WIRE, Calls, run
 from tests.handlers.conftest import Counted
 from tests.handlers.stand_ins import Starts, execution, throttled, unanswered
@@ -13,7 +13,7 @@ from tests.handlers.stand_ins import Starts, execution, throttled, unanswered
 Later = Callable[..., None]
 
 FIRST = execution("compensation-1")
-"""The execution that the handlers' tests begin every reversal as."""
+"""The execution that begins every reversal in these tests."""
 
 STARTED = ("Compensation", f"{KEY}-compensate-1", {"settlement": WIRE})
 ENDS = ["SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"]
@@ -31,7 +31,7 @@ def limbo(calls: Calls, *, waits: bool = True) -> None:
 
 
 @pytest.mark.parametrize("end", [None, *ENDS])
-def test_a_reversal_that_nobody_drives_is_given_to_a_new_execution(
+def test_a_reversal_without_a_running_execution_gets_a_new_one(
     calls: Calls, starts: Starts, later: Later, counted: Counted, end: str | None
 ) -> None:
     reversing(calls)
@@ -43,12 +43,12 @@ def test_a_reversal_that_nobody_drives_is_given_to_a_new_execution(
     calls.recover()
 
     assert (starts.described, starts.made) == ([FIRST], [STARTED])
-    taken_on = {"recoveries": 1, "owner": STARTED[1], "gsi1sk": "2026-11-20T12:01:30.123Z"}
+    taken_on = {"owner_epoch": 1, "owner": STARTED[1], "gsi1sk": "2026-11-20T12:01:30.123Z"}
     assert calls.row() == before | taken_on
     assert counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=30)
 
 
-def test_the_new_execution_gives_back_what_the_old_one_has_left(
+def test_the_new_execution_reverses_the_steps_that_the_old_one_has_left(
     calls: Calls, starts: Starts, later: Later
 ) -> None:
     calls.after("ReleaseFunds")
@@ -64,7 +64,7 @@ def test_the_new_execution_gives_back_what_the_old_one_has_left(
     assert calls.account("bob") == {"available": 500, "currency": "EUR"}
 
 
-def test_a_reversal_that_is_driven_is_looked_at_again_later_and_keeps_its_owner(
+def test_a_reversal_with_a_running_execution_is_looked_at_later_and_keeps_its_owner(
     calls: Calls, starts: Starts, later: Later, counted: Counted
 ) -> None:
     reversing(calls)
@@ -98,7 +98,7 @@ def test_a_reversal_whose_execution_dies_after_it_was_seen_alive_is_found_again(
     assert starts.made == [STARTED]
 
 
-def test_a_settlement_execution_of_the_owner_s_name_drives_no_reversal(
+def test_a_settlement_execution_of_the_same_name_runs_no_reversal(
     calls: Calls, starts: Starts, later: Later
 ) -> None:
     reversing(calls)
@@ -111,7 +111,7 @@ def test_a_settlement_execution_of_the_owner_s_name_drives_no_reversal(
 
 
 @pytest.mark.parametrize("failure", [throttled("DescribeExecution"), unanswered()])
-def test_a_reversal_of_which_it_is_not_known_whether_somebody_drives_it_is_set_aside_for_a_minute(
+def test_a_reversal_whose_execution_cannot_be_described_is_deferred_for_a_minute(
     calls: Calls, starts: Starts, later: Later, counted: Counted, failure: Exception
 ) -> None:
     reversing(calls)
@@ -121,8 +121,8 @@ def test_a_reversal_of_which_it_is_not_known_whether_somebody_drives_it_is_set_a
     counted()
 
     calls.recover()
-    told = counted()
-    assert (told["NotRecovered"], told["Recoveries"], starts.asked) == (1, 0, 0)
+    metrics = counted()
+    assert (metrics["NotRecovered"], metrics["Recoveries"], starts.asked) == (1, 0, 0)
     assert calls.row() == before | {"gsi1sk": "2026-11-20T12:01:30.123Z"}
     starts.not_described = None
     later(seconds=89, milliseconds=999)
@@ -135,7 +135,7 @@ def test_a_reversal_of_which_it_is_not_known_whether_somebody_drives_it_is_set_a
 
 
 @pytest.mark.parametrize("failure", [throttled("DescribeExecution"), unanswered()])
-def test_a_case_of_which_it_is_not_known_whether_somebody_waits_is_left_as_it_is(
+def test_a_case_whose_execution_cannot_be_described_is_left_as_it_is(
     calls: Calls,
     starts: Starts,
     later: Later,
@@ -149,15 +149,15 @@ def test_a_case_of_which_it_is_not_known_whether_somebody_waits_is_left_as_it_is
 
     with calls.writes_nothing():
         calls.recover()
-    told = counted()
+    metrics = counted()
     starts.not_described = None
     calls.recover()
 
-    assert (told["NotRecovered"], told["Recoveries"], starts.made) == (1, 0, [STARTED])
+    assert (metrics["NotRecovered"], metrics["Recoveries"], starts.made) == (1, 0, [STARTED])
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_case_of_limbo_that_nobody_waits_for_is_paged_again(
+def test_a_case_of_limbo_without_a_waiting_execution_alerts_again(
     calls: Calls, starts: Starts, later: Later, counted: Counted, waits: bool
 ) -> None:
     limbo(calls, waits=waits)
@@ -168,10 +168,10 @@ def test_a_case_of_limbo_that_nobody_waits_for_is_paged_again(
     calls.recover()
 
     assert starts.made == [STARTED]
-    taken_on = {"recoveries": 1, "owner": STARTED[1], "recover_at": "2026-11-20T12:02:30.123Z"}
+    taken_on = {"owner_epoch": 1, "owner": STARTED[1], "recover_at": "2026-11-20T12:02:30.123Z"}
     assert calls.row() == before | taken_on
-    told = run(RecoveredByPage=1, Recoveries=1, LimboOpen=1, OldestLimboSeconds=90)
-    assert counted() == told
+    metrics = run(RecoveredByAlert=1, Recoveries=1, LimboOpen=1, OldestLimboSeconds=90)
+    assert counted() == metrics
     found = calls.begin(starts.made[0][2])
     assert (found["in_limbo"], found["case"]) == (True, 1)
 
@@ -185,7 +185,7 @@ def test_a_case_of_limbo_that_nobody_waits_for_is_paged_again(
         pytest.param(FIRST, execution("one-that-died"), id="the owner is on its way to wait in its place"),
     ],
 )
-def test_a_case_of_limbo_that_somebody_drives_is_counted_and_left_alone(
+def test_a_case_of_limbo_with_a_running_execution_is_counted_and_left_alone(
     calls: Calls, starts: Starts, later: Later, counted: Counted, running: str, waiting: str | None
 ) -> None:
     limbo(calls, waits=False)
@@ -201,7 +201,7 @@ def test_a_case_of_limbo_that_somebody_drives_is_counted_and_left_alone(
     assert (starts.asked, counted()) == (0, run(LimboOpen=1, OldestLimboSeconds=90))
 
 
-def test_a_case_of_limbo_whose_page_was_started_is_not_looked_after_before_its_time(
+def test_a_case_of_limbo_whose_alert_was_started_is_not_looked_at_before_its_time(
     calls: Calls, starts: Starts, later: Later
 ) -> None:
     limbo(calls)
@@ -221,7 +221,7 @@ def test_a_case_of_limbo_whose_page_was_started_is_not_looked_after_before_its_t
     assert calls.row()["recover_at"] == "2026-11-20T12:03:30.123Z"
 
 
-def test_a_case_that_is_decided_is_reversed_on_by_a_new_execution_if_the_one_that_waited_is_gone(
+def test_a_decided_case_is_resumed_by_a_new_execution_if_the_waiting_one_is_gone(
     calls: Calls, starts: Starts, later: Later, counted: Counted
 ) -> None:
     limbo(calls)
@@ -238,7 +238,7 @@ def test_a_case_that_is_decided_is_reversed_on_by_a_new_execution_if_the_one_tha
     assert (calls.row()["status"], calls.row()["escrow"]) == ("COMPENSATED", 0)
 
 
-def test_what_is_in_limbo_by_now_counts_as_limbo_and_not_as_in_flight(
+def test_a_settlement_that_has_entered_limbo_counts_as_limbo_and_not_as_in_flight(
     calls: Calls, starts: Starts, later: Later, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reversing(calls)
@@ -253,7 +253,7 @@ def test_what_is_in_limbo_by_now_counts_as_limbo_and_not_as_in_flight(
         lambda self, partition, **bounds: (
             iter([listed])
             if partition == listed["gsi1pk"]
-            else iter([settlement_key(KEY) | {"gsi1sk": "2026-11-20T12:00:00.123Z"}])
+            else iter([settlement(KEY) | {"gsi1sk": "2026-11-20T12:00:00.123Z"}])
             if partition == "LIMBO"
             else real(partition, **bounds)
         ),
@@ -267,10 +267,10 @@ def test_what_is_in_limbo_by_now_counts_as_limbo_and_not_as_in_flight(
 
 
 @pytest.mark.parametrize("end", [None, *ENDS])
-def test_what_was_given_up_is_left_to_the_execution_that_reverses_it_for_as_long_as_that_runs(
+def test_an_expired_settlement_is_left_to_its_compensation_while_that_runs(
     calls: Calls, starts: Starts, later: Later, end: str | None
 ) -> None:
-    """It is PROCESSING until that execution begins, which Lambda may keep it from for minutes."""
+    """The settlement is PROCESSING until that execution begins, which Lambda may delay for minutes."""
     calls.after("HoldFunds")
     later(minutes=15)
     calls.recover()
@@ -286,6 +286,6 @@ def test_what_was_given_up_is_left_to_the_execution_that_reverses_it_for_as_long
     assert calls.row()["gsi1sk"] > "2026-11-20T12:16:00.123Z"
 
 
-def test_each_run_begins_anywhere_in_limbo() -> None:
-    """Any fixed stride leaves somebody out for some number of cases."""
-    assert {_runtime.random.randrange(3) for _ in range(200)} == {0, 1, 2}
+def test_each_run_begins_at_a_random_case_of_limbo() -> None:
+    """With a fixed stride some number of cases would always leave one out."""
+    assert {_dependencies.random.randrange(3) for _ in range(200)} == {0, 1, 2}

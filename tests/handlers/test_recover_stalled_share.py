@@ -1,4 +1,4 @@
-"""RecoverStalled: a run looks at so much and no more, and the next one goes on where it stopped."""
+"""RecoverStalled: a run looks at a bounded share, and the next one at the rest."""
 
 from collections.abc import Callable, Iterator
 from itertools import repeat
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from handlers import _runtime
+from handlers import _dependencies
 from handlers.recover_stalled import SHARE_MAX
-from settlement import rows
-from settlement.rows import Row
+from settlement.ledger import keys as ledger_keys
+from settlement.ledger.keys import Row
 from tests.handlers.calls import KEY, WIRE, Calls, run
 from tests.handlers.conftest import Counted
 from tests.handlers.stand_ins import Starts
@@ -21,11 +21,11 @@ Later = Callable[..., None]
 
 
 def copies(calls: Calls, number: int, **attributes: Any) -> list[str]:
-    """Put as many settlements like the one there is into its own index partition; return their keys."""
+    """Put this many copies of the settlement into its index partition; return their keys."""
     row = calls.row()
     keys = [f"order-2026-1{copy:05}" for copy in range(number)]
     for key in keys:
-        calls.ledger.put(row | rows.settlement_key(key) | attributes)
+        calls.ledger.put(row | ledger_keys.settlement(key) | attributes)
     return keys
 
 
@@ -45,7 +45,7 @@ def test_of_one_partition_a_run_looks_at_a_share_and_the_next_one_at_the_rest(
     assert len(set(starts.names)) == SHARE_MAX + 3
 
 
-def test_what_stands_in_front_and_cannot_be_recovered_does_not_keep_the_rest_waiting_for_ever(
+def test_rows_at_the_head_that_cannot_be_recovered_do_not_block_the_rest(
     calls: Calls, starts: Starts, later: Later, counted: Counted
 ) -> None:
     calls("ClaimKey")
@@ -60,7 +60,7 @@ def test_what_stands_in_front_and_cannot_be_recovered_does_not_keep_the_rest_wai
     assert (starts.names, counted().get("NotRecovered")) == ([f"{KEY}-r1"], None)
 
 
-def test_a_run_that_is_out_of_time_begins_nothing_new_and_says_so(
+def test_a_run_that_is_out_of_time_begins_no_other_settlement_and_counts_that(
     calls: Calls, starts: Starts, later: Later, counted: Counted
 ) -> None:
     claimed(calls, later)
@@ -68,15 +68,15 @@ def test_a_run_that_is_out_of_time_begins_nothing_new_and_says_so(
 
     calls.recover(20_000 - (len(starts.names) >= 2) for _ in repeat(None))
 
-    told = counted()
-    assert (len(starts.names), told["Recoveries"], told["OldestInFlightSeconds"]) == (2, 2, 900)
-    assert told["RecoveryCutShort"] >= 1
+    metrics = counted()
+    assert (len(starts.names), metrics["Recoveries"], metrics["OldestInFlightSeconds"]) == (2, 2, 900)
+    assert metrics["RecoveryCutShort"] >= 1
     calls.recover()
     assert sorted(starts.names) == [f"{key}-compensate-1" for key in OTHER_KEYS]
     assert "RecoveryCutShort" not in counted()
 
 
-def test_a_run_that_has_no_time_at_all_writes_nothing_and_still_tells_what_is_in_limbo(
+def test_a_run_without_any_time_writes_nothing_and_still_counts_the_cases_of_limbo(
     calls: Calls, starts: Starts, later: Later, counted: Counted
 ) -> None:
     calls.fall("release")
@@ -91,7 +91,7 @@ def test_a_run_that_has_no_time_at_all_writes_nothing_and_still_tells_what_is_in
 
 
 @pytest.mark.parametrize("number", [SHARE_MAX, SHARE_MAX + 1, 2 * SHARE_MAX + 50])
-def test_all_that_is_in_limbo_is_counted_and_within_minutes_looked_at(
+def test_every_case_of_limbo_is_counted_and_looked_at_within_minutes(
     calls: Calls,
     starts: Starts,
     later: Later,
@@ -102,30 +102,32 @@ def test_all_that_is_in_limbo_is_counted_and_within_minutes_looked_at(
     calls.fall("release")
     row, looked_at = calls.row(), set[str]()
     since = "2026-11-20T12:00:00.123Z"
-    cases = [rows.settlement_key(f"limbo-case-{case:06}") | {"gsi1sk": since} for case in range(number)]
+    cases = [ledger_keys.settlement(f"limbo-case-{case:06}") | {"gsi1sk": since} for case in range(number)]
 
     def listed(partition: str, *, up_to: str, limit: int) -> Iterator[Row]:
         assert limit >= number
-        return iter(cases if partition == rows.LIMBO else [])
+        return iter(cases if partition == ledger_keys.LIMBO else [])
 
     def read(key: Row) -> Row:
         looked_at.add(key["pk"])
         return row | key
 
-    monkeypatch.setattr(_runtime.store, "listed", listed)
-    monkeypatch.setattr(_runtime.store, "read", read)
-    monkeypatch.setattr(_runtime.store, "update", lambda write: row)
+    monkeypatch.setattr(_dependencies.store, "listed", listed)
+    monkeypatch.setattr(_dependencies.store, "read", read)
+    monkeypatch.setattr(_dependencies.store, "update", lambda write: row)
     turns = -(-number // SHARE_MAX)
-    firsts = iter([(number - 50 + turn * SHARE_MAX) % number for turn in range(turns)])  # round the end, too
-    monkeypatch.setattr(_runtime.random, "randrange", lambda stop: next(firsts))
+    firsts = iter(
+        [(number - 50 + turn * SHARE_MAX) % number for turn in range(turns)]
+    )  # past the end of the list, too
+    monkeypatch.setattr(_dependencies.random, "randrange", lambda stop: next(firsts))
 
     for minute in range(1, turns + 1):
         later(minutes=minute)
         counted()
         calls.recover()
-        told = counted()
-        assert (told["LimboOpen"], told["OldestLimboSeconds"]) == (number, minute * 60)
-        assert told["RecoveredByPage"] == told["Recoveries"] == min(SHARE_MAX, number)
+        metrics = counted()
+        assert (metrics["LimboOpen"], metrics["OldestLimboSeconds"]) == (number, minute * 60)
+        assert metrics["RecoveredByAlert"] == metrics["Recoveries"] == min(SHARE_MAX, number)
 
     assert len(looked_at) == number
 
@@ -134,22 +136,22 @@ def test_each_page_of_a_partition_is_asked_for_no_more_than_the_share(
     calls: Calls, starts: Starts, later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, int]] = []
-    real = _runtime.store.listed
+    real = _dependencies.store.listed
 
     def listed(partition: str, *, up_to: str, limit: int) -> Iterator[Row]:
         asked.append((up_to, limit))
         return real(partition, up_to=up_to, limit=limit)
 
-    monkeypatch.setattr(_runtime.store, "listed", listed)
+    monkeypatch.setattr(_dependencies.store, "listed", listed)
     later(minutes=1)
 
     calls.recover()
 
     due = ("2026-11-20T12:01:00.123Z", SHARE_MAX)
-    assert asked == [("9999", 10_000)] + [due] * rows.IN_FLIGHT_SHARDS
+    assert asked == [("9999", 10_000)] + [due] * ledger_keys.IN_FLIGHT_SHARDS
 
 
-def test_what_is_claimed_again_by_other_content_is_recovered_as_it_was_claimed(
+def test_a_key_that_is_claimed_again_with_other_content_is_recovered_as_first_claimed(
     calls: Calls, starts: Starts, later: Later
 ) -> None:
     calls("ClaimKey")
@@ -170,7 +172,7 @@ def test_what_is_claimed_again_by_other_content_is_recovered_as_it_was_claimed(
         pytest.param(9_999, [], id="not enough for either"),
     ],
 )
-def test_limbo_comes_first_and_leaves_most_of_a_run_to_what_is_in_flight(
+def test_limbo_comes_first_and_leaves_most_of_a_run_to_settlements_in_flight(
     calls: Calls, starts: Starts, later: Later, counted: Counted, left_ms: int, names: list[str]
 ) -> None:
     calls.fall("release")
@@ -181,6 +183,6 @@ def test_limbo_comes_first_and_leaves_most_of_a_run_to_what_is_in_flight(
     calls.recover(repeat(left_ms))
 
     assert starts.names == names
-    told = counted()
-    assert (told["LimboOpen"], told["Recoveries"]) == (1, len(names))
-    assert told.get("RecoveryCutShort", 0) == 2 - len(names)
+    metrics = counted()
+    assert (metrics["LimboOpen"], metrics["Recoveries"]) == (1, len(names))
+    assert metrics.get("RecoveryCutShort", 0) == 2 - len(names)

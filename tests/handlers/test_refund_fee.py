@@ -1,4 +1,4 @@
-"""RefundFee: the fee goes back to the escrow, which no customer notices."""
+"""RefundFee: the fee goes back to the escrow, and no customer's balance moves."""
 
 from collections.abc import Callable
 
@@ -10,16 +10,8 @@ def test_the_first_call_gives_the_fee_back_to_the_escrow(calls: Calls, later: Ca
     before = calls.row()
     later()
 
-    result = calls.undo("RefundFee", found)
+    assert calls.reverse("RefundFee", found) is None
 
-    assert result == {
-        "step": "compensate:fee",
-        "posted_at": LATER_AT,
-        "debit": "fees:EUR",
-        "credit": f"escrow:{KEY}",
-        "amount": "0.48",
-        "currency": "EUR",
-    }
     assert calls.entry("compensate:fee") == {
         "posted_at": LATER_AT,
         "debit": "fees:EUR",
@@ -36,7 +28,7 @@ def test_the_first_call_gives_the_fee_back_to_the_escrow(calls: Calls, later: Ca
 def test_no_customers_balance_moves(calls: Calls) -> None:
     found = calls.reopened("RefundFee")
 
-    calls.undo("RefundFee", found)
+    calls.reverse("RefundFee", found)
 
     assert calls.account("alice") == {"available": 5180, "currency": "EUR"}
     assert calls.account("bob") == {"available": 5272, "currency": "EUR"}

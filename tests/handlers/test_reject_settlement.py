@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, InvalidRequest, StepFenced
-from settlement.status import Status
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.model.status import Status
 from tests.handlers.calls import (
     CLAIMED_AT,
     LATER_AT,

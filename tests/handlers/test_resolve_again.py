@@ -1,11 +1,11 @@
-"""ResolveLimbo, called again or too late: a case is decided once, and whoever decided hears the same news."""
+"""ResolveLimbo, repeated or too late: a case is decided once, and a repeat returns the same notice."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import ResolutionRefused, StepFenced
+from settlement.model.errors import ResolutionRefused, StepFenced
 from tests.handlers.calls import CLAIMED_AT, KEY, ORDER, WIRE, Calls
 
 DECISIONS = ["retry", "write-off", "complete"]
@@ -18,17 +18,17 @@ OTHER_ORDERS = [
 
 @pytest.mark.parametrize("decision", DECISIONS)
 @pytest.mark.parametrize("raced", [True, False])
-def test_a_call_whose_answer_was_lost_gives_the_same_news_and_writes_nothing(
+def test_a_call_whose_answer_was_lost_returns_the_same_notice_and_writes_nothing(
     calls: Calls,
     later: Callable[..., None],
-    seen: Callable[[], None],
+    freeze_reads: Callable[[], None],
     decision: str,
     raced: bool,
     counted: Callable[[], dict[str, float]],
 ) -> None:
     calls.fall("release")
     if raced:
-        seen()
+        freeze_reads()
     first = calls.resolve(decision)
     later(days=1)
     counted()
@@ -37,19 +37,19 @@ def test_a_call_whose_answer_was_lost_gives_the_same_news_and_writes_nothing(
     assert calls.resolve(decision) == first
 
     assert calls.ledger.rows() == before
-    assert first["news"]["decided_at"] == CLAIMED_AT
+    assert first["notice"]["decided_at"] == CLAIMED_AT
     assert counted() == {"StepCalled": 1} | ({"StepReplayed": 1} if raced else {})
 
 
 @pytest.mark.parametrize("first", DECISIONS)
 @pytest.mark.parametrize("second", DECISIONS)
 @pytest.mark.parametrize("raced", [True, False])
-def test_a_second_and_different_decision_is_told_that_the_case_is_closed(
-    calls: Calls, seen: Callable[[], None], first: str, second: str, raced: bool
+def test_a_different_second_decision_is_refused_because_the_case_is_closed(
+    calls: Calls, freeze_reads: Callable[[], None], first: str, second: str, raced: bool
 ) -> None:
     calls.fall("release")
     if raced:
-        seen()
+        freeze_reads()
     calls.resolve(first)
     before = calls.ledger.rows()
 
@@ -62,11 +62,11 @@ def test_a_second_and_different_decision_is_told_that_the_case_is_closed(
 @pytest.mark.parametrize("other", OTHER_ORDERS)
 @pytest.mark.parametrize("raced", [True, False])
 def test_a_decision_is_the_same_only_by_the_same_person_for_the_same_reason(
-    calls: Calls, seen: Callable[[], None], other: dict[str, str], raced: bool
+    calls: Calls, freeze_reads: Callable[[], None], other: dict[str, str], raced: bool
 ) -> None:
     calls.fall("release")
     if raced:
-        seen()
+        freeze_reads()
     calls.resolve("retry")
     before = calls.ledger.rows()
 
@@ -76,7 +76,7 @@ def test_a_decision_is_the_same_only_by_the_same_person_for_the_same_reason(
     assert calls.ledger.rows() == before
 
 
-def test_the_news_of_a_closed_case_is_told_again_after_the_end(calls: Calls) -> None:
+def test_the_notice_of_a_closed_case_is_returned_again_after_the_end(calls: Calls) -> None:
     calls.fall("release")
     first = calls.resolve("write-off")
     calls.unwind(calls.begin(first))
@@ -87,7 +87,7 @@ def test_the_news_of_a_closed_case_is_told_again_after_the_end(calls: Calls) -> 
 
 
 def second_case(calls: Calls) -> Any:
-    """Get stuck, decide to try again, get stuck again; return what the first decision returned."""
+    """Get stuck, decide to retry, get stuck again; return the answer to the first decision."""
     calls.fall("release")
     first = calls.resolve("retry")
     calls.limbo(calls.begin(first))
@@ -101,7 +101,7 @@ def test_a_second_case_is_decided_by_its_own_number(calls: Calls, named: dict[st
     decision = {**ORDER, "decision": "write-off", **named}
     result = calls("ResolveLimbo", resolution=decision, case=2)
 
-    assert (result["news"]["case"], result["news"]["decision"]) == (2, "write-off")
+    assert (result["notice"]["case"], result["notice"]["decision"]) == (2, "write-off")
     assert (calls.row()["resolutions"], calls.row()["resolution"]["decision"]) == (2, "write-off")
     assert {"resolve:1", "resolve:2"} <= calls.entries()
 
@@ -111,11 +111,13 @@ def test_the_same_decision_on_the_next_case_is_another_decision(calls: Calls) ->
 
     result = calls.resolve("retry", case=2)
 
-    assert result["news"]["case"] == 2
+    assert result["notice"]["case"] == 2
     assert calls.row()["resolutions"] == 2
 
 
-def test_the_case_that_a_person_names_counts_and_not_the_one_that_the_machine_waits_on(calls: Calls) -> None:
+def test_a_decision_closes_the_case_that_it_names_and_not_the_one_that_the_machine_waits_on(
+    calls: Calls,
+) -> None:
     first = second_case(calls)
     named = {**ORDER, "decision": "retry", "case": 1}
 
@@ -133,7 +135,7 @@ def test_a_decision_on_an_earlier_case_does_not_close_the_open_one(calls: Calls)
 
 
 @pytest.mark.parametrize("number", [2, 7])
-def test_a_decision_on_a_case_that_is_yet_to_come_is_refused(calls: Calls, number: int) -> None:
+def test_a_decision_on_a_future_case_is_refused(calls: Calls, number: int) -> None:
     calls.fall("release")
     named = {**ORDER, "decision": "retry", "case": number}
 
@@ -150,11 +152,11 @@ def test_a_key_that_was_never_claimed_has_no_case(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("decision", DECISIONS)
-def test_a_decision_on_an_escrow_that_has_changed_since_it_was_looked_at_is_refused(
-    calls: Calls, seen: Callable[[], None], decision: str
+def test_a_decision_on_an_escrow_that_has_changed_since_it_was_read_is_refused(
+    calls: Calls, freeze_reads: Callable[[], None], decision: str
 ) -> None:
     calls.fall("release")
-    seen()
+    freeze_reads()
     calls.alter(escrow=47)
 
     with (
@@ -165,11 +167,11 @@ def test_a_decision_on_an_escrow_that_has_changed_since_it_was_looked_at_is_refu
 
 
 @pytest.mark.parametrize("decision", DECISIONS)
-def test_a_decision_on_a_case_that_another_one_has_followed_is_refused(
-    calls: Calls, seen: Callable[[], None], decision: str
+def test_a_decision_on_a_case_that_was_closed_since_it_was_read_is_refused(
+    calls: Calls, freeze_reads: Callable[[], None], decision: str
 ) -> None:
     calls.fall("release")
-    seen()
+    freeze_reads()
     calls.alter(resolutions=1)
 
     with (
@@ -180,11 +182,11 @@ def test_a_decision_on_a_case_that_another_one_has_followed_is_refused(
 
 
 @pytest.mark.parametrize("decision", ["write-off", "complete"])
-def test_what_was_reversed_since_it_was_looked_at_is_neither_covered_nor_accepted(
-    calls: Calls, seen: Callable[[], None], decision: str
+def test_a_step_that_was_reversed_since_it_was_read_is_neither_covered_nor_accepted(
+    calls: Calls, freeze_reads: Callable[[], None], decision: str
 ) -> None:
     calls.fall("release")
-    seen()
+    freeze_reads()
     calls.alter(reversed={"release"})
 
     with (
@@ -194,7 +196,7 @@ def test_what_was_reversed_since_it_was_looked_at_is_neither_covered_nor_accepte
         calls.resolve(decision)
 
 
-def test_the_machine_goes_on_with_the_settlement_in_its_canonical_form(calls: Calls) -> None:
+def test_the_answer_has_the_settlement_in_its_canonical_form(calls: Calls) -> None:
     calls.fall("release")
 
     assert calls.resolve("retry", settlement=WIRE | {"amount": "48.2"})["settlement"] == WIRE

@@ -1,13 +1,13 @@
-"""ResolveLimbo: the three ways out, each whole or not at all, and on record with who chose it and why."""
+"""ResolveLimbo: the three ways out, each atomic, and on record with the person and the reason."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, InvalidRequest, ResolutionRefused, StepFenced
-from settlement.rows import Row
-from settlement.status import Status
+from settlement.ledger.keys import Row
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, ResolutionRefused, StepFenced
+from settlement.model.status import Status
 from tests.handlers.calls import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -31,7 +31,7 @@ NOTHING_TO_COVER = r"^write-off: the escrow lacks nothing that could be covered;
 NOTHING_TO_ACCEPT = r"^complete: there is no release left that could be accepted; use retry$"
 
 
-def news(decision: str, account: str, case: int = 1, at: str = LATER_AT) -> dict[str, Any]:
+def notice(decision: str, account: str, case: int = 1, at: str = LATER_AT) -> dict[str, Any]:
     return {
         "summary": f"{KEY} is out of LIMBO: {decision} by {BY}",
         "key": KEY,
@@ -44,19 +44,19 @@ def news(decision: str, account: str, case: int = 1, at: str = LATER_AT) -> dict
 
 
 def left(before: Row, decision: str, *removed: str) -> Row:
-    """The settlement's row in LIMBO, as every decision leaves it."""
+    """Return the settlement's row after a decision: the attributes that all decisions change."""
     kept = {
         name: value
         for name, value in before.items()
         if name not in ("stuck_step", "waiting", "recover_at", *removed)
     }
     resolution = {**ORDER, "decision": decision, "decided_at": LATER_AT}
-    driven = {"owner": "compensation-2", "in_flight_since": LATER_AT}
-    return kept | {"resolutions": 1, "resolution": resolution, **driven}
+    taken_over = {"owner": "compensation-2", "in_flight_since": LATER_AT}
+    return kept | {"resolutions": 1, "resolution": resolution, **taken_over}
 
 
 def fallen(calls: Calls, stuck: str) -> Row:
-    """Fall into LIMBO, wait there, and be looked after by recovery; return the row."""
+    """Put a settlement into LIMBO, waiting for a decision and known to recovery; return its row."""
     calls.fall(stuck)
     calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
     calls.alter(recover_at=CLAIMED_AT)
@@ -74,7 +74,7 @@ def test_retry_goes_back_to_reversing_and_moves_nothing(
     result = calls.resolve("retry", execution="compensation-2")
 
     account = PARTIES[stuck]
-    assert result == {"settlement": WIRE, "case": 1, "news": news("retry", account)}
+    assert result == {"settlement": WIRE, "case": 1, "notice": notice("retry", account)}
     assert calls.entry("resolve:1") == {
         "posted_at": LATER_AT,
         "account": account,
@@ -101,7 +101,7 @@ def test_write_off_covers_the_stuck_amount_from_the_losses(
     result = calls.resolve("write-off", execution="compensation-2")
 
     account = PARTIES[stuck]
-    assert result == {"settlement": WIRE, "case": 1, "news": news("write-off", account)}
+    assert result == {"settlement": WIRE, "case": 1, "notice": notice("write-off", account)}
     assert calls.entry("resolve:1") == {
         "posted_at": LATER_AT,
         "account": account,
@@ -121,12 +121,12 @@ def test_write_off_covers_the_stuck_amount_from_the_losses(
     assert calls.account("bob") == {"available": 5272, "currency": "EUR"}
 
 
-def test_what_was_written_off_is_not_reversed_again(calls: Calls) -> None:
+def test_a_written_off_step_is_not_reversed(calls: Calls) -> None:
     calls.fall("release")
     found = calls.begin(calls.resolve("write-off"))
 
     with calls.writes_nothing():
-        assert calls.undo("ReclaimFunds", found) == {}
+        calls.reverse("ReclaimFunds", found)
     calls.unwind(found)
 
     assert (calls.row()["status"], calls.row()["escrow"]) == ("COMPENSATED", 0)
@@ -136,7 +136,7 @@ def test_what_was_written_off_is_not_reversed_again(calls: Calls) -> None:
 @pytest.mark.parametrize(
     ("stuck", "reopened", "rest"), [("release", False, 48), ("release", True, 48), ("fee", True, 0)]
 )
-def test_complete_accepts_what_was_released_and_the_rest_is_the_fee(
+def test_complete_accepts_the_release_and_the_rest_is_the_fee(
     calls: Calls, later: Callable[[], None], stuck: str, reopened: bool, rest: int
 ) -> None:
     if stuck == "release" and reopened:
@@ -150,7 +150,7 @@ def test_complete_accepts_what_was_released_and_the_rest_is_the_fee(
     result = calls.resolve("complete", execution="compensation-2")
 
     account = PARTIES[stuck]
-    assert result == {"settlement": WIRE, "case": 1, "news": news("complete", account)}
+    assert result == {"settlement": WIRE, "case": 1, "notice": notice("complete", account)}
     assert calls.entry("resolve:1") == {
         "posted_at": LATER_AT,
         "account": account,
@@ -170,7 +170,7 @@ def test_complete_accepts_what_was_released_and_the_rest_is_the_fee(
     assert calls.account("bob") == {"available": 5272, "currency": "EUR"}
 
 
-def test_complete_is_refused_once_the_payee_has_given_it_back(calls: Calls) -> None:
+def test_complete_is_refused_once_the_release_is_reversed(calls: Calls) -> None:
     calls.limbo(calls.reopened("VoidHold"), step="hold")
 
     with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=NOTHING_TO_ACCEPT):
@@ -181,7 +181,7 @@ def test_complete_is_refused_once_the_payee_has_given_it_back(calls: Calls) -> N
 @pytest.mark.parametrize(
     ("decision", "message"), [("write-off", NOTHING_TO_COVER), ("complete", NOTHING_TO_ACCEPT)]
 )
-def test_only_a_retry_fits_where_nothing_is_missing_from_the_escrow(
+def test_only_a_retry_fits_if_nothing_is_missing_from_the_escrow(
     calls: Calls, stuck: str, decision: str, message: str, counted: Callable[[], dict[str, float]]
 ) -> None:
     calls.fall(stuck)
@@ -195,7 +195,7 @@ def test_only_a_retry_fits_where_nothing_is_missing_from_the_escrow(
 
 @pytest.mark.parametrize("decision", DECISIONS)
 @pytest.mark.parametrize("others", [set(), {"order-2026-000099"}])
-def test_an_account_is_out_of_limbo_with_its_last_case(calls: Calls, decision: str, others: set[str]) -> None:
+def test_an_accounts_block_ends_with_its_last_case(calls: Calls, decision: str, others: set[str]) -> None:
     calls.fall("release")
     calls.ledger.open("bob", 0, limbo_keys={KEY, *others})
 
@@ -217,7 +217,7 @@ def test_an_account_that_is_gone_does_not_keep_its_settlement_in_limbo(
 
     first = calls.resolve(decision)
 
-    assert first["news"] == news(decision, "bob", at=CLAIMED_AT)
+    assert first["notice"] == notice(decision, "bob", at=CLAIMED_AT)
     assert calls.row()["status"] == ("SETTLED" if decision == "complete" else "COMPENSATING")
     with calls.writes_nothing():
         assert calls.resolve(decision) == first
@@ -225,7 +225,7 @@ def test_an_account_that_is_gone_does_not_keep_its_settlement_in_limbo(
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.LIMBO])
 @pytest.mark.parametrize("decision", DECISIONS)
-def test_nothing_is_decided_out_of_limbo(calls: Calls, decision: str, status: Status) -> None:
+def test_a_decision_outside_limbo_is_fenced(calls: Calls, decision: str, status: Status) -> None:
     calls.fall("release")
     calls.alter(status=status)
 

@@ -1,14 +1,16 @@
-"""What RefundFee, ReclaimFunds and VoidHold have in common: each reverses what has committed, once."""
+"""RefundFee, ReclaimFunds and VoidHold: each reverses its committed step, once."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, InvalidRequest, StepFenced
-from settlement.status import Status
+from settlement.ledger import keys
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.model.status import Status
 from tests.handlers.calls import (
     CLAIMED_AT,
+    KEY,
     MALFORMED_SETTLEMENTS,
     ORDER,
     OTHER_CONTENT,
@@ -30,30 +32,38 @@ ALL = ["fee", "hold", "release", "verify"]
 
 
 @STATES
-def test_a_replay_gives_the_same_result_and_moves_nothing(
+def test_a_replay_leaves_the_first_entry_and_moves_nothing(
     calls: Calls, later: Callable[[], None], state: str, counted: Callable[[], dict[str, float]]
 ) -> None:
     found = calls.reopened(state)
-    first = calls.undo(state, found)
+    calls.reverse(state, found)
+    first = calls.entry(f"compensate:{REVERSALS[state]}")
     later()
     counted()
 
     with calls.writes_nothing():
-        assert calls.undo(state, found) == first
+        assert calls.reverse(state, found) is None
 
+    assert first == calls.entry(f"compensate:{REVERSALS[state]}")
+    assert first["posted_at"] == CLAIMED_AT
     assert counted() == {"StepCalled": 1, "StepReplayed": 1}
 
 
 @STATES
-def test_what_is_reversed_already_is_left_alone(calls: Calls, state: str) -> None:
+def test_a_step_that_is_reversed_already_is_left_alone(
+    calls: Calls, state: str, counted: Callable[[], dict[str, float]]
+) -> None:
     calls.unwind(calls.reopened("RefundFee"))
+    counted()
 
     with calls.writes_nothing():
-        assert calls.undo(state, {"steps": ALL, "reversed": list(REVERSALS.values())}) == {}
+        calls.reverse(state, {"steps": ALL, "reversed": list(REVERSALS.values())})
+
+    assert counted() == {"StepCalled": 1}  # no write was tried, else it would be a replay
 
 
 @pytest.mark.parametrize(("state", "last"), NEVER_COMMITTED)
-def test_what_never_committed_is_put_on_record_as_such_and_moves_nothing(
+def test_a_skipped_reversal_is_on_record_and_moves_nothing(
     calls: Calls, later: Callable[[], None], state: str, last: str
 ) -> None:
     calls.after(last)
@@ -62,32 +72,30 @@ def test_what_never_committed_is_put_on_record_as_such_and_moves_nothing(
     step = REVERSALS[state]
     evidence = {"posted_at": CLAIMED_AT, "reason": f"nothing to reverse: {step} never committed"}
 
-    result = calls.undo(state, found)
+    assert calls.reverse(state, found) is None
 
-    assert result == {"step": f"compensate:{step}", **evidence}
     assert calls.entry(f"compensate:{step}") == evidence
     assert (calls.account("alice"), calls.account("bob")) == balances
     later()
     with calls.writes_nothing():
-        assert calls.undo(state, found) == result
+        calls.reverse(state, found)
+    assert calls.entry(f"compensate:{step}") == evidence
 
 
 @pytest.mark.parametrize(("state", "last"), NEVER_COMMITTED[:4])
-def test_the_row_says_nothing_of_a_fee_or_a_release_that_never_committed(
-    calls: Calls, state: str, last: str
-) -> None:
+def test_a_skipped_reversal_of_a_fee_or_a_release_leaves_the_row(calls: Calls, state: str, last: str) -> None:
     calls.after(last)
     found = calls.begin(error=REJECTED_BY_KYC)
     before = calls.row()
 
-    calls.undo(state, found)
+    calls.reverse(state, found)
 
     assert calls.row() == before
 
 
 @STATES
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.COMPENSATING])
-def test_nothing_is_reversed_but_in_compensation(
+def test_a_step_is_reversed_only_in_compensation(
     calls: Calls, state: str, status: Status, counted: Callable[[], dict[str, float]]
 ) -> None:
     found = calls.reopened(state)
@@ -98,22 +106,22 @@ def test_nothing_is_reversed_but_in_compensation(
         calls.writes_nothing(),
         pytest.raises(StepFenced, match=rf"^compensate:{REVERSALS[state]}: the settlement is {status} with"),
     ):
-        calls.undo(state, found)
+        calls.reverse(state, found)
 
     assert counted() == {"StepCalled": 1, "StepFenced": 1}
 
 
 @STATES
-def test_what_was_written_off_since_is_fenced(calls: Calls, state: str) -> None:
+def test_the_reversal_of_a_step_that_was_written_off_meanwhile_is_fenced(calls: Calls, state: str) -> None:
     found = calls.reopened(state)
     calls.alter(reversed={*calls.row().get("reversed", ()), REVERSALS[state]})
 
     with calls.writes_nothing(), pytest.raises(StepFenced):
-        calls.undo(state, found)
+        calls.reverse(state, found)
 
 
 @STATES
-def test_what_the_row_does_not_know_to_have_committed_is_fenced(calls: Calls, state: str) -> None:
+def test_the_reversal_of_a_step_that_is_not_on_the_row_is_fenced(calls: Calls, state: str) -> None:
     found = calls.reopened(state)
     calls.alter(steps={"verify"})
 
@@ -121,7 +129,7 @@ def test_what_the_row_does_not_know_to_have_committed_is_fenced(calls: Calls, st
         calls.writes_nothing(),
         pytest.raises(StepFenced, match=r"is COMPENSATING with steps \[verify\] committed and \["),
     ):
-        calls.undo(state, found)
+        calls.reverse(state, found)
 
 
 @STATES
@@ -130,7 +138,7 @@ def test_nothing_is_reversed_for_a_key_that_was_never_claimed(calls: Calls, stat
     calls.ledger.open("bob", 10_000)
 
     with calls.writes_nothing(), pytest.raises(StepFenced, match=r"was never claimed$"):
-        calls.undo(state, {"steps": ALL, "reversed": []})
+        calls.reverse(state, {"steps": ALL, "reversed": []})
 
 
 @pytest.mark.parametrize("other", OTHER_CONTENT)
@@ -140,10 +148,10 @@ def test_other_content_is_refused(calls: Calls, state: str, reversed_: bool, oth
     calls.ledger.open("carol", 10_000)
     found = calls.reopened(state)
     if reversed_:
-        calls.undo(state, found)
+        calls.reverse(state, found)
 
     with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
-        calls.undo(state, found, other)
+        calls.reverse(state, found, other)
 
 
 @STATES
@@ -155,11 +163,13 @@ def test_a_settlement_without_a_fee_is_reversed_too(calls: Calls, state: str) ->
         calls(forward, free, claimed_at=CLAIMED_AT)
     found = calls.begin(settlement=free, reversal=ORDER)
     for earlier in REVERSALS:
-        amount = calls.undo(earlier, found, free)["amount"]
+        calls.reverse(earlier, found, free)
         if earlier == state:
             break
 
-    assert amount == {"RefundFee": "0.00", "ReclaimFunds": "48.20", "VoidHold": "48.20"}[state]
+    entry = calls.ledger.row(keys.entry(KEY, f"compensate:{REVERSALS[state]}"))
+    assert entry is not None
+    assert entry["amount"] == {"RefundFee": 0, "ReclaimFunds": 4820, "VoidHold": 4820}[state]
 
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
@@ -169,4 +179,4 @@ def test_a_malformed_settlement_is_refused(calls: Calls, state: str, settlement:
     found = calls.reopened(state)
 
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
-        calls.undo(state, found, settlement)
+        calls.reverse(state, found, settlement)

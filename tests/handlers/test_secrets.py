@@ -1,4 +1,4 @@
-"""A secret that cannot be read is counted each time, for the alarm, by whichever function needs it."""
+"""A secret that cannot be read is counted each time, for the alarm, by every function that needs it."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -9,8 +9,8 @@ import pytest
 from aws_lambda_powertools.utilities.parameters import base as parameters
 from botocore.exceptions import EndpointConnectionError
 
-from handlers import _provider, _secrets
-from settlement.errors import KycUnavailable
+from handlers import _kyc, _secrets
+from settlement.model.errors import KycUnavailable
 from tests.conftest import Ledger
 from tests.handlers.calls import KEY, WIRE, Calls
 from tests.handlers.conftest import Counted
@@ -53,16 +53,16 @@ SIGNING = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:signing-AbCdEf"
 def kyc(
     calls: Calls, ledger: Ledger, secrets: Secrets, starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> Stage:
-    """A settlement that is held, with the stage's real client to ask the provider by."""
+    """A held settlement, with the stage's real client of the provider."""
     made = stage(ledger, monkeypatch)
-    monkeypatch.setattr(_provider, "ask", made.ask)
+    monkeypatch.setattr(_kyc, "ask", made.ask)
     calls.before("VerifyKyc")
     return made
 
 
 @pytest.fixture
 def cached_until(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Stop the clock of the secrets' cache, so many seconds after the test began."""
+    """Stop the clock of the secrets' cache, this many seconds after the test began."""
     began = datetime(2026, 11, 20, 12)
 
     def move(seconds: float) -> None:
@@ -116,7 +116,7 @@ def test_secrets_that_can_be_read_are_not_counted(
     assert calls("VerifyKyc") == {"in_review": False}
     assert calls.decided(signed())[0] == 200
 
-    assert counted() == {"StepCalled": 2, "KycCircuitOpen": 0}
+    assert counted() == {"StepCalled": 2, "KycCircuit": 0}
     assert secrets.read == [CREDENTIALS, SIGNING]
 
 
@@ -134,14 +134,14 @@ def test_a_key_that_cannot_be_looked_for_again_is_counted_and_the_refusal_is_lef
     with calls.writes_nothing(), pytest.raises(KycUnavailable, match=r"^secret: GetParameterError$"):
         calls("VerifyKyc", other)
 
-    assert counted() == {"StepCalled": 1, "KycSecretUnreadable": 1, "KycUnavailable": 1, "KycCircuitOpen": 0}
+    assert counted() == {"StepCalled": 1, "KycSecretUnreadable": 1, "KycUnavailable": 1, "KycCircuit": 0}
     assert kyc.sent == [API_KEY, API_KEY]
 
 
 @pytest.mark.parametrize(
     ("read", "seconds"),
     [
-        (lambda: _secrets.read(CREDENTIALS, cache_seconds=_provider.SECRET_CACHE_SECONDS)["api_key"], 60),
+        (lambda: _secrets.read(CREDENTIALS, cache_seconds=_kyc.SECRET_CACHE_SECONDS)["api_key"], 60),
         (lambda: _secrets.signing_secrets()[0], 10),
     ],
 )
@@ -160,9 +160,7 @@ def test_a_secret_is_cached_for_as_long_as_it_says_and_then_read_anew(
 
 
 @on_one_engine
-def test_what_could_not_be_read_is_not_kept(
-    calls: Calls, kyc: Stage, secrets: Secrets, counted: Counted
-) -> None:
+def test_a_failed_read_is_not_cached(calls: Calls, kyc: Stage, secrets: Secrets, counted: Counted) -> None:
     secrets.content = throttled("GetSecretValue")
     assert calls.decided(signed())[0] == 503
     secrets.content = READABLE
@@ -194,7 +192,7 @@ def test_the_current_secret_and_the_one_before_are_the_stage_s(
 
 @pytest.mark.parametrize("content", [{}, {"stolen": SECRET}, {"current": "", "previous": None}])
 @on_one_engine
-def test_a_secret_without_one_to_sign_with_is_counted_and_refuses_nobody_for_good(
+def test_a_secret_without_a_signing_key_is_counted_and_the_refusal_is_not_final(
     calls: Calls, secrets: Secrets, counted: Counted, content: dict[str, Any]
 ) -> None:
     secrets.content = content
@@ -206,7 +204,7 @@ def test_a_secret_without_one_to_sign_with_is_counted_and_refuses_nobody_for_goo
 
 @pytest.mark.parametrize("current", ["whsec_", "bm90IGxvbmcgZW5vdWdo", "no base64!", 7])
 @on_one_engine
-def test_a_secret_that_is_not_fit_to_sign_with_is_counted(
+def test_a_secret_that_cannot_sign_is_counted(
     calls: Calls, secrets: Secrets, counted: Counted, current: Any
 ) -> None:
     secrets.content = {"current": current}
@@ -218,7 +216,7 @@ def test_a_secret_that_is_not_fit_to_sign_with_is_counted(
 
 @pytest.mark.parametrize("content", [{}, {"api_key": ""}, {"api_key": 7}, {"api_key": "a\nb"}])
 @on_one_engine
-def test_an_api_key_that_is_none_is_counted(
+def test_an_invalid_api_key_is_counted(
     kyc: Stage, calls: Calls, secrets: Secrets, counted: Counted, content: dict[str, Any]
 ) -> None:
     secrets.content = content

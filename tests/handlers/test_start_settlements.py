@@ -1,4 +1,4 @@
-"""StartSettlements: a message is claimed and started once, or put aside with the reason why not."""
+"""StartSettlements: a message is claimed and started once, or becomes a dead letter with the reason."""
 
 import hashlib
 import json
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from handlers import _runtime
-from settlement.errors import IdempotencyConflict
+from handlers import _dependencies
+from settlement.model.errors import IdempotencyConflict
 from tests.handlers.calls import CLAIMED_AT, KEY, OTHER_CONTENT, WIRE, WITHOUT_FEE, Calls
 from tests.handlers.conftest import Counted
 from tests.handlers.stand_ins import Queues, Starts, text
@@ -37,7 +37,7 @@ def test_a_message_is_claimed_and_started_under_the_name_that_owns_it(
     assert (queues.sent, counted()) == ([], {"StepCalled": 1, "Claimed": 1})
 
 
-def test_the_execution_that_is_started_drives_what_was_claimed_for_it(
+def test_the_started_execution_runs_the_settlement_that_was_claimed_for_it(
     calls: Calls, starts: Starts, queues: Queues
 ) -> None:
     calls.ledger.open("alice", 10_000)
@@ -113,7 +113,7 @@ NOT_FIT = [
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize(("body", "reason"), NOT_FIT)
-def test_a_message_that_breaks_the_contract_is_put_aside_as_it_came_with_the_reason(
+def test_a_message_that_breaks_the_contract_becomes_a_dead_letter_with_the_reason(
     calls: Calls, starts: Starts, queues: Queues, counted: Counted, *, body: str, reason: str
 ) -> None:
     with calls.writes_nothing():
@@ -165,7 +165,7 @@ def test_the_same_request_in_other_white_space_is_a_replay(
     assert (queues.sent, counted()) == ([], {"StepCalled": 1, "Claimed": 1, "IdempotencyReplay": 2})
 
 
-def test_what_an_execution_has_claimed_is_not_started_by_a_message(
+def test_a_settlement_that_an_execution_has_claimed_is_not_started_by_a_message(
     calls: Calls, starts: Starts, queues: Queues
 ) -> None:
     calls("ClaimKey")
@@ -190,10 +190,10 @@ def test_a_message_that_comes_again_after_a_recovery_does_not_take_it_back(
 
 
 @pytest.mark.parametrize("keys", ["optional", "required"])
-def test_a_message_without_a_key_is_put_aside_in_every_stage(
+def test_a_message_without_a_key_becomes_a_dead_letter_in_every_stage(
     calls: Calls, starts: Starts, queues: Queues, counted: Counted, monkeypatch: pytest.MonkeyPatch, keys: str
 ) -> None:
-    monkeypatch.setattr(_runtime, "terms", replace(_runtime.terms, idempotency_key=keys))
+    monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, idempotency_key=keys))
 
     with calls.writes_nothing():
         assert calls.receive(text(NAMELESS), text(NAMELESS)) == []
@@ -206,7 +206,7 @@ def test_a_message_without_a_key_is_put_aside_in_every_stage(
     assert (starts.asked, counted()) == (0, {"StepCalled": 1, "StartRefused": 2})
 
 
-def test_a_message_that_is_put_aside_starts_no_second_execution_when_it_is_sent_back(
+def test_a_dead_letter_that_is_sent_back_starts_no_second_execution(
     calls: Calls, starts: Starts, queues: Queues
 ) -> None:
     conflict = text(OTHER_CONTENT[0])
@@ -228,7 +228,7 @@ def test_the_key_that_a_conflict_names_is_not_started_by_it(
         calls("ClaimKey", WIRE)
 
 
-def test_a_deadline_that_a_message_names_is_the_settlement_s(
+def test_a_deadline_that_a_message_names_is_the_settlements(
     calls: Calls, starts: Starts, queues: Queues
 ) -> None:
     request: dict[str, Any] = WIRE | {"deadline_seconds": 60}

@@ -1,4 +1,4 @@
-"""StartSettlements: what a service does not answer for is received again, or recovered, and not lost."""
+"""StartSettlements: a message that meets an unavailable service is received again or recovered."""
 
 import io
 import json
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from handlers import _runtime
-from settlement import rows
-from settlement.errors import StoreUnavailable
+from handlers import _dependencies
+from settlement.model.errors import StoreUnavailable
+from settlement.model.state import SettlementState
 from tests.handlers.calls import KEY, OTHER_CONTENT, WIRE, Calls
 from tests.handlers.conftest import Counted
 from tests.handlers.stand_ins import Died, Queues, Starts, text, throttled, unanswered
@@ -39,7 +39,7 @@ def test_a_message_whose_start_fails_is_received_again_and_started_once(
 
 
 @pytest.mark.parametrize("failure", [throttled("StartExecution"), unanswered(), Died()])
-def test_what_was_claimed_and_never_started_is_recovered_though_the_message_never_comes_again(
+def test_a_settlement_that_was_claimed_and_never_started_is_recovered_without_a_second_delivery(
     calls: Calls, starts: Starts, queues: Queues, later: Later, failure: BaseException
 ) -> None:
     starts.failure = failure
@@ -55,7 +55,7 @@ def test_what_was_claimed_and_never_started_is_recovered_though_the_message_neve
 
 @pytest.mark.parametrize("failure", [throttled("SendMessage"), unanswered()])
 @pytest.mark.parametrize("body", ["no json", text(OTHER_CONTENT[0])])
-def test_a_message_that_cannot_be_put_aside_is_received_again_and_the_others_are_started(
+def test_a_message_that_cannot_become_a_dead_letter_is_received_again_and_the_others_are_started(
     calls: Calls, starts: Starts, queues: Queues, failure: Exception, body: str
 ) -> None:
     calls("ClaimKey")
@@ -70,17 +70,17 @@ def test_a_message_that_cannot_be_put_aside_is_received_again_and_the_others_are
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, key: str, failure: Exception, *, after: bool) -> None:
-    """Have the claim of one key fail, before or after it has committed."""
-    claim = _runtime.store.claim
+    """Make the claim of one key fail, before or after it has committed."""
+    claim = _dependencies.store.claim
 
-    def fails(write: Any) -> rows.Row:
+    def fails(write: Any) -> SettlementState:
         if write.parameters["Item"]["pk"] != f"SETTLEMENT#{key}":
             return claim(write)
         if after:
             claim(write)
         raise failure
 
-    monkeypatch.setattr(_runtime.store, "claim", fails)
+    monkeypatch.setattr(_dependencies.store, "claim", fails)
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -94,11 +94,11 @@ def test_a_message_whose_claim_gets_no_answer_is_received_again_and_the_others_a
     failure: Exception,
     after: bool,
 ) -> None:
-    claim = _runtime.store.claim
+    claim = _dependencies.store.claim
     failing(monkeypatch, KEY, failure, after=after)
     assert calls.receive(text(WIRE), text(OTHER)) == ["m-0"]
     assert starts.names == [owner(text(OTHER), OTHER["key"])]
-    monkeypatch.setattr(_runtime.store, "claim", claim)
+    monkeypatch.setattr(_dependencies.store, "claim", claim)
 
     assert calls.receive(text(WIRE)) == []
 
@@ -140,7 +140,7 @@ def test_a_start_that_fails_is_counted_and_logged_as_a_call_that_fails_is(
     assert "StartUnavailable" in log.getvalue()
 
 
-def test_a_whole_batch_that_fails_is_told_message_by_message(
+def test_a_whole_batch_that_fails_is_reported_message_by_message(
     calls: Calls, starts: Starts, queues: Queues
 ) -> None:
     starts.failure = throttled("StartExecution")
@@ -196,7 +196,7 @@ def test_each_line_of_the_log_carries_the_key_of_its_own_message(
     assert claims == [OTHER["key"], KEY, LAST["key"]]
 
 
-def test_no_payload_is_logged_whatever_becomes_of_a_message(
+def test_no_payload_is_logged_at_any_end_of_a_message(
     calls: Calls, starts: Starts, queues: Queues, log: io.StringIO, capfd: pytest.CaptureFixture[str]
 ) -> None:
     marked = WIRE | {"payer": "canary-payer", "payee": "canary-payee", "amount": "66391826047.31"}

@@ -5,17 +5,18 @@ from typing import Any
 
 import pytest
 
-from settlement.errors import (
+from settlement.model.errors import (
     DeadlineExceeded,
     IdempotencyConflict,
     InvalidRequest,
+    KycCircuitOpen,
     KycRejected,
     KycRequestRefused,
     KycUnavailable,
     SettlementError,
     StepFenced,
 )
-from settlement.status import Status
+from settlement.model.status import Status
 from tests.handlers.calls import (
     CLAIMED_AT,
     KEY,
@@ -36,7 +37,7 @@ EVIDENCE = {
     "provider": "verifications",
 }
 VERDICT = {"in_review": False}
-"""The result: what the provider has said stays in the journal."""
+"""The answer; the provider's verdict itself stays in the journal."""
 
 DEAD = KycUnavailable("kyc: ConnectTimeoutError")
 REVIEW_ENDS = "2026-11-21T12:00:00.123Z"
@@ -66,7 +67,7 @@ def test_a_rejection_is_on_record_and_does_not_commit_the_step(calls: Calls, pro
     assert (row["verdict"], calls.entry("verify")["decision"]) == ("REJECTED", "REJECTED")
 
 
-def test_a_review_parks_the_settlement_until_its_end(
+def test_a_review_keeps_the_settlement_until_its_end(
     calls: Calls, provider: Provider, counted: Counted
 ) -> None:
     calls.before("VerifyKyc")
@@ -77,13 +78,15 @@ def test_a_review_parks_the_settlement_until_its_end(
     assert calls("VerifyKyc") == {"in_review": True}
 
     until = ("deadline_at", "in_flight_since", "gsi1sk")
-    parked = {"review": "ver_1"} | dict.fromkeys(until, REVIEW_ENDS)
-    assert calls.row() == before | parked
+    in_review = {"review": "ver_1"} | dict.fromkeys(until, REVIEW_ENDS)
+    assert calls.row() == before | in_review
     assert "verify" not in calls.entries()
     assert counted() == {"StepCalled": 1, "KycReview": 1}
 
 
-@pytest.mark.parametrize("error", [DEAD, KycRequestRefused("kyc: refused with status 422")])
+@pytest.mark.parametrize(
+    "error", [DEAD, KycCircuitOpen("kyc: not asked"), KycRequestRefused("kyc: refused with status 422")]
+)
 def test_without_a_verdict_nothing_is_written_and_it_is_asked_again(
     calls: Calls, provider: Provider, error: SettlementError
 ) -> None:
@@ -138,7 +141,7 @@ def test_a_replay_is_counted_as_one(calls: Calls, counted: Counted) -> None:
     assert counted() == {"StepCalled": 1, "StepReplayed": 1}
 
 
-def test_what_is_parked_is_not_asked_about_again(
+def test_a_settlement_in_review_is_not_asked_about_again(
     calls: Calls, provider: Provider, later: Callable[..., None]
 ) -> None:
     calls.before("VerifyKyc")
@@ -199,7 +202,7 @@ def test_other_content_is_refused_in_review(calls: Calls, provider: Provider) ->
 
 
 @pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds"])
-def test_nobody_is_asked_before_the_hold(calls: Calls, provider: Provider, state: str) -> None:
+def test_the_provider_is_not_asked_before_the_hold(calls: Calls, provider: Provider, state: str) -> None:
     calls.before(state)
 
     with calls.writes_nothing(), pytest.raises(StepFenced):
@@ -208,13 +211,13 @@ def test_nobody_is_asked_before_the_hold(calls: Calls, provider: Provider, state
     assert provider.asked == []
 
 
-@pytest.mark.parametrize("parked", [{}, {"review": "ver_1"}])
+@pytest.mark.parametrize("review", [{}, {"review": "ver_1"}])
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_nobody_is_asked_past_processing(
-    calls: Calls, provider: Provider, status: Status, parked: dict[str, str]
+def test_the_provider_is_not_asked_past_processing(
+    calls: Calls, provider: Provider, status: Status, review: dict[str, str]
 ) -> None:
     calls.before("VerifyKyc")
-    calls.alter(status=status, **parked)
+    calls.alter(status=status, **review)
 
     with calls.writes_nothing(), pytest.raises(StepFenced):
         calls("VerifyKyc")
@@ -222,12 +225,12 @@ def test_nobody_is_asked_past_processing(
     assert provider.asked == []
 
 
-@pytest.mark.parametrize("parked", [{}, {"review": "ver_1"}])
-def test_nobody_is_asked_from_the_deadline_on(
-    calls: Calls, provider: Provider, later: Callable[..., None], parked: dict[str, str]
+@pytest.mark.parametrize("review", [{}, {"review": "ver_1"}])
+def test_the_provider_is_not_asked_from_the_deadline_on(
+    calls: Calls, provider: Provider, later: Callable[..., None], review: dict[str, str]
 ) -> None:
     calls.before("VerifyKyc")
-    calls.alter(**parked)
+    calls.alter(**review)
     later(minutes=15)
 
     with calls.writes_nothing(), pytest.raises(DeadlineExceeded):

@@ -1,4 +1,4 @@
-"""VerifyKyc: what happens to a settlement while the provider thinks about it."""
+"""VerifyKyc: changes of a settlement while the provider is asked."""
 
 import io
 import json
@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from settlement import telemetry
-from settlement.errors import DeadlineExceeded, KycRejected, KycUnavailable, StepFenced
-from settlement.verdict import Verdict
+from settlement.adapters import telemetry
+from settlement.model.errors import DeadlineExceeded, KycRejected, KycUnavailable, StepFenced
+from settlement.model.verdict import Verdict
 from tests.handlers.calls import KEY, REJECTED_BY_KYC, Calls
 from tests.handlers.conftest import Counted
 from tests.handlers.stand_ins import OWNER, Secrets, Starts, signed
@@ -19,19 +19,19 @@ ANSWERS = [APPROVED, REJECTED, IN_REVIEW]
 
 
 def during(provider: Provider, answer: Verdict, meanwhile: Callable[[], object]) -> None:
-    """While the provider is asked, `meanwhile` happens, once; then it answers."""
+    """Call `meanwhile` once while the provider is asked, before it answers."""
 
     def once() -> None:
         provider.meanwhile = lambda: None
         meanwhile()
-        telemetry.count("StepCalled")  # the call in between has published what this one had counted so far
+        telemetry.count("StepCalled")  # the call in between has published the metrics of this one
         provider.answer = answer
 
     provider.meanwhile = once
 
 
 def unhurt(calls: Calls) -> None:
-    """Demand that everybody has what they had before the settlement."""
+    """Check that every balance is as before the settlement."""
     assert (calls.row()["status"], calls.row()["escrow"]) == ("COMPENSATED", 0)
     assert calls.account("alice")["available"] == 10_000
     assert calls.account("bob")["available"] == 500
@@ -80,7 +80,7 @@ def test_an_answer_that_comes_at_the_deadline_changes_nothing(
 
 
 @pytest.mark.parametrize("slow", ANSWERS)
-def test_of_twins_with_different_answers_the_first_verdict_stands(
+def test_of_twins_with_different_answers_the_first_verdict_stays(
     calls: Calls, provider: Provider, slow: Verdict
 ) -> None:
     calls.before("VerifyKyc")
@@ -96,7 +96,7 @@ def test_of_twins_with_different_answers_the_first_verdict_stands(
 
 
 @pytest.mark.parametrize("slow", ANSWERS)
-def test_a_rejection_that_came_first_stands(calls: Calls, provider: Provider, slow: Verdict) -> None:
+def test_a_rejection_that_came_first_stays(calls: Calls, provider: Provider, slow: Verdict) -> None:
     calls.before("VerifyKyc")
     provider.answer = replace(REJECTED, reference="ver_2")
 
@@ -112,7 +112,7 @@ def test_a_rejection_that_came_first_stands(calls: Calls, provider: Provider, sl
     assert (calls.row()["verdict"], calls.row()["steps"]) == ("REJECTED", {"hold"})
 
 
-def test_of_twins_that_are_both_to_be_reviewed_the_first_review_stands(
+def test_of_twins_that_are_both_to_be_reviewed_the_first_review_stays(
     calls: Calls, provider: Provider, later: Callable[..., None]
 ) -> None:
     calls.before("VerifyKyc")
@@ -130,7 +130,7 @@ def test_of_twins_that_are_both_to_be_reviewed_the_first_review_stands(
 
 
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED])
-def test_where_a_twin_was_told_of_a_review_only_the_review_decides(
+def test_after_the_review_of_a_twin_only_the_review_decides(
     calls: Calls, provider: Provider, answer: Verdict
 ) -> None:
     calls.before("VerifyKyc")
@@ -145,7 +145,7 @@ def test_where_a_twin_was_told_of_a_review_only_the_review_decides(
 
 
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED])
-def test_the_review_of_a_twin_that_is_over_with_the_settlement_is_no_reason_to_ask_again(
+def test_the_review_of_a_twin_that_was_compensated_is_no_reason_to_ask_again(
     calls: Calls, provider: Provider, answer: Verdict
 ) -> None:
     calls.before("VerifyKyc")
@@ -164,7 +164,7 @@ def test_the_review_of_a_twin_that_is_over_with_the_settlement_is_no_reason_to_a
 @pytest.mark.parametrize(("first", "second"), [(APPROVED, REJECTED), (REJECTED, APPROVED)])
 @pytest.mark.parametrize("by_webhook", [True, False])
 @pytest.mark.usefixtures("secrets", "starts")
-def test_a_second_answer_that_contradicts_the_verdict_is_told_of(
+def test_a_second_answer_that_contradicts_the_verdict_is_counted(
     calls: Calls, provider: Provider, counted: Counted, first: Verdict, second: Verdict, *, by_webhook: bool
 ) -> None:
     calls.before("VerifyKyc")
@@ -187,7 +187,7 @@ def test_a_second_answer_that_contradicts_the_verdict_is_told_of(
 
 
 def outcome(calls: Calls) -> str:
-    """What VerifyKyc returns or raises, as text."""
+    """Return the answer or the error of VerifyKyc as text."""
     try:
         return f"in_review: {calls('VerifyKyc')['in_review']}"
     except KycRejected as rejected:
@@ -222,7 +222,7 @@ def test_a_verdict_that_is_replayed_contradicts_nothing(
 
 
 @pytest.mark.parametrize("slow", [APPROVED, IN_REVIEW])
-def test_a_second_answer_that_does_not_contradict_the_verdict_is_not_told_of(
+def test_a_second_answer_that_agrees_with_the_verdict_is_not_counted(
     calls: Calls, provider: Provider, counted: Counted, slow: Verdict
 ) -> None:
     calls.before("VerifyKyc")
@@ -239,7 +239,7 @@ def test_a_second_answer_that_does_not_contradict_the_verdict_is_not_told_of(
 
 
 @pytest.mark.parametrize("answer", [APPROVED, IN_REVIEW])
-def test_a_webhook_that_approves_before_our_own_request_has_returned_is_the_verdict(
+def test_a_webhook_that_approves_before_the_request_returns_is_the_verdict(
     calls: Calls, provider: Provider, secrets: Secrets, starts: Starts, answer: Verdict
 ) -> None:
     calls.before("VerifyKyc")
@@ -254,7 +254,7 @@ def test_a_webhook_that_approves_before_our_own_request_has_returned_is_the_verd
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_a_webhook_that_rejects_before_our_own_request_has_returned_is_the_verdict(
+def test_a_webhook_that_rejects_before_the_request_returns_is_the_verdict(
     calls: Calls, provider: Provider, secrets: Secrets, starts: Starts, answer: Verdict
 ) -> None:
     calls.before("VerifyKyc")

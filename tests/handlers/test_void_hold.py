@@ -1,18 +1,18 @@
-"""VoidHold: the payer has its money back, and with that the settlement is finished."""
+"""VoidHold: the payer gets the amount back, which finishes the settlement."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.errors import (
+from settlement.model.errors import (
     AccountNotFound,
     CurrencyMismatch,
     EscrowMismatch,
     IdempotencyConflict,
     StepFenced,
 )
-from settlement.status import Status
+from settlement.model.status import Status
 from tests.handlers.calls import KEY, LATER_AT, OTHER_CONTENT, REJECTED_BY_KYC, Calls
 
 MISMATCH = "^compensate:hold: the escrow holds something else than was held$"
@@ -24,7 +24,7 @@ def without_index(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("state", ["HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"])
-def test_the_first_call_gives_the_amount_back_and_finishes(
+def test_the_first_call_refunds_the_amount_and_finishes(
     calls: Calls, later: Callable[[], None], state: str
 ) -> None:
     if state == "CollectFee":
@@ -36,16 +36,8 @@ def test_the_first_call_gives_the_amount_back_and_finishes(
     before = calls.row()
     later()
 
-    result = calls.undo("VoidHold", found)
+    assert calls.reverse("VoidHold", found) is None
 
-    assert result == {
-        "step": "compensate:hold",
-        "posted_at": LATER_AT,
-        "debit": f"escrow:{KEY}",
-        "credit": "alice",
-        "amount": "48.20",
-        "currency": "EUR",
-    }
     assert calls.entry("compensate:hold") == {
         "posted_at": LATER_AT,
         "debit": f"escrow:{KEY}",
@@ -66,7 +58,7 @@ def test_the_first_call_gives_the_amount_back_and_finishes(
     assert calls.account("bob") == {"available": 500, "currency": "EUR"}
 
 
-def test_a_settlement_of_which_nothing_was_held_is_finished_all_the_same(
+def test_a_settlement_of_which_nothing_was_held_is_finished_too(
     calls: Calls, later: Callable[[], None]
 ) -> None:
     calls.before("HoldFunds")
@@ -74,7 +66,7 @@ def test_a_settlement_of_which_nothing_was_held_is_finished_all_the_same(
     before = calls.row()
     later()
 
-    calls.undo("VoidHold", found)
+    calls.reverse("VoidHold", found)
 
     assert calls.row() == without_index(before) | {"status": "COMPENSATED", "finished_at": LATER_AT}
 
@@ -84,29 +76,29 @@ def test_a_settlement_is_not_finished_as_empty_while_something_is_held(calls: Ca
     calls.begin(error=REJECTED_BY_KYC)
 
     with calls.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: .*\[hold\] committed"):
-        calls.undo("VoidHold", {"steps": [], "reversed": []})
+        calls.reverse("VoidHold", {"steps": [], "reversed": []})
 
 
 @pytest.mark.parametrize("before", ["RefundFee", "ReclaimFunds"])
-def test_nothing_is_given_back_before_the_escrow_has_all_of_it(
+def test_nothing_is_refunded_before_the_escrow_holds_all_of_it(
     calls: Calls, before: str, counted: Callable[[], dict[str, float]]
 ) -> None:
     found = calls.reopened(before)
     counted()
 
     with calls.writes_nothing(), pytest.raises(EscrowMismatch, match=MISMATCH):
-        calls.undo("VoidHold", found)
+        calls.reverse("VoidHold", found)
 
     assert counted() == {"StepCalled": 1, "EscrowMismatch": 1}
 
 
 @pytest.mark.parametrize("escrow", [4819, 4821])
-def test_nothing_is_given_back_out_of_an_escrow_that_has_another_amount(calls: Calls, escrow: int) -> None:
+def test_nothing_is_refunded_from_an_escrow_that_holds_another_amount(calls: Calls, escrow: int) -> None:
     found = calls.reopened("VoidHold")
     calls.alter(escrow=escrow)
 
     with calls.writes_nothing(), pytest.raises(EscrowMismatch, match=MISMATCH):
-        calls.undo("VoidHold", found)
+        calls.reverse("VoidHold", found)
 
 
 @pytest.mark.parametrize("escrow", [4819, 4820])
@@ -119,21 +111,21 @@ def test_nothing_is_given_back_out_of_an_escrow_that_has_another_amount(calls: C
             if status is not Status.COMPENSATING
         ],
         pytest.param({"steps": {"verify"}}, id="never held"),
-        pytest.param({"reversed": {"fee", "release", "hold"}}, id="given back"),
+        pytest.param({"reversed": {"fee", "release", "hold"}}, id="refunded"),
     ],
 )
-def test_where_somebody_has_gone_on_the_escrow_is_not_what_is_wrong(
+def test_a_settlement_that_has_moved_on_is_fenced_for_any_escrow(
     calls: Calls, since: dict[str, Any], escrow: int
 ) -> None:
     found = calls.reopened("VoidHold")
     calls.alter(escrow=escrow, **since)
 
     with calls.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: the settlement is"):
-        calls.undo("VoidHold", found)
+        calls.reverse("VoidHold", found)
 
 
 @pytest.mark.parametrize("other", OTHER_CONTENT)
-def test_other_content_is_told_before_an_escrow_with_another_amount(
+def test_other_content_is_refused_before_an_escrow_with_another_amount(
     calls: Calls, other: dict[str, str]
 ) -> None:
     calls.ledger.open("carol", 10_000)
@@ -141,17 +133,17 @@ def test_other_content_is_told_before_an_escrow_with_another_amount(
     calls.alter(escrow=4819)
 
     with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
-        calls.undo("VoidHold", found, other)
+        calls.reverse("VoidHold", found, other)
 
 
 @pytest.mark.parametrize("extra", [{}, {"limbo_keys": {"order-2026-000099"}}])
-def test_the_payer_is_given_its_own_money_over_the_highest_balance_and_in_limbo_too(
+def test_the_payer_is_refunded_above_the_highest_balance_and_in_limbo_too(
     calls: Calls, extra: dict[str, Any]
 ) -> None:
     found = calls.reopened("VoidHold")
     calls.ledger.open("alice", 100_000_000, **extra)
 
-    calls.undo("VoidHold", found)
+    calls.reverse("VoidHold", found)
 
     assert calls.account("alice") == {"available": 100_004_820, "currency": "EUR", **extra}
 
@@ -163,7 +155,7 @@ def test_the_payer_is_given_its_own_money_over_the_highest_balance_and_in_limbo_
         (None, AccountNotFound, "payer: there is no such account"),
     ],
 )
-def test_a_payer_who_cannot_be_paid_back_is_refused_by_name(
+def test_a_payer_who_cannot_be_refunded_is_refused_by_name(
     calls: Calls,
     payer: dict[str, Any] | None,
     error: type[Exception],
@@ -177,6 +169,6 @@ def test_a_payer_who_cannot_be_paid_back_is_refused_by_name(
     counted()
 
     with calls.writes_nothing(), pytest.raises(error, match=f"^{message}"):
-        calls.undo("VoidHold", found)
+        calls.reverse("VoidHold", found)
 
     assert counted() == {"StepCalled": 1, error.__name__: 1}

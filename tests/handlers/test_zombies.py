@@ -1,10 +1,10 @@
-"""A function that was given up runs on: whenever it writes, it is refused and counted, and moves nothing."""
+"""A function that outlives its task: its late write is refused and counted, and moves nothing."""
 
 from collections.abc import Callable
 
 import pytest
 
-from settlement.errors import StepFenced
+from settlement.model.errors import StepFenced
 from tests.handlers.calls import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -21,10 +21,10 @@ LAST_BEFORE = {
     "ReleaseFunds": "VerifyKyc",
     "CollectFee": "ReleaseFunds",
 }
-"""Each forward step, and what has committed last when it is late."""
+"""Each forward step, and the last committed state when it is late."""
 
 MOMENTS = ["RefundFee", "ReclaimFunds", "VoidHold", None]
-"""In front of which reversal the zombie writes; None for the end."""
+"""The reversal before which the zombie writes; None for the end."""
 
 Counted = Callable[[], dict[str, float]]
 
@@ -122,7 +122,7 @@ def test_a_reversal_that_comes_late_is_fenced_by_limbo_and_by_what_a_person_deci
     counted()
 
     with calls.writes_nothing(), pytest.raises(StepFenced):
-        calls.undo("ReclaimFunds", found)
+        calls.reverse("ReclaimFunds", found)
 
     assert counted() == {"StepCalled": 1, "StepFenced": 1}
     assert calls.account("bob")["available"] == 5272
@@ -137,12 +137,12 @@ def test_a_reversal_that_comes_late_after_its_second_try_is_a_replay(
     counted()
 
     with calls.writes_nothing():
-        calls.undo(state, found)
+        calls.reverse(state, found)
 
     assert counted() == {"StepCalled": 1, "StepReplayed": 1}
 
 
-def test_limbo_page_and_token_that_come_late_are_fenced_after_a_decision(
+def test_a_late_case_a_late_alert_and_a_late_token_are_fenced_after_a_decision(
     calls: Calls, counted: Counted
 ) -> None:
     found = calls.fall("release")
@@ -153,7 +153,7 @@ def test_limbo_page_and_token_that_come_late_are_fenced_after_a_decision(
         with pytest.raises(StepFenced):
             calls.limbo(found)
         with pytest.raises(StepFenced):
-            calls.page(found)
+            calls.alert(found)
         with pytest.raises(StepFenced):
             calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
 

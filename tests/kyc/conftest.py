@@ -10,15 +10,15 @@ from aws_lambda_powertools.utilities.circuit_breaker import base
 from aws_lambda_powertools.utilities.circuit_breaker.persistence import base as persistence
 from aws_lambda_powertools.utilities.circuit_breaker.persistence import dynamodb
 
-from settle.kyc_simulator import Server
-from settlement.telemetry import logger
+from settle.local.kyc_simulator import Server
+from settlement.adapters.telemetry import logger
 from tests.kyc.environments import Clock
 
 Said = Callable[[], str]
 
 
 class Counting(Server):
-    """The simulated provider, which also counts its connections; a review that ends here tells nobody."""
+    """The simulated provider, which also counts its connections, and sends no webhook."""
 
     connections = 0
 
@@ -47,7 +47,7 @@ def simulator() -> Iterator[Counting]:
 
 @pytest.fixture
 def said(caplog: pytest.LogCaptureFixture) -> Iterator[Said]:
-    """All that was logged since, by us or a library, at any level: each record with its fields and errors."""
+    """Return the text of all later log records, of any level and logger, with their fields and errors."""
     caplog.set_level(logging.DEBUG)
     logger.addHandler(caplog.handler)
     yield lambda: "\n".join(map(_everything, caplog.records))
@@ -65,7 +65,7 @@ def _everything(record: logging.LogRecord) -> str:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of the circuit, which stands still unless it is moved."""
+    """The clock of the circuit, which only the test moves."""
     clock = Clock()
     for module in (base, persistence, dynamodb):
         monkeypatch.setattr(module, "dt", clock)

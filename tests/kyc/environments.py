@@ -8,20 +8,21 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
 
-from settlement import breaker, rows
-from settlement.errors import KycUnavailable
-from settlement.request import Settlement
-from settlement.rows import Row
+from settlement.adapters import kyc_circuit
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.errors import KycUnavailable
+from settlement.model.settlement import Settlement
 from tests.conftest import Ledger
 from tests.support.kyc import Provider
 
 DOWN = KycUnavailable("kyc: the provider is down")
-THRESHOLDS = breaker.Thresholds(failures=3, within_seconds=60, recovery_seconds=30)
+THRESHOLDS = kyc_circuit.Thresholds(failures=3, within_seconds=60, recovery_seconds=30)
 PAYMENT = Settlement(key="order-2026-000101", payer="alice", payee="bob", amount=4820, currency="EUR", fee=48)
 
 
 class Clock:
-    """Stands in for the module `datetime` in Powertools, which reads the clock by itself."""
+    """A stand-in for the module `datetime` in Powertools, which reads the clock itself."""
 
     def __init__(self) -> None:
         self.seconds = 1_800_000_000
@@ -32,7 +33,7 @@ class Clock:
 
 
 class Watched:
-    """A DynamoDB client that remembers its calls, and fails those that it is told to fail."""
+    """A DynamoDB client that records its calls, and fails those in `failing`."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -47,7 +48,7 @@ class Watched:
         def call(**parameters: Any) -> Any:
             self.called.append(name)
             if name in self.failing:
-                raise self.failing[name].with_traceback(None)  # or it grows with each time
+                raise self.failing[name].with_traceback(None)  # or it grows with each raise
             return found(**parameters)
 
         return call
@@ -55,7 +56,7 @@ class Watched:
 
 @dataclass
 class Environment:
-    """One function environment. `announced` and `measured` are what its circuit told of."""
+    """One function environment, with the states that its circuit `announced` and `measured`."""
 
     client: Watched
     provider: Provider
@@ -67,13 +68,13 @@ class Environment:
         cls,
         ledger: Ledger,
         provider: Any = None,
-        thresholds: breaker.Thresholds = THRESHOLDS,
+        thresholds: kyc_circuit.Thresholds = THRESHOLDS,
     ) -> "Environment":
         self = cls(Watched(ledger.client), provider or Provider())
-        self.circuit = breaker.SharedCircuit(
+        self.circuit = kyc_circuit.SharedCircuit(
             self.client, ledger.table_name, thresholds, self.announced.append
         )
-        self._guarded = breaker.guarded(
+        self._guarded = kyc_circuit.guarded(
             lambda settlement, _: self.provider.ask(settlement),
             self.circuit,
             thresholds,
@@ -91,36 +92,38 @@ class Environment:
         return self._thread.submit(ask)
 
     def ask(self, answer: Any = None) -> Any:
-        """Ask, the provider being told first what to answer; return the answer or the error."""
+        """Ask, after setting the provider's answer if one is given; return the answer or the error."""
         if answer is not None:
             self.provider.answer = answer
         if isinstance(self.provider.answer, Exception):
-            self.provider.answer.with_traceback(None)  # or it grows with each time, and every log of it
+            self.provider.answer.with_traceback(
+                None
+            )  # or it grows with each raise, and so does every log of it
         return outcome(self.start())
 
     @property
     def refused(self) -> list[CircuitState]:
-        """How the circuit stood with each call that it kept from the provider."""
+        """The circuit's state at each call that it kept from the provider."""
         return [state for state in self.measured if state is not CircuitState.CLOSED]
 
     @property
     def calls(self) -> int:
-        """How many of its calls reached the provider."""
+        """The number of its calls that reached the provider."""
         return len(self.provider.asked)
 
 
 def outcome(future: Future[Any]) -> Any:
-    """What came of a call: its answer, or its error."""
+    """Return the answer of a call, or its error."""
     error = future.exception(timeout=30)
     return error if error else future.result()
 
 
 def circuit_row(ledger: Ledger) -> Row | None:
-    return ledger.row(rows.circuit_key(breaker.CIRCUIT))
+    return ledger.row(keys.circuit(kyc_circuit.CIRCUIT))
 
 
 def open_it(ledger: Ledger) -> Environment:
-    """An environment that has opened the circuit just now."""
+    """Return an environment that has just opened the circuit."""
     opener = Environment.of(ledger)
     for _ in range(THRESHOLDS.failures):
         opener.ask(DOWN)

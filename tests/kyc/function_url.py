@@ -1,4 +1,4 @@
-"""The webhook behind a small server of its own, which hands requests over as a function URL does."""
+"""The webhook behind a small server, which passes requests on as a function URL does."""
 
 import base64
 import json
@@ -13,20 +13,20 @@ Handler = Callable[[dict[str, Any], object], dict[str, Any]]
 
 @contextmanager
 def function_url(handler: Handler, context: object) -> Iterator[str]:
-    """Serve it one request at a time, as an environment does; yield the address."""
+    """Serve a handler one request at a time, as an environment does; yield the address."""
     busy = threading.Lock()
 
     class Request(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def __getattr__(self, name: str) -> Any:
-            """Every method goes to the function."""
+            """Pass every method to the function."""
             if name.startswith("do_"):
                 return self._invoke
             raise AttributeError(name)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Say nothing."""
+            """Log nothing."""
 
         def _invoke(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -52,7 +52,7 @@ def function_url(handler: Handler, context: object) -> Iterator[str]:
 
 
 def event(method: str, headers: dict[str, str], body: bytes) -> dict[str, Any]:
-    """A request in the payload format 2.0: names of headers in lower case, a body that is no text in base64.
+    """Return a request in the payload format 2.0: headers in lower case, a binary body in base64.
 
     Source: https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html
     """

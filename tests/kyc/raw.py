@@ -1,4 +1,4 @@
-"""A server that says to each connection what a test tells it to, fit for a provider or not."""
+"""A server that sends the bytes of a test's choice, well-formed or not."""
 
 import socket
 import ssl
@@ -6,21 +6,21 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from settlement import kyc
-from settlement.terms import Terms
+from settlement.adapters import kyc_client
+from settlement.model.stage_config import StageConfig
 
 Talk = Callable[[socket.socket], object]
 WAIT_SECONDS_MAX = 30
-"""No test waits longer, whatever goes wrong."""
+"""The longest wait of a test, under any fault."""
 
 HEAD_AND_LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 65000\r\n\r\n"
 VERDICT = b'{"decision": "APPROVED", "reference": "ver_1", "reason": "nothing is known"}'
 
 
 class Raw:
-    """Answers whatever comes. `requests` is what it was sent, `connections` how often somebody came.
+    """Answers every request. `requests` are the received bytes, `connections` is the number of connections.
 
-    `talk` is called with the connection once a request has been read, until it returns False.
+    It calls `talk` with the connection after each request, until that returns False.
     """
 
     def __init__(self, talk: Talk, context: ssl.SSLContext | None = None) -> None:
@@ -49,7 +49,7 @@ class Raw:
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with suppress(OSError):  # whoever asks may hang up, or not trust the certificate
+        with suppress(OSError):  # the client may hang up, or not trust the certificate
             connection.settimeout(WAIT_SECONDS_MAX)
             if self._context:
                 connection = self._context.wrap_socket(connection, server_side=True)
@@ -63,7 +63,7 @@ class Raw:
 
 @contextmanager
 def raw(talk: Talk | bytes, context: ssl.SSLContext | None = None) -> Iterator[Raw]:
-    """Serve; bytes are said to each request, whereupon the connection is closed."""
+    """Serve. Bytes are the answer to each request, after which the connection is closed."""
     server = Raw(talk if callable(talk) else says(talk), context)
     try:
         yield server
@@ -72,7 +72,7 @@ def raw(talk: Talk | bytes, context: ssl.SSLContext | None = None) -> Iterator[R
 
 
 def says(answer: bytes, *, hang_up: bool = True) -> Talk:
-    """Say it, and hang up or wait for the next request."""
+    """Send the answer, and hang up or wait for the next request."""
 
     def talk(connection: socket.socket) -> bool:
         connection.sendall(answer)
@@ -82,7 +82,7 @@ def says(answer: bytes, *, hang_up: bool = True) -> Talk:
 
 
 def dripping(head: bytes, tail: bytes) -> Talk:
-    """Say the head at once, then the tail, a byte each twentieth of a second, while anybody listens."""
+    """Send the head at once, then the tail, a byte each 50 ms, until the client hangs up."""
 
     def talk(connection: socket.socket) -> bool:
         connection.sendall(head)
@@ -97,31 +97,33 @@ def dripping(head: bytes, tail: bytes) -> Talk:
 
 
 def silent(connection: socket.socket, head: bytes = b"") -> bool:
-    """Say no more than the head, and wait until the other side has gone."""
+    """Send the head only, and wait until the client hangs up."""
     connection.sendall(head)
     connection.recv(1)
     return False
 
 
 def answer(body: bytes = VERDICT, status: int = 200, *headers: bytes) -> bytes:
-    """A well-formed answer."""
+    """Return a well-formed answer."""
     lines = [b"HTTP/1.1 %d Said" % status, b"Content-Length: %d" % len(body), *headers, b"", body]
     return b"\r\n".join(lines)
 
 
 IMPATIENT = {"connect_timeout_seconds": 0.4, "read_timeout_seconds": 0.4}
-"""For answers that never come whole: nothing depends on when they are given up."""
+"""Timeouts for answers that never come whole: no test depends on their length."""
 
 
-def client(url: str, terms: Terms, provider: str = "verifications", **timeouts: float) -> kyc.Client:
-    """A client that waits a second for each thing, unless it is told otherwise."""
+def client(
+    url: str, config: StageConfig, provider: str = "verifications", **timeouts: float
+) -> kyc_client.Client:
+    """Return a client whose timeouts are one second, unless others are given."""
     seconds = {"connect_timeout_seconds": 1, "read_timeout_seconds": 1} | timeouts
-    endpoint = kyc.Endpoint(url=url, provider=provider, dataset="default", **seconds)  # type: ignore[arg-type]
-    return kyc.Client(endpoint, terms)
+    endpoint = kyc_client.Endpoint(url=url, provider=provider, dataset="default", **seconds)  # type: ignore[arg-type]
+    return kyc_client.Client(endpoint, config)
 
 
 def _request(connection: socket.socket) -> bytes:
-    """One request, whose length must be told; nothing where the other side has gone."""
+    """Read one request, which must have a Content-Length; nothing if the client has hung up."""
     received = b""
     while b"\r\n\r\n" not in received:
         if not (more := connection.recv(65_536)):

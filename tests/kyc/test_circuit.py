@@ -1,13 +1,13 @@
-"""When the circuit opens: what counts as a failure, what they are counted with, and what forgets them."""
+"""The opening of the circuit: which failures count, how, and for how long."""
 
 from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
 
-from settlement import breaker
-from settlement.errors import KycUnavailable
-from settlement.kyc import Refused
+from settlement.adapters import kyc_circuit
+from settlement.adapters.kyc_client import Refused
+from settlement.model.errors import KycCircuitOpen
 from tests.conftest import Ledger
 from tests.kyc.environments import DOWN, THRESHOLDS, Clock, Environment, circuit_row, open_it
 from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED
@@ -28,7 +28,7 @@ def test_the_circuit_opens_with_the_last_failure_of_the_threshold(ledger: Ledger
     assert row
     assert (row["state"], row["opened_at"], row["failure_count"]) == ("OPEN", clock.seconds, 3)
     assert row["not_needed_after"] > clock.seconds + THRESHOLDS.recovery_seconds
-    assert "expires_at" not in row  # by which the table forgets rows: an open circuit must not vanish
+    assert "expires_at" not in row  # the table's TTL: an open circuit must not vanish
 
 
 def test_the_failures_of_all_environments_are_counted_together(ledger: Ledger, clock: Clock) -> None:
@@ -39,22 +39,24 @@ def test_the_failures_of_all_environments_are_counted_together(ledger: Ledger, c
 
     assert [environment.announced for environment in environments] == [[], [], [CircuitState.OPEN]]
     newcomer = Environment.of(ledger)
-    assert isinstance(newcomer.ask(), KycUnavailable)
+    assert isinstance(newcomer.ask(), KycCircuitOpen)
     assert newcomer.calls == 0
 
 
-def test_while_it_is_open_nobody_is_asked_and_each_refusal_is_told_of(ledger: Ledger, clock: Clock) -> None:
+def test_an_open_circuit_asks_nothing_and_each_refusal_is_measured(ledger: Ledger, clock: Clock) -> None:
     opener = open_it(ledger)
 
     for _ in range(5):
-        assert str(opener.ask(APPROVED)) == "kyc: not asked, as the circuit is OPEN"
+        refusal = opener.ask(APPROVED)
+        assert type(refusal) is KycCircuitOpen
+        assert str(refusal) == "kyc: not asked, as the circuit is open"
 
     assert opener.calls == THRESHOLDS.failures
     assert opener.measured == opener.refused == [CircuitState.OPEN] * 5
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=str)
-def test_each_answered_call_is_told_of_and_no_failed_one(ledger: Ledger, clock: Clock, answer: Any) -> None:
+def test_each_answered_call_is_measured_and_no_failed_one(ledger: Ledger, clock: Clock, answer: Any) -> None:
     environment = Environment.of(ledger)
 
     environment.ask(DOWN)
@@ -65,7 +67,7 @@ def test_each_answered_call_is_told_of_and_no_failed_one(ledger: Ledger, clock: 
     assert environment.measured == [CircuitState.CLOSED] * 2
 
 
-def test_an_environment_that_thinks_it_is_closed_is_told_with_its_next_failure(
+def test_an_environment_that_takes_it_for_closed_learns_with_its_next_failure(
     ledger: Ledger, clock: Clock
 ) -> None:
     behind = Environment.of(ledger)
@@ -73,27 +75,25 @@ def test_an_environment_that_thinks_it_is_closed_is_told_with_its_next_failure(
     open_it(ledger)
 
     assert behind.ask(DOWN) is DOWN
-    assert isinstance(behind.ask(DOWN), KycUnavailable)
+    assert isinstance(behind.ask(DOWN), KycCircuitOpen)
 
     assert behind.calls == 2
     assert (behind.announced, behind.refused) == ([], [CircuitState.OPEN])
 
 
-def test_an_environment_that_thinks_it_is_closed_learns_better_after_a_while(
-    ledger: Ledger, clock: Clock
-) -> None:
+def test_an_environment_that_takes_it_for_closed_learns_after_a_while(ledger: Ledger, clock: Clock) -> None:
     behind = Environment.of(ledger)
     behind.ask(APPROVED)
     open_it(ledger)
 
-    clock.seconds += breaker.CACHE_SECONDS - 1
+    clock.seconds += kyc_circuit.CACHE_SECONDS - 1
     assert behind.ask(APPROVED) == APPROVED
     clock.seconds += 1
-    assert isinstance(behind.ask(APPROVED), KycUnavailable)
+    assert isinstance(behind.ask(APPROVED), KycCircuitOpen)
 
 
 @pytest.mark.parametrize(("apart", "opens"), [(60, True), (61, False)])
-def test_failures_that_are_far_apart_have_nothing_to_do_with_each_other(
+def test_failures_that_are_far_apart_do_not_add_up(
     ledger: Ledger, clock: Clock, apart: int, opens: bool
 ) -> None:
     environment = Environment.of(ledger)
@@ -167,7 +167,7 @@ def test_healthy_calls_write_nothing_and_read_once_in_a_while(
     for _ in range(10):
         assert environment.ask(answer) == answer
     assert environment.client.called == ["get_item"]
-    clock.seconds += breaker.CACHE_SECONDS
+    clock.seconds += kyc_circuit.CACHE_SECONDS
     environment.ask(answer)
 
     assert environment.client.called == ["get_item"] * 2
@@ -206,7 +206,7 @@ def test_an_answer_resets_the_count_with_one_write(ledger: Ledger, clock: Clock)
 
 
 @pytest.mark.parametrize("forgotten", [True, False], ids=["its row is gone", "its row is there"])
-def test_an_answer_after_a_failure_is_returned_whatever_became_of_the_row(
+def test_an_answer_after_a_failure_is_returned_with_or_without_the_row(
     ledger: Ledger, clock: Clock, forgotten: bool
 ) -> None:
     environment = Environment.of(ledger)
@@ -237,7 +237,7 @@ def test_a_failure_after_the_circuit_has_opened_does_not_put_off_the_probe(
     assert late.announced == []
 
 
-def test_a_late_answer_of_one_who_has_failed_neither_closes_the_circuit_nor_is_lost(
+def test_a_late_answer_after_a_failure_neither_closes_the_circuit_nor_is_lost(
     ledger: Ledger, clock: Clock
 ) -> None:
     late = Environment.of(ledger)

@@ -1,13 +1,13 @@
-"""What happens once the circuit has been open for long enough: one call is let through, and decides."""
+"""The probe of an open circuit: after the recovery time one call passes, and decides."""
 
 from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
 
-from settlement import breaker
-from settlement.errors import KycUnavailable
-from settlement.kyc import Refused
+from settlement.adapters import kyc_circuit
+from settlement.adapters.kyc_client import Refused
+from settlement.model.errors import KycCircuitOpen, KycUnavailable
 from tests.conftest import Ledger
 from tests.kyc.environments import DOWN, THRESHOLDS, Clock, Environment, circuit_row, open_it
 from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED
@@ -16,7 +16,7 @@ RECOVERY = THRESHOLDS.recovery_seconds
 
 
 class Frozen(Exception):
-    """Stands in for the end of an environment in the middle of its call: nothing is told to anybody."""
+    """A stand-in for an environment that ends in the middle of its call: the circuit learns nothing."""
 
 
 def state(ledger: Ledger) -> str:
@@ -27,7 +27,7 @@ def state(ledger: Ledger) -> str:
 
 @pytest.fixture(params=["opened it", "is new"])
 def prober(request: pytest.FixtureRequest, ledger: Ledger, clock: Clock) -> Environment:
-    """The circuit is open; whoever will try again has opened it, or has never failed."""
+    """An environment that will try again after another has opened the circuit, or it itself."""
     opener = open_it(ledger)
     chosen = opener if request.param == "opened it" else Environment.of(ledger)
     chosen.announced.clear()
@@ -78,25 +78,74 @@ def test_a_failed_probe_opens_the_circuit_for_another_recovery(
     assert "expires_at" not in row
     for waited in (0, RECOVERY - 1):
         clock.seconds += waited
-        assert isinstance(prober.ask(), KycUnavailable)
+        assert isinstance(prober.ask(), KycCircuitOpen)
     assert prober.calls == 1
     clock.seconds += 1
     assert prober.ask(APPROVED) == APPROVED
     assert state(ledger) == "CLOSED"
 
 
-def test_nobody_else_is_let_through_while_a_probe_is_on_its_way(
+def test_no_other_call_is_let_through_while_a_probe_is_on_its_way(
     ledger: Ledger, prober: Environment, clock: Clock
 ) -> None:
+    """The machine asks again, as the probe may close the circuit within a second."""
     clock.seconds += RECOVERY
-    other = Environment.of(ledger)
-    prober.provider.meanwhile = lambda: [other.ask(APPROVED) for _ in range(3)]
+    other, refusals = Environment.of(ledger), []
+    prober.provider.meanwhile = lambda: refusals.extend(other.ask(APPROVED) for _ in range(3))
 
     prober.ask(APPROVED)
 
+    assert {(type(one), str(one)) for one in refusals} == {
+        (KycUnavailable, "kyc: not asked, as a probe is under way")
+    }
     assert (prober.calls, other.calls) == (1, 0)
     assert other.refused == [CircuitState.HALF_OPEN] * 3
     assert other.announced == []
+
+
+@pytest.mark.parametrize("cached", [None, 1, kyc_circuit.CACHE_SECONDS], ids=["new", "knows", "looks again"])
+def test_a_call_during_a_probe_is_refused_as_one_that_is_worth_a_retry(
+    ledger: Ledger, clock: Clock, cached: int | None
+) -> None:
+    """The circuit may close within a second: its payment must not be reversed for that."""
+    prober, other = open_it(ledger), Environment.of(ledger)
+    clock.seconds += RECOVERY - (cached or 0)
+    if cached:
+        assert type(other.ask(APPROVED)) is KycCircuitOpen
+        clock.seconds += cached
+    refused: list[Any] = []
+    prober.provider.meanwhile = lambda: refused.append(other.ask(APPROVED))
+
+    prober.ask(APPROVED)
+
+    assert [type(each) for each in refused] == [KycUnavailable]
+    assert (other.calls, other.announced) == (0, [])
+
+
+@pytest.mark.parametrize("waited", [0, 1, RECOVERY - 1])
+def test_a_call_to_an_open_circuit_is_refused_for_as_long_as_no_probe_may_start(
+    ledger: Ledger, prober: Environment, clock: Clock, waited: int
+) -> None:
+    clock.seconds += waited
+
+    assert [type(each.ask(APPROVED)) for each in (prober, Environment.of(ledger))] == [KycCircuitOpen] * 2
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 3])
+def test_a_call_that_met_a_probe_is_answered_when_it_is_retried(
+    ledger: Ledger, clock: Clock, seconds: int
+) -> None:
+    """The machine retries within three seconds, and Lambda may choose the same environment again."""
+    prober, other = open_it(ledger), Environment.of(ledger)
+    clock.seconds += RECOVERY
+    refused: list[Any] = []
+    prober.provider.meanwhile = lambda: refused.append(other.ask(APPROVED))
+    assert prober.ask(APPROVED) == APPROVED
+    assert [type(each) for each in refused] == [KycUnavailable]
+
+    clock.seconds += seconds
+
+    assert other.ask(APPROVED) == APPROVED
 
 
 def test_others_are_let_through_again_as_soon_as_they_look(
@@ -107,7 +156,7 @@ def test_others_are_let_through_again_as_soon_as_they_look(
     prober.provider.meanwhile = lambda: other.ask(APPROVED)
     prober.ask(APPROVED)
 
-    clock.seconds += breaker.CACHE_SECONDS
+    clock.seconds += kyc_circuit.CACHE_SECONDS
 
     assert other.ask(APPROVED) == APPROVED
 
@@ -120,8 +169,8 @@ def test_a_probe_that_dies_is_replaced_when_its_time_is_over_and_not_before(
     other = Environment.of(ledger)
 
     clock.seconds += RECOVERY - 1
-    assert str(other.ask(APPROVED)) == "kyc: not asked, as the circuit is HALF_OPEN"
-    clock.seconds += breaker.CACHE_SECONDS
+    assert str(other.ask(APPROVED)) == "kyc: not asked, as a probe is under way"
+    clock.seconds += kyc_circuit.CACHE_SECONDS
 
     assert other.ask(APPROVED) == APPROVED
     assert other.announced == [CircuitState.HALF_OPEN, CircuitState.CLOSED]
@@ -148,9 +197,7 @@ def test_a_failure_that_comes_late_counts_as_the_first_of_the_closed_circuit(
     assert late.announced == []
 
 
-def test_a_failure_that_comes_late_leaves_the_probe_to_the_one_who_probes(
-    ledger: Ledger, clock: Clock
-) -> None:
+def test_a_failure_that_comes_late_leaves_the_probe_to_its_environment(ledger: Ledger, clock: Clock) -> None:
     late, prober = Environment.of(ledger), Environment.of(ledger)
 
     def everything_else() -> None:
@@ -163,7 +210,7 @@ def test_a_failure_that_comes_late_leaves_the_probe_to_the_one_who_probes(
 
     assert state(ledger) == "HALF_OPEN"
     assert late.announced == []
-    assert str(late.ask()) == "kyc: not asked, as the circuit is HALF_OPEN"
+    assert str(late.ask()) == "kyc: not asked, as a probe is under way"
     assert prober.ask(APPROVED) == APPROVED
     assert state(ledger) == "CLOSED"
 
@@ -189,10 +236,10 @@ def test_a_probe_that_comes_late_leaves_the_one_after_it_alone(
     assert (row["state"], row["probed_at"]) == ("HALF_OPEN", clock.seconds)
     assert row["probe_lease_expiry"] == clock.seconds + RECOVERY
     assert "expires_at" not in row
-    assert str(Environment.of(ledger).ask(APPROVED)) == "kyc: not asked, as the circuit is HALF_OPEN"
+    assert str(Environment.of(ledger).ask(APPROVED)) == "kyc: not asked, as a probe is under way"
 
 
-def test_a_probe_whose_time_was_over_and_that_nobody_has_replaced_still_decides(
+def test_a_probe_whose_time_is_over_but_that_has_no_successor_still_decides(
     ledger: Ledger, clock: Clock
 ) -> None:
     prober = open_it(ledger)
@@ -204,7 +251,7 @@ def test_a_probe_whose_time_was_over_and_that_nobody_has_replaced_still_decides(
     assert state(ledger) == "CLOSED"
 
 
-def test_a_probe_whose_time_was_over_does_not_decide_for_those_after_it(ledger: Ledger, clock: Clock) -> None:
+def test_a_probe_whose_time_is_over_does_not_decide_for_its_successor(ledger: Ledger, clock: Clock) -> None:
     opener, second = open_it(ledger), Environment.of(ledger)
     clock.seconds += RECOVERY
 

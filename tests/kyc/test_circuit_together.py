@@ -1,4 +1,4 @@
-"""Sixteen environments at once: what they count, whom they let through, and who tells of it."""
+"""Sixteen environments at once: their failures, their probes, and the announcements."""
 
 import threading
 import time
@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
 
-from settlement import breaker
-from settlement.request import Settlement
+from settlement.adapters import kyc_circuit
+from settlement.model.settlement import Settlement
 from tests.conftest import Ledger
 from tests.kyc.environments import DOWN, Clock, Environment, circuit_row, outcome
 from tests.support.kyc import APPROVED
 
 ENVIRONMENTS = 16
-THRESHOLDS = breaker.Thresholds(failures=5, within_seconds=60, recovery_seconds=30)
+THRESHOLDS = kyc_circuit.Thresholds(failures=5, within_seconds=60, recovery_seconds=30)
 WAIT_SECONDS_MAX = 30
 
-# moto takes no care of threads; only AWS's own engine decides between rivals as DynamoDB does.
+# moto is not safe for threads; only AWS's own engine decides between rivals as DynamoDB does.
 pytestmark = pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
 
 
@@ -74,7 +74,7 @@ def test_each_environment_has_one_failure_at_most_beyond_the_threshold(
     assert THRESHOLDS.failures <= len(provider.asked) <= THRESHOLDS.failures + ENVIRONMENTS - 1
 
 
-def test_one_opens_the_circuit_and_tells_of_it_though_all_fail_at_once(
+def test_one_opens_the_circuit_and_announces_it_though_all_fail_at_once(
     ledger: Ledger, environments: list[Environment], provider: Together
 ) -> None:
     provider.allowed.clear()
@@ -98,7 +98,7 @@ def test_failures_that_come_together_are_all_counted(ledger: Ledger, environment
 
 
 @pytest.mark.parametrize("answer", [APPROVED, DOWN], ids=["healthy", "down"])
-def test_one_probe_is_let_through_and_each_change_is_told_of_once(
+def test_one_probe_is_let_through_and_each_change_is_announced_once(
     environments: list[Environment], provider: Together, clock: Clock, answer: Any
 ) -> None:
     all_at_once(environments)
@@ -122,7 +122,7 @@ def test_one_probe_is_let_through_and_each_change_is_told_of_once(
     assert announced(environments) == [CircuitState.HALF_OPEN, after]
 
 
-def test_everybody_is_let_through_once_the_probe_has_closed_the_circuit(
+def test_every_call_is_let_through_once_the_probe_has_closed_the_circuit(
     environments: list[Environment], provider: Together, clock: Clock
 ) -> None:
     all_at_once(environments)
@@ -130,7 +130,7 @@ def test_everybody_is_let_through_once_the_probe_has_closed_the_circuit(
     clock.seconds += THRESHOLDS.recovery_seconds
     assert outcome(environments[0].start()) == APPROVED
 
-    clock.seconds += breaker.CACHE_SECONDS
+    clock.seconds += kyc_circuit.CACHE_SECONDS
 
     assert all_at_once(environments) == [APPROVED] * ENVIRONMENTS
 
@@ -157,8 +157,8 @@ def test_of_probes_that_died_one_successor_is_let_through(
 
 
 def _when(condition: Any, provider: Together) -> None:
-    """Let the provider answer once the condition holds; if it never does, the test's own checks tell."""
-    give_up_at = time.monotonic() + WAIT_SECONDS_MAX / 3
-    while not condition() and time.monotonic() < give_up_at:
+    """Let the provider answer once the condition holds; if it never does, the test's own checks fail."""
+    fails_at = time.monotonic() + WAIT_SECONDS_MAX / 3
+    while not condition() and time.monotonic() < fails_at:
         threading.Event().wait(0.01)
     provider.allowed.set()

@@ -1,12 +1,12 @@
-"""A circuit that cannot be read or written never becomes the outage that it is to prevent."""
+"""A circuit that cannot be read or written causes no outage of its own."""
 
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from settlement.errors import KycUnavailable
-from settlement.kyc import Refused
+from settlement.adapters.kyc_client import Refused
+from settlement.model.errors import KycCircuitOpen
 from tests.conftest import Ledger
 from tests.kyc.environments import DOWN, THRESHOLDS, Clock, Environment, circuit_row, open_it
 from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED
@@ -34,7 +34,7 @@ def test_an_answer_is_returned(ledger: Ledger, clock: Clock, outage: Exception, 
 
 
 @outages
-def test_a_failure_of_the_provider_stays_its_own_and_everybody_is_let_through(
+def test_a_failure_of_the_provider_stays_its_own_and_every_call_is_let_through(
     ledger: Ledger, clock: Clock, outage: Exception
 ) -> None:
     environment = Environment.of(ledger)
@@ -48,7 +48,7 @@ def test_a_failure_of_the_provider_stays_its_own_and_everybody_is_let_through(
 
 
 @outages
-def test_an_answer_after_a_failure_is_returned_even_if_it_cannot_be_noted(
+def test_an_answer_after_a_failure_is_returned_even_if_it_cannot_be_recorded(
     ledger: Ledger, clock: Clock, outage: Exception
 ) -> None:
     environment = Environment.of(ledger)
@@ -85,7 +85,7 @@ def test_a_circuit_that_cannot_be_opened_is_opened_with_the_next_failure(
     environment.client.failing.clear()
 
     assert environment.ask(DOWN) is DOWN
-    assert isinstance(environment.ask(APPROVED), KycUnavailable)
+    assert isinstance(environment.ask(APPROVED), KycCircuitOpen)
     assert len(environment.announced) == 1
 
 
@@ -97,14 +97,14 @@ def test_a_probe_that_cannot_be_claimed_is_a_refusal_of_the_circuit_and_no_other
     clock.seconds += THRESHOLDS.recovery_seconds
     cut_off(environment, outage, "put_item")
 
-    assert isinstance(environment.ask(APPROVED), KycUnavailable)
+    assert isinstance(environment.ask(APPROVED), KycCircuitOpen)
 
     environment.client.failing.clear()
     assert environment.ask(APPROVED) == APPROVED
 
 
 @outages
-def test_a_probe_that_cannot_be_noted_keeps_its_answer_and_the_next_one_closes_the_circuit(
+def test_a_probe_that_cannot_be_recorded_keeps_its_answer_and_the_next_one_closes_the_circuit(
     ledger: Ledger, clock: Clock, outage: Exception
 ) -> None:
     environment = open_it(ledger)
@@ -122,7 +122,7 @@ def test_a_probe_that_cannot_be_noted_keeps_its_answer_and_the_next_one_closes_t
 
 
 @outages
-def test_a_failed_probe_that_cannot_be_noted_stays_the_failure_of_the_provider(
+def test_a_failed_probe_that_cannot_be_recorded_stays_the_failure_of_the_provider(
     ledger: Ledger, clock: Clock, outage: Exception
 ) -> None:
     environment = open_it(ledger)

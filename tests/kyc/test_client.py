@@ -1,4 +1,4 @@
-"""What the client makes of each thing that a provider may do, over real HTTP."""
+"""The client's reading of each behaviour of a provider, over real HTTP."""
 
 import json
 import time
@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from settle.kyc_simulator import Behaviour
-from settlement.errors import KycUnavailable
-from settlement.kyc import Refused
-from settlement.request import Settlement
-from settlement.terms import Terms
-from settlement.verdict import KycDecision, Verdict
+from settle.local.kyc_behaviour import Behaviour
+from settlement.adapters.kyc_client import Refused
+from settlement.model.errors import KycUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.verdict import KycDecision, Verdict
 from tests.kyc.conftest import Counting, url
 from tests.kyc.raw import WAIT_SECONDS_MAX, client
 
@@ -40,11 +40,11 @@ def test_no_behaviour_of_the_simulator_goes_untested() -> None:
 
 @pytest.mark.parametrize("behaviour", DECISIONS)
 def test_a_decision_is_a_verdict(
-    simulator: Counting, settlement: Settlement, terms: Terms, behaviour: Behaviour
+    simulator: Counting, settlement: Settlement, config: StageConfig, behaviour: Behaviour
 ) -> None:
     simulator.state.behaviour = behaviour
 
-    verdict = client(url(simulator), terms).ask(settlement, "secret")
+    verdict = client(url(simulator), config).ask(settlement, "secret")
 
     assert verdict == Verdict(
         decision=DECISIONS[behaviour],
@@ -55,18 +55,20 @@ def test_a_decision_is_a_verdict(
     assert simulator.state.calls == 1
 
 
-def test_a_refused_request_is_an_answer(simulator: Counting, settlement: Settlement, terms: Terms) -> None:
+def test_a_refused_request_is_an_answer(
+    simulator: Counting, settlement: Settlement, config: StageConfig
+) -> None:
     simulator.state.behaviour = Behaviour.REFUSE
 
-    assert client(url(simulator), terms).ask(settlement, "secret") == Refused(400)
+    assert client(url(simulator), config).ask(settlement, "secret") == Refused(400)
     assert simulator.state.calls == 1
 
 
 def test_a_refused_api_key_is_an_answer_that_wants_another_key(
-    simulator: Counting, settlement: Settlement, terms: Terms
+    simulator: Counting, settlement: Settlement, config: StageConfig
 ) -> None:
     simulator.state.api_keys = ["new"]
-    asking = client(url(simulator), terms)
+    asking = client(url(simulator), config)
 
     refused = asking.ask(settlement, "old")
 
@@ -78,13 +80,13 @@ def test_a_refused_api_key_is_an_answer_that_wants_another_key(
 
 @pytest.mark.parametrize("behaviour", OUTAGES)
 def test_everything_else_is_an_outage_and_the_provider_is_asked_once(
-    simulator: Counting, settlement: Settlement, terms: Terms, behaviour: Behaviour
+    simulator: Counting, settlement: Settlement, config: StageConfig, behaviour: Behaviour
 ) -> None:
     simulator.state.behaviour = behaviour
     began = time.monotonic()
 
     with pytest.raises(KycUnavailable) as outage:
-        client(url(simulator), terms).ask(settlement, "secret")
+        client(url(simulator), config).ask(settlement, "secret")
 
     assert str(outage.value).startswith(OUTAGES[behaviour])
     assert simulator.state.calls == 1
@@ -93,9 +95,9 @@ def test_everything_else_is_an_outage_and_the_provider_is_asked_once(
 
 @pytest.mark.parametrize("behaviour", OUTAGES)
 def test_after_an_outage_the_same_client_gets_its_own_answer(
-    simulator: Counting, settlement: Settlement, terms: Terms, behaviour: Behaviour
+    simulator: Counting, settlement: Settlement, config: StageConfig, behaviour: Behaviour
 ) -> None:
-    asking = client(url(simulator), terms)
+    asking = client(url(simulator), config)
     with pytest.raises(KycUnavailable):
         asking.ask(replace(settlement, payee=f"kyc-{behaviour}"), "secret")
 
@@ -106,28 +108,28 @@ def test_after_an_outage_the_same_client_gets_its_own_answer(
 
 
 def test_an_answer_below_the_read_timeout_is_a_verdict(
-    simulator: Counting, settlement: Settlement, terms: Terms
+    simulator: Counting, settlement: Settlement, config: StageConfig
 ) -> None:
     simulator.state.delay_seconds = 0.5
-    asking = client(url(simulator), terms, read_timeout_seconds=10)
+    asking = client(url(simulator), config, read_timeout_seconds=10)
 
     assert isinstance(asking.ask(settlement, "secret"), Verdict)
 
 
 def test_an_answer_above_the_read_timeout_is_an_outage(
-    simulator: Counting, settlement: Settlement, terms: Terms
+    simulator: Counting, settlement: Settlement, config: StageConfig
 ) -> None:
     simulator.state.delay_seconds = 5
 
     with pytest.raises(KycUnavailable, match=r"^kyc: ReadTimeoutError$"):
-        client(url(simulator), terms).ask(settlement, "secret")
+        client(url(simulator), config).ask(settlement, "secret")
 
 
 def test_an_answer_at_the_read_timeout_is_one_or_the_other_and_is_not_taken_for_the_next_one(
-    simulator: Counting, settlement: Settlement, terms: Terms
+    simulator: Counting, settlement: Settlement, config: StageConfig
 ) -> None:
     simulator.state.delay_seconds = 1
-    asking = client(url(simulator), terms)
+    asking = client(url(simulator), config)
     try:
         assert isinstance(asking.ask(settlement, "secret"), Verdict)
     except KycUnavailable as outage:
@@ -141,9 +143,9 @@ def test_an_answer_at_the_read_timeout_is_one_or_the_other_and_is_not_taken_for_
 
 
 def test_the_same_settlement_gets_the_same_answer_whatever_the_provider_would_say_now(
-    simulator: Counting, settlement: Settlement, terms: Terms
+    simulator: Counting, settlement: Settlement, config: StageConfig
 ) -> None:
-    asking = client(url(simulator), terms)
+    asking = client(url(simulator), config)
     first = asking.ask(settlement, "secret")
     simulator.state.behaviour = Behaviour.REJECT
 
@@ -151,8 +153,10 @@ def test_the_same_settlement_gets_the_same_answer_whatever_the_provider_would_sa
     assert simulator.state.calls == 2
 
 
-def test_many_questions_share_a_connection(simulator: Counting, settlement: Settlement, terms: Terms) -> None:
-    asking = client(url(simulator), terms)
+def test_many_questions_share_a_connection(
+    simulator: Counting, settlement: Settlement, config: StageConfig
+) -> None:
+    asking = client(url(simulator), config)
 
     for number in range(20):
         asking.ask(replace(settlement, key=f"order-2026-{number:06}"), "secret")
@@ -162,9 +166,9 @@ def test_many_questions_share_a_connection(simulator: Counting, settlement: Sett
 
 @pytest.mark.parametrize("behaviour", [Behaviour.REFUSE, Behaviour.BUSY, Behaviour.ERROR, Behaviour.REDIRECT])
 def test_an_answer_that_is_no_verdict_keeps_the_connection_too(
-    simulator: Counting, settlement: Settlement, terms: Terms, behaviour: Behaviour
+    simulator: Counting, settlement: Settlement, config: StageConfig, behaviour: Behaviour
 ) -> None:
-    asking = client(url(simulator), terms)
+    asking = client(url(simulator), config)
     told = replace(settlement, payee=f"kyc-{behaviour}")
     try:
         asking.ask(told, "secret")
@@ -176,6 +180,6 @@ def test_an_answer_that_is_no_verdict_keeps_the_connection_too(
 
 
 def test_json_of_the_control_endpoint_has_no_secret(simulator: Counting) -> None:
-    simulator.state.tell({"api_keys": ["canary"], "signing_secret": "canary", "webhook_url": "canary"})
+    simulator.state.change({"api_keys": ["canary"], "signing_secret": "canary", "webhook_url": "canary"})
 
     assert "canary" not in json.dumps(simulator.state.describe())

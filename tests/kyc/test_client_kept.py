@@ -1,4 +1,4 @@
-"""How long a connection is kept, and what must not be left on it for the next question."""
+"""The reuse of connections: how long one is kept, and that no old answer is left on it."""
 
 import socket
 import threading
@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 from urllib3.util import connection as urllib3_connection
 
-from settlement import kyc
-from settlement.errors import KycUnavailable
-from settlement.request import Settlement
-from settlement.terms import Terms
-from settlement.verdict import Verdict
+from settlement.adapters import kyc_client
+from settlement.model.errors import KycUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.verdict import Verdict
 from tests.kyc.raw import IMPATIENT, WAIT_SECONDS_MAX, answer, client, raw, says
 
 PATIENT = {"read_timeout_seconds": 20}
-IDLE = kyc.IDLE_SECONDS_MAX
+IDLE = kyc_client.IDLE_SECONDS_MAX
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The client's clock, which stands still unless it is moved."""
+    """The client's clock, which only the test moves."""
     clock = SimpleNamespace(seconds=1_800_000_000)
-    monkeypatch.setattr(kyc, "time", SimpleNamespace(time=lambda: clock.seconds))
+    monkeypatch.setattr(kyc_client, "time", SimpleNamespace(time=lambda: clock.seconds))
     return clock
 
 
@@ -38,10 +38,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     ],
 )
 def test_a_connection_is_kept_while_it_is_in_use_and_not_for_longer(
-    settlement: Settlement, terms: Terms, clock: SimpleNamespace, waits: list[int], connections: int
+    settlement: Settlement, config: StageConfig, clock: SimpleNamespace, waits: list[int], connections: int
 ) -> None:
     with raw(says(answer(), hang_up=False)) as server:
-        asking = client(server.url, terms, **PATIENT)
+        asking = client(server.url, config, **PATIENT)
         asking.ask(settlement, "secret")
         for seconds in waits:
             clock.seconds += seconds
@@ -51,10 +51,10 @@ def test_a_connection_is_kept_while_it_is_in_use_and_not_for_longer(
 
 
 def test_an_outage_is_a_use_of_the_connection_too(
-    settlement: Settlement, terms: Terms, clock: SimpleNamespace
+    settlement: Settlement, config: StageConfig, clock: SimpleNamespace
 ) -> None:
     with raw(says(answer(status=503), hang_up=False)) as server:
-        asking = client(server.url, terms, **PATIENT)
+        asking = client(server.url, config, **PATIENT)
         for _ in range(3):
             with pytest.raises(KycUnavailable):
                 asking.ask(settlement, "secret")
@@ -64,9 +64,9 @@ def test_an_outage_is_a_use_of_the_connection_too(
 
 
 def test_a_connection_that_a_gateway_has_forgotten_is_no_failure_of_the_provider(
-    settlement: Settlement, terms: Terms, clock: SimpleNamespace
+    settlement: Settlement, config: StageConfig, clock: SimpleNamespace
 ) -> None:
-    """Such a gateway swallows what comes on the connection, and says nothing."""
+    """Such a gateway swallows the bytes on the connection, and answers nothing."""
     known: set[socket.socket] = set()
 
     def talk(connection: socket.socket) -> bool:
@@ -77,7 +77,7 @@ def test_a_connection_that_a_gateway_has_forgotten_is_no_failure_of_the_provider
         return True
 
     with raw(talk) as server:
-        asking = client(server.url, terms, connect_timeout_seconds=5, read_timeout_seconds=5)
+        asking = client(server.url, config, connect_timeout_seconds=5, read_timeout_seconds=5)
         asking.ask(settlement, "secret")
         clock.seconds += IDLE + 1
 
@@ -88,12 +88,12 @@ def test_a_connection_that_a_gateway_has_forgotten_is_no_failure_of_the_provider
     "said", [b"[]", b"{", b'{"decision": "APPROVED"}', b"[" * 60_000], ids=lambda said: said[:20].decode()
 )
 def test_a_connection_that_brought_no_verdict_is_not_used_again(
-    settlement: Settlement, terms: Terms, said: bytes
+    settlement: Settlement, config: StageConfig, said: bytes
 ) -> None:
     answers = iter([answer(said), answer()])
 
     with raw(lambda connection: connection.sendall(next(answers))) as server:
-        asking = client(server.url, terms, **PATIENT)
+        asking = client(server.url, config, **PATIENT)
         with pytest.raises(KycUnavailable, match="not what its contract says"):
             asking.ask(settlement, "secret")
 
@@ -102,12 +102,12 @@ def test_a_connection_that_brought_no_verdict_is_not_used_again(
 
 
 def test_a_connection_that_comes_too_late_is_not_used(
-    settlement: Settlement, terms: Terms, monkeypatch: pytest.MonkeyPatch
+    settlement: Settlement, config: StageConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No timeout bounds how long it takes to look up the provider's name."""
+    """No timeout bounds the lookup of the provider's name."""
     hung_up = threading.Event()
 
-    class Cut(kyc.Client):
+    class Cut(kyc_client.Client):
         def _hang_up(self) -> None:
             super()._hang_up()
             hung_up.set()
@@ -116,9 +116,9 @@ def test_a_connection_that_comes_too_late_is_not_used(
         assert hung_up.wait(WAIT_SECONDS_MAX)
         return socket.getaddrinfo(*arguments)
 
-    monkeypatch.setattr(kyc, "Client", Cut)
+    monkeypatch.setattr(kyc_client, "Client", Cut)
     with raw(says(answer(), hang_up=False)) as server:
-        asking = client(server.url, terms, **IMPATIENT)
+        asking = client(server.url, config, **IMPATIENT)
         with monkeypatch.context() as patched:
             looked_up = SimpleNamespace(**vars(socket) | {"getaddrinfo": slow})
             patched.setattr(urllib3_connection, "socket", looked_up)
@@ -131,10 +131,10 @@ def test_a_connection_that_comes_too_late_is_not_used(
 
 
 def test_an_answer_that_is_complete_when_the_time_is_over_is_none(
-    settlement: Settlement, terms: Terms
+    settlement: Settlement, config: StageConfig
 ) -> None:
-    """Where the end of the answer is the end of the connection, the client's own end looks the same."""
-    asking_of: list[kyc.Client] = []
+    """If the answer ends with the connection, the client's own close looks the same."""
+    asking_of: list[kyc_client.Client] = []
 
     def talk(connection: socket.socket) -> bool:
         asking_of[0]._hang_up()
@@ -142,6 +142,6 @@ def test_an_answer_that_is_complete_when_the_time_is_over_is_none(
         return False
 
     with raw(talk) as server:
-        asking_of.append(client(server.url, terms, **PATIENT))
+        asking_of.append(client(server.url, config, **PATIENT))
         with pytest.raises(KycUnavailable):
             asking_of[0].ask(settlement, "secret")

@@ -1,4 +1,4 @@
-"""What the client makes of answers that no HTTP library would give."""
+"""The client's reading of answers that no HTTP library would give."""
 
 import socket
 import struct
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from settlement.errors import KycUnavailable
-from settlement.kyc import Client, Refused
-from settlement.request import Settlement
-from settlement.terms import Terms
-from settlement.verdict import KycDecision, Verdict
+from settlement.adapters.kyc_client import Client, Refused
+from settlement.model.errors import KycUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.verdict import KycDecision, Verdict
 from tests.kyc.raw import (
     IMPATIENT,
     VERDICT,
@@ -97,10 +97,10 @@ BAD: dict[str, Talk | bytes] = {
 
 @pytest.mark.parametrize("said", GOOD.values(), ids=GOOD)
 def test_an_answer_may_come_in_any_framing_that_http_has(
-    settlement: Settlement, terms: Terms, said: bytes
+    settlement: Settlement, config: StageConfig, said: bytes
 ) -> None:
     with raw(said) as server:
-        verdict = client(server.url, terms).ask(settlement, "secret")
+        verdict = client(server.url, config).ask(settlement, "secret")
 
     assert verdict == Verdict(
         decision=KycDecision.APPROVED,
@@ -111,14 +111,14 @@ def test_an_answer_may_come_in_any_framing_that_http_has(
 
 
 @pytest.mark.parametrize("said", BAD.values(), ids=BAD)
-def test_what_is_no_whole_answer_in_time_is_an_outage_and_is_not_asked_for_again(
-    settlement: Settlement, terms: Terms, said: Talk | bytes
+def test_an_answer_that_is_not_whole_in_time_is_an_outage_and_is_not_asked_for_again(
+    settlement: Settlement, config: StageConfig, said: Talk | bytes
 ) -> None:
     began = time.monotonic()
 
     with raw(said) as server:
         with pytest.raises(KycUnavailable, match=r"^kyc: "):
-            client(server.url, terms, **_patience(said)).ask(settlement, "secret")
+            client(server.url, config, **_patience(said)).ask(settlement, "secret")
 
         assert time.monotonic() - began < WAIT_SECONDS_MAX  # a drip left alone takes longer
         assert len(server.requests) == 1
@@ -127,19 +127,21 @@ def test_what_is_no_whole_answer_in_time_is_an_outage_and_is_not_asked_for_again
 @pytest.mark.parametrize("status", [b"400 Bad Request", b"200 OK"])
 @pytest.mark.parametrize("head", [b"", b"X: "], ids=["at its end", "in a header"])
 def test_headers_that_were_cut_off_at_the_bound_are_no_answer(
-    settlement: Settlement, terms: Terms, status: bytes, head: bytes
+    settlement: Settlement, config: StageConfig, status: bytes, head: bytes
 ) -> None:
-    """The status was read, but nobody knows what else would have come: a refusal would be final."""
+    """The status was read, but the rest is unknown: a refusal would be final."""
     said = dripping(b"HTTP/1.1 " + status + b"\r\n" + head, b"x")
 
     with raw(said) as server, pytest.raises(KycUnavailable):
-        client(server.url, terms, **IMPATIENT).ask(settlement, "secret")
+        client(server.url, config, **IMPATIENT).ask(settlement, "secret")
 
 
-def test_a_body_that_was_cut_off_at_the_bound_is_no_answer(settlement: Settlement, terms: Terms) -> None:
-    """Without a length only the provider can say that it ends here; this end was made by the client."""
+def test_a_body_that_was_cut_off_at_the_bound_is_no_answer(
+    settlement: Settlement, config: StageConfig
+) -> None:
+    """Without a length only the provider ends a body; here the client closed the connection."""
     with raw(dripping(HEAD + b"\r\n" + VERDICT, b" ")) as server, pytest.raises(KycUnavailable):
-        client(server.url, terms, **IMPATIENT).ask(settlement, "secret")
+        client(server.url, config, **IMPATIENT).ask(settlement, "secret")
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +158,8 @@ def statuses() -> Iterator[Raw]:
 
 
 @pytest.fixture(scope="module")
-def asking(statuses: Raw, terms: Terms) -> Client:
-    return client(statuses.url, terms, read_timeout_seconds=20)
+def asking(statuses: Raw, config: StageConfig) -> Client:
+    return client(statuses.url, config, read_timeout_seconds=20)
 
 
 @pytest.mark.parametrize("status", [200, 201])
@@ -189,20 +191,22 @@ def test_every_other_status_is_an_outage_even_with_a_verdict_and_no_redirect_is_
 
 
 def test_a_redirect_leads_nowhere_even_with_the_credentials_of_the_provider(
-    settlement: Settlement, terms: Terms
+    settlement: Settlement, config: StageConfig
 ) -> None:
     with raw(answer()) as elsewhere:
         moved = answer(b"", 307, b"Location: " + elsewhere.url.encode())
         with raw(moved) as server, pytest.raises(KycUnavailable):
-            client(server.url, terms).ask(settlement, "secret")
+            client(server.url, config).ask(settlement, "secret")
 
         assert (elsewhere.connections, elsewhere.requests) == (0, [])
 
 
-def test_a_connection_that_was_closed_in_between_is_replaced(settlement: Settlement, terms: Terms) -> None:
-    """As a restart of the provider does with the connections that are kept."""
+def test_a_connection_that_was_closed_in_between_is_replaced(
+    settlement: Settlement, config: StageConfig
+) -> None:
+    """A restart of the provider closes the kept connections."""
     with raw(says(answer(), hang_up=True)) as server:
-        asking = client(server.url, terms)
+        asking = client(server.url, config)
         for number in range(3):
             server.closed.clear()
             assert isinstance(asking.ask(settlement, "secret"), Verdict)
@@ -211,7 +215,7 @@ def test_a_connection_that_was_closed_in_between_is_replaced(settlement: Settlem
 
 
 def _patience(said: Talk | bytes) -> dict[str, float]:
-    """What is said at once must be refused for what it is, and never for the time that it took."""
+    """An answer that comes at once must be refused for its content, and never for its time."""
     return {"read_timeout_seconds": 20} if isinstance(said, bytes) else IMPATIENT
 
 

@@ -1,13 +1,13 @@
-"""Neither what the client is trusted with nor what it is told of people gets into a log line or an error."""
+"""No secret of the client and no personal data gets into a log line or an error."""
 
 import traceback
 
 import pytest
 
-from settle.kyc_simulator import Behaviour
-from settlement.errors import KycUnavailable
-from settlement.request import Settlement
-from settlement.terms import Terms
+from settle.local.kyc_behaviour import Behaviour
+from settlement.model.errors import KycUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
 from tests.kyc.conftest import Counting, Said, url
 from tests.kyc.raw import IMPATIENT, VERDICT, Talk, answer, client, dripping, raw
 
@@ -39,44 +39,48 @@ ANSWERS: dict[str, Talk | bytes] = {
 def test_no_behaviour_brings_a_secret_or_a_party_to_light(
     simulator: Counting,
     settlement: Settlement,
-    terms: Terms,
+    config: StageConfig,
     said: Said,
     behaviour: Behaviour,
 ) -> None:
     simulator.state.behaviour = behaviour
     simulator.state.api_keys = [API_KEY]
 
-    told = _told(url(simulator), settlement, terms)
+    text = _text_of_error(url(simulator), settlement, config)
 
-    _assert_nothing_is_told(told + said())
+    _assert_no_canary(text + said())
 
 
 @pytest.mark.parametrize("spoken", ANSWERS.values(), ids=ANSWERS)
 def test_no_answer_brings_a_secret_or_a_person_to_light(
-    settlement: Settlement, terms: Terms, said: Said, spoken: Talk | bytes
+    settlement: Settlement, config: StageConfig, said: Said, spoken: Talk | bytes
 ) -> None:
     with raw(spoken) as server:
-        told = _told(server.url, settlement, terms, **({} if isinstance(spoken, bytes) else IMPATIENT))
+        text = _text_of_error(
+            server.url, settlement, config, **({} if isinstance(spoken, bytes) else IMPATIENT)
+        )
 
-    _assert_nothing_is_told(told + said())
+    _assert_no_canary(text + said())
 
 
-def test_the_provider_and_its_status_are_logged(settlement: Settlement, terms: Terms, said: Said) -> None:
+def test_the_provider_and_its_status_are_logged(
+    settlement: Settlement, config: StageConfig, said: Said
+) -> None:
     with raw(answer()) as server:
-        client(server.url, terms).ask(settlement, API_KEY)
+        client(server.url, config).ask(settlement, API_KEY)
 
     assert "'provider': 'verifications'" in said()
     assert "'http_status': 200" in said()
 
 
-def _told(address: str, settlement: Settlement, terms: Terms, **timeouts: float) -> str:
-    """What the error says, as whoever catches it may log it."""
+def _text_of_error(address: str, settlement: Settlement, config: StageConfig, **timeouts: float) -> str:
+    """Return the error's text in the forms in which a caller may log it."""
     try:
-        client(address, terms, **timeouts).ask(settlement, API_KEY)
+        client(address, config, **timeouts).ask(settlement, API_KEY)
     except KycUnavailable as error:
         return f"{error} {error!r} " + "".join(traceback.format_exception_only(error))
     return ""
 
 
-def _assert_nothing_is_told(text: str) -> None:
+def _assert_no_canary(text: str) -> None:
     assert [canary for canary in CANARIES if canary in text] == []

@@ -1,4 +1,4 @@
-"""Both directions of docs/contracts/kyc.openapi.yaml, tried with what schemathesis makes of it."""
+"""Both directions of docs/contracts/kyc.openapi.yaml, with the cases that schemathesis makes of it."""
 
 import base64
 import copy
@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import ignored_auth
 from schemathesis.specs.openapi.checks import unsupported_method
 
-from handlers import _machines, _runtime, _secrets, claim_key, hold_funds, kyc_decided
-from settle.kyc_simulator import CONTRACT, Behaviour
-from settlement import kyc_verifications
-from settlement.request import Settlement
-from settlement.terms import Terms
-from settlement.verdict import Verdict
+from handlers import _dependencies, _secrets, _step_functions, claim_key, hold_funds, kyc_decided
+from settle.local.kyc_behaviour import CONTRACT, Behaviour
+from settlement.adapters import kyc_verifications
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.verdict import Verdict
 from tests.conftest import NOW, Ledger
 from tests.handlers.calls import KEY, Calls, Context
 from tests.kyc.conftest import Counting, url
@@ -46,7 +46,7 @@ told = schemathesis.openapi.from_dict(
     }
 )
 
-# The same cases each time: a gate is no place for new ones. Fixtures are shared by all cases of a test.
+# The same cases each time: a check of every change must not vary. All cases of a test share its fixtures.
 reproducible = settings(
     max_examples=60,
     deadline=None,
@@ -80,14 +80,14 @@ def test_the_simulator_keeps_the_contract(
     ],
 )
 def test_each_answer_of_the_simulator_is_in_the_contract_and_is_read(
-    simulator: Counting, settlement: Settlement, terms: Terms, behaviour: Behaviour
+    simulator: Counting, settlement: Settlement, config: StageConfig, behaviour: Behaviour
 ) -> None:
     simulator.state.behaviour = behaviour
-    answer = _ask(simulator, settlement, terms)
+    answer = _ask(simulator, settlement, config)
 
     asked["/verifications"]["POST"].validate_response(answer)
     assert answer.status_code == 200
-    assert kyc_verifications.read(answer.json(), settlement) == client(url(simulator), terms).ask(
+    assert kyc_verifications.read(answer.json(), settlement) == client(url(simulator), config).ask(
         settlement, "secret"
     )
 
@@ -96,17 +96,17 @@ def test_each_answer_of_the_simulator_is_in_the_contract_and_is_read(
     ("behaviour", "status"), [(Behaviour.REFUSE, 400), (Behaviour.BUSY, 429), (Behaviour.ERROR, 500)]
 )
 def test_each_failure_of_the_simulator_is_in_the_contract(
-    simulator: Counting, settlement: Settlement, terms: Terms, behaviour: Behaviour, status: int
+    simulator: Counting, settlement: Settlement, config: StageConfig, behaviour: Behaviour, status: int
 ) -> None:
     simulator.state.behaviour = behaviour
-    answer = _ask(simulator, settlement, terms)
+    answer = _ask(simulator, settlement, config)
 
     asked["/verifications"]["POST"].validate_response(answer)
     assert answer.status_code == status
 
 
 class Signing(requests.auth.AuthBase):
-    """Signs what is sent, as the provider does: the very bytes, with the id that the request has."""
+    """Signs a request as the provider does: its very bytes, with its id."""
 
     def __call__(self, request: Any) -> Any:
         event, body = (
@@ -114,7 +114,7 @@ class Signing(requests.auth.AuthBase):
             for sent in (request.headers["webhook-id"], request.body or b"")
         )
         sent_at = str(int(NOW.timestamp()))
-        # By hand, as the library signs texts only, and bodies are bytes that may be none.
+        # By hand, as the library signs texts only, and a body may be any bytes.
         signature = hmac.digest(KEY_BYTES, b".".join((event, sent_at.encode(), body)), "sha256")
         request.headers["webhook-timestamp"] = sent_at
         request.headers["webhook-signature"] = f"v1,{base64.b64encode(signature).decode()}"
@@ -122,7 +122,7 @@ class Signing(requests.auth.AuthBase):
 
 
 class Held:
-    """A settlement that waits for its verdict, and the webhook that brings it. Counts how it answers."""
+    """A settlement that waits for its verdict, and the webhook's answers to the cases."""
 
     def __init__(self, ledger: Ledger, address: str) -> None:
         self.ledger, self.address = ledger, address
@@ -133,15 +133,15 @@ class Held:
 
 @pytest.fixture
 def held(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
-    monkeypatch.setattr(_runtime, "store", ledger.store)
-    monkeypatch.setattr(_runtime, "now", lambda: NOW)
+    monkeypatch.setattr(_dependencies, "store", ledger.store)
+    monkeypatch.setattr(_dependencies, "now", lambda: NOW)
     monkeypatch.setattr(
         _secrets, "read", lambda secret_id, *, cache_seconds, fresh=False: {"current": SECRET}
     )
     Calls(ledger, {"ClaimKey": claim_key.handler, "HoldFunds": hold_funds.handler}).before("VerifyKyc")
     with function_url(kyc_decided.handler, Context()) as address:
         held = Held(ledger, address)
-        monkeypatch.setattr(_machines, "start", lambda arn, name, data: held.started.append(name))
+        monkeypatch.setattr(_step_functions, "start", lambda arn, name, data: held.started.append(name))
         yield held
     assert held.cases >= 20
     assert {200, 400, 401, 404, 409} <= held.statuses.keys()
@@ -152,7 +152,7 @@ def held(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
 @reproducible
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 def test_the_webhook_keeps_the_contract(case: schemathesis.Case, held: Held) -> None:
-    """Half of the cases are signed, and half of those are about a settlement that there is."""
+    """Half of the cases are signed, and half of those are about a settlement that exists."""
     held.cases += 1
     sent = case.headers or {}
     proper = all(isinstance(sent.get(name), str) and _SENT[name].fullmatch(sent[name]) for name in _SENT)
@@ -165,7 +165,7 @@ def test_the_webhook_keeps_the_contract(case: schemathesis.Case, held: Held) -> 
     response = case.call(base_url=held.address, timeout=10, **({"auth": Signing()} if signed else {}))
 
     held.statuses[response.status_code] += 1
-    # A function URL takes every method; and what is signed after it was made is no bad signature any more.
+    # A function URL takes every method; and a case that is signed afterwards has no bad signature any more.
     case.validate_response(response, excluded_checks=[unsupported_method, ignored_auth])
     if response.status_code >= 400:
         assert held.ledger.rows() == before
@@ -173,10 +173,10 @@ def test_the_webhook_keeps_the_contract(case: schemathesis.Case, held: Held) -> 
         assert response.status_code in (400, 401)
 
 
-def _ask(simulator: Counting, settlement: Settlement, terms: Terms) -> requests.Response:
+def _ask(simulator: Counting, settlement: Settlement, config: StageConfig) -> requests.Response:
     return requests.post(
         f"{url(simulator)}/verifications",
-        json=kyc_verifications.body(settlement, terms),
+        json=kyc_verifications.body(settlement, config),
         headers={"Authorization": "Bearer secret", "Idempotency-Key": f"{settlement.key}:verify"},
         timeout=10,
     )

@@ -1,8 +1,8 @@
-"""The test cases of mocks/MockConfigFile.json: how each must end, and by which states.
+"""The test cases of mocks/MockConfigFile.json: how each must end, and through which states.
 
-A trail names each state as it is entered, `*n` where it is tried n times. What an execution ends with is the
-status that the outcome reports, or the name of the error that it fails with. The mocked pages grant a second
-to decide: Step Functions Local really waits.
+A trail names each state as it is entered, `*n` for n tries. An execution ends with the status in its outcome,
+or with the name of the error by which it fails. A mocked alert grants one second to decide, because Step
+Functions Local really waits.
 """
 
 import json
@@ -18,7 +18,7 @@ MACHINES = {
     "SettlementStandard": ("settlement", f"{START}.sync:2"),
     "Compensation": ("compensation", ""),
 }
-"""Each machine's definition, and how it starts the other one: all that tells the two settlements apart."""
+"""Each machine's definition, and how it starts the other one: the one difference of the two settlements."""
 
 WIRE = {
     "key": "order-2026-000101",
@@ -59,6 +59,7 @@ _SETTLEMENT = {
     "KycRejects": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
     "KycRefusesTheRequest": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
     "KycIsUnavailable": ("COMPENSATING", f"{_VERIFIED}*3 {_BACK}"),
+    "KycCircuitIsOpen": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
     "KycIsBack": ("SETTLED", f"{_VERIFIED}*3 IsInReview ReleaseFunds CollectFee"),
     "IsInReview": ("PROCESSING", f"{_VERIFIED} IsInReview ReportOutcome"),
     "IsInReviewAtLast": ("PROCESSING", f"{_VERIFIED}*2 IsInReview ReportOutcome"),
@@ -78,8 +79,8 @@ _SETTLEMENT = {
     "ReleaseStalls": ("SettlementStalled", f"{_RELEASED}*3 SettlementStalled"),
     "FeeStalls": ("SettlementStalled", f"{_RELEASED} CollectFee*3 SettlementStalled"),
     "RejectStalls": ("SettlementStalled", f"{_HELD} RejectSettlement SettlementStalled"),
-    "CompensationCannotStart": ("SettlementStalled", f"{_VERIFIED} Compensate*3 SettlementStalled"),
-    "CompensationFails": ("SettlementStalled", f"{_VERIFIED} Compensate SettlementStalled"),
+    "CompensationCannotStart": ("SettlementStalled", f"{_VERIFIED} Compensate*3 CompensationUnfinished"),
+    "CompensationFails": ("SettlementStalled", f"{_VERIFIED} Compensate CompensationUnfinished"),
     "ReportStalls": ("SettlementStalled", f"{_VERIFIED} Compensate ReportOutcome*3 SettlementStalled"),
 }
 
@@ -87,9 +88,9 @@ _BEGUN = "BeginCompensation IsDecided"
 _REVERSED = f"{_BEGUN} RefundFee ReclaimFunds VoidHold"
 _STUCK = f"{_BEGUN} RefundFee ReclaimFunds"
 _DONE = f"{_BEGUN} ReportOutcome"
-_PAGED = "PreparePage PageOnCall IsPaged AwaitResolution"
+_ALERTED = "PrepareAlert PageOnCall IsPaged AwaitResolution"
 _RESOLVED = f"ResolveLimbo AnnounceResolution {_DONE}"
-_LIMBO = f"{_PAGED} {_RESOLVED}"
+_LIMBO = f"{_ALERTED} {_RESOLVED}"
 
 _COMPENSATION = {
     "Reverses": ("COMPENSATED", f"{_REVERSED} ReportOutcome"),
@@ -114,19 +115,19 @@ _COMPENSATION = {
     "IsInLimbo": ("COMPENSATED", f"{_BEGUN} {_LIMBO}"),
     "BringsADecision": ("COMPENSATED", f"{_BEGUN} {_RESOLVED}"),
     "BringsADecisionOnAClosedCase": ("COMPENSATED", f"{_BEGUN} {_RESOLVED}"),
-    "PageIsFenced": ("COMPENSATED", f"{_BEGUN} PreparePage {_DONE}"),
-    "PageStalls": ("CompensationStalled", f"{_BEGUN} PreparePage*9 CompensationStalled"),
-    "BusIsAway": ("PagerUnreachable", f"{_BEGUN} PreparePage PageOnCall*10 PagerUnreachable"),
-    "PageIsNotTaken": ("PagerUnreachable", f"{_BEGUN} PreparePage PageOnCall IsPaged PagerUnreachable"),
-    "NobodyDecidesAtFirst": ("COMPENSATED", f"{_BEGUN} {_PAGED} {_LIMBO}"),
-    "NobodyCanBeWaitedFor": ("COMPENSATED", f"{_BEGUN} {_PAGED} PauseBetweenPages {_LIMBO}"),
-    "WaitIsFenced": ("COMPENSATED", f"{_BEGUN} {_PAGED} {_DONE}"),
-    "DecisionIsRefused": ("COMPENSATED", f"{_BEGUN} {_PAGED} ResolveLimbo {_LIMBO}"),
-    "DecisionIsFenced": ("COMPENSATED", f"{_BEGUN} {_PAGED} ResolveLimbo {_DONE}"),
-    "NewsAreNotTaken": ("COMPENSATED", f"{_BEGUN} {_PAGED} ResolveLimbo AnnounceResolution*3 {_DONE}"),
+    "AlertIsFenced": ("COMPENSATED", f"{_BEGUN} PrepareAlert {_DONE}"),
+    "AlertStalls": ("CompensationStalled", f"{_BEGUN} PrepareAlert*9 CompensationStalled"),
+    "BusIsAway": ("PagerUnreachable", f"{_BEGUN} PrepareAlert PageOnCall*10 PagerUnreachable"),
+    "AlertIsNotTaken": ("PagerUnreachable", f"{_BEGUN} PrepareAlert PageOnCall IsPaged PagerUnreachable"),
+    "NoDecisionAtFirst": ("COMPENSATED", f"{_BEGUN} {_ALERTED} {_LIMBO}"),
+    "WaitFails": ("COMPENSATED", f"{_BEGUN} {_ALERTED} PauseBetweenAlerts {_LIMBO}"),
+    "WaitIsFenced": ("COMPENSATED", f"{_BEGUN} {_ALERTED} {_DONE}"),
+    "DecisionIsRefused": ("COMPENSATED", f"{_BEGUN} {_ALERTED} ResolveLimbo {_LIMBO}"),
+    "DecisionIsFenced": ("COMPENSATED", f"{_BEGUN} {_ALERTED} ResolveLimbo {_DONE}"),
+    "NoticeIsNotTaken": ("COMPENSATED", f"{_BEGUN} {_ALERTED} ResolveLimbo AnnounceResolution*3 {_DONE}"),
     "ResolvesAtLast": (
         "COMPENSATED",
-        f"{_STUCK} EnterLimbo*3 PreparePage*3 PageOnCall*6 IsPaged AwaitResolution*4"
+        f"{_STUCK} EnterLimbo*3 PrepareAlert*3 PageOnCall*6 IsPaged AwaitResolution*4"
         f" ResolveLimbo*3 AnnounceResolution*3 {_DONE}",
     ),
     "ReportStalls": ("CompensationStalled", f"{_BEGUN} ReportOutcome*9 CompensationStalled"),
@@ -134,7 +135,7 @@ _COMPENSATION = {
 
 
 def _waited_for(ends: str) -> str:
-    """What a settlement reports that has waited for its compensation."""
+    """Return the status that a settlement reports after it has waited for its compensation."""
     return {"COMPENSATING": "COMPENSATED"}.get(ends, ends)
 
 
@@ -147,7 +148,7 @@ CASES = [(machine, case) for machine, cases in EXPECTED.items() for case in case
 
 
 def response(machine: str, case: str, state: str, call: int) -> Any:
-    """What the mock file answers to a call of a state; calls are counted from 0, retries included."""
+    """Return the mock file's answer to a call of a state; calls are counted from 0, retries included."""
     name = MOCKS["StateMachines"][machine]["TestCases"][case][state]
     for numbers, answer in MOCKS["MockedResponses"][name].items():
         first, _, last = numbers.partition("-")

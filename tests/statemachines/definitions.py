@@ -1,4 +1,4 @@
-"""The definitions as parsed JSON, and how one state leads to the next."""
+"""The definitions as parsed JSON, and the ways from state to state."""
 
 import json
 import re
@@ -26,10 +26,10 @@ EVENTS = "arn:aws:states:::events:putEvents"
 START = "${StartCompensation}"
 
 CALLED = {(machine, name): DEFINITIONS[machine]["States"][name]["Resource"] for machine, name in TASKS}
-"""What each Task calls."""
+"""The resource that each Task calls."""
 
 INVOCATIONS = [each for each, resource in CALLED.items() if resource in (LAMBDA, TOKEN)]
-"""The Tasks that run one of our functions."""
+"""The Tasks that invoke a function of this project."""
 
 PUTS = [each for each, resource in CALLED.items() if resource == EVENTS]
 STARTS = [each for each, resource in CALLED.items() if resource == START]
@@ -39,7 +39,7 @@ _PATH = re.compile(r"\$\$?(?:\.\w+)*")
 
 @dataclass(frozen=True)
 class Way:
-    """One way out of a state: how it is taken, where it leads, and the rule that says so."""
+    """One way out of a state: its place in the state, its target, and the rule that takes it."""
 
     how: str
     target: str
@@ -51,7 +51,7 @@ def task(machine: str, name: str) -> Any:
 
 
 def ways(state: Any) -> Iterator[Way]:
-    """Every way on from a state: `Next`, `Default`, `Choices 0`, `Catch 1`."""
+    """Yield every way out of a state: `Next`, `Default`, `Choices 0`, `Catch 1`."""
     for how in ("Next", "Default"):
         if how in state:
             yield Way(how, state[how], state)
@@ -61,7 +61,7 @@ def ways(state: Any) -> Iterator[Way]:
 
 
 def targets(state: Any) -> list[str]:
-    """Every state that may follow `state`, in whatever way it ends."""
+    """Return every state that may follow `state`."""
     return [way.target for way in ways(state)]
 
 
@@ -70,7 +70,7 @@ def is_terminal(state: Any) -> bool:
 
 
 def paths(definition: Any) -> Iterator[list[str]]:
-    """Every way from the start to an end. A state that would be entered again is the last of its path."""
+    """Yield every way from the start to an end. A state that is entered twice is the last of its path."""
     pending = [[definition["StartAt"]]]
     while pending:
         path = pending.pop()
@@ -82,7 +82,7 @@ def paths(definition: Any) -> Iterator[list[str]]:
 
 
 def caught(state: Any, error: str) -> str:
-    """The state that an error leads to when it is not retried (any more)."""
+    """Return the state that an error leads to when it is not retried, or no longer."""
     (target, *_) = (
         str(entry["Next"])
         for entry in state["Catch"]
@@ -92,12 +92,12 @@ def caught(state: Any, error: str) -> str:
 
 
 def retried(state: Any) -> set[str]:
-    """The errors upon which a state is tried again."""
+    """Return the errors after which a state is retried."""
     return {error for retry in state["Retry"] for error in retry["ErrorEquals"]}
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Each scalar of a JSON value with the field that holds it."""
+    """Yield each scalar of a JSON value with the field that holds it."""
     if isinstance(value, dict):
         for name, member in value.items():
             yield from leaves(member, name)
@@ -109,7 +109,7 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def keys(value: Any) -> Iterator[str]:
-    """The name of each field of a JSON value, however deep."""
+    """Yield the name of each field of a JSON value, at any depth."""
     if isinstance(value, dict):
         for name, member in value.items():
             yield name
@@ -120,6 +120,6 @@ def keys(value: Any) -> Iterator[str]:
 
 
 def fields_read(expression: str) -> set[str]:
-    """The top-level fields of its input that a path or an intrinsic reads; "$" where it reads all of it."""
+    """Return the top-level fields of its input that a path or an intrinsic reads; "$" for all of it."""
     found = _PATH.findall(expression)
     return {path.split(".")[1] if "." in path else "$" for path in found if not path.startswith("$$")}

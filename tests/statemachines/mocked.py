@@ -1,4 +1,4 @@
-"""An execution of a test case in this process, on the mock file's responses: what it does at each state."""
+"""An execution of a test case in this process, on the mock file's responses."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -7,14 +7,16 @@ from typing import Any
 
 from tests.statemachines.cases import INPUTS, MACHINES, response
 from tests.statemachines.definitions import DEFINITIONS
+from tests.support.contracts import checked_outcome
 from tests.support.interpreter import Execution, Machines, TaskFailed
 
 
 @dataclass
 class Visit:
-    """One entry into a state: the errors of its attempts in their order, None for one that went well."""
+    """One entry into a state with the execution's data: the errors of its attempts, None for success."""
 
     state: str
+    data: Any
     attempts: list[str | None] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -23,7 +25,7 @@ class Visit:
 
 @dataclass
 class Run:
-    """A finished execution, with a Visit for each state that it has entered."""
+    """A finished execution, with a Visit for each state that it entered."""
 
     execution: Execution
     visits: list[Visit]
@@ -36,7 +38,9 @@ class Run:
     def ends(self) -> str:
         """The outcome's status, or the error of an execution that failed."""
         ended = self.execution
-        return str(ended.data["status"] if ended.status == "SUCCEEDED" else ended.error["Error"])
+        if ended.status != "SUCCEEDED":
+            return ended.error["Error"]
+        return str(checked_outcome(ended.data)["status"])
 
 
 def run(machine: str, case: str) -> Run:
@@ -46,7 +50,7 @@ def run(machine: str, case: str) -> Run:
     calls: Counter[str] = Counter()
 
     def enter(execution: Execution) -> None:
-        visits.append(Visit(execution.state))
+        visits.append(Visit(execution.state, execution.data))
 
     def answer(execution: Execution, call: Callable[[], Any]) -> Any:
         state = execution.state

@@ -16,13 +16,14 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from settle.local import CREDENTIALS, REGION
+from settle.local.record import CREDENTIALS, REGION
 from tests.statemachines.cases import CASES, INPUTS, MACHINES, MOCK_FILE
 from tests.statemachines.definitions import DEFINITIONS, leaves
+from tests.support.contracts import checked_outcome
 from tests.support.templates import PROJECT
 
 ENDPOINT = os.environ.get("STEPFUNCTIONS_LOCAL_ENDPOINT")
-"""Where Step Functions Local listens, started from compose.yaml; without it, the embedded AWS is started."""
+"""The address of Step Functions Local (compose.yaml); without one, the embedded AWS is started."""
 
 ARN = "arn:aws:states:eu-west-1:123456789012"
 START_SECONDS_MAX = 60
@@ -31,7 +32,7 @@ RUN_SECONDS_MAX = 120
 
 @dataclass(frozen=True)
 class Ended:
-    """How an execution ended, and by which states, each with the number of calls that it made."""
+    """The end of an execution, and its states, each with the number of calls that it made."""
 
     status: str
     error: str | None
@@ -46,7 +47,7 @@ class Ended:
 
 
 def definition(machine: str) -> str:
-    """A machine's definition as it is deployed, but that nothing which it names is there."""
+    """Return a machine's definition as deployed, with names of resources that do not exist."""
     name, start = MACHINES[machine]
     text = json.dumps(DEFINITIONS[name] if ENDPOINT is None else _hastened(DEFINITIONS[name]))
     compensation = f"{ARN}:stateMachine:Compensation"
@@ -60,7 +61,7 @@ def definition(machine: str) -> str:
 
 
 def run_all(client: Any) -> dict[tuple[str, str], Ended]:
-    """Run every test case, all at once, and wait until each has ended."""
+    """Run every test case at the same time, and wait until each has ended."""
     arns = {
         machine: client.create_state_machine(
             name=machine, definition=definition(machine), roleArn="arn:aws:iam::123456789012:role/machines"
@@ -79,7 +80,7 @@ def run_all(client: Any) -> dict[tuple[str, str], Ended]:
 
 @contextmanager
 def step_functions(scratch: Path) -> Iterator[Any]:
-    """A client of a Step Functions that has read the mock file; what was started for it ends with it."""
+    """Yield a client of a Step Functions that has read the mock file; end its server afterwards."""
     if ENDPOINT:
         yield _client(ENDPOINT)
         return
@@ -144,7 +145,7 @@ def _answers(client: Any) -> bool:
 
 
 def _hastened(definition: Any) -> Any:
-    """The definition with a second at most before each retry: Step Functions Local really waits."""
+    """Return the definition with at most a second before each retry: Step Functions Local really waits."""
     hastened = json.loads(json.dumps(definition))
     for state in hastened["States"].values():
         for retry in state.get("Retry", ()):
@@ -164,7 +165,7 @@ def _ended(client: Any, execution: str, give_up_at: float) -> Ended:
         described["status"],
         failed.get("error"),
         failed.get("cause", ""),
-        json.loads(described["output"]) if described["status"] == "SUCCEEDED" else None,
+        checked_outcome(json.loads(described["output"])) if described["status"] == "SUCCEEDED" else None,
         _trail(events),
     )
 

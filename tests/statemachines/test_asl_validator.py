@@ -1,4 +1,4 @@
-"""The community's validator of the Amazon States Language accepts what is deployed."""
+"""The community's validator of the Amazon States Language accepts the deployed definitions."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import STAGES
+from infra.config import STAGES
 from infra.state_machines import render_definition
 from tests.statemachines.definitions import DEFINITIONS, FILES
 from tests.support.templates import PROJECT
@@ -35,7 +35,7 @@ def test_every_rendered_definition_is_valid(machine: str, stage: str, tmp_path: 
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_the_validator_refuses_a_state_that_leads_nowhere(tmp_path: Path) -> None:
+def test_the_validator_refuses_a_target_that_does_not_exist(tmp_path: Path) -> None:
     definition = json.loads(json.dumps(DEFINITIONS["settlement"]))
     definition["States"]["VerifyKyc"]["Next"] = "Nowhere"
     path = tmp_path / "dangling.asl.json"

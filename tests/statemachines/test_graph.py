@@ -1,11 +1,11 @@
-"""Every machine as a graph: where its states lead, and that each of them ends somewhere."""
+"""Every machine as a graph: its states, the ways between them, and an end on every way."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.status import Status
+from settlement.model.status import Status
 from tests.statemachines.definitions import (
     DEFINITIONS,
     Way,
@@ -25,6 +25,12 @@ FAILS = {
     "settlement": {
         "RequestRefused": REFUSED,
         "SettlementStalled": STALLED | {"Error": "SettlementStalled"},
+        "CompensationUnfinished": {
+            "Type": "Fail",
+            "Error": "SettlementStalled",
+            "CausePath": "States.Format('the compensating execution was not started or did not succeed: {}',"
+            " $.compensation.Error)",
+        },
     },
     "compensation": {
         "RequestRefused": REFUSED,
@@ -32,11 +38,13 @@ FAILS = {
         "PagerUnreachable": {
             "Type": "Fail",
             "Error": "PagerUnreachable",
-            "CausePath": "States.JsonToString($)",
+            "CausePath": "States.JsonToString($.alert)",
         },
     },
 }
-"""Every way to end red. A dead pager tells all there is: the page that nobody got is in it."""
+"""Every way to fail. PagerUnreachable has the alert that was not delivered. CompensationUnfinished has no
+cause of the child execution, as that holds its input.
+"""
 
 
 def states(machine: str) -> dict[str, Any]:
@@ -44,7 +52,7 @@ def states(machine: str) -> dict[str, Any]:
 
 
 def on_a_cycle(machine: str, follows: Callable[[str, Way], bool]) -> set[str]:
-    """The states that come back to themselves by ways that may be followed."""
+    """Return the states that lead back to themselves by the ways that `follows` admits."""
     following = {
         name: {way.target for way in ways(state) if follows(name, way)}
         for name, state in states(machine).items()
@@ -83,7 +91,7 @@ def test_every_state_can_be_reached(machine: str) -> None:
 
 
 @each_machine
-def test_every_path_ends_or_comes_back_to_a_state_that_has_an_end(machine: str) -> None:
+def test_every_path_ends_or_returns_to_a_state_that_leads_to_an_end(machine: str) -> None:
     every = list(paths(DEFINITIONS[machine]))
     ended = {name for path in every if is_terminal(states(machine)[path[-1]]) for name in path}
 
@@ -92,24 +100,24 @@ def test_every_path_ends_or_comes_back_to_a_state_that_has_an_end(machine: str) 
     assert dead_ends == []
 
 
-def test_no_path_of_a_settlement_comes_back_to_a_state() -> None:
+def test_no_path_of_a_settlement_returns_to_a_state() -> None:
     """A loop has no bound on its time, and Express has one of 300 s."""
     assert on_a_cycle("settlement", lambda name, way: True) == set()
 
 
-def test_a_compensation_comes_back_only_past_the_fence_or_a_wait_for_a_person() -> None:
-    """There the row is looked at again, or time passes: nothing else can go round and round."""
+def test_every_loop_of_a_compensation_has_the_fence_or_a_wait_for_a_person_in_it() -> None:
+    """The fence reads the row again, and the wait takes time. No other loop exists."""
     past = {"BeginCompensation", "AwaitResolution"}
 
     assert on_a_cycle("compensation", lambda name, way: True) >= past
     assert on_a_cycle("compensation", lambda name, way: name not in past) == set()
 
 
-def test_no_one_is_paged_twice_without_a_wait_or_a_decision_in_between() -> None:
-    """A wait that fails at once is no wait: paging upon it would page as fast as the machine runs.
+def test_no_two_alerts_follow_each_other_without_a_wait_or_a_decision_in_between() -> None:
+    """A wait that fails at once takes no time: an alert after it would alert as fast as the machine runs.
 
-    What takes a while is not followed here: a wait that is over (`States.Timeout`) or that a person has
-    ended, a decision that was carried out, a Wait state. Nor is StepFenced, which leads away from LIMBO.
+    The ways that take time are not followed here: a wait that ends (`States.Timeout`) or that a person ends,
+    a decision that was carried out, a Wait state. Nor is StepFenced, which leads away from LIMBO.
     """
 
     def takes_no_time(name: str, way: Way) -> bool:
@@ -124,8 +132,8 @@ def test_no_one_is_paged_twice_without_a_wait_or_a_decision_in_between() -> None
     assert "PageOnCall" not in on_a_cycle("compensation", takes_no_time)
 
 
-def test_a_payment_in_review_is_reported_and_nothing_else_happens_to_it() -> None:
-    """No wait, no step and no reversal: the webhook, or the review's end, starts what comes after it."""
+def test_a_payment_in_review_is_only_reported() -> None:
+    """No wait, no step and no reversal: the webhook or the end of the review starts the next execution."""
     (in_review,) = (way for way in ways(states("settlement")["IsInReview"]) if way.how == "Choices 0")
     after: set[str] = set()
     pending = {in_review.target}
@@ -136,8 +144,8 @@ def test_a_payment_in_review_is_reported_and_nothing_else_happens_to_it() -> Non
     assert after == {"ReportOutcome", "SettlementStalled"}
 
 
-def test_nothing_is_released_but_for_a_verdict_that_was_looked_at() -> None:
-    """The one way to the release: VerifyKyc has ended well, and not with a review."""
+def test_a_release_comes_only_after_a_verdict() -> None:
+    """The one way to the release: VerifyKyc has succeeded, and the payment is not in review."""
     entrances = {
         target: [
             (name, way.how)
@@ -155,7 +163,7 @@ def test_nothing_is_released_but_for_a_verdict_that_was_looked_at() -> None:
 
 
 @each_machine
-def test_a_state_either_ends_or_goes_on(machine: str) -> None:
+def test_a_state_either_ends_or_leads_on(machine: str) -> None:
     """A Task that ends still has its catches; a Choice always has a way out."""
     for name, state in states(machine).items():
         way_on = "Default" if state["Type"] == "Choice" else "Next"
@@ -164,7 +172,7 @@ def test_a_state_either_ends_or_goes_on(machine: str) -> None:
 
 @each_machine
 def test_no_state_compares_a_status(machine: str) -> None:
-    """Statuses are the database's to compare: each transition is a condition on the row."""
+    """The database compares statuses: each transition is a condition on the row."""
     strings = {value for _, value in leaves(DEFINITIONS[machine])} & {status.value for status in Status}
     comparators = {
         key
@@ -186,15 +194,15 @@ def test_no_state_is_written_in_jsonata(machine: str) -> None:
 
 @each_machine
 def test_a_failed_execution_says_why(machine: str) -> None:
-    """Nothing is reported green that is not finished, and every way to be red has a name of its own."""
+    """Every way to fail has a name of its own."""
     fails = {name: state for name, state in states(machine).items() if state["Type"] == "Fail"}
 
     assert {name: without_comment(state) for name, state in fails.items()} == FAILS[machine]
 
 
 @each_machine
-def test_a_machine_ends_well_only_with_an_outcome_that_a_function_gives(machine: str) -> None:
-    """No Succeed, no Pass: a failed unwind that ends green would be the worst of lies."""
+def test_a_machine_succeeds_only_with_an_outcome_from_a_function(machine: str) -> None:
+    """No Succeed, no Pass: a failed compensation must not be reported as a success."""
     ends = {name for name, state in states(machine).items() if is_terminal(state)} - FAILS[machine].keys()
 
     settles = {"CollectFee", "RejectSettlement"} if machine == "settlement" else set()

@@ -1,4 +1,4 @@
-"""What is kept of an answer beside the input: what is read of it was selected, and is always there."""
+"""Answers kept beside the input: each field that a state reads was selected, and is always present."""
 
 import json
 import re
@@ -11,8 +11,8 @@ from tests.statemachines.test_data_flow import KEPT, SELECTED
 
 
 @pytest.mark.parametrize("name", SELECTED)
-def test_what_is_read_of_a_kept_answer_was_selected_and_is_in_every_answer(name: str) -> None:
-    """A path into an answer that selects nothing is States.Runtime, too."""
+def test_a_field_read_from_a_kept_answer_was_selected_and_is_in_every_answer(name: str) -> None:
+    """A path into an answer that selects nothing also fails with States.Runtime."""
     kept = KEPT[name].removeprefix("$.")
     selected = {key.removesuffix(".$") for key in SELECTED[name]}
     in_answer = {path.removeprefix("$.Payload.") for path in SELECTED[name].values()}

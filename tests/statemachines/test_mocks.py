@@ -1,4 +1,4 @@
-"""The mock file covers every branch of both machines: what there is to cover, the definitions say."""
+"""The mock file covers every branch of both machines, as the definitions list them."""
 
 import json
 from collections.abc import Iterator
@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
-from settlement import outcome, steps
-from tests.conftest import NOW
 from tests.statemachines.cases import CASES, EXPECTED, MACHINES, MOCK_FILE, MOCKS, response
-from tests.statemachines.definitions import DEFINITIONS, INVOCATIONS, is_terminal, ways
-from tests.statemachines.handlers import ANSWERS
+from tests.statemachines.definitions import CALLED, DEFINITIONS, INVOCATIONS, TOKEN, is_terminal, ways
+from tests.statemachines.handlers import ANSWERS, answered, answers_nothing
 from tests.statemachines.mocked import Run, Visit, run
-from tests.support.kyc import APPROVED
 from tests.support.templates import PROJECT
-from tests.unit.vectors import SETTLEMENT, TERMS
 
 Branch = tuple[str, str]
 """A state, and a way out of it, or one of its retries."""
@@ -26,7 +22,7 @@ each_machine = pytest.mark.parametrize("machine", MACHINES)
 
 
 def branches(definition: Any) -> set[Branch]:
-    """All there are: every Next, End, Default, rule of a Choice, entry of a Catch and of a Retry."""
+    """Return every Next, End, Default, rule of a Choice, entry of a Catch and of a Retry."""
     found: set[Branch] = set()
     for name, state in definition["States"].items():
         found |= {(name, way.how) for way in ways(state)}
@@ -36,7 +32,7 @@ def branches(definition: Any) -> set[Branch]:
 
 
 def rule(entries: Any, error: str) -> int | None:
-    """The number of the first entry of a Retry or a Catch that names an error."""
+    """Return the number of the first entry of a Retry or a Catch that names an error."""
     matching = (
         number
         for number, entry in enumerate(entries)
@@ -46,7 +42,7 @@ def rule(entries: Any, error: str) -> int | None:
 
 
 def taken(visit: Visit, following: Visit | None, state: Any) -> Iterator[Branch]:
-    """The branches of one visit: each attempt but the last was retried, the last decided where to go."""
+    """Yield the branches of one visit: a retry for each attempt but the last, which decides what follows."""
     for error in visit.attempts[:-1]:
         assert error is not None
         yield visit.state, f"Retry {rule(state['Retry'], error)}"
@@ -95,7 +91,7 @@ def test_no_branch_of_a_machine_is_missed(machine: str) -> None:
 
 @each_machine
 def test_every_error_that_a_machine_names_is_thrown(machine: str) -> None:
-    """Each that it catches where it catches it; of those that it retries, each somewhere."""
+    """Each caught error in the state that catches it; each retried error in any state."""
     states = DEFINITIONS[MACHINES[machine][0]]["States"]
     last = {
         (visit.state, visit.attempts[-1])
@@ -121,8 +117,8 @@ def test_every_error_that_a_machine_names_is_thrown(machine: str) -> None:
 
 
 @each_machine
-def test_every_retry_is_seen_to_help_and_to_give_up(machine: str) -> None:
-    """A retry that is only ever given up on, or never, may as well not be there, or never end."""
+def test_every_retry_helps_in_one_case_and_ends_in_failure_in_another(machine: str) -> None:
+    """A retry that always ends in failure may as well be absent; one that never does may have no end."""
     visits = [visit for case in EXPECTED[machine] for visit in ran(machine, case).visits]
     tasks = {
         name for name, state in DEFINITIONS[MACHINES[machine][0]]["States"].items() if state["Type"] == "Task"
@@ -147,6 +143,26 @@ def test_a_test_case_mocks_the_states_that_it_calls_and_no_other(machine: str, c
     assert MOCKS["StateMachines"][machine]["TestCases"][case].keys() == called
 
 
+@pytest.mark.parametrize("machine", [each for each in MACHINES if MACHINES[each][0] == "settlement"])
+def test_a_report_has_the_error_that_stopped_the_settlement_and_no_other(machine: str) -> None:
+    """Neither an error of the start of its compensation, nor one that a retry has overcome."""
+    stopped = set()
+    for case in EXPECTED[machine]:
+        visits = ran(machine, case).visits
+        states = [visit.state for visit in visits]
+        if "ReportOutcome" not in states:
+            continue
+        reported = visits[states.index("ReportOutcome")].data.get("error", {}).get("Error")
+        if "Compensate" in states:
+            stopped_by = visits[states.index("Compensate") - 1].attempts[-1]
+            assert reported == stopped_by, case
+            stopped.add(stopped_by)
+        else:
+            assert reported is None, case
+
+    assert stopped >= {"KycRejected", "KycCircuitOpen", "KycUnavailable", "AccountNotFound", "CapExceeded"}
+
+
 def test_every_test_case_has_an_expectation_and_every_response_a_use() -> None:
     cases = {machine: set(mocked["TestCases"]) for machine, mocked in MOCKS["StateMachines"].items()}
     used = {
@@ -160,8 +176,8 @@ def test_every_test_case_has_an_expectation_and_every_response_a_use() -> None:
     assert used == MOCKS["MockedResponses"].keys()
 
 
-def test_the_two_settlements_differ_in_what_the_compensation_has_come_to() -> None:
-    """All else is the same file: the Express machine is told of a start, the Standard one of an end."""
+def test_the_two_settlements_differ_in_the_state_of_their_compensation() -> None:
+    """The rest is one file: the Express machine learns that it was started, the Standard one how it ended."""
     express, standard = (
         MOCKS["StateMachines"][machine]["TestCases"]
         for machine in ("SettlementExpress", "SettlementStandard")
@@ -181,7 +197,7 @@ def test_the_two_settlements_differ_in_what_the_compensation_has_come_to() -> No
 
 @pytest.mark.parametrize("name", sorted({name for _, name in INVOCATIONS} & ANSWERS.keys()))
 def test_a_mocked_function_answers_as_its_handler_does(name: str) -> None:
-    """With all the fields of the handler's answer; a mock that promises more would prove nothing."""
+    """It has all the fields of the handler's answer; a mock with more of them would prove nothing."""
     for machine, mocked in MOCKS["StateMachines"].items():
         for case, states in mocked["TestCases"].items():
             answer = response(machine, case, name, 0) if name in states else {}
@@ -192,27 +208,41 @@ def test_a_mocked_function_answers_as_its_handler_does(name: str) -> None:
                 assert extra <= {"resolution"}, (machine, case)
 
 
+@pytest.mark.parametrize("name", sorted(name for _, name in INVOCATIONS if answers_nothing(name)))
+def test_a_mocked_function_answers_null_if_its_handler_returns_nothing(name: str) -> None:
+    answers = [
+        answer["Return"]
+        for mocked in MOCKS["StateMachines"].values()
+        for states in mocked["TestCases"].values()
+        if name in states
+        for answer in MOCKS["MockedResponses"][states[name]].values()
+        if "Return" in answer
+    ]
+
+    assert answers
+    if CALLED.get(("compensation", name)) == TOKEN:  # the answer of this task is the decision that ends it
+        assert all(answer.keys() >= {"decision", "reason", "by"} for answer in answers)
+    else:
+        assert all(answer == {"StatusCode": 200, "Payload": None} for answer in answers)
+
+
 def test_a_mocked_verdict_is_one_that_its_handler_gives() -> None:
-    """A payment in review has nothing to tell but that; any other has its journal entry, without its keys."""
-    posting = steps.verify(SETTLEMENT, APPROVED, NOW)
-    entry = outcome.of_entry(posting.entry.parameters["Item"], TERMS)
-    shapes = {
-        frozenset(answer["Return"]["Payload"].items())
+    """It says whether the payment is in review, and no more: the verdict stays in the journal."""
+    shapes = [
+        answer["Return"]["Payload"]
         for machine, mocked in MOCKS["StateMachines"].items()
         for case, states in mocked["TestCases"].items()
         if "VerifyKyc" in states
         for answer in MOCKS["MockedResponses"][states["VerifyKyc"]].values()
         if "Return" in answer
-    }
+    ]
 
-    assert shapes == {
-        frozenset({"in_review": True}.items()),
-        frozenset(({"in_review": False} | entry).items()),
-    }
+    assert {frozenset(shape) for shape in shapes} == set(map(frozenset, answered("VerifyKyc")))
+    assert {shape["in_review"] for shape in shapes} == {True, False}
 
 
 def test_step_functions_local_is_given_the_mock_file() -> None:
-    """Under the name that it is told, in the container."""
+    """Under the file name that its container gets."""
     compose = (PROJECT / "compose.yaml").read_text()
     folder = MOCK_FILE.parent.relative_to(PROJECT)
 

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
+from infra.config import STAGES
 from infra.functions import LAMBDAS
-from infra.settings import STAGES
-from infra.settlement_stack import GRANTS, TRIGGERED
+from infra.grants import GRANTS, TRIGGERED
 from tests.statemachines.definitions import (
     CALLED,
     DEFINITIONS,
@@ -31,25 +31,25 @@ OTHER_PLACEHOLDERS = {
     "settlement": ["StartCompensation", "Compensation"],
     "compensation": ["EventBus", "EventBus"],
 }
-"""What a definition leaves open besides its functions: once for each place where it stands."""
+"""A definition's placeholders besides its functions: one for each occurrence."""
 
 
 def camel(module: str) -> str:
-    """`hold_funds` is `HoldFunds`."""
+    """Return `HoldFunds` for `hold_funds`."""
     return "".join(word.capitalize() for word in module.split("_"))
 
 
-def test_every_handler_is_a_state_or_what_something_else_triggers() -> None:
+def test_every_handler_is_a_state_or_has_another_trigger() -> None:
     assert {camel(module) for module in HANDLERS} == STATES | TRIGGERED.keys()
 
 
-def test_what_something_else_triggers_is_behind_a_webhook_the_clock_or_a_queue() -> None:
-    """None is a state as well: what a machine calls answers to nobody else."""
+def test_the_other_triggers_are_a_webhook_the_clock_and_a_queue() -> None:
+    """None of these functions is a state as well."""
     assert TRIGGERED.keys() == {"KycDecided", "RecoverStalled", "StartSettlements"}
     assert not STATES & TRIGGERED.keys()
 
 
-def test_a_task_runs_a_function_unless_it_pages_or_starts_the_other_machine() -> None:
+def test_a_task_runs_a_function_unless_it_puts_an_event_or_starts_the_other_machine() -> None:
     assert {name for _, name in PUTS} == {"PageOnCall", "AnnounceResolution"}
     assert STARTS == [("settlement", "Compensate")]
     assert set(CALLED.values()) == {LAMBDA, TOKEN, EVENTS, START}
@@ -62,7 +62,7 @@ def test_a_task_invokes_the_function_of_its_own_name(machine: str, name: str) ->
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
-def test_there_is_no_placeholder_but_for_functions_and_what_else_is_called(machine: str) -> None:
+def test_every_placeholder_is_a_function_or_another_called_resource(machine: str) -> None:
     placeholders = [
         name for _, value in leaves(DEFINITIONS[machine]) for name in re.findall(r"\$\{(.*?)\}", str(value))
     ]
@@ -80,7 +80,7 @@ def test_an_event_goes_to_the_bus_of_the_stage(machine: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("machine", "name"), STARTS)
-def test_what_is_started_is_the_compensation(machine: str, name: str) -> None:
+def test_the_started_machine_is_the_compensation(machine: str, name: str) -> None:
     assert task(machine, name)["Parameters"]["StateMachineArn"] == "${Compensation}"
 
 

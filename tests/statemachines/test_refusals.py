@@ -1,10 +1,10 @@
-"""Where each refusal leads: a state catches by name those that its writes can raise, and no other."""
+"""The target of each refusal: a state catches by name those that its writes can raise, and no other."""
 
 from typing import Any
 
 import pytest
 
-from settlement.status import Status, Step
+from settlement.model.status import Status, Step
 from tests.statemachines.definitions import DEFINITIONS, caught, retried, task
 from tests.statemachines.refusals import (
     FENCED,
@@ -14,12 +14,13 @@ from tests.statemachines.refusals import (
     OWN,
     REVERSAL,
     in_the_way_of,
+    meaning,
     raised,
 )
 from tests.unit.conditions import admits
 
 CONFLICT = "IdempotencyConflict"
-"""The row is another request's, and not this execution's to reject or to reverse."""
+"""The row belongs to another request: this execution must neither reject nor reverse it."""
 
 ON_REFUSAL = {
     "HoldFunds": "RejectSettlement",
@@ -31,7 +32,7 @@ ON_REFUSAL = {
 
 
 def caught_by_name(machine: str, name: str) -> dict[str, str]:
-    """Each error that a state catches by its name, and where it leads."""
+    """Return each error that a state catches by its name, and the state that it leads to."""
     return {
         error: entry["Next"]
         for entry in task(machine, name)["Catch"]
@@ -54,17 +55,17 @@ def test_a_row_of_another_request_stalls_a_settlement(name: str) -> None:
     assert caught(task("settlement", name), CONFLICT) == "SettlementStalled"
 
 
-def test_what_the_provider_does_to_a_payment_has_three_names() -> None:
-    """A rejection and a refused request are final; what is unavailable is so at last."""
+def test_a_payment_without_an_approval_is_reversed_for_one_of_four_reasons() -> None:
+    """Only an unavailable provider is asked again. An open circuit outlasts every retry of the machine."""
     state = task("settlement", "VerifyKyc")
 
-    assert OWN["VerifyKyc"] == {"KycRejected", "KycRequestRefused", "KycUnavailable"}
+    assert OWN["VerifyKyc"] == {"KycRejected", "KycRequestRefused", "KycUnavailable", "KycCircuitOpen"}
     assert OWN["VerifyKyc"] & retried(state) == {"KycUnavailable"}
     assert {caught(state, error) for error in OWN["VerifyKyc"]} == {"Compensate"}
 
 
 @pytest.mark.parametrize("error", ["SignatureRefused", "SettlementNotFound", "StartUnavailable"])
-def test_no_machine_names_what_only_a_trigger_runs_into(error: str) -> None:
+def test_no_machine_names_an_error_that_only_triggered_functions_raise(error: str) -> None:
     assert [each for each, text in DEFINITIONS.items() if error in str(text)] == []
 
 
@@ -77,7 +78,7 @@ def test_no_machine_names_what_only_a_trigger_runs_into(error: str) -> None:
     ],
 )
 def test_a_refused_reversal_goes_to_limbo_at_once(name: str, refusals: set[str]) -> None:
-    """What the payee has spent does not come back by asking again; who has gone on is another matter."""
+    """Another try does not bring back money that the payee has spent. StepFenced leads back to the row."""
     state = task("compensation", name)
 
     assert raised(REVERSAL[name]) >= refusals | {"StepFenced", CONFLICT}
@@ -89,10 +90,10 @@ def test_a_refused_reversal_goes_to_limbo_at_once(name: str, refusals: set[str])
 
 @pytest.mark.parametrize("name", REVERSAL)
 def test_a_fenced_reversal_finds_something_new_at_the_beginning(name: str) -> None:
-    """StepFenced leads back to the row. Where that is just as it was, it would lead there for ever.
+    """StepFenced leads back to the row. If that had not changed, it would lead there for ever.
 
     A row that is still COMPENSATING, with the step committed and not reversed, sends the machine to the
-    same reversal again: whatever is wrong with it, then, must have another name, and end in LIMBO.
+    same reversal again: any other fault of the row must have another name, and end in LIMBO.
     """
     committed, _ = REVERSAL[name]
     step = {"RefundFee": Step.FEE, "ReclaimFunds": Step.RELEASE, "VoidHold": Step.HOLD}[name]
@@ -109,32 +110,32 @@ def test_a_fenced_reversal_finds_something_new_at_the_beginning(name: str) -> No
     assert same
     for row in same:
         if not admits(committed.settlement, row):
-            assert type(committed.settlement.refusal(row)).__name__ != "StepFenced", row
+            assert type(meaning(committed.settlement, row)).__name__ != "StepFenced", row
 
 
 @pytest.mark.parametrize("name", LIMBO)
-def test_who_comes_too_late_to_a_case_looks_at_the_row_again(name: str) -> None:
+def test_a_fenced_step_of_a_case_looks_at_the_row_again(name: str) -> None:
     assert "StepFenced" in raised(LIMBO[name])
     assert caught_by_name("compensation", name) == {"StepFenced": "BeginCompensation"}
 
 
-def test_a_page_about_what_is_not_in_limbo_any_more_looks_at_the_row_again() -> None:
-    """It writes nothing, and so has no row that refuses it: the handler finds out by reading."""
-    assert caught_by_name("compensation", "PreparePage") == {"StepFenced": "BeginCompensation"}
+def test_an_alert_about_a_settlement_that_has_left_limbo_looks_at_the_row_again() -> None:
+    """The handler writes nothing, so no condition refuses it: it finds out by reading."""
+    assert caught_by_name("compensation", "PrepareAlert") == {"StepFenced": "BeginCompensation"}
 
 
-def test_a_decision_that_makes_no_sense_is_told_on_the_next_page() -> None:
-    """Those who made it are paged again, and hear why; nothing was written."""
+def test_a_refused_decision_is_reported_with_the_next_alert() -> None:
+    """On call is alerted again, with the reason; nothing was written."""
     state = task("compensation", "ResolveLimbo")
 
     assert "ResolutionRefused" in raised(LIMBO["ResolveLimbo"])
     for refusal in ("ResolutionRefused", "InvalidRequest"):
         assert refusal not in retried(state)
-        assert caught(state, refusal) == "PreparePage"
+        assert caught(state, refusal) == "PrepareAlert"
 
 
 def test_a_compensation_is_refused_for_exactly_what_its_beginning_raises() -> None:
-    """A key that was never claimed is not among it: it is claimed, as finished, before it is fenced."""
+    """An unclaimed key is not among them: it gets a tombstone before it is fenced."""
     parsed = {"InvalidRequest", "ResolutionRefused"}
 
     assert raised(ORDERED) == {"NotReversible", CONFLICT}
@@ -144,7 +145,7 @@ def test_a_compensation_is_refused_for_exactly_what_its_beginning_raises() -> No
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
-def test_nothing_but_a_state_that_found_the_request_to_be_none_says_it_is_refused(machine: str) -> None:
+def test_only_the_first_state_leads_to_a_refused_request(machine: str) -> None:
     states: dict[str, Any] = DEFINITIONS[machine]["States"]
     leading = {
         name

@@ -1,12 +1,12 @@
-"""What every Task must have: a bound on its time, a retry of what may pass, a catch for everything else."""
+"""The duties of every Task: a bound on its time, a retry of transient errors, a catch of all others."""
 
 import inspect
 
 import pytest
 
-from settlement import errors
-from settlement.errors import IdempotencyConflict, InvalidRequest, Refusal, SettlementError
-from settlement.status import Step
+from settlement.model import errors
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, Refusal, SettlementError
+from settlement.model.status import Step
 from tests.statemachines.definitions import (
     INVOCATIONS,
     LAMBDA,
@@ -39,7 +39,7 @@ LAMBDA_TRANSIENT = {
     "Runtime.Unknown",
     "States.Timeout",
 }
-"""What Lambda and Step Functions call an attempt whose outcome is unknown or that never began."""
+"""The errors of Lambda and Step Functions for an attempt that never began, or whose outcome is unknown."""
 
 EVENTS_TRANSIENT = {
     "EventBridge.FailedEntry",
@@ -49,7 +49,7 @@ EVENTS_TRANSIENT = {
     "EventBridge.ThrottlingException",
     "States.Timeout",
 }
-"""The same of EventBridge: an event that is put twice is a page more, one that is lost a page too few."""
+"""The same of EventBridge: an event that is put twice alerts once more, a lost one never alerts."""
 
 START_TRANSIENT = {
     "StepFunctions.ThrottlingException",
@@ -58,7 +58,7 @@ START_TRANSIENT = {
     "StepFunctions.ExecutionLimitExceededException",
 }
 ALREADY_STARTED = {"StepFunctions.ExecutionAlreadyExistsException", "ExecutionAlreadyExists"}
-"""What AWS calls it, and what the embedded AWS does."""
+"""The name of the error on AWS, and on the embedded AWS."""
 
 LEFT_OVER = {
     ("compensation", "RefundFee"): "EnterLimbo",
@@ -66,17 +66,22 @@ LEFT_OVER = {
     ("compensation", "VoidHold"): "EnterLimbo",
     ("compensation", "PageOnCall"): "PagerUnreachable",
     ("compensation", "AnnounceResolution"): "BeginCompensation",
-    ("compensation", "AwaitResolution"): "PauseBetweenPages",
-    ("compensation", "ResolveLimbo"): "PreparePage",
+    ("compensation", "AwaitResolution"): "PauseBetweenAlerts",
+    ("compensation", "ResolveLimbo"): "PrepareAlert",
+    ("settlement", "Compensate"): "CompensationUnfinished",
 }
-"""Where an error leads that no state has a name for. Elsewhere: to the machine's own stall."""
+"""The target of an error that the state does not name. In all other states: the machine's own stall."""
 
 NO_VERDICT = {("settlement", "VerifyKyc"): {"KycUnavailable"}}
-"""Who asks a third party, and what it is called when that gives no answer: nothing was written, so it is
-asked again, and in the end the money goes back."""
+"""The task that asks a third party, and its error without an answer. Nothing was written, so the provider is
+asked again; after the last try the settlement is compensated.
+"""
+
+NOT_ASKED = {("settlement", "VerifyKyc"): {"KycCircuitOpen"}}
+"""The error of that task if the third party was not asked: the settlement is compensated at once."""
 
 STUCK = {"RefundFee": Step.FEE, "ReclaimFunds": Step.RELEASE, "VoidHold": Step.HOLD}
-"""What each reversal reverses: under that name EnterLimbo is told what got stuck."""
+"""The step that each reversal reverses: the name under which EnterLimbo gets its error."""
 
 STALLS = {"settlement": "SettlementStalled", "compensation": "CompensationStalled"}
 
@@ -95,7 +100,7 @@ def test_a_task_bounds_its_time(machine: str, name: str) -> None:
     assert state["TimeoutSeconds"] > 0
 
 
-def test_a_function_is_waited_for_except_by_the_task_that_waits_for_a_person() -> None:
+def test_every_task_waits_for_its_function_except_the_one_that_waits_for_a_person() -> None:
     calls = {each: task(*each)["Resource"] for each in INVOCATIONS}
 
     assert [each for each, resource in calls.items() if resource == TOKEN] == WAITS
@@ -103,7 +108,7 @@ def test_a_function_is_waited_for_except_by_the_task_that_waits_for_a_person() -
 
 
 @pytest.mark.parametrize(("machine", "name"), WAITS)
-def test_the_wait_for_a_person_is_as_long_as_the_page_says(machine: str, name: str) -> None:
+def test_the_wait_for_a_person_is_as_long_as_the_alert_says(machine: str, name: str) -> None:
     state = task(machine, name)
 
     assert state["TimeoutSecondsPath"] == "$.wait_seconds"
@@ -112,7 +117,7 @@ def test_the_wait_for_a_person_is_as_long_as_the_page_says(machine: str, name: s
 
 @each_start
 def test_a_compensation_may_take_as_long_as_a_person_does(machine: str, name: str) -> None:
-    """A Standard settlement waits for it; a bound would report a stall where somebody is at work."""
+    """A Standard settlement waits for it; a bound would report a stall while a person is at work."""
     assert not [field for field in task(machine, name) if field.startswith(("Timeout", "Heartbeat"))]
 
 
@@ -127,7 +132,7 @@ def test_a_retry_is_jittered_and_bounded(machine: str, name: str) -> None:
 
 @each_task
 def test_an_error_is_retried_by_one_rule(machine: str, name: str) -> None:
-    """Only the first rule that matches counts: a second one would never be heeded."""
+    """Only the first rule that matches counts: a second one would have no effect."""
     named = [error for retry in task(machine, name)["Retry"] for error in retry["ErrorEquals"]]
 
     assert sorted(named) == sorted(set(named))
@@ -141,7 +146,7 @@ def test_no_refusal_is_ever_retried(machine: str, name: str) -> None:
 
 @each_invocation
 def test_an_attempt_with_an_unknown_outcome_is_retried(machine: str, name: str) -> None:
-    """But for the wait: its timeout is no attempt's, it is a person who has not decided yet."""
+    """Except for the wait: its timeout means that the person has not decided yet."""
     waits = {"States.Timeout"} if (machine, name) in WAITS else set()
 
     unanswered = NO_VERDICT.get((machine, name), set())
@@ -149,43 +154,40 @@ def test_an_attempt_with_an_unknown_outcome_is_retried(machine: str, name: str) 
 
 
 @each_put
-def test_an_event_that_was_not_taken_is_put_again(machine: str, name: str) -> None:
+def test_a_refused_event_is_put_again(machine: str, name: str) -> None:
     assert retried(task(machine, name)) == EVENTS_TRANSIENT
 
 
 @each_start
-def test_a_start_that_was_not_heard_is_repeated_and_the_end_of_what_was_started_is_not(
-    machine: str, name: str
-) -> None:
-    """States.TaskFailed is a compensation that has ended badly: its name is taken."""
+def test_a_lost_start_is_repeated_and_a_failed_compensation_is_not(machine: str, name: str) -> None:
+    """States.TaskFailed is a compensation that has failed: its name is taken."""
     assert retried(task(machine, name)) == START_TRANSIENT
 
 
 @each_task
-def test_the_last_catch_takes_whatever_is_left(machine: str, name: str) -> None:
-    """Not green and not refused: the row is in flight, and the error is kept beside the input."""
+def test_the_last_catch_takes_every_other_error(machine: str, name: str) -> None:
+    """The settlement neither succeeded nor was refused: it is in flight, and the error is kept."""
     target = LEFT_OVER.get((machine, name), STALLS[machine])
     last = task(machine, name)["Catch"][-1]
 
     where = f"$.stuck.{STUCK[name].value}" if name in STUCK else "$.error"
+    where = "$.compensation" if name == "Compensate" else where
     assert last == {"ErrorEquals": ["States.ALL"], "ResultPath": where, "Next": target}
 
 
 @pytest.mark.parametrize(("machine", "name"), WAITS)
-def test_a_wait_that_is_over_pages_again_at_once_and_one_that_failed_in_its_time(
-    machine: str, name: str
-) -> None:
-    """A wait that cannot even begin takes no time: paging upon it would page without end."""
+def test_a_wait_that_ends_alerts_again_at_once_and_a_failed_one_in_its_time(machine: str, name: str) -> None:
+    """A wait that cannot begin takes no time: an alert at once would alert without end."""
     pause = task(machine, caught(task(machine, name), "Lambda.ResourceNotFoundException"))
 
-    assert caught(task(machine, name), "States.Timeout") == "PreparePage"
+    assert caught(task(machine, name), "States.Timeout") == "PrepareAlert"
     assert pause["Type"] == "Wait"
     assert pause["SecondsPath"] == task(machine, name)["TimeoutSecondsPath"]
-    assert pause["Next"] == "PreparePage"
+    assert pause["Next"] == "PrepareAlert"
 
 
 @each_task
-def test_only_the_last_catch_takes_what_has_no_name(machine: str, name: str) -> None:
+def test_only_the_last_catch_takes_errors_without_a_name(machine: str, name: str) -> None:
     named = {error for entry in task(machine, name)["Catch"][:-1] for error in entry["ErrorEquals"]}
 
     assert not {"States.ALL", "States.TaskFailed"} & named
@@ -193,14 +195,15 @@ def test_only_the_last_catch_takes_what_has_no_name(machine: str, name: str) -> 
 
 @each_task
 def test_only_final_answers_are_caught_by_name(machine: str, name: str) -> None:
-    """An attempt that may still commit is no refusal, whatever is done about it."""
+    """An attempt that may still commit is no refusal."""
     named = {error for entry in task(machine, name)["Catch"][:-1] for error in entry["ErrorEquals"]}
 
     if (machine, name) in STARTS:
         assert named == ALREADY_STARTED
     else:
         over = {"States.Timeout"} if (machine, name) in WAITS else set()
-        assert named - REFUSALS == over | NO_VERDICT.get((machine, name), set())
+        unanswered = NO_VERDICT.get((machine, name), set()) | NOT_ASKED.get((machine, name), set())
+        assert named - REFUSALS == over | unanswered
 
 
 @each_task
@@ -211,16 +214,14 @@ def test_an_error_is_caught_in_one_place(machine: str, name: str) -> None:
 
 
 @each_start
-def test_a_compensation_that_runs_already_is_reported_as_one_that_was_started(
-    machine: str, name: str
-) -> None:
+def test_a_compensation_that_runs_already_is_reported_as_started(machine: str, name: str) -> None:
     state = task(machine, name)
 
     assert {caught(state, error) for error in ALREADY_STARTED} == {state["Next"]} == {"ReportOutcome"}
 
 
-def test_what_is_unavailable_is_no_refusal() -> None:
-    assert {"StoreUnavailable", "KycUnavailable"} <= TRANSIENT
+def test_an_unavailable_service_is_no_refusal() -> None:
+    assert {"StoreUnavailable", "KycUnavailable", "KycCircuitOpen"} <= TRANSIENT
     assert {"InsufficientFunds", "StepFenced", "IdempotencyConflict"} <= REFUSALS
 
 

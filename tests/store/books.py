@@ -1,15 +1,15 @@
-"""What must hold for any table at any time: nothing is lost, nothing is made up."""
+"""The rule for any table at any time: no money is lost, and none is made up."""
 
 from collections import Counter
 from collections.abc import Iterable
 
-from settlement.rows import Row
+from settlement.ledger.keys import Row
 
 
 def assert_conserved(found: Iterable[Row]) -> dict[str, int]:
-    """Every balance and every escrow is the sum of its entries, said without the code under test.
+    """Check, without the code under test, that every balance and every escrow is the sum of its entries.
 
-    Returns what the internal accounts come to, which have no row: they are all that makes up for the rest.
+    Returns the balances of the internal accounts, which have no row: with the others they add up to zero.
     """
     found = list(found)
     held = {row["pk"].removeprefix("ACCOUNT#"): row["available"] for row in found if row["sk"] == "BALANCE"}

@@ -2,16 +2,16 @@
 
 import pytest
 
-from settlement import telemetry
-from settlement.request import Settlement
-from settlement.terms import Terms
+from settlement.adapters import telemetry
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
 from tests.conftest import Ledger
 from tests.store.saga import Saga
 
 
 @pytest.fixture
-def saga(ledger: Ledger, settlement: Settlement, terms: Terms) -> Saga:
-    return Saga(ledger, settlement, terms)
+def saga(ledger: Ledger, settlement: Settlement, config: StageConfig) -> Saga:
+    return Saga(ledger, settlement, config)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""A client of DynamoDB whose calls go wrong when they are told to."""
+"""A client of DynamoDB whose writes fail on demand."""
 
 from contextlib import suppress
 from enum import StrEnum
@@ -10,7 +10,7 @@ from tests.support.memory_dynamodb import MemoryDynamoDb, error
 
 
 class Fault(StrEnum):
-    """What may befall the writes that one rule makes."""
+    """The faults that the writes of one rule may meet."""
 
     NONE = "none"
     CONFLICT = "a conflict once"
@@ -21,7 +21,7 @@ class Fault(StrEnum):
 
 
 class FaultyClient:
-    """Sends to the table, as far as `fault` lets it."""
+    """Sends to the table, under `fault`."""
 
     def __init__(self, table: MemoryDynamoDb) -> None:
         self._table, self.fault = table, Fault.NONE
@@ -48,13 +48,13 @@ class FaultyClient:
         if self.fault is Fault.UNREACHED:
             raise ConnectTimeoutError(endpoint_url="https://dynamodb.invalid")
         if self.fault is Fault.LOST:
-            with suppress(ClientError):  # nor does a refusal's answer arrive
+            with suppress(ClientError):  # the answer of a refusal is lost as well
                 getattr(self._table, operation)(**parameters)
             raise ReadTimeoutError(endpoint_url="https://dynamodb.invalid")
         return getattr(self._table, operation)(**parameters)
 
     def _conflict(self, operation: str, parameters: dict[str, Any]) -> ClientError:
-        """A conflict on the first row, with what the rows behind it would be answered."""
+        """Return a conflict on the first row, with the reasons of the rows behind it."""
         if operation != "transact_write_items":
             return error(operation, "TransactionConflictException", "Transaction is ongoing for the item")
         writes = [write for item in parameters["TransactItems"] for write in item.values()]

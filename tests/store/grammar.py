@@ -15,7 +15,7 @@ LISTED = ("", "1", "10", "2", "Z", "a", "ä", "\ue000", "\U0001f600")  # UTF-8's
 _TEXTS = (*LISTED, "ab", "b", "10", "P")
 _NUMBERS = ("0", "1", "-1", "2", "3", "10", "-10", "1000000000000000", "-999999999999999", "999999999999999")
 _POOLS = {"P": PARTITIONS, "N": _NUMBERS, "S": (*_TEXTS, *LISTED[-2:] * 2)}
-"""What to choose from, for each kind that is plain; P is a text that may be an index partition."""
+"""The values to choose from, for each plain kind; P is a text that may be an index partition."""
 
 _PLAIN = {"n": "N", "m": "N", "t": "S", "u": "S", "ss": "SS", "tt": "SS", "ns": "NS", "doc": "M", "many": "L"}
 _KIND_OF = {**_PLAIN, "flag": "BOOL", "gone": "NULL", "gsi1pk": "P", "gsi1sk": "S", "status": "S"}
@@ -23,7 +23,7 @@ _COMPARISONS = ("=", "<", "<=", ">", ">=")
 
 
 class Grammar:
-    """What a seed makes."""
+    """The random parts that a seed makes."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -32,7 +32,7 @@ class Grammar:
         return self.random.random() < share
 
     def value(self, kind: str = "") -> Value:
-        """A value of this kind, or of any."""
+        """Return a value of this kind, or of any."""
         pick = self.random.choice
         kind = kind or pick(("N", "S", "SS", "NS", "M", "L", "BOOL", "NULL"))
         if kind in _POOLS:
@@ -46,7 +46,7 @@ class Grammar:
         return {"BOOL": pick((True, False))} if kind == "BOOL" else {"NULL": True}
 
     def item(self) -> dict[str, Value]:
-        """A row: most of its attributes are of their own kind."""
+        """Return a row: most of its attributes are of their own kind."""
         item = dict(self.random.choice(KEYS))
         for name, kind in _KIND_OF.items():
             if self.rarely(0.4):
@@ -159,7 +159,7 @@ class Expressions:
         return f"{self._path(name)} {self._value(_KIND_OF.get(name, 'SS'))}"
 
     def _target(self, *likely: str) -> str:
-        """An attribute to change: seldom one that the update has changed already, which is refused."""
+        """Return an attribute to change: seldom one that the update changes already, which is refused."""
         names = [self._attribute(*likely) for _ in range(4)]
         name = next((name for name in names if name not in self._written), names[0])
         self._written.add(name)
@@ -177,7 +177,7 @@ class Expressions:
         return name
 
     def _operand(self, kind: str) -> str:
-        """A value of this kind, or an attribute."""
+        """Return a value of this kind, or an attribute."""
         if self._grammar.rarely(0.15):
             return self._path(self._attribute(*(name for name, own in _KIND_OF.items() if own == kind)))
         return self._value(kind)

@@ -1,4 +1,4 @@
-"""What must hold for the rows of settlements at each commit, said without the code under test."""
+"""The rules for the rows of settlements at each commit, stated without the code under test."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ FORWARD = ("hold", "verify", "release", "fee")
 
 
 def assert_lawful(changes: Changes) -> None:
-    """Demand of one commit that it leads from a lawful state to a lawful state by a lawful way."""
+    """Check that one commit leads from a lawful state to a lawful state by a lawful transition."""
     told = [(_plain(before), _plain(after)) for before, after in changes]
     entries = [after for _, after in told if after and _is_entry(after)]
     settlements = [(before, after) for before, after in told if after and after["sk"] == "SETTLEMENT"]
@@ -38,11 +38,11 @@ def assert_lawful(changes: Changes) -> None:
             ((before, _),) = settlements
             assert before
             assert before["status"] == "PROCESSING", f"{entry['step']} behind the fence"
-            assert "given_up_at" not in before or entry["step"] == "fee"
+            assert "expired_at" not in before or entry["step"] == "fee"
             assert entry["step"] == "fee" or entry["posted_at"] < before["deadline_at"], "too late"
         if entry["step"] == "hold":
             (payer,) = (after for _, after in told if after and after["sk"] == "BALANCE")
-            assert "limbo_keys" not in payer, "an account in LIMBO has placed a hold"
+            assert "limbo_keys" not in payer, "a blocked account has placed a hold"
         if entry["step"] == "release":
             (payee,) = (after for _, after in told if after and after["sk"] == "BALANCE")
             assert payee["available"] <= HIGHEST_BALANCE
@@ -54,11 +54,11 @@ def _assert_lawful_settlement(before: Row | None, after: Row, entries: list[str]
     if was == "LIMBO" and is_now != "LIMBO":
         assert [name for name in entries if name.startswith("resolve:")], "left LIMBO without a decision"
     if before and was == "SETTLED" and "resolution" in before:
-        assert is_now == "SETTLED", "reversed what a person has accepted"
+        assert is_now == "SETTLED", "reversed a settlement that a person has accepted"
     if was == is_now and was in ("SETTLED", "REJECTED", "COMPENSATED"):
-        assert after == before, "changed what is finished"
+        assert after == before, "changed a finished settlement"
     if any(name.startswith("compensate:") for name in entries):
-        assert was == "COMPENSATING", f"reversed a step of what is {was}"
+        assert was == "COMPENSATING", f"reversed a step of a settlement in {was}"
     if is_now == "LIMBO" and was != "LIMBO":
         assert [name for name in entries if name.startswith("limbo:")], "entered LIMBO without an entry"
     if before:
@@ -66,12 +66,12 @@ def _assert_lawful_settlement(before: Row | None, after: Row, entries: list[str]
         assert {name: before[name] for name in kept} == {name: after[name] for name in kept}
         for gained in ("steps", "reversed"):
             assert before.get(gained, set()) <= after.get(gained, set())
-        assert before["recoveries"] <= after["recoveries"] <= before["recoveries"] + 1
+        assert before["owner_epoch"] <= after["owner_epoch"] <= before["owner_epoch"] + 1
         assert before.get("resolutions", 0) <= after.get("resolutions", 0) <= before.get("resolutions", 0) + 1
 
 
 def assert_all_add_up(items: Iterable[Row]) -> None:
-    """Demand of all rows together that balances, escrows and steps are what the entries say."""
+    """Check over all rows that balances, escrows and steps agree with the entries."""
     found = [row for row in map(_plain, items) if row]
     sums: dict[str, int] = {}
     moved: dict[str, set[str]] = {}
@@ -86,7 +86,7 @@ def assert_all_add_up(items: Iterable[Row]) -> None:
         if row["sk"] == "BALANCE":
             assert row["available"] == sums.pop(row["pk"].removeprefix("ACCOUNT#"), 0), row
             assert row["available"] >= 0, row
-            assert row.get("limbo_keys", set()) <= in_limbo, f"barred for nothing: {row}"
+            assert row.get("limbo_keys", set()) <= in_limbo, f"blocked for nothing: {row}"
         elif row["sk"] == "SETTLEMENT":
             key = row["pk"].removeprefix("SETTLEMENT#")
             assert row["escrow"] == sums.pop(f"escrow:{key}", 0), row
@@ -97,7 +97,7 @@ def assert_all_add_up(items: Iterable[Row]) -> None:
 
 
 def _assert_steps_are_entered(row: Row, entered: set[str]) -> None:
-    """Demand that a settlement's row knows of the very steps that its entries record, and lists itself."""
+    """Check that a settlement's row has the very steps that its entries record, and lists itself."""
     steps = row.get("steps", set())
     rejected = {"verify"} if row.get("verdict") == "REJECTED" else set()
     assert steps | rejected == entered & {*FORWARD}, (row, entered)
@@ -106,7 +106,9 @@ def _assert_steps_are_entered(row: Row, entered: set[str]) -> None:
         assert step in steps, f"reversed {step}, which never committed"
         assert f"compensate:{step}" in entered or any(name.startswith("resolve:") for name in entered)
     if row["status"] == "COMPENSATED":
-        needless = {"verify"} if row["fee"] else {"verify", "fee"}  # what has moved nothing may be left out
+        needless = (
+            {"verify"} if row["fee"] else {"verify", "fee"}
+        )  # a step that has moved nothing may be left out
         assert row.get("reversed", set()) - needless == steps - needless, row
     if row["status"] == "SETTLED":
         assert {"hold", "release"} <= steps
@@ -118,7 +120,7 @@ def _is_entry(row: Row) -> bool:
 
 
 def _plain(item: Row | None) -> dict[str, Any] | None:
-    """A row as the wire has it, in plain values."""
+    """Return a row of the wire in plain values."""
     if item is None:
         return None
     return {name: _value(value) for name, value in item.items()}

@@ -1,4 +1,4 @@
-"""Random operations on one table: the writes that the project makes, on rows in any state, and any others."""
+"""Random operations on one table: the project's writes, on rows in any state, and others."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,10 +7,10 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from settlement import rows
-from settlement.rows import Row
-from settlement.store import Store
-from settlement.writes import Write
+from settlement.adapters.dynamodb import Store
+from settlement.ledger import keys as ledger_keys
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import Write
 from tests.store.grammar import KEYS, LISTED, PARTITIONS, Grammar
 from tests.unit.conditions import clauses, without
 from tests.unit.every_row import rows_met_by
@@ -22,14 +22,14 @@ _AVAILABLE = (0, 47, 48, 4771, 4772, 4819, 4820, 12_000, 99_995_228, 99_995_229,
 
 @dataclass(frozen=True)
 class Operation:
-    """A call of the client, less the table's name."""
+    """A call of the client, without the table's name."""
 
     name: str
     parameters: Mapping[str, Any]
 
 
 class Operations:
-    """What a seed makes: an endless series."""
+    """The endless series of operations that a seed makes."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -51,10 +51,10 @@ class Operations:
             (make,) = self._random.choices(list(makers), list(makers.values()))
             yield make()
 
-    # What the project does.
+    # The project's own operations.
 
     def _transaction(self) -> Operation:
-        """A transaction as a step makes it, or of writes that never come together."""
+        """Return a transaction of a step, or of writes that never come together."""
         if self._grammar.rarely(0.5):
             return _transact(self._weakened(self._random.choice(_transactions())))
         names = self._random.sample(sorted(_writes()), self._random.choice((1, 2, 3, 4)))
@@ -65,7 +65,7 @@ class Operations:
         return _alone(_parameters(write), self._random)
 
     def _weakened(self, writes: Sequence[Write]) -> list[Write]:
-        """The writes, at times each without some of its conditions: more of them come to pass."""
+        """Return the writes, some without some of their conditions, so that more of them commit."""
         if self._grammar.rarely(0.3):
             return list(writes)
         found = []
@@ -77,12 +77,12 @@ class Operations:
         return found
 
     def _own_state(self) -> Operation:
-        """A settlement or an account in any state, whatever was there before."""
+        """Put a settlement or an account in any state over the row that is there."""
         if self._grammar.rarely(0.6):
             row = self._random.choice(rows_met_by(self._random.choice(_claims())))
         else:
             party = self._random.choice((SETTLEMENT.payer, SETTLEMENT.payee, YEN.payer, YEN.payee))
-            row = {**rows.account_key(party), "available": self._random.choice(_AVAILABLE)}
+            row = {**ledger_keys.account(party), "available": self._random.choice(_AVAILABLE)}
             row["currency"] = self._random.choice(("EUR", "EUR", "JPY"))
             limbo_keys = self._random.choice(((), (), (SETTLEMENT.key,), (SETTLEMENT.key, "another")))
             row |= {"limbo_keys": set(limbo_keys)} if limbo_keys else {}
@@ -91,13 +91,17 @@ class Operations:
 
     def _own_listed(self) -> Operation:
         partitions = [
-            *(rows.in_flight_partition(shard) for shard in range(rows.IN_FLIGHT_SHARDS)),
-            *(rows.LIMBO, *rows.statement_partitions("alice"), *rows.statement_partitions("bob")),
-            *rows.statement_partitions("fees:EUR"),
+            *(ledger_keys.in_flight_partition(shard) for shard in range(ledger_keys.IN_FLIGHT_SHARDS)),
+            *(
+                ledger_keys.LIMBO,
+                *ledger_keys.statement_partitions("alice"),
+                *ledger_keys.statement_partitions("bob"),
+            ),
+            *ledger_keys.statement_partitions("fees:EUR"),
         ]
-        return self._query(self._random.choice(partitions), rows.END_OF_TIME)
+        return self._query(self._random.choice(partitions), ledger_keys.END_OF_TIME)
 
-    # What anybody might.
+    # Any others.
 
     def _any_transaction(self) -> Operation:
         writes = [self._any_of_a_kind() for _ in range(self._random.choice((1, 2, 2, 3, 4)))]
@@ -114,7 +118,7 @@ class Operations:
 
     def _query(self, partition: str, up_to: str) -> Operation:
         parameters = {
-            "IndexName": rows.INDEX,
+            "IndexName": ledger_keys.INDEX,
             "KeyConditionExpression": "gsi1pk = :partition AND gsi1sk <= :up_to",
             "ProjectionExpression": "pk, sk, gsi1sk",
             "ExpressionAttributeValues": {":partition": {"S": partition}, ":up_to": {"S": up_to}},
@@ -145,7 +149,7 @@ def _transactions() -> list[tuple[Write, ...]]:
 
 @cache
 def _claims() -> list[Write]:
-    """Of the two settlements that the vectors are of, on whose rows any write may meet any state."""
+    """Return a write of each of the two settlements of the vectors, whose rows may be in any state."""
     keys = {settlement.key for settlement in (SETTLEMENT, YEN)}
     found = [write for write in _writes().values() if _row_of(write)["sk"] == "SETTLEMENT"]
     return [next(write for write in found if key in _row_of(write)["pk"]) for key in sorted(keys)]
@@ -157,13 +161,13 @@ def _row_of(write: Write) -> Row:
 
 
 def _parameters(write: Write) -> dict[str, Any]:
-    """The write as the store sends it."""
+    """Return the parameters with which the store sends the write."""
     parameters = _STORE._parameters(write)
     del parameters["TableName"]
     texts = f"{parameters.get('UpdateExpression')} {parameters.get('ConditionExpression')}"
     used = set(re.findall(r"[:#]\w+", texts))
     for placeholders in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
-        if placeholders in parameters:  # a condition that was taken away leaves some that nothing uses
+        if placeholders in parameters:  # a removed condition leaves unused placeholders
             kept = {name: value for name, value in parameters[placeholders].items() if name in used}
             parameters |= {placeholders: kept}
             if not kept:

@@ -1,11 +1,11 @@
-"""The rows that the reversal of the `saga` leaves: reversed at `LATER`, decided on at `DECIDED`."""
+"""The rows that the reversal of the `saga` leaves: reversed at `LATER`, resolved at `DECIDED`."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from settlement.resolution import Resolution
-from settlement.rows import Row
-from settlement.status import REVERSIBLE, Step
+from settlement.ledger.keys import Row
+from settlement.model.orders import Resolution
+from settlement.model.status import REVERSIBLE, Step
 from tests.store.saga import (
     ALICE,
     BOB,
@@ -37,7 +37,7 @@ ORDERED = {
     "cause": "the customer has sent the goods back (by arn:aws:sts::1:assumed-role/desk/kim)",
 }
 ESCROW = {None: 0, Step.HOLD: 4820, Step.VERIFY: 4820, Step.RELEASE: 48, Step.FEE: 0}
-"""What the escrow holds once this is the last step that committed."""
+"""The escrow, by the last committed step."""
 
 AVAILABLE = {
     None: (10_000, 500),
@@ -46,7 +46,7 @@ AVAILABLE = {
     Step.RELEASE: (5180, 5272),
     Step.FEE: (5180, 5272),
 }
-"""What is available to alice and bob then."""
+"""The available balances of alice and bob, by the last committed step."""
 
 INDEX = ("gsi1pk", "gsi1sk")
 
@@ -63,7 +63,7 @@ def entry(name: str, posted_at: str = REVERSED_AT, **content: Any) -> Row:
 
 
 def moved(name: str, debit: str, credit: str, amount: int, posted_at: str = REVERSED_AT, **more: Any) -> Row:
-    """The entry of a movement between escrow and another account, which the index lists it under."""
+    """Return the entry of a movement between escrow and another account, which lists it in the index."""
     account, side = (debit, "debit") if credit == f"escrow:{KEY}" else (credit, "credit")
     return entry(
         name,
@@ -91,7 +91,7 @@ REVERSE = entry("reverse", POSTED_AT, reason=ORDER.reason, by=ORDER.by)
 
 
 def begun(last: Step | None, **changes: Any) -> Row:
-    """The settlement's row as the beginning of its reversal leaves it, with these changes."""
+    """Return the settlement's row after the beginning of its reversal, with these changes."""
     failure = ORDERED if last is Step.FEE else FAILURE
     steps = so_far(last) if last else {}
     return {
@@ -109,12 +109,12 @@ def begun(last: Step | None, **changes: Any) -> Row:
 
 
 def finished(row: Row, **changes: Any) -> Row:
-    """A settlement's row, out of the index."""
+    """Return a settlement's row, out of the index."""
     return {name: value for name, value in (row | changes).items() if name not in INDEX}
 
 
 def decision(resolution: Resolution) -> Row:
-    """What a decision leaves on the settlement's row."""
+    """Return the decision as the settlement's row has it."""
     return {**said(resolution), "decided_at": DECIDED_AT}
 
 
@@ -123,7 +123,7 @@ def said(resolution: Resolution) -> dict[str, str]:
 
 
 def book(row: Row, *entries: Row, alice: Mapping[str, Any] | int, bob: Mapping[str, Any] | int) -> list[Row]:
-    """The accounts, the settlement's row and its entries, in the order of the table."""
+    """Return the accounts, the settlement's row and its entries, in the order of the table."""
     accounts = [
         account | ({"available": change} if isinstance(change, int) else change)
         for account, change in ((ALICE, alice), (BOB, bob))
@@ -132,5 +132,5 @@ def book(row: Row, *entries: Row, alice: Mapping[str, Any] | int, bob: Mapping[s
 
 
 def posted(last: Step | None) -> list[Row]:
-    """The entries of the steps up to and with `last`, and of the order to reverse them where there is one."""
+    """Return the entries of the steps up to and with `last`, and of the order to reverse them, if any."""
     return [*(ENTRIES[step] for step in up_to(last)), *([REVERSE] if last is Step.FEE else [])]

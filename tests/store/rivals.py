@@ -8,13 +8,13 @@ from typing import Any
 
 import boto3
 
-from settlement.store import Store
+from settlement.adapters.dynamodb import Store
 from tests.conftest import Ledger
 from tests.store.saga import Saga, outcome_of
 
 
 def callers(saga: Saga, count: int) -> list[Saga]:
-    """The same settlement, `count` times, each with a client of its own."""
+    """Return the same settlement `count` times, each with a client of its own."""
 
     def own() -> Ledger:
         client = boto3.client("dynamodb", endpoint_url=saga.ledger.client.meta.endpoint_url)
@@ -26,7 +26,7 @@ def callers(saga: Saga, count: int) -> list[Saga]:
 
 
 def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Call all of them from a thread each, started together; their results or refusals, in order."""
+    """Call each in its own thread, started together; return the results or refusals in order."""
     barrier = threading.Barrier(len(calls))
 
     def wait_and_call(call: Callable[[], Any]) -> Any:

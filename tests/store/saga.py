@@ -1,4 +1,4 @@
-"""A settlement on a fresh table, as the tests of the store drive it: step by step, no handler involved."""
+"""A settlement on a fresh table, which the tests of the store run step by step, without handlers."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -6,15 +6,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from settlement import compensation, items, limbo, reversals, rows, steps
-from settlement.errors import SettlementError
-from settlement.limbo import Case
-from settlement.request import Settlement
-from settlement.resolution import Decision, Resolution, Reversal
-from settlement.rows import Row
-from settlement.status import REVERSIBLE, Status, Step
-from settlement.terms import Terms
-from settlement.writes import Posting
+from settlement.ledger import balances, entries, forward, keys, limbo, reversal
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import StepTransaction
+from settlement.model.case import Case
+from settlement.model.errors import SettlementError
+from settlement.model.orders import Decision, Resolution, Reversal
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import SettlementState
+from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.policy import compensation, steps
 from tests.conftest import NOW, Ledger
 from tests.store.books import assert_conserved
 from tests.support.kyc import APPROVED
@@ -46,9 +48,9 @@ FINISHED = {
     "owner": "execution-1",
     "claimed_at": POSTED_AT,
     "deadline_at": "2026-11-20T12:15:00.123Z",
-    "recoveries": 0,
+    "owner_epoch": 0,
 }
-"""What a settlement's row says of a finished settlement, less its steps, its end and its failure."""
+"""The row of a finished settlement, without its steps, its end and its failure."""
 
 CLAIMED = FINISHED | IN_FLIGHT | {"status": "PROCESSING"}
 
@@ -101,12 +103,12 @@ ENTRIES = {
 OTHER_STATUSES = [status for status in Status if status is not Status.PROCESSING]
 
 FAILURE = {"step": "release", "error": "CapExceeded", "cause": "payee: the account would hold too much"}
-"""Why the settlements of these tests are reversed, unless a person orders it."""
+"""The failure for which these tests reverse a settlement, unless a person orders it."""
 
 STUCK = {"step": "compensate:release", "error": "InsufficientFunds", "cause": "payee: has spent it"}
 ORDER = Reversal(reason="the customer has sent the goods back", by="arn:aws:sts::1:assumed-role/desk/kim")
-GIVEN_UP = replace(ORDER, seen=Status.PROCESSING)
-"""The same order on what nobody drives any more."""
+STALLED = replace(ORDER, expected_status=Status.PROCESSING)
+"""The same order on a stalled settlement."""
 
 REVERSER = f"{KEY}-compensate-0"
 """The execution that reverses the settlement."""
@@ -126,16 +128,16 @@ class Saga:
 
     ledger: Ledger
     settlement: Settlement
-    terms: Terms
+    config: StageConfig
 
-    def claim(self, now: datetime = NOW, owner: str = "execution-1") -> Row:
-        return self.ledger.store.claim(items.claim(self.settlement, owner, now, self.terms))
+    def claim(self, now: datetime = NOW, owner: str = "execution-1") -> SettlementState:
+        return self.ledger.store.claim(forward.claim(self.settlement, owner, now, self.config))
 
-    def post(self, step: Step, now: datetime = NOW) -> Row:
-        return self.ledger.store.post(posting(step, self.settlement, self.terms, now))
+    def commit(self, step: Step, now: datetime = NOW) -> Row:
+        return self.ledger.store.commit(step_transaction(step, self.settlement, self.config, now))
 
-    def reject(self, failure: dict[str, str], now: datetime = NOW) -> Row:
-        return self.ledger.store.update(items.reject(self.settlement, failure, now))
+    def reject(self, failure: dict[str, str], now: datetime = NOW) -> SettlementState:
+        return self.ledger.store.update(forward.reject(self.settlement, failure, now))
 
     def start(self, payer: int = 10_000, payee: int = 500) -> None:
         """Open both accounts with these balances and claim the key."""
@@ -144,24 +146,24 @@ class Saga:
         self.claim()
 
     def before(self, step: Step) -> None:
-        """Start, and commit each step in front of `step`."""
+        """Start, and commit each step before `step`."""
         self.start()
         for earlier in list(Step)[: list(Step).index(step)]:
-            self.post(earlier)
+            self.commit(earlier)
 
     def after(self, step: Step) -> Row:
         """Start, commit every step up to and with `step`; return its entry."""
         self.before(step)
-        return self.post(step)
+        return self.commit(step)
 
     def fund(self, payer: int = 10_000, payee: int = 500) -> None:
-        """Open both accounts with the deposits that explain their balances, so that sums can be checked."""
+        """Open both accounts with the deposits that explain their balances, so that the books balance."""
         for account, amount in ((self.settlement.payer, payer), (self.settlement.payee, payee)):
             currency = self.settlement.currency
             self.ledger.store.transact(
                 [
-                    items.open_account(account, currency, amount),
-                    items.deposit_entry(f"open-{account}", account, amount, currency, NOW),
+                    balances.open_account(account, currency, amount),
+                    entries.deposit(f"open-{account}", account, amount, currency, NOW),
                 ]
             )
 
@@ -170,58 +172,57 @@ class Saga:
         self.fund()
         self.claim()
         for step in up_to(last):
-            self.post(step)
+            self.commit(step)
 
-    def begin(self, failure: Mapping[str, str] = FAILURE, owner: str | None = None) -> Row:
-        begin = reversals.begin(self.settlement, failure, owner=owner, execution=REVERSER)
+    def begin(self, failure: Mapping[str, str] = FAILURE, owner: str | None = None) -> SettlementState:
+        begin = reversal.begin(self.settlement, failure, owner=owner, execution=REVERSER)
         return self.ledger.store.update(begin)
 
     def order(self, order: Reversal = ORDER, now: datetime = NOW) -> Row:
-        posting = compensation.requested(self.settlement, order, now, self.terms)
-        return self.ledger.store.post(posting)
+        transaction = compensation.reverse_on_order(self.settlement, order, now, self.config)
+        return self.ledger.store.commit(transaction)
 
-    def drive(self, execution: str = REVERSER) -> Row:
-        return self.ledger.store.update(reversals.drive(self.settlement, execution))
+    def assign_owner(self, execution: str = REVERSER) -> SettlementState:
+        return self.ledger.store.update(reversal.assign_owner(self.settlement, execution))
 
     def begun(self, last: Step | None) -> None:
-        """Reach `last` and begin to reverse it: what has settled by a person's order, else for a failure."""
+        """Reach `last` and begin the reversal: on a person's order if it has settled, else for a failure."""
         self.reach(last)
         if last is Step.FEE:
             self.order()
-            self.drive()
+            self.assign_owner()
         else:
             self.begin()
 
-    def undo(self, step: Step, now: datetime = LATER, committed: Collection[str] | None = None) -> Row:
-        """Reverse a step, knowing of no reversal before: only the table can tell that there was one."""
-        committed = self.row().get("steps", ()) if committed is None else committed
-        posting = compensation.undo(self.settlement, step, list(committed), [], now)
-        assert posting is not None
-        return self.ledger.store.post(posting)
+    def reverse(self, step: Step, now: datetime = LATER, committed: Collection[str] | None = None) -> Row:
+        """Reverse a step as a caller that knows of no earlier reversal: only the table can tell of one."""
+        committed = self.state().steps if committed is None else committed
+        transaction = compensation.reverse_step(self.settlement, step, list(committed), [], now)
+        assert transaction is not None
+        return self.ledger.store.commit(transaction)
 
     def case(self, failed: Step | None = None, **changes: Any) -> Case:
-        """The case that a failed reversal makes, or else the one that the row is in, with these changes."""
-        row = self.row()
-        if failed is None:
-            return replace(compensation.stuck(self.settlement, row), **changes)
-        return replace(compensation.case_of(self.settlement, row, failed), **changes)
+        """Return the case of a failed reversal, or else the open case of the row, with these changes."""
+        state = self.state()
+        case = compensation.stuck_case(state) if failed is None else compensation.case_of(state, failed)
+        return replace(case, **changes)
 
     def enter(
         self, case: Case | None = None, failure: Mapping[str, str] = STUCK, now: datetime = LATER
     ) -> Row:
-        """Enter LIMBO with this case, or with the one of the reversal that the failure names."""
+        """Enter LIMBO with this case, or with the case of the reversal that the failure names."""
         failed = next(step for step in REVERSIBLE if step.reversal == failure["step"])
         case = case or self.case(failed)
-        return self.ledger.store.post(compensation.enter_limbo(self.settlement, case, failure, now))
+        return self.ledger.store.commit(compensation.enter_limbo(self.settlement, case, failure, now))
 
     def stuck(self, step: Step, last: Step = Step.FEE) -> None:
-        """Begin to reverse what has come as far as `last`, and get into LIMBO at the reversal of `step`."""
+        """Reach `last`, begin the reversal, and enter LIMBO at the reversal of `step`."""
         self.begun(last)
         for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
-            self.undo(earlier)
+            self.reverse(earlier)
         self.enter(failure=STUCK | {"step": step.reversal})
 
-    def wait(self, token: str = "token-1", execution: str = "arn:execution-1") -> Row:
+    def wait(self, token: str = "token-1", execution: str = "arn:execution-1") -> SettlementState:
         return self.ledger.store.update(limbo.await_decision(self.settlement, token, execution))
 
     def resolve(
@@ -230,26 +231,33 @@ class Saga:
         now: datetime = DECIDED,
         case: Case | None = None,
     ) -> Row:
-        """Decide on the case that the settlement's row is in, or on this one."""
-        posting = compensation.resolve(
-            self.settlement, case or self.case(), resolution, RESOLVER, now, self.terms
+        """Decide on this case, or else on the open case of the row."""
+        transaction = compensation.resolve(
+            self.settlement, case or self.case(), resolution, RESOLVER, now, self.config
         )
-        return self.ledger.store.post(posting)
+        return self.ledger.store.commit(transaction)
 
     def spent(self, amount: int, payer: str = "bob", key: str = "order-2026-000202") -> "Saga":
-        """Another settlement, claimed, that will hold `amount` of the account of `payer`."""
+        """Claim another settlement, whose hold takes `amount` from the account of `payer`."""
         other = self.asking(key=key, payer=payer, payee="carol", amount=amount, fee=0)
         other.claim()
         return other
 
     def books(self, key: str = KEY) -> list[Row]:
-        """The accounts and one settlement with its entries, once all the books are found to balance."""
+        """Check that all the books balance; return the accounts and one settlement with its entries."""
         found = self.ledger.rows()
         assert_conserved(found)
         return [row for row in found if row["pk"].startswith("ACCOUNT#") or row["pk"].endswith(f"#{key}")]
 
     def row(self) -> Row:
-        found = self.ledger.row(rows.settlement_key(self.settlement.key))
+        """Return the settlement's raw row."""
+        found = self.ledger.row(keys.settlement(self.settlement.key))
+        assert found is not None
+        return found
+
+    def state(self) -> SettlementState:
+        """Return the settlement's row as the store's callers see it."""
+        found = self.ledger.store.settlement(self.settlement.key)
         assert found is not None
         return found
 
@@ -258,7 +266,7 @@ class Saga:
         self.ledger.put(self.row() | attributes)
 
     def asking(self, **changes: Any) -> "Saga":
-        """The same table and key, asked for other content."""
+        """Return the same saga for a request with other content."""
         return replace(self, settlement=replace(self.settlement, **changes))
 
     @contextmanager
@@ -269,19 +277,21 @@ class Saga:
         assert self.ledger.rows() == before
 
 
-def posting(step: Step, settlement: Settlement, terms: Terms, now: datetime = NOW) -> Posting:
-    """The transaction of a step, as its handler makes it."""
+def step_transaction(
+    step: Step, settlement: Settlement, config: StageConfig, now: datetime = NOW
+) -> StepTransaction:
+    """Return the transaction of a step, as its handler makes it."""
     if step is Step.HOLD:
         return steps.hold(settlement, now)
     if step is Step.VERIFY:
         return steps.verify(settlement, APPROVED, now)
     if step is Step.RELEASE:
-        return steps.release(settlement, terms, now)
+        return steps.release(settlement, config, now)
     return steps.fee(settlement, now)
 
 
 def outcome_of(call: Any) -> Any:
-    """What a call returns, or the refusal that it raises."""
+    """Return the result of a call, or the refusal that it raises."""
     try:
         return call()
     except SettlementError as refusal:
@@ -289,12 +299,17 @@ def outcome_of(call: Any) -> Any:
 
 
 def up_to(last: Step | None) -> list[Step]:
-    """The forward steps up to and with `last`."""
+    """Return the forward steps up to and with `last`."""
     return list(Step)[: list(Step).index(last) + 1] if last else []
 
 
 def so_far(last: Step) -> Row:
-    """What a settlement's row says of the forward steps once `last` has committed."""
+    """Return the attributes of a settlement's row about the forward steps once `last` has committed."""
     committed = up_to(last)
     verdict = {"verdict": "APPROVED"} if Step.VERIFY in committed else {}
     return {"steps": {step.value for step in committed}, **verdict}
+
+
+def state_of(row: Row) -> SettlementState:
+    """Return the state that the store makes from a settlement's row."""
+    return SettlementState.from_row(row)

@@ -1,24 +1,26 @@
-"""The beginning of a reversal: it takes PROCESSING away, or finds out that somebody else has."""
+"""The beginning of a reversal: it takes PROCESSING away, or finds that another execution has."""
 
 import pytest
 
-from settlement import reversals, steps
-from settlement.errors import IdempotencyConflict, NotReversible, StepFenced
-from settlement.resolution import Reversal
-from settlement.rows import Row
-from settlement.status import Status, Step
+from settlement.ledger import reversal
+from settlement.model.errors import IdempotencyConflict, NotReversible, StepFenced
+from settlement.model.orders import Reversal
+from settlement.model.state import SettlementState
+from settlement.model.status import Status, Step
+from settlement.policy import steps
 from tests.conftest import NOW
 from tests.store.reversal import AVAILABLE, REVERSE, begun, book, posted
 from tests.store.saga import (
     COMPLETE,
     FAILURE,
     FINISHED,
-    GIVEN_UP,
     LATER,
     ORDER,
     OTHER_STATUSES,
     POSTED_AT,
+    STALLED,
     Saga,
+    state_of,
 )
 
 OTHER_FAILURE = {"step": "hold", "error": "DeadlineExceeded", "cause": "hold: too late"}
@@ -30,41 +32,39 @@ NEVER_CLAIMED = FINISHED | {
     "deadline_at": POSTED_AT,
     "finished_at": POSTED_AT,
 }
-ORDERS = {Status.SETTLED: ORDER, Status.PROCESSING: GIVEN_UP}
-"""What a person may have seen whose order it is."""
+ORDERS = {Status.SETTLED: ORDER, Status.PROCESSING: STALLED}
+"""The orders, by the status that the person saw who gave them."""
 
 
-def refuse_unclaimed(saga: Saga) -> Row:
-    return saga.ledger.store.claim(
-        reversals.refuse_unclaimed(saga.settlement, "compensation-1", UNCLAIMED, NOW)
-    )
+def tombstone(saga: Saga) -> SettlementState:
+    return saga.ledger.store.claim(reversal.tombstone(saga.settlement, "compensation-1", UNCLAIMED, NOW))
 
 
 @pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY, Step.RELEASE])
 def test_to_begin_takes_processing_away_and_moves_nothing(saga: Saga, last: Step | None) -> None:
     saga.reach(last)
 
-    row = saga.begin()
+    state = saga.begin()
 
     alice, bob = AVAILABLE[last]
-    assert row == begun(last)
+    assert state == state_of(begun(last))
     assert saga.books() == book(begun(last), *posted(last), alice=alice, bob=bob)
 
 
 @pytest.mark.parametrize("status", OTHER_STATUSES)
-def test_in_any_other_status_the_row_stands_and_is_told_as_it_is(saga: Saga, status: Status) -> None:
+def test_in_any_other_status_the_row_is_unchanged_and_returned_as_it_is(saga: Saga, status: Status) -> None:
     saga.reach(Step.VERIFY)
     saga.alter(status=status)
 
     with saga.writes_nothing():
-        assert saga.begin(OTHER_FAILURE) == saga.row()
+        assert saga.begin(OTHER_FAILURE) == saga.state()
 
 
 def test_the_first_failure_is_the_one_that_is_kept(saga: Saga) -> None:
     saga.begun(Step.HOLD)
 
     with saga.writes_nothing():
-        assert saga.begin(OTHER_FAILURE)["reversed_for"] == FAILURE
+        assert saga.begin(OTHER_FAILURE).reversed_for == FAILURE
 
 
 @pytest.mark.parametrize("status", Status)
@@ -76,63 +76,63 @@ def test_nothing_is_begun_by_a_request_with_other_content(saga: Saga, status: St
         saga.asking(amount=4821).begin()
 
 
-def test_a_key_that_nobody_claimed_is_not_begun_into_being(saga: Saga) -> None:
+def test_no_reversal_begins_for_an_unclaimed_key(saga: Saga) -> None:
     with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate: .* was never claimed$"):
         saga.begin()
 
 
-# A key that was never claimed
+# An unclaimed key
 
 
-def test_a_key_that_nobody_claimed_is_taken_for_a_finished_settlement(saga: Saga) -> None:
-    row = refuse_unclaimed(saga)
+def test_a_tombstone_makes_an_unclaimed_key_a_finished_settlement(saga: Saga) -> None:
+    state = tombstone(saga)
 
-    assert row == NEVER_CLAIMED
+    assert state == state_of(NEVER_CLAIMED)
     assert saga.ledger.rows() == [NEVER_CLAIMED]
     with saga.writes_nothing():
-        assert saga.begin() == NEVER_CLAIMED
+        assert saga.begin() == state_of(NEVER_CLAIMED)
 
 
-def test_a_late_claim_finds_the_key_finished_and_drives_nothing(saga: Saga) -> None:
+def test_a_late_claim_finds_the_key_finished_and_runs_nothing(saga: Saga) -> None:
     saga.fund()
-    refuse_unclaimed(saga)
+    tombstone(saga)
 
     with saga.writes_nothing():
         claimed = saga.claim(LATER)
 
-    assert claimed == NEVER_CLAIMED
+    assert claimed == state_of(NEVER_CLAIMED)
     assert steps.is_replay(claimed, "execution-1")
     assert steps.is_replay(claimed, "compensation-1")
 
 
 @pytest.mark.parametrize("step", Step)
-def test_no_late_step_commits_on_a_key_that_was_refused_unclaimed(saga: Saga, step: Step) -> None:
+def test_no_late_step_commits_on_a_key_with_a_tombstone(saga: Saga, step: Step) -> None:
     saga.fund()
-    refuse_unclaimed(saga)
+    tombstone(saga)
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^{step}: the settlement is REJECTED "):
-        saga.post(step)
+        saga.commit(step)
 
 
 @pytest.mark.parametrize("status", Status)
-def test_a_key_that_was_claimed_stands_whatever_became_of_its_settlement(saga: Saga, status: Status) -> None:
+def test_a_tombstone_changes_no_claimed_key_in_any_status(saga: Saga, status: Status) -> None:
     saga.reach(Step.HOLD)
     saga.alter(status=status)
 
     with saga.writes_nothing():
-        assert refuse_unclaimed(saga) == saga.row()
+        assert tombstone(saga) == saga.state()
 
 
 # On a person's order
 
 
 @pytest.mark.parametrize("last", [None, *Step])
-def test_an_order_begins_to_reverse_what_is_settled_or_given_up_and_says_who_and_why(
+def test_an_order_begins_to_reverse_a_settled_or_stalled_settlement_and_records_who_and_why(
     saga: Saga, last: Step | None
 ) -> None:
     saga.reach(last)
 
-    entry = saga.order(ORDER if last is Step.FEE else GIVEN_UP)
+    entry = saga.order(ORDER if last is Step.FEE else STALLED)
 
     alice, bob = AVAILABLE[last]
     failure = begun(Step.FEE)["failure"]
@@ -142,7 +142,7 @@ def test_an_order_begins_to_reverse_what_is_settled_or_given_up_and_says_who_and
     assert saga.books() == book(row, *entries, alice=alice, bob=bob)
 
 
-def test_what_is_ordered_to_be_reversed_is_due_for_recovery_again(saga: Saga) -> None:
+def test_an_ordered_reversal_is_due_for_recovery_again(saga: Saga) -> None:
     saga.reach(Step.FEE)
 
     saga.order(now=LATER)
@@ -168,16 +168,16 @@ def test_an_order_is_refused_in_every_status_but_the_one_that_was_seen(
         saga.order(ORDERS[seen])
 
 
-def test_an_order_to_give_up_what_has_settled_since_is_refused_and_the_settlement_stands(saga: Saga) -> None:
+def test_an_order_on_a_stalled_settlement_is_refused_if_it_has_settled_since(saga: Saga) -> None:
     saga.reach(Step.RELEASE)
-    saga.post(Step.FEE)
+    saga.commit(Step.FEE)
 
     with saga.writes_nothing(), pytest.raises(NotReversible, match=r"but the settlement is SETTLED$"):
-        saga.order(GIVEN_UP)
+        saga.order(STALLED)
 
 
 @pytest.mark.parametrize("seen", ORDERS)
-def test_what_a_person_completed_out_of_limbo_is_not_reversed(saga: Saga, seen: Status) -> None:
+def test_a_settlement_completed_out_of_limbo_is_not_reversed(saga: Saga, seen: Status) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     saga.resolve(COMPLETE)
 
@@ -194,7 +194,9 @@ def test_what_a_person_completed_out_of_limbo_is_not_reversed(saga: Saga, seen: 
 
 @pytest.mark.parametrize("status", [Status.COMPENSATING, Status.COMPENSATED, Status.LIMBO])
 @pytest.mark.parametrize("seen", ORDERS)
-def test_only_what_was_completed_is_said_to_have_been(saga: Saga, status: Status, seen: Status) -> None:
+def test_only_a_completed_settlement_is_reported_as_completed(
+    saga: Saga, status: Status, seen: Status
+) -> None:
     """A decision other than to complete leaves its mark on the row as well."""
     saga.reach(Step.VERIFY)
     saga.alter(status=status, resolution={"decision": "write-off"})
@@ -208,7 +210,7 @@ def test_only_what_was_completed_is_said_to_have_been(saga: Saga, status: Status
 
 @pytest.mark.parametrize(
     "again",
-    [ORDER, GIVEN_UP, Reversal(reason="again", by="somebody else")],
+    [ORDER, STALLED, Reversal(reason="again", by="another person")],
     ids=["same", "seen in another status", "other"],
 )
 def test_a_second_order_is_answered_with_the_first(saga: Saga, again: Reversal, counted: list[str]) -> None:
@@ -232,6 +234,6 @@ def test_an_order_with_other_content_than_the_key_was_claimed_with_is_a_conflict
         saga.asking(fee=49).order()
 
 
-def test_an_order_to_reverse_a_key_that_nobody_claimed_is_refused(saga: Saga) -> None:
+def test_an_order_to_reverse_an_unclaimed_key_is_refused(saga: Saga) -> None:
     with saga.writes_nothing(), pytest.raises(NotReversible, match=r"^reverse: .* was never claimed$"):
         saga.order()

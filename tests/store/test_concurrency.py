@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from settlement.errors import InsufficientFunds, StepFenced
-from settlement.rows import Row
-from settlement.status import Status, Step
+from settlement.ledger.keys import Row
+from settlement.model.errors import InsufficientFunds, StepFenced
+from settlement.model.state import SettlementState
+from settlement.model.status import Status, Step
 from tests.conftest import NOW
 from tests.store.books import assert_conserved
 from tests.store.rivals import at_once, callers
-from tests.store.saga import KEY, Saga, outcome_of
+from tests.store.saga import KEY, Saga, outcome_of, state_of
 
 pytestmark = pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
 
@@ -36,11 +37,11 @@ def test_a_step_called_by_many_at_once_is_one_entry_and_one_movement(
 ) -> None:
     funded.claim()
     for earlier in list(Step)[: list(Step).index(step)]:
-        funded.post(earlier)
+        funded.commit(earlier)
 
     answers = at_once(
         [
-            partial(caller.post, step, NOW + timedelta(milliseconds=number))
+            partial(caller.commit, step, NOW + timedelta(milliseconds=number))
             for number, caller in enumerate(callers(funded, DUPLICATES))
         ]
     )
@@ -62,7 +63,7 @@ def test_a_key_claimed_by_many_owners_at_once_has_one_owner(saga: Saga) -> None:
     )
 
     (row,) = saga.ledger.rows()
-    assert claimed == [row] * DUPLICATES
+    assert claimed == [state_of(row)] * DUPLICATES
 
 
 @pytest.mark.parametrize(("rivals", "affordable"), [(2, 1), (16, 5)])
@@ -75,7 +76,7 @@ def test_as_many_settlements_hold_as_the_payer_can_afford(funded: Saga, rivals: 
     for rival in racing:
         rival.claim()
 
-    answers = at_once([partial(rival.post, Step.HOLD) for rival in racing])
+    answers = at_once([partial(rival.commit, Step.HOLD) for rival in racing])
 
     assert sum(isinstance(answer, dict) for answer in answers) == affordable
     assert sum(isinstance(answer, InsufficientFunds) for answer in answers) == rivals - affordable
@@ -95,7 +96,7 @@ def test_steps_called_out_of_order_by_many_are_refused_and_leave_the_rows_consis
     orders = [(caller, shuffled.sample(list(Step), len(Step))) for caller in callers(funded, 16)]
 
     def in_that_order(caller: Saga, order: list[Step]) -> list[Any]:
-        return [outcome_of(partial(caller.post, step)) for step in order]
+        return [outcome_of(partial(caller.commit, step)) for step in order]
 
     answers = at_once([partial(in_that_order, caller, order) for caller, order in orders])
 
@@ -106,7 +107,7 @@ def test_steps_called_out_of_order_by_many_are_refused_and_leave_the_rows_consis
     assert_conserved(funded.ledger.rows())
 
     for step in Step:
-        funded.post(step)
+        funded.commit(step)
 
     row = funded.row()
     assert (row["status"], row["escrow"]) == (Status.SETTLED, 0)
@@ -115,11 +116,11 @@ def test_steps_called_out_of_order_by_many_are_refused_and_leave_the_rows_consis
 
 
 @pytest.mark.parametrize("step", [Step.VERIFY, Step.RELEASE, Step.FEE])
-def test_no_number_of_callers_gets_a_step_past_the_one_in_front_of_it(funded: Saga, step: Step) -> None:
+def test_no_number_of_callers_gets_a_step_past_the_one_before_it(funded: Saga, step: Step) -> None:
     funded.claim()
 
     with funded.writes_nothing():
-        answers = at_once([partial(caller.post, step) for caller in callers(funded, CALLERS)])
+        answers = at_once([partial(caller.commit, step) for caller in callers(funded, CALLERS)])
 
     assert [type(answer) for answer in answers] == [StepFenced] * CALLERS
 
@@ -128,16 +129,15 @@ def test_a_hold_and_a_rejection_at_once_never_both_commit(funded: Saga) -> None:
     funded.claim()
     failure = {"step": "hold", "error": "StepFenced", "cause": ""}
     calls = [
-        partial(caller.post, Step.HOLD) if number % 2 else partial(caller.reject, failure)
+        partial(caller.commit, Step.HOLD) if number % 2 else partial(caller.reject, failure)
         for number, caller in enumerate(callers(funded, CALLERS))
     ]
 
     answers = at_once(calls)
 
     rejected, held = answers[::2], answers[1::2]
-    losers = held if funded.row()["status"] == Status.REJECTED else rejected
-    winners = rejected if losers is held else held
-    assert [type(answer) for answer in losers] == [StepFenced] * len(losers)
-    assert [type(answer) for answer in winners] == [dict] * len(winners)
-    assert len(entries(funded)) == (0 if losers is held else 1)
+    lost = funded.state().status is Status.REJECTED
+    assert {type(answer) for answer in rejected} == {SettlementState if lost else StepFenced}
+    assert {type(answer) for answer in held} == {StepFenced if lost else dict}
+    assert len(entries(funded)) == (0 if lost else 1)
     assert_conserved(funded.ledger.rows())

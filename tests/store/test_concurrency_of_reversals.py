@@ -5,23 +5,23 @@ from functools import partial
 
 import pytest
 
-from settlement.errors import AccountInLimbo, InsufficientFunds, NotReversible, StepFenced
-from settlement.resolution import Resolution
-from settlement.status import REVERSIBLE, Status, Step
+from settlement.model.errors import AccountInLimbo, InsufficientFunds, NotReversible, StepFenced
+from settlement.model.orders import Resolution
+from settlement.model.status import REVERSIBLE, Status, Step
 from tests.store.books import assert_conserved
 from tests.store.reversal import REVERSED, SKIPPED
 from tests.store.rivals import at_once, callers
-from tests.store.saga import COMPLETE, DECIDED, GIVEN_UP, KEY, ON_CALL, RETRY, WRITE_OFF, Saga
+from tests.store.saga import COMPLETE, DECIDED, KEY, ON_CALL, RETRY, STALLED, WRITE_OFF, Saga
 
 pytestmark = pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
 
 CALLERS, DUPLICATES = 16, 64
 ROUNDS = range(4)
-"""How often a race of two is run: either may win, and both outcomes must be right."""
+"""The repetitions of a race of two: either may win, and both outcomes must be right."""
 
 
 def with_client_of(caller: Saga, other: Saga) -> Saga:
-    """Another settlement, called with this caller's client."""
+    """Return another settlement, called with this caller's client."""
     return replace(other, ledger=caller.ledger)
 
 
@@ -32,9 +32,9 @@ def test_a_reversal_called_by_many_at_once_is_one_entry_and_one_movement(
 ) -> None:
     saga.begun(last)
     for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
-        saga.undo(earlier)
+        saga.reverse(earlier)
 
-    answers = at_once([partial(caller.undo, step) for caller in callers(saga, DUPLICATES)])
+    answers = at_once([partial(caller.reverse, step) for caller in callers(saga, DUPLICATES)])
 
     assert answers == [(SKIPPED if last is None else REVERSED)[step]] * DUPLICATES
     outcomes = ["Compensated"] * (step is Step.HOLD) + ["Settled"] * (last is Step.FEE)
@@ -47,7 +47,7 @@ def test_whole_reversals_at_once_reverse_each_step_once(saga: Saga) -> None:
 
     def reverse(caller: Saga) -> None:
         for step in REVERSIBLE:
-            caller.undo(step)
+            caller.reverse(step)
 
     answers = at_once([partial(reverse, caller) for caller in callers(saga, CALLERS)])
 
@@ -63,7 +63,7 @@ def test_a_step_and_the_fence_at_once_either_commits_before_it_or_never(
     saga.reach(last)
     step = list(Step)[list(Step).index(last) + 1 if last else 0]
     calls = [
-        partial(caller.post, step) if number % 2 else caller.begin
+        partial(caller.commit, step) if number % 2 else caller.begin
         for number, caller in enumerate(callers(saga, CALLERS))
     ]
 
@@ -73,21 +73,23 @@ def test_a_step_and_the_fence_at_once_either_commits_before_it_or_never(
     assert {type(answer) for answer in answers[1::2]} == {dict if committed else StepFenced}
     settled = step is Step.FEE and committed
     assert saga.row()["status"] == (Status.SETTLED if settled else Status.COMPENSATING)
-    begun = {answer["status"] for answer in answers[::2]}
+    begun = {answer.status for answer in answers[::2]}
     assert begun == {saga.row()["status"]}
     if settled:
         saga.order()
     for each in REVERSIBLE:
-        saga.undo(each)
+        saga.reverse(each)
     assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
 
 
 @pytest.mark.parametrize("_round", ROUNDS)
-def test_an_order_to_give_up_and_the_last_step_at_once_never_both_commit(saga: Saga, _round: int) -> None:
+def test_an_order_on_a_stalled_settlement_and_the_last_step_at_once_never_both_commit(
+    saga: Saga, _round: int
+) -> None:
     saga.reach(Step.RELEASE)
     one, other = callers(saga, 2)
 
-    ordered, collected = at_once([partial(one.order, GIVEN_UP), partial(other.post, Step.FEE)])
+    ordered, collected = at_once([partial(one.order, STALLED), partial(other.commit, Step.FEE)])
 
     settled = saga.row()["status"] == Status.SETTLED
     assert saga.row()["status"] in (Status.SETTLED, Status.COMPENSATING)
@@ -98,12 +100,12 @@ def test_an_order_to_give_up_and_the_last_step_at_once_never_both_commit(saga: S
 @pytest.mark.parametrize("_round", ROUNDS)
 def test_a_reclaim_and_a_spend_at_once_never_take_the_same_money(saga: Saga, _round: int) -> None:
     saga.begun(Step.FEE)
-    saga.undo(Step.FEE)
+    saga.reverse(Step.FEE)
     spending = saga.spent(5272)
     one, other = callers(saga, 2)
 
     reclaimed, spent = at_once(
-        [partial(one.undo, Step.RELEASE), partial(with_client_of(other, spending).post, Step.HOLD)]
+        [partial(one.reverse, Step.RELEASE), partial(with_client_of(other, spending).commit, Step.HOLD)]
     )
 
     losers = [answer for answer in (reclaimed, spent) if isinstance(answer, InsufficientFunds)]
@@ -112,12 +114,12 @@ def test_a_reclaim_and_a_spend_at_once_never_take_the_same_money(saga: Saga, _ro
 
 
 @pytest.mark.parametrize("_round", ROUNDS)
-def test_a_hold_and_the_bar_at_once_leave_a_hold_that_was_before_it_or_none(saga: Saga, _round: int) -> None:
+def test_a_hold_and_the_block_at_once_leave_a_hold_from_before_it_or_none(saga: Saga, _round: int) -> None:
     saga.begun(Step.RELEASE)
     spending = saga.spent(5000)
     one, other = callers(saga, 2)
 
-    entered, held = at_once([one.enter, partial(with_client_of(other, spending).post, Step.HOLD)])
+    entered, held = at_once([one.enter, partial(with_client_of(other, spending).commit, Step.HOLD)])
 
     assert isinstance(entered, dict)
     assert isinstance(held, dict | AccountInLimbo)
@@ -138,7 +140,7 @@ def test_a_reclaim_and_limbo_at_once_never_both_commit(saga: Saga) -> None:
     saga.begun(Step.RELEASE)
     seen = saga.case(Step.RELEASE)
     calls = [
-        partial(caller.undo, Step.RELEASE) if number % 2 else partial(caller.enter, seen)
+        partial(caller.reverse, Step.RELEASE) if number % 2 else partial(caller.enter, seen)
         for number, caller in enumerate(callers(saga, CALLERS))
     ]
 

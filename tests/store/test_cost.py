@@ -1,4 +1,4 @@
-"""What a settlement costs: five calls, no reads, and at most 26 write units."""
+"""The cost of a settlement: five calls, no reads, and at most 26 write units."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -6,15 +6,18 @@ from typing import Any
 
 import pytest
 
-from settlement import compensation, items, reversals
-from settlement.errors import InsufficientFunds
-from settlement.request import Settlement
-from settlement.resolution import Resolution
-from settlement.status import REVERSIBLE, Step
-from settlement.terms import Terms
-from settlement.writes import Write
+from settlement.ledger import forward, reversal
+from settlement.ledger.transaction import Write
+from settlement.model.errors import InsufficientFunds
+from settlement.model.orders import Resolution
+from settlement.model.request import DEADLINE_SECONDS_MAX, NAME_LENGTH_MAX
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.status import REVERSIBLE, Step
+from settlement.policy import compensation
 from tests.conftest import NOW, Ledger
 from tests.store.saga import (
+    CLAIMED,
     COMPLETE,
     FAILURE,
     LATER,
@@ -25,12 +28,26 @@ from tests.store.saga import (
     STUCK,
     WRITE_OFF,
     Saga,
-    posting,
+    state_of,
+    step_transaction,
     up_to,
 )
 
 UNIT_BYTES = 1024
 """Up to this size, a row costs one write unit; twice that in a transaction."""
+
+
+LONGEST_REQUEST = {
+    "key": "k" * 64,
+    "payer": "p" * 64,
+    "payee": "q" * 64,
+    "amount": 999_999_999_999_999,
+    "fee": 999_999_999_000_000,
+    "deadline_seconds": DEADLINE_SECONDS_MAX,
+    "payer_name": "N" * NAME_LENGTH_MAX,
+    "payee_name": "O" * NAME_LENGTH_MAX,
+}
+"""The longest content of a request whose names are in ASCII."""
 
 
 @contextmanager
@@ -51,7 +68,7 @@ def watched(ledger: Ledger) -> Iterator[list[tuple[str, float]]]:
 def settle(saga: Saga) -> None:
     saga.claim()
     for step in Step:
-        saga.post(step)
+        saga.commit(step)
 
 
 def test_a_happy_settlement_is_five_writes_and_no_read(saga: Saga) -> None:
@@ -82,7 +99,7 @@ def test_a_replayed_step_is_one_call(saga: Saga, step: Step) -> None:
     saga.after(step)
 
     with watched(saga.ledger) as calls:
-        saga.post(step, LATER)
+        saga.commit(step, LATER)
 
     assert [operation for operation, _ in calls] == ["TransactWriteItems"]
 
@@ -91,7 +108,7 @@ def test_a_refused_step_is_one_call(saga: Saga) -> None:
     saga.start(payer=0)
 
     with watched(saga.ledger) as calls, pytest.raises(InsufficientFunds):
-        saga.post(Step.HOLD)
+        saga.commit(Step.HOLD)
 
     assert [operation for operation, _ in calls] == ["TransactWriteItems"]
 
@@ -106,11 +123,11 @@ def test_a_claim_that_finds_the_key_taken_is_one_call(saga: Saga) -> None:
 
 
 def test_by_the_published_rule_a_happy_settlement_takes_26_write_units(
-    settlement: Settlement, terms: Terms
+    settlement: Settlement, config: StageConfig
 ) -> None:
-    claim = items.claim(settlement, "execution-1", NOW, terms)
+    claim = forward.claim(settlement, "execution-1", NOW, config)
 
-    units = {step: units_of(posting(step, settlement, terms).writes, per_row=2) for step in Step}
+    units = {step: units_of(step_transaction(step, settlement, config).writes, per_row=2) for step in Step}
 
     assert units_of([claim], per_row=1) == 2
     assert units == {Step.HOLD: 7, Step.VERIFY: 4, Step.RELEASE: 7, Step.FEE: 6}
@@ -119,18 +136,19 @@ def test_by_the_published_rule_a_happy_settlement_takes_26_write_units(
 
 @pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
 def test_no_row_outgrows_one_unit_however_long_the_names_are(saga: Saga) -> None:
-    longest = saga.asking(
-        key="k" * 64, payer="p" * 64, payee="q" * 64, amount=999_999_999_999_999, fee=999_999_999_000_000
-    )
+    longest = saga.asking(**LONGEST_REQUEST)
     longest.ledger.open("p" * 64, 999_999_999_999_999)
     longest.ledger.open("q" * 64, 0)
     longest.claim(owner="e" * 80)
+    on_the_way = {"claimed": size(longest.row())}
     for step in Step:
-        longest.post(step)
+        longest.commit(step)
+        on_the_way[step] = size(longest.row())
 
     sizes = {row["sk"][-10:]: size(row) for row in longest.ledger.rows()}
 
     assert len(sizes) == 6
+    sizes |= on_the_way
     assert max(sizes.values()) <= UNIT_BYTES, sizes
 
 
@@ -138,8 +156,8 @@ def test_no_row_outgrows_one_unit_however_long_the_names_are(saga: Saga) -> None
 
 
 def fence(saga: Saga) -> None:
-    """As the first state does it: a put that finds the key claimed, and the update."""
-    saga.ledger.store.claim(reversals.refuse_unclaimed(saga.settlement, "compensation-1", FAILURE, NOW))
+    """Begin as the first state does: a put that finds the key claimed, and the update."""
+    saga.ledger.store.claim(reversal.tombstone(saga.settlement, "compensation-1", FAILURE, NOW))
     saga.begin()
 
 
@@ -153,7 +171,7 @@ def test_a_reversal_is_five_writes_and_no_read_however_far_the_settlement_came(
     with watched(saga.ledger) as calls:
         fence(saga)
         for step in REVERSIBLE:
-            saga.undo(step, LATER, committed)
+            saga.reverse(step, LATER, committed)
 
     assert [operation for operation, _ in calls] == ["PutItem", "UpdateItem", *["TransactWriteItems"] * 3]
 
@@ -169,7 +187,7 @@ def test_a_reversal_takes_no_more_write_units_than_the_rule_says(
     with watched(saga.ledger) as calls:
         fence(saga)
         for step in REVERSIBLE:
-            saga.undo(step, LATER, committed)
+            saga.reverse(step, LATER, committed)
 
     assert 0 < sum(units for _, units in calls) <= units_max
 
@@ -192,16 +210,16 @@ def test_to_enter_limbo_to_wait_and_to_decide_are_one_write_each(saga: Saga, res
     ]
 
 
-def test_by_the_published_rule_a_reversal_takes_what_it_takes(settlement: Settlement) -> None:
+def test_by_the_published_rule_a_reversal_takes_these_units(settlement: Settlement) -> None:
     def units(step: Step, committed: list[Step]) -> int:
-        posting = compensation.undo(settlement, step, committed, [], NOW)
-        assert posting is not None
-        return units_of(posting.writes, per_row=2)
+        transaction = compensation.reverse_step(settlement, step, committed, [], NOW)
+        assert transaction is not None
+        return units_of(transaction.writes, per_row=2)
 
-    claim = reversals.refuse_unclaimed(settlement, "compensation-1", FAILURE, NOW)
+    claim = reversal.tombstone(settlement, "compensation-1", FAILURE, NOW)
     assert units_of([claim], per_row=1) == 1
-    assert units_of([reversals.begin(settlement, FAILURE, owner=None, execution=REVERSER)], per_row=1) == 1
-    assert units_of([reversals.drive(settlement, REVERSER)], per_row=1) == 1
+    assert units_of([reversal.begin(settlement, FAILURE, owner=None, execution=REVERSER)], per_row=1) == 1
+    assert units_of([reversal.assign_owner(settlement, REVERSER)], per_row=1) == 1
     assert {step: units(step, list(Step)) for step in REVERSIBLE} == {
         Step.FEE: 5,
         Step.RELEASE: 7,
@@ -210,19 +228,19 @@ def test_by_the_published_rule_a_reversal_takes_what_it_takes(settlement: Settle
     assert {step: units(step, []) for step in REVERSIBLE} == {Step.FEE: 4, Step.RELEASE: 4, Step.HOLD: 5}
 
 
-def test_by_the_published_rule_limbo_and_the_way_out_take_what_they_take(
-    settlement: Settlement, terms: Terms
+def test_by_the_published_rule_limbo_and_the_way_out_take_these_units(
+    settlement: Settlement, config: StageConfig
 ) -> None:
-    row = {"steps": set(up_to(Step.RELEASE)), "escrow": 48, "stuck_step": "compensate:release"}
-    case = compensation.stuck(settlement, row)
+    row = CLAIMED | {"steps": set(up_to(Step.RELEASE)), "escrow": 48, "stuck_step": "compensate:release"}
+    case = compensation.stuck_case(state_of(row))
 
     def units(resolution: Resolution) -> int:
-        resolved = compensation.resolve(settlement, case, resolution, RESOLVER, NOW, terms)
+        resolved = compensation.resolve(settlement, case, resolution, RESOLVER, NOW, config)
         return units_of(resolved.writes, per_row=2)
 
-    assert units_of(compensation.requested(settlement, ORDER, NOW, terms).writes, per_row=2) == 6
+    assert units_of(compensation.reverse_on_order(settlement, ORDER, NOW, config).writes, per_row=2) == 6
     assert units_of(compensation.enter_limbo(settlement, case, STUCK, NOW).writes, per_row=2) == 8
-    moved_nothing = compensation.case_of(settlement, row, Step.FEE)
+    moved_nothing = compensation.case_of(state_of(row), Step.FEE)
     assert units_of(compensation.enter_limbo(settlement, moved_nothing, STUCK, NOW).writes, per_row=2) == 6
     assert {each.decision: units(each) for each in (RETRY, WRITE_OFF, COMPLETE)} == {
         "retry": 8,
@@ -232,15 +250,15 @@ def test_by_the_published_rule_limbo_and_the_way_out_take_what_they_take(
 
 
 def units_of(writes: Iterable[Write], per_row: int) -> int:
-    """AWS's published rule: `per_row` for each row, and one for each row that the index gains or loses."""
+    """Return the units by AWS's published rule: `per_row`, and one for each gain or loss of the index."""
     return sum(per_row + changes_of_index(write) for write in writes)
 
 
 def changes_of_index(write: Write) -> int:
-    """A row that moves within the index is lost in one place and gained in another.
+    """Count the index's changes: a row that moves within it is lost in one place and gained in another.
 
-    The attributes that are projected into the index are never updated. The index of what is ordered to be
-    reversed is taken to have had the row, as it has of what is in flight.
+    No update changes an attribute that is projected into the index. For an ordered reversal the index is
+    taken to list the row already, as it lists every settlement in flight.
     """
     if write.action == "Put":
         return int("gsi1pk" in write.parameters["Item"])
@@ -249,7 +267,7 @@ def changes_of_index(write: Write) -> int:
 
 
 def size(value: Any) -> int:
-    """Bytes of a row by DynamoDB's rule: names and texts in UTF-8, and never less than a number takes."""
+    """Return the bytes of a row by DynamoDB's rule, at least: names and texts in UTF-8, numbers at most."""
     if isinstance(value, dict):
         return 3 + sum(len(name.encode()) + 1 + size(member) for name, member in value.items())
     if isinstance(value, set):

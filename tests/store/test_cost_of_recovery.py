@@ -1,4 +1,4 @@
-"""However many settlements are in flight, a run of recovery reads what is due, and nothing else."""
+"""A run of recovery reads the due settlements and nothing else, however many are in flight."""
 
 import json
 from collections.abc import Iterator
@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import urllib3
 
-from handlers import _machines, _runtime, recover_stalled
-from settlement import items, rows
-from settlement.request import Settlement
-from settlement.terms import Terms
+from handlers import _dependencies, _step_functions, recover_stalled
+from settlement.ledger import forward, keys
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.timestamps import timestamp
 from tests.conftest import NOW, Ledger
 from tests.unit.observation import CONTEXT
 
@@ -28,28 +29,28 @@ HEADERS = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=test/20261120/eu-west-1/dynamodb/aws4_request,"
     " SignedHeaders=host, Signature=0",
 }
-"""DynamoDB Local wants to know whose table it is, but looks at no signature."""
+"""DynamoDB Local reads the owner of the table from these, but checks no signature."""
 
-LATER = rows.timestamp(NOW + timedelta(seconds=31))
-"""When the others are due: a second after the run."""
+LATER = timestamp(NOW + timedelta(seconds=31))
+"""The time at which the others are due: a second after the run."""
 
 
-def in_flight(numbers: range, settlement: Settlement, terms: Terms) -> list[rows.Row]:
-    """Claimed settlements, as their claims put them: due half a minute after `NOW`."""
+def in_flight(numbers: range, settlement: Settlement, config: StageConfig) -> list[keys.Row]:
+    """Return settlements as their claims put them: due half a minute after `NOW`."""
     found = (replace(settlement, key=f"order-2026-{number:06}") for number in numbers)
-    return [dict(items.claim(each, "execution-1", NOW, terms).parameters["Item"]) for each in found]
+    return [dict(forward.claim(each, "execution-1", NOW, config).parameters["Item"]) for each in found]
 
 
 def waiting(numbers: range) -> Iterator[dict[str, Any]]:
-    """Rows of which the index knows that they are due later, as they go over the wire."""
+    """Yield rows that the index lists as due later, in the form of the wire."""
     for number in numbers:
         key = f"order-2026-{number:06}"
-        row = {**rows.settlement_key(key), **rows.in_flight_index(key, LATER)}
+        row = {**keys.settlement(key), **keys.in_flight_index(key, LATER)}
         yield {"PutRequest": {"Item": {name: {"S": value} for name, value in row.items()}}}
 
 
 def fill(ledger: Ledger, numbers: range) -> None:
-    """Send them past the SDK, which would take longer to sign the calls than the engine to answer them."""
+    """Send rows past the SDK, which takes longer to sign the calls than the engine to answer them."""
     pool = urllib3.PoolManager(maxsize=THREADS, headers=HEADERS)
     requests = list(waiting(numbers))
 
@@ -76,12 +77,12 @@ def answers_of(ledger: Ledger) -> Iterator[list[tuple[str, dict[str, Any]]]]:
 
 
 def run(ledger: Ledger) -> tuple[float, set[str]]:
-    """One run of recovery: the read units that it consumes, and what it has been shown."""
+    """Run recovery once; return the read units that it consumes, and the keys of the rows that it reads."""
     with answers_of(ledger) as answers:
         recover_stalled.handler({}, CONTEXT)
     reads = [(name, answer) for name, answer in answers if name in ("Query", "GetItem")]
     listed = [answer for name, answer in reads if name == "Query"]
-    assert len(listed) == rows.IN_FLIGHT_SHARDS + 1  # one query of each shard, and one of LIMBO
+    assert len(listed) == keys.IN_FLIGHT_SHARDS + 1  # one query of each shard, and one of LIMBO
     assert all(answer["ScannedCount"] == answer["Count"] for answer in listed)
     assert {name for name, _ in answers} == {"Query", "GetItem", "UpdateItem"}
     shown = [item["pk"]["S"] for answer in listed for item in answer["Items"]]
@@ -90,25 +91,25 @@ def run(ledger: Ledger) -> tuple[float, set[str]]:
 
 
 @pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
-def test_a_run_reads_what_is_due_however_many_settlements_are_in_flight(
-    ledger: Ledger, settlement: Settlement, terms: Terms, monkeypatch: pytest.MonkeyPatch
+def test_a_run_reads_the_due_settlements_however_many_are_in_flight(
+    ledger: Ledger, settlement: Settlement, config: StageConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr(_runtime, "store", ledger.store)
-    monkeypatch.setattr(_runtime, "now", lambda: NOW + timedelta(seconds=30))
-    monkeypatch.setattr(_machines, "start", lambda machine, name, data: started.append(name))
-    due = in_flight(range(DUE), settlement, terms)
+    monkeypatch.setattr(_dependencies, "store", ledger.store)
+    monkeypatch.setattr(_dependencies, "now", lambda: NOW + timedelta(seconds=30))
+    monkeypatch.setattr(_step_functions, "start", lambda machine, name, data: started.append(name))
+    due = in_flight(range(DUE), settlement, config)
     for row in due:
         ledger.put(row)
     fill(ledger, range(DUE, FEW))
 
     of_few, shown_of_few = run(ledger)
     for row in due:
-        ledger.put(row)  # as if nobody had been there
+        ledger.put(row)  # as if no run had been there
     fill(ledger, range(FEW, MANY))
     of_many, shown_of_many = run(ledger)
 
     assert shown_of_few == shown_of_many == {row["pk"] for row in due}
     assert len(started) == 2 * DUE
     assert 0 < of_many <= of_few * 1.1
-    assert of_few <= DUE + (rows.IN_FLIGHT_SHARDS + 1)  # a unit a row, and a query takes half of one or so
+    assert of_few <= DUE + (keys.IN_FLIGHT_SHARDS + 1)  # a unit a row, and a query takes half of one or so

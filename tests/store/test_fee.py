@@ -1,7 +1,7 @@
-"""The fee: what is left in escrow, and the end of the settlement in the same transaction."""
+"""The fee: the rest of the escrow, and the end of the settlement in the same transaction."""
 
-from settlement import rows, steps
-from settlement.status import Step
+from settlement.model.status import Step
+from settlement.policy import outcome
 from tests.store.saga import ALICE, BOB, ENTRIES, FINISHED, LATER, POSTED_AT, Saga
 
 STEPS = {"hold", "verify", "release", "fee"}
@@ -10,7 +10,7 @@ STEPS = {"hold", "verify", "release", "fee"}
 def test_the_fee_empties_escrow_and_settles_in_one_transaction(saga: Saga) -> None:
     saga.before(Step.FEE)
 
-    entry = saga.post(Step.FEE)
+    entry = saga.commit(Step.FEE)
 
     assert entry == ENTRIES[Step.FEE]
     assert saga.ledger.rows() == [
@@ -28,7 +28,7 @@ def test_a_settlement_without_a_fee_settles_all_the_same(saga: Saga) -> None:
     free = saga.asking(fee=0)
     free.after(Step.RELEASE)
 
-    entry = free.post(Step.FEE)
+    entry = free.commit(Step.FEE)
 
     assert (entry["amount"], entry["credit"]) == (0, "fees:EUR")
     assert free.row()["status"] == "SETTLED"
@@ -36,12 +36,12 @@ def test_a_settlement_without_a_fee_settles_all_the_same(saga: Saga) -> None:
     assert free.ledger.rows()[1] == BOB | {"available": 5320}
 
 
-def test_the_settled_row_is_what_the_fee_step_says_without_reading_it(saga: Saga) -> None:
+def test_the_outcome_of_the_fee_step_is_that_of_the_row_without_reading_it(saga: Saga) -> None:
     saga.before(Step.FEE)
 
-    entry = saga.post(Step.FEE, LATER)
+    entry = saga.commit(Step.FEE, LATER)
 
-    told = steps.settled(saga.settlement, POSTED_AT, entry)
-    stored = saga.ledger.row(rows.settlement_key(saga.settlement.key))
-    assert stored is not None
-    assert {name: stored[name] for name in told} == told
+    reported = outcome.of_settled(
+        saga.settlement, saga.config, claimed_at=POSTED_AT, finished_at=entry["posted_at"]
+    )
+    assert reported == outcome.of_state(saga.state(), saga.config, replayed=False)

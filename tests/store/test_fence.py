@@ -1,12 +1,12 @@
-"""The settlement's row is the fence of every step: what it must say, and that a refusal writes nothing."""
+"""The settlement's row is the fence of every step: its conditions, and a refusal that writes nothing."""
 
 from datetime import datetime, timedelta
 
 import pytest
 
-from settlement import rows
-from settlement.errors import DeadlineExceeded, IdempotencyConflict, StepFenced
-from settlement.status import Status, Step
+from settlement.ledger import keys
+from settlement.model.errors import DeadlineExceeded, IdempotencyConflict, StepFenced
+from settlement.model.status import Status, Step
 from tests.conftest import NOW
 from tests.store.saga import DEADLINE, OTHER_STATUSES, Saga
 
@@ -25,7 +25,7 @@ def test_no_step_commits_unless_the_settlement_is_processing(saga: Saga, step: S
     saga.alter(status=status)
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^{step}: the settlement is {status} "):
-        saga.post(step)
+        saga.commit(step)
 
 
 @pytest.mark.parametrize("step", Step)
@@ -34,7 +34,7 @@ def test_no_step_commits_for_a_key_that_was_never_claimed(saga: Saga, step: Step
     saga.ledger.open("bob", 500)
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^{step}: .* was never claimed$"):
-        saga.post(step)
+        saga.commit(step)
 
 
 @pytest.mark.parametrize("step", Step)
@@ -42,7 +42,7 @@ def test_no_step_commits_with_other_content_than_the_key_was_claimed_with(saga: 
     saga.before(step)
 
     with saga.writes_nothing(), pytest.raises(IdempotencyConflict):
-        saga.asking(amount=4821).post(step)
+        saga.asking(amount=4821).commit(step)
 
 
 @pytest.mark.parametrize("status", OTHER_STATUSES)
@@ -53,20 +53,18 @@ def test_other_content_is_a_conflict_even_where_the_status_would_fence_the_step(
     saga.alter(status=status)
 
     with saga.writes_nothing(), pytest.raises(IdempotencyConflict):
-        saga.asking(amount=4821).post(Step.HOLD)
+        saga.asking(amount=4821).commit(Step.HOLD)
 
 
 @pytest.mark.parametrize(("committed", "step"), OUT_OF_ORDER)
-def test_no_step_commits_before_the_one_in_front_of_it(
-    saga: Saga, committed: Step | None, step: Step
-) -> None:
+def test_no_step_commits_before_the_previous_one(saga: Saga, committed: Step | None, step: Step) -> None:
     if committed is None:
         saga.start()
     else:
         saga.after(committed)
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^{step}: "):
-        saga.post(step)
+        saga.commit(step)
 
 
 @pytest.mark.parametrize("step", Step)
@@ -75,11 +73,11 @@ def test_a_committed_step_never_moves_money_again_even_if_its_entry_is_lost(saga
     saga.alter(status=Status.PROCESSING)
     saga.ledger.client.delete_item(
         TableName=saga.ledger.table_name,
-        Key={name: {"S": text} for name, text in rows.entry_key(saga.settlement.key, step).items()},
+        Key={name: {"S": text} for name, text in keys.entry(saga.settlement.key, step).items()},
     )
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^{step}: "):
-        saga.post(step)
+        saga.commit(step)
 
 
 @pytest.mark.parametrize("step", WITH_DEADLINE)
@@ -95,14 +93,14 @@ def test_no_step_up_to_the_release_commits_at_the_deadline_or_after_it(
         saga.writes_nothing(),
         pytest.raises(DeadlineExceeded, match=f"^{step}: .* was 2026-11-20T12:15:00.123Z$"),
     ):
-        saga.post(step, late)
+        saga.commit(step, late)
 
 
 @pytest.mark.parametrize("step", WITH_DEADLINE)
 def test_each_step_up_to_the_release_commits_until_just_before_the_deadline(saga: Saga, step: Step) -> None:
     saga.before(step)
 
-    entry = saga.post(step, DEADLINE - timedelta(milliseconds=1))
+    entry = saga.commit(step, DEADLINE - timedelta(milliseconds=1))
 
     assert entry["posted_at"] == "2026-11-20T12:15:00.122Z"
     assert step in saga.row()["steps"]
@@ -112,7 +110,7 @@ def test_each_step_up_to_the_release_commits_until_just_before_the_deadline(saga
 def test_the_fee_has_no_deadline_since_the_payee_has_the_money_already(saga: Saga, now: datetime) -> None:
     saga.before(Step.FEE)
 
-    saga.post(Step.FEE, now)
+    saga.commit(Step.FEE, now)
 
     assert saga.row()["status"] == Status.SETTLED
 
@@ -122,7 +120,7 @@ def test_a_step_that_is_late_and_fenced_is_fenced(saga: Saga) -> None:
     saga.alter(status=Status.COMPENSATING)
 
     with saga.writes_nothing(), pytest.raises(StepFenced):
-        saga.post(Step.HOLD, DEADLINE)
+        saga.commit(Step.HOLD, DEADLINE)
 
 
 def test_the_fence_is_named_before_the_balance_when_both_refuse(saga: Saga) -> None:
@@ -130,4 +128,4 @@ def test_the_fence_is_named_before_the_balance_when_both_refuse(saga: Saga) -> N
     saga.alter(status=Status.REJECTED)
 
     with saga.writes_nothing(), pytest.raises(StepFenced):
-        saga.post(Step.HOLD, NOW)
+        saga.commit(Step.HOLD, NOW)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from settlement.errors import AccountInLimbo, AccountNotFound, CurrencyMismatch, InsufficientFunds
-from settlement.status import Step
+from settlement.model.errors import AccountInLimbo, AccountNotFound, CurrencyMismatch, InsufficientFunds
+from settlement.model.status import Step
 from tests.store.saga import ALICE, BOB, CLAIMED, ENTRIES, Saga
 
 
 def test_a_hold_moves_the_amount_from_the_payer_into_escrow(saga: Saga) -> None:
     saga.before(Step.HOLD)
 
-    entry = saga.post(Step.HOLD)
+    entry = saga.commit(Step.HOLD)
 
     assert entry == ENTRIES[Step.HOLD]
     assert saga.ledger.rows() == [
@@ -24,7 +24,7 @@ def test_a_hold_moves_the_amount_from_the_payer_into_escrow(saga: Saga) -> None:
 def test_a_hold_may_take_the_last_minor_unit(saga: Saga) -> None:
     saga.start(payer=4820)
 
-    saga.post(Step.HOLD)
+    saga.commit(Step.HOLD)
 
     assert saga.ledger.rows()[0] == ALICE | {"available": 0}
 
@@ -34,7 +34,7 @@ def test_a_hold_is_refused_when_the_payer_has_too_little(saga: Saga, available: 
     saga.start(payer=available)
 
     with saga.writes_nothing(), pytest.raises(InsufficientFunds, match=r"^payer: the account "):
-        saga.post(Step.HOLD)
+        saga.commit(Step.HOLD)
 
 
 def test_a_hold_is_refused_when_the_payer_has_no_account(saga: Saga) -> None:
@@ -42,7 +42,7 @@ def test_a_hold_is_refused_when_the_payer_has_no_account(saga: Saga) -> None:
     saga.claim()
 
     with saga.writes_nothing(), pytest.raises(AccountNotFound, match=r"^payer: there is no such account$"):
-        saga.post(Step.HOLD)
+        saga.commit(Step.HOLD)
 
 
 @pytest.mark.parametrize("available", [10_000, 0])
@@ -54,7 +54,7 @@ def test_a_hold_is_refused_when_the_payer_is_kept_in_another_currency(saga: Saga
         saga.writes_nothing(),
         pytest.raises(CurrencyMismatch, match=r"^payer: the account is kept in USD, not in EUR$"),
     ):
-        saga.post(Step.HOLD)
+        saga.commit(Step.HOLD)
 
 
 @pytest.mark.parametrize("available", [10_000, 0])
@@ -63,7 +63,7 @@ def test_a_hold_is_refused_while_the_payer_is_in_limbo(saga: Saga, available: in
     saga.claim()
 
     with saga.writes_nothing(), pytest.raises(AccountInLimbo, match=r"^payer: the account "):
-        saga.post(Step.HOLD)
+        saga.commit(Step.HOLD)
 
 
 def test_a_hold_commits_once_the_payer_has_left_limbo(saga: Saga) -> None:
@@ -76,7 +76,7 @@ def test_a_hold_commits_once_the_payer_has_left_limbo(saga: Saga) -> None:
         ExpressionAttributeValues={":resolved": {"SS": ["order-2026-000099"]}},
     )
 
-    saga.post(Step.HOLD)
+    saga.commit(Step.HOLD)
 
     assert saga.ledger.rows()[0] == ALICE | {"available": 5180}
 
@@ -85,6 +85,6 @@ def test_a_hold_does_not_ask_for_the_payee(saga: Saga) -> None:
     saga.ledger.open("alice", 10_000)
     saga.claim()
 
-    saga.post(Step.HOLD)
+    saga.commit(Step.HOLD)
 
     assert saga.row()["escrow"] == 4820

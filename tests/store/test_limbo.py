@@ -1,24 +1,24 @@
-"""Into LIMBO and in it: a stuck reversal is on record, its party places no holds, and a person is awaited."""
+"""Into LIMBO and within it: the stuck reversal is on record, its party is blocked, and a person decides."""
 
 import pytest
 
-from settlement import rows
-from settlement.errors import AccountInLimbo, AccountNotFound, IdempotencyConflict, StepFenced
-from settlement.limbo import Case
-from settlement.rows import Row
-from settlement.status import REVERSIBLE, Status, Step
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.case import Case
+from settlement.model.errors import AccountInLimbo, AccountNotFound, IdempotencyConflict, StepFenced
+from settlement.model.status import REVERSIBLE, Status, Step
 from tests.conftest import NOW
 from tests.store.reversal import AVAILABLE, ESCROW, REVERSED, REVERSED_AT, begun, book, entry, posted
 from tests.store.saga import DECIDED, KEY, RETRY, STUCK, Saga
 
 ACCOUNT = {Step.FEE: "fees:EUR", Step.RELEASE: "bob", Step.HOLD: "alice"}
-"""Whose part is stuck when the reversal of a step is."""
+"""The account of a stuck reversal, by its step."""
 
-FLAG = {"limbo_keys": {KEY}}
+BLOCK = {"limbo_keys": {KEY}}
 
 
 def limbo_row(step: Step, **changes: object) -> Row:
-    """The settlement's row once the reversal of `step` is stuck, of what has settled."""
+    """Return the row of a settlement that had settled and whose reversal is stuck at `step`."""
     before = REVERSIBLE[: REVERSIBLE.index(step)]
     return begun(
         Step.FEE,
@@ -41,14 +41,14 @@ def limbo_entry(step: Step, number: int = 1) -> Row:
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_stuck_reversal_puts_the_settlement_into_limbo_and_bars_the_customer(
+def test_a_stuck_reversal_puts_the_settlement_into_limbo_and_blocks_the_customer(
     saga: Saga, step: Step
 ) -> None:
     saga.stuck(step)
 
     before = [REVERSED[earlier] for earlier in REVERSIBLE[: REVERSIBLE.index(step)]]
     alice, bob = {"available": 5180}, {"available": 500 if step is Step.HOLD else 5272}
-    alice, bob = {"alice": (alice | FLAG, bob), "bob": (alice, bob | FLAG)}.get(ACCOUNT[step], (alice, bob))
+    alice, bob = {"alice": (alice | BLOCK, bob), "bob": (alice, bob | BLOCK)}.get(ACCOUNT[step], (alice, bob))
     assert saga.books() == book(
         limbo_row(step), *posted(Step.FEE), *before, limbo_entry(step), alice=alice, bob=bob
     )
@@ -74,7 +74,7 @@ def test_a_second_entry_into_limbo_changes_nothing(saga: Saga, counted: list[str
     assert counted == ["LimboEntered", "StepReplayed"]
 
 
-def test_who_comes_from_before_the_last_decision_does_not_enter_limbo_again(saga: Saga) -> None:
+def test_a_case_from_before_the_last_decision_does_not_enter_limbo_again(saga: Saga) -> None:
     saga.begun(Step.RELEASE)
     stale = saga.case(Step.RELEASE)
     saga.enter(stale)
@@ -97,9 +97,9 @@ def test_no_case_is_opened_but_the_one_that_is_next(saga: Saga, decided: int, nu
 def test_a_reversal_that_has_committed_after_all_is_not_stuck(saga: Saga, step: Step) -> None:
     saga.begun(Step.FEE)
     for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
-        saga.undo(earlier)
+        saga.reverse(earlier)
     seen = saga.case(step)
-    saga.undo(step)
+    saga.reverse(step)
     saga.alter(status=Status.COMPENSATING)
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^limbo: .* and \[.*\] reversed$"):
@@ -124,7 +124,7 @@ def test_other_content_does_not_enter_limbo(saga: Saga, after: bool) -> None:
         *((last, Step.RELEASE) for last in (Step.HOLD, Step.VERIFY)),
     ],
 )
-def test_what_never_committed_gets_stuck_with_nothing_at_risk_and_bars_nobody(
+def test_a_stuck_reversal_of_an_uncommitted_step_risks_nothing_and_blocks_no_account(
     saga: Saga, last: Step | None, step: Step
 ) -> None:
     saga.begun(last)
@@ -138,14 +138,14 @@ def test_what_never_committed_gets_stuck_with_nothing_at_risk_and_bars_nobody(
     alice, bob = AVAILABLE[last]
     assert saga.books() == book(row, *posted(last), entered, alice=alice, bob=bob)
     assert saga.case() == Case(
-        step=step, account=ACCOUNT[step], barred=None, amount=0, number=1, escrow=ESCROW[last]
+        step=step, account=ACCOUNT[step], blocked_account=None, amount=0, number=1, escrow=ESCROW[last]
     )
 
 
-def test_the_case_is_of_the_reversal_that_failed_and_not_of_another_that_is_outstanding(saga: Saga) -> None:
+def test_the_case_is_of_the_failed_reversal_and_not_of_another_that_is_due(saga: Saga) -> None:
     """The refund has committed, but the reversal of the hold failed before the reclaim was tried."""
     saga.begun(Step.FEE)
-    saga.undo(Step.FEE)
+    saga.reverse(Step.FEE)
 
     entered = saga.enter(failure=STUCK | {"step": "compensate:hold"})
 
@@ -153,12 +153,12 @@ def test_the_case_is_of_the_reversal_that_failed_and_not_of_another_that_is_outs
     assert saga.row()["stuck_step"] == "compensate:hold"
     assert [row.get("limbo_keys") for row in saga.books()[:2]] == [{KEY}, None]
     assert saga.case() == Case(
-        step=Step.HOLD, account="alice", barred="alice", amount=4820, number=1, escrow=48
+        step=Step.HOLD, account="alice", blocked_account="alice", amount=4820, number=1, escrow=48
     )
 
 
 @pytest.mark.parametrize(("last", "step"), [(Step.FEE, Step.RELEASE), (Step.VERIFY, Step.FEE)])
-def test_in_limbo_the_row_tells_the_very_case_that_was_entered(saga: Saga, last: Step, step: Step) -> None:
+def test_in_limbo_the_row_yields_the_very_case_that_was_entered(saga: Saga, last: Step, step: Step) -> None:
     saga.begun(last)
     case = saga.case(step)
 
@@ -170,39 +170,39 @@ def test_in_limbo_the_row_tells_the_very_case_that_was_entered(saga: Saga, last:
 # The account
 
 
-def test_an_account_that_is_gone_cannot_be_barred_and_limbo_is_entered_without(saga: Saga) -> None:
+def test_a_deleted_account_cannot_be_blocked_and_limbo_is_entered_without(saga: Saga) -> None:
     saga.begun(Step.RELEASE)
-    key = {name: {"S": text} for name, text in rows.account_key("bob").items()}
+    key = {name: {"S": text} for name, text in keys.account("bob").items()}
     saga.ledger.client.delete_item(TableName=saga.ledger.table_name, Key=key)
     with saga.writes_nothing(), pytest.raises(AccountNotFound, match=r"^stuck party: "):
         saga.enter()
 
-    entered = saga.enter(saga.case(Step.RELEASE, barred=None))
+    entered = saga.enter(saga.case(Step.RELEASE, blocked_account=None))
 
     assert entered == limbo_entry(Step.RELEASE)
-    assert saga.ledger.row(rows.account_key("bob")) is None
+    assert saga.ledger.row(keys.account("bob")) is None
     assert saga.row()["status"] == Status.LIMBO
 
 
-def test_a_barred_account_places_no_hold_until_its_case_is_resolved(saga: Saga) -> None:
+def test_a_blocked_account_places_no_hold_until_its_case_is_resolved(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     spending = saga.spent(1)
 
     with saga.writes_nothing(), pytest.raises(AccountInLimbo):
-        spending.post(Step.HOLD)
+        spending.commit(Step.HOLD)
 
     saga.resolve(RETRY)
-    spending.post(Step.HOLD)
+    spending.commit(Step.HOLD)
     assert saga.books()[1]["available"] == 5271
 
 
-def test_a_barred_account_may_receive(saga: Saga) -> None:
+def test_a_blocked_account_may_receive(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     paying = saga.asking(key="order-2026-000303", amount=100, fee=0)
     paying.claim()
 
     for step in Step:
-        paying.post(step)
+        paying.commit(step)
 
     assert saga.books()[1] == {**saga.books()[1], "available": 5372, "limbo_keys": {KEY}}
 
@@ -210,26 +210,26 @@ def test_a_barred_account_may_receive(saga: Saga) -> None:
 # Waiting
 
 
-def test_whoever_waits_for_a_decision_leaves_word_and_changes_nothing_else(saga: Saga) -> None:
+def test_a_waiting_execution_is_recorded_and_nothing_else_changes(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
 
-    row = saga.wait()
+    state = saga.wait()
 
-    assert row == saga.row()
-    assert row == limbo_row(Step.RELEASE, waiting={"token": "token-1", "execution": "arn:execution-1"})
+    assert state == saga.state()
+    assert saga.row() == limbo_row(Step.RELEASE, waiting={"token": "token-1", "execution": "arn:execution-1"})
 
 
-def test_who_waits_last_is_the_one_who_is_woken(saga: Saga) -> None:
+def test_the_last_waiting_execution_replaces_the_one_before(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     saga.wait()
 
-    row = saga.wait("token-2", "arn:execution-2")
+    state = saga.wait("token-2", "arn:execution-2")
 
-    assert row["waiting"] == {"token": "token-2", "execution": "arn:execution-2"}
+    assert state.waiting == saga.row()["waiting"] == {"token": "token-2", "execution": "arn:execution-2"}
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.LIMBO])
-def test_nobody_waits_for_a_decision_out_of_limbo(saga: Saga, status: Status) -> None:
+def test_no_execution_waits_for_a_decision_out_of_limbo(saga: Saga, status: Status) -> None:
     saga.stuck(Step.RELEASE)
     saga.alter(status=status)
 
@@ -237,7 +237,7 @@ def test_nobody_waits_for_a_decision_out_of_limbo(saga: Saga, status: Status) ->
         saga.wait()
 
 
-def test_nobody_waits_with_other_content_or_for_a_key_that_was_never_claimed(saga: Saga) -> None:
+def test_no_execution_waits_with_other_content_or_for_an_unclaimed_key(saga: Saga) -> None:
     with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^limbo: .* was never claimed$"):
         saga.wait()
     saga.stuck(Step.RELEASE)
@@ -250,11 +250,11 @@ def test_nobody_waits_with_other_content_or_for_a_key_that_was_never_claimed(sag
 
 
 def second(saga: Saga) -> Saga:
-    """Another settlement between the two, as far as its reclaim, which gets stuck as well."""
+    """Put another settlement between the same two into LIMBO, at its reclaim."""
     other = saga.asking(key="order-2026-000404", amount=1000)
     other.claim()
     for step in (Step.HOLD, Step.VERIFY, Step.RELEASE):
-        other.post(step)
+        other.commit(step)
     other.begin()
     other.enter()
     return other
@@ -271,18 +271,18 @@ def test_an_account_leaves_limbo_only_with_the_last_of_its_settlements(saga: Sag
     early.resolve(RETRY)
     assert saga.books()[1]["limbo_keys"] == {late.settlement.key}
     with saga.writes_nothing(), pytest.raises(AccountInLimbo):
-        spending.post(Step.HOLD)
+        spending.commit(Step.HOLD)
 
     late.resolve(RETRY)
     assert "limbo_keys" not in saga.books()[1]
-    spending.post(Step.HOLD)
+    spending.commit(Step.HOLD)
     saga.books()
 
 
 def test_one_settlement_may_be_stuck_on_one_party_after_the_other(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     saga.resolve(RETRY)
-    saga.undo(Step.RELEASE)
+    saga.reverse(Step.RELEASE)
 
     entered = saga.enter(failure=STUCK | {"step": "compensate:hold"}, now=NOW)
 

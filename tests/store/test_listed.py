@@ -1,4 +1,4 @@
-"""What the index lists in a partition up to a key: in order, the bound included, page by page."""
+"""The index's list of a partition up to a key: in order, the bound included, page by page."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from settlement import rows
-from settlement.errors import StoreUnavailable
-from settlement.store import Store
+from settlement.adapters.dynamodb import Store
+from settlement.ledger import keys
+from settlement.model.errors import StoreUnavailable
 from tests.conftest import Ledger
 from tests.store.test_store_failures import ANSWERED, Scripted, failed, wire
 
@@ -16,19 +16,19 @@ PARTITION = "IN_FLIGHT#3"
 BIG = "x" * 300_000
 
 
-def put(ledger: Ledger, name: str, at: str, partition: str = PARTITION, **more: Any) -> rows.Row:
-    row = {**rows.settlement_key(name), "gsi1pk": partition, "gsi1sk": at, **more}
+def put(ledger: Ledger, name: str, at: str, partition: str = PARTITION, **more: Any) -> keys.Row:
+    row = {**keys.settlement(name), "gsi1pk": partition, "gsi1sk": at, **more}
     ledger.put(row)
     return {name: row[name] for name in ("pk", "sk", "gsi1sk")}
 
 
 def listed(
     ledger: Ledger, up_to: str = "9", partition: str = PARTITION, limit: int = 1_000
-) -> list[rows.Row]:
+) -> list[keys.Row]:
     return list(ledger.store.listed(partition, up_to=up_to, limit=limit))
 
 
-def test_a_partition_is_listed_in_the_order_of_its_keys_whatever_the_order_of_the_writes(
+def test_a_partition_is_listed_in_the_order_of_its_keys_and_not_of_the_writes(
     ledger: Ledger,
 ) -> None:
     put(ledger, "c", "2026-11-20T12:00:00.003Z")
@@ -40,7 +40,7 @@ def test_a_partition_is_listed_in_the_order_of_its_keys_whatever_the_order_of_th
     assert found == [first, second]
 
 
-def test_the_bound_is_inclusive_and_what_is_due_a_moment_later_is_not_listed(ledger: Ledger) -> None:
+def test_the_bound_is_inclusive_and_a_row_due_a_moment_later_is_not_listed(ledger: Ledger) -> None:
     due = put(ledger, "a", "2026-11-20T12:00:00.002Z")
 
     assert listed(ledger, "2026-11-20T12:00:00.001Z") == []
@@ -56,12 +56,12 @@ def test_only_the_partition_is_listed(ledger: Ledger) -> None:
 
 def test_a_row_that_left_the_index_is_not_listed(ledger: Ledger) -> None:
     put(ledger, "a", "1")
-    ledger.put(rows.settlement_key("a"))
+    ledger.put(keys.settlement("a"))
 
     assert listed(ledger) == []
 
 
-def test_of_a_row_only_its_keys_are_listed_and_not_even_what_the_index_projects(ledger: Ledger) -> None:
+def test_of_a_row_only_its_keys_are_listed_and_no_other_projected_attribute(ledger: Ledger) -> None:
     projected = {"amount": 4820, "currency": "EUR", "step": "hold", "side": "debit"}
     row = put(ledger, "a", "1", **projected, status="PROCESSING", owner="execution-1", escrow=4820)
 
@@ -103,13 +103,13 @@ def pauses() -> list[int]:
     return []
 
 
-def scripted(pauses: list[int], *answers: Any, limit: int = 10) -> tuple[Iterator[rows.Row], Scripted]:
+def scripted(pauses: list[int], *answers: Any, limit: int = 10) -> tuple[Iterator[keys.Row], Scripted]:
     client = Scripted(*answers)
     store = Store(client, "t", pause=pauses.append)
     return store.listed(PARTITION, up_to="5", limit=limit), client
 
 
-def test_each_page_is_asked_for_from_where_the_one_before_it_ended_an_empty_one_too(
+def test_each_page_is_read_from_the_end_of_the_one_before_even_of_an_empty_one(
     pauses: list[int],
 ) -> None:
     found, client = scripted(pauses, page("a", more=True), page(more=True), page("b", "c"))
@@ -129,14 +129,14 @@ def test_each_page_is_asked_for_from_where_the_one_before_it_ended_an_empty_one_
 
 
 @pytest.mark.parametrize("limit", [0, 1, 4, 5, 6, 1_000])
-def test_no_more_than_the_limit_are_listed_and_those_are_the_first(ledger: Ledger, limit: int) -> None:
+def test_at_most_the_limit_is_listed_from_the_first(ledger: Ledger, limit: int) -> None:
     there = [put(ledger, f"k{number}", f"2026-{number}") for number in range(5)]
     put(ledger, "later", "2027")
 
     assert listed(ledger, "2026-4", limit=limit) == there[:limit]
 
 
-def test_the_limit_counts_over_the_pages_and_the_last_one_is_asked_for_what_is_left(
+def test_the_limit_counts_over_the_pages_and_the_last_one_is_read_for_the_rest(
     pauses: list[int],
 ) -> None:
     found, client = scripted(pauses, page("a", "b", more=True), page("c", more=True), limit=3)
@@ -145,21 +145,21 @@ def test_the_limit_counts_over_the_pages_and_the_last_one_is_asked_for_what_is_l
     assert [sent["Limit"] for _, sent in client.sent] == [3, 1]
 
 
-def test_a_page_that_is_empty_uses_up_none_of_the_limit(pauses: list[int]) -> None:
+def test_an_empty_page_uses_up_none_of_the_limit(pauses: list[int]) -> None:
     found, client = scripted(pauses, page(more=True), page("a", more=True), limit=1)
 
     assert [row["pk"] for row in found] == ["a"]
     assert [sent["Limit"] for _, sent in client.sent] == [1, 1]
 
 
-def test_nothing_is_asked_for_where_nothing_is_wanted(pauses: list[int]) -> None:
+def test_nothing_is_read_for_a_limit_of_zero(pauses: list[int]) -> None:
     found, client = scripted(pauses, limit=0)
 
     assert list(found) == []
     assert client.sent == []
 
 
-def test_a_page_is_not_asked_for_before_the_one_in_front_of_it_is_done_with(pauses: list[int]) -> None:
+def test_a_page_is_not_read_before_the_previous_one_is_consumed(pauses: list[int]) -> None:
     found, client = scripted(pauses, page("a", more=True), page("b"))
 
     next(found)

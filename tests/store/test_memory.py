@@ -1,6 +1,6 @@
-"""The DynamoDB in memory is what AWS's DynamoDB Local is: the same random operations, the same answers.
+"""The DynamoDB in memory answers the same random operations as AWS's DynamoDB Local does.
 
-`MEMORY_OPERATIONS` says how many, `MEMORY_SEED` which; a difference names both, and all that led to it.
+`MEMORY_OPERATIONS` sets their number, `MEMORY_SEED` the series; a difference reports both and its cause.
 """
 
 import os
@@ -53,13 +53,13 @@ def test_any_operations_have_the_same_answers_in_memory_as_on_dynamodb_local(
 
         in_memory, on_aws = (answers(db, table_name, operation) for db in (memory, dynamodb_local_client))
 
-        assert in_memory == on_aws, told(number, operation, before)
+        assert in_memory == on_aws, reproduction(number, operation, before)
         if number % TABLE_COMPARED_EVERY == 0 or number == OPERATIONS - 1:
             assert table(memory, table_name) == table(dynamodb_local_client, table_name), f"seed {SEED}"
 
 
 def answers(client: Any, table_name: str, operation: Operation) -> list[Any]:
-    """All that the client answers to an operation, page by page; an error is an answer."""
+    """Return all answers of the client to an operation, page by page; an error is an answer."""
     parameters = dict(operation.parameters)
     if operation.name == "transact_write_items":
         parameters["TransactItems"] = [
@@ -83,7 +83,7 @@ def answers(client: Any, table_name: str, operation: Operation) -> list[Any]:
 
 
 def comparable(answer: Any) -> Any:
-    """An answer less what is not compared; a set is a set, whatever order it came in."""
+    """Return an answer without the parts not compared; the order of a set does not matter."""
     if isinstance(answer, list):
         return [comparable(part) for part in answer]
     if isinstance(answer, Mapping):
@@ -101,7 +101,7 @@ def _is_invalid(response: Mapping[str, Any]) -> bool:
 
 
 def _apart_from_ties(pages: list[Any]) -> list[Any]:
-    """The pages of a query; where sort keys tie, their lengths and what is on all of them."""
+    """Return the pages of a query; if sort keys tie, only their lengths and all sorted rows."""
     listed = [item for page in pages for item in page.get("Items", ())]
     if len({item["gsi1sk"]["S"] for item in listed}) == len(listed):
         return pages
@@ -116,8 +116,8 @@ def table(client: Any, table_name: str) -> dict[tuple[str, str], Any]:
     return {(item["pk"]["S"], item["sk"]["S"]): comparable(item) for page in pages for item in page["Items"]}
 
 
-def told(number: int, operation: Operation, before: Mapping[Any, Any]) -> str:
-    """What to look at, and how to see it again."""
+def reproduction(number: int, operation: Operation, before: Mapping[Any, Any]) -> str:
+    """Return the failing operation and the settings that repeat it."""
     return (
         f"MEMORY_SEED={SEED} MEMORY_OPERATIONS={number + 1}: {operation.name} {dict(operation.parameters)}"
         f" on the rows {before}"

@@ -2,8 +2,9 @@
 
 import pytest
 
-from settlement import items, rows
-from settlement.writes import Standing, Write
+from settlement.ledger import balances, entries, keys
+from settlement.ledger.transaction import AlreadyApplied, Write
+from settlement.model.state import AccountState
 from tests.conftest import NOW, Ledger
 from tests.store.saga import assert_conserved
 
@@ -25,8 +26,8 @@ DEPOSIT = {
 
 def opening(amount: int = 7500, currency: str = "EUR") -> list[Write]:
     return [
-        items.open_account("carol", currency, amount),
-        items.deposit_entry("open-carol", "carol", amount, currency, NOW),
+        balances.open_account("carol", currency, amount),
+        entries.deposit("open-carol", "carol", amount, currency, NOW),
     ]
 
 
@@ -38,7 +39,7 @@ def test_an_account_opens_with_its_deposit_and_the_entry_that_explains_it(ledger
 
 
 def test_an_empty_account_opens_without_an_entry(ledger: Ledger) -> None:
-    ledger.store.transact([items.open_account("carol", "EUR", 0)])
+    ledger.store.transact([balances.open_account("carol", "EUR", 0)])
 
     assert ledger.rows() == [ACCOUNT | {"available": 0}]
 
@@ -48,27 +49,27 @@ def test_an_open_account_is_never_opened_or_funded_again(ledger: Ledger, amount:
     ledger.store.transact(opening())
     before = ledger.rows()
 
-    with pytest.raises(Standing) as standing:
+    with pytest.raises(AlreadyApplied) as applied:
         ledger.store.transact(opening(amount, currency))
 
     assert ledger.rows() == before
-    assert standing.value.row == ACCOUNT
+    assert applied.value.found == AccountState.from_row(ACCOUNT)
 
 
-def test_a_deposit_that_stands_opens_no_account_without_money_behind_it(ledger: Ledger) -> None:
+def test_an_existing_deposit_opens_no_account_without_money_behind_it(ledger: Ledger) -> None:
     ledger.put(DEPOSIT)
 
-    with pytest.raises(Standing) as standing:
+    with pytest.raises(AlreadyApplied) as applied:
         ledger.store.transact(opening())
 
     assert ledger.rows() == [DEPOSIT]
-    assert standing.value.row == DEPOSIT
+    assert applied.value.found == DEPOSIT
 
 
-def test_an_account_that_stands_gets_no_deposit_entry(ledger: Ledger) -> None:
+def test_an_existing_account_gets_no_deposit_entry(ledger: Ledger) -> None:
     ledger.put(ACCOUNT)
 
-    with pytest.raises(Standing):
+    with pytest.raises(AlreadyApplied):
         ledger.store.transact(opening())
 
     assert ledger.rows() == [ACCOUNT]
@@ -77,5 +78,5 @@ def test_an_account_that_stands_gets_no_deposit_entry(ledger: Ledger) -> None:
 def test_a_row_is_read_by_its_key_and_absence_is_none(ledger: Ledger) -> None:
     ledger.put(ACCOUNT)
 
-    assert ledger.store.read(rows.account_key("carol")) == ACCOUNT
-    assert ledger.store.read(rows.account_key("dave")) is None
+    assert ledger.store.read(keys.account("carol")) == ACCOUNT
+    assert ledger.store.read(keys.account("dave")) is None

@@ -1,32 +1,32 @@
-"""Whom a reversal belongs to: an execution begins its own, and whoever drives it on is the owner then."""
+"""The owner of a reversal: the execution that begins it, and then each one that resumes it."""
 
 import pytest
 
-from settlement.errors import IdempotencyConflict
-from settlement.rows import Row
-from settlement.status import Status, Step
+from settlement.ledger.keys import Row
+from settlement.model.errors import IdempotencyConflict, StepFenced
+from settlement.model.status import Status, Step
 from tests.store.saga import REVERSER, Saga
 
-# By whom
+# The one that begins it
 
 
 @pytest.mark.parametrize("owner", [None, "execution-1"])
-def test_who_drives_it_or_names_nobody_begins_to_reverse_it(saga: Saga, owner: str | None) -> None:
+def test_the_owner_or_a_caller_without_a_name_begins_the_reversal(saga: Saga, owner: str | None) -> None:
     saga.reach(Step.HOLD)
     before = saga.row()
 
-    assert saga.begin(owner=owner)["status"] == Status.COMPENSATING
+    assert saga.begin(owner=owner).status is Status.COMPENSATING
     assert (before["owner"], saga.row()["owner"]) == ("execution-1", REVERSER)
 
 
-def test_who_drives_it_no_more_reverses_nothing_and_is_shown_the_row(saga: Saga) -> None:
+def test_a_former_owner_reverses_nothing_and_gets_the_row(saga: Saga) -> None:
     saga.reach(Step.HOLD)
-    before = saga.row()
+    before = saga.state()
 
     with saga.writes_nothing():
         assert saga.begin(owner="execution-2") == before
 
-    assert before["status"] == Status.PROCESSING
+    assert before.status is Status.PROCESSING
 
 
 @pytest.mark.parametrize(
@@ -38,48 +38,51 @@ def test_who_drives_it_no_more_reverses_nothing_and_is_shown_the_row(saga: Saga)
     ],
     ids=["verified", "in review", "released"],
 )
-def test_an_owner_reverses_nothing_that_is_in_review_or_released_and_who_names_none_does(
+def test_an_owner_reverses_nothing_in_review_or_released_and_a_caller_without_a_name_does(
     saga: Saga, last: Step, changed: Row, begins: bool
 ) -> None:
-    """Whoever waits for the review, or has only the fee left to collect, is to go on with it."""
+    """Such a settlement continues: with the end of the review, or with the fee."""
     saga.reach(last)
     saga.alter(**changed)
-    before = saga.row()
+    before = saga.state()
 
     if begins:
-        assert saga.begin(owner="execution-1")["owner"] == REVERSER
+        assert saga.begin(owner="execution-1").owner == REVERSER
     else:
         with saga.writes_nothing():
             assert saga.begin(owner="execution-1") == before
-        assert saga.begin()["status"] == Status.COMPENSATING
+        assert saga.begin().status is Status.COMPENSATING
 
 
-# Who drives it
+# The ones that resume it
 
 
 @pytest.mark.parametrize("last", [Step.HOLD, Step.FEE])
-def test_whoever_comes_to_drive_what_is_being_reversed_is_its_owner_and_changes_nothing_else(
+def test_an_execution_that_resumes_a_reversal_is_its_owner_and_changes_nothing_else(
     saga: Saga, last: Step
 ) -> None:
     saga.begun(last)
     before = saga.row()
 
-    assert saga.drive("compensation-2") == saga.row() == before | {"owner": "compensation-2"}
+    assert saga.assign_owner("compensation-2") == saga.state()
+    assert saga.row() == before | {"owner": "compensation-2"}
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.COMPENSATING])
-def test_what_is_not_being_reversed_stands_whoever_comes_to_drive_it(saga: Saga, status: Status) -> None:
+def test_no_execution_becomes_the_owner_unless_the_settlement_is_being_reversed(
+    saga: Saga, status: Status
+) -> None:
     saga.reach(Step.HOLD)
     saga.alter(status=status)
 
     with saga.writes_nothing():
-        assert saga.drive("compensation-2") == saga.row()
+        assert saga.assign_owner("compensation-2") == saga.state()
 
 
-def test_nobody_drives_with_other_content_or_makes_a_row_of_a_key_that_was_never_claimed(saga: Saga) -> None:
-    with saga.writes_nothing():
-        assert saga.drive() == {}
+def test_no_owner_is_assigned_with_other_content_or_to_an_unclaimed_key(saga: Saga) -> None:
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate: .* was never claimed$"):
+        saga.assign_owner()
     saga.begun(Step.HOLD)
 
     with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
-        saga.asking(fee=49).drive("compensation-2")
+        saga.asking(fee=49).assign_owner("compensation-2")

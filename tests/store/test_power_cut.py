@@ -1,7 +1,7 @@
 """AWS's DynamoDB Local on disk, killed with SIGKILL while threads settle: nothing is torn, and all ends.
 
-It may lose the last of what it has acknowledged, and then nothing that was sent later may have survived.
-`POWER_CUTS=100 pytest tests/store/test_power_cut.py` kills it as often (5 times unless it is named).
+It may lose the last acknowledged calls, and then no call that was sent later may have survived.
+`POWER_CUTS=100 pytest tests/store/test_power_cut.py` kills it 100 times instead of 5.
 """
 
 import os
@@ -19,15 +19,16 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from settle.reconcile import Look, reconcile
-from settlement import items, rows
-from settlement.errors import StoreUnavailable
-from settlement.request import Settlement
-from settlement.rows import Row
-from settlement.status import REVERSIBLE, Status, Step
-from settlement.store import CLIENT_CONFIG, Store, from_wire
-from settlement.terms import Terms
-from settlement.writes import Standing
+from settle.reconciliation import Look, reconcile
+from settlement.adapters.dynamodb import CLIENT_CONFIG, Store, from_wire
+from settlement.ledger import balances as ledger_balances
+from settlement.ledger import entries, keys
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import AlreadyApplied
+from settlement.model.errors import StoreUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.status import REVERSIBLE, Status, Step
 from tests.conftest import NOW, Ledger
 from tests.store.books import assert_conserved
 from tests.store.saga import Saga
@@ -42,13 +43,13 @@ TABLE = "settlements"
 
 FORWARD: list[tuple[str, Callable[[Saga], Any]]] = [
     ("claim", Saga.claim),
-    *((step.value, partial(Saga.post, step=step)) for step in Step),
+    *((step.value, partial(Saga.commit, step=step)) for step in Step),
 ]
 BACKWARD: list[tuple[str, Callable[[Saga], Any]]] = [
     ("reverse", Saga.order),
-    *((step.reversal, partial(Saga.undo, step=step, committed=list(Step))) for step in REVERSIBLE),
+    *((step.reversal, partial(Saga.reverse, step=step, committed=list(Step))) for step in REVERSIBLE),
 ]
-"""What is called for a settlement in this order, and under which name it is found in the table."""
+"""The calls for a settlement in their order, each with its name in the table."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ class Call:
 
 @dataclass
 class Bank:
-    """The settlements, what is known to be acknowledged of each, and the table while there is one."""
+    """The settlements, and the acknowledged calls of each."""
 
-    terms: Terms
+    config: StageConfig
     reversed_: set[str] = field(default_factory=set)
     settlements: dict[str, Settlement] = field(default_factory=dict)
     acknowledged: list[Call] = field(default_factory=list)
@@ -77,7 +78,7 @@ class Bank:
         return FORWARD + BACKWARD * (key in self.reversed_)
 
     def ask(self, many: int) -> None:
-        """So many settlements more between any two of the accounts; every third is to be reversed."""
+        """Add so many settlements, each between any two accounts; every third is to be reversed."""
         for number in range(len(self.settlements), len(self.settlements) + many):
             payer, payee = random.sample(ACCOUNTS, 2)
             key = f"power-cut-{number:08}"
@@ -92,16 +93,16 @@ class Bank:
         return [key for key, done in list(self.done.items()) if done < len(self.plan(key))]
 
     def balances(self) -> dict[str, int]:
-        """What is on each account once all have ended: what was reversed has moved nothing."""
-        available = dict.fromkeys((rows.account_key(name)["pk"] for name in ACCOUNTS), DEPOSIT)
+        """Return each account's balance once all have ended: a reversed settlement has moved nothing."""
+        available = dict.fromkeys((keys.account(name)["pk"] for name in ACCOUNTS), DEPOSIT)
         for key, settlement in self.settlements.items():
             if key not in self.reversed_:
-                available[rows.account_key(settlement.payer)["pk"]] -= settlement.amount
-                available[rows.account_key(settlement.payee)["pk"]] += settlement.net
+                available[keys.account(settlement.payer)["pk"]] -= settlement.amount
+                available[keys.account(settlement.payee)["pk"]] += settlement.net
         return available
 
     def settle(self, ledger: Ledger) -> None:
-        """Call the next step of any settlement again and again, until all have ended or the table is gone."""
+        """Call the next step of any settlement, until all have ended or the table is gone."""
         while unfinished := self.unfinished():
             key = random.choice(unfinished)
             done, plan = self.done[key], self.plan(key)
@@ -110,7 +111,7 @@ class Bank:
             name, call = plan[done]
             sent = next(self.tick)
             try:
-                call(Saga(ledger, self.settlements[key], self.terms))
+                call(Saga(ledger, self.settlements[key], self.config))
             except StoreUnavailable as unavailable:
                 if "TransactionConflict" in str(unavailable):
                     continue
@@ -121,14 +122,14 @@ class Bank:
                 self.progress.notify_all()
 
     def wait_for(self, more: int) -> None:
-        """Wait until so many calls more are acknowledged."""
+        """Wait until so many more calls are acknowledged."""
         enough = len(self.acknowledged) + more
         with self.progress:
             assert self.progress.wait_for(lambda: len(self.acknowledged) >= enough, WAIT_SECONDS_MAX)
 
     @contextmanager
     def threads(self, ledger: Ledger) -> Iterator[None]:
-        """Settle in so many threads; afterwards they have ended, and none has failed."""
+        """Settle in threads; afterwards they have ended, and none has failed."""
         failures: list[BaseException] = []
 
         def run() -> None:
@@ -149,7 +150,7 @@ class Bank:
 
 @contextmanager
 def table(folder: Path) -> Iterator[Ledger]:
-    """The table in that folder, for as long as nobody pulls the plug."""
+    """Serve the table in that folder until the block ends, which kills the server."""
     with dynamodb_local.server(folder) as endpoint_url:
         patient = Config(max_pool_connections=THREADS, read_timeout=WAIT_SECONDS_MAX)
         config = CLIENT_CONFIG.merge(patient)  # a slow answer is no lost one
@@ -158,33 +159,36 @@ def table(folder: Path) -> Iterator[Ledger]:
             client.create_table(TableName=TABLE, **templates.table_definition())
         ledger = Ledger(client, TABLE, Store(client, TABLE, pause=lambda failed_tries: None))
         for name in ACCOUNTS:
-            with suppress(Standing):
+            with suppress(AlreadyApplied):
                 ledger.store.transact(
                     [
-                        items.open_account(name, "EUR", DEPOSIT),
-                        items.deposit_entry(f"open-{name}", name, DEPOSIT, "EUR", NOW),
+                        ledger_balances.open_account(name, "EUR", DEPOSIT),
+                        entries.deposit(f"open-{name}", name, DEPOSIT, "EUR", NOW),
                     ]
                 )
         yield ledger
 
 
 def committed(found: list[Row]) -> defaultdict[str, set[str]]:
-    """Which calls have had their effect on which settlement, by the table."""
+    """Return the names of the calls that have taken effect on each settlement, by the table."""
     names = defaultdict(set)
     for row in found:
-        kind, key = rows.subject(row)
+        kind, key = keys.subject(row)
         if kind == "SETTLEMENT":
-            names[key].add("claim" if rows.is_settlement(row) else row["step"])
+            names[key].add("claim" if keys.is_settlement(row) else row["step"])
     return names
 
 
 def assert_whole(ledger: Ledger) -> list[Row]:
-    """No transaction is there in part: balances, settlements, entries and index agree. Return the rows."""
+    """Check that no transaction is there in part, and return the rows.
+
+    Balances, settlements, entries and index agree.
+    """
     found = ledger.rows()
     assert_conserved(found)
     findings = reconcile(found, lambda key: Look.DISAGREES)
     assert (findings.faults, findings.conserved) == ([], True)
-    pages = ledger.client.get_paginator("scan").paginate(TableName=TABLE, IndexName=rows.INDEX)
+    pages = ledger.client.get_paginator("scan").paginate(TableName=TABLE, IndexName=keys.INDEX)
     indexed = [from_wire(item) for page in pages for item in page["Items"]]
     names = ("gsi1pk", "gsi1sk", "pk", "sk")
     assert sorted(tuple(row[name] for name in names) for row in indexed) == sorted(
@@ -194,10 +198,10 @@ def assert_whole(ledger: Ledger) -> list[Row]:
 
 
 def forget_what_is_lost(bank: Bank, found: list[Row]) -> int:
-    """Check that only the last can be lost, and have all that had not ended called again from its beginning.
+    """Check that only the last calls are lost, and plan every unfinished settlement from its beginning again.
 
-    Of each settlement a beginning is there, and nothing that was sent after a lost call was acknowledged.
-    Return how many calls were lost.
+    The calls that survived are the first ones of each settlement's plan, and no call that was sent after a
+    lost one was acknowledged. Return the number of lost calls.
     """
     survived = committed(found)
     for key in bank.settlements:
@@ -215,9 +219,9 @@ def forget_what_is_lost(bank: Bank, found: list[Row]) -> int:
 
 
 def test_a_database_killed_at_work_has_whole_transactions_and_each_settlement_ends_once(
-    tmp_path: Path, terms: Terms
+    tmp_path: Path, config: StageConfig
 ) -> None:
-    bank, lost, at_work = Bank(terms), 0, 0
+    bank, lost, at_work = Bank(config), 0, 0
 
     for _ in range(CUTS):
         bank.ask(NEW_EACH_TIME)
@@ -237,7 +241,7 @@ def test_a_database_killed_at_work_has_whole_transactions_and_each_settlement_en
 
     print(f"{CUTS} times killed, {len(bank.acknowledged)} calls acknowledged, {lost} of them lost")
     assert committed(found) == {key: {name for name, _ in bank.plan(key)} for key in bank.settlements}
-    assert {rows.subject(row)[1]: row["status"] for row in found if rows.is_settlement(row)} == {
+    assert {keys.subject(row)[1]: row["status"] for row in found if keys.is_settlement(row)} == {
         key: Status.COMPENSATED if key in bank.reversed_ else Status.SETTLED for key in bank.settlements
     }
     assert {row["pk"]: row["available"] for row in found if row["sk"] == "BALANCE"} == bank.balances()

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, StepFenced
-from settlement.status import Status, Step
-from tests.store.saga import ALICE, BOB, DEADLINE, FINISHED, LATER, Saga
+from settlement.model.errors import IdempotencyConflict, StepFenced
+from settlement.model.status import Status, Step
+from tests.store.saga import ALICE, BOB, DEADLINE, FINISHED, LATER, Saga, state_of
 
 FAILURE = {"step": "hold", "error": "InsufficientFunds", "cause": "payer: the account has too little"}
 REJECTED = FINISHED | {"status": "REJECTED", "failure": FAILURE, "finished_at": "2026-11-20T12:00:07.123Z"}
@@ -15,18 +15,18 @@ REJECTED = FINISHED | {"status": "REJECTED", "failure": FAILURE, "finished_at": 
 def test_a_settlement_is_rejected_with_its_failure_and_leaves_the_index(saga: Saga) -> None:
     saga.start()
 
-    row = saga.reject(FAILURE, LATER)
+    state = saga.reject(FAILURE, LATER)
 
     assert saga.ledger.rows() == [ALICE, BOB, REJECTED]
-    assert row == REJECTED
+    assert state == state_of(REJECTED)
 
 
 def test_a_settlement_is_rejected_after_its_deadline_too(saga: Saga) -> None:
     saga.start()
 
-    row = saga.reject(FAILURE, DEADLINE + timedelta(days=1))
+    state = saga.reject(FAILURE, DEADLINE + timedelta(days=1))
 
-    assert row["status"] == Status.REJECTED
+    assert state.status is Status.REJECTED
 
 
 def test_a_second_rejection_changes_nothing_and_returns_the_first_failure(saga: Saga) -> None:
@@ -34,9 +34,9 @@ def test_a_second_rejection_changes_nothing_and_returns_the_first_failure(saga: 
     saga.reject(FAILURE, LATER)
 
     with saga.writes_nothing():
-        row = saga.reject({"step": "hold", "error": "AccountInLimbo", "cause": ""}, DEADLINE)
+        state = saga.reject({"step": "hold", "error": "AccountInLimbo", "cause": ""}, DEADLINE)
 
-    assert row == REJECTED
+    assert state == state_of(REJECTED)
 
 
 @pytest.mark.parametrize("status", [Status.SETTLED, Status.COMPENSATING, Status.COMPENSATED, Status.LIMBO])
@@ -65,6 +65,6 @@ def test_no_settlement_is_rejected_by_a_request_with_other_content(saga: Saga, s
         saga.asking(amount=4821).reject(FAILURE)
 
 
-def test_a_key_that_was_never_claimed_is_not_rejected_into_being(saga: Saga) -> None:
+def test_an_unclaimed_key_is_not_rejected(saga: Saga) -> None:
     with saga.writes_nothing(), pytest.raises(StepFenced, match=r"was never claimed$"):
         saga.reject(FAILURE)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from settlement.errors import AccountNotFound, CapExceeded, CurrencyMismatch
-from settlement.status import Step
+from settlement.model.errors import AccountNotFound, CapExceeded, CurrencyMismatch
+from settlement.model.status import Step
 from tests.store.saga import ALICE, BOB, CAP, CLAIMED, ENTRIES, Saga
 
 NET = 4772
@@ -12,7 +12,7 @@ NET = 4772
 def test_a_release_moves_the_amount_less_the_fee_from_escrow_to_the_payee(saga: Saga) -> None:
     saga.before(Step.RELEASE)
 
-    entry = saga.post(Step.RELEASE)
+    entry = saga.commit(Step.RELEASE)
 
     assert entry == ENTRIES[Step.RELEASE]
     assert saga.ledger.rows() == [
@@ -29,7 +29,7 @@ def test_a_release_may_reach_the_cap_exactly(saga: Saga) -> None:
     saga.before(Step.RELEASE)
     saga.ledger.open("bob", CAP - NET)
 
-    saga.post(Step.RELEASE)
+    saga.commit(Step.RELEASE)
 
     assert saga.ledger.rows()[1] == BOB | {"available": CAP}
 
@@ -40,7 +40,7 @@ def test_a_release_is_refused_over_the_cap(saga: Saga, available: int) -> None:
     saga.ledger.open("bob", available)
 
     with saga.writes_nothing(), pytest.raises(CapExceeded, match=r"^payee: .* in EUR$"):
-        saga.post(Step.RELEASE)
+        saga.commit(Step.RELEASE)
 
 
 @pytest.mark.parametrize(("net", "fits"), [(CAP, True), (CAP + 1, False)])
@@ -49,24 +49,24 @@ def test_a_release_to_an_empty_account_fits_only_up_to_the_whole_cap(
 ) -> None:
     large = saga.asking(amount=net + 48)
     large.start(payer=net + 48, payee=0)
-    large.post(Step.HOLD)
-    large.post(Step.VERIFY)
+    large.commit(Step.HOLD)
+    large.commit(Step.VERIFY)
 
     if fits:
-        large.post(Step.RELEASE)
+        large.commit(Step.RELEASE)
         assert large.ledger.rows()[1] == BOB | {"available": CAP}
     else:
         with large.writes_nothing(), pytest.raises(CapExceeded):
-            large.post(Step.RELEASE)
+            large.commit(Step.RELEASE)
 
 
 def test_a_currency_without_a_cap_is_not_bounded(saga: Saga) -> None:
     dollars = saga.asking(currency="USD")
     dollars.start(payee=CAP * 1000)
-    dollars.post(Step.HOLD)
-    dollars.post(Step.VERIFY)
+    dollars.commit(Step.HOLD)
+    dollars.commit(Step.VERIFY)
 
-    dollars.post(Step.RELEASE)
+    dollars.commit(Step.RELEASE)
 
     assert dollars.ledger.rows()[1]["available"] == CAP * 1000 + NET
 
@@ -74,11 +74,11 @@ def test_a_currency_without_a_cap_is_not_bounded(saga: Saga) -> None:
 def test_a_release_is_refused_when_the_payee_has_no_account(saga: Saga) -> None:
     saga.ledger.open("alice", 10_000)
     saga.claim()
-    saga.post(Step.HOLD)
-    saga.post(Step.VERIFY)
+    saga.commit(Step.HOLD)
+    saga.commit(Step.VERIFY)
 
     with saga.writes_nothing(), pytest.raises(AccountNotFound, match=r"^payee: there is no such account$"):
-        saga.post(Step.RELEASE)
+        saga.commit(Step.RELEASE)
 
 
 @pytest.mark.parametrize("available", [0, CAP])
@@ -90,14 +90,14 @@ def test_a_release_is_refused_when_the_payee_is_kept_in_another_currency(saga: S
         saga.writes_nothing(),
         pytest.raises(CurrencyMismatch, match=r"^payee: the account is kept in USD, not in EUR$"),
     ):
-        saga.post(Step.RELEASE)
+        saga.commit(Step.RELEASE)
 
 
 def test_a_payee_in_limbo_may_be_credited_and_stays_in_limbo(saga: Saga) -> None:
     saga.before(Step.RELEASE)
     saga.ledger.open("bob", 500, limbo_keys={"order-2026-000099"})
 
-    saga.post(Step.RELEASE)
+    saga.commit(Step.RELEASE)
 
     assert saga.ledger.rows()[1] == BOB | {"available": 5272, "limbo_keys": {"order-2026-000099"}}
 
@@ -106,6 +106,6 @@ def test_a_payer_who_fell_into_limbo_after_the_hold_stops_no_release(saga: Saga)
     saga.before(Step.RELEASE)
     saga.ledger.open("alice", 5180, limbo_keys={"order-2026-000099"})
 
-    saga.post(Step.RELEASE)
+    saga.commit(Step.RELEASE)
 
     assert saga.ledger.rows()[1] == BOB | {"available": 5272}

@@ -1,14 +1,14 @@
-"""Out of LIMBO: by a person's decision, once, on the case that they have seen."""
+"""Out of LIMBO: by a person's decision, once, on the case that the person has seen."""
 
 from typing import Any
 
 import pytest
 
-from settlement import rows
-from settlement.errors import AccountNotFound, IdempotencyConflict, ResolutionRefused, StepFenced
-from settlement.resolution import Resolution
-from settlement.rows import Row
-from settlement.status import REVERSIBLE, Status, Step
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.errors import AccountNotFound, IdempotencyConflict, ResolutionRefused, StepFenced
+from settlement.model.orders import Resolution
+from settlement.model.status import REVERSIBLE, Status, Step
 from tests.conftest import NOW
 from tests.store.books import assert_conserved
 from tests.store.reversal import (
@@ -37,12 +37,12 @@ def named(resolution: Resolution) -> str:
 
 
 def decided(last: Step, resolution: Resolution, **changes: Any) -> Row:
-    """The row of a settlement whose reversal goes on after a decision."""
+    """Return the row of a settlement whose reversal continues after a decision."""
     return begun(last, resolutions=1, resolution=decision(resolution), **DUE_AGAIN, **changes)
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_to_retry_moves_nothing_and_lets_the_reversal_go_on(saga: Saga, step: Step) -> None:
+def test_to_retry_moves_nothing_and_lets_the_reversal_continue(saga: Saga, step: Step) -> None:
     saga.stuck(step)
     saga.wait()
     before = [REVERSED[earlier] for earlier in REVERSIBLE[: REVERSIBLE.index(step)]]
@@ -60,13 +60,13 @@ def test_to_retry_moves_nothing_and_lets_the_reversal_go_on(saga: Saga, step: St
         bob=500 if step is Step.HOLD else 5272,
     )
     for each in REVERSIBLE:
-        saga.undo(each)
+        saga.reverse(each)
     assert saga.row()["status"] == Status.COMPENSATED
     assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
 
 
 @pytest.mark.parametrize(("step", "amount"), [(Step.FEE, 48), (Step.RELEASE, 4772)])
-def test_to_write_off_covers_what_is_stuck_from_the_losses(saga: Saga, step: Step, amount: int) -> None:
+def test_to_write_off_covers_the_stuck_amount_from_the_losses(saga: Saga, step: Step, amount: int) -> None:
     saga.stuck(step)
     before = [REVERSED[Step.FEE]] if step is Step.RELEASE else []
 
@@ -89,7 +89,7 @@ def test_after_a_write_off_the_payer_is_whole_and_the_payee_keeps_it(saga: Saga,
     saga.stuck(Step.RELEASE, last)
     saga.resolve(WRITE_OFF)
 
-    saga.undo(Step.HOLD)
+    saga.reverse(Step.HOLD)
 
     row = saga.row()
     assert (row["status"], row["escrow"]) == ("COMPENSATED", 0)
@@ -102,7 +102,7 @@ def test_a_fee_that_was_written_off_stays_with_the_fees_and_the_rest_is_reversed
     saga.resolve(WRITE_OFF)
 
     for step in (Step.RELEASE, Step.HOLD):
-        saga.undo(step)
+        saga.reverse(step)
 
     assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
     assert assert_conserved(saga.ledger.rows()) == {
@@ -178,7 +178,7 @@ def test_a_second_decision_on_a_case_finds_the_first_and_changes_nothing(
         pytest.param({"escrow": 49}, id="an escrow that is another"),
     ],
 )
-def test_a_decision_on_what_was_not_so_is_refused(
+def test_a_decision_on_a_case_that_is_not_the_rows_is_refused(
     saga: Saga, resolution: Resolution, seen: dict[str, int]
 ) -> None:
     saga.stuck(Step.RELEASE)
@@ -218,7 +218,7 @@ def test_each_case_is_decided_on_and_on_record_for_itself(saga: Saga) -> None:
 
 
 @pytest.mark.parametrize("resolution", [WRITE_OFF, COMPLETE], ids=named)
-def test_nothing_is_covered_or_accepted_that_is_reversed_already(saga: Saga, resolution: Resolution) -> None:
+def test_a_reversed_step_is_neither_covered_nor_accepted(saga: Saga, resolution: Resolution) -> None:
     saga.stuck(Step.HOLD)
 
     with saga.writes_nothing(), pytest.raises(ResolutionRefused):
@@ -226,7 +226,7 @@ def test_nothing_is_covered_or_accepted_that_is_reversed_already(saga: Saga, res
 
 
 @pytest.mark.parametrize("resolution", [WRITE_OFF, COMPLETE], ids=named)
-def test_nothing_is_covered_or_accepted_that_never_committed(saga: Saga, resolution: Resolution) -> None:
+def test_an_uncommitted_step_is_neither_covered_nor_accepted(saga: Saga, resolution: Resolution) -> None:
     saga.stuck(Step.HOLD, last=Step.VERIFY)
 
     with saga.writes_nothing(), pytest.raises(ResolutionRefused):
@@ -253,33 +253,33 @@ def test_a_decision_on_a_key_that_was_never_claimed_is_fenced(saga: Saga) -> Non
         unknown.resolve(RETRY, case=saga.case())
 
 
-# The account that was barred
+# The blocked account
 
 
-def test_an_account_that_is_gone_since_stops_no_decision(saga: Saga) -> None:
+def test_an_account_deleted_since_stops_no_decision(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
-    key = {name: {"S": text} for name, text in rows.account_key("bob").items()}
+    key = {name: {"S": text} for name, text in keys.account("bob").items()}
     saga.ledger.client.delete_item(TableName=saga.ledger.table_name, Key=key)
     with saga.writes_nothing(), pytest.raises(AccountNotFound, match=r"^stuck party: "):
         saga.resolve(WRITE_OFF)
 
-    resolved = saga.resolve(WRITE_OFF, case=saga.case(barred=None))
+    resolved = saga.resolve(WRITE_OFF, case=saga.case(blocked_account=None))
 
     assert (resolved["account"], resolved["amount"]) == ("bob", 4772)
-    assert saga.ledger.row(rows.account_key("bob")) is None
+    assert saga.ledger.row(keys.account("bob")) is None
 
 
 @pytest.mark.parametrize("others", [{}, {"limbo_keys": {"order-2026-000099"}}], ids=["none", "another"])
-def test_an_account_that_never_was_barred_stays_as_it_is(saga: Saga, others: Row) -> None:
-    """It may have been opened again since, after it was gone when its settlement got stuck."""
+def test_an_account_that_was_never_blocked_stays_as_it_is(saga: Saga, others: Row) -> None:
+    """It was missing when its settlement got stuck, and may have been opened again since."""
     saga.begun(Step.RELEASE)
-    saga.enter(saga.case(Step.RELEASE, barred=None), STUCK, LATER)
+    saga.enter(saga.case(Step.RELEASE, blocked_account=None), STUCK, LATER)
     saga.ledger.open("bob", 0, **others)
 
     saga.resolve(WRITE_OFF)
 
     assert saga.ledger.rows()[1] == {
-        **rows.account_key("bob"),
+        **keys.account("bob"),
         "available": 0,
         "currency": "EUR",
         **others,

@@ -1,11 +1,11 @@
-"""Out of LIMBO with nothing at risk: what is stuck is only to go on record, as its step never committed."""
+"""Out of LIMBO with nothing at risk: the stuck reversal only goes on record, as its step never committed."""
 
 import pytest
 
-from settlement import compensation
-from settlement.errors import ResolutionRefused
-from settlement.resolution import Resolution
-from settlement.status import REVERSIBLE, Status, Step
+from settlement.model.errors import ResolutionRefused
+from settlement.model.orders import Resolution
+from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.policy import compensation
 from tests.store.books import assert_conserved
 from tests.store.reversal import AVAILABLE, DECIDED_AT, DUE_AGAIN, begun, book, decision, entry, posted, said
 from tests.store.saga import COMPLETE, RETRY, WRITE_OFF, Saga
@@ -16,17 +16,17 @@ NEVER_COMMITTED = [
     *((last, Step.FEE) for last in (Step.HOLD, Step.VERIFY, Step.RELEASE)),
     *((last, Step.RELEASE) for last in (Step.HOLD, Step.VERIFY)),
 ]
-"""How far a settlement came, and a step that it did not come to."""
+"""The last committed step of a settlement, and a step that never committed."""
 
 
 def stuck(saga: Saga, last: Step | None, step: Step) -> None:
-    """Get into LIMBO at the evidence of `step`, which has nothing before it that could be reversed."""
+    """Enter LIMBO at the skipped reversal of `step`, with nothing to reverse before it."""
     saga.begun(last)
     saga.enter(failure={"step": step.reversal, "error": "InsufficientFunds", "cause": "payee: has spent it"})
 
 
 @pytest.mark.parametrize(("last", "step"), NEVER_COMMITTED)
-def test_to_retry_lets_the_reversal_go_on(saga: Saga, last: Step | None, step: Step) -> None:
+def test_to_retry_lets_the_reversal_continue(saga: Saga, last: Step | None, step: Step) -> None:
     stuck(saga, last, step)
 
     resolved = saga.resolve(RETRY)
@@ -37,7 +37,7 @@ def test_to_retry_lets_the_reversal_go_on(saga: Saga, last: Step | None, step: S
     entries = [*posted(last), limbo_entry(step), resolved]
     assert saga.books() == book(row, *entries, alice=alice, bob=bob)
     for each in REVERSIBLE:
-        saga.undo(each)
+        saga.reverse(each)
     assert saga.row()["status"] == Status.COMPENSATED
     assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
 
@@ -46,11 +46,11 @@ def test_to_retry_lets_the_reversal_go_on(saga: Saga, last: Step | None, step: S
 def test_nothing_is_written_off_for_a_step_that_never_committed(
     saga: Saga, last: Step | None, step: Step
 ) -> None:
-    """Neither by the check nor, for whoever passes it, by the write."""
+    """The check refuses it, and so does the write if a caller passes the check."""
     stuck(saga, last, step)
 
     with pytest.raises(ResolutionRefused, match=r"^write-off: the escrow lacks nothing .*; use retry$"):
-        compensation.check(saga.settlement, saga.row(), WRITE_OFF.decision)
+        compensation.ensure_can_resolve(saga.state(), WRITE_OFF.decision)
     with (
         saga.writes_nothing(),
         pytest.raises(ResolutionRefused, match=r"^resolution: .* has moved on since "),
@@ -59,10 +59,10 @@ def test_nothing_is_written_off_for_a_step_that_never_committed(
 
 
 @pytest.mark.parametrize("step", [Step.FEE, Step.RELEASE])
-def test_what_has_committed_may_be_written_off(saga: Saga, step: Step) -> None:
+def test_a_committed_step_may_be_written_off(saga: Saga, step: Step) -> None:
     saga.stuck(step)
 
-    compensation.check(saga.settlement, saga.row(), WRITE_OFF.decision)
+    compensation.ensure_can_resolve(saga.state(), WRITE_OFF.decision)
     saga.resolve(WRITE_OFF)
 
     assert step in saga.row()["reversed"]
@@ -73,12 +73,12 @@ def test_a_hold_is_not_written_off_as_the_escrow_has_all_of_it(saga: Saga, last:
     saga.stuck(Step.HOLD, last)
 
     with pytest.raises(ResolutionRefused, match=r"^write-off: the escrow lacks nothing .*; use retry$"):
-        compensation.check(saga.settlement, saga.row(), WRITE_OFF.decision)
+        compensation.ensure_can_resolve(saga.state(), WRITE_OFF.decision)
 
 
-def test_what_was_released_may_be_accepted_though_it_is_the_fee_that_is_stuck(saga: Saga) -> None:
+def test_a_release_may_be_accepted_though_the_fee_is_stuck(saga: Saga) -> None:
     stuck(saga, Step.RELEASE, Step.FEE)
-    compensation.check(saga.settlement, saga.row(), COMPLETE.decision)
+    compensation.ensure_can_resolve(saga.state(), COMPLETE.decision)
 
     resolved = saga.resolve(COMPLETE)
 
@@ -88,7 +88,7 @@ def test_what_was_released_may_be_accepted_though_it_is_the_fee_that_is_stuck(sa
 
 
 @pytest.mark.parametrize("resolution", [RETRY, COMPLETE], ids=lambda each: each.decision)
-def test_a_bar_for_another_settlement_outlives_a_case_that_barred_nobody(
+def test_a_block_for_another_settlement_outlives_a_case_that_blocked_no_account(
     saga: Saga, resolution: Resolution
 ) -> None:
     saga.begun(Step.RELEASE)

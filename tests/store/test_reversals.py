@@ -2,16 +2,16 @@
 
 import pytest
 
-from settlement import compensation
-from settlement.errors import IdempotencyConflict, StepFenced
-from settlement.status import REVERSIBLE, Status, Step
+from settlement.model.errors import IdempotencyConflict, StepFenced
+from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.policy import compensation
 from tests.conftest import NOW
 from tests.store.books import assert_conserved
 from tests.store.reversal import AVAILABLE, REVERSED, REVERSED_AT, SKIPPED, begun, book, finished, posted
 from tests.store.saga import DEADLINE, DECIDED, LATER, Saga
 
 STAGES = [None, *Step]
-"""How far a settlement may have come when its reversal begins."""
+"""The last committed step of a settlement when its reversal begins."""
 
 DONE = {"status": "COMPENSATED", "finished_at": REVERSED_AT, "escrow": 0}
 
@@ -19,7 +19,7 @@ DONE = {"status": "COMPENSATED", "finished_at": REVERSED_AT, "escrow": 0}
 def test_to_refund_the_fee_takes_it_from_the_fees_to_the_escrow(saga: Saga) -> None:
     saga.begun(Step.FEE)
 
-    assert saga.undo(Step.FEE) == REVERSED[Step.FEE]
+    assert saga.reverse(Step.FEE) == REVERSED[Step.FEE]
 
     row = begun(Step.FEE, escrow=48, reversed={"fee"})
     assert saga.books() == book(row, *posted(Step.FEE), REVERSED[Step.FEE], alice=5180, bob=5272)
@@ -28,7 +28,7 @@ def test_to_refund_the_fee_takes_it_from_the_fees_to_the_escrow(saga: Saga) -> N
 def test_to_reclaim_takes_the_net_amount_from_the_payee_to_the_escrow(saga: Saga) -> None:
     saga.begun(Step.RELEASE)
 
-    assert saga.undo(Step.RELEASE) == REVERSED[Step.RELEASE]
+    assert saga.reverse(Step.RELEASE) == REVERSED[Step.RELEASE]
 
     row = begun(Step.RELEASE, escrow=4820, reversed={"release"})
     assert saga.books() == book(row, *posted(Step.RELEASE), REVERSED[Step.RELEASE], alice=5180, bob=500)
@@ -40,20 +40,20 @@ def test_to_void_gives_the_amount_back_to_the_payer_and_finishes_in_one_transact
 ) -> None:
     saga.begun(last)
 
-    assert saga.undo(Step.HOLD) == REVERSED[Step.HOLD]
+    assert saga.reverse(Step.HOLD) == REVERSED[Step.HOLD]
 
     row = finished(begun(last), **DONE, reversed={"hold"})
     assert saga.books() == book(row, *posted(last), REVERSED[Step.HOLD], alice=10_000, bob=500)
 
 
 @pytest.mark.parametrize("last", STAGES)
-def test_however_far_it_came_a_reversed_settlement_leaves_everybody_with_what_they_had(
+def test_a_settlement_reversed_from_any_step_leaves_both_parties_with_what_they_had(
     saga: Saga, last: Step | None
 ) -> None:
     saga.begun(last)
 
     for step in REVERSIBLE:
-        saga.undo(step)
+        saga.reverse(step)
 
     committed = [step for step in REVERSIBLE if step in begun(last).get("steps", ())]
     entries = [(REVERSED if step in committed else SKIPPED)[step] for step in REVERSIBLE]
@@ -64,10 +64,12 @@ def test_however_far_it_came_a_reversed_settlement_leaves_everybody_with_what_th
 
 
 @pytest.mark.parametrize("step", [Step.FEE, Step.RELEASE])
-def test_what_never_committed_is_put_on_record_and_moves_nothing(saga: Saga, step: Step) -> None:
+def test_the_reversal_of_an_uncommitted_step_is_skipped_on_record_and_moves_nothing(
+    saga: Saga, step: Step
+) -> None:
     saga.begun(Step.VERIFY)
 
-    assert saga.undo(step) == SKIPPED[step]
+    assert saga.reverse(step) == SKIPPED[step]
 
     alice, bob = AVAILABLE[Step.VERIFY]
     assert saga.books() == book(begun(Step.VERIFY), *posted(Step.VERIFY), SKIPPED[step], alice=alice, bob=bob)
@@ -78,7 +80,7 @@ def test_any_fee_is_reversed_to_the_last_minor_unit(saga: Saga, fee: int) -> Non
     other = saga.asking(fee=fee)
     other.begun(Step.FEE)
 
-    amounts = [other.undo(step)["amount"] for step in REVERSIBLE]
+    amounts = [other.reverse(step)["amount"] for step in REVERSIBLE]
 
     assert amounts == [fee, 4820 - fee, 4820]
     assert [row["available"] for row in other.books()[:2]] == [10_000, 500]
@@ -88,7 +90,7 @@ def test_a_reversal_knows_no_deadline(saga: Saga) -> None:
     saga.begun(Step.FEE)
 
     for step in REVERSIBLE:
-        saga.undo(step, DEADLINE + (DECIDED - NOW) * 1000)
+        saga.reverse(step, DEADLINE + (DECIDED - NOW) * 1000)
 
     assert saga.row()["status"] == Status.COMPENSATED
 
@@ -97,7 +99,7 @@ def test_a_reversal_knows_no_deadline(saga: Saga) -> None:
 
 
 def outcomes_of(last: Step | None, step: Step) -> list[str]:
-    """What is counted by the time that what came as far as `last` is reversed as far as `step`."""
+    """Return the metrics of a settlement that came as far as `last` and is reversed as far as `step`."""
     return ["Settled"] * (last is Step.FEE) + ["Compensated"] * (step is Step.HOLD)
 
 
@@ -108,13 +110,13 @@ def test_a_reversal_that_is_called_again_returns_the_entry_of_the_first_call(
 ) -> None:
     saga.begun(last)
     for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
-        saga.undo(earlier)
-    first = saga.undo(step)
+        saga.reverse(earlier)
+    first = saga.reverse(step)
     outcomes = outcomes_of(last, step)
     assert counted == outcomes
 
     with saga.writes_nothing():
-        assert saga.undo(step, DECIDED) == first
+        assert saga.reverse(step, DECIDED) == first
 
     assert counted == [*outcomes, "StepReplayed"]
 
@@ -123,15 +125,15 @@ def test_a_reversal_that_is_called_again_returns_the_entry_of_the_first_call(
 def test_a_reversal_is_replayed_after_the_end(saga: Saga, step: Step) -> None:
     saga.begun(Step.FEE)
     for each in REVERSIBLE:
-        saga.undo(each)
+        saga.reverse(each)
 
     with saga.writes_nothing():
-        assert saga.undo(step, DECIDED) == REVERSED[step]
+        assert saga.reverse(step, DECIDED) == REVERSED[step]
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_nothing_is_sent_for_a_step_that_is_known_to_be_reversed(saga: Saga, step: Step) -> None:
-    assert compensation.undo(saga.settlement, step, list(Step), [step], NOW) is None
+def test_no_transaction_is_made_for_a_step_known_to_be_reversed(saga: Saga, step: Step) -> None:
+    assert compensation.reverse_step(saga.settlement, step, list(Step), [step], NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,7 @@ def test_a_first_reversal_with_other_content_is_a_conflict(saga: Saga, last: Ste
     saga.begun(last)
 
     with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
-        saga.asking(amount=4821).undo(step)
+        saga.asking(amount=4821).reverse(step)
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
@@ -151,38 +153,38 @@ def test_a_repeated_reversal_with_other_content_is_a_conflict(
 ) -> None:
     saga.begun(last)
     for each in REVERSIBLE[: REVERSIBLE.index(step) + 1]:
-        saga.undo(each)
+        saga.reverse(each)
 
     with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
-        saga.asking(amount=4821).undo(step)
+        saga.asking(amount=4821).reverse(step)
 
     assert counted == outcomes_of(last, step)
 
 
-# Out of its time
+# In another status
 
-OUT_OF_TIME = [status for status in Status if status is not Status.COMPENSATING]
+OTHERS = [status for status in Status if status is not Status.COMPENSATING]
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
-@pytest.mark.parametrize("status", OUT_OF_TIME)
+@pytest.mark.parametrize("status", OTHERS)
 def test_nothing_is_reversed_unless_the_settlement_is_being_reversed(
     saga: Saga, step: Step, status: Status
 ) -> None:
     saga.begun(Step.FEE)
     for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
-        saga.undo(earlier)
+        saga.reverse(earlier)
     saga.alter(status=status)
 
     with (
         saga.writes_nothing(),
         pytest.raises(StepFenced, match=f"^compensate:{step}: the settlement is {status} with steps "),
     ):
-        saga.undo(step)
+        saga.reverse(step)
 
 
-@pytest.mark.parametrize("status", OUT_OF_TIME)
-def test_nothing_is_concluded_unless_the_settlement_is_being_reversed(saga: Saga, status: Status) -> None:
+@pytest.mark.parametrize("status", OTHERS)
+def test_no_unheld_settlement_is_finished_unless_it_is_being_reversed(saga: Saga, status: Status) -> None:
     saga.begun(None)
     saga.alter(status=status)
 
@@ -190,16 +192,16 @@ def test_nothing_is_concluded_unless_the_settlement_is_being_reversed(saga: Saga
         saga.writes_nothing(),
         pytest.raises(StepFenced, match=f"^compensate:hold: the settlement is {status} "),
     ):
-        saga.undo(Step.HOLD)
+        saga.reverse(Step.HOLD)
 
 
 @pytest.mark.parametrize(
     ("step", "committed"), [*((step, tuple(Step)) for step in REVERSIBLE), (Step.HOLD, ())]
 )
-def test_nothing_is_reversed_for_a_key_that_was_never_claimed(
+def test_nothing_is_reversed_for_an_unclaimed_key(
     saga: Saga, step: Step, committed: tuple[Step, ...]
 ) -> None:
     saga.fund()
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^compensate:{step}: .* was never claimed$"):
-        saga.undo(step, LATER, committed)
+        saga.reverse(step, LATER, committed)

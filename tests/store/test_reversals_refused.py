@@ -1,9 +1,9 @@
-"""Why a reversal gets stuck: what the payee, the payer or the escrow cannot give."""
+"""The reasons for which a reversal gets stuck: the payee, the payer, the escrow."""
 
 import pytest
 
-from settlement import rows
-from settlement.errors import (
+from settlement.ledger import keys
+from settlement.model.errors import (
     AccountNotFound,
     CurrencyMismatch,
     EscrowMismatch,
@@ -11,58 +11,58 @@ from settlement.errors import (
     InsufficientFunds,
     StepFenced,
 )
-from settlement.status import REVERSIBLE, Status, Step
+from settlement.model.status import REVERSIBLE, Status, Step
 from tests.store.reversal import REVERSED
 from tests.store.saga import CAP, LATER, RETRY, WRITE_OFF, Saga
 
 MISMATCH = "^compensate:hold: the escrow holds something else than was held$"
 PARTY = {Step.RELEASE: ("payee", "bob"), Step.HOLD: ("payer", "alice")}
-"""Whose balance a reversal moves."""
+"""The party and the account that a reversal moves, by its step."""
 
 
 def close(saga: Saga, account: str) -> None:
-    key = {name: {"S": text} for name, text in rows.account_key(account).items()}
+    key = {name: {"S": text} for name, text in keys.account(account).items()}
     saga.ledger.client.delete_item(TableName=saga.ledger.table_name, Key=key)
 
 
 def begun(saga: Saga, step: Step) -> None:
-    """Begin to reverse what has settled, up to the reversal of `step`, which is next."""
+    """Reverse a settled settlement up to the reversal of `step`, which is next."""
     saga.begun(Step.FEE)
     for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
-        saga.undo(earlier)
+        saga.reverse(earlier)
 
 
 # The payee
 
 
 @pytest.mark.parametrize("left", [4771, 1, 0])
-def test_what_the_payee_has_spent_is_not_reclaimed(saga: Saga, left: int) -> None:
+def test_an_amount_that_the_payee_has_spent_is_not_reclaimed(saga: Saga, left: int) -> None:
     begun(saga, Step.RELEASE)
-    saga.spent(5272 - left).post(Step.HOLD)
+    saga.spent(5272 - left).commit(Step.HOLD)
 
     with saga.writes_nothing(), pytest.raises(InsufficientFunds, match=r"^payee: the account has too little"):
-        saga.undo(Step.RELEASE)
+        saga.reverse(Step.RELEASE)
 
 
 def test_the_payee_may_give_back_the_last_minor_unit(saga: Saga) -> None:
     begun(saga, Step.RELEASE)
-    saga.spent(500).post(Step.HOLD)
+    saga.spent(500).commit(Step.HOLD)
 
-    assert saga.undo(Step.RELEASE) == REVERSED[Step.RELEASE]
+    assert saga.reverse(Step.RELEASE) == REVERSED[Step.RELEASE]
 
     assert saga.books()[1]["available"] == 0
 
 
-def test_what_was_spent_is_reclaimed_once_it_is_there_again(saga: Saga) -> None:
+def test_a_spent_amount_is_reclaimed_once_it_is_there_again(saga: Saga) -> None:
     begun(saga, Step.RELEASE)
     spent = saga.spent(5272)
-    spent.post(Step.HOLD)
+    spent.commit(Step.HOLD)
     with pytest.raises(InsufficientFunds):
-        saga.undo(Step.RELEASE)
+        saga.reverse(Step.RELEASE)
     spent.begin()
-    spent.undo(Step.HOLD)
+    spent.reverse(Step.HOLD)
 
-    assert saga.undo(Step.RELEASE) == REVERSED[Step.RELEASE]
+    assert saga.reverse(Step.RELEASE) == REVERSED[Step.RELEASE]
 
     assert saga.books()[1]["available"] == 500
 
@@ -80,7 +80,7 @@ def test_no_money_is_moved_from_or_to_an_account_that_is_gone(saga: Saga, step: 
         saga.writes_nothing(),
         pytest.raises(AccountNotFound, match=f"^{party}: there is no such account$"),
     ):
-        saga.undo(step)
+        saga.reverse(step)
 
 
 @pytest.mark.parametrize("available", [100_000, 0])
@@ -96,30 +96,28 @@ def test_no_money_is_moved_from_or_to_an_account_in_another_currency(
         saga.writes_nothing(),
         pytest.raises(CurrencyMismatch, match=f"^{party}: the account is kept in USD, not in EUR$"),
     ):
-        saga.undo(step)
+        saga.reverse(step)
 
 
 @pytest.mark.parametrize(("step", "other"), [(Step.RELEASE, "alice"), (Step.HOLD, "bob"), (Step.FEE, "bob")])
-def test_a_reversal_asks_for_no_account_but_the_one_that_it_moves(saga: Saga, step: Step, other: str) -> None:
+def test_a_reversal_needs_no_account_but_the_one_that_it_moves(saga: Saga, step: Step, other: str) -> None:
     begun(saga, step)
     close(saga, other)
 
-    assert saga.undo(step) == REVERSED[step]
+    assert saga.reverse(step) == REVERSED[step]
 
 
 @pytest.mark.parametrize("step", PARTY)
-def test_a_reversal_goes_on_though_its_account_is_in_limbo_for_another_settlement(
-    saga: Saga, step: Step
-) -> None:
+def test_a_reversal_continues_though_another_settlement_blocks_its_account(saga: Saga, step: Step) -> None:
     begun(saga, step)
     _, account = PARTY[step]
-    row = saga.ledger.row(rows.account_key(account))
+    row = saga.ledger.row(keys.account(account))
     assert row is not None
     saga.ledger.put(row | {"limbo_keys": {"order-2026-000099"}})
 
-    assert saga.undo(step) == REVERSED[step]
+    assert saga.reverse(step) == REVERSED[step]
 
-    after = saga.ledger.row(rows.account_key(account))
+    after = saga.ledger.row(keys.account(account))
     assert after == row | {
         "available": {Step.RELEASE: 500, Step.HOLD: 10_000}[step],
         "limbo_keys": {"order-2026-000099"},
@@ -127,13 +125,13 @@ def test_a_reversal_goes_on_though_its_account_is_in_limbo_for_another_settlemen
 
 
 @pytest.mark.parametrize("available", [CAP - 4819, CAP, CAP + 1])
-def test_the_payer_is_given_back_what_was_theirs_whatever_the_cap(saga: Saga, available: int) -> None:
+def test_the_payer_is_refunded_whatever_the_cap(saga: Saga, available: int) -> None:
     begun(saga, Step.HOLD)
     saga.ledger.open("alice", available)
 
-    saga.undo(Step.HOLD)
+    saga.reverse(Step.HOLD)
 
-    found = saga.ledger.row(rows.account_key("alice"))
+    found = saga.ledger.row(keys.account("alice"))
     assert found is not None
     assert found["available"] == available + 4820
 
@@ -145,15 +143,15 @@ def test_the_payer_is_given_back_what_was_theirs_whatever_the_cap(saga: Saga, av
     ("last", "first"),
     [(Step.FEE, []), (Step.FEE, [Step.FEE]), (Step.FEE, [Step.RELEASE]), (Step.RELEASE, [])],
 )
-def test_the_hold_is_not_voided_while_anything_else_is_outstanding(
+def test_the_hold_is_not_voided_before_every_other_reversal(
     saga: Saga, last: Step, first: list[Step]
 ) -> None:
     saga.begun(last)
     for step in first:
-        saga.undo(step)
+        saga.reverse(step)
 
     with saga.writes_nothing(), pytest.raises(EscrowMismatch, match=MISMATCH):
-        saga.undo(Step.HOLD)
+        saga.reverse(Step.HOLD)
 
 
 @pytest.mark.parametrize("escrow", [0, 48, 4819, 4821])
@@ -162,17 +160,17 @@ def test_the_hold_is_voided_only_out_of_an_escrow_of_exactly_its_amount(saga: Sa
     saga.alter(escrow=escrow)
 
     with saga.writes_nothing(), pytest.raises(EscrowMismatch, match=MISMATCH):
-        saga.undo(Step.HOLD)
+        saga.reverse(Step.HOLD)
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.COMPENSATING])
-def test_whoever_comes_out_of_time_is_fenced_whatever_the_escrow_holds(saga: Saga, status: Status) -> None:
-    """An escrow is amiss only while the settlement is being reversed: a finished one is empty."""
+def test_a_reversal_in_another_status_is_fenced_whatever_the_escrow_holds(saga: Saga, status: Status) -> None:
+    """An escrow mismatches only while the settlement is being reversed: a finished one is empty."""
     begun(saga, Step.HOLD)
     saga.alter(status=status, escrow=0)
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^compensate:hold: .* is {status} with "):
-        saga.undo(Step.HOLD)
+        saga.reverse(Step.HOLD)
 
 
 @pytest.mark.parametrize("escrow", [0, 4820])
@@ -181,21 +179,21 @@ def test_other_content_is_a_conflict_whatever_the_escrow_holds(saga: Saga, escro
     saga.alter(escrow=escrow)
 
     with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
-        saga.asking(payer="carol").undo(Step.HOLD)
+        saga.asking(payer="carol").reverse(Step.HOLD)
 
 
-def test_an_escrow_that_is_amiss_puts_the_settlement_into_limbo_and_a_retry_finds_it_mended(
+def test_an_escrow_mismatch_leads_into_limbo_and_a_retry_finds_the_escrow_corrected(
     saga: Saga,
 ) -> None:
     begun(saga, Step.HOLD)
     saga.alter(escrow=4819)
     with pytest.raises(EscrowMismatch):
-        saga.undo(Step.HOLD)
+        saga.reverse(Step.HOLD)
     saga.enter(failure={"step": "compensate:hold", "error": "EscrowMismatch", "cause": "it holds less"})
     saga.alter(escrow=4820)
     saga.resolve(RETRY)
 
-    saga.undo(Step.HOLD)
+    saga.reverse(Step.HOLD)
 
     assert (saga.row()["status"], saga.row()["escrow"]) == ("COMPENSATED", 0)
     assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
@@ -203,24 +201,24 @@ def test_an_escrow_that_is_amiss_puts_the_settlement_into_limbo_and_a_retry_find
 
 @pytest.mark.parametrize("escrow", [0, 4820])
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_no_step_is_reversed_that_the_row_does_not_know_of(saga: Saga, step: Step, escrow: int) -> None:
-    """Whoever believes that a step has committed is corrected by the row."""
+def test_no_step_is_reversed_that_the_row_does_not_have(saga: Saga, step: Step, escrow: int) -> None:
+    """A caller that believes a step committed is corrected by the row."""
     saga.begun(None)
     saga.alter(escrow=escrow)
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=r" with steps \[\] committed and \[\] "):
-        saga.undo(step, LATER, tuple(Step))
+        saga.reverse(step, LATER, tuple(Step))
 
 
 @pytest.mark.parametrize("last", [Step.HOLD, Step.VERIFY, Step.RELEASE, Step.FEE])
-def test_what_is_held_is_not_concluded_as_if_it_were_not(saga: Saga, last: Step) -> None:
+def test_a_held_settlement_is_not_finished_as_unheld(saga: Saga, last: Step) -> None:
     saga.begun(last)
 
     with (
         saga.writes_nothing(),
         pytest.raises(StepFenced, match=r"^compensate:hold: .*\[.*hold.*\] committed"),
     ):
-        saga.undo(Step.HOLD, LATER, ())
+        saga.reverse(Step.HOLD, LATER, ())
 
 
 @pytest.mark.parametrize("escrow", [0, 4820])
@@ -229,13 +227,13 @@ def test_a_reversed_step_is_never_reversed_again_even_if_its_entry_is_lost(
     saga: Saga, step: Step, escrow: int
 ) -> None:
     begun(saga, step)
-    saga.undo(step)
+    saga.reverse(step)
     saga.alter(status=Status.COMPENSATING, escrow=escrow)
-    key = {name: {"S": text} for name, text in rows.entry_key(saga.settlement.key, step.reversal).items()}
+    key = {name: {"S": text} for name, text in keys.entry(saga.settlement.key, step.reversal).items()}
     saga.ledger.client.delete_item(TableName=saga.ledger.table_name, Key=key)
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=r" and \[.*\] reversed$"):
-        saga.undo(step)
+        saga.reverse(step)
 
 
 @pytest.mark.parametrize("step", [Step.FEE, Step.RELEASE])
@@ -244,7 +242,7 @@ def test_a_step_that_a_write_off_has_covered_is_not_reversed_on_top_of_it(saga: 
     saga.resolve(WRITE_OFF)
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=rf" and \[.*{step}.*\] reversed$"):
-        saga.undo(step)
+        saga.reverse(step)
 
 
 def test_the_settlement_is_named_before_the_balance_when_both_refuse(saga: Saga) -> None:
@@ -253,4 +251,4 @@ def test_the_settlement_is_named_before_the_balance_when_both_refuse(saga: Saga)
     saga.alter(status=Status.LIMBO)
 
     with saga.writes_nothing(), pytest.raises(StepFenced):
-        saga.undo(Step.RELEASE)
+        saga.reverse(Step.RELEASE)

@@ -1,4 +1,4 @@
-"""What the store makes of DynamoDB's failures, with answers that no local engine gives: no engine here."""
+"""The store's handling of DynamoDB's failures, with scripted answers that no local engine gives."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -17,11 +17,15 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
-from settlement import items, rows, steps, store
-from settlement.errors import InsufficientFunds, SettlementError, StepFenced, StoreUnavailable
-from settlement.request import Settlement
-from settlement.store import CLIENT_CONFIG, Store
-from settlement.terms import Terms
+from settlement.adapters import dynamodb
+from settlement.adapters.dynamodb import CLIENT_CONFIG, Store
+from settlement.ledger import balances, forward, keys
+from settlement.model.errors import InsufficientFunds, SettlementError, StepFenced, StoreUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import MalformedRow
+from settlement.model.status import Status
+from settlement.policy import steps
 from tests.conftest import NOW
 from tests.store.saga import ALICE, BOB, CLAIMED, ENTRIES
 
@@ -30,7 +34,7 @@ Call = Callable[[Store], Any]
 
 
 class Scripted:
-    """A client that gives the next answer of its script, and remembers what it was sent."""
+    """A client that gives the next answer of its script, and records the calls."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = iter(answers)
@@ -47,12 +51,12 @@ class Scripted:
         return answer
 
 
-def wire(row: rows.Row) -> dict[str, Any]:
+def wire(row: keys.Row) -> dict[str, Any]:
     return {name: TypeSerializer().serialize(value) for name, value in row.items()}
 
 
 STATUS = {"InternalServerError": 500, "ServiceUnavailable": 503}
-"""The HTTP status that DynamoDB answers an error with, where it is not 400."""
+"""The HTTP statuses of DynamoDB's errors that are not 400."""
 
 
 def failed(code: str, **response: Any) -> ClientError:
@@ -61,12 +65,12 @@ def failed(code: str, **response: Any) -> ClientError:
     return ClientError({**said, **response}, "Any")
 
 
-def cancelled(*reasons: tuple[str, rows.Row | None]) -> ClientError:
+def cancelled(*reasons: tuple[str, keys.Row | None]) -> ClientError:
     said = [{"Code": code} | ({"Item": wire(row)} if row else {}) for code, row in reasons]
     return failed("TransactionCanceledException", CancellationReasons=said)
 
 
-def check_failed(row: rows.Row | None) -> tuple[str, rows.Row | None]:
+def check_failed(row: keys.Row | None) -> tuple[str, keys.Row | None]:
     return ("ConditionalCheckFailed", row)
 
 
@@ -93,22 +97,22 @@ def scripted(pauses: list[int]) -> Callable[..., tuple[Store, Scripted]]:
 
 @pytest.fixture
 def hold(settlement: Settlement) -> Call:
-    return lambda of: of.post(steps.hold(settlement, NOW))
+    return lambda of: of.commit(steps.hold(settlement, NOW))
 
 
 @pytest.fixture
-def claim(settlement: Settlement, terms: Terms) -> Call:
-    return lambda of: of.claim(items.claim(settlement, "execution-1", NOW, terms))
+def claim(settlement: Settlement, config: StageConfig) -> Call:
+    return lambda of: of.claim(forward.claim(settlement, "execution-1", NOW, config))
 
 
 @pytest.fixture
 def reject(settlement: Settlement) -> Call:
-    return lambda of: of.update(items.reject(settlement, {"step": "hold", "error": "x", "cause": ""}, NOW))
+    return lambda of: of.update(forward.reject(settlement, {"step": "hold", "error": "x", "cause": ""}, NOW))
 
 
 @pytest.fixture
 def read() -> Call:
-    return lambda of: of.read(rows.account_key("alice"))
+    return lambda of: of.read(keys.account("alice"))
 
 
 @pytest.fixture(params=["claim", "hold", "reject", "read"])
@@ -131,7 +135,7 @@ def test_the_first_reason_decides_what_a_cancelled_step_means(
     scripted: Any,
     hold: Call,
     pauses: list[int],
-    reasons: tuple[tuple[str, rows.Row]],
+    reasons: tuple[tuple[str, keys.Row]],
     error: type[SettlementError],
 ) -> None:
     sender, client = scripted(cancelled(*reasons))
@@ -143,8 +147,8 @@ def test_the_first_reason_decides_what_a_cancelled_step_means(
 
 
 @pytest.mark.parametrize("behind", [(NONE, NONE), (FENCED, POOR), (CONFLICT, CONFLICT), (NONE, CONFLICT)])
-def test_an_entry_that_stands_is_the_answer_whatever_else_failed(
-    scripted: Any, hold: Call, behind: tuple[tuple[str, rows.Row], ...]
+def test_an_existing_entry_is_the_answer_whatever_else_failed(
+    scripted: Any, hold: Call, behind: tuple[tuple[str, keys.Row], ...]
 ) -> None:
     sender, client = scripted(cancelled(OTHER_ENTRY, *behind))
 
@@ -161,7 +165,7 @@ def test_an_entry_that_stands_is_the_answer_whatever_else_failed(
         (CONFLICT, CONFLICT, CONFLICT),
     ],
 )
-def test_a_conflict_in_front_of_a_failed_balance_is_tried_again_and_finds_the_replay(
+def test_a_conflict_before_a_failed_balance_is_tried_again_and_finds_the_replay(
     scripted: Any, hold: Call, pauses: list[int], counted: list[str], reasons: Any
 ) -> None:
     sender, client = scripted(cancelled(*reasons), cancelled(OTHER_ENTRY, FENCED, POOR))
@@ -205,8 +209,8 @@ def test_a_refusal_after_a_conflict_is_final(scripted: Any, hold: Call, pauses: 
 
 @pytest.mark.parametrize("code", ["ValidationError", "ItemCollectionSizeLimitExceeded", "SomethingNew"])
 @pytest.mark.parametrize("behind", [NONE, CONFLICT, POOR])
-def test_a_reason_that_nobody_foresaw_surfaces_as_it_is(
-    scripted: Any, hold: Call, code: str, behind: tuple[str, rows.Row | None]
+def test_an_unknown_reason_surfaces_as_it_is(
+    scripted: Any, hold: Call, code: str, behind: tuple[str, keys.Row | None]
 ) -> None:
     original = cancelled(NONE, (code, None), behind)
     sender, client = scripted(original)
@@ -227,7 +231,7 @@ def test_a_single_write_in_conflict_is_tried_again(
         *[failed("TransactionConflictException")] * 2, ANSWERED | {"Attributes": wire(CLAIMED)}
     )
 
-    assert write(sender)["pk"] == "SETTLEMENT#order-2026-000101"
+    assert write(sender).key == "order-2026-000101"
     assert pauses == [1, 2]
     assert counted == ["TransactionConflict"] * 2
 
@@ -251,7 +255,7 @@ def test_a_single_write_refused_by_its_condition_is_never_sent_again(
     refused = failed("ConditionalCheckFailedException", Item=wire(CLAIMED | {"status": "LIMBO"}))
     sender, client = scripted(refused, refused)
 
-    assert claim(sender)["status"] == "LIMBO"
+    assert claim(sender).status is Status.LIMBO
     with pytest.raises(StepFenced, match="is LIMBO"):
         reject(sender)
 
@@ -338,21 +342,60 @@ def test_a_number_reads_as_the_integer_that_it_is_however_it_is_spelled(scripted
     assert type(row["available"]) is int
 
 
-def test_a_row_is_read_consistently(scripted: Any, read: Call) -> None:
+@pytest.mark.parametrize(
+    ("read", "key"),
+    [
+        (lambda of: of.read(keys.account("alice")), keys.account("alice")),
+        (lambda of: of.settlement("order-1"), keys.settlement("order-1")),
+        (lambda of: of.account("alice"), keys.account("alice")),
+        (lambda of: of.entry("order-1", "hold"), keys.entry("order-1", "hold")),
+    ],
+    ids=["row", "settlement", "account", "entry"],
+)
+def test_each_kind_of_row_is_read_consistently_in_one_call(scripted: Any, read: Call, key: keys.Row) -> None:
     sender, client = scripted(ANSWERED)
 
     assert read(sender) is None
     ((operation, parameters),) = client.sent
     assert operation == "get_item"
     assert parameters["ConsistentRead"] is True
+    assert parameters["Key"] == wire(key)
+
+
+MALFORMED = {name: value for name, value in CLAIMED.items() if name != "owner"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "refused"),
+    [
+        ("hold", cancelled(NONE, check_failed(MALFORMED), POOR)),
+        ("claim", failed("ConditionalCheckFailedException", Item=wire(MALFORMED))),
+        ("reject", failed("ConditionalCheckFailedException", Item=wire(MALFORMED))),
+    ],
+)
+def test_a_malformed_row_in_the_way_is_reported_at_once_and_the_write_not_sent_again(
+    scripted: Any, request: pytest.FixtureRequest, pauses: list[int], operation: str, refused: ClientError
+) -> None:
+    sender, client = scripted(refused)
+
+    with pytest.raises(MalformedRow, match=r"^SETTLEMENT#order-2026-000101: has no attribute 'owner'$"):
+        request.getfixturevalue(operation)(sender)
+
+    assert (len(client.sent), pauses) == (1, [])
+
+
+def test_a_malformed_row_behind_the_deciding_reason_is_not_looked_at(scripted: Any, hold: Call) -> None:
+    sender, _ = scripted(cancelled(OTHER_ENTRY, check_failed(MALFORMED), POOR))
+
+    assert hold(sender) == ENTRIES["hold"]
 
 
 def test_every_item_of_every_transaction_asks_for_the_row_in_its_way(
-    scripted: Any, settlement: Settlement, terms: Terms
+    scripted: Any, settlement: Settlement, config: StageConfig
 ) -> None:
     sender, client = scripted(COMMITTED)
 
-    sender.post(steps.release(settlement, terms, NOW))
+    sender.commit(steps.release(settlement, config, NOW))
 
     ((_, parameters),) = client.sent
     sent = [item for action in parameters["TransactItems"] for item in action.values()]
@@ -364,7 +407,7 @@ def test_every_item_of_every_transaction_asks_for_the_row_in_its_way(
 @pytest.mark.parametrize("amount", [48.2, 4820.0, float("nan"), float("inf")])
 def test_a_float_in_a_row_is_refused_before_anything_is_sent(scripted: Any, amount: float) -> None:
     sender, client = scripted()
-    writes = [items.open_account("alice", "EUR", 1), items.open_account("bob", "EUR", amount)]  # type: ignore[arg-type]
+    writes = [balances.open_account("alice", "EUR", 1), balances.open_account("bob", "EUR", amount)]  # type: ignore[arg-type]
 
     with pytest.raises(TypeError, match=r"[Ff]loat"):
         sender.transact(writes)
@@ -373,7 +416,7 @@ def test_a_float_in_a_row_is_refused_before_anything_is_sent(scripted: Any, amou
 
 
 def test_a_float_in_the_values_of_any_step_is_refused_before_anything_is_sent(
-    scripted: Any, terms: Terms
+    scripted: Any, config: StageConfig
 ) -> None:
     sender, client = scripted()
     broken = Settlement(
@@ -385,13 +428,13 @@ def test_a_float_in_the_values_of_any_step_is_refused_before_anything_is_sent(
         fee=0.48,  # type: ignore[arg-type]
     )
 
-    for posting in (steps.hold(broken, NOW), steps.release(broken, terms, NOW), steps.fee(broken, NOW)):
+    for transaction in (steps.hold(broken, NOW), steps.release(broken, config, NOW), steps.fee(broken, NOW)):
         with pytest.raises(TypeError, match=r"[Ff]loat"):
-            sender.post(posting)
+            sender.commit(transaction)
         with pytest.raises(TypeError, match=r"[Ff]loat"):
-            sender.update(posting.settlement)
-    with pytest.raises(TypeError, match=r"[Ff]loat"):
-        sender.claim(items.claim(broken, "execution-1", NOW, terms))
+            sender.update(transaction.settlement)
+    with pytest.raises(MalformedRow, match=r"(amount|fee) is no int$"):
+        sender.claim(forward.claim(broken, "execution-1", NOW, config))
 
     assert client.sent == []
 
@@ -402,7 +445,7 @@ def test_a_float_deep_in_a_failure_is_refused_before_anything_is_sent(
     sender, client = scripted()
 
     with pytest.raises(TypeError, match=r"[Ff]loat"):
-        sender.update(items.reject(settlement, {"cause": 0.5}, NOW))  # type: ignore[dict-item]
+        sender.update(forward.reject(settlement, {"cause": 0.5}, NOW))  # type: ignore[dict-item]
 
     assert client.sent == []
 
@@ -419,10 +462,10 @@ def test_a_pause_asks_the_systems_randomness_for_anything_up_to_a_doubling_bound
             asked.append((low, high))
             return high / 2
 
-    monkeypatch.setattr(store, "SystemRandom", Recording)
+    monkeypatch.setattr(dynamodb, "SystemRandom", Recording)
     monkeypatch.setattr("time.sleep", slept.append)
 
-    store.pause(failed_tries)
+    dynamodb.pause(failed_tries)
 
     assert asked == [(0, pytest.approx(bound))]
     assert slept == [pytest.approx(bound / 2)]
@@ -433,7 +476,7 @@ def test_pauses_differ_and_stay_within_their_bound(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("time.sleep", slept.append)
 
     for _ in range(200):
-        store.pause(2)
+        dynamodb.pause(2)
 
     assert all(0 <= seconds <= 0.1 for seconds in slept)
     assert len(set(slept)) > 100
@@ -451,7 +494,7 @@ def test_a_store_pauses_with_jitter_unless_it_is_told_otherwise(
 
 
 class Raw:
-    """What a response's body is to botocore."""
+    """A response's body, as botocore reads it."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body

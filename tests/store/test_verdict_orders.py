@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, KycUnavailable, StepFenced
-from settlement.rows import Row
-from settlement.status import Step
-from settlement.verdict import Verdict
+from settlement.ledger.keys import Row
+from settlement.model.errors import IdempotencyConflict, KycUnavailable, StepFenced
+from settlement.model.state import SettlementState
+from settlement.model.status import Status, Step
+from settlement.model.verdict import Verdict
 from tests.conftest import NOW
 from tests.store.rivals import at_once, callers
 from tests.store.saga import LATER, Saga, outcome_of
-from tests.store.verdicts import entries, event, held, markers, own, park, parked, told
+from tests.store.verdicts import begin_review, entries, event, held, in_review, markers, own, webhook
 from tests.support.kyc import APPROVED, REJECTED
 
 CALLERS = 32
@@ -24,30 +25,30 @@ BOTH = pytest.mark.parametrize("verdict", [APPROVED, REJECTED], ids=lambda each:
 
 CALLS: dict[str, Callable[[Saga], Any]] = {
     "own": partial(own, verdict=APPROVED),
-    "park": park,
-    "approve": partial(told, verdict=APPROVED, event=event(1), now=LATER),
-    "reject": partial(told, verdict=REJECTED, event=event(2), now=LATER),
+    "begin_review": begin_review,
+    "approve": partial(webhook, verdict=APPROVED, event=event(1), now=LATER),
+    "reject": partial(webhook, verdict=REJECTED, event=event(2), now=LATER),
 }
 
 
 def assert_one_verdict(saga: Saga) -> Row:
-    """There is one entry, the row agrees with it, nothing waits, and only an approval lets money on."""
+    """Check that there is one entry, that the row agrees, and that only an approval admits the release."""
     (entry,) = entries(saga)
     row = saga.row()
     assert row["verdict"] == entry["decision"]
     assert "review" not in row
     assert ("verify" in row["steps"]) == (entry["decision"] == "APPROVED")
-    release = outcome_of(partial(saga.post, Step.RELEASE, LATER))
+    release = outcome_of(partial(saga.commit, Step.RELEASE, LATER))
     assert type(release) is (dict if entry["decision"] == "APPROVED" else StepFenced)
     saga.books()
     return entry
 
 
 @pytest.mark.parametrize("order", list(permutations(CALLS)), ids="-".join)
-def test_in_whatever_order_they_come_the_first_decision_stands(saga: Saga, order: tuple[str, ...]) -> None:
+def test_in_every_order_the_first_decision_is_kept(saga: Saga, order: tuple[str, ...]) -> None:
     held(saga)
-    reviewed = order.index("park") < order.index("own")  # only the webhook ends a review
-    decided = next(name for name in order if name != "park" and not (name == "own" and reviewed))
+    reviewed = order.index("begin_review") < order.index("own")  # only the webhook ends a review
+    decided = next(name for name in order if name != "begin_review" and not (name == "own" and reviewed))
 
     for name in order:
         outcome_of(partial(CALLS[name], saga))
@@ -58,8 +59,8 @@ def test_in_whatever_order_they_come_the_first_decision_stands(saga: Saga, order
 
 
 @pytest.mark.parametrize("position", range(4))
-@pytest.mark.parametrize("order", list(permutations(("own", "park", "reject"))), ids="-".join)
-def test_once_compensation_has_begun_nothing_that_comes_after_it_changes_a_thing(
+@pytest.mark.parametrize("order", list(permutations(("own", "begin_review", "reject"))), ids="-".join)
+def test_once_compensation_has_begun_no_later_call_changes_anything(
     saga: Saga, order: tuple[str, ...], position: int
 ) -> None:
     held(saga)
@@ -70,18 +71,18 @@ def test_once_compensation_has_begun_nothing_that_comes_after_it_changes_a_thing
     with saga.writes_nothing():
         for name in order[position:]:
             answer = outcome_of(partial(CALLS[name], saga))
-            assert isinstance(answer, dict | StepFenced | IdempotencyConflict)
+            assert isinstance(answer, dict | SettlementState | StepFenced | IdempotencyConflict)
 
 
 @THREADS
 @BOTH
-@pytest.mark.parametrize("start", [held, parked])
+@pytest.mark.parametrize("start", [held, in_review])
 def test_one_event_delivered_by_many_at_once_has_one_effect(
     saga: Saga, verdict: Verdict, start: Callable[[Saga], None]
 ) -> None:
     start(saga)
 
-    answers = at_once([partial(told, caller, verdict, now=LATER) for caller in callers(saga, CALLERS)])
+    answers = at_once([partial(webhook, caller, verdict, now=LATER) for caller in callers(saga, CALLERS)])
 
     (mark,) = markers(saga)
     assert answers.count(None) == 1
@@ -90,12 +91,12 @@ def test_one_event_delivered_by_many_at_once_has_one_effect(
 
 
 @THREADS
-def test_many_events_that_say_the_same_at_once_leave_one_marker_and_one_entry(saga: Saga) -> None:
-    parked(saga)
+def test_many_events_with_the_same_decision_at_once_leave_one_marker_and_one_entry(saga: Saga) -> None:
+    in_review(saga)
 
     answers = at_once(
         [
-            partial(told, caller, APPROVED, event(number), LATER)
+            partial(webhook, caller, APPROVED, event(number), LATER)
             for number, caller in enumerate(callers(saga, CALLERS))
         ]
     )
@@ -106,12 +107,12 @@ def test_many_events_that_say_the_same_at_once_leave_one_marker_and_one_entry(sa
 
 
 @THREADS
-def test_of_opposite_decisions_at_once_one_stands_and_the_other_is_a_conflict(saga: Saga) -> None:
-    parked(saga)
+def test_of_opposite_decisions_at_once_one_is_kept_and_the_other_is_a_conflict(saga: Saga) -> None:
+    in_review(saga)
 
     answers = at_once(
         [
-            partial(told, caller, (APPROVED, REJECTED)[number % 2], event(number), LATER)
+            partial(webhook, caller, (APPROVED, REJECTED)[number % 2], event(number), LATER)
             for number, caller in enumerate(callers(saga, CALLERS))
         ]
     )
@@ -126,11 +127,11 @@ def test_of_opposite_decisions_at_once_one_stands_and_the_other_is_a_conflict(sa
 
 @THREADS
 def test_one_events_id_with_contents_of_many_at_once_is_taken_by_one(saga: Saga) -> None:
-    parked(saga)
+    in_review(saga)
 
     answers = at_once(
         [
-            partial(told, caller, APPROVED, replace(event(1), digest=f"d{number}"), LATER)
+            partial(webhook, caller, APPROVED, replace(event(1), digest=f"d{number}"), LATER)
             for number, caller in enumerate(callers(saga, CALLERS))
         ]
     )
@@ -155,9 +156,9 @@ def test_own_answers_reviews_and_webhooks_at_once_agree_on_one_verdict(saga: Sag
     for name, answer in zip(order, answers, strict=True):
         if name == "own":
             assert answer == entry or isinstance(answer, KycUnavailable)
-        elif name == "park":
-            assert answer["status"] == "PROCESSING"
-            assert ("review" in answer) != ("verdict" in answer)
+        elif name == "begin_review":
+            assert answer.status is Status.PROCESSING
+            assert answer.is_in_review != (answer.verdict is not None)
         elif (name, entry["decision"]) in (("reject", "APPROVED"), ("approve", "REJECTED")):
             assert isinstance(answer, IdempotencyConflict)
         else:
@@ -166,26 +167,26 @@ def test_own_answers_reviews_and_webhooks_at_once_agree_on_one_verdict(saga: Sag
 
 
 @THREADS
-def test_a_settlement_parked_by_many_at_once_waits_for_one_verification(saga: Saga) -> None:
+def test_a_review_begun_by_many_at_once_waits_for_one_verification(saga: Saga) -> None:
     held(saga)
 
     answers = at_once(
         [
-            partial(park, caller, replace(APPROVED, reference=f"ver_{number}"), NOW)
+            partial(begin_review, caller, replace(APPROVED, reference=f"ver_{number}"), NOW)
             for number, caller in enumerate(callers(saga, CALLERS))
         ]
     )
 
-    assert answers == [saga.row()] * CALLERS
+    assert answers == [saga.state()] * CALLERS
 
 
 @THREADS
 def test_a_webhook_and_the_beginning_of_compensation_at_once_never_leave_a_released_payment_in_doubt(
     saga: Saga,
 ) -> None:
-    parked(saga)
+    in_review(saga)
     calls = [
-        partial(told, caller, now=LATER) if number % 2 else caller.begin
+        partial(webhook, caller, now=LATER) if number % 2 else caller.begin
         for number, caller in enumerate(callers(saga, CALLERS))
     ]
 
@@ -196,4 +197,4 @@ def test_a_webhook_and_the_beginning_of_compensation_at_once_never_leave_a_relea
     assert all(answer is None or isinstance(answer, dict | StepFenced) for answer in webhooks)
     assert webhooks.count(None) == len(markers(saga)) == len(entries(saga)) == int("verdict" in row)
     with saga.writes_nothing(), pytest.raises(StepFenced):
-        saga.post(Step.RELEASE, LATER)
+        saga.commit(Step.RELEASE, LATER)

@@ -6,12 +6,22 @@ from datetime import timedelta
 
 import pytest
 
-from settlement.errors import KycUnavailable, StepFenced
-from settlement.status import REVERSIBLE, Step
-from settlement.verdict import Verdict
+from settlement.model.errors import KycUnavailable, StepFenced
+from settlement.model.status import REVERSIBLE, Step
+from settlement.model.verdict import Verdict
 from tests.conftest import NOW
 from tests.store.saga import LATER, Saga
-from tests.store.verdicts import HELD, concluded, entries, entry_of, held, own, park, parked, told
+from tests.store.verdicts import (
+    HELD,
+    begin_review,
+    concluded,
+    entries,
+    entry_of,
+    held,
+    in_review,
+    own,
+    webhook,
+)
 from tests.support.kyc import APPROVED, REJECTED
 
 VERDICTS = pytest.mark.parametrize("verdict", [APPROVED, REJECTED], ids=lambda each: each.decision)
@@ -34,12 +44,12 @@ def test_a_verdict_is_one_entry_and_only_an_approval_commits_the_step(saga: Saga
 def test_a_verdict_of_our_own_does_not_end_a_review_that_another_call_has_left_the_payment_to(
     saga: Saga, verdict: Verdict
 ) -> None:
-    parked(saga)
+    in_review(saga)
 
     with saga.writes_nothing(), pytest.raises(KycUnavailable, match=r"^kyc: .* in review$"):
         own(saga, verdict)
 
-    assert told(saga, verdict) is None
+    assert webhook(saga, verdict) is None
     assert saga.row()["verdict"] == verdict.decision
 
 
@@ -60,12 +70,12 @@ def reject_ourselves(saga: Saga) -> None:
 
 
 def reject_in_review(saga: Saga) -> None:
-    park(saga)
-    told(saga, REJECTED)
+    begin_review(saga)
+    webhook(saga, REJECTED)
 
 
 def reject_before_our_answer(saga: Saga) -> None:
-    told(saga, REJECTED, now=LATER)
+    webhook(saga, REJECTED, now=LATER)
 
 
 @pytest.mark.parametrize("reject", [reject_ourselves, reject_in_review, reject_before_our_answer])
@@ -79,24 +89,24 @@ def test_a_rejection_never_lets_the_release_nor_the_fee_commit(
         own(saga, APPROVED)
         for step in (Step.RELEASE, Step.FEE):
             with pytest.raises(StepFenced, match=rf"^{step}: .* PROCESSING with steps \[hold\] committed$"):
-                saga.post(step, LATER)
+                saga.commit(step, LATER)
 
 
 def test_but_for_the_rejection_the_release_would_have_committed(saga: Saga) -> None:
     held(saga)
     own(saga, APPROVED)
 
-    assert saga.post(Step.RELEASE, LATER)["amount"] == 4772
+    assert saga.commit(Step.RELEASE, LATER)["amount"] == 4772
 
 
 @pytest.mark.parametrize("reject", [reject_ourselves, reject_in_review])
-def test_what_was_rejected_goes_back_to_the_payer(saga: Saga, reject: Callable[[Saga], None]) -> None:
+def test_a_rejected_payment_is_refunded_to_the_payer(saga: Saga, reject: Callable[[Saga], None]) -> None:
     held(saga)
     reject(saga)
     saga.begin()
 
     for step in REVERSIBLE:
-        saga.undo(step)
+        saga.reverse(step)
 
     alice, bob, *_ = saga.books()
     assert (alice["available"], bob["available"]) == (10_000, 500)

@@ -1,13 +1,13 @@
 """The verdict: evidence beside the settlement, which moves nothing."""
 
-from settlement.status import Step
+from settlement.model.status import Step
 from tests.store.saga import ALICE, BOB, CLAIMED, ENTRIES, Saga
 
 
 def test_a_verdict_is_recorded_and_moves_no_money(saga: Saga) -> None:
     saga.before(Step.VERIFY)
 
-    entry = saga.post(Step.VERIFY)
+    entry = saga.commit(Step.VERIFY)
 
     assert entry == ENTRIES[Step.VERIFY]
     assert saga.ledger.rows() == [
@@ -27,6 +27,6 @@ def test_a_verdict_does_not_ask_for_either_account(saga: Saga) -> None:
             Key={"pk": {"S": f"ACCOUNT#{account}"}, "sk": {"S": "BALANCE"}},
         )
 
-    saga.post(Step.VERIFY)
+    saga.commit(Step.VERIFY)
 
     assert saga.row()["steps"] == {"hold", "verify"}

@@ -1,37 +1,37 @@
-"""The webhook's verdict: event, entry and settlement in one transaction, whenever it comes."""
+"""The webhook's verdict: event, entry and settlement in one transaction, at any time."""
 
 from dataclasses import replace
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, StepFenced
-from settlement.reviews import Event
-from settlement.status import Step
-from settlement.verdict import Verdict
-from tests.store.saga import LATER, Saga
+from settlement.ledger.kyc_review import WebhookEvent
+from settlement.model.errors import IdempotencyConflict, StepFenced
+from settlement.model.status import Step
+from settlement.model.verdict import Verdict
+from tests.store.saga import LATER, Saga, state_of
 from tests.store.verdicts import (
     EVENT,
     HELD,
     OWNER,
-    PARKED,
     TIME,
-    TOLD,
+    UNDER_REVIEW,
+    WEBHOOK,
+    begin_review,
     concluded,
     entries,
     entry_of,
     event,
     held,
+    in_review,
     marker,
     markers,
     own,
-    park,
-    parked,
-    told,
+    webhook,
 )
 from tests.support.kyc import APPROVED, REJECTED
 
 VERDICTS = pytest.mark.parametrize("verdict", [APPROVED, REJECTED], ids=lambda each: each.decision)
-TOLD_AT = "2026-11-20T17:00:00.123Z"
+WEBHOOK_AT = "2026-11-20T17:00:00.123Z"
 OTHER_KEY = "order-2026-000202"
 
 
@@ -43,29 +43,29 @@ def other_of(verdict: Verdict) -> Verdict:
 def test_a_verdict_that_ends_a_review_leaves_event_entry_and_row_with_the_time_of_a_new_one(
     saga: Saga, verdict: Verdict
 ) -> None:
-    parked(saga)
+    in_review(saga)
     before = saga.ledger.rows()
 
-    assert told(saga, verdict) is None
+    assert webhook(saga, verdict) is None
 
-    row = concluded(PARKED, verdict, owner=OWNER, recoveries=1, **TIME)
+    row = concluded(UNDER_REVIEW, verdict, owner=OWNER, owner_epoch=1, **TIME)
     expected = [
-        *(row if found == PARKED else found for found in before),
+        *(row if found == UNDER_REVIEW else found for found in before),
         marker(),
-        entry_of(verdict, TOLD_AT),
+        entry_of(verdict, WEBHOOK_AT),
     ]
     assert saga.ledger.rows() == sorted(expected, key=lambda found: (found["pk"], found["sk"]))
     assert list(saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:30.122Z", limit=9)) == []
     (listed,) = saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:30.123Z", limit=9)
-    assert listed["pk"] == PARKED["pk"]
+    assert listed["pk"] == UNDER_REVIEW["pk"]
 
 
-def test_after_an_approval_the_settlement_goes_on_to_its_end(saga: Saga) -> None:
-    parked(saga)
-    told(saga)
+def test_after_an_approval_the_settlement_continues_to_its_end(saga: Saga) -> None:
+    in_review(saga)
+    webhook(saga)
 
-    saga.post(Step.RELEASE, TOLD)
-    saga.post(Step.FEE, TOLD)
+    saga.commit(Step.RELEASE, WEBHOOK)
+    saga.commit(Step.FEE, WEBHOOK)
 
     assert saga.row()["status"] == "SETTLED"
     assert [row["available"] for row in saga.books()[:2]] == [5180, 5272]
@@ -77,15 +77,15 @@ def test_a_webhook_before_our_own_answer_takes_effect_and_the_answer_finds_it(
 ) -> None:
     held(saga)
 
-    assert told(saga, verdict, now=LATER) is None
+    assert webhook(saga, verdict, now=LATER) is None
 
     time = {"deadline_at": "2026-11-20T12:15:07.123Z", "gsi1sk": "2026-11-20T12:00:37.123Z"}
     time |= {"in_flight_since": "2026-11-20T12:00:07.123Z"}
-    row = concluded(HELD, verdict, owner=OWNER, recoveries=1, **time)
+    row = concluded(HELD, verdict, owner=OWNER, owner_epoch=1, **time)
     assert saga.row() == row
     with saga.writes_nothing():
         assert own(saga, other_of(verdict)) == entry_of(verdict, "2026-11-20T12:00:07.123Z")
-        assert park(saga, now=LATER) == row
+        assert begin_review(saga, now=LATER) == state_of(row)
 
 
 @VERDICTS
@@ -96,46 +96,52 @@ def test_a_webhook_after_our_own_answer_changes_nothing_not_even_the_owner(
     entry = own(saga, verdict)
 
     with saga.writes_nothing():
-        assert told(saga, verdict, now=LATER) == entry
+        assert webhook(saga, verdict, now=LATER) == entry
 
 
 @VERDICTS
 def test_another_decision_than_the_one_on_record_is_a_conflict_for_good(saga: Saga, verdict: Verdict) -> None:
-    parked(saga)
-    told(saga, verdict)
+    in_review(saga)
+    webhook(saga, verdict)
 
     with (
         saga.writes_nothing(),
         pytest.raises(IdempotencyConflict, match=f"^decision: {verdict.decision} is on record, for good$"),
     ):
-        told(saga, other_of(verdict), event(2))
+        webhook(saga, other_of(verdict), event(2))
 
 
 @VERDICTS
-def test_the_same_event_again_stands_whatever_became_of_the_settlement(saga: Saga, verdict: Verdict) -> None:
-    parked(saga)
-    told(saga, verdict)
+def test_the_same_event_again_is_a_replay_in_any_status_of_the_settlement(
+    saga: Saga, verdict: Verdict
+) -> None:
+    in_review(saga)
+    webhook(saga, verdict)
     with saga.writes_nothing():
-        assert told(saga, verdict) == marker()
+        assert webhook(saga, verdict) == marker()
 
     saga.begin()
     with saga.writes_nothing():
-        assert told(saga, verdict) == marker()
+        assert webhook(saga, verdict) == marker()
 
 
 @VERDICTS
-def test_another_event_that_says_the_same_stands_and_leaves_no_marker(saga: Saga, verdict: Verdict) -> None:
-    parked(saga)
-    told(saga, verdict)
+def test_another_event_with_the_same_decision_is_a_replay_and_leaves_no_marker(
+    saga: Saga, verdict: Verdict
+) -> None:
+    in_review(saga)
+    webhook(saga, verdict)
 
     with saga.writes_nothing():
-        assert told(saga, replace(verdict, reason="in other words"), event(2)) == entry_of(verdict, TOLD_AT)
+        assert webhook(saga, replace(verdict, reason="in other words"), event(2)) == entry_of(
+            verdict, WEBHOOK_AT
+        )
 
 
 @pytest.mark.parametrize("content", ["d1x", ""])
 def test_an_events_id_is_refused_to_other_content(saga: Saga, content: str) -> None:
-    parked(saga)
-    told(saga)
+    in_review(saga)
+    webhook(saga)
 
     with (
         saga.writes_nothing(),
@@ -143,43 +149,43 @@ def test_an_events_id_is_refused_to_other_content(saga: Saga, content: str) -> N
             IdempotencyConflict, match=r"^webhook-id: was used before by an event with other content$"
         ),
     ):
-        told(saga, APPROVED, Event(EVENT.id, content))
+        webhook(saga, APPROVED, WebhookEvent(EVENT.id, content))
 
 
 def test_an_events_id_is_refused_to_another_settlement(saga: Saga) -> None:
-    parked(saga)
-    told(saga)
+    in_review(saga)
+    webhook(saga)
     other = saga.asking(key=OTHER_KEY)
     other.claim()
-    other.post(Step.HOLD)
+    other.commit(Step.HOLD)
 
     with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match=r"^webhook-id: "):
-        told(other, APPROVED, Event(EVENT.id, "d2"), now=LATER)
+        webhook(other, APPROVED, WebhookEvent(EVENT.id, "d2"), now=LATER)
 
 
 def test_a_decision_on_another_verification_does_not_end_the_review(saga: Saga) -> None:
-    parked(saga)
+    in_review(saga)
 
     with (
         saga.writes_nothing(),
         pytest.raises(StepFenced, match=r"^reference: the settlement waits for another verification$"),
     ):
-        told(saga, replace(APPROVED, reference="ver_2"))
+        webhook(saga, replace(APPROVED, reference="ver_2"))
 
-    assert told(saga) is None
+    assert webhook(saga) is None
 
 
 def test_a_verdict_touches_only_the_settlement_whose_key_it_names(saga: Saga) -> None:
-    parked(saga)
+    in_review(saga)
     other = saga.asking(key=OTHER_KEY)
     other.claim()
-    other.post(Step.HOLD)
-    park(other, replace(APPROVED, reference="ver_other"))
+    other.commit(Step.HOLD)
+    begin_review(other, replace(APPROVED, reference="ver_other"))
     untouched = saga.row()
 
     with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^reference: "):
-        told(other)
-    assert told(other, replace(APPROVED, reference="ver_other")) is None
+        webhook(other)
+    assert webhook(other, replace(APPROVED, reference="ver_other")) is None
 
     assert saga.row() == untouched
     assert (other.row()["owner"], other.row()["verdict"]) == (f"{OTHER_KEY}-decided", "APPROVED")
@@ -189,23 +195,23 @@ def test_a_refused_event_leaves_no_marker_so_that_it_may_come_again(saga: Saga) 
     saga.fund()
     saga.claim()
     with pytest.raises(StepFenced):
-        told(saga, now=LATER)
+        webhook(saga, now=LATER)
     assert markers(saga) == []
-    saga.post(Step.HOLD)
+    saga.commit(Step.HOLD)
 
-    assert told(saga, now=LATER) is None
+    assert webhook(saga, now=LATER) is None
 
     assert [row["pk"] for row in markers(saga)] == ["KYC_EVENT#evt_1"]
 
 
 def test_a_verdict_is_not_taken_a_second_time_even_if_its_entry_and_event_are_lost(saga: Saga) -> None:
-    parked(saga)
-    told(saga, REJECTED)
+    in_review(saga)
+    webhook(saga, REJECTED)
     for lost in (*entries(saga), *markers(saga)):
         key = {name: {"S": lost[name]} for name in ("pk", "sk")}
         saga.ledger.client.delete_item(TableName=saga.ledger.table_name, Key=key)
 
     with saga.writes_nothing():
-        for ask in (told, own):
+        for ask in (webhook, own):
             with pytest.raises(StepFenced, match=r"^verify: "):
                 ask(saga, APPROVED)

@@ -1,29 +1,29 @@
-"""A Lambda that runs on after its settlement was given up: it commits nothing, whenever it comes."""
+"""A Lambda that still runs after its settlement was fenced off: it commits nothing, at any time."""
 
 import pytest
 
-from settlement.errors import StepFenced
-from settlement.resolution import Resolution
-from settlement.status import REVERSIBLE, Step
+from settlement.model.errors import StepFenced
+from settlement.model.orders import Resolution
+from settlement.model.status import REVERSIBLE, Step
 from tests.store.reversal import posted
 from tests.store.saga import COMPLETE, ENTRIES, LATER, RETRY, WRITE_OFF, Saga
 
 NEXT = {None: Step.HOLD, Step.HOLD: Step.VERIFY, Step.VERIFY: Step.RELEASE, Step.RELEASE: Step.FEE}
-"""The step that may be under way when everything up to another has committed."""
+"""The step that may run when the steps up to another have committed."""
 
 LAST_BEFORE = [None, Step.HOLD, Step.VERIFY, Step.RELEASE]
 
 
 def assert_fenced(saga: Saga, last: Step | None) -> None:
-    """Each step that has not committed is refused, and each that has is answered with its entry."""
+    """Check that each uncommitted step is refused, and each committed one replayed from its entry."""
     status = saga.row()["status"]
     with saga.writes_nothing():
         for step in Step:
             if ENTRIES[step] in posted(last):
-                assert saga.post(step, LATER) == ENTRIES[step]
+                assert saga.commit(step, LATER) == ENTRIES[step]
             else:
                 with pytest.raises(StepFenced, match=f"^{step}: the settlement is {status} "):
-                    saga.post(step, LATER)
+                    saga.commit(step, LATER)
 
 
 @pytest.mark.parametrize("last", LAST_BEFORE)
@@ -34,7 +34,7 @@ def test_no_late_step_commits_after_the_fence_nor_between_two_reversals_nor_afte
     assert_fenced(saga, last)
 
     for step in REVERSIBLE:
-        saga.undo(step)
+        saga.reverse(step)
         assert_fenced(saga, last)
 
     assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
@@ -44,21 +44,21 @@ def test_no_late_step_commits_after_the_fence_nor_between_two_reversals_nor_afte
 def test_but_for_the_fence_the_next_step_would_have_committed(saga: Saga, last: Step | None) -> None:
     saga.reach(last)
 
-    assert saga.post(NEXT[last], LATER)["posted_at"] == "2026-11-20T12:00:07.123Z"
+    assert saga.commit(NEXT[last], LATER)["posted_at"] == "2026-11-20T12:00:07.123Z"
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_no_late_step_commits_between_the_reversals_of_what_has_settled(saga: Saga, step: Step) -> None:
+def test_no_late_step_commits_between_the_reversals_of_a_settled_settlement(saga: Saga, step: Step) -> None:
     saga.begun(Step.FEE)
     for earlier in REVERSIBLE[: REVERSIBLE.index(step) + 1]:
-        saga.undo(earlier)
+        saga.reverse(earlier)
 
     assert_fenced(saga, Step.FEE)
 
 
 @pytest.mark.parametrize("resolution", [RETRY, WRITE_OFF, COMPLETE], ids=lambda each: each.decision)
 def test_no_late_step_commits_in_limbo_nor_after_the_decision(saga: Saga, resolution: Resolution) -> None:
-    """The fee is the step that is late: nothing else kept it from committing."""
+    """The fee is the late step: nothing but LIMBO keeps it from committing."""
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     assert_fenced(saga, Step.RELEASE)
 

@@ -1,32 +1,34 @@
-"""What may happen to a settlement around its verdict, each as one call, and the rows that it leaves."""
+"""The calls around a settlement's verdict, and the rows that they leave."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from settlement import recovery, reviews, steps
-from settlement.reviews import Event
-from settlement.rows import Row
-from settlement.status import Step
-from settlement.verdict import Verdict
-from settlement.writes import Standing
+from settlement.ledger import kyc_review
+from settlement.ledger.keys import Row
+from settlement.ledger.kyc_review import WebhookEvent
+from settlement.ledger.transaction import AlreadyApplied
+from settlement.model.state import SettlementState
+from settlement.model.status import Step
+from settlement.model.verdict import Verdict
+from settlement.policy import recovery, steps
 from tests.conftest import NOW
 from tests.store.saga import CLAIMED, DEADLINE, HASH, KEY, LATER, Saga, so_far
 from tests.support.kyc import APPROVED, IN_REVIEW
 
 ENDS = NOW + timedelta(hours=24)
-"""When the review of these tests ends, if nobody decides before."""
+"""The end of these tests' reviews, if no verdict comes before."""
 
 ENDS_AT = "2026-11-21T12:00:00.123Z"
 OWNER = f"{KEY}-decided"
-EVENT = Event(id="evt_1", digest="d1")
+EVENT = WebhookEvent(id="evt_1", digest="d1")
 JUST_BEFORE = DEADLINE - timedelta(milliseconds=1)
-TOLD = NOW + timedelta(hours=5)
-"""When the webhook tells what came of the review: long after the settlement's first deadline."""
+WEBHOOK = NOW + timedelta(hours=5)
+"""The time of the webhook that ends the review: long after the settlement's first deadline."""
 
 HELD = CLAIMED | {"escrow": 4820, "steps": {"hold"}}
-PARKED = HELD | {
+UNDER_REVIEW = HELD | {
     "review": "ver_1",
     "deadline_at": ENDS_AT,
     "in_flight_since": ENDS_AT,
@@ -37,33 +39,37 @@ TIME = {
     "in_flight_since": "2026-11-20T17:00:00.123Z",
     "gsi1sk": "2026-11-20T17:00:30.123Z",
 }
-"""The time that a settlement gets with a verdict that comes at `TOLD`: that of a new one."""
+"""The times of a settlement whose verdict comes at `WEBHOOK`: those of a new settlement."""
 
 
 def own(saga: Saga, verdict: Verdict = APPROVED, now: datetime = LATER) -> Row:
-    """Our own request is answered with a verdict."""
-    return saga.ledger.store.post(steps.verify(saga.settlement, verdict, now))
+    """Record the verdict that answers our own request."""
+    return saga.ledger.store.commit(steps.verify(saga.settlement, verdict, now))
 
 
-def park(saga: Saga, verdict: Verdict = IN_REVIEW, now: datetime = NOW, until: datetime = ENDS) -> Row:
-    """Our own request is answered with a review."""
-    return saga.ledger.store.update(reviews.park(saga.settlement, verdict, until, now))
+def begin_review(
+    saga: Saga, verdict: Verdict = IN_REVIEW, now: datetime = NOW, until: datetime = ENDS
+) -> SettlementState:
+    """Begin the review that answers our own request."""
+    return saga.ledger.store.update(kyc_review.begin_review(saga.settlement, verdict, until, now))
 
 
-def told(saga: Saga, verdict: Verdict = APPROVED, event: Event = EVENT, now: datetime = TOLD) -> Row | None:
-    """The webhook tells a verdict. Returns None where it took effect, else the row that had it before."""
+def webhook(
+    saga: Saga, verdict: Verdict = APPROVED, event: WebhookEvent = EVENT, now: datetime = WEBHOOK
+) -> Row | None:
+    """Record a webhook's verdict. Return None if it took effect, else the row that had it before."""
     owner = f"{saga.settlement.key}-decided"
-    writes = steps.verdict_received(saga.settlement, verdict, event, owner, now, saga.terms)
+    writes = steps.record_webhook_verdict(saga.settlement, verdict, event, owner, now, saga.config)
     try:
         saga.ledger.store.transact(writes)
-    except Standing as standing:
-        return standing.row
+    except AlreadyApplied as applied:
+        return applied.found
     return None
 
 
-def take_over(saga: Saga, seen: Row | None = None, now: datetime = DEADLINE) -> Row:
-    """Recovery takes over what it has seen in the table, or what stands there now."""
-    takeover = recovery.take_over(seen or saga.row(), now, saga.terms)
+def take_over(saga: Saga, seen: SettlementState | None = None, now: datetime = DEADLINE) -> SettlementState:
+    """Take a settlement over for recovery, from the state that it has seen or else from the present one."""
+    takeover = recovery.take_over(seen or saga.state(), now, saga.config)
     assert takeover is not None
     return saga.ledger.store.update(takeover.write)
 
@@ -73,13 +79,13 @@ def held(saga: Saga) -> None:
     saga.reach(Step.HOLD)
 
 
-def parked(saga: Saga) -> None:
+def in_review(saga: Saga) -> None:
     held(saga)
-    park(saga)
+    begin_review(saga)
 
 
 def entry_of(verdict: Verdict, posted_at: str) -> Row:
-    """The journal entry that a verdict leaves."""
+    """Return the journal entry of a verdict."""
     return {
         "pk": f"SETTLEMENT#{KEY}",
         "sk": f"{KEY}:verify",
@@ -90,8 +96,8 @@ def entry_of(verdict: Verdict, posted_at: str) -> Row:
     }
 
 
-def marker(event: Event = EVENT, received_at: str = "2026-11-20T17:00:00.123Z") -> Row:
-    """The row that an event leaves once it has had its effect."""
+def marker(event: WebhookEvent = EVENT, received_at: str = "2026-11-20T17:00:00.123Z") -> Row:
+    """Return the marker that an event leaves with its effect."""
     return {
         "pk": f"KYC_EVENT#{event.id}",
         "sk": "EVENT",
@@ -102,13 +108,13 @@ def marker(event: Event = EVENT, received_at: str = "2026-11-20T17:00:00.123Z") 
 
 
 def concluded(row: Row, verdict: Verdict, **changes: Any) -> Row:
-    """A settlement's row once this verdict is on it."""
+    """Return a settlement's row with this verdict on record."""
     approved = so_far(Step.VERIFY) if verdict.decision == "APPROVED" else {"verdict": "REJECTED"}
     return {name: value for name, value in (row | approved | changes).items() if name != "review"}
 
 
 def entries(saga: Saga) -> list[Row]:
-    """The journal entries of the verdict: never more than one."""
+    """Return the journal entries of the verdict: never more than one."""
     return [row for row in saga.ledger.rows() if row["sk"].endswith(":verify")]
 
 
@@ -116,9 +122,13 @@ def markers(saga: Saga) -> list[Row]:
     return [row for row in saga.ledger.rows() if row["sk"] == "EVENT"]
 
 
-ASKED: dict[str, Callable[..., Any]] = {"own": own, "park": park, "told": told}
-"""The three writes that wait for the same: that nobody has decided."""
+ASKED: dict[str, Callable[..., Any]] = {
+    "own": own,
+    "begin_review": begin_review,
+    "webhook": webhook,
+}
+"""The three writes with the same condition: no verdict is on record."""
 
 
-def event(number: int) -> Event:
+def event(number: int) -> WebhookEvent:
     return replace(EVENT, id=f"evt_{number}", digest=f"d{number}")

@@ -1,1 +1,1 @@
-"""What several tests stand on: the synthesised template, the table made from it, and servers."""
+"""The common ground of several folders of tests: templates, tables made from them, and servers."""

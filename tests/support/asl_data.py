@@ -1,7 +1,7 @@
 """The data language of the definitions, as far as they use it: paths, intrinsics, parameters, choices.
 
-Data is never changed, only replaced, so that it may be shared. Whatever is not known here raises: a
-simulation that skips what it does not understand proves nothing.
+Data is never changed, only replaced, so that it may be shared. Anything unknown here raises: a simulation
+that skips a construct which it does not understand proves nothing.
 """
 
 import json
@@ -17,21 +17,21 @@ _TO_STRING = re.compile(r"States\.JsonToString\((\$\$?(?:\.\w+)*)\)")
 
 
 _NO_CONTEXT = object()
-"""Where a path may not look into the context, as far as the definitions need to."""
+"""The context of a place in which a path may not read the context."""
 
 
 class Unsupported(Exception):
-    """The definition uses something that this interpreter does not know, or reads what is not there."""
+    """The definition uses a construct that this interpreter does not know, or reads a missing field."""
 
 
 def only(fields: Mapping[str, Any], known: set[str], where: str) -> None:
-    """Raise Unsupported where a part of the definition has a field that nobody here would heed."""
+    """Raise Unsupported if a part of the definition has a field that this interpreter does not know."""
     if not fields.keys() <= known:
         raise Unsupported(f"{where}: {', '.join(sorted(fields.keys() - known))}")
 
 
 def sent(data: Any) -> Any:
-    """Data as it arrives that is sent as JSON: a copy, with nothing in it that JSON has no word for."""
+    """Return a copy of data as it arrives after a transfer as JSON."""
     kind = type(data)
     if kind is str or kind is int or kind is bool or data is None:
         return data
@@ -43,7 +43,7 @@ def sent(data: Any) -> Any:
 
 
 def read(path: str, data: Any, context: Any) -> Any:
-    """What a path points to. Raises Unsupported where there is nothing: AWS ends such an execution."""
+    """Return the value at a path. Raises Unsupported if there is none: AWS ends such an execution."""
     steps = _steps(path)
     value = context if path.startswith("$$") else data
     if value is _NO_CONTEXT:
@@ -63,7 +63,7 @@ def _steps(path: str) -> tuple[str, ...]:
 
 
 def evaluate(expression: str, data: Any, context: Any) -> Any:
-    """A path, or one of the two intrinsics that the definitions use."""
+    """Evaluate a path, or one of the two intrinsics that the definitions use."""
     if expression.startswith("$"):
         return read(expression, data, context)
     if match := _FORMAT.fullmatch(expression):
@@ -77,7 +77,7 @@ def evaluate(expression: str, data: Any, context: Any) -> Any:
 
 
 def fill(template: Any, data: Any, context: Any) -> Any:
-    """`Parameters` or `ResultSelector`: each field whose name ends in `.$` is read from data or context."""
+    """Fill `Parameters` or `ResultSelector`: a field whose name ends in `.$` is read from data or context."""
     if isinstance(template, dict):
         filled = {}
         for name, value in template.items():
@@ -92,7 +92,7 @@ def fill(template: Any, data: Any, context: Any) -> Any:
 
 
 def select(template: Any, result: Any) -> Any:
-    """`ResultSelector`: what it makes of a task's result; without one, the result as it is."""
+    """Apply a `ResultSelector` to a task's result; without one, return the result as it is."""
     if template is None:
         return result
     if not isinstance(template, dict):
@@ -101,7 +101,7 @@ def select(template: Any, result: Any) -> Any:
 
 
 def put(data: Any, path: str | None, result: Any) -> Any:
-    """`ResultPath`: the state's input with the result in its place; None discards the result."""
+    """Apply a `ResultPath`: return the input with the result in its place; None discards the result."""
     if path is None:
         return data
     if path == "$":
@@ -113,7 +113,7 @@ def put(data: Any, path: str | None, result: Any) -> Any:
 
 
 def holds(choice: Mapping[str, Any], data: Any) -> bool:
-    """Whether a rule of a Choice state applies."""
+    """Return whether a rule of a Choice state applies."""
     if "And" in choice:
         only(choice, {"And", "Next"}, "choice")
         return all(holds(part, data) for part in choice["And"])

@@ -15,7 +15,7 @@ START_SECONDS_MAX = 60
 
 
 def missing() -> str | None:
-    """Why DynamoDB Local cannot run here; None if it can."""
+    """Return the reason for which DynamoDB Local cannot run here; None if it can."""
     if shutil.which("javac") is None:
         return "no JDK (17 or newer) is installed, and DynamoDB Local is a Java program"
     if _home() is None:
@@ -27,7 +27,7 @@ def missing() -> str | None:
 def server(folder: Path | None = None) -> Iterator[str]:
     """Start it on a free port, yield its address, kill it. It keeps its tables in memory, or in a folder.
 
-    The kill is SIGKILL: whatever it is doing then, it does not finish.
+    The kill is SIGKILL: the server finishes nothing that it has begun.
     """
     home = _home()
     assert home is not None
@@ -38,7 +38,7 @@ def server(folder: Path | None = None) -> Iterator[str]:
     process = subprocess.Popen(
         [
             "java",
-            "-XX:TieredStopAtLevel=1",  # it ends before what the second compiler costs has paid
+            "-XX:TieredStopAtLevel=1",  # too short-lived for the second compiler to pay
             f"-Djava.library.path={home / 'DynamoDBLocal_lib'}",
             "-cp",
             f"{home / 'DynamoDBLocal.jar'}:{home / 'DynamoDBLocal_lib'}/*",
@@ -51,10 +51,10 @@ def server(folder: Path | None = None) -> Iterator[str]:
     )
     try:
         endpoint_url = f"http://127.0.0.1:{port}"
-        give_up_at = time.monotonic() + START_SECONDS_MAX
+        fails_at = time.monotonic() + START_SECONDS_MAX
         while not _answers(endpoint_url):
             assert process.poll() is None, "DynamoDB Local ended while it started"
-            assert time.monotonic() < give_up_at, "DynamoDB Local did not start"
+            assert time.monotonic() < fails_at, "DynamoDB Local did not start"
             time.sleep(0.1)
         yield endpoint_url
     finally:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123000, tzinfo=UTC)
-"""The instant at which tests happen, unless they say otherwise."""
+"""The time of a test that names no other."""
 
 os.environ |= {
     "AWS_ACCESS_KEY_ID": "test",
@@ -18,7 +18,7 @@ os.environ |= {
     "POWERTOOLS_METRICS_DISABLED": "false",  # the command would switch them off for the whole process
     "POWERTOOLS_TRACE_DISABLED": "true",
     "TABLE_NAME": "replaced-by-the-store-fixture",
-    "PAGING": (
+    "PAGER": (
         '{"runbook":"docs/runbooks/limbo.md","show_command":"settle limbo show {key}",'
         '"again_after_seconds":1800}'
     ),
@@ -33,7 +33,7 @@ os.environ |= {
         '"secret_id":"arn:aws:secretsmanager:eu-west-1:123456789012:secret:credentials-AbCdEf",'
         '"runbook":"docs/runbooks/kyc-outage.md"}'
     ),
-    "TERMS": (
+    "STAGE_CONFIG": (
         '{"currencies":{"EUR":2,"JPY":0,"KWD":3,"USD":2},"highest_balances":{"EUR":100000000},'
         '"fee_basis_points":100,"deadline_seconds":900,"recover_after_seconds":30}'
     ),

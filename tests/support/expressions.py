@@ -1,7 +1,7 @@
 """DynamoDB's condition and update expressions, as far as this project uses them, compiled once per text.
 
 Values are as on the wire, numbers and sets in one form (`values.normal`), so that `==` is equality.
-Whatever is not known here raises: a simulation that skips what it does not understand proves nothing.
+Anything unknown here raises: a simulation that skips a construct which it does not understand proves nothing.
 """
 
 import re
@@ -26,20 +26,20 @@ Names = Mapping[str, str]
 Values = Mapping[str, Value]
 Test = Callable[[Item, Names, Values], bool]
 Operand = tuple[str, Callable[[Item, Names, Values], Value | None]]
-"""A word of an expression, and what it stands for."""
+"""A word of an expression, and the function that reads its value."""
 
 _TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_]\w*)|(<=|>=|<>|[=<>(),+-]))")
 _SECTION = re.compile(r"\b(SET|REMOVE|ADD|DELETE)\b")
 _TEXTS_MAX = 4_096
-"""How many expressions are kept compiled: more than the project has, fewer than a random test makes."""
+"""Most compiled expressions to keep: more than the project has, fewer than a random test makes."""
 
 RESERVED = {"failure", "owner", "state", "status"}
-"""Of the words that DynamoDB takes for its own, those that attributes are called here."""
+"""The names of attributes that are reserved words of DynamoDB."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """What can be said of an expression before it meets an item.
+    """The properties of an expression that do not depend on an item.
 
     `uses` are its placeholders, `demands` the kinds that a placeholder may be of, `distinct` the operands
     that must not be the same, `writes` the attributes that it changes.
@@ -61,7 +61,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Change:
-    """An update: the item as it leaves it, made from the item as it is."""
+    """An update: `apply` returns the item after it."""
 
     apply: Callable[[Item, Names, Values], dict[str, Value]]
     text: Text
@@ -69,7 +69,7 @@ class Change:
 
 @lru_cache(_TEXTS_MAX)
 def condition(text: str) -> Condition:
-    """The condition that a text stands for."""
+    """Compile a condition expression."""
     said = _Said()
     reader = _Reader(text, said)
     test = reader.either()
@@ -79,7 +79,7 @@ def condition(text: str) -> Condition:
 
 @lru_cache(_TEXTS_MAX)
 def change(text: str) -> Change:
-    """The update that a text stands for."""
+    """Compile an update expression."""
     parts = _SECTION.split(text)
     if parts[0].strip() or len(set(parts[1::2])) != len(parts[1::2]):
         raise Invalid(f"Invalid UpdateExpression: {text}")
@@ -104,7 +104,7 @@ def change(text: str) -> Change:
 def check(
     names: Names, values: Values, *, asks: str | None = None, changes: str | None = None
 ) -> frozenset[str]:
-    """The attributes that a write changes. Raises Invalid for what is wrong whatever item it meets."""
+    """Return the attributes that a write changes. Raises Invalid for a fault that depends on no item."""
     kinds = tuple([(name, kind) for name, (kind,) in values.items()])
     return _check(tuple(names.items()), kinds, asks, changes)
 
@@ -137,7 +137,7 @@ def _check(
 
 
 class _Said:
-    """What is found out about an expression while it is read."""
+    """The properties of an expression, collected by the reader."""
 
     def __init__(self) -> None:
         self.used = set[str]()
@@ -166,7 +166,7 @@ class _Reader:
         self._at = 0
 
     def takes(self, *words: str) -> str:
-        """The next token if it is one of these, which is then passed; else nothing."""
+        """Consume and return the next token if it is one of these; else return an empty text."""
         token = self._tokens[self._at] if self._at < len(self._tokens) else ""
         if token and token in words:
             self._at += 1
@@ -184,7 +184,7 @@ class _Reader:
             raise Invalid(f"Syntax error: {self._text!r} at {self._tokens[self._at]}")
 
     def word(self) -> str:
-        """A path or a placeholder."""
+        """Read a path or a placeholder."""
         token = self._tokens[self._at] if self._at < len(self._tokens) else ""
         if not re.fullmatch(r"[#:]?\w+", token):
             raise Invalid(f"Syntax error: {self._text!r} at {token!r}")
@@ -202,13 +202,13 @@ class _Reader:
         return word, read
 
     def written(self) -> Callable[[Names], str]:
-        """The path of an attribute that the expression changes."""
+        """Read the path of an attribute that the expression changes."""
         word, _ = self.path()
         self.said.writes.append(word)
         return (lambda names: names[word]) if word[0] == "#" else (lambda names: word)
 
     def operand(self) -> Operand:
-        """A path, or the placeholder of a value."""
+        """Read a path, or the placeholder of a value."""
         word = self.word()
         if word[0] == ":":
             return word, lambda item, names, values: values[word]
@@ -217,12 +217,12 @@ class _Reader:
         return word, lambda item, names, values: item.get(word)
 
     def demand(self, word: str, *admitted: str) -> None:
-        """Demand that a word, where it is the placeholder of a value, is of one of these kinds."""
+        """Demand one of these kinds of a word, if it is the placeholder of a value."""
         if word[0] == ":":
             self.said.demands.append((word, frozenset(admitted)))
 
     def value(self, *admitted: str) -> Operand:
-        """A placeholder of one of the kinds admitted."""
+        """Read a placeholder of one of the admitted kinds."""
         word, read = self.operand()
         self.demand(word, *admitted)
         if word[0] != ":":
@@ -304,7 +304,7 @@ class _Reader:
 
 
 Act = Callable[[Item, dict[str, Value], Names, Values], None]
-"""One change of an item: made from the item as it was before all of them."""
+"""One change of an item, made from the item before all changes."""
 
 
 def _set(reader: _Reader) -> Act:

@@ -1,4 +1,4 @@
-"""Step Functions in one process, synchronous and strict: what `statemachines/*.asl.json` use, no more.
+"""Step Functions in one process, synchronous and strict: the part that `statemachines/*.asl.json` use.
 
 An execution goes from state to state under the test's control, so that a test can act between any two of
 them. No time passes: a retry follows at once, and a task that waits does so until the test ends its wait.
@@ -14,7 +14,7 @@ from tests.support.asl_data import Unsupported, evaluate, fill, holds, only, put
 
 ARN = "arn:aws:states:eu-west-1:123456789012"
 STATES_MAX = 300
-"""States that one execution enters before a test gives it up: a loop that never ends must not hang."""
+"""Most states that one execution may enter: an endless loop must not hang a test."""
 
 DATA_BYTES_MAX = 262_144
 _LAMBDA, _TOKEN = "arn:aws:states:::lambda:invoke", "arn:aws:states:::lambda:invoke.waitForTaskToken"
@@ -34,7 +34,7 @@ class TaskFailed(Exception):
 
 
 class Waiting(Exception):
-    """The task goes on outside: until its token comes back, or until the execution it started ends."""
+    """The task continues outside: until its token comes back, or until the execution that it started ends."""
 
     def __init__(self, child: "Execution | None" = None) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Waiting(Exception):
 
 @dataclass
 class Execution:
-    """One run of a machine: where it is and what it carries."""
+    """One run of a machine: its present state and its data."""
 
     machines: "Machines"
     machine: str
@@ -66,15 +66,15 @@ class Execution:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nothing goes on before somebody outside has acted."""
+        """Whether the execution waits for an event outside."""
         waits = self._waits_for
         return waits is not None and (waits.child is None or waits.child.is_waiting)
 
     def advance(self) -> None:
-        """Pass through one state; where that waits for another execution, pass through one of its states."""
+        """Pass through one state, or through one of another execution for which this one waits."""
         assert self.status == "RUNNING", self.status
         assert not self.is_waiting, f"{self.name} waits in {self.state}"
-        assert not self.busy, f"{self.name} is in {self.state}, and cannot be driven from within"
+        assert not self.busy, f"{self.name} is in {self.state}, and cannot be run from within"
         self.busy = True
         try:
             self._pass()
@@ -82,7 +82,7 @@ class Execution:
             self.busy = False
 
     def run(self, until: str | None = None) -> "Execution":
-        """Go on to the end, to a wait, or to just before the state `until` is entered."""
+        """Run to the end, to a wait, or to just before the state `until`."""
         while self.status == "RUNNING" and not self.is_waiting and (self.state != until or self._waits_for):
             self.advance()
         return self
@@ -92,11 +92,11 @@ class Execution:
         self.status, self._waits_for = "ABORTED", None
 
     def succeed(self, output: Any) -> None:
-        """What SendTaskSuccess does with the token of the task that waits."""
+        """Do what SendTaskSuccess does with the token of the waiting task."""
         self._end_wait(lambda: sent(output))
 
     def fail(self, error: str) -> None:
-        """What SendTaskFailure does with it."""
+        """Do what SendTaskFailure does with the token of the waiting task."""
 
         def result() -> Any:
             raise TaskFailed(error)
@@ -104,7 +104,7 @@ class Execution:
         self._end_wait(result)
 
     def time_out(self) -> None:
-        """Let the time pass that the execution waits at most: for its task, or in a Wait state."""
+        """Let the longest wait of the execution pass: for its task, or in a Wait state."""
         state = self.machines.definitions[self.machine]["States"][self.state]
         if state["Type"] == "Task":
             self.fail("States.Timeout")
@@ -113,8 +113,9 @@ class Execution:
             self._leave(state, self.data)
 
     def report(self) -> Any:
-        """What an execution that waited for this one is told."""
+        """Return the result for an execution that waits for this one, or raise its failure."""
         described = {"ExecutionArn": self.arn, "Name": self.name, "Status": self.status}
+        described["Input"] = json.dumps(self.begun_with)
         if self.status != "SUCCEEDED":
             raise TaskFailed("States.TaskFailed", json.dumps(described | self.error))
         return described | {"Output": self.data}
@@ -154,7 +155,7 @@ class Execution:
                 self._waits_for = wait
                 return
             except TaskFailed as failed:
-                result, self.token = None, ""  # nobody can bring it back any more
+                result, self.token = None, ""  # the token is void
                 if self._is_retried(state, failed.output["Error"]):
                     continue
                 self._catch(state, failed)
@@ -216,6 +217,7 @@ class Execution:
         self.data = data
         if state.get("End"):
             self.status = "SUCCEEDED"
+            self.machines.succeeded(self)
         else:
             self.state = state["Next"]
 
@@ -225,7 +227,8 @@ class Machines:
     """All machines of a stage, by name, and their executions in the order of their starts.
 
     `invoke` calls a function; `between` runs before any state of any execution; `around` is handed each call
-    of a task, which it may keep from happening, or follow with an error; `pause` runs before each retry.
+    of a task, which it may keep from happening, or follow with an error; `pause` runs before each retry, and
+    `succeeded` at the end of each execution that ends well.
     """
 
     definitions: Mapping[str, Any]
@@ -234,6 +237,7 @@ class Machines:
     around: Callable[[Execution, Callable[[], Any]], Any] = lambda execution, call: call()
     between: Callable[[Execution], None] = lambda execution: None
     pause: Callable[[Execution, Mapping[str, Any], int], None] = lambda execution, retrier, tried: None
+    succeeded: Callable[[Execution], object] = lambda execution: None
     executions: list[Execution] = field(default_factory=list)
     kind: type[Execution] = Execution
     events: list[Any] = field(default_factory=list)
@@ -250,12 +254,12 @@ class Machines:
         return begun
 
     def waiter(self, token: str) -> Execution:
-        """The execution that waits for a token to come back."""
+        """Return the execution that waits with a token."""
         (found,) = (one for one in self.executions if one.token == token and one.is_waiting)
         return found
 
     def call(self, resource: str, parameters: Any) -> Any:
-        """Do what a task does, once."""
+        """Carry out a task once."""
         if resource in (_LAMBDA, _TOKEN):
             only(parameters, {"FunctionName", "Payload"}, resource)
             payload = self.invoke(parameters["FunctionName"], sent(parameters["Payload"]))

@@ -1,10 +1,10 @@
-"""Verdicts for tests, and a provider that gives those that it is told to give."""
+"""Verdicts for tests, and a provider that gives a set answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from settlement.request import Settlement
-from settlement.verdict import KycDecision, Verdict
+from settlement.model.settlement import Settlement
+from settlement.model.verdict import KycDecision, Verdict
 
 APPROVED = Verdict(
     decision=KycDecision.APPROVED, reference="ver_1", reason="nothing is known", provider="verifications"
@@ -15,9 +15,9 @@ IN_REVIEW = replace(APPROVED, decision=KycDecision.REVIEW, reason="a person look
 
 @dataclass
 class Provider:
-    """Stands in for `_provider.ask`: answers with `answer`, or raises it; remembers who was asked about.
+    """A stand-in for `_kyc.ask`: answers with `answer`, or raises it; records the settlements' keys.
 
-    `meanwhile` happens while the provider thinks: after it was asked, before it answers.
+    It calls `meanwhile` after the question and before the answer.
     """
 
     answer: Verdict | Exception = APPROVED

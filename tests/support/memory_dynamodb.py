@@ -1,8 +1,8 @@
 """DynamoDB in memory, with the semantics that the store relies on, and fast enough for millions of calls.
 
-It speaks the client's language: the same parameters, answers and errors. One table, whose name is not
-looked at, with the keys `pk` and `sk` and the index `gsi1`, whose readers may be behind. AWS's DynamoDB Local
-has the last word: `tests/store/test_memory.py` sends both the same random operations and finds no difference.
+It has the client's interface: the same parameters, answers and errors. There is one table under any name,
+with the keys `pk` and `sk` and the index `gsi1`, which may lag. AWS's DynamoDB Local is the reference:
+`tests/store/test_memory.py` sends both the same random operations and finds no difference.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,10 +42,10 @@ class _Sound(NamedTuple):
 
 
 class MemoryDynamoDb:
-    """One table, with these rows at first. `committed` is told of each commit: the rows before and after it,
-    None where there is none.
+    """One table, with these rows at first.
 
-    `behind` says, at each query, how many of the latest changes its index has not heard of yet.
+    `committed` is called with each commit: the rows before and after it, None for no row. `behind` returns,
+    at each query, how many of the latest changes the index still lacks.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class MemoryDynamoDb:
         return {"ConsumedCapacity": [_UNITS] * len(changes)}
 
     def reasons(self, writes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """What a transaction of these writes would be answered now, by position; nothing is committed."""
+        """Return the reasons that a transaction of these writes would get now. Commits nothing."""
         return self._judged(writes)[1]
 
     def query(
@@ -115,7 +115,7 @@ class MemoryDynamoDb:
         ExclusiveStartKey: Item | None = None,  # noqa: N803
         **parameters: Any,
     ) -> dict[str, Any]:
-        """What the index lists, in the order of its sort keys, as of a while ago."""
+        """Return the index's list, in the order of its sort keys, as far as the index is up to date."""
         self._list(keep=self._behind())
         try:
             expressions.check({}, ExpressionAttributeValues, asks=KeyConditionExpression)
@@ -141,18 +141,18 @@ class MemoryDynamoDb:
         return answer
 
     def scan(self) -> Iterator[Item]:
-        """All rows there are."""
+        """Return all rows."""
         return iter(list(self.items.values()))
 
     def get_paginator(self, operation: str) -> "MemoryDynamoDb":
-        """Of a scan, in one page."""
+        """Return the paginator of a scan, which has one page."""
         assert operation == "scan"
         return self
 
     def paginate(self, **parameters: Any) -> Iterator[dict[str, Any]]:
         yield {"Items": [dict(item) for item in self.items.values()]}
 
-    # How they come about.
+    # Their implementation.
 
     def _write_one(self, write: Mapping[str, Any]) -> dict[str, Any]:
         operation = "put_item" if "Item" in write else "update_item"
@@ -170,7 +170,7 @@ class MemoryDynamoDb:
         return answer | ({"Attributes": dict(row)} if write.get("ReturnValues") == "ALL_NEW" else {})
 
     def _written(self, key: Key, sound: "_Sound") -> Item | None:
-        """The row as the write leaves it; None where its condition does not hold."""
+        """Return the row after the write; None if its condition does not hold."""
         old = self.items.get(key, {})
         if sound.condition and not sound.condition.holds(old, sound.names, sound.values):
             return None
@@ -188,7 +188,7 @@ class MemoryDynamoDb:
     def _judged(
         self, writes: Sequence[Mapping[str, Any]]
     ) -> tuple[list[tuple[Key, Item | None]], list[dict[str, Any]]]:
-        """What the writes would change, and what each of them is answered."""
+        """Return the changes of the writes, and the reason of each."""
         keys = [_key(write.get("Key") or write["Item"]) for write in writes]
         if len(set(keys)) != len(keys) or not 0 < len(keys) <= _TRANSACTION_ITEMS_MAX:
             raise _invalid(
@@ -236,7 +236,7 @@ class MemoryDynamoDb:
         self._committed(told)
 
     def _list(self, keep: int) -> None:
-        """Let the index hear of all changes but the latest `keep`."""
+        """Bring the index up to date with all changes but the latest `keep`."""
         known = max(0, len(self._unlisted) - keep)
         for key, row in self._unlisted[:known]:
             before = self._listed_in.pop(key, None)
@@ -249,7 +249,7 @@ class MemoryDynamoDb:
 
 
 def error(operation: str, code: str, message: str, **more: Any) -> ClientError:
-    """What the client raises for an answer that is an error."""
+    """Return the exception that the client raises for an error."""
     http = 500 if code == "InternalServerError" else 400
     response = {
         "Error": {"Code": code, "Message": message},
@@ -264,7 +264,7 @@ def _invalid(operation: str, message: str) -> ClientError:
 
 
 def _sound(write: Mapping[str, Any]) -> _Sound:
-    """The write, its values in their normal form. Raises Invalid for what is wrong whatever row it meets."""
+    """Return the write with normal values. Raises Invalid for a fault that depends on no row."""
     if not write.keys() <= _KNOWN:
         raise TypeError(f"not known here: {sorted(write.keys() - _KNOWN)}")
     for name in ("ExpressionAttributeNames", "ExpressionAttributeValues"):

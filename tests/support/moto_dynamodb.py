@@ -1,6 +1,6 @@
 """moto's DynamoDB with less work for the same answers: the suite spends most of its time in it.
 
-What is replaced copies, or looks up, what cannot have changed. Nothing that decides about a write is touched.
+The replaced functions copy, or look up, values that cannot have changed. None of them decides about a write.
 """
 
 import copy
@@ -18,28 +18,28 @@ from moto.dynamodb.models.table import Table
 from moto.dynamodb.parsing.expressions import UpdateExpressionParser
 
 _SCALARS = {"S": str, "N": str, "BOOL": bool, "NULL": bool}
-"""The types of an attribute that are on the wire what they are in memory, with that."""
+"""The types of an attribute with the same form on the wire and in memory, and that form."""
 
 _transact, _copied = DynamoDBBackend.transact_write_items, DynamoType.__deepcopy__
 _serialized = BaseJSONSerializer._serialize_type_structure
-_parsed = cache(UpdateExpressionParser.make)  # whoever changes the tree of an update copies it before
+_parsed = cache(UpdateExpressionParser.make)  # code that changes the tree of an update copies it before
 _lexed = cache(lambda text, lex=ConditionExpressionParser._lex_one_node: lex(ConditionExpressionParser, text))
 _methods = cache(responses.method_names_from_class)
 
 
 def lighten() -> None:
-    """Make every moto of this process do less. Calling it again changes nothing."""
+    """Make every moto of this process do less. A second call changes nothing."""
     DynamoDBBackend.transact_write_items = transact_write_items
     DynamoType.__deepcopy__ = copied
     BaseJSONSerializer._serialize_type_structure = serialize
     UpdateExpressionParser.make = _parsed
     ConditionExpressionParser._lex_one_node = lambda self, text: _lexed(text)
     responses.method_names_from_class = _methods
-    core.RESPONSES_METHODS.clear()  # 1,300 rules per test for `requests`, by which nobody here calls AWS
+    core.RESPONSES_METHODS.clear()  # 1,300 rules per test for `requests`, with which no code here calls AWS
 
 
 def transact_write_items(self: DynamoDBBackend, transact_items: list[dict[str, Any]]) -> None:
-    """Copy what a transaction may have to roll back once, not once for each of its writes.
+    """Copy the rows that a transaction may have to roll back once, not once for each of its writes.
 
     moto asks each time for a deep copy of the whole table; it is given the one that was made ahead.
     """
@@ -57,12 +57,12 @@ def transact_write_items(self: DynamoDBBackend, transact_items: list[dict[str, A
 
 
 def copied(self: DynamoType, memo: dict[int, Any]) -> DynamoType:
-    """A scalar is never changed, only replaced, so it may be shared."""
+    """Share a scalar, which is never changed, only replaced."""
     return self if self.type in _SCALARS else _copied(self, memo)
 
 
 def serialize(self: BaseJSONSerializer, serialized: Any, value: Any, shape: Any, key: str) -> None:
-    """A scalar attribute goes out as it is, without a search for each type that it could have."""
+    """Send a scalar attribute as it is, without a search for each possible type."""
     if shape.name == "AttributeValue" and type(value) is dict and len(value) == 1:
         ((name, content),) = value.items()
         if type(content) is _SCALARS.get(name):
@@ -72,7 +72,7 @@ def serialize(self: BaseJSONSerializer, serialized: Any, value: Any, shape: Any,
 
 
 def _snapshot(table: Table, writes: list[dict[str, Any]]) -> Table:
-    """The table with partitions of its own where the writes go; the others it shares."""
+    """Return the table with its own copies of the written partitions; the others are shared."""
     keys = [write.get("Item") or write["Key"] for write in writes]
     written = {DynamoType(key[table.hash_key_attr]) for key in keys if table.hash_key_attr in key}
     snapshot = copy.copy(table)

@@ -1,4 +1,4 @@
-"""The synthesised templates, each made once: the tests' table and terms come from the real stack."""
+"""The synthesised templates, each made once: the tests' table and configuration come from the real stack."""
 
 import json
 from functools import cache
@@ -19,7 +19,7 @@ def template(stage: str = "dev") -> Template:
 
 
 def resources(resource_type: str, stage: str = "dev") -> dict[str, Any]:
-    """The resources of a type by their logical ids, for the caller to do with as it likes."""
+    """Return a copy of the resources of a type by their logical ids."""
     found: dict[str, Any] = json.loads(_found(resource_type, stage))
     return found
 
@@ -32,16 +32,16 @@ def kind(logical_id: str, stage: str = "dev") -> str:
 
 @cache
 def table_definition() -> dict[str, Any]:
-    """The arguments of CreateTable that make the stack's table, less what only AWS itself knows."""
+    """Return the arguments of CreateTable that make the stack's table on a local engine."""
     (table,) = resources("AWS::DynamoDB::Table").values()
     properties = table["Properties"]
     kept = ("KeySchema", "AttributeDefinitions", "GlobalSecondaryIndexes", "BillingMode")
     return {name: properties[name] for name in kept}
 
 
-def terms_json(stage: str = "dev") -> str:
+def stage_config_json(stage: str = "dev") -> str:
     function = next(iter(resources("AWS::Lambda::Function", stage).values()))
-    text: str = function["Properties"]["Environment"]["Variables"]["TERMS"]
+    text: str = function["Properties"]["Environment"]["Variables"]["STAGE_CONFIG"]
     return text
 
 

@@ -1,4 +1,4 @@
-"""Values as DynamoDB has them on the wire: the one form of each, and how they compare and add up."""
+"""DynamoDB's values on the wire: their normal form, comparison and addition."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -9,11 +9,11 @@ SETS = ("SS", "NS")
 
 
 class Invalid(Exception):
-    """What DynamoDB answers with a ValidationException."""
+    """A fault that DynamoDB answers with a ValidationException."""
 
 
 def normal(value: Value) -> Value:
-    """The value in the one form in which equal values are equal. Raises Invalid for an empty set."""
+    """Return the value in the form in which equal values are equal. Raises Invalid for an empty set."""
     ((kind, content),) = value.items()
     if kind == "S":
         return value
@@ -63,7 +63,7 @@ COMPARISONS: dict[str, Callable[[Value | None, Value | None], bool]] = {
 
 
 def contains(held: Value | None, operand: Value | None) -> bool:
-    """Whether a set, list or text has the operand in it."""
+    """Return whether a set, list or text contains the operand."""
     if held is None or operand is None:
         return False
     ((kind, content),) = held.items()
@@ -74,28 +74,28 @@ def contains(held: Value | None, operand: Value | None) -> bool:
 
 
 def begins_with(held: Value | None, operand: Value | None) -> bool:
-    """Whether a text begins with another."""
+    """Return whether a text begins with another."""
     if held is None or operand is None or "S" not in held or "S" not in operand:
         return False
     return bool(held["S"].startswith(operand["S"]))
 
 
 def present(value: Value | None) -> Value:
-    """The value. Raises Invalid where there is none."""
+    """Return the value. Raises Invalid if there is none."""
     if value is None:
         raise Invalid("The provided expression refers to an attribute that does not exist in the item")
     return value
 
 
 def added(left: Value, right: Value, sign: int) -> Value:
-    """The sum of two numbers, or with the sign -1 their difference. Raises Invalid for what is no number."""
+    """Return the sum of two numbers, or with sign -1 their difference. Raises Invalid for another type."""
     if "N" not in left or "N" not in right:
         raise Invalid("An operand in the update expression has an incorrect data type")
     return {"N": _numeral(str(_amount(left["N"]) + sign * _amount(right["N"])))}
 
 
 def members_of(value: Value, held: Value | None) -> tuple[str, list[str]]:
-    """The kind of a set, and the members of the one that is held, if any. Raises Invalid for another kind."""
+    """Return a set's kind and the members of the held one, if any. Raises Invalid for another kind."""
     ((kind, _),) = value.items()
     if kind not in SETS or (held is not None and kind not in held):
         raise Invalid("An operand in the update expression has an incorrect data type")

@@ -1,18 +1,18 @@
-"""The store's conversions between rows and the wire, fast for what its rows are made of.
+"""The store's conversions between rows and the wire, fast for the types of its rows.
 
-boto3 asks each value for a dozen kinds, one by one. Anything but the kinds that are known here is left to it.
+boto3 tries a dozen types for each value, one by one. It still gets the types that are unknown here.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from settlement import store
-from settlement.rows import Row
+from settlement.adapters import dynamodb
+from settlement.ledger.keys import Row
 from tests.support import values
 
-_to_wire, _from_wire = store._to_wire, store.from_wire
+_to_wire, _from_wire = dynamodb._to_wire, dynamodb.from_wire
 _DIGITS_MAX = 38
-"""Of a number in DynamoDB; boto3 refuses one that has more."""
+"""Most digits of a number in DynamoDB; boto3 refuses more."""
 
 
 def to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def normal(row: Mapping[str, Any]) -> dict[str, Any]:
-    """To the wire, in the one form in which equal values are equal."""
+    """Return a row of the wire in the form in which equal values are equal."""
     return {name: values.normal(value) for name, value in to_wire(row).items()}
 
 

@@ -3,37 +3,45 @@
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from settlement import compensation, items, limbo, reversals, rows, steps
-from settlement.limbo import Case
-from settlement.request import Settlement
-from settlement.resolution import Decision
-from settlement.rows import Row
-from settlement.status import REVERSIBLE, Status, Step
-from settlement.writes import Posting
+from settlement.ledger import balances as ledger_balances
+from settlement.ledger import forward as ledger_forward
+from settlement.ledger import keys, limbo, reversal
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import StepTransaction
+from settlement.model import accounts
+from settlement.model.case import Case
+from settlement.model.orders import Decision
+from settlement.model.settlement import Settlement
+from settlement.model.state import SettlementState
+from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.policy import compensation, steps
 from tests.conftest import NOW
 from tests.unit.table import Table
-from tests.unit.vectors import FAILURE, ORDER, RESOLVER, REVERSER, SETTLEMENT, TERMS, VERDICT, resolution
+from tests.unit.vectors import CONFIG, FAILURE, ORDER, RESOLVER, REVERSER, SETTLEMENT, VERDICT, resolution
 
 ERROR = {"step": "verify", "error": "DeadlineExceeded", "cause": "too late"}
 LATER = NOW + timedelta(hours=1)
 OPENING = 10**15
-"""What each party has before: enough for any amount that there is."""
+"""The initial balance of each party: enough for every amount."""
 
 
 @dataclass(frozen=True)
 class Books:
-    """The table, and what its entries say."""
+    """The table, and the sums of its entries."""
 
     table: Table
     settlement: Settlement
 
     def row(self) -> Row:
-        row = self.table.read(rows.settlement_key(self.settlement.key))
+        row = self.table.read(keys.settlement(self.settlement.key))
         assert row is not None
         return row
 
+    def state(self) -> SettlementState:
+        return SettlementState.from_row(self.row())
+
     def account(self, name: str) -> Row:
-        row = self.table.read(rows.account_key(name))
+        row = self.table.read(keys.account(name))
         assert row is not None
         return row
 
@@ -41,7 +49,7 @@ class Books:
         return [row for row in self.table.rows() if "posted_at" in row]
 
     def moved(self) -> dict[str, int]:
-        """What each account has gained by the entries; accounts that have gained nothing are left out."""
+        """Return the change of each account by its entries; unchanged accounts are left out."""
         balances: dict[str, int] = {}
         for entry in self.entries():
             amount = entry.get("amount", 0)
@@ -51,80 +59,81 @@ class Books:
         return {account: change for account, change in balances.items() if change}
 
     def assert_consistent(self) -> None:
-        """Every balance is what its entries say, and no money came into being."""
+        """Check that every balance equals the sum of its entries, and that no money was created."""
         moved = self.moved()
         assert sum(moved.values()) == 0
         for party in ("alice", "bob"):
             assert self.account(party)["available"] == OPENING + moved.get(party, 0)
-        assert self.row()["escrow"] == moved.get(rows.escrow(self.settlement.key), 0) >= 0
+        assert self.row()["escrow"] == moved.get(accounts.escrow(self.settlement.key), 0) >= 0
 
-    def undo(self, step: Step) -> Row | None:
-        row = self.row()
-        committed, reversed_ = sorted(row.get("steps", ())), sorted(row.get("reversed", ()))
-        posting = compensation.undo(self.settlement, step, committed, reversed_, LATER)
-        return self.table.post(posting) if posting else None
+    def reverse(self, step: Step) -> Row | None:
+        state = self.state()
+        transaction = compensation.reverse_step(
+            self.settlement, step, sorted(state.steps), sorted(state.reversed), LATER
+        )
+        return self.table.commit(transaction) if transaction else None
 
     def stick(self, step: Step) -> Case:
-        """Give up on the reversal of a step."""
-        case = compensation.case_of(self.settlement, self.row(), step)
-        self.table.post(compensation.enter_limbo(self.settlement, case, FAILURE, LATER))
+        """Put the settlement into LIMBO because the reversal of a step is stuck."""
+        case = compensation.case_of(self.state(), step)
+        self.table.commit(compensation.enter_limbo(self.settlement, case, FAILURE, LATER))
         return case
 
     def resolve(self, decision: Decision) -> Row:
-        row = self.row()
-        compensation.check(self.settlement, row, decision)
-        case = compensation.stuck(self.settlement, row)
-        return self.table.post(
-            compensation.resolve(self.settlement, case, resolution(decision), RESOLVER, LATER, TERMS)
+        state = self.state()
+        compensation.ensure_can_resolve(state, decision)
+        case = compensation.stuck_case(state)
+        return self.table.commit(
+            compensation.resolve(self.settlement, case, resolution(decision), RESOLVER, LATER, CONFIG)
         )
 
     def finish(self) -> None:
         for step in REVERSIBLE:
-            self.undo(step)
+            self.reverse(step)
 
     def bytes(self) -> str:
-        """All there is, to see that nothing has changed."""
+        """Return the content of the table, to check that nothing has changed."""
         return repr(sorted(self.table.rows(), key=lambda row: (row["pk"], row["sk"])))
 
 
-def forward(settlement: Settlement) -> dict[Step, Posting]:
+def forward(settlement: Settlement) -> dict[Step, StepTransaction]:
     return {
         Step.HOLD: steps.hold(settlement, NOW),
         Step.VERIFY: steps.verify(settlement, VERDICT, NOW),
-        Step.RELEASE: steps.release(settlement, replace(TERMS, highest_balances={}), NOW),
+        Step.RELEASE: steps.release(settlement, replace(CONFIG, highest_balances={}), NOW),
         Step.FEE: steps.fee(settlement, NOW),
     }
 
 
 def claimed(committed: int, settlement: Settlement = SETTLEMENT) -> Books:
-    """A settlement of which the first so many steps have committed."""
-    parties = [items.open_account(name, settlement.currency, OPENING) for name in ("alice", "bob")]
+    """Return a settlement whose first `committed` steps have committed."""
+    parties = [ledger_balances.open_account(name, settlement.currency, OPENING) for name in ("alice", "bob")]
     books = Books(Table(dict(each.parameters["Item"]) for each in parties), settlement)
-    books.table.write(items.claim(settlement, "execution", NOW, TERMS))
+    books.table.write(ledger_forward.claim(settlement, "execution", NOW, CONFIG))
     for step in list(Step)[:committed]:
-        books.table.post(forward(settlement)[step])
+        books.table.commit(forward(settlement)[step])
     return books
 
 
 def compensating(committed: int, settlement: Settlement = SETTLEMENT) -> Books:
-    """The same, whose reversal has begun: by a failure, or where it has settled, by a person's order."""
+    """Return such a settlement whose reversal has begun: on an order if it has settled, else by a failure."""
     books = claimed(committed, settlement)
     if books.row()["status"] == Status.SETTLED:
-        books.table.post(compensation.requested(settlement, ORDER, LATER, TERMS))
+        books.table.commit(compensation.reverse_on_order(settlement, ORDER, LATER, CONFIG))
     else:
-        books.table.write(reversals.begin(settlement, ERROR, owner=None, execution=REVERSER))
+        books.table.write(reversal.begin(settlement, ERROR, owner=None, execution=REVERSER))
     return books
 
 
 def in_limbo(committed: int, stuck: Step, settlement: Settlement = SETTLEMENT) -> Books:
-    """The same, whose reversal of the step `stuck` got stuck."""
+    """Return such a settlement whose reversal of the step `stuck` is stuck."""
     books = compensating(committed, settlement)
     for step in REVERSIBLE[: REVERSIBLE.index(stuck)]:
-        books.undo(step)
+        books.reverse(step)
     books.stick(stuck)
     return books
 
 
 def waiting(books: Books, token: str = "token-1") -> None:
-    """Let an execution wait for the decision."""
+    """Record an execution that waits for the decision."""
     books.table.write(limbo.await_decision(books.settlement, token, "arn:execution"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from settlement import telemetry
+from settlement.adapters import telemetry
 from tests.unit.observation import Output
 
 settings.register_profile("unit", deadline=None, database=None, print_blob=True)

@@ -1,22 +1,23 @@
-"""The published contracts: the JSON Schemas of docs/contracts, and what they have against a document."""
+"""The published contracts: the JSON Schemas of docs/contracts, and the faults that they find."""
 
 import json
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from tests.support.templates import PROJECT
+from tests.support.contracts import CONTRACTS, OUTCOME
 
-CONTRACTS = PROJECT / "docs" / "contracts"
+__all__ = ["CIRCUIT", "CONTRACTS", "ENTERED", "OUTCOME", "REQUEST", "RESOLVED", "SCHEMAS", "faults"]
+
 SCHEMAS: dict[str, Any] = {
     path.name.removesuffix(".schema.json"): json.loads(path.read_text())
     for path in CONTRACTS.glob("*.schema.json")
 }
-REQUEST, OUTCOME = "settlement-request", "settlement-outcome"
+REQUEST = "settlement-request"
 ENTERED, RESOLVED, CIRCUIT = "limbo-entered", "limbo-resolved", "kyc-circuit-changed"
 
 
 def faults(name: str, document: Any) -> list[str]:
-    """What a contract has against a document."""
+    """Return the faults of a document under a contract."""
     validator = Draft202012Validator(SCHEMAS[name])
     return [error.message for error in validator.iter_errors(document)]

@@ -1,37 +1,38 @@
-"""Every settlement row that a write may meet: what conditions are asked about."""
+"""Every settlement row that a write may meet, on which the tests evaluate conditions."""
 
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
 from typing import Any
 
-from settlement import rows
-from settlement.request import Settlement
-from settlement.rows import Row
-from settlement.status import REVERSIBLE, Status, Step
-from settlement.writes import Write
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import Write
+from settlement.model.settlement import Settlement
+from settlement.model.status import REVERSIBLE, Status, Step
+from tests.unit import states
 from tests.unit.vectors import DECIDER, EXECUTION, IN_HASTE, LISTED, REJECTED, SETTLEMENT, VERDICT, YEN
 
 BEFORE, AT, AFTER = "2026-11-20T12:00:00.122Z", "2026-11-20T12:00:00.123Z", "2026-11-20T12:00:00.124Z"
-"""Around the instant at which the writes are made."""
+"""Just before, at and just after the instant of the writes."""
 
 PREFIXES = [set(list(Step)[:length]) for length in range(len(Step) + 1)]
-"""What may have committed: steps commit in their order, so nothing else is ever on a row."""
+"""The committed steps that a row may have: steps commit in their order."""
 
-ROUNDS: list[dict[str, Any]] = [
+RESOLUTIONS: list[dict[str, Any]] = [
     {},
     {"resolutions": 0},
     {"resolutions": 1, "resolution": {"decision": "retry"}},
     {"resolutions": 2, "resolution": {"decision": "retry"}},
 ]
-"""How many decisions were made: the attribute is there from the beginning of a compensation."""
+"""The number of decisions: the attribute exists from the beginning of a compensation."""
 
 MOVED = "2026-11-20T12:00:30.000Z"
-"""Where the index lists what somebody else has taken on since it was read."""
+"""The place in the index of a settlement that another execution has taken over since it was read."""
 
 
 def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
-    """What a row may say of its verification: an approval and its step are there together, or neither is."""
+    """Return the attributes of the verification: an approval and its step exist together, or neither does."""
     if Step.VERIFY in steps:
         return [{"verdict": VERDICT.decision.value}]
     if Step.HOLD not in steps:
@@ -40,17 +41,21 @@ def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
 
 
 def listings(status: Status) -> list[dict[str, Any]]:
-    """Who drives a row, where it is listed, and whether recovery has given it up. What is finished is not."""
-    partition = rows.LIMBO if status is Status.LIMBO else rows.in_flight_partition(2)
-    driven: list[dict[str, Any]] = [
-        {"owner": owner, "recoveries": recoveries, "gsi1pk": partition, "gsi1sk": gsi1sk}
-        for owner, recoveries, gsi1sk in ((EXECUTION, 0, LISTED), (EXECUTION, 0, MOVED), (DECIDER, 1, LISTED))
+    """Return a row's owner, place in the index, and expiry. A finished settlement is in no index."""
+    partition = keys.LIMBO if status is Status.LIMBO else keys.in_flight_partition(2)
+    owned: list[dict[str, Any]] = [
+        {"owner": owner, "owner_epoch": owner_epoch, "gsi1pk": partition, "gsi1sk": gsi1sk}
+        for owner, owner_epoch, gsi1sk in (
+            (EXECUTION, 0, LISTED),
+            (EXECUTION, 0, MOVED),
+            (DECIDER, 1, LISTED),
+        )
     ]
     if status is Status.PROCESSING:
-        return [*driven, driven[-1] | {"gsi1sk": MOVED, "given_up_at": LISTED}]
+        return [*owned, owned[-1] | {"gsi1sk": MOVED, "expired_at": LISTED}]
     if status in (Status.COMPENSATING, Status.LIMBO):
-        return driven
-    return [{"owner": EXECUTION, "recoveries": 0}]
+        return owned
+    return [{"owner": EXECUTION, "owner_epoch": 0}]
 
 
 def settlement_row(
@@ -62,18 +67,14 @@ def settlement_row(
     settlement: Settlement = SETTLEMENT,
     **more: Any,
 ) -> Row:
-    row = {
-        **rows.settlement_key(settlement.key),
-        "status": status,
-        "request_hash": settlement.request_hash if same_request else "another",
-        "deadline_at": deadline_at,
-        "escrow": 0,
-    }
+    row = states.row(settlement, status=status, deadline_at=deadline_at)
+    if not same_request:
+        row |= {"request_hash": "another"}
     return row | ({"steps": steps} if steps else {}) | more
 
 
 def progress() -> Iterator[tuple[set[Step], set[Step]]]:
-    """What has committed and what of it is reversed: reversals go back in their order."""
+    """Return the committed steps and those of them that are reversed, in the order of reversal."""
     for steps in PREFIXES:
         moved = [step for step in REVERSIBLE if step in steps]
         for length in range(len(moved) + 1):
@@ -81,10 +82,10 @@ def progress() -> Iterator[tuple[set[Step], set[Step]]]:
 
 
 def rows_met_by(write: Write) -> list[Row]:
-    """Every row that may ever stand where the write of a settlement's row goes."""
+    """Return every row that a write of a settlement's row may meet."""
     key = write.parameters.get("Key") or write.parameters["Item"]
     known = (SETTLEMENT, YEN, IN_HASTE)
-    (settlement,) = (each for each in known if rows.settlement_key(each.key)["pk"] == key["pk"])
+    (settlement,) = (each for each in known if keys.settlement(each.key)["pk"] == key["pk"])
     return _rows_of(settlement)
 
 
@@ -106,7 +107,7 @@ def _rows_of(settlement: Settlement) -> list[Row]:
             **listed,
         )
         for status, (steps, reversed_), deadline_at, same, escrow, decided in product(
-            Status, progress(), (AT, AFTER), (True, False), escrows, ROUNDS
+            Status, progress(), (AT, AFTER), (True, False), escrows, RESOLUTIONS
         )
         for verified, listed in product(verdicts(steps), listings(status))
     ]

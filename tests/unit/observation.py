@@ -1,4 +1,4 @@
-"""What an invocation leaves in its log group, and an event whose payload must not be found there."""
+"""The log group of an invocation, and an event whose payload must not be found there."""
 
 import io
 import json
@@ -43,8 +43,8 @@ EVENT = {
     "execution_arn": "arn:aws:states:eu-west-1:000000000000:execution:compensation:execution-1",
     "resolution": ORDER | {"decision": "retry"},
 }
-STATE = {name: EVENT[name] for name in ("settlement", "error", "case")} | {"pages": 0}
-"""What a machine carries: two of its functions are handed all of it."""
+STATE = {name: EVENT[name] for name in ("settlement", "error", "case")} | {"alerts": 0}
+"""A machine's state: two of its functions are passed all of it."""
 
 STARTS: list[dict[str, Any]] = [
     {"error": ERROR},
@@ -52,17 +52,17 @@ STARTS: list[dict[str, Any]] = [
     {"resolution": ORDER | {"decision": "retry"}},
     {},
 ]
-"""What a compensation may be started with, beside the settlement."""
+"""The causes of a compensation in its input, beside the settlement."""
 
 
 class Output:
-    """What an invocation leaves in its log group: the logger's lines and the metrics' lines."""
+    """The log group of an invocation: the logger's lines and the metrics' lines."""
 
     def __init__(self, log: io.StringIO, capsys: pytest.CaptureFixture[str]) -> None:
         self._log, self._capsys = log, capsys
 
     def take(self) -> tuple[list[dict[str, Any]], list[str], str]:
-        """The log lines, the names of the metrics, and all of the text, since the last time."""
+        """Return the log lines, the names of the metrics, and all of the text, since the last call."""
         text, printed = self._log.getvalue(), self._capsys.readouterr()
         self._log.seek(0)
         self._log.truncate()

@@ -1,8 +1,8 @@
-"""Golden vectors: what the builders build, recorded in golden/*.json and compared to the last character.
+"""Golden vectors: the results of the builders, recorded in golden/*.json and compared byte for byte.
 
-To rewrite them after a wanted change run `UPDATE_GOLDEN=1 pytest tests/unit/test_vectors.py` and read
-the diff: each changed line is a changed write to the table. Where CI is set, a rewrite fails the run
-instead: a vector that rewrites itself protects nothing.
+To rewrite them after a wanted change, run `UPDATE_GOLDEN=1 pytest tests/unit/test_vectors.py` and read the
+diff: each changed line is a changed write to the table. If CI is set, a rewrite fails the run: a vector that
+rewrites itself protects nothing.
 
 A builder's file is `<module>.<function>[.<variant>].json`. A set is written as {"set": [...]}, sorted.
 """
@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from settlement.recovery import Takeover
-from settlement.writes import Write
+from settlement.ledger.transaction import Write
+from settlement.policy.recovery import Takeover
 from tests.unit.vectors import Built, writes_of
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
 def text(built: Built) -> str:
-    """The canonical text of what was built; a transaction's writes keep their order."""
+    """Return the canonical text of a builder's result; a transaction's writes keep their order."""
     plain: Any
     if isinstance(built, Takeover):
         plain = {"starts": built.action.value, "execution": built.execution, "input": _plain(built.input)}
@@ -34,7 +34,7 @@ def text(built: Built) -> str:
 
 
 def recorded(name: str, current: str) -> str:
-    """The recorded text; where a rewrite is asked for (and this is not CI), `current` becomes it."""
+    """Return the recorded text. With UPDATE_GOLDEN, and outside CI, `current` is recorded first."""
     path = GOLDEN / f"{name}.json"
     if os.environ.get("UPDATE_GOLDEN"):
         if os.environ.get("CI"):

@@ -1,19 +1,19 @@
-"""A case of LIMBO is made of the step that failed, and bars whom that step concerns."""
+"""A case of LIMBO is about the step that failed, and blocks the customer of that step."""
 
 import pytest
 
-from settlement import compensation
-from settlement.errors import EscrowMismatch
-from settlement.limbo import Case
-from settlement.resolution import Decision
-from settlement.status import REVERSIBLE, Status, Step
+from settlement.model.case import Case
+from settlement.model.errors import EscrowMismatch
+from settlement.model.orders import Decision
+from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.policy import compensation
 from tests.unit.books import compensating, in_limbo
 from tests.unit.test_compensation import COMMITTED, STUCK, UNMOVED
 from tests.unit.vectors import FAILURE, SETTLEMENT
 
 
 @pytest.mark.parametrize(
-    ("committed", "stuck", "account", "barred", "amount"),
+    ("committed", "stuck", "account", "blocked_account", "amount"),
     [
         (2, Step.HOLD, "alice", "alice", 4820),
         (3, Step.RELEASE, "bob", "bob", 4772),
@@ -22,65 +22,66 @@ from tests.unit.vectors import FAILURE, SETTLEMENT
         (4, Step.HOLD, "alice", "alice", 4820),
     ],
 )
-def test_the_case_names_the_party_whose_part_is_stuck(
-    committed: int, stuck: Step, account: str, barred: str | None, amount: int
+def test_the_case_has_the_party_of_the_stuck_step(
+    committed: int, stuck: Step, account: str, blocked_account: str | None, amount: int
 ) -> None:
     books = in_limbo(committed, stuck)
 
-    case = compensation.stuck(SETTLEMENT, books.row())
+    case = compensation.stuck_case(books.state())
 
-    assert (case.step, case.account, case.barred, case.amount, case.number) == (
+    assert (case.step, case.account, case.blocked_account, case.amount, case.number) == (
         stuck,
         account,
-        barred,
+        blocked_account,
         amount,
         1,
     )
     for party in ("alice", "bob"):
-        assert books.account(party).get("limbo_keys") == ({SETTLEMENT.key} if party == barred else None)
+        assert books.account(party).get("limbo_keys") == (
+            {SETTLEMENT.key} if party == blocked_account else None
+        )
     (entry,) = (entry for entry in books.entries() if entry["step"] == "limbo:1")
     assert (entry["account"], entry["error"], entry["cause"]) == (account, FAILURE["error"], FAILURE["cause"])
 
 
-def test_where_nothing_is_held_nothing_is_at_risk() -> None:
-    case = compensation.case_of(SETTLEMENT, compensating(0).row(), Step.HOLD)
+def test_a_case_without_a_held_amount_has_nothing_at_risk() -> None:
+    case = compensation.case_of(compensating(0).state(), Step.HOLD)
 
     assert (case.step, case.account, case.amount) == (Step.HOLD, "alice", 0)
-    assert case.barred is None
+    assert case.blocked_account is None
 
 
 @pytest.mark.parametrize("committed", COMMITTED)
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_case_is_made_of_the_step_that_failed_and_bars_nobody_for_what_never_moved(
-    step: Step, committed: int
-) -> None:
-    """Whatever else is outstanding: the reversal that is next may not have been tried at all."""
-    row, moved = compensating(committed).row(), step in list(Step)[:committed]
+def test_a_case_is_about_its_step_and_blocks_no_account_if_nothing_moved(step: Step, committed: int) -> None:
+    """The other unreversed steps do not matter: the next reversal in turn may not have been tried at all."""
+    state, moved = compensating(committed).state(), step in list(Step)[:committed]
 
-    case = compensation.case_of(SETTLEMENT, row, step)
+    case = compensation.case_of(state, step)
 
     account, amount = {
         Step.FEE: ("fees:EUR", 48),
         Step.RELEASE: ("bob", 4772),
         Step.HOLD: ("alice", 4820),
     }[step]
-    barred = account if moved and step is not Step.FEE else None
     assert case == Case(
-        **{"step": step, "account": account, "barred": barred, "amount": amount if moved else 0},
-        **{"number": 1, "escrow": row["escrow"]},
+        step=step,
+        account=account,
+        blocked_account=account if moved and step is not Step.FEE else None,
+        amount=amount if moved else 0,
+        number=1,
+        escrow=state.escrow,
     )
 
 
 @pytest.mark.parametrize(("committed", "stuck"), UNMOVED)
-def test_a_case_of_a_step_that_never_committed_is_entered_and_left_without_barring(
-    committed: int, stuck: Step
-) -> None:
+def test_a_case_of_a_step_that_never_committed_blocks_no_account(committed: int, stuck: Step) -> None:
     books = in_limbo(committed, stuck)
 
     row = books.row()
     (entry,) = (entry for entry in books.entries() if entry["step"] == "limbo:1")
     assert (row["status"], row["stuck_step"]) == (Status.LIMBO, stuck.reversal)
-    assert entry["account"] == compensation.stuck(SETTLEMENT, row).account
+    assert entry["account"] == compensation.stuck_case(books.state()).account
     for party in ("alice", "bob"):
         assert "limbo_keys" not in books.account(party)
     books.resolve(Decision.RETRY)
@@ -90,25 +91,25 @@ def test_a_case_of_a_step_that_never_committed_is_entered_and_left_without_barri
 
 
 @pytest.mark.parametrize("stuck", REVERSIBLE)
-def test_the_case_that_is_open_is_the_one_on_the_row_and_not_the_next_in_turn(stuck: Step) -> None:
+def test_the_open_case_is_the_one_on_the_row_and_not_the_next_in_turn(stuck: Step) -> None:
     books = compensating(4)
-    assert compensation.outstanding(books.row()) == list(REVERSIBLE)
+    assert books.state().unreversed == list(REVERSIBLE)
 
     case = books.stick(stuck)
 
-    assert compensation.stuck(SETTLEMENT, books.row()) == case
+    assert compensation.stuck_case(books.state()) == case
     assert case.step is stuck
 
 
-def test_a_hold_whose_escrow_is_not_what_was_held_is_a_case_for_a_person() -> None:
-    """It is the payer's money, so they are barred; nothing moves until the rest is there."""
+def test_a_hold_with_another_escrow_is_a_case_for_a_person() -> None:
+    """It is the payer's money, so the payer is blocked; nothing moves until the rest is in escrow."""
     books = compensating(4)
     with pytest.raises(EscrowMismatch):
-        books.undo(Step.HOLD)
+        books.reverse(Step.HOLD)
 
     case = books.stick(Step.HOLD)
 
-    assert (case.account, case.barred, case.amount) == ("alice", "alice", 4820)
+    assert (case.account, case.blocked_account, case.amount) == ("alice", "alice", 4820)
     books.resolve(Decision.RETRY)
     books.finish()
     books.assert_consistent()
@@ -116,7 +117,7 @@ def test_a_hold_whose_escrow_is_not_what_was_held_is_a_case_for_a_person() -> No
 
 
 @pytest.mark.parametrize(("committed", "stuck"), STUCK)
-def test_each_case_of_a_settlement_has_a_number_and_entries_of_its_own(committed: int, stuck: Step) -> None:
+def test_each_case_of_a_settlement_has_its_own_number_and_entries(committed: int, stuck: Step) -> None:
     books = in_limbo(committed, stuck)
 
     books.resolve(Decision.RETRY)

@@ -1,4 +1,4 @@
-"""Compensation decides: what is reversed is what has committed, once, and no money is lost on any way."""
+"""Decisions of a compensation: it reverses each committed step once, and loses no money."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,39 +7,56 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement import compensation, items, rows
-from settlement.errors import (
+from settlement.ledger import balances, reversal
+from settlement.model.case import Case
+from settlement.model.errors import (
     EscrowMismatch,
     IdempotencyConflict,
     InsufficientFunds,
     NotReversible,
+    ResolutionRefused,
     StepFenced,
 )
-from settlement.limbo import Case
-from settlement.resolution import Decision, Reversal
-from settlement.status import REVERSIBLE, Status, Step
+from settlement.model.orders import Decision, Reversal
+from settlement.model.state import SettlementState
+from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.timestamps import timestamp
+from settlement.policy import compensation
 from tests.conftest import NOW
+from tests.unit import states
 from tests.unit.books import LATER, OPENING, claimed, compensating, forward, in_limbo
-from tests.unit.vectors import ORDER, ORDERS, SETTLEMENT, TERMS
+from tests.unit.conditions import admits
+from tests.unit.every_row import rows_met_by
+from tests.unit.table import applied
+from tests.unit.vectors import (
+    CONFIG,
+    EXECUTION,
+    FAILURE,
+    ORDER,
+    ORDERS,
+    REVERSER,
+    SETTLEMENT,
+    resolution,
+)
 
 COMMITTED = range(len(Step) + 1)
 STUCK = [
     *((1, Step.HOLD), (2, Step.HOLD), (3, Step.RELEASE), (3, Step.HOLD)),
     *((4, Step.FEE), (4, Step.RELEASE), (4, Step.HOLD)),
 ]
-"""How many steps have committed, and which reversal gets stuck: all there are where something was held."""
+"""The number of committed steps, and the stuck reversal: all cases in which something was held."""
 
 UNMOVED = [
     (committed, step) for committed in COMMITTED for step in REVERSIBLE if step not in list(Step)[:committed]
 ]
-"""How many steps have committed, and one that has not: a bare entry reverses it, and may get stuck too."""
+"""The number of committed steps, and one that has not: its skipped reversal may get stuck too."""
 
 AMOUNTS = st.integers(1, 10**15 - 1).flatmap(
     lambda amount: st.integers(0, amount - 1).map(lambda fee: replace(SETTLEMENT, amount=amount, fee=fee))
 )
 
 
-# What is to be done
+# The steps to reverse
 
 
 @pytest.mark.parametrize(
@@ -56,31 +73,81 @@ AMOUNTS = st.integers(1, 10**15 - 1).flatmap(
         (("hold", "verify", "release", "fee"), ("fee", "release", "hold"), []),
     ],
 )
-def test_what_has_moved_money_and_is_not_reversed_is_outstanding(
+def test_the_committed_steps_that_moved_money_are_unreversed_until_they_are_reversed(
     steps: tuple[str, ...], reversed_: tuple[str, ...], expected: list[str]
 ) -> None:
-    row: dict[str, Any] = {"steps": set(steps)} if steps else {}
-    row |= {"reversed": set(reversed_)} if reversed_ else {}
-
-    assert compensation.outstanding(row) == expected
+    assert states.state(steps=set(steps), reversed=set(reversed_)).unreversed == expected
 
 
 @pytest.mark.parametrize(
     ("committed", "step"), [(0, "hold"), (1, "verify"), (2, "release"), (3, "fee"), (4, "fee")]
 )
 def test_a_settlement_failed_at_the_first_step_that_has_not_committed(committed: int, step: str) -> None:
-    assert compensation.failed_step(claimed(committed).row()) == step
+    assert compensation.failed_step(claimed(committed).state()) == step
+
+
+def test_the_failure_of_a_settlement_names_the_step_at_which_it_stopped() -> None:
+    failure = compensation.failure_of(states.state(steps={"hold"}), {"Error": "KycRejected", "Cause": "why"})
+
+    assert failure == {"step": "verify", "error": "KycRejected", "cause": "why"}
+
+
+CONTINUING: dict[str, dict[str, Any]] = {
+    "under another owner": {"owner": "another"},
+    "in review": {"review": "ref-1"},
+    "released": {"steps": {"hold", "verify", "release"}},
+    **{status.lower(): {"status": status} for status in Status if status is not Status.PROCESSING},
+}
+
+
+def test_a_compensation_that_an_execution_has_started_is_about_to_begin() -> None:
+    state = states.state(steps={"hold"})
+
+    after = compensation.about_to_begin(state, {"Error": "KycRejected", "Cause": "why"}, EXECUTION)
+
+    failure = {"step": "verify", "error": "KycRejected", "cause": "why"}
+    assert after == replace(state, status=Status.COMPENSATING, failure=failure)
+
+
+@pytest.mark.parametrize("changes", CONTINUING.values(), ids=CONTINUING)
+def test_a_settlement_that_continues_or_is_reversed_already_is_reported_as_it_is(
+    changes: dict[str, Any],
+) -> None:
+    state = states.state(**changes)
+
+    assert compensation.about_to_begin(state, {"Error": "E"}, EXECUTION) is state
+
+
+def test_a_compensation_is_about_to_begin_exactly_if_its_first_write_would_commit() -> None:
+    """An outcome promises the status and the failure that the row is about to have, and nothing else."""
+    error, about_to_begin = {"Error": "KycRejected", "Cause": "why"}, 0
+    for row in rows_met_by(reversal.begin(SETTLEMENT, FAILURE, owner=EXECUTION, execution=REVERSER)):
+        state = SettlementState.from_row(row)
+        if not state.same_request(SETTLEMENT):  # no execution gets past the claim with other content
+            continue
+        failure = compensation.failure_of(state, error)
+        write = reversal.begin(SETTLEMENT, failure, owner=EXECUTION, execution=REVERSER)
+
+        told = compensation.about_to_begin(state, error, EXECUTION)
+
+        if admits(write, row):
+            about_to_begin += 1
+            begun = SettlementState.from_row(applied(write, row))
+            assert (told.status, told.failure) == (begun.status, begun.failure)
+        else:
+            assert told is state
+    assert about_to_begin
 
 
 # Reversing
 
 
 @given(settlement=AMOUNTS, committed=st.sampled_from(COMMITTED))
-def test_what_is_reversed_leaves_everybody_with_what_they_had(settlement: Any, committed: int) -> None:
+def test_a_reversal_gives_every_party_its_balance_back(settlement: Any, committed: int) -> None:
     books = compensating(committed, settlement)
 
     for step in REVERSIBLE:
-        books.undo(step)
+        books.reverse(step)
         books.assert_consistent()
 
     row = books.row()
@@ -88,12 +155,12 @@ def test_what_is_reversed_leaves_everybody_with_what_they_had(settlement: Any, c
     assert row["status"] == Status.COMPENSATED
     assert row["escrow"] == 0
     assert row.get("reversed", set()) == {step for step in REVERSIBLE if step in row.get("steps", ())}
-    assert row["finished_at"] == rows.timestamp(LATER)
+    assert row["finished_at"] == timestamp(LATER)
     assert not row.keys() & {"gsi1pk", "gsi1sk"}
 
 
 @pytest.mark.parametrize("committed", COMMITTED)
-def test_each_reversal_is_one_entry_and_what_never_committed_is_on_record_too(committed: int) -> None:
+def test_each_reversal_is_one_entry_and_a_skipped_one_too(committed: int) -> None:
     books = compensating(committed)
 
     books.finish()
@@ -111,44 +178,44 @@ def test_each_reversal_is_one_entry_and_what_never_committed_is_on_record_too(co
 
 
 @pytest.mark.parametrize("committed", COMMITTED)
-def test_a_reversal_that_is_repeated_moves_nothing(committed: int) -> None:
-    """From the state as it was at the beginning, as a machine that is started again might have it."""
+def test_a_repeated_reversal_moves_nothing(committed: int) -> None:
+    """With the steps as they were at the beginning, as a machine that is started again may have them."""
     books = compensating(committed)
     steps = sorted(books.row().get("steps", ()))
     books.finish()
     before = books.bytes()
 
     for step in REVERSIBLE:
-        posting = compensation.undo(SETTLEMENT, step, steps, [], LATER)
-        assert posting is not None
-        assert books.table.post(posting)["step"] == step.reversal
+        transaction = compensation.reverse_step(SETTLEMENT, step, steps, [], LATER)
+        assert transaction is not None
+        assert books.table.commit(transaction)["step"] == step.reversal
     assert books.bytes() == before
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
 @pytest.mark.parametrize("committed", [[], list(Step)])
-def test_what_is_reversed_already_is_left_alone(step: Step, committed: list[str]) -> None:
-    assert compensation.undo(SETTLEMENT, step, committed, [step.value], NOW) is None
+def test_a_reversed_step_is_left_as_it_is(step: Step, committed: list[str]) -> None:
+    assert compensation.reverse_step(SETTLEMENT, step, committed, [step.value], NOW) is None
     others = [other.value for other in REVERSIBLE if other is not step]
-    assert compensation.undo(SETTLEMENT, step, committed, others, NOW) is not None
+    assert compensation.reverse_step(SETTLEMENT, step, committed, others, NOW) is not None
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
 @pytest.mark.parametrize("committed", [[], list(Step)])
 def test_a_reversal_counts_as_compensated_with_its_last_step_only(step: Step, committed: list[str]) -> None:
-    posting = compensation.undo(SETTLEMENT, step, committed, [], NOW)
+    transaction = compensation.reverse_step(SETTLEMENT, step, committed, [], NOW)
 
-    assert posting is not None
-    assert posting.counted == ("Compensated" if step is Step.HOLD else None)
+    assert transaction is not None
+    assert transaction.metric == ("Compensated" if step is Step.HOLD else None)
 
 
-def test_a_case_of_what_is_reversed_is_done_and_is_the_first_where_no_decision_was_made() -> None:
-    row = {"steps": {Step.HOLD}, "reversed": {Step.HOLD}, "escrow": 0}
+def test_a_case_of_a_reversed_step_is_done_and_has_number_one_without_a_resolution() -> None:
+    case = compensation.case_of(states.state(steps={Step.HOLD}, reversed={Step.HOLD}), Step.HOLD)
 
-    case = compensation.case_of(SETTLEMENT, row, Step.HOLD)
-
-    assert case == Case(step=Step.HOLD, account="alice", barred=None, amount=0, number=1, escrow=0, done=True)
-    assert not compensation.case_of(SETTLEMENT, row | {"reversed": set()}, Step.HOLD).done
+    assert case == Case(
+        step=Step.HOLD, account="alice", blocked_account=None, amount=0, number=1, escrow=0, done=True
+    )
+    assert not compensation.case_of(states.state(steps={Step.HOLD}), Step.HOLD).done
 
 
 @pytest.mark.parametrize("committed", range(len(Step)))
@@ -158,53 +225,114 @@ def test_no_late_step_commits_at_any_time_after_the_fence(committed: int) -> Non
 
     for step in (None, *REVERSIBLE):
         if step:
-            books.undo(step)
+            books.reverse(step)
         before = books.bytes()
         with pytest.raises(StepFenced):
-            books.table.post(late)
+            books.table.commit(late)
         assert books.bytes() == before
 
 
 @pytest.mark.parametrize("step", [Step.HOLD, Step.RELEASE])
-def test_a_reversal_out_of_its_order_is_fenced_by_the_escrow(step: Step) -> None:
-    """The amount goes back to the payer only when all of it is there."""
+def test_a_reversal_out_of_order_is_refused_by_the_escrow(step: Step) -> None:
+    """The amount goes back to the payer only when all of it is in escrow."""
     books = compensating(4)
 
     if step is Step.HOLD:
         before = books.bytes()
         with pytest.raises(EscrowMismatch):
-            books.undo(step)
+            books.reverse(step)
         assert books.bytes() == before
     else:
-        books.undo(step)
+        books.reverse(step)
     books.assert_consistent()
 
 
 @pytest.mark.parametrize("left", [4772, 4771])
-def test_a_payee_who_has_spent_a_cent_of_it_cannot_give_it_back(left: int) -> None:
+def test_a_payee_with_a_cent_too_little_cannot_give_it_back(left: int) -> None:
     books = compensating(3)
     spent = OPENING + 4772 - left
-    books.table.transact([items.debit_payer(replace(SETTLEMENT, payer="bob", amount=spent))])
+    books.table.transact([balances.debit_payer(replace(SETTLEMENT, payer="bob", amount=spent))])
     before = books.bytes()
 
     if left == 4772:
-        books.undo(Step.RELEASE)
+        books.reverse(Step.RELEASE)
         assert books.account("bob")["available"] == 0
     else:
         with pytest.raises(InsufficientFunds, match=r"^payee: "):
-            books.undo(Step.RELEASE)
+            books.reverse(Step.RELEASE)
         assert books.bytes() == before
+
+
+# The machine's state
+
+
+@pytest.mark.parametrize("status", Status)
+def test_the_machines_state_has_the_steps_and_the_rest_of_the_work(status: Status) -> None:
+    state = states.state(status=status, steps={"verify", "hold"}, reversed={"hold"}, resolutions=2)
+
+    assert compensation.machine_state(state, CONFIG) == {
+        "settlement": SETTLEMENT.to_wire(CONFIG),
+        "steps": ["hold", "verify"],
+        "reversed": ["hold"],
+        "finished": status not in (Status.COMPENSATING, Status.LIMBO),
+        "in_limbo": status is Status.LIMBO,
+        "case": 3,
+        "alerts": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "resolutions", "named", "expected"),
+    [
+        (Status.LIMBO, 0, None, 1),
+        (Status.LIMBO, 0, 1, 1),
+        (Status.LIMBO, 2, None, 3),
+        (Status.LIMBO, 2, 3, 3),
+        (Status.LIMBO, 2, 1, 1),
+        (Status.COMPENSATING, 1, None, 1),
+        (Status.SETTLED, 2, 2, 2),
+        (Status.COMPENSATED, 2, 1, 1),
+    ],
+)
+def test_a_resolution_means_the_named_case_or_the_latest(
+    status: Status, resolutions: int, named: int | None, expected: int
+) -> None:
+    order = replace(resolution(Decision.RETRY), case=named)
+
+    assert (
+        compensation.case_to_resolve(states.state(status=status, resolutions=resolutions), order) == expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "resolutions", "named", "message"),
+    [
+        (Status.PROCESSING, 0, None, "the settlement was never in LIMBO"),
+        (Status.COMPENSATING, 0, 1, "the settlement was never in LIMBO"),
+        (Status.COMPENSATING, 1, 2, "there is no case number 2, the latest is 1"),
+        (Status.LIMBO, 1, 3, "there is no case number 3, the latest is 2"),
+        (Status.LIMBO, 1, 0, "there is no case number 0, the latest is 2"),
+        (Status.LIMBO, 1, -1, "there is no case number -1, the latest is 2"),
+    ],
+)
+def test_a_resolution_of_a_case_that_never_was_is_refused(
+    status: Status, resolutions: int, named: int | None, message: str
+) -> None:
+    order = replace(resolution(Decision.RETRY), case=named)
+
+    with pytest.raises(ResolutionRefused, match=f"^resolution: {message}$"):
+        compensation.case_to_resolve(states.state(status=status, resolutions=resolutions), order)
 
 
 # On a person's order
 
 
-def test_a_person_may_have_reversed_what_has_settled_or_stalled() -> None:
+def test_a_person_may_order_the_reversal_of_a_settled_or_stalled_settlement() -> None:
     for committed in COMMITTED:
         books = claimed(committed)
         order = ORDERS[Status(books.row()["status"])]
 
-        entry = books.table.post(compensation.requested(SETTLEMENT, order, LATER, TERMS))
+        entry = books.table.commit(compensation.reverse_on_order(SETTLEMENT, order, LATER, CONFIG))
 
         cause = f"{ORDER.reason} (by {ORDER.by})"
         failure = {"step": "reverse", "error": "ReversalRequested", "cause": cause}
@@ -222,58 +350,60 @@ def test_a_person_may_have_reversed_what_has_settled_or_stalled() -> None:
 
 
 @pytest.mark.parametrize("committed", COMMITTED)
-@pytest.mark.parametrize("seen", ORDERS)
-def test_an_order_is_carried_out_only_on_what_the_person_saw(seen: Status, committed: int) -> None:
-    """Who gives up a stalled payment does not refund one that has settled meanwhile, nor the other way."""
+@pytest.mark.parametrize("expected_status", ORDERS)
+def test_an_order_is_carried_out_only_on_the_expected_status(expected_status: Status, committed: int) -> None:
+    """An order for a stalled payment refunds none that has settled meanwhile, and vice versa."""
     books = claimed(committed)
     before, status = books.bytes(), books.row()["status"]
-    posting = compensation.requested(SETTLEMENT, ORDERS[seen], LATER, TERMS)
+    transaction = compensation.reverse_on_order(SETTLEMENT, ORDERS[expected_status], LATER, CONFIG)
 
-    if status == seen:
-        books.table.post(posting)
+    if status == expected_status:
+        books.table.commit(transaction)
         assert books.row()["status"] == Status.COMPENSATING
     else:
-        message = f"^reverse: it was to be {seen}, but the settlement is {status}$"
+        message = f"^reverse: it was to be {expected_status}, but the settlement is {status}$"
         with pytest.raises(NotReversible, match=message):
-            books.table.post(posting)
+            books.table.commit(transaction)
         assert books.bytes() == before
 
 
-def test_what_the_person_saw_is_no_part_of_the_record() -> None:
-    """An order that is repeated is found by who gave it and why."""
+def test_the_expected_status_is_no_part_of_the_record() -> None:
+    """A repeated order is recognised by its person and reason."""
     entries = [
-        compensation.requested(SETTLEMENT, order, NOW, TERMS).entry.parameters["Item"]
+        compensation.reverse_on_order(SETTLEMENT, order, NOW, CONFIG).entry.parameters["Item"]
         for order in ORDERS.values()
     ]
 
     assert entries[0] == entries[1]
 
 
-def test_an_order_that_is_repeated_stands() -> None:
+def test_a_repeated_order_is_replayed() -> None:
     books = compensating(4)
     before = books.bytes()
 
-    entry = books.table.post(compensation.requested(SETTLEMENT, ORDER, NOW, TERMS))
+    entry = books.table.commit(compensation.reverse_on_order(SETTLEMENT, ORDER, NOW, CONFIG))
 
-    assert entry["posted_at"] == rows.timestamp(LATER)
+    assert entry["posted_at"] == timestamp(LATER)
     assert books.bytes() == before
 
 
-@pytest.mark.parametrize("seen", ORDERS)
+@pytest.mark.parametrize("expected_status", ORDERS)
 @pytest.mark.parametrize("committed", [3, 4])
-def test_what_is_reversed_or_was_accepted_by_a_person_is_not_reversed_again(
-    committed: int, seen: Status
+def test_a_reversed_or_completed_settlement_is_not_reversed_again(
+    committed: int, expected_status: Status
 ) -> None:
-    """A second order of other words, had the first left no entry."""
+    """Even by a second order with another reason, if the first one had left no entry."""
     books = in_limbo(3, Step.RELEASE)
     books.resolve(Decision.COMPLETE if committed == 4 else Decision.RETRY)
-    before, again = books.bytes(), Reversal(reason="again", by="x", seen=seen)
+    before, again = books.bytes(), Reversal(reason="again", by="x", expected_status=expected_status)
 
     with pytest.raises(NotReversible):
-        books.table.post(compensation.requested(SETTLEMENT, again, LATER, TERMS))
+        books.table.commit(compensation.reverse_on_order(SETTLEMENT, again, LATER, CONFIG))
     assert books.bytes() == before
 
 
 def test_an_order_for_other_content_is_a_conflict() -> None:
     with pytest.raises(IdempotencyConflict):
-        claimed(4).table.post(compensation.requested(replace(SETTLEMENT, fee=47), ORDER, NOW, TERMS))
+        claimed(4).table.commit(
+            compensation.reverse_on_order(replace(SETTLEMENT, fee=47), ORDER, NOW, CONFIG)
+        )

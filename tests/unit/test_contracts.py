@@ -1,7 +1,8 @@
-"""The published contracts are sound, and that of the request says what its parser does."""
+"""The published contracts are valid schemas, and that of the request agrees with its parser."""
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,16 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from infra.settings import STAGES
-from settlement.errors import InvalidRequest
-from settlement.request import (
+from infra.config import STAGES
+from settlement.model.errors import InvalidRequest
+from settlement.model.request import (
     ACCOUNT,
     DEADLINE_SECONDS_MAX,
     DEADLINE_SECONDS_MIN,
     KEY,
+    NAME_LENGTH_MAX,
     parse_request,
 )
-from settlement.terms import Terms
+from settlement.model.settlement import NAMES
+from settlement.model.stage_config import StageConfig
 from tests.support.templates import PROJECT
 from tests.unit.contracts import CIRCUIT, CONTRACTS, ENTERED, OUTCOME, REQUEST, RESOLVED, SCHEMAS, faults
 from tests.unit.test_money import NO_AMOUNTS
@@ -29,7 +32,7 @@ each_contract = pytest.mark.parametrize("name", SCHEMAS)
 # The files
 
 
-def test_there_is_a_contract_for_all_that_comes_in_and_goes_out() -> None:
+def test_there_is_a_contract_for_every_input_and_output() -> None:
     assert SCHEMAS.keys() == {REQUEST, OUTCOME, ENTERED, RESOLVED, CIRCUIT}
 
 
@@ -42,7 +45,7 @@ def test_a_contract_is_a_schema_of_its_draft(name: str) -> None:
 
 
 @each_contract
-def test_a_contract_says_what_it_means_and_keeps_to_its_own_examples(name: str) -> None:
+def test_a_contract_describes_its_fields_and_accepts_its_own_examples(name: str) -> None:
     schema = SCHEMAS[name]
 
     undescribed = [field for field, of in schema["properties"].items() if "description" not in of]
@@ -80,6 +83,8 @@ VALID: dict[str, Any] = {
     "currency": "EUR",
     "fee": "0.48",
     "deadline_seconds": 120,
+    "payer_name": "Alice Muster",
+    "payee_name": "Bob & Söhne",
 }
 
 ONLY_THE_PARSER = {
@@ -100,14 +105,34 @@ ONLY_THE_PARSER = {
     "a line break after an account": ({"payer": "alice\n"}, "payer: must be a string that matches "),
     "a line break after an amount": ({"amount": "48.20\n"}, "amount: must be a decimal string with "),
     "a line break after a currency": ({"currency": "EUR\n"}, "currency: must be one of "),
+    "a line break after a name": (
+        {"payer_name": "Alice\n"},
+        "payer_name: must be printable text of 1 to 100 ",
+    ),
+    "a name with text in another direction": (
+        {"payee_name": "Bob\u202e"},
+        "payee_name: must be printable text of ",
+    ),
+    "a name of spaces that are not plain": (
+        {"payee_name": "\u3000\xa0"},
+        "payee_name: must be printable text of ",
+    ),
+    "a name without a visible character": (
+        {"payee_name": "\u200c \u200d"},
+        "payee_name: must be printable text of ",
+    ),
+    "a name whose composed form is longer than it is written": (
+        {"payee_name": "\u0958" * 51},
+        "payee_name: must be printable text of ",
+    ),
 }
-"""What a schema cannot say, or not to each validator, and what InvalidRequest says of it instead."""
+"""Faults that a schema cannot express, or not for each validator, and the message of InvalidRequest."""
 
 
-def refusal(request: Any, terms: Terms) -> str | None:
-    """What the parser has against a request; None where it takes it."""
+def refusal(request: Any, config: StageConfig) -> str | None:
+    """Return the parser's refusal of a request; None if it accepts it."""
     try:
-        parse_request(request, terms)
+        parse_request(request, config)
     except InvalidRequest as refused:
         return str(refused)
     return None
@@ -117,7 +142,7 @@ DECIMAL = r"(0|[1-9][0-9]*)(\.[0-9]+)?\n?"
 
 
 def excused(problem: str, request: dict[str, Any]) -> bool:
-    """Whether what the parser has against a request is one of the things that a schema cannot see."""
+    """Return whether the parser's problem is one that a schema cannot express."""
     name, _, expected = problem.partition(": ")
     value = request[name]
     if expected.startswith("must be a string that matches "):
@@ -128,21 +153,29 @@ def excused(problem: str, request: dict[str, Any]) -> bool:
         return re.fullmatch(r"[A-Z]{3}\n?", value) is not None
     if expected.startswith("must be a whole number from "):
         return type(value) is float and value.is_integer() and 30 <= value <= 86_400
+    if expected.startswith("must be printable text of "):
+        composed = unicodedata.normalize("NFC", value)
+        return not value.isprintable() or len(composed) > max(len(value), NAME_LENGTH_MAX)
     return problem in (
         "payee: must be another account than the payer's",
         "fee: must be less than the amount",
     )
 
 
-def test_the_schema_knows_the_fields_that_the_parser_knows(terms: Terms) -> None:
-    schema, told = SCHEMAS[REQUEST], refusal(VALID | {"note": ""}, terms)
-    missing = refusal({}, terms)
+def test_schema_and_parser_have_the_same_fields(config: StageConfig) -> None:
+    schema, told = SCHEMAS[REQUEST], refusal(VALID | {"note": ""}, config)
+    missing = refusal({}, config)
 
     assert told == f"note: unknown field; the fields are {', '.join(schema['properties'])}"
     assert missing == "; ".join(f"{name}: missing" for name in sorted(schema["required"]))
 
 
-def test_the_schema_knows_keys_and_accounts_as_the_parser_does() -> None:
+def test_schema_and_parser_have_the_same_longest_name() -> None:
+    for name in NAMES:
+        assert SCHEMAS[REQUEST]["properties"][name]["maxLength"] == NAME_LENGTH_MAX
+
+
+def test_schema_and_parser_have_the_same_patterns_of_keys_and_accounts() -> None:
     patterns = {name: of.get("pattern") for name, of in SCHEMAS[REQUEST]["properties"].items()}
 
     assert patterns["key"] == f"^{KEY.pattern}$"
@@ -152,30 +185,35 @@ def test_the_schema_knows_keys_and_accounts_as_the_parser_does() -> None:
 @pytest.mark.parametrize(
     ("currency", "amount"), [("EUR", "9" * 13 + ".99"), ("KWD", "1.234"), ("JPY", "9" * 15)]
 )
-def test_the_longest_and_most_precise_amounts_are_taken(currency: str, amount: str, terms: Terms) -> None:
+def test_the_longest_and_most_precise_amounts_are_accepted(
+    currency: str, amount: str, config: StageConfig
+) -> None:
     request = VALID | {"currency": currency, "amount": amount, "fee": "0"}
 
-    assert (refusal(request, terms), faults(REQUEST, request)) == (None, [])
+    assert (refusal(request, config), faults(REQUEST, request)) == (None, [])
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_bounds_of_a_deadline_are_the_parsers_and_its_default_is_the_stages(stage: str) -> None:
-    terms, bounds = Terms.from_json(STAGES[stage].terms), SCHEMAS[REQUEST]["properties"]["deadline_seconds"]
+    config, bounds = (
+        StageConfig.from_json(STAGES[stage].stage_config),
+        SCHEMAS[REQUEST]["properties"]["deadline_seconds"],
+    )
 
     assert (bounds["minimum"], bounds["maximum"]) == (DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX)
-    assert f"({terms.deadline_seconds})" in bounds["description"]
+    assert f"({config.deadline_seconds})" in bounds["description"]
 
 
-def test_a_valid_request_is_one_by_schema_and_parser(terms: Terms) -> None:
-    assert (refusal(VALID, terms), faults(REQUEST, VALID)) == (None, [])
+def test_a_valid_request_is_one_by_schema_and_parser(config: StageConfig) -> None:
+    assert (refusal(VALID, config), faults(REQUEST, VALID)) == (None, [])
 
 
 @pytest.mark.parametrize("what", ONLY_THE_PARSER)
-def test_what_only_the_parser_refuses_is_known(what: str, terms: Terms) -> None:
+def test_faults_that_only_the_parser_finds_are_known(what: str, config: StageConfig) -> None:
     changes, message = ONLY_THE_PARSER[what]
     request = VALID | changes
 
-    told = refusal(request, terms)
+    told = refusal(request, config)
 
     assert told is not None
     assert told.startswith(message)
@@ -188,16 +226,31 @@ def test_what_only_the_parser_refuses_is_known(what: str, terms: Terms) -> None:
 @pytest.mark.parametrize(
     "value", [*NO_AMOUNTS, "", "x", "a b", "k" * 65, "0", "0.00", "eur", 29, 86_401, 60.5]
 )
-def test_what_the_schema_refuses_the_parser_refuses(field: str, value: Any, terms: Terms) -> None:
-    agree(VALID | {field: value}, terms)
+def test_the_parser_refuses_every_request_that_the_schema_refuses(
+    field: str, value: Any, config: StageConfig
+) -> None:
+    agree(VALID | {field: value}, config)
 
 
-def agree(request: dict[str, Any], terms: Terms) -> None:
-    """Both take the request, or both refuse it, or the parser does for what the schema cannot see."""
-    told, found = refusal(request, terms), faults(REQUEST, request)
+@pytest.mark.parametrize("name", [" " * 100 + "A", "A" + "\u3000" * 100, "e\u0308" * 100])
+def test_a_name_that_is_written_longer_than_it_is_kept_is_a_fault_of_the_schema_alone(
+    name: str, config: StageConfig
+) -> None:
+    request = VALID | {"payer_name": name}
+
+    assert refusal(request, config) is None
+    assert faults(REQUEST, request)
+    agree(request, config)
+
+
+def agree(request: dict[str, Any], config: StageConfig) -> None:
+    """Check that both accept the request, or both refuse it, or the parser for a fault outside the schema."""
+    told, found = refusal(request, config), faults(REQUEST, request)
 
     if told is None:
-        assert found == []
+        kept = parse_request(request, config)  # the stack counts a name as it keeps it, the schema as written
+        too_long = [name for name in NAMES if len(request.get(name, "")) > NAME_LENGTH_MAX]
+        assert faults(REQUEST, request | {name: getattr(kept, name) for name in too_long}) == []
     elif not found:
         assert [problem for problem in told.split("; ") if not excused(problem, request)] == []
 
@@ -219,6 +272,9 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "currency": st.sampled_from(["EUR", "JPY", "KWD", "USD", "GBP", "eur", "EUR\n", "EURO"]),
     "fee": AMOUNTS,
     "deadline_seconds": st.integers(0, 90_000) | st.floats(0, 90_000).map(round).map(float),
+    "payer_name": st.text(max_size=101)
+    | st.sampled_from([" ", " Alice ", "A" * 100, "A" * 101, "\x85", " " * 100 + "A", "e\u0308" * 51]),
+    "payee_name": st.text(max_size=101) | st.sampled_from([" Bob\u3000", "\u3000", "\u200c", "\u0958" * 51]),
     "note": st.just(""),
 }
 
@@ -230,19 +286,19 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     left_out=st.sets(st.sampled_from(list(VALID)), max_size=2),
 )
 def test_schema_and_parser_agree_on_every_request(
-    changes: dict[str, Any], left_out: set[str], terms: Terms
+    changes: dict[str, Any], left_out: set[str], config: StageConfig
 ) -> None:
-    agree({name: value for name, value in (VALID | changes).items() if name not in left_out}, terms)
+    agree({name: value for name, value in (VALID | changes).items() if name not in left_out}, config)
 
 
 @pytest.mark.parametrize("value", [None, [], [VALID], "", 0, True, json.dumps(VALID)], ids=repr)
-def test_what_is_no_object_is_no_request(value: Any, terms: Terms) -> None:
+def test_only_an_object_is_a_request(value: Any, config: StageConfig) -> None:
     assert faults(REQUEST, value)
-    assert refusal(value, terms)
+    assert refusal(value, config)
 
 
 def shown() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every request that the repository shows, by where it stands: in the examples, and in the docs."""
+    """Yield every request in the examples and in the docs, by the name of its file."""
     for line in (PROJECT / "examples" / "settlements.jsonl").read_text().splitlines():
         yield "settlements.jsonl", json.loads(line)
     for path in (
@@ -257,7 +313,7 @@ def shown() -> Iterator[tuple[str, dict[str, Any]]]:
 
 SHOWN = list(shown())
 REFUSED_EXAMPLES = {"order-2026-000110": True, "order-2026-000111": False}
-"""Examples of what is refused, and whether the schema sees it: a JSON number does, half a yen does not."""
+"""Refused examples, and whether the schema refuses them too: a JSON number, but not half a yen."""
 
 
 def test_the_requests_that_are_shown_are_found() -> None:
@@ -265,8 +321,10 @@ def test_the_requests_that_are_shown_are_found() -> None:
 
 
 @pytest.mark.parametrize(("where", "request_shown"), SHOWN)
-def test_every_request_that_is_shown_is_one(where: str, request_shown: dict[str, Any], terms: Terms) -> None:
+def test_every_request_that_is_shown_is_one(
+    where: str, request_shown: dict[str, Any], config: StageConfig
+) -> None:
     refused = where == "settlements.jsonl" and request_shown["key"] in REFUSED_EXAMPLES
 
-    assert bool(refusal(request_shown, terms)) == refused
+    assert bool(refusal(request_shown, config)) == refused
     assert bool(faults(REQUEST, request_shown)) == (refused and REFUSED_EXAMPLES[request_shown["key"]])

@@ -1,4 +1,4 @@
-"""The errors: their names are a contract, and what is final is never retried."""
+"""The errors: names that are a contract, attributes, messages, and no retry of a refusal."""
 
 import json
 from pathlib import Path
@@ -6,23 +6,106 @@ from typing import Any
 
 import pytest
 
-from settlement import errors
-from settlement.errors import Refusal, SettlementError, StoreUnavailable
-from settlement.status import REVERSIBLE, Step
+from settlement.model import errors
+from settlement.model.errors import Refusal, SettlementError, StoreUnavailable
+from settlement.model.status import REVERSIBLE, Step
 
 MACHINES = sorted((Path(__file__).parents[2] / "statemachines").glob("*.asl.json"))
 STATES: list[dict[str, Any]] = [
     state for machine in MACHINES for state in json.loads(machine.read_text())["States"].values()
 ]
 OF_THE_PLATFORM = {"ExecutionAlreadyExists"}
-"""Errors of the platform's that have no dot: what Step Functions itself reports where it starts a machine."""
+"""Errors of the platform without a dot: Step Functions reports them when it starts a machine."""
 
 OURS = {
     name: error
     for name, error in vars(errors).items()
-    if isinstance(error, type) and issubclass(error, SettlementError)
+    if isinstance(error, type) and issubclass(error, SettlementError) and not name.startswith("_")
 }
+BASES = {SettlementError, Refusal}
 REFUSALS = sorted(name for name, error in OURS.items() if issubclass(error, Refusal) and error is not Refusal)
+
+EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
+    (errors.AccountNotFound("payer"), "payer: there is no such account", {"party": "payer"}),
+    (errors.AccountNotFound("stuck party", "gone"), "stuck party: gone", {"party": "stuck party"}),
+    (errors.CurrencyMismatch("payee", "kept in USD"), "payee: kept in USD", {"party": "payee"}),
+    (
+        errors.InsufficientFunds("payer"),
+        "payer: the account has too little available for this amount",
+        {"party": "payer"},
+    ),
+    (errors.InsufficientFunds("payee", "spent"), "payee: spent", {"party": "payee"}),
+    (
+        errors.AccountInLimbo("payer"),
+        "payer: the account is in LIMBO and places no holds until that is resolved",
+        {"party": "payer"},
+    ),
+    (errors.CapExceeded("payee", "too much"), "payee: too much", {"party": "payee"}),
+    (
+        errors.DeadlineExceeded("hold", "2026-11-20T12:15:00.123Z"),
+        "hold: the settlement's deadline was 2026-11-20T12:15:00.123Z",
+        {"step": "hold", "deadline_at": "2026-11-20T12:15:00.123Z"},
+    ),
+    (errors.StepFenced("report", "too late"), "report: too late", {"step": "report", "status": None}),
+    (
+        errors.StepFenced("resolve", "not in LIMBO", "SETTLED"),
+        "resolve: not in LIMBO",
+        {"step": "resolve", "status": "SETTLED"},
+    ),
+    (
+        errors.StepFenced.unclaimed("hold", "order-2026-000101"),
+        "hold: the key order-2026-000101 was never claimed",
+        {"step": "hold", "status": None},
+    ),
+    (
+        errors.StepFenced.at("release", "COMPENSATING", {"verify", "hold"}),
+        "release: the settlement is COMPENSATING with steps [hold, verify] committed",
+        {"step": "release", "status": "COMPENSATING"},
+    ),
+    (
+        errors.StepFenced.at("compensate:fee", "COMPENSATED", ("verify", "hold"), ()),
+        "compensate:fee: the settlement is COMPENSATED with steps [hold, verify] committed and [] reversed",
+        {"step": "compensate:fee", "status": "COMPENSATED"},
+    ),
+    (
+        errors.IdempotencyConflict.of_key("order-2026-000101"),
+        "key: order-2026-000101 was claimed by a request with other content",
+        {},
+    ),
+    (
+        errors.NotReversible("the settlement is LIMBO", "LIMBO"),
+        "reverse: the settlement is LIMBO",
+        {"status": "LIMBO"},
+    ),
+    (errors.NotReversible("unclaimed"), "reverse: unclaimed", {"status": None}),
+    (
+        errors.EscrowMismatch("compensate:hold"),
+        "compensate:hold: the escrow holds something else than was held",
+        {"step": "compensate:hold"},
+    ),
+)
+"""Errors with attributes, the messages that are made of them, and the attributes."""
+
+PLAIN = {
+    *(errors.InvalidRequest, errors.KycRejected, errors.KycRequestRefused, errors.SignatureRefused),
+    *(errors.SettlementNotFound, errors.ResolutionRefused),
+    *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen, errors.StartUnavailable),
+}
+"""Errors that have a message only."""
+
+
+@pytest.mark.parametrize(("error", "message", "attributes"), EXAMPLES, ids=lambda value: str(value)[:40])
+def test_an_errors_message_is_made_of_its_attributes(
+    error: SettlementError, message: str, attributes: dict[str, Any]
+) -> None:
+    assert str(error) == message
+    assert vars(error) == attributes
+
+
+def test_every_error_is_examined() -> None:
+    examined = {type(error) for error, _, _ in EXAMPLES} | PLAIN
+
+    assert set(OURS.values()) == examined | BASES
 
 
 def names_in(clause: str) -> set[str]:
@@ -32,11 +115,11 @@ def names_in(clause: str) -> set[str]:
 
 @pytest.mark.parametrize("clause", ["Retry", "Catch"])
 def test_a_name_in_the_state_machine_is_an_error_of_ours_or_of_the_platform(clause: str) -> None:
-    """Step Functions compares names as text: a misspelt one matches nothing and nobody is told."""
+    """Step Functions compares names as text: a misspelt one never matches, without a warning."""
     ours = {name for name in names_in(clause) if "." not in name}
 
     assert ours
-    assert ours - OF_THE_PLATFORM <= OURS.keys() - {"SettlementError", "Refusal"}
+    assert ours - OF_THE_PLATFORM <= OURS.keys() - {base.__name__ for base in BASES}
 
 
 def test_both_machines_are_read() -> None:
@@ -57,10 +140,10 @@ def test_a_refusal_is_never_retried() -> None:
         ("StepFenced", "BeginCompensation"),
     ],
 )
-def test_a_reversal_that_waits_for_a_person_goes_to_limbo_and_a_fenced_one_looks_again(
+def test_a_reversal_that_waits_for_a_person_goes_to_limbo_and_a_fenced_one_begins_again(
     step: Step, error: str, target: str
 ) -> None:
-    """Were a mismatch taken for a fence, the machine would go round and round."""
+    """With a mismatch reported as a fence, the machine would repeat it for ever."""
     (state,) = (
         state
         for state in STATES

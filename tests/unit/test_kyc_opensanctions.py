@@ -1,4 +1,4 @@
-"""OpenSanctions' match API: a party that matches a listed one is never approved, whatever the answer's shape.
+"""OpenSanctions' match API: a party that matches a listed one is never approved, in any shape of answer.
 
 The answers in `recorded/` have the shape that https://www.opensanctions.org/docs/api/matching/ documents;
 their entities are invented.
@@ -6,16 +6,19 @@ their entities are invented.
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from settlement import kyc_opensanctions
-from settlement.kyc import PROVIDERS
-from settlement.verdict import REASON_LENGTH_MAX, REFERENCE, KycDecision, Verdict
-from tests.unit.vectors import SETTLEMENT, TERMS
+from settlement.adapters import kyc_opensanctions
+from settlement.adapters.kyc_client import PROVIDERS
+from settlement.model.errors import KycRequestRefused
+from settlement.model.verdict import REASON_LENGTH_MAX, REFERENCE, KycDecision, Verdict
+from tests.unit.vectors import CONFIG, SETTLEMENT
 
+NAMED = replace(SETTLEMENT, payer_name="Alice Muster", payee_name="Bob Muster")
 RECORDED = Path(__file__).parent / "recorded"
 JUNK: list[Any] = [None, True, 0, 1, -7, "", "x", [], ["x"], [[]], {}, {"x": "y"}]
 
@@ -23,7 +26,7 @@ Trail = tuple[str | int, ...]
 
 
 def recorded(name: str) -> Any:
-    """An answer as the client hands it over: what was a float is text."""
+    """Return an answer as the client passes it: a float is text."""
     return json.loads((RECORDED / f"opensanctions.{name}.json").read_text(), parse_float=str)
 
 
@@ -32,7 +35,7 @@ def read(content: object) -> Verdict:
 
 
 def trails(content: Any, trail: Trail = ()) -> Iterator[Trail]:
-    """The way to every member of an answer."""
+    """Yield the path to every member of an answer."""
     members = content.items() if isinstance(content, dict) else enumerate(content)
     for name, member in members:
         yield (*trail, name)
@@ -61,7 +64,7 @@ def removed(name: str, trail: Trail) -> Any:
 # The question
 
 
-def test_settings_find_it_by_its_name() -> None:
+def test_the_configuration_finds_it_by_its_name() -> None:
     assert PROVIDERS["opensanctions"] is kyc_opensanctions
 
 
@@ -71,18 +74,37 @@ def test_each_collection_has_a_path_of_its_own_and_the_key_a_scheme() -> None:
 
 
 def test_both_parties_are_asked_about_and_nothing_is_told_of_the_money() -> None:
-    body = kyc_opensanctions.body(SETTLEMENT, TERMS)
+    body = kyc_opensanctions.body(NAMED, CONFIG)
 
     assert body == {
         "queries": {
-            "payer": {"schema": "LegalEntity", "properties": {"name": ["alice"]}},
-            "payee": {"schema": "LegalEntity", "properties": {"name": ["bob"]}},
+            "payer": {"schema": "LegalEntity", "properties": {"name": ["Alice Muster"]}},
+            "payee": {"schema": "LegalEntity", "properties": {"name": ["Bob Muster"]}},
         }
     }
 
 
+@pytest.mark.parametrize(
+    ("missing", "fields"),
+    [
+        ({"payer_name": None}, "payer_name"),
+        ({"payee_name": None}, "payee_name"),
+        ({"payer_name": None, "payee_name": None}, "payer_name, payee_name"),
+    ],
+    ids=str,
+)
+def test_without_a_name_the_request_is_refused_and_no_account_id_takes_its_place(
+    missing: dict[str, None], fields: str
+) -> None:
+    """An id matches no listed party: the payment would be approved without a screening."""
+    with pytest.raises(KycRequestRefused) as refused:
+        kyc_opensanctions.body(replace(NAMED, **missing), CONFIG)
+
+    assert str(refused.value) == f"kyc: the provider screens by name; the request has no {fields}"
+
+
 def test_the_recorded_answers_are_to_that_question() -> None:
-    queries = kyc_opensanctions.body(SETTLEMENT, TERMS)["queries"]
+    queries = kyc_opensanctions.body(NAMED, CONFIG)["queries"]
 
     for path in RECORDED.glob("opensanctions.*.json"):
         responses = json.loads(path.read_text())["responses"]
@@ -132,7 +154,7 @@ def test_many_matches_are_cut_to_what_goes_on_record() -> None:
     assert len(verdict.reason) == REASON_LENGTH_MAX
 
 
-def test_what_a_list_says_is_made_fit_for_a_terminal() -> None:
+def test_the_text_of_a_list_is_made_safe_for_a_terminal() -> None:
     content = replaced("payer_matches", ("responses", "payer", "results", 0, "id"), "NK\x1b[2J\n")
 
     assert read(content).reason.startswith("payer: NK [2J  in us_ofac_sdn")
@@ -147,7 +169,7 @@ def test_a_query_that_has_failed_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize("content", [*JUNK, {"responses": None}, {"responses": {}}], ids=repr)
-def test_what_is_no_object_of_responses_is_no_answer(content: Any) -> None:
+def test_only_an_object_with_responses_is_an_answer(content: Any) -> None:
     with pytest.raises(ValueError, match=r"^body: "):
         read(content)
 
@@ -164,7 +186,7 @@ NEEDED: list[Trail] = [
 
 
 @pytest.mark.parametrize("trail", NEEDED, ids=str)
-def test_an_answer_that_lacks_what_decides_is_none(trail: Trail) -> None:
+def test_an_answer_without_a_deciding_member_is_refused(trail: Trail) -> None:
     with pytest.raises(ValueError, match=r"^body: "):
         read(removed("payer_matches", trail))
 
@@ -201,7 +223,7 @@ def test_no_single_spoilt_member_turns_a_match_into_an_approval(name: str) -> No
         (trail, value)
         for trail in trails(recorded(name))
         for value in JUNK
-        if not (trail[-1] == "results" and value == [])  # that is how an answer says that nobody matches
+        if not (trail[-1] == "results" and value == [])  # an answer without a match has an empty list
     ]
 
     assert len(spoilt) > 500

@@ -1,26 +1,26 @@
-"""What the provider of our own contract is told of a payment, and how its answer is read."""
+"""A provider of our own contract: the question about a payment, and the meaning of its answer."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from settlement import kyc_verifications
-from settlement.kyc import PROVIDERS
-from settlement.verdict import KycDecision, Verdict
-from tests.unit.vectors import SETTLEMENT, TERMS
+from settlement.adapters import kyc_verifications
+from settlement.adapters.kyc_client import PROVIDERS
+from settlement.model.verdict import KycDecision, Verdict
+from tests.unit.vectors import CONFIG, SETTLEMENT
 
 
-def test_settings_find_it_by_its_name() -> None:
+def test_the_configuration_finds_it_by_its_name() -> None:
     assert PROVIDERS["verifications"] is kyc_verifications
 
 
 @pytest.mark.parametrize("dataset", ["", "default", "../admin"])
-def test_there_is_one_path_whatever_the_dataset(dataset: str) -> None:
+def test_every_dataset_has_the_same_path(dataset: str) -> None:
     assert kyc_verifications.path(dataset) == "/verifications"
 
 
-def test_who_asks_is_proven_by_a_bearer_token() -> None:
+def test_the_caller_identifies_itself_by_a_bearer_token() -> None:
     assert kyc_verifications.authorization("canary") == "Bearer canary"
 
 
@@ -28,12 +28,12 @@ def test_who_asks_is_proven_by_a_bearer_token() -> None:
     ("currency", "amount", "written"),
     [("EUR", 4820, "48.20"), ("EUR", 1, "0.01"), ("JPY", 4820, "4820"), ("KWD", 4820, "4.820")],
 )
-def test_an_amount_is_told_in_its_currencys_decimals_and_as_text(
+def test_an_amount_is_a_text_with_the_decimals_of_its_currency(
     currency: str, amount: int, written: str
 ) -> None:
     settlement = replace(SETTLEMENT, currency=currency, amount=amount, fee=0)
 
-    assert kyc_verifications.body(settlement, TERMS) == {
+    assert kyc_verifications.body(settlement, CONFIG) == {
         "payer": "alice",
         "payee": "bob",
         "amount": written,
@@ -51,7 +51,7 @@ def test_an_answer_is_a_verdict_under_the_providers_name(decision: KycDecision) 
 
 
 @pytest.mark.parametrize("content", [None, [], [{}], "APPROVED", 1, True], ids=repr)
-def test_an_answer_that_is_no_object_is_none(content: Any) -> None:
+def test_an_answer_is_a_json_object(content: Any) -> None:
     with pytest.raises(ValueError, match=r"^body: must be a JSON object$"):
         kyc_verifications.read(content, SETTLEMENT)
 

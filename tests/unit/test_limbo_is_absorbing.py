@@ -1,7 +1,7 @@
-"""No write anywhere leaves LIMBO, or so much as touches a row in it, but a person's resolution.
+"""No write leaves LIMBO, or changes a row in it, but a person's resolution.
 
-Every write of a settlement's row is asked about every row in LIMBO. Then the same is asked of a mutant
-of each, without the fragment that keeps it out: found innocent, it would show that the proof is none.
+Every write of a settlement's row meets every row in LIMBO. Then a mutant of each, without the fragment of its
+condition that keeps it out, meets them too, and must commit: otherwise the proof would prove nothing.
 """
 
 import ast
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from settlement import compensation
-from settlement.conditions import ABSENT, IN_LIMBO, LISTED_IN_FLIGHT
-from settlement.errors import InvalidRequest
-from settlement.resolution import parse_reversal
-from settlement.rows import Row
-from settlement.status import Status
-from settlement.writes import Write
+from settlement.ledger.conditions import ABSENT, LISTED_IN_FLIGHT, status_is
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import Write
+from settlement.model.errors import InvalidRequest
+from settlement.model.orders import parse_reversal
+from settlement.model.status import Status
+from settlement.policy import compensation
 from tests.conftest import NOW
 from tests.unit import vectors
 from tests.unit.conditions import admits, clauses, status_set_by, without
@@ -27,31 +27,31 @@ PROJECT = Path(__file__).parents[2]
 WRITES = vectors.settlement_writes()
 
 WAITING = "limbo.await_decision"
-PAGED_AGAIN = "recovery.take_over.limbo"
+ALERTED_AGAIN = "recovery.take_over.limbo"
 RESOLVING = {name for name in WRITES if name.startswith(("limbo.leave.", "compensation.resolve."))}
-KEPT_OUT = WRITES.keys() - RESOLVING - {WAITING, PAGED_AGAIN}
+KEPT_OUT = WRITES.keys() - RESOLVING - {WAITING, ALERTED_AGAIN}
 
 
 def touched(write: Write, *, in_limbo: bool = True) -> list[Row]:
-    """The rows in LIMBO, or else out of it, that the write commits on."""
+    """Return the rows in LIMBO, or else the others, on which the write commits."""
     met = [row for row in rows_met_by(write) if (row["status"] == Status.LIMBO) == in_limbo]
     assert met
     return [row for row in met if admits(write, row)]
 
 
 def leaves(write: Write) -> bool:
-    """Whether the write takes any row out of LIMBO."""
+    """Return whether the write takes any row out of LIMBO."""
     return any(applied(write, row)["status"] != Status.LIMBO for row in touched(write))
 
 
 def fence_of(write: Write) -> str:
-    """The fragment that looks at the status; that a row is put once is the fence of what makes one.
+    """Return the fragment that keeps the write out of LIMBO: the one with the status.
 
-    What only moves a row within the index looks at its partition, as it must move what has no status, too.
+    The fence of a new row is its absence. A write that only moves a row within the index compares its
+    partition, as it must move a row without a status, too.
     """
-    (fence,) = (
-        each for each in clauses(write) if each in (ABSENT, LISTED_IN_FLIGHT) or each.startswith("#status ")
-    )
+    fences = (ABSENT.expression, LISTED_IN_FLIGHT.expression)
+    (fence,) = (each for each in clauses(write) if each in fences or each.startswith("#status "))
     return fence
 
 
@@ -61,14 +61,14 @@ def test_no_write_but_a_resolution_touches_a_settlement_in_limbo(name: str) -> N
 
 
 @pytest.mark.parametrize("name", sorted(KEPT_OUT))
-def test_without_its_fence_each_of_them_would_be_found_guilty(name: str) -> None:
+def test_without_its_fence_each_of_them_would_touch_one(name: str) -> None:
     mutant = without(WRITES[name], fence_of(WRITES[name]))
 
     assert touched(mutant)
     assert leaves(mutant) == (status_set_by(mutant) not in (None, Status.LIMBO))
 
 
-def test_whoever_waits_for_the_decision_leaves_word_and_nothing_else() -> None:
+def test_an_execution_that_waits_records_itself_and_changes_nothing_else() -> None:
     write = WRITES[WAITING]
 
     assert touched(write)
@@ -77,20 +77,20 @@ def test_whoever_waits_for_the_decision_leaves_word_and_nothing_else() -> None:
         assert applied(write, row) == row | {"waiting": waiting}
 
 
-def test_whoever_pages_again_becomes_the_owner_and_changes_nothing_that_a_decision_is_about() -> None:
-    write = WRITES[PAGED_AGAIN]
+def test_an_execution_that_alerts_again_becomes_the_owner_and_changes_nothing_else() -> None:
+    write = WRITES[ALERTED_AGAIN]
 
     assert touched(write)
     for row in touched(write):
         after = applied(write, row)
         assert {name for name in after if after[name] != row.get(name)} == {
-            *("owner", "recoveries", "recover_at"),
+            *("owner", "owner_epoch", "recover_at"),
         }
         assert row.keys() <= after.keys()
 
 
 @pytest.mark.parametrize("name", sorted(RESOLVING))
-def test_every_resolution_leads_out_of_limbo_and_nowhere_but_where_it_may(name: str) -> None:
+def test_every_resolution_leads_out_of_limbo_to_the_status_of_its_decision(name: str) -> None:
     write = WRITES[name]
 
     assert touched(write)
@@ -99,48 +99,61 @@ def test_every_resolution_leads_out_of_limbo_and_nowhere_but_where_it_may(name: 
         assert applied(write, row)["status"] == (Status.SETTLED if completes else Status.COMPENSATING)
 
 
-@pytest.mark.parametrize("name", [*sorted(RESOLVING), WAITING, PAGED_AGAIN])
+@pytest.mark.parametrize("name", [*sorted(RESOLVING), WAITING, ALERTED_AGAIN])
 def test_a_resolution_touches_nothing_but_a_settlement_in_limbo(name: str) -> None:
     write = WRITES[name]
 
     assert not admits(write, None)
     assert not touched(write, in_limbo=False)
-    assert touched(without(write, IN_LIMBO), in_limbo=False)
+    assert touched(without(write, status_is(Status.LIMBO).expression), in_limbo=False)
 
 
-def test_every_kind_of_write_is_among_those_that_were_asked() -> None:
-    """Were the vectors of a module not found, the proof would be about nothing."""
+def test_every_kind_of_write_is_examined() -> None:
+    """Without the vectors of a module the proof would be incomplete."""
     modules = {name.split(".")[0] for name in KEPT_OUT}
 
-    assert modules == {"items", "steps", "reversals", "limbo", "compensation", "reviews", "recovery"}
+    assert modules == {
+        "forward",
+        "steps",
+        "reversal",
+        "limbo",
+        "compensation",
+        "kyc_review",
+        "recovery",
+        "takeover",
+    }
     assert len(RESOLVING) == 11
 
 
-# A person's order says itself what it is for
+# A person's order carries the status that its write compares
 
 
-@pytest.mark.parametrize("seen", Status)
-def test_an_order_reverses_nothing_in_limbo_as_nobody_may_have_seen_it_there(seen: Status) -> None:
-    """The status that the write demands comes from outside: there is no such order for any but these two."""
-    said = {"reason": vectors.ORDER.reason, "by": vectors.ORDER.by, "seen": seen.value}
+@pytest.mark.parametrize("expected", Status)
+def test_no_order_reverses_a_settlement_in_limbo(expected: Status) -> None:
+    """The status in the write's condition comes from outside: only two statuses are accepted there."""
+    order = {
+        "reason": vectors.ORDER.reason,
+        "by": vectors.ORDER.by,
+        "expected_status": expected.value,
+    }
 
-    if seen in (Status.SETTLED, Status.PROCESSING):
-        order = replace(vectors.ORDER, seen=seen)
-        assert parse_reversal(said) == order
-        write = compensation.requested(vectors.SETTLEMENT, order, NOW, vectors.TERMS).settlement
-        assert write is not None
+    if expected in (Status.SETTLED, Status.PROCESSING):
+        parsed = parse_reversal(order)
+        assert parsed == replace(vectors.ORDER, expected_status=expected)
+        write = compensation.reverse_on_order(vectors.SETTLEMENT, parsed, NOW, vectors.CONFIG).settlement
         assert not touched(write)
         assert not leaves(write)
     else:
         with pytest.raises(InvalidRequest):
-            parse_reversal(said)
+            parse_reversal(order)
         with pytest.raises(InvalidRequest):
-            replace(vectors.ORDER, seen=seen)
+            replace(vectors.ORDER, expected_status=expected)
 
 
-# Nothing writes past these builders, but the circuit breaker its own row (test_breaker_row.py)
+# No other code writes, but the circuit breaker its own row (test_kyc_circuit_row.py)
 
-BREAKER = "lambdas/settlement/breaker.py"
+LEDGER, POLICY, ADAPTERS = (f"lambdas/settlement/{folder}" for folder in ("ledger", "policy", "adapters"))
+CIRCUIT = f"{ADAPTERS}/kyc_circuit.py"
 
 
 def _sources() -> list[Path]:
@@ -148,7 +161,7 @@ def _sources() -> list[Path]:
 
 
 def _words(path: Path) -> set[str]:
-    """All names, attributes and texts of a file, comments and docstrings aside."""
+    """Return all names, attributes and texts of a file, but not its comments."""
     words: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Name):
@@ -171,30 +184,32 @@ def _words(path: Path) -> set[str]:
             {"put_item", "update_item", "delete_item", "batch_write_item", "batch_writer"}
             | {"transact_write_items", "execute_statement", "execute_transaction"}
             | {"batch_execute_statement"},
-            {"lambdas/settlement/store.py", BREAKER},
+            {f"{ADAPTERS}/dynamodb.py", CIRCUIT},
             id="DynamoDB's writes",
         ),
         pytest.param(
             {"Write"},
-            {"lambdas/settlement/writes.py", "lambdas/settlement/store.py"}
-            | {f"lambdas/settlement/{name}.py" for name in ("items", "reversals", "limbo")}
-            | {f"lambdas/settlement/{name}.py" for name in ("reviews", "recovery", "steps")},
-            id="what a write is",
+            {f"{LEDGER}/transaction.py", f"{ADAPTERS}/dynamodb.py"}
+            | {f"{LEDGER}/{name}.py" for name in ("balances", "entries", "forward", "kyc_review", "limbo")}
+            | {f"{LEDGER}/{name}.py" for name in ("reversal", "takeover")}
+            | {f"{POLICY}/{name}.py" for name in ("recovery", "steps")},
+            id="the type of a write",
         ),
         pytest.param(
-            {"reopen"},
-            {"lambdas/settlement/compensation.py"},
-            id="how what was seen is reversed",
+            {"begin_on_order"},
+            {f"{POLICY}/compensation.py"},
+            id="the write of an order",
         ),
         pytest.param(
             {"Reversal"},
-            {"lambdas/settlement/compensation.py", "lambdas/settlement/resolution.py"},
-            id="what an order to reverse is",
+            {f"lambdas/settlement/model/{name}.py" for name in ("compensation_input", "orders")}
+            | {f"{POLICY}/compensation.py", "lambdas/handlers/begin_compensation.py"},
+            id="the type of an order",
         ),
         pytest.param(
             {"UpdateExpression", "ConditionExpression"},
-            {"lambdas/settlement/writes.py", BREAKER},
-            id="what a write says",
+            {f"{LEDGER}/transaction.py", CIRCUIT},
+            id="the text of a write",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The three ways out of LIMBO: what each does to the money, on whose word, and once."""
+"""The three ways out of LIMBO: each moves the money once, with the person and the reason on record."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -7,19 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement import compensation, rows
-from settlement.errors import AccountInLimbo, NotReversible, ResolutionRefused, StepFenced
-from settlement.request import Settlement
-from settlement.resolution import Decision, Order, Resolution
-from settlement.status import Status, Step
-from settlement.writes import Posting
+from settlement.ledger import keys
+from settlement.ledger.transaction import StepTransaction
+from settlement.model.errors import AccountInLimbo, NotReversible, ResolutionRefused, StepFenced
+from settlement.model.orders import Decision, Order, Resolution
+from settlement.model.settlement import Settlement
+from settlement.model.state import SettlementState
+from settlement.model.status import Status, Step
+from settlement.model.timestamps import timestamp
+from settlement.policy import compensation
 from tests.conftest import NOW
 from tests.unit.books import ERROR, LATER, Books, forward, in_limbo, waiting
 from tests.unit.test_compensation import AMOUNTS, STUCK, UNMOVED
-from tests.unit.vectors import CASES, FAILURE, ORDER, RESOLVER, SETTLEMENT, TERMS, resolution
+from tests.unit.vectors import CASES, CONFIG, FAILURE, ORDER, RESOLVER, SETTLEMENT, resolution
 
 ACCEPTED = [(committed, stuck) for committed, stuck in STUCK if stuck is not Step.HOLD]
-"""Where there is something that the payee, or the fees, may keep."""
+"""The cases with an amount that the payee, or the fees, may keep."""
 
 
 def amount_stuck(settlement: Settlement, stuck: Step) -> int:
@@ -63,7 +66,7 @@ def test_a_write_off_makes_the_payer_whole_at_our_cost(
 
 
 @given(settlement=AMOUNTS, where=st.sampled_from([*ACCEPTED, (3, Step.FEE)]))
-def test_what_is_completed_has_settled_as_if_nothing_had_happened(
+def test_a_completed_settlement_has_the_balances_of_a_settled_one(
     settlement: Settlement, where: tuple[int, Step]
 ) -> None:
     books = in_limbo(*where, settlement)
@@ -75,23 +78,23 @@ def test_what_is_completed_has_settled_as_if_nothing_had_happened(
     assert books.moved() == {account: change for account, change in expected.items() if change}
     row = books.row()
     assert (row["status"], row["escrow"]) == (Status.SETTLED, 0)
-    assert row["finished_at"] == rows.timestamp(LATER)
+    assert row["finished_at"] == timestamp(LATER)
     assert not row.keys() & {"failure", "gsi1pk", "gsi1sk", "stuck_step", "waiting"}
 
 
-def test_what_was_completed_is_not_reversed_by_any_later_word() -> None:
+def test_a_completed_settlement_is_not_reversed_on_any_order() -> None:
     books = in_limbo(3, Step.RELEASE)
     books.resolve(Decision.COMPLETE)
     before = books.bytes()
 
     told = "the settlement is SETTLED and was completed out of LIMBO"
     with pytest.raises(NotReversible, match=f"^reverse: it was to be SETTLED, but {told}$"):
-        books.table.post(compensation.requested(SETTLEMENT, ORDER, LATER, TERMS))
+        books.table.commit(compensation.reverse_on_order(SETTLEMENT, ORDER, LATER, CONFIG))
     for step in (Step.RELEASE, Step.HOLD):
-        reversal = compensation.undo(SETTLEMENT, step, list(Step), [], LATER)
+        reversal = compensation.reverse_step(SETTLEMENT, step, list(Step), [], LATER)
         assert reversal is not None
         with pytest.raises(StepFenced):
-            books.table.post(reversal)
+            books.table.commit(reversal)
     assert books.bytes() == before
 
 
@@ -99,40 +102,40 @@ def test_what_was_completed_is_not_reversed_by_any_later_word() -> None:
 
 
 @pytest.mark.parametrize("decision", Decision)
-def test_a_decision_is_on_record_with_who_why_and_when(decision: Decision) -> None:
+def test_a_decision_is_on_record_with_its_person_reason_and_time(decision: Decision) -> None:
     books = in_limbo(3, Step.RELEASE)
     waiting(books)
 
     entry = books.resolve(decision)
 
-    row, said = books.row(), {"decision": decision.value, "reason": ORDER.reason, "by": ORDER.by}
-    assert said.items() <= entry.items()
-    assert (entry["sk"], entry["posted_at"]) == (f"{SETTLEMENT.key}:resolve:1", rows.timestamp(LATER))
+    row, record = books.row(), {"decision": decision.value, "reason": ORDER.reason, "by": ORDER.by}
+    assert record.items() <= entry.items()
+    assert (entry["sk"], entry["posted_at"]) == (f"{SETTLEMENT.key}:resolve:1", timestamp(LATER))
     assert entry["account"] == "bob"
-    assert row["resolution"] == said | {"decided_at": rows.timestamp(LATER)}
+    assert row["resolution"] == record | {"decided_at": timestamp(LATER)}
     assert row["resolutions"] == 1
     assert not row.keys() & {"stuck_step", "waiting"}
 
 
 @pytest.mark.parametrize("decision", Decision)
-def test_only_what_is_completed_counts_as_settled(decision: Decision) -> None:
-    arguments = (SETTLEMENT, CASES[Step.RELEASE], resolution(decision), RESOLVER, NOW, TERMS)
+def test_only_a_completion_counts_as_settled(decision: Decision) -> None:
+    arguments = (SETTLEMENT, CASES[Step.RELEASE], resolution(decision), RESOLVER, NOW, CONFIG)
 
-    posting = compensation.resolve(*arguments)
+    transaction = compensation.resolve(*arguments)
 
-    assert posting.counted == ("Settled" if decision is Decision.COMPLETE else None)
+    assert transaction.metric == ("Settled" if decision is Decision.COMPLETE else None)
 
 
 @pytest.mark.parametrize("decision", [Decision.RETRY, Decision.WRITE_OFF])
-def test_what_goes_on_is_in_flight_again_for_its_first_reason(decision: Decision) -> None:
+def test_a_retry_or_write_off_is_in_flight_again_with_its_first_failure(decision: Decision) -> None:
     books = in_limbo(3, Step.RELEASE)
     assert books.row()["gsi1pk"] == "LIMBO"
 
     books.resolve(decision)
 
     row = books.row()
-    due = rows.timestamp(LATER + timedelta(seconds=TERMS.recover_after_seconds))
-    index = rows.in_flight_index(SETTLEMENT.key, due)
+    due = timestamp(LATER + timedelta(seconds=CONFIG.recover_after_seconds))
+    index = keys.in_flight_index(SETTLEMENT.key, due)
     assert index.items() <= row.items()
     assert row["failure"] == row["reversed_for"] == ERROR
 
@@ -143,7 +146,7 @@ def test_the_row_in_limbo_says_what_is_stuck_and_keeps_why_it_was_reversed() -> 
 
     assert (row["stuck_step"], row["failure"]) == ("compensate:release", FAILURE)
     assert row["reversed_for"]["error"] == "ReversalRequested"
-    assert rows.limbo_index(rows.timestamp(LATER)).items() <= row.items()
+    assert keys.limbo_index(timestamp(LATER)).items() <= row.items()
 
 
 # The account
@@ -181,33 +184,32 @@ def test_the_last_case_frees_the_account(decision: Decision) -> None:
 # Once
 
 
-def posting(books: Books, said: Resolution) -> Posting:
-    row = books.row()
-    case = compensation.stuck(SETTLEMENT, row)
-    return compensation.resolve(SETTLEMENT, case, said, RESOLVER, LATER, TERMS)
+def decided(books: Books, order: Resolution) -> StepTransaction:
+    case = compensation.stuck_case(books.state())
+    return compensation.resolve(SETTLEMENT, case, order, RESOLVER, LATER, CONFIG)
 
 
 @pytest.mark.parametrize("first", Decision)
 @pytest.mark.parametrize("second", Decision)
-def test_of_two_decisions_the_first_stands(first: Decision, second: Decision) -> None:
+def test_of_two_decisions_the_first_one_counts(first: Decision, second: Decision) -> None:
     books = in_limbo(3, Step.RELEASE)
-    late = posting(books, resolution(second))
+    late = decided(books, resolution(second))
     entry = books.resolve(first)
     before = books.bytes()
 
-    assert books.table.post(late) == entry
+    assert books.table.commit(late) == entry
     assert books.bytes() == before
 
 
 @pytest.mark.parametrize("decision", Decision)
 def test_a_decision_on_an_earlier_case_does_nothing_to_a_later_one(decision: Decision) -> None:
     books = in_limbo(3, Step.RELEASE)
-    late = posting(books, resolution(decision))
+    late = decided(books, resolution(decision))
     books.resolve(Decision.RETRY)
     books.stick(Step.RELEASE)
     before = books.bytes()
 
-    assert books.table.post(late)["decision"] == Decision.RETRY
+    assert books.table.commit(late)["decision"] == Decision.RETRY
     with pytest.raises(ResolutionRefused, match="moved on since it was looked at"):
         books.table.transact(late.writes[1:])
     assert books.bytes() == before
@@ -215,11 +217,11 @@ def test_a_decision_on_an_earlier_case_does_nothing_to_a_later_one(decision: Dec
 
 def test_a_late_entry_into_limbo_does_not_bring_a_resolved_case_back() -> None:
     books = in_limbo(3, Step.RELEASE)
-    late = compensation.enter_limbo(SETTLEMENT, compensation.stuck(SETTLEMENT, books.row()), ERROR, LATER)
+    late = compensation.enter_limbo(SETTLEMENT, compensation.stuck_case(books.state()), ERROR, LATER)
     books.resolve(Decision.RETRY)
     before = books.bytes()
 
-    books.table.post(late)
+    books.table.commit(late)
     with pytest.raises(StepFenced):
         books.table.transact(late.writes[1:])
     assert books.bytes() == before
@@ -227,15 +229,15 @@ def test_a_late_entry_into_limbo_does_not_bring_a_resolved_case_back() -> None:
 
 def test_a_reversal_that_was_on_its_way_cannot_take_what_was_written_off() -> None:
     books = in_limbo(3, Step.RELEASE)
-    late = compensation.undo(SETTLEMENT, Step.RELEASE, ["hold", "verify", "release"], [], LATER)
+    late = compensation.reverse_step(SETTLEMENT, Step.RELEASE, ["hold", "verify", "release"], [], LATER)
     assert late is not None
     with pytest.raises(StepFenced, match="is LIMBO"):
-        books.table.post(late)
+        books.table.commit(late)
     books.resolve(Decision.WRITE_OFF)
     before = books.bytes()
 
     with pytest.raises(StepFenced, match=r"\[release\] reversed"):
-        books.table.post(late)
+        books.table.commit(late)
     assert books.bytes() == before
 
 
@@ -249,7 +251,7 @@ def test_another_person_or_reason_is_another_decision() -> None:
         assert not Resolution(reason=other.reason, by=other.by, decision=Decision.RETRY).is_on(entry)
 
 
-# What makes sense
+# Decisions that do not fit
 
 COVERS_NOTHING = "write-off: the escrow lacks nothing that could be covered; use retry"
 ACCEPTS_NOTHING = "complete: there is no release left that could be accepted; use retry"
@@ -257,20 +259,20 @@ ACCEPTS_NOTHING = "complete: there is no release left that could be accepted; us
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.LIMBO])
 @pytest.mark.parametrize("decision", Decision)
-def test_there_is_nothing_to_decide_out_of_limbo(status: Status, decision: Decision) -> None:
-    row = in_limbo(3, Step.RELEASE).row() | {"status": status.value}
+def test_a_settlement_out_of_limbo_has_nothing_to_decide(status: Status, decision: Decision) -> None:
+    state = replace(in_limbo(3, Step.RELEASE).state(), status=status)
 
     with pytest.raises(StepFenced, match=f"^resolve: the settlement is {status}, not in LIMBO$"):
-        compensation.check(SETTLEMENT, row, decision)
+        compensation.ensure_can_resolve(state, decision)
 
 
 @pytest.mark.parametrize(("committed", "stuck"), [*UNMOVED, *STUCK])
-def test_a_decision_that_makes_no_sense_is_refused_with_a_way_out(committed: int, stuck: Step) -> None:
-    row = in_limbo(committed, stuck).row()
+def test_a_decision_that_does_not_fit_is_refused_with_a_way_out(committed: int, stuck: Step) -> None:
+    state = in_limbo(committed, stuck).state()
     refused = {
         decision.value: str(refusal)
         for decision in Decision
-        if (refusal := _refusal(row, decision)) is not None
+        if (refusal := _refusal(state, decision)) is not None
     }
 
     moved = list(Step)[:committed]
@@ -282,9 +284,9 @@ def test_a_decision_that_makes_no_sense_is_refused_with_a_way_out(committed: int
     }
 
 
-def _refusal(row: rows.Row, decision: Decision) -> ResolutionRefused | None:
+def _refusal(state: SettlementState, decision: Decision) -> ResolutionRefused | None:
     try:
-        compensation.check(SETTLEMENT, row, decision)
+        compensation.ensure_can_resolve(state, decision)
     except ResolutionRefused as refusal:
         return refusal
     return None

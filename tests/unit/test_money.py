@@ -1,4 +1,4 @@
-"""Amounts: integers inside, decimal strings outside, nothing else ever taken for money."""
+"""Amounts: integers inside, decimal strings outside, and no other form is an amount."""
 
 from decimal import Decimal
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement import money
+from settlement.model import money
 
 NO_AMOUNTS = [
     pytest.param(48.2, id="float"),
@@ -58,7 +58,7 @@ NO_AMOUNTS = [
     pytest.param("1" * 16, id="16 digits"),
     pytest.param("9" * 300_000, id="300 KB of digits"),
 ]
-"""What is no amount in any currency, whatever its exponent."""
+"""Values that are an amount in no currency."""
 
 TOO_PRECISE = [
     pytest.param("EUR", 2, "48.201", id="EUR"),
@@ -74,7 +74,7 @@ EXPONENTS = pytest.mark.parametrize("exponent", [0, 2, 3])
 
 @EXPONENTS
 @pytest.mark.parametrize("text", NO_AMOUNTS)
-def test_what_is_no_decimal_string_is_no_amount(text: object, exponent: int) -> None:
+def test_only_a_decimal_string_is_an_amount(text: object, exponent: int) -> None:
     with pytest.raises(ValueError, match=r"^must be a decimal string with .* digits") as refused:
         money.parse(text, exponent)
     assert len(str(refused.value)) < 200

@@ -1,4 +1,4 @@
-"""Requests: what breaks the contract is refused in words, and what means the same is the same."""
+"""Requests: one that breaks the contract is refused with a message, and equal content is one request."""
 
 import json
 from dataclasses import asdict, fields, replace
@@ -8,9 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from settlement.errors import InvalidRequest
-from settlement.request import Request, Settlement, parse_request, parse_settlement
-from settlement.terms import Terms
+from settlement.model.errors import InvalidRequest
+from settlement.model.request import Request, parse_request, parse_settlement
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
 from tests.unit.test_money import NO_AMOUNTS, TOO_PRECISE
 
 VALID: dict[str, Any] = {
@@ -22,9 +23,9 @@ VALID: dict[str, Any] = {
     "fee": "0.48",
 }
 
-FIELDS = ", ".join([*VALID, "deadline_seconds"])
+FIELDS = ", ".join([*VALID, "deadline_seconds", "payer_name", "payee_name"])
 MESSAGE_LENGTH_MAX = 2_000
-"""Far below what a Lambda function's error and a state machine's cause may hold."""
+"""Far below the limits of a Lambda function's error and a state machine's cause."""
 
 NO_TEXTS = [
     pytest.param(None, id="null"),
@@ -53,9 +54,9 @@ NO_IDS = [
 ]
 
 
-def refusal(raw: object, terms: Terms) -> str:
+def refusal(raw: object, config: StageConfig) -> str:
     with pytest.raises(InvalidRequest) as refused:
-        parse_request(raw, terms)
+        parse_request(raw, config)
     message = str(refused.value)
     assert len(message) <= MESSAGE_LENGTH_MAX
     return message
@@ -63,8 +64,8 @@ def refusal(raw: object, terms: Terms) -> str:
 
 @pytest.mark.parametrize("field", ["amount", "fee"])
 @pytest.mark.parametrize("value", NO_AMOUNTS)
-def test_an_amount_on_the_wire_is_a_decimal_string(value: object, field: str, terms: Terms) -> None:
-    message = refusal(VALID | {field: value}, terms)
+def test_an_amount_on_the_wire_is_a_decimal_string(value: object, field: str, config: StageConfig) -> None:
+    message = refusal(VALID | {field: value}, config)
 
     assert message == f"{field}: must be a decimal string with {message.partition(' with ')[2]}"
     assert "at most 2 decimals" in message
@@ -73,9 +74,9 @@ def test_an_amount_on_the_wire_is_a_decimal_string(value: object, field: str, te
 @pytest.mark.parametrize(("currency", "exponent", "text"), TOO_PRECISE)
 @pytest.mark.parametrize("field", ["amount", "fee"])
 def test_an_amount_fits_its_currency(
-    field: str, currency: str, exponent: int, text: str, terms: Terms
+    field: str, currency: str, exponent: int, text: str, config: StageConfig
 ) -> None:
-    message = refusal(VALID | {"amount": "90", "fee": "1", "currency": currency, field: text}, terms)
+    message = refusal(VALID | {"amount": "90", "fee": "1", "currency": currency, field: text}, config)
 
     assert message.startswith(f"{field}: must be")
     assert (f"at most {exponent} decimals" if exponent else "no decimals") in message
@@ -83,20 +84,22 @@ def test_an_amount_fits_its_currency(
 
 
 @pytest.mark.parametrize("amount", ["0", "0.0", "0.00"])
-def test_an_amount_is_greater_than_zero(amount: str, terms: Terms) -> None:
+def test_an_amount_is_greater_than_zero(amount: str, config: StageConfig) -> None:
     without_fee = {name: value for name, value in VALID.items() if name != "fee"}
 
-    assert refusal(without_fee | {"amount": amount}, terms) == "amount: must be greater than zero"
+    assert refusal(without_fee | {"amount": amount}, config) == "amount: must be greater than zero"
 
 
 @pytest.mark.parametrize("fee", ["48.20", "48.2", "48.21", "1000"])
-def test_a_fee_is_less_than_the_amount(fee: str, terms: Terms) -> None:
-    assert refusal(VALID | {"fee": fee}, terms) == "fee: must be less than the amount"
+def test_a_fee_is_less_than_the_amount(fee: str, config: StageConfig) -> None:
+    assert refusal(VALID | {"fee": fee}, config) == "fee: must be less than the amount"
 
 
 @pytest.mark.parametrize(("fee", "minor"), [("0", 0), ("0.00", 0), ("0.01", 1), ("48.19", 4819)])
-def test_a_fee_from_zero_to_just_below_the_amount_is_taken(fee: str, minor: int, terms: Terms) -> None:
-    assert parse_request(VALID | {"fee": fee}, terms).fee == minor
+def test_a_fee_from_zero_to_just_below_the_amount_is_accepted(
+    fee: str, minor: int, config: StageConfig
+) -> None:
+    assert parse_request(VALID | {"fee": fee}, config).fee == minor
 
 
 @pytest.mark.parametrize(
@@ -110,86 +113,86 @@ def test_a_fee_from_zero_to_just_below_the_amount_is_taken(fee: str, minor: int,
         *NO_TEXTS,
     ],
 )
-def test_a_currency_is_one_that_the_stage_accepts(currency: object, terms: Terms) -> None:
-    message = refusal(VALID | {"currency": currency}, terms)
+def test_a_currency_is_one_that_the_stage_accepts(currency: object, config: StageConfig) -> None:
+    message = refusal(VALID | {"currency": currency}, config)
 
     assert message == "currency: must be one of EUR, JPY, KWD, USD"
 
 
 @pytest.mark.parametrize("field", ["payer", "payee", "key"])
 @pytest.mark.parametrize("value", NO_IDS)
-def test_an_id_is_a_plain_word(value: object, field: str, terms: Terms) -> None:
-    message = refusal(VALID | {field: value}, terms)
+def test_an_id_is_a_plain_word(value: object, field: str, config: StageConfig) -> None:
+    message = refusal(VALID | {field: value}, config)
 
     assert message.startswith(f"{field}: must be a string that matches ^[A-Za-z0-9_")
     assert ";" not in message
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 65])
-def test_a_key_of_another_length_is_refused(length: int, terms: Terms) -> None:
-    message = refusal(VALID | {"key": "k" * length}, terms)
+def test_a_key_of_another_length_is_refused(length: int, config: StageConfig) -> None:
+    message = refusal(VALID | {"key": "k" * length}, config)
 
     assert message == "key: must be a string that matches ^[A-Za-z0-9_-]{16,64}$"
 
 
 @pytest.mark.parametrize("key", ["k" * 16, "k" * 64, "ABCxyz-_01234567"])
-def test_a_key_of_16_to_64_plain_characters_is_taken(key: str, terms: Terms) -> None:
-    assert parse_request(VALID | {"key": key}, terms).key == key
+def test_a_key_of_16_to_64_plain_characters_is_accepted(key: str, config: StageConfig) -> None:
+    assert parse_request(VALID | {"key": key}, config).key == key
 
 
-def test_a_key_has_no_point_but_an_account_may(terms: Terms) -> None:
-    assert refusal(VALID | {"key": "order.2026.000101"}, terms).startswith("key: must be")
-    assert parse_request(VALID | {"payer": "a.b-c_D9"}, terms).payer == "a.b-c_D9"
+def test_a_key_has_no_point_but_an_account_may(config: StageConfig) -> None:
+    assert refusal(VALID | {"key": "order.2026.000101"}, config).startswith("key: must be")
+    assert parse_request(VALID | {"payer": "a.b-c_D9"}, config).payer == "a.b-c_D9"
 
 
 @pytest.mark.parametrize("account", ["a", "a" * 64])
-def test_an_account_of_1_to_64_characters_is_taken(account: str, terms: Terms) -> None:
-    assert parse_request(VALID | {"payee": account}, terms).payee == account
+def test_an_account_of_1_to_64_characters_is_accepted(account: str, config: StageConfig) -> None:
+    assert parse_request(VALID | {"payee": account}, config).payee == account
 
 
-def test_nobody_pays_themselves(terms: Terms) -> None:
-    assert refusal(VALID | {"payee": "alice"}, terms) == "payee: must be another account than the payer's"
+def test_payer_and_payee_are_two_accounts(config: StageConfig) -> None:
+    assert refusal(VALID | {"payee": "alice"}, config) == "payee: must be another account than the payer's"
 
 
 @pytest.mark.parametrize("field", [name for name in VALID if name != "fee"])
-def test_a_missing_field_is_named(field: str, terms: Terms) -> None:
+def test_a_missing_field_is_named(field: str, config: StageConfig) -> None:
     incomplete = {name: value for name, value in VALID.items() if name != field}
 
-    assert refusal(incomplete, terms) == f"{field}: missing"
+    assert refusal(incomplete, config) == f"{field}: missing"
 
 
-def test_every_field_at_fault_is_named_at_once(terms: Terms) -> None:
-    message = refusal({"amount": 1, "fee": None, "currency": "EUR", "note": ""}, terms)
+def test_every_field_at_fault_is_named_at_once(config: StageConfig) -> None:
+    message = refusal({"amount": 1, "fee": None, "currency": "EUR", "note": ""}, config)
 
     named = [problem.partition(":")[0] for problem in message.split("; ") if ":" in problem]
     assert named == ["amount", "fee", "key", "note", "payee", "payer"]
 
 
 @pytest.mark.parametrize("name", ["note", "Amount", "amount ", "", "größe", "__class__"])
-def test_an_unknown_field_is_refused_by_its_name(name: str, terms: Terms) -> None:
-    message = refusal(VALID | {name: "x"}, terms)
+def test_an_unknown_field_is_refused_by_its_name(name: str, config: StageConfig) -> None:
+    message = refusal(VALID | {name: "x"}, config)
 
     assert message.endswith(f": unknown field; the fields are {FIELDS}")
     assert not name.isascii() or message.startswith(name)
 
 
-def test_an_unknown_field_with_a_huge_name_does_not_blow_up_the_message(terms: Terms) -> None:
-    message = refusal(VALID | {"n" * 300_000: "x"}, terms)
+def test_an_unknown_field_with_a_huge_name_does_not_blow_up_the_message(config: StageConfig) -> None:
+    message = refusal(VALID | {"n" * 300_000: "x"}, config)
 
     assert message.startswith("nnnn")
     assert len(message) < 200
 
 
-def test_many_unknown_fields_do_not_blow_up_the_message(terms: Terms) -> None:
+def test_many_unknown_fields_do_not_blow_up_the_message(config: StageConfig) -> None:
     """A function's error above 256 KB ends in States.DataLimitExceeded, which no Catch sees."""
-    message = refusal(VALID | {f"field-{number}": "x" for number in range(20_000)}, terms)
+    message = refusal(VALID | {f"field-{number}": "x" for number in range(20_000)}, config)
 
     assert len(message) < 1_000
     assert "request: has 19995 more unknown fields" in message.split("; ")
 
 
-def test_five_unknown_fields_are_all_named(terms: Terms) -> None:
-    message = refusal(VALID | {f"field-{number}": "x" for number in range(5)}, terms)
+def test_five_unknown_fields_are_all_named(config: StageConfig) -> None:
+    message = refusal(VALID | {f"field-{number}": "x" for number in range(5)}, config)
 
     assert message.count("unknown field") == 5
     assert "more" not in message
@@ -198,9 +201,9 @@ def test_five_unknown_fields_are_all_named(terms: Terms) -> None:
 @pytest.mark.parametrize(
     "name", ["a\nb", "a\rb", "a\x1b[31mb", "a\x00b", "\ud800"], ids=["LF", "CR", "ESC", "NUL", "surrogate"]
 )
-def test_an_unknown_field_cannot_write_into_terminals_and_logs(name: str, terms: Terms) -> None:
-    """A lone surrogate is legal in JSON, and no UTF-8: the Lambda runtime could not send the error."""
-    message = refusal(VALID | {name: "x"}, terms)
+def test_an_unknown_field_cannot_write_into_terminals_and_logs(name: str, config: StageConfig) -> None:
+    """A lone surrogate is legal in JSON, but not in UTF-8: the Lambda runtime could not send the error."""
+    message = refusal(VALID | {name: "x"}, config)
 
     assert "unknown field" in message
     assert message.isprintable()
@@ -211,19 +214,19 @@ def test_an_unknown_field_cannot_write_into_terminals_and_logs(name: str, terms:
     [None, [], [VALID], "", json.dumps(VALID), 0, 48.2, True, False],
     ids=["null", "empty list", "list", "empty string", "string", "zero", "number", "true", "false"],
 )
-def test_a_request_is_a_json_object(raw: object, terms: Terms) -> None:
-    assert refusal(raw, terms) == f"request: must be a JSON object with the fields {FIELDS}"
+def test_a_request_is_a_json_object(raw: object, config: StageConfig) -> None:
+    assert refusal(raw, config) == f"request: must be a JSON object with the fields {FIELDS}"
 
 
-def test_an_empty_object_misses_every_field(terms: Terms) -> None:
+def test_an_empty_object_misses_every_field(config: StageConfig) -> None:
     assert (
-        refusal({}, terms)
+        refusal({}, config)
         == "amount: missing; currency: missing; key: missing; payee: missing; payer: missing"
     )
 
 
-def test_a_request_in_order_is_taken_as_it_is(terms: Terms) -> None:
-    assert parse_request(VALID, terms) == Request(
+def test_a_valid_request_is_accepted_unchanged(config: StageConfig) -> None:
+    assert parse_request(VALID, config) == Request(
         key="order-2026-000101",
         payer="alice",
         payee="bob",
@@ -234,45 +237,45 @@ def test_a_request_in_order_is_taken_as_it_is(terms: Terms) -> None:
     )
 
 
-def test_a_request_may_leave_the_fee_to_the_stage(terms: Terms) -> None:
-    request = parse_request({name: value for name, value in VALID.items() if name != "fee"}, terms)
+def test_a_request_may_leave_the_fee_to_the_stage(config: StageConfig) -> None:
+    request = parse_request({name: value for name, value in VALID.items() if name != "fee"}, config)
 
     assert request.fee is None
     assert request.settlement(7).fee == 7
 
 
-def test_a_fee_that_is_named_wins_over_the_schedule(terms: Terms) -> None:
-    assert parse_request(VALID | {"fee": "0"}, terms).settlement(7).fee == 0
+def test_a_named_fee_takes_precedence_over_the_schedule(config: StageConfig) -> None:
+    assert parse_request(VALID | {"fee": "0"}, config).settlement(7).fee == 0
 
 
-def test_a_settlement_under_way_names_its_fee(terms: Terms) -> None:
+def test_a_settlement_in_flight_names_its_fee(config: StageConfig) -> None:
     unnamed = {name: value for name, value in VALID.items() if name != "fee"}
 
     with pytest.raises(InvalidRequest, match=r"^fee: missing"):
-        parse_settlement(unnamed, terms)
+        parse_settlement(unnamed, config)
 
 
 @pytest.mark.parametrize("raw", [None, [], {}, VALID | {"amount": 48.2}, VALID | {"owner": "x"}])
-def test_a_settlement_under_way_is_checked_like_a_request(raw: object, terms: Terms) -> None:
+def test_a_settlement_in_flight_is_checked_like_a_request(raw: object, config: StageConfig) -> None:
     with pytest.raises(InvalidRequest):
-        parse_settlement(raw, terms)
+        parse_settlement(raw, config)
 
 
 @pytest.mark.parametrize(("currency", "amount"), [("EUR", "48.20"), ("JPY", "4820"), ("KWD", "4.820")])
 def test_a_settlement_survives_the_way_between_two_states(
-    currency: str, amount: str, settlement: Settlement, terms: Terms
+    currency: str, amount: str, settlement: Settlement, config: StageConfig
 ) -> None:
     sent = replace(settlement, currency=currency)
 
-    wire = json.loads(json.dumps(sent.to_wire(terms)))
+    wire = json.loads(json.dumps(sent.to_wire(config)))
 
     assert wire["amount"] == amount
-    assert parse_settlement(wire, terms) == sent
+    assert parse_settlement(wire, config) == sent
 
 
-def test_equal_requests_written_differently_are_one_request(terms: Terms) -> None:
-    short = parse_settlement(VALID | {"amount": "48.2", "fee": "0.5"}, terms)
-    long = parse_settlement(VALID | {"amount": "48.20", "fee": "0.50"}, terms)
+def test_equal_requests_written_differently_are_one_request(config: StageConfig) -> None:
+    short = parse_settlement(VALID | {"amount": "48.2", "fee": "0.5"}, config)
+    long = parse_settlement(VALID | {"amount": "48.20", "fee": "0.50"}, config)
 
     assert short.request_hash == long.request_hash
 
@@ -285,16 +288,16 @@ def test_equal_requests_written_differently_are_one_request(terms: Terms) -> Non
     order=st.permutations(list(VALID)),
 )
 def test_neither_zeros_nor_the_order_of_fields_make_another_request(
-    money: tuple[str, int], tenths: int, order: list[str], terms: Terms
+    money: tuple[str, int], tenths: int, order: list[str], config: StageConfig
 ) -> None:
     """Up to the most whole units that an amount may have: it has 15 digits, some of them decimals."""
     currency, units = money
     short = VALID | {"amount": f"{units}.{tenths}", "fee": "0.1", "currency": currency}
     long = VALID | {"amount": f"{units}.{tenths}0", "fee": "0.10", "currency": currency}
 
-    one = parse_settlement({name: short[name] for name in order}, terms)
+    one = parse_settlement({name: short[name] for name in order}, config)
 
-    assert one.request_hash == parse_settlement(long, terms).request_hash
+    assert one.request_hash == parse_settlement(long, config).request_hash
 
 
 SETTLEMENTS = st.builds(
@@ -306,6 +309,8 @@ SETTLEMENTS = st.builds(
     currency=st.sampled_from(["EUR", "USD"]),
     fee=st.integers(0, 99),
     deadline_seconds=st.none() | st.integers(0, 99),
+    payer_name=st.none() | st.text(max_size=5),
+    payee_name=st.none() | st.text(max_size=5),
 )
 
 
@@ -326,7 +331,7 @@ def test_only_equal_settlements_have_equal_hashes(one: Settlement, other: Settle
     assert (one.request_hash == other.request_hash) == (asdict(one) == asdict(other))
 
 
-def test_what_one_field_loses_and_its_neighbour_gains_is_another_request(settlement: Settlement) -> None:
+def test_characters_moved_from_one_field_to_the_next_make_another_request(settlement: Settlement) -> None:
     shifted = replace(settlement, payer="alic", payee="ebob")
     swapped = replace(settlement, payer=settlement.payee, payee=settlement.payer)
 
@@ -341,22 +346,23 @@ JSON = st.recursive(
 ALMOST_VALID = st.fixed_dictionaries(
     {},
     optional={name: st.just(value) | JSON for name, value in VALID.items()}
-    | {"deadline_seconds": st.just(900) | JSON, "note": JSON},
+    | {"deadline_seconds": st.just(900) | JSON, "note": JSON}
+    | {name: st.just("Alice Muster") | JSON for name in ("payer_name", "payee_name")},
 )
 
 
 @given(raw=JSON | ALMOST_VALID)
-def test_any_json_is_a_request_or_refused_and_nothing_else(raw: object, terms: Terms) -> None:
+def test_any_json_is_a_request_or_refused_and_nothing_else(raw: object, config: StageConfig) -> None:
     request, message = None, ""
     try:
-        request = parse_request(raw, terms)
+        request = parse_request(raw, config)
     except InvalidRequest as refused:
         message = str(refused)
     if request is None:
         assert 0 < len(message) <= MESSAGE_LENGTH_MAX
         return
     assert isinstance(raw, dict)
-    assert raw.keys() <= {*VALID, "deadline_seconds"}
+    assert raw.keys() <= {*VALID, "deadline_seconds", "payer_name", "payee_name"}
     assert type(request.deadline_seconds) in (int, type(None))
     assert type(request.amount) is int
     assert request.amount > (request.fee or 0) >= 0

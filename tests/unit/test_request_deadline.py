@@ -1,4 +1,4 @@
-"""A request may name its time to settle, within bounds; one that names no key may get one."""
+"""A request may name its time to settle, within bounds; one without a key may get one."""
 
 import json
 from dataclasses import replace
@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from settlement import items, reversals, rows, steps
-from settlement.errors import IdempotencyConflict, InvalidRequest
-from settlement.request import KEY, MINTED, Settlement, named, parse_request, parse_settlement
-from settlement.terms import Terms
+from settlement.ledger import forward, reversal
+from settlement.model.errors import IdempotencyConflict, InvalidRequest
+from settlement.model.request import KEY, MINTED, parse_request, parse_settlement, with_minted_key
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import SettlementState
+from settlement.policy import steps
 from tests.conftest import NOW
+from tests.unit import states
 from tests.unit.test_request import VALID, refusal
 from tests.unit.vectors import FAILURE
 
@@ -18,18 +21,18 @@ HASHES = {
     None: "d13463c1e640ed9114f62760da3142c9e498ad261d55a5451e18c3ede91227a2",
     600: "c93e8497754df4245b64fe4ba2501ecb1e7ac3e888bbddb2ed82876fc5101590",
 }
-"""Of the same request without and with a deadline, for ever: rows carry them."""
+"""The hashes of one request without and with a deadline. They never change, as rows carry them."""
 
 WITHOUT_KEY = {name: value for name, value in VALID.items() if name != "key"}
 
 
-def asked(seconds: int | None) -> dict[str, Any]:
+def requested(seconds: int | None) -> dict[str, Any]:
     return VALID | ({} if seconds is None else {"deadline_seconds": seconds})
 
 
 @pytest.mark.parametrize("seconds", [30, 31, 86_399, 86_400])
-def test_a_deadline_within_the_bounds_is_taken(seconds: int, terms: Terms) -> None:
-    assert parse_request(asked(seconds), terms).deadline_seconds == seconds
+def test_a_deadline_within_the_bounds_is_accepted(seconds: int, config: StageConfig) -> None:
+    assert parse_request(requested(seconds), config).deadline_seconds == seconds
 
 
 @pytest.mark.parametrize(
@@ -37,53 +40,56 @@ def test_a_deadline_within_the_bounds_is_taken(seconds: int, terms: Terms) -> No
     [29, 0, -30, 86_401, 10**30, 900.0, 899.5, "900", "", True, False, None, [], [900], {}, float("nan")],
     ids=repr,
 )
-def test_what_is_no_whole_number_within_the_bounds_is_no_deadline(value: object, terms: Terms) -> None:
-    message = refusal(VALID | {"deadline_seconds": value}, terms)
+def test_a_deadline_is_a_whole_number_within_the_bounds(value: object, config: StageConfig) -> None:
+    message = refusal(VALID | {"deadline_seconds": value}, config)
 
     assert message == "deadline_seconds: must be a whole number from 30 to 86400"
 
 
 @pytest.mark.parametrize("change", [{"deadline_seconds": 31}, {"recover_after_seconds": 601}], ids=str)
 @pytest.mark.parametrize("seconds", [30, 600, 86_400])
-def test_no_settings_of_a_stage_move_the_bounds_and_strand_what_is_under_way(
-    seconds: int, change: dict[str, int], terms: Terms
+def test_no_configuration_of_a_stage_moves_the_bounds(
+    seconds: int, change: dict[str, int], config: StageConfig
 ) -> None:
-    """Refused on its way by another setting than the one it was claimed under, nobody could give it back."""
-    under_way, stage = parse_settlement(asked(seconds), terms), replace(terms, **change)
+    """A settlement in flight that a new configuration refused could not even be reversed."""
+    in_flight, stage = parse_settlement(requested(seconds), config), replace(config, **change)
 
-    assert parse_settlement(under_way.to_wire(terms), stage) == under_way
+    assert parse_settlement(in_flight.to_wire(config), stage) == in_flight
     for beyond in (29, 86_401):
-        assert refusal(asked(beyond), stage) == "deadline_seconds: must be a whole number from 30 to 86400"
+        assert (
+            refusal(requested(beyond), stage) == "deadline_seconds: must be a whole number from 30 to 86400"
+        )
 
 
 @pytest.mark.parametrize("seconds", HASHES)
-def test_the_hash_of_a_request_never_changes(seconds: int | None, terms: Terms) -> None:
-    assert parse_settlement(asked(seconds), terms).request_hash == HASHES[seconds]
+def test_the_hash_of_a_request_never_changes(seconds: int | None, config: StageConfig) -> None:
+    assert parse_settlement(requested(seconds), config).request_hash == HASHES[seconds]
 
 
 @pytest.mark.parametrize("seconds", [None, 600])
-def test_a_settlement_survives_the_wire_and_its_row(seconds: int | None, terms: Terms) -> None:
-    one = parse_settlement(asked(seconds), terms)
+def test_a_settlement_survives_the_wire_and_its_row(seconds: int | None, config: StageConfig) -> None:
+    one = parse_settlement(requested(seconds), config)
 
-    wire, row = one.to_wire(terms), one.to_row()
+    wire, row = one.to_wire(config), one.to_row()
 
-    assert parse_settlement(json.loads(json.dumps(wire)), terms) == one
-    assert Settlement.of_row({**rows.settlement_key(one.key), **row, "status": "PROCESSING"}) == one
+    assert parse_settlement(json.loads(json.dumps(wire)), config) == one
+    assert SettlementState.from_row(states.row(one)).settlement == one
     assert ("deadline_seconds" in wire) == ("deadline_seconds" in row) == (seconds is not None)
     assert row.keys() & {"key", "pk"} == set()
     assert row["request_hash"] == HASHES[seconds]
 
 
 @pytest.mark.parametrize(("first", "second"), [(None, 600), (600, None), (600, 601), (None, 900)], ids=str)
-def test_another_deadline_makes_another_request_even_where_it_is_the_stages_own(
-    first: int | None, second: int | None, terms: Terms
+def test_another_deadline_makes_another_request_even_if_it_is_the_stages_own(
+    first: int | None, second: int | None, config: StageConfig
 ) -> None:
-    claimed = parse_settlement(asked(first), terms)
-    row = items.claim(claimed, "execution", NOW, terms).parameters["Item"]
+    claimed = parse_settlement(requested(first), config)
+    row = forward.claim(claimed, "execution", NOW, config).parameters["Item"]
+    state = SettlementState.from_row(row)
 
-    assert steps.admitted(parse_request(asked(first), terms), row) == claimed
+    assert steps.verify_same_request(parse_request(requested(first), config), state) == claimed
     with pytest.raises(IdempotencyConflict):
-        steps.admitted(parse_request(asked(second), terms), row)
+        steps.verify_same_request(parse_request(requested(second), config), state)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +97,9 @@ def test_another_deadline_makes_another_request_even_where_it_is_the_stages_own(
     [(None, "2026-11-20T12:15:00.123Z"), (600, "2026-11-20T12:10:00.123Z"), (30, "2026-11-20T12:00:30.123Z")],
 )
 def test_the_deadline_counts_from_the_claim_and_is_not_before_the_first_look(
-    seconds: int | None, deadline_at: str, terms: Terms
+    seconds: int | None, deadline_at: str, config: StageConfig
 ) -> None:
-    row = items.claim(parse_settlement(asked(seconds), terms), "e", NOW, terms).parameters["Item"]
+    row = forward.claim(parse_settlement(requested(seconds), config), "e", NOW, config).parameters["Item"]
 
     assert row["deadline_at"] == deadline_at
     assert row["gsi1sk"] == "2026-11-20T12:00:30.123Z" <= deadline_at
@@ -103,22 +109,22 @@ def test_the_deadline_counts_from_the_claim_and_is_not_before_the_first_look(
     ("recover_after", "listed"),
     [(29, "2026-11-20T12:00:29.123Z"), (30, "2026-11-20T12:00:30.123Z"), (31, "2026-11-20T12:00:30.123Z")],
 )
-def test_a_settlement_is_listed_at_its_deadline_where_that_comes_before_the_first_look(
-    recover_after: int, listed: str, terms: Terms
+def test_a_settlement_is_listed_at_its_deadline_if_that_comes_before_the_first_look(
+    recover_after: int, listed: str, config: StageConfig
 ) -> None:
-    stage = replace(terms, recover_after_seconds=recover_after)
+    stage = replace(config, recover_after_seconds=recover_after)
 
-    row = items.claim(parse_settlement(asked(30), stage), "e", NOW, stage).parameters["Item"]
+    row = forward.claim(parse_settlement(requested(30), stage), "e", NOW, stage).parameters["Item"]
 
     assert (row["deadline_at"], row["gsi1sk"]) == ("2026-11-20T12:00:30.123Z", listed)
 
 
-def test_a_key_that_was_refused_unclaimed_keeps_the_deadline_of_its_request(terms: Terms) -> None:
-    one = parse_settlement(asked(600), terms)
+def test_a_tombstone_keeps_the_deadline_of_its_request(config: StageConfig) -> None:
+    one = parse_settlement(requested(600), config)
 
-    row = reversals.refuse_unclaimed(one, "execution", FAILURE, NOW).parameters["Item"]
+    row = reversal.tombstone(one, "execution", FAILURE, NOW).parameters["Item"]
 
-    assert Settlement.of_row(row) == one
+    assert SettlementState.from_row(row).settlement == one
 
 
 # Keys that the stage mints
@@ -126,17 +132,21 @@ def test_a_key_that_was_refused_unclaimed_keeps_the_deadline_of_its_request(term
 SOURCE = "arn:aws:states:eu-west-1:123456789012:execution:machine:name"
 
 
-def optional(terms: Terms) -> Terms:
-    return replace(terms, idempotency_key="optional")
+def optional(config: StageConfig) -> StageConfig:
+    return replace(config, idempotency_key="optional")
 
 
-def test_where_a_key_is_required_none_is_minted_and_the_request_is_refused_by_its_name(terms: Terms) -> None:
-    assert named(WITHOUT_KEY, SOURCE, terms) is WITHOUT_KEY
-    assert refusal(WITHOUT_KEY, terms) == "key: missing"
+def test_a_stage_that_requires_a_key_mints_none(
+    config: StageConfig,
+) -> None:
+    assert with_minted_key(WITHOUT_KEY, SOURCE, config) is WITHOUT_KEY
+    assert refusal(WITHOUT_KEY, config) == "key: missing"
 
 
-def test_where_it_is_optional_a_request_without_gets_one_by_what_it_came_with(terms: Terms) -> None:
-    one, again, other = (named(WITHOUT_KEY, source, optional(terms)) for source in (SOURCE, SOURCE, "else"))
+def test_a_stage_with_optional_keys_derives_one_from_the_origin_of_the_call(config: StageConfig) -> None:
+    one, again, other = (
+        with_minted_key(WITHOUT_KEY, source, optional(config)) for source in (SOURCE, SOURCE, "else")
+    )
 
     assert one == again == WITHOUT_KEY | {"key": one["key"]}
     assert one["key"] != other["key"]
@@ -144,18 +154,18 @@ def test_where_it_is_optional_a_request_without_gets_one_by_what_it_came_with(te
     assert len(one["key"]) == len(MINTED) + 32
     assert KEY.fullmatch(one["key"])
     assert "key" not in WITHOUT_KEY
-    assert parse_request(one, terms).key == one["key"]
+    assert parse_request(one, config).key == one["key"]
 
 
 @pytest.mark.parametrize("key", [VALID["key"], None, "", 7, "too short"], ids=repr)
-def test_a_key_that_is_named_is_never_replaced_however_wrong_it_is(key: object, terms: Terms) -> None:
+def test_a_named_key_is_never_replaced_even_if_it_is_invalid(key: object, config: StageConfig) -> None:
     raw = VALID | {"key": key}
 
-    assert named(raw, SOURCE, optional(terms)) is raw
+    assert with_minted_key(raw, SOURCE, optional(config)) is raw
 
 
 @pytest.mark.parametrize("raw", [None, [], "text", 7, True], ids=repr)
-def test_what_is_no_request_gets_no_key(raw: object, terms: Terms) -> None:
-    assert named(raw, SOURCE, optional(terms)) is raw
+def test_only_an_object_gets_a_key(raw: object, config: StageConfig) -> None:
+    assert with_minted_key(raw, SOURCE, optional(config)) is raw
     with pytest.raises(InvalidRequest):
-        parse_request(raw, optional(terms))
+        parse_request(raw, optional(config))

@@ -1,12 +1,13 @@
-"""The page for upstream services shows the examples as they are, and names all that they may meet."""
+"""The page for upstream services shows the examples unchanged, and names every answer that they may meet."""
 
 import json
 import re
 
 import pytest
 
-from settlement.errors import IdempotencyConflict, InvalidRequest
-from settlement.status import Status
+from settle.local.record import Running
+from settlement.model.errors import IdempotencyConflict, InvalidRequest
+from settlement.model.status import Status
 from tests.support.templates import PROJECT
 
 PAGE = (PROJECT / "docs" / "starting.md").read_text()
@@ -19,7 +20,7 @@ GRANTED = {
     },
     "The queue": {("sqs:SendMessage", "arn:aws:sqs:REGION:ACCOUNT:QUEUE_NAME")},
 }
-"""What the page gives each way of starting, and that is all."""
+"""The permissions of each way of starting, and no others."""
 
 RESERVED = ("-r<n>", "-compensate-<n>", "-decided", "-reverse-…", "-resolve-…")
 
@@ -33,7 +34,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def rows(heading: str) -> set[str]:
-    """What the tables of a section have in their first column, in code."""
+    """Return the code in the first column of a section's tables."""
     lines = [line for line in section(heading).splitlines() if line.startswith("| `")]
     return {name for line in lines for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
 
@@ -58,12 +59,12 @@ def test_a_way_of_starting_needs_its_actions_and_no_others(way: str) -> None:
     assert policy["Version"] == "2012-10-17"
 
 
-def test_the_page_says_what_every_status_means() -> None:
+def test_the_page_explains_every_status() -> None:
     assert set(Status) <= rows("What the answer means")
 
 
 @pytest.mark.parametrize("example", ["express.py", "standard.py"])
-def test_the_errors_that_an_example_takes_for_final_are_those_of_a_refused_request(example: str) -> None:
+def test_the_final_errors_of_an_example_are_those_of_a_refused_request(example: str) -> None:
     final = {InvalidRequest.__name__, IdempotencyConflict.__name__}
 
     (named,) = re.findall(r"if error in \((.*?)\):", EXAMPLES[example])
@@ -71,7 +72,7 @@ def test_the_errors_that_an_example_takes_for_final_are_those_of_a_refused_reque
     assert set(json.loads(f"[{named}]")) == final
 
 
-def test_the_page_says_what_every_end_of_an_execution_means() -> None:
+def test_the_page_explains_every_end_of_an_execution() -> None:
     definition = json.loads((PROJECT / "statemachines" / "settlement.asl.json").read_text())
     refusals = definition["States"]["ClaimKey"]["Catch"][0]["ErrorEquals"]
     fixed = {state["Error"] for state in definition["States"].values() if "Error" in state}
@@ -85,6 +86,23 @@ def test_the_page_names_the_executions_that_are_the_stacks_own() -> None:
 
 def test_the_page_names_no_machine_account_or_address() -> None:
     assert not re.findall(r"\d{12}|https?://|127\.0\.0\.1|/(?:work|tmp)/", PAGE)
+
+
+def test_what_the_embedded_aws_prints_is_all_that_the_examples_read() -> None:
+    outputs = {"SettlementExpressArn": "x", "SettlementStandardArn": "s", "StartQueueUrl": "q"}
+    variables = Running(1, 4566, 2, outputs=outputs).variables()
+    read = {name for text in EXAMPLES.values() for name in re.findall(r'os.environ\["(\w+)"\]', text)}
+
+    assert read
+    assert read <= variables.keys()
+    assert variables["AWS_DISABLE_HOST_PREFIX_INJECTION"] == "true"
+
+
+def test_the_page_shows_how_to_run_an_example_on_the_embedded_aws() -> None:
+    (shown,) = blocks(section("On the embedded AWS"), "sh")
+
+    assert shown.startswith('eval "$(settle local env)"\n')
+    assert "express.settle(" in shown
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", PAGE))

@@ -1,15 +1,17 @@
-"""The table of statuses: what the design draws, and nothing more."""
+"""The table of transitions: those of the design, and no others."""
 
 import pytest
 
-from settlement import compensation
-from settlement.status import REVERSIBLE, TRANSITIONS, Status, Step
+from settlement.model import status as model_status
+from settlement.model.status import REVERSIBLE, TRANSITIONS, Status, Step
 
 
-def test_the_table_is_the_one_that_was_designed() -> None:
-    drawn = {(source.value, target.value) for source, targets in TRANSITIONS.items() for target in targets}
+def test_the_transitions_are_those_of_the_design() -> None:
+    transitions = {
+        (source.value, target.value) for source, targets in TRANSITIONS.items() for target in targets
+    }
 
-    assert drawn == {
+    assert transitions == {
         ("PROCESSING", "SETTLED"),
         ("PROCESSING", "REJECTED"),
         ("PROCESSING", "COMPENSATING"),
@@ -21,7 +23,7 @@ def test_the_table_is_the_one_that_was_designed() -> None:
     }
 
 
-def test_the_table_speaks_of_every_status() -> None:
+def test_the_table_has_every_status() -> None:
     assert set(TRANSITIONS) == set(Status)
 
 
@@ -31,7 +33,7 @@ def test_nothing_leads_back_to_processing(status: Status) -> None:
 
 
 @pytest.mark.parametrize("status", [Status.REJECTED, Status.COMPENSATED])
-def test_a_settlement_that_gave_everything_back_is_final(status: Status) -> None:
+def test_a_rejected_or_compensated_settlement_is_final(status: Status) -> None:
     assert not TRANSITIONS[status]
 
 
@@ -65,9 +67,9 @@ def test_a_reversal_is_named_after_its_step() -> None:
     ]
 
 
-def test_what_is_finished_leads_nowhere_by_itself() -> None:
-    """Out of SETTLED there is only what a person asks for."""
-    for status in compensation.FINISHED:
+def test_a_finished_settlement_only_changes_on_an_order() -> None:
+    """A person may order the reversal of a SETTLED one."""
+    for status in model_status.FINISHED:
         assert TRANSITIONS[status] <= {Status.COMPENSATING}
         assert (status is Status.SETTLED) == bool(TRANSITIONS[status])
-    assert {*Status} - compensation.FINISHED == {Status.PROCESSING, Status.COMPENSATING, Status.LIMBO}
+    assert {*Status} - model_status.FINISHED == {Status.PROCESSING, Status.COMPENSATING, Status.LIMBO}

@@ -1,15 +1,18 @@
-"""Logs and metrics: enough to find a settlement by, and nothing of what it holds."""
+"""Logs and metrics: enough to find a settlement, and no account and no amount."""
 
 import io
+import re
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement import errors, telemetry
-from settlement.errors import InsufficientFunds, SettlementError
+from settlement.adapters import telemetry
+from settlement.model import errors
+from settlement.model.errors import InsufficientFunds, SettlementError
 from tests.unit.observation import CONTEXT, EVENT, EXECUTION, KEY, Output, assert_telling_nothing
+from tests.unit.test_errors import BASES, OURS, PLAIN
 
 
 def raising(error: Exception) -> Callable[[Any, Any], Any]:
@@ -25,24 +28,32 @@ def passing(event: Any, context: Any) -> Any:
     return "result"
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        error
-        for error in vars(errors).values()
-        if isinstance(error, type) and issubclass(error, SettlementError)
-    ],
-)
+ERRORS = [
+    *(error("payer: canary has too little") for error in (*PLAIN, *BASES, errors.IdempotencyConflict)),
+    *(error("payer", "canary has too little") for error in (errors.AccountNotFound, errors.CurrencyMismatch)),
+    *(error("payer", "canary has too little") for error in (errors.InsufficientFunds, errors.AccountInLimbo)),
+    *(error("payer", "canary has too little") for error in (errors.CapExceeded, errors.StepFenced)),
+    errors.DeadlineExceeded("canary", "2026-11-20T12:00:00.123Z"),
+    errors.NotReversible("canary has too little"),
+    errors.EscrowMismatch("canary"),
+]
+
+
+def test_every_error_is_raised_here() -> None:
+    assert {type(error) for error in ERRORS} == set(OURS.values())
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_a_refusal_is_counted_and_logged_by_the_name_of_its_class(
-    error: type[SettlementError], output: Output
+    error: SettlementError, output: Output
 ) -> None:
-    with pytest.raises(error, match=r"^payer: canary has too little$"):
-        raising(error("payer: canary has too little"))(EVENT, CONTEXT)
+    with pytest.raises(type(error), match=f"^{re.escape(str(error))}$"):
+        raising(error)(EVENT, CONTEXT)
 
     lines, metrics, text = output.take()
-    assert metrics == ["StepCalled", error.__name__]
+    assert metrics == ["StepCalled", type(error).__name__]
     assert [(line["level"], line["message"], line["error"]) for line in lines] == [
-        ("WARNING", "refused", error.__name__)
+        ("WARNING", "refused", type(error).__name__)
     ]
     assert_telling_nothing(text)
 
@@ -51,7 +62,7 @@ def test_a_refusal_carries_no_trace_of_the_code_below() -> None:
     try:
         raise KeyError("canary")
     except KeyError as cause:
-        refusal = InsufficientFunds("payer: too little")
+        refusal = InsufficientFunds("payer")
         refusal.__cause__ = cause
 
     with pytest.raises(InsufficientFunds) as refused:
@@ -70,7 +81,7 @@ def test_a_step_that_completes_is_counted_once_and_returns_its_result(output: Ou
     assert [line["message"] for line in lines] == ["completed"]
 
 
-def test_an_unexpected_error_passes_through_and_is_not_called_completed(output: Output) -> None:
+def test_an_unexpected_error_passes_through_and_is_not_logged_as_completed(output: Output) -> None:
     unexpected = KeyError("canary")
 
     with pytest.raises(KeyError) as raised:
@@ -85,7 +96,7 @@ def test_an_unexpected_error_passes_through_and_is_not_called_completed(output: 
 
 def test_nothing_of_one_invocation_is_seen_in_the_next(output: Output) -> None:
     with pytest.raises(InsufficientFunds):
-        raising(InsufficientFunds("payer: too little"))(EVENT, CONTEXT)
+        raising(InsufficientFunds("payer"))(EVENT, CONTEXT)
     output.take()
 
     other = telemetry.observed("release")(lambda event, context: None)
@@ -148,10 +159,10 @@ def test_an_event_of_any_shape_is_observed(event: object, key: str | None, outpu
 @pytest.mark.parametrize(
     "settlement", [{"settlement": {"key": KEY}}, {"state": {"settlement": {"key": KEY}}}]
 )
-def test_the_execution_is_the_machines_word_and_not_the_inputs(
+def test_the_execution_comes_from_the_machine_and_not_from_the_input(
     settlement: dict[str, Any], output: Output
 ) -> None:
-    """What a client sends is in `state`; Step Functions itself says which execution this is."""
+    """A client's input is in `state`; Step Functions itself adds the execution."""
     forged = {name: value | {"execution": "forged"} for name, value in settlement.items()}
 
     passing(forged | {"execution": EXECUTION}, CONTEXT)
@@ -174,9 +185,7 @@ def test_a_hostile_key_is_one_short_line(key: str, in_state: bool, output: Outpu
     assert "\x1b" not in text
 
 
-def test_a_key_that_is_no_utf8_does_not_cost_the_line(
-    output: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_outside_utf8_does_not_lose_the_line(output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lone surrogate is legal in JSON; standard output, which is UTF-8 on Lambda, refuses it."""
     sink = io.BytesIO()
     stream = io.TextIOWrapper(sink, encoding="utf-8", write_through=True)

@@ -1,4 +1,4 @@
-"""Every handler logs and counts: enough to find a settlement by, and nothing of what it holds."""
+"""Every handler logs and counts: enough to find a settlement, and no account and no amount."""
 
 import importlib
 import pkgutil
@@ -9,11 +9,12 @@ from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 import handlers
-from handlers import _runtime
-from settlement import errors
-from settlement.errors import SettlementError
-from settlement.request import parse_settlement
-from settlement.store import Store
+from handlers import _dependencies
+from settlement.adapters.dynamodb import Store
+from settlement.ledger import keys
+from settlement.model import errors
+from settlement.model.errors import SettlementError
+from settlement.model.request import parse_settlement
 from tests.conftest import NOW
 from tests.unit.observation import (
     CONTEXT,
@@ -28,12 +29,14 @@ from tests.unit.observation import (
 )
 
 ROW = {
+    **keys.settlement(KEY),
     **{name: WIRE[name] for name in ("payer", "payee", "currency")},
     "status": "LIMBO",
     "resolutions": 0,
     "steps": {"fee", "hold", "release", "verify"},
     "stuck_step": "compensate:fee",
     "failure": {"step": "compensate:fee", "error": "InsufficientFunds", "cause": "canary"},
+    "reversed_for": {"step": "release", "error": "InsufficientFunds", "cause": "canary"},
     "gsi1sk": "2026-11-20T12:00:00.123Z",
     "request_hash": "another",
     "amount": 91827364,
@@ -42,7 +45,9 @@ ROW = {
     "escrow": 91827364,
     "claimed_at": "2026-11-20T12:00:00.123Z",
     "finished_at": "2026-11-20T12:00:00.123Z",
+    "deadline_at": "2026-11-20T12:15:00.123Z",
     "owner": EXECUTION,
+    "owner_epoch": 0,
     "verdict": "APPROVED",
     "decision": "APPROVED",
     "reference": "ver_1",
@@ -63,12 +68,12 @@ STEPS = {
     "reclaim_funds": "compensate:release",
     "void_hold": "compensate:hold",
     "enter_limbo": "limbo",
-    "prepare_page": "page",
+    "prepare_alert": "alert",
     "await_resolution": "await",
     "resolve_limbo": "resolve",
 }
 TRIGGERED = {"kyc_decided": "decide", "recover_stalled": "recover", "start_settlements": "start"}
-"""What no state machine calls: see test_telemetry_of_triggered.py."""
+"""The functions that no state machine calls: see test_telemetry_of_triggered.py."""
 
 COUNTED = {
     "claim_key": "Claimed",
@@ -78,17 +83,17 @@ COUNTED = {
     "void_hold": "Compensated",
     "enter_limbo": "LimboEntered",
 }
-"""What is counted besides where the handler has its way: a verdict is found, the rest is done."""
+"""The further metric of a call that succeeds: a verdict is found, the rest is done."""
 
-HANDED_THE_STATE = {"begin_compensation", "prepare_page"}
+TAKES_THE_STATE = {"begin_compensation", "prepare_alert", "report_outcome"}
 
 
 CALLS = [*((name, STATE) for name in STEPS), *(("begin_compensation", start) for start in STARTS)]
-"""Each handler with the state of a machine that is under way, and what begins with each of its starts."""
+"""Each handler with the state of a running machine; BeginCompensation also with each of its inputs."""
 
 
 def event_for(name: str, state: dict[str, Any], settlement: Any = WIRE) -> dict[str, Any]:
-    if name in HANDED_THE_STATE:
+    if name in TAKES_THE_STATE:
         given = {"execution": EXECUTION, "execution_arn": EVENT["execution_arn"]}
         return given | {"state": state | {"settlement": settlement}}
     return EVENT | {"settlement": settlement}
@@ -99,7 +104,7 @@ def wire(row: dict[str, Any]) -> dict[str, Any]:
 
 
 class Accepting:
-    """A DynamoDB that says yes to everything."""
+    """A DynamoDB that commits every write."""
 
     UNITS = {"CapacityUnits": 2.0}  # noqa: RUF012
 
@@ -110,7 +115,7 @@ class Accepting:
         return {"ConsumedCapacity": self.UNITS, "Attributes": wire(ROW)}
 
     def get_item(self, **_: Any) -> Any:
-        ours = parse_settlement(WIRE, _runtime.terms).request_hash
+        ours = parse_settlement(WIRE, _dependencies.config).request_hash
         return {"ConsumedCapacity": self.UNITS, "Item": wire(ROW | {"request_hash": ours})}
 
     def transact_write_items(self, **_: Any) -> Any:
@@ -118,7 +123,7 @@ class Accepting:
 
 
 class Refusing(Accepting):
-    """A DynamoDB that says no, and shows the row that stands in the way."""
+    """A DynamoDB that refuses every write, and returns the row in the way."""
 
     def put_item(self, **_: Any) -> Any:
         error = {"Code": "ConditionalCheckFailedException", "Message": "canary"}
@@ -139,7 +144,7 @@ class Refusing(Accepting):
 
 
 class Unreachable(Refusing):
-    """A DynamoDB that nobody can reach."""
+    """A DynamoDB that cannot be reached."""
 
     def put_item(self, **_: Any) -> Any:
         raise EndpointConnectionError(endpoint_url="https://dynamodb.invalid")
@@ -147,7 +152,7 @@ class Unreachable(Refusing):
     update_item = get_item = transact_write_items = put_item
 
 
-def test_every_handler_is_tried_here() -> None:
+def test_every_handler_is_called_here() -> None:
     names = {module.name for module in pkgutil.iter_modules(handlers.__path__)}
 
     assert {name for name in names if not name.startswith("_")} == STEPS.keys() | TRIGGERED.keys()
@@ -155,15 +160,15 @@ def test_every_handler_is_tried_here() -> None:
 
 @pytest.mark.parametrize("client", [Accepting, Refusing, Unreachable])
 @pytest.mark.parametrize(("name", "state"), CALLS)
-def test_every_line_finds_the_settlement_and_tells_neither_amounts_nor_accounts(
+def test_every_line_has_the_key_and_neither_amounts_nor_accounts(
     name: str,
     state: dict[str, Any],
     client: type[Accepting],
     output: Output,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_runtime, "store", Store(client(), "table", pause=lambda failed_tries: None))
-    monkeypatch.setattr(_runtime, "now", lambda: NOW)
+    monkeypatch.setattr(_dependencies, "store", Store(client(), "table", pause=lambda failed_tries: None))
+    monkeypatch.setattr(_dependencies, "now", lambda: NOW)
     handler = importlib.import_module(f"handlers.{name}").handler
 
     try:

@@ -1,4 +1,4 @@
-"""What KycDecided, RecoverStalled and a question to the provider leave in the log: the key, and no secret."""
+"""The log of KycDecided, RecoverStalled and a question to the provider: the key, and no secret."""
 
 import base64
 import json
@@ -9,19 +9,19 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from handlers import (
-    _machines,
-    _provider,
-    _runtime,
+    _dependencies,
+    _kyc,
     _secrets,
+    _step_functions,
     kyc_decided,
     recover_stalled,
     verify_kyc,
 )
-from settlement import rows
-from settlement.errors import KycRequestRefused, KycUnavailable, SettlementError, StartUnavailable
-from settlement.request import parse_settlement
-from settlement.store import Store
-from settlement.verdict import Verdict
+from settlement.adapters.dynamodb import Store
+from settlement.ledger import keys
+from settlement.model.errors import KycRequestRefused, KycUnavailable, SettlementError, StartUnavailable
+from settlement.model.request import parse_settlement
+from settlement.model.verdict import Verdict
 from tests.conftest import NOW
 from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED, Provider
 from tests.unit.observation import CONTEXT, EVENT, EXECUTION, KEY, WIRE, Output, assert_telling_nothing
@@ -39,8 +39,7 @@ BODY = json.dumps(
 VERIFIABLE = {name: value for name, value in ROW.items() if name not in ("verdict", "gsi1sk")} | {
     "status": "PROCESSING",
     "steps": {"hold"},
-    "deadline_at": "2026-11-20T12:15:00.123Z",
-    "recoveries": 1,
+    "owner_epoch": 1,
 }
 
 
@@ -53,13 +52,8 @@ class Verifiable(Accepting):
     CHANGES: dict[str, Any] = {"gsi1sk": LISTED}  # noqa: RUF012
 
     def __init__(self) -> None:
-        ours = parse_settlement(WIRE, _runtime.terms).request_hash
-        self._row = wire(
-            {"pk": f"SETTLEMENT#{KEY}", "sk": "SETTLEMENT"}
-            | VERIFIABLE
-            | {"request_hash": ours}
-            | self.CHANGES
-        )
+        ours = parse_settlement(WIRE, _dependencies.config).request_hash
+        self._row = wire(VERIFIABLE | {"request_hash": ours} | self.CHANGES)
 
     def get_item(self, **_: Any) -> Any:
         return {"ConsumedCapacity": self.UNITS, "Item": self._row}
@@ -87,18 +81,18 @@ class Lost(Unreachable):
 def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Accepting]], None]:
     """Put a DynamoDB in place, at `NOW`, with machines that start and a secret that is shared."""
     started: list[str] = []
-    monkeypatch.setattr(_runtime, "now", lambda: NOW)
-    monkeypatch.setattr(_machines, "start", lambda arn, name, data: started.append(name))
+    monkeypatch.setattr(_dependencies, "now", lambda: NOW)
+    monkeypatch.setattr(_step_functions, "start", lambda arn, name, data: started.append(name))
     monkeypatch.setattr(_secrets, "read", lambda secret_id, **_: {"current": SECRET})
 
     def put(client: type[Accepting]) -> None:
-        monkeypatch.setattr(_runtime, "store", Store(client(), "table", pause=lambda failed_tries: None))
+        monkeypatch.setattr(_dependencies, "store", Store(client(), "table", pause=lambda failed_tries: None))
 
     return put
 
 
 def called(body: str = BODY, secret: str = SECRET) -> dict[str, Any]:
-    """A call as a function URL hands it over."""
+    """Return a call as a function URL passes it."""
     return {
         "headers": {
             "webhook-id": "evt-canary",
@@ -124,7 +118,7 @@ def assert_nothing_told(text: str) -> None:
     ("client", "status", "error"),
     [(Verifiable, 200, None), (Unreachable, 503, "StoreUnavailable")],
 )
-def test_a_webhooks_lines_find_the_settlement_and_tell_no_secret(
+def test_a_webhooks_lines_have_the_key_and_no_secret(
     client: type[Accepting],
     status: int,
     error: str | None,
@@ -153,7 +147,7 @@ def test_a_webhooks_lines_find_the_settlement_and_tell_no_secret(
         ({"headers": {"canary": "canary"}}, "SignatureRefused"),
     ],
 )
-def test_what_is_refused_unread_is_not_logged(
+def test_the_content_of_a_refused_call_is_not_logged(
     event: dict[str, Any], error: str, use: Callable[[type[Accepting]], None], output: Output
 ) -> None:
     use(Lost)
@@ -177,7 +171,7 @@ IN_FLIGHT = ["OldestInFlightSeconds", "Recoveries"]
     ("client", "recovered"),
     [(Verifiable, "RecoveredBySettlement"), (Overdue, "RecoveredByCompensation")],
 )
-def test_recoverys_lines_tell_of_no_account_and_no_amount(
+def test_recoverys_lines_have_no_account_and_no_amount(
     client: type[Accepting], recovered: str, use: Callable[[type[Accepting]], None], output: Output
 ) -> None:
     use(client)
@@ -191,14 +185,14 @@ def test_recoverys_lines_tell_of_no_account_and_no_amount(
     assert_nothing_told(text)
 
 
-def test_what_could_not_be_recovered_is_told_by_its_key(
+def test_a_settlement_that_is_not_recovered_is_logged_by_its_key(
     use: Callable[[type[Accepting]], None], output: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(*_: Any) -> None:
         raise StartUnavailable("canary")
 
     use(Verifiable)
-    monkeypatch.setattr(_machines, "start", start)
+    monkeypatch.setattr(_step_functions, "start", start)
 
     recover_stalled.handler({}, CONTEXT)
 
@@ -209,7 +203,7 @@ def test_what_could_not_be_recovered_is_told_by_its_key(
     assert_nothing_told(text)
 
 
-def test_a_shard_that_cannot_be_read_is_told_of_and_keeps_no_other_waiting(
+def test_a_shard_that_cannot_be_read_is_logged_and_delays_no_other(
     use: Callable[[type[Accepting]], None], output: Output
 ) -> None:
     use(Lost)
@@ -218,9 +212,9 @@ def test_a_shard_that_cannot_be_read_is_told_of_and_keeps_no_other_waiting(
 
     lines, metrics, text = output.take()
     told = {(line["what"], line["error"]) for line in lines if line["message"] == "not recovered"}
-    partitions = [*map(rows.in_flight_partition, range(rows.IN_FLIGHT_SHARDS)), rows.LIMBO]
+    partitions = [*map(keys.in_flight_partition, range(keys.IN_FLIGHT_SHARDS)), keys.LIMBO]
     assert told == {(partition, "StoreUnavailable") for partition in partitions}
-    # How many are in LIMBO is not known, and 0 would be a lie that ends an alarm.
+    # The number in LIMBO is unknown, and a 0 would wrongly end an alarm.
     assert sorted(metrics) == sorted(["StepCalled", *["NotRecovered"] * len(partitions), *IN_FLIGHT])
     assert_nothing_told(text)
 
@@ -249,7 +243,7 @@ def test_a_question_to_the_provider_is_logged_without_its_reason(
 ) -> None:
     use(Verifiable)
     provider = Provider(answer)
-    monkeypatch.setattr(_provider, "ask", provider.ask)
+    monkeypatch.setattr(_kyc, "ask", provider.ask)
 
     try:
         verify_kyc.handler(EVENT, CONTEXT)

@@ -1,10 +1,10 @@
-"""The writes against the table of statuses: each condition asked about every row there is."""
+"""The writes against the table of transitions: each condition on every row."""
 
 import pytest
 
-from settlement.rows import Row
-from settlement.status import TRANSITIONS, Status
-from settlement.writes import Write
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import Write
+from settlement.model.status import TRANSITIONS, Status
 from tests.unit import vectors
 from tests.unit.conditions import admits, alternatives, clauses, holds, status_set_by
 from tests.unit.every_row import rows_met_by
@@ -17,34 +17,37 @@ LEADING = {name: write for name, write in SETTLEMENT_WRITES.items() if status_se
 """The writes that set a status."""
 
 NOWHERE: set[str] = set()
-"""Where a row is made: there is none yet."""
+"""The status before a row is created."""
 
-UNASKED: dict[str, set[str]] = {
-    "recovery.take_over.processing": {"owner", "recoveries", "gsi1sk"},
-    "recovery.take_over.processing.released": {"owner", "recoveries", "gsi1sk"},
-    "recovery.take_over.processing.overdue": {"owner", "recoveries", "gsi1sk", "given_up_at"},
-    "recovery.take_over.processing.review_over": {"owner", "recoveries", "gsi1sk", "given_up_at"},
-    "recovery.take_over.compensating": {"owner", "recoveries", "gsi1sk"},
-    "recovery.take_over.limbo": {"owner", "recoveries", "recover_at"},
+WITHOUT_REQUEST: dict[str, set[str]] = {
+    "recovery.take_over.processing": {"owner", "owner_epoch", "gsi1sk"},
+    "recovery.take_over.processing.released": {"owner", "owner_epoch", "gsi1sk"},
+    "recovery.take_over.processing.overdue": {"owner", "owner_epoch", "gsi1sk", "expired_at"},
+    "recovery.take_over.processing.review_over": {"owner", "owner_epoch", "gsi1sk", "expired_at"},
+    "recovery.take_over.compensating": {"owner", "owner_epoch", "gsi1sk"},
+    "recovery.take_over.limbo": {"owner", "owner_epoch", "recover_at"},
     "recovery.postpone": {"gsi1sk"},
-    "recovery.set_aside": {"gsi1sk"},
+    "recovery.defer_unprocessable": {"gsi1sk"},
+    "takeover.take_over.compensating": {"owner", "owner_epoch", "gsi1sk"},
+    "takeover.take_over.processing.overdue": {"owner", "owner_epoch", "gsi1sk", "expired_at"},
+    "takeover.look_again": {"gsi1sk"},
 }
-"""The writes that no request stands behind, as they start from what the index lists, and what they change."""
+"""The writes without a request, as they start from the index, and the attributes that they change."""
 
-DRAWN: dict[str, tuple[set[str], str]] = {
-    "items.claim": (NOWHERE, "PROCESSING"),
-    "items.claim.deadline": (NOWHERE, "PROCESSING"),
-    "items.reject": ({"PROCESSING"}, "REJECTED"),
-    "items.advance.fee": ({"PROCESSING"}, "SETTLED"),
+EXPECTED: dict[str, tuple[set[str], str]] = {
+    "forward.claim": (NOWHERE, "PROCESSING"),
+    "forward.claim.deadline": (NOWHERE, "PROCESSING"),
+    "forward.reject": ({"PROCESSING"}, "REJECTED"),
+    "forward.advance.fee": ({"PROCESSING"}, "SETTLED"),
     "steps.fee[1]": ({"PROCESSING"}, "SETTLED"),
     "steps.fee.none[1]": ({"PROCESSING"}, "SETTLED"),
-    "reversals.refuse_unclaimed": (NOWHERE, "REJECTED"),
-    "reversals.begin": ({"PROCESSING"}, "COMPENSATING"),
-    "reversals.begin.owned": ({"PROCESSING"}, "COMPENSATING"),
-    "reversals.reopen.settled": ({"SETTLED"}, "COMPENSATING"),
-    "reversals.reopen.processing": ({"PROCESSING"}, "COMPENSATING"),
-    "reversals.undo.hold": ({"COMPENSATING"}, "COMPENSATED"),
-    "reversals.conclude": ({"COMPENSATING"}, "COMPENSATED"),
+    "reversal.tombstone": (NOWHERE, "REJECTED"),
+    "reversal.begin": ({"PROCESSING"}, "COMPENSATING"),
+    "reversal.begin.owned": ({"PROCESSING"}, "COMPENSATING"),
+    "reversal.begin_on_order.settled": ({"SETTLED"}, "COMPENSATING"),
+    "reversal.begin_on_order.processing": ({"PROCESSING"}, "COMPENSATING"),
+    "reversal.reverse_step.hold": ({"COMPENSATING"}, "COMPENSATED"),
+    "reversal.finish_unheld": ({"COMPENSATING"}, "COMPENSATED"),
     "limbo.enter.fee": ({"COMPENSATING"}, "LIMBO"),
     "limbo.enter.fee.done": ({"COMPENSATING"}, "LIMBO"),
     "limbo.enter.release": ({"COMPENSATING"}, "LIMBO"),
@@ -55,30 +58,30 @@ DRAWN: dict[str, tuple[set[str], str]] = {
     "limbo.leave.write-off.release": ({"LIMBO"}, "COMPENSATING"),
     "limbo.leave.complete.fee": ({"LIMBO"}, "SETTLED"),
     "limbo.leave.complete.release": ({"LIMBO"}, "SETTLED"),
-    "compensation.requested.settled[1]": ({"SETTLED"}, "COMPENSATING"),
-    "compensation.requested.processing[1]": ({"PROCESSING"}, "COMPENSATING"),
-    "compensation.undo.hold.reversed[1]": ({"COMPENSATING"}, "COMPENSATED"),
-    "compensation.undo.hold.skipped[1]": ({"COMPENSATING"}, "COMPENSATED"),
+    "compensation.reverse_on_order.settled[1]": ({"SETTLED"}, "COMPENSATING"),
+    "compensation.reverse_on_order.processing[1]": ({"PROCESSING"}, "COMPENSATING"),
+    "compensation.reverse_step.hold.reversed[1]": ({"COMPENSATING"}, "COMPENSATED"),
+    "compensation.reverse_step.hold.skipped[1]": ({"COMPENSATING"}, "COMPENSATED"),
     "compensation.enter_limbo.fee[1]": ({"COMPENSATING"}, "LIMBO"),
     "compensation.enter_limbo.release[1]": ({"COMPENSATING"}, "LIMBO"),
     "compensation.enter_limbo.hold[1]": ({"COMPENSATING"}, "LIMBO"),
-    "compensation.enter_limbo.hold.unbarred[1]": ({"COMPENSATING"}, "LIMBO"),
+    "compensation.enter_limbo.hold.unblocked[1]": ({"COMPENSATING"}, "LIMBO"),
     "compensation.resolve.retry.release[1]": ({"LIMBO"}, "COMPENSATING"),
-    "compensation.resolve.retry.hold.unbarred[1]": ({"LIMBO"}, "COMPENSATING"),
+    "compensation.resolve.retry.hold.unblocked[1]": ({"LIMBO"}, "COMPENSATING"),
     "compensation.resolve.write-off.fee[1]": ({"LIMBO"}, "COMPENSATING"),
     "compensation.resolve.write-off.release[1]": ({"LIMBO"}, "COMPENSATING"),
     "compensation.resolve.complete.release[1]": ({"LIMBO"}, "SETTLED"),
 }
-"""From where to where each of them leads."""
+"""The statuses from which each of them leads, and the status to which it leads."""
 
 
 def admitted_by(write: Write) -> set[Status]:
     return {row["status"] for row in rows_met_by(write) if admits(write, row)}
 
 
-def test_each_write_that_sets_a_status_leads_where_it_was_drawn() -> None:
-    """Exactly these: a builder whose status is not found here would pass the tests below unseen."""
-    assert {name: (admitted_by(write), status_set_by(write)) for name, write in LEADING.items()} == DRAWN
+def test_each_write_that_sets_a_status_leads_as_expected() -> None:
+    """Exactly these: the tests below would miss a builder that is not listed here."""
+    assert {name: (admitted_by(write), status_set_by(write)) for name, write in LEADING.items()} == EXPECTED
 
 
 @pytest.mark.parametrize("target", Status)
@@ -90,12 +93,12 @@ def test_the_writes_that_set_a_status_admit_exactly_the_transitions_of_the_table
 
 
 @pytest.mark.parametrize("name", LEADING)
-def test_a_write_that_makes_a_row_meets_none_and_any_other_write_needs_one(name: str) -> None:
-    assert admits(LEADING[name], None) == (DRAWN[name][0] == NOWHERE)
+def test_a_write_that_creates_a_row_needs_its_absence_and_any_other_write_its_presence(name: str) -> None:
+    assert admits(LEADING[name], None) == (EXPECTED[name][0] == NOWHERE)
 
 
-PUT_BACK = ["recovery.postpone", "recovery.set_aside"]
-"""The writes that only move what is in flight within the index."""
+PUT_BACK = ["recovery.postpone", "recovery.defer_unprocessable", "takeover.look_again"]
+"""The writes that only move a settlement in flight within the index."""
 
 
 @pytest.mark.parametrize("name", sorted(SETTLEMENT_WRITES.keys() - LEADING.keys() - set(PUT_BACK)))
@@ -105,29 +108,29 @@ def test_a_write_that_leaves_the_status_alone_admits_one_status_only(name: str) 
 
 
 @pytest.mark.parametrize("name", PUT_BACK)
-def test_what_is_put_back_in_the_queue_is_in_flight_and_never_in_limbo_whatever_its_status(name: str) -> None:
-    """A status that nobody knows is a reason to put it back. LIMBO's own time is since when it is there."""
+def test_a_settlement_that_is_put_back_is_in_flight_of_any_status_but_never_in_limbo(name: str) -> None:
+    """An unknown status is a reason to put it back. In LIMBO the sort key is the start of the case."""
     write = SETTLEMENT_WRITES[name]
 
     assert admitted_by(write) == {Status.PROCESSING, Status.COMPENSATING}
     assert not admits(write, None)
     (row, *_) = (row for row in rows_met_by(write) if admits(write, row))
-    assert admits(write, row | {"status": "unheard of"})
+    assert admits(write, row | {"status": "unknown"})
     assert not admits(write, row | {"gsi1pk": "LIMBO"})
 
 
-@pytest.mark.parametrize("name", sorted(SETTLEMENT_WRITES.keys() - UNASKED.keys()))
+@pytest.mark.parametrize("name", sorted(SETTLEMENT_WRITES.keys() - WITHOUT_REQUEST.keys()))
 def test_no_write_admits_the_row_of_another_request(name: str) -> None:
     write = SETTLEMENT_WRITES[name]
-    strangers = [row for row in rows_met_by(write) if row["request_hash"] == "another"]
+    others_rows = [row for row in rows_met_by(write) if row["request_hash"] == "another"]
 
-    assert strangers
-    assert not [row for row in strangers if admits(write, row)]
+    assert others_rows
+    assert not [row for row in others_rows if admits(write, row)]
 
 
-@pytest.mark.parametrize("name", sorted(UNASKED))
-def test_what_nobody_has_asked_for_knows_the_row_by_itself_and_adds_no_content(name: str) -> None:
-    """Its key comes from the index, and what is to be driven on from the row that is read there."""
+@pytest.mark.parametrize("name", sorted(WITHOUT_REQUEST))
+def test_a_write_without_a_request_takes_the_row_as_it_is_and_adds_no_content(name: str) -> None:
+    """Its key comes from the index, and the settlement from the row."""
     write = SETTLEMENT_WRITES[name]
     met = [row for row in rows_met_by(write) if admits(write, row)]
 
@@ -136,7 +139,7 @@ def test_what_nobody_has_asked_for_knows_the_row_by_itself_and_adds_no_content(n
         changed = {
             attribute for attribute, value in applied(write, row).items() if row.get(attribute) != value
         }
-        assert changed == UNASKED[name]
+        assert changed == WITHOUT_REQUEST[name]
 
 
 ACCOUNTS: list[Row] = [
@@ -150,8 +153,8 @@ DEMANDS = [(name, clause) for name, write in WRITES.items() for clause in clause
 
 
 @pytest.mark.parametrize(("name", "clause"), DEMANDS, ids=str)
-def test_no_write_demands_what_makes_no_difference(name: str, clause: str) -> None:
-    """For each fragment there is a row that this one alone keeps out."""
+def test_no_write_has_a_fragment_without_an_effect(name: str, clause: str) -> None:
+    """For each fragment there is a row that only this one refuses."""
     write = WRITES[name]
     others = [each for each in clauses(write) if each != clause]
     met: list[Row | None] = [None, *ACCOUNTS, *(rows_met_by(write) if name in SETTLEMENT_WRITES else ())]
@@ -167,8 +170,8 @@ CHOICES = [(name, clause, each) for name, clause in DEMANDS for each in alternat
 
 
 @pytest.mark.parametrize(("name", "clause", "alternative"), CHOICES, ids=str)
-def test_no_write_is_content_with_what_makes_no_difference(name: str, clause: str, alternative: str) -> None:
-    """For each of several that will do there is a row that this one alone lets in."""
+def test_no_write_has_an_alternative_without_an_effect(name: str, clause: str, alternative: str) -> None:
+    """For each alternative there is a row that only this one admits."""
     write = WRITES[name]
     others = [each for each in clauses(write) if each != clause]
     rest = [each for each in alternatives(clause) if each != alternative]
@@ -183,8 +186,8 @@ def test_no_write_is_content_with_what_makes_no_difference(name: str, clause: st
 
 
 def test_choices_are_found() -> None:
-    """Were a fragment with two sides not seen as one, neither side would be asked about."""
+    """Otherwise the test above would examine no alternative."""
     assert {name for name, _, _ in CHOICES} == {
-        *(f"reviews.decide.{how}" for how in (*vectors.VERDICTS, "approved.deadline")),
-        *(f"steps.verdict_received.{how}[2]" for how in vectors.VERDICTS),
+        *(f"kyc_review.end_review.{variant}" for variant in (*vectors.VERDICTS, "approved.deadline")),
+        *(f"steps.record_webhook_verdict.{variant}[2]" for variant in vectors.VERDICTS),
     }

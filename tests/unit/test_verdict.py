@@ -1,4 +1,4 @@
-"""A provider's answer is a verdict only in its exact shape, and goes on record fit to be shown."""
+"""A provider's answer is a verdict only in its exact shape, and its text is safe to show."""
 
 from dataclasses import FrozenInstanceError
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.verdict import REASON_LENGTH_MAX, KycDecision, Verdict, parse_verdict, printable
+from settlement.model.verdict import REASON_LENGTH_MAX, KycDecision, Verdict, parse_verdict, printable
 
 ANSWER: dict[str, Any] = {"decision": "APPROVED", "reference": "ver_1", "reason": "nothing is known"}
 REFERENCE_FAULT = r"^reference: must be a string that matches \^\[A-Za-z0-9_\.:-\]\{1,100\}\$$"
@@ -18,7 +18,7 @@ def test_the_decisions_are_those_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize("decision", KycDecision)
-def test_an_answer_is_read_as_it_stands(decision: KycDecision) -> None:
+def test_an_answer_is_read_unchanged(decision: KycDecision) -> None:
     verdict = parse_verdict(ANSWER | {"decision": decision.value}, "acme")
 
     assert verdict == Verdict(
@@ -38,7 +38,7 @@ def test_a_reason_may_be_missing_and_other_fields_may_be_there() -> None:
     [None, "", "approved", "Approved", "APPROVED ", "APPROVED\n", "PENDING", True, 1, [], ["APPROVED"], {}],
     ids=repr,
 )
-def test_any_other_decision_is_none(decision: Any) -> None:
+def test_any_other_decision_is_refused(decision: Any) -> None:
     with pytest.raises(ValueError, match=r"^decision: must be one of APPROVED, REJECTED, REVIEW$"):
         parse_verdict(ANSWER | {"decision": decision}, "acme")
 
@@ -102,13 +102,13 @@ def test_a_reason_that_is_no_text_is_refused(reason: Any) -> None:
     ],
     ids=ascii,
 )
-def test_a_reason_goes_on_record_cut_and_fit_for_a_terminal(text: str, shown: str) -> None:
+def test_a_reason_on_record_is_cut_and_safe_for_a_terminal(text: str, shown: str) -> None:
     assert printable(text) == shown
     assert parse_verdict(ANSWER | {"reason": text}, "acme").reason == shown
 
 
 @given(st.text(max_size=REASON_LENGTH_MAX * 2))
-def test_whatever_a_provider_writes_can_be_stored_and_shown(text: str) -> None:
+def test_any_text_of_a_provider_can_be_stored_and_shown(text: str) -> None:
     shown = printable(text)
 
     assert len(shown) == min(len(text), REASON_LENGTH_MAX)

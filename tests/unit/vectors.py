@@ -1,4 +1,4 @@
-"""Calls of every builder, whose results golden vectors record (recording.py) and whose writes proofs ask."""
+"""Calls of every builder: recording.py compares their results, and the proofs examine their writes."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -7,19 +7,24 @@ from datetime import timedelta
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from settlement import compensation, items, limbo, recovery, reversals, reviews, rows, steps
-from settlement.limbo import Case
-from settlement.recovery import Takeover
-from settlement.request import Settlement
-from settlement.resolution import Decision, Resolution, Reversal
-from settlement.reviews import Event
-from settlement.status import Status, Step
-from settlement.terms import Terms
-from settlement.verdict import KycDecision, Verdict
-from settlement.writes import Posting, Transfer, Write
+from settlement.ledger import balances, entries, forward, keys, kyc_review, limbo, reversal, takeover
+from settlement.ledger.conditions import not_committed, overdue
+from settlement.ledger.keys import Row
+from settlement.ledger.kyc_review import WebhookEvent
+from settlement.ledger.transaction import StepTransaction, Transfer, Write
+from settlement.model.case import Case
+from settlement.model.orders import Decision, Resolution, Reversal
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import SettlementState
+from settlement.model.status import Status, Step
+from settlement.model.timestamps import timestamp
+from settlement.model.verdict import KycDecision, Verdict
+from settlement.policy import compensation, recovery, steps
+from settlement.policy.recovery import Takeover
 from tests.conftest import NOW
 
-TERMS = Terms(
+CONFIG = StageConfig(
     currencies={"EUR": 2, "JPY": 0, "KWD": 3},
     highest_balances={"EUR": 100_000_000},
     fee_basis_points=100,
@@ -32,13 +37,13 @@ SETTLEMENT = Settlement(
     key="order-2026-000101", payer="alice", payee="bob", amount=4820, currency="EUR", fee=48
 )
 IN_HASTE = replace(SETTLEMENT, key="order-2026-000103", deadline_seconds=600)
-"""A payment by a request that names its own time to settle."""
+"""A payment whose request names its own time to settle."""
 
 YEN = Settlement(key="order-2026-000102", payer="chiyo", payee="daiki", amount=12_000, currency="JPY", fee=0)
 VERDICT = Verdict(decision=KycDecision.APPROVED, reference="ref-1", reason="known customers", provider="acme")
 REJECTED = replace(VERDICT, decision=KycDecision.REJECTED, reason="a listed party")
 IN_REVIEW = replace(VERDICT, decision=KycDecision.REVIEW, reason="a person looks at it")
-EVENT = Event(id="evt-1", digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
+EVENT = WebhookEvent(id="evt-1", digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
 EXECUTION = "execution-1"
 REVERSER = f"{SETTLEMENT.key}-compensate-0"
 """The execution that reverses the settlement."""
@@ -49,16 +54,16 @@ RESOLVER = f"{SETTLEMENT.key}-resolve-1"
 DECIDER = f"{SETTLEMENT.key}-decided"
 REVIEW_ENDS = NOW + timedelta(days=1)
 LISTED = "2026-11-20T11:59:30.000Z"
-"""When the index has it that the settlement is due."""
+"""The time of the next look in the index: the settlement is due."""
 ESCROW = "escrow:order-2026-000101"
 
-Built = Write | Posting | tuple[Write, ...] | Takeover
-"""What a builder may build."""
+Built = Write | StepTransaction | tuple[Write, ...] | Takeover
+"""The results of builders."""
 
 
 @dataclass(frozen=True)
 class Vector:
-    """One call of a builder. Its name says which builder and, where there are several, which variant."""
+    """One call of a builder, named after the builder and, if there are several calls, the variant."""
 
     builder: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -76,89 +81,111 @@ class Vector:
 
 def _transfer(step: Step, debit: str, credit: str, amount: int) -> Vector:
     transfer = Transfer(debit=debit, credit=credit, amount=amount)
-    return Vector(items.transfer_entry, (SETTLEMENT, step, transfer, NOW), variant=step.value)
+    return Vector(entries.transfer, (SETTLEMENT, step, transfer, NOW), variant=step.value)
 
 
 def _advance(step: Step, escrow_change: int) -> Vector:
     options = {"escrow_change": escrow_change, "now": NOW}
-    return Vector(items.advance, (SETTLEMENT, step), options, step.value)
+    return Vector(forward.advance, (SETTLEMENT, step), options, step.value)
 
 
-ITEMS = (
-    Vector(items.claim, (SETTLEMENT, "order-2026-000101-execution", NOW, TERMS)),
-    Vector(items.claim, (IN_HASTE, "order-2026-000101-execution", NOW, TERMS), variant="deadline"),
-    Vector(
-        items.reject,
-        (SETTLEMENT, {"step": "hold", "error": "InsufficientFunds", "cause": "too little"}, NOW),
-    ),
-    _transfer(Step.HOLD, "alice", ESCROW, 4820),
-    _transfer(Step.RELEASE, ESCROW, "bob", 4772),
-    _transfer(Step.FEE, ESCROW, "fees:EUR", 48),
-    Vector(items.evidence_entry, (SETTLEMENT, Step.VERIFY, VERDICT.evidence(), NOW)),
+FORWARD = (
+    Vector(forward.claim, (SETTLEMENT, "order-2026-000101-execution", NOW, CONFIG)),
+    Vector(forward.claim, (IN_HASTE, "order-2026-000101-execution", NOW, CONFIG), variant="deadline"),
     _advance(Step.HOLD, 4820),
     _advance(Step.VERIFY, 0),
     _advance(Step.RELEASE, -4772),
     _advance(Step.FEE, -48),
-    Vector(items.debit_payer, (SETTLEMENT,)),
-    Vector(items.credit_payee, (SETTLEMENT, 100_000_000), variant="capped"),
-    Vector(items.credit_payee, (SETTLEMENT, None), variant="uncapped"),
-    Vector(items.open_account, ("alice", "EUR", 10_000)),
-    Vector(items.deposit_entry, ("open-alice", "alice", 10_000, "EUR", NOW)),
+    Vector(
+        forward.reject,
+        (SETTLEMENT, {"step": "hold", "error": "InsufficientFunds", "cause": "too little"}, NOW),
+    ),
+)
+
+VERDICTS = {"approved": VERDICT, "rejected": REJECTED}
+"""The provider's verdicts, by the variant of a vector."""
+
+ENTRIES = (
+    _transfer(Step.HOLD, "alice", ESCROW, 4820),
+    _transfer(Step.RELEASE, ESCROW, "bob", 4772),
+    _transfer(Step.FEE, ESCROW, "fees:EUR", 48),
+    Vector(entries.evidence, (SETTLEMENT, Step.VERIFY, VERDICT.evidence(), NOW)),
+    *(
+        Vector(entries.verdict, (SETTLEMENT, verdict, NOW), variant=variant)
+        for variant, verdict in VERDICTS.items()
+    ),
+    Vector(entries.deposit, ("open-alice", "alice", 10_000, "EUR", NOW)),
+)
+
+BALANCES = (
+    Vector(balances.open_account, ("alice", "EUR", 10_000)),
+    Vector(balances.debit_payer, (SETTLEMENT,)),
+    Vector(balances.credit_payee, (SETTLEMENT, 100_000_000), variant="capped"),
+    Vector(balances.credit_payee, (SETTLEMENT, None), variant="uncapped"),
+    Vector(balances.debit_payee, (SETTLEMENT,)),
+    Vector(balances.credit_payer, (SETTLEMENT,)),
+    Vector(balances.block, ("bob", SETTLEMENT.key)),
+    Vector(balances.unblock, ("bob", SETTLEMENT.key)),
 )
 
 
 FAILURE = {"step": "compensate:release", "error": "InsufficientFunds", "cause": "too little"}
 ORDER = Reversal(reason="paid twice", by="arn:aws:iam::000000000000:user/carol")
-ABANDONED = replace(ORDER, seen=Status.PROCESSING)
-ORDERS = {order.seen: order for order in (ORDER, ABANDONED)}
-"""A person's orders, by what the settlement was when they looked at it."""
+ABANDONED = replace(ORDER, expected_status=Status.PROCESSING)
+ORDERS = {order.expected_status: order for order in (ORDER, ABANDONED)}
+"""A person's orders, by the status that the person saw."""
 
 CASES = {
-    Step.FEE: Case(step=Step.FEE, account="fees:EUR", barred=None, amount=48, number=1, escrow=0),
-    Step.RELEASE: Case(step=Step.RELEASE, account="bob", barred="bob", amount=4772, number=1, escrow=48),
-    Step.HOLD: Case(step=Step.HOLD, account="alice", barred="alice", amount=4820, number=2, escrow=4820),
+    Step.FEE: Case(step=Step.FEE, account="fees:EUR", blocked_account=None, amount=48, number=1, escrow=0),
+    Step.RELEASE: Case(
+        step=Step.RELEASE, account="bob", blocked_account="bob", amount=4772, number=1, escrow=48
+    ),
+    Step.HOLD: Case(
+        step=Step.HOLD, account="alice", blocked_account="alice", amount=4820, number=2, escrow=4820
+    ),
 }
-DONE = Case(step=Step.FEE, account="fees:EUR", barred=None, amount=0, number=1, escrow=48, done=True)
+DONE = Case(step=Step.FEE, account="fees:EUR", blocked_account=None, amount=0, number=1, escrow=48, done=True)
 
 
 def resolution(decision: Decision) -> Resolution:
     return Resolution(reason=ORDER.reason, by=ORDER.by, decision=decision)
 
 
-def _undo(step: Step, escrow_change: int) -> Vector:
+def _reversed_step(step: Step, escrow_change: int) -> Vector:
     return Vector(
-        reversals.undo, (SETTLEMENT, step), {"escrow_change": escrow_change, "now": NOW}, step.value
+        reversal.reverse_step, (SETTLEMENT, step), {"escrow_change": escrow_change, "now": NOW}, step.value
     )
 
 
 def _leave(decision: Decision, step: Step) -> Vector:
-    arguments = (SETTLEMENT, CASES[step], resolution(decision), RESOLVER, NOW, TERMS)
+    arguments = (SETTLEMENT, CASES[step], resolution(decision), RESOLVER, NOW, CONFIG)
     return Vector(limbo.leave, arguments, variant=f"{decision.value}.{step.value}")
 
 
 REVERSALS = (
-    Vector(reversals.refuse_unclaimed, (SETTLEMENT, "execution", FAILURE, NOW)),
-    Vector(reversals.begin, (SETTLEMENT, FAILURE), {"owner": None, "execution": REVERSER}),
-    Vector(reversals.begin, (SETTLEMENT, FAILURE), {"owner": EXECUTION, "execution": REVERSER}, "owned"),
+    Vector(reversal.tombstone, (SETTLEMENT, "execution", FAILURE, NOW)),
+    Vector(reversal.begin, (SETTLEMENT, FAILURE), {"owner": None, "execution": REVERSER}),
+    Vector(reversal.begin, (SETTLEMENT, FAILURE), {"owner": EXECUTION, "execution": REVERSER}, "owned"),
     *(
-        Vector(reversals.reopen, (SETTLEMENT, seen, FAILURE, NOW, TERMS), variant=seen.lower())
-        for seen in ORDERS
+        Vector(
+            reversal.begin_on_order, (SETTLEMENT, expected, FAILURE, NOW, CONFIG), variant=expected.lower()
+        )
+        for expected in ORDERS
     ),
-    Vector(reversals.drive, (SETTLEMENT, REVERSER)),
-    _undo(Step.FEE, 48),
-    _undo(Step.RELEASE, 4772),
-    _undo(Step.HOLD, -4820),
-    Vector(reversals.conclude, (SETTLEMENT, NOW)),
-    *(Vector(reversals.pass_over, (SETTLEMENT, step), variant=step) for step in (Step.FEE, Step.RELEASE)),
-    Vector(reversals.debit_payee, (SETTLEMENT,)),
-    Vector(reversals.credit_payer, (SETTLEMENT,)),
+    Vector(reversal.assign_owner, (SETTLEMENT, REVERSER)),
+    _reversed_step(Step.FEE, 48),
+    _reversed_step(Step.RELEASE, 4772),
+    _reversed_step(Step.HOLD, -4820),
+    Vector(reversal.finish_unheld, (SETTLEMENT, NOW)),
+    *(
+        Vector(reversal.assert_never_committed, (SETTLEMENT, step), variant=step)
+        for step in (Step.FEE, Step.RELEASE)
+    ),
 )
 
 LIMBO = (
     *(Vector(limbo.enter, (SETTLEMENT, CASES[step], FAILURE, NOW), variant=step.value) for step in CASES),
     Vector(limbo.enter, (SETTLEMENT, DONE, FAILURE, NOW), variant="fee.done"),
-    Vector(limbo.flag, ("bob", SETTLEMENT.key)),
-    Vector(limbo.unflag, ("bob", SETTLEMENT.key)),
     Vector(limbo.await_decision, (SETTLEMENT, "token-1", "arn:aws:states:::execution:comp:e1")),
     _leave(Decision.RETRY, Step.RELEASE),
     _leave(Decision.RETRY, Step.HOLD),
@@ -168,52 +195,80 @@ LIMBO = (
     _leave(Decision.COMPLETE, Step.RELEASE),
 )
 
-VERDICTS = {"approved": VERDICT, "rejected": REJECTED}
-"""What may be decided, by the variant of a vector."""
-
 REVIEWS = (
-    *(Vector(reviews.conclude, (SETTLEMENT, said, NOW), variant=how) for how, said in VERDICTS.items()),
-    Vector(reviews.park, (SETTLEMENT, IN_REVIEW, REVIEW_ENDS, NOW)),
     *(
-        Vector(reviews.decide, (SETTLEMENT, said, DECIDER, NOW, TERMS), variant=how)
-        for how, said in VERDICTS.items()
+        Vector(kyc_review.record_verdict, (SETTLEMENT, verdict, NOW), variant=variant)
+        for variant, verdict in VERDICTS.items()
     ),
-    Vector(reviews.decide, (IN_HASTE, VERDICT, DECIDER, NOW, TERMS), variant="approved.deadline"),
-    Vector(reviews.event_marker, (EVENT, SETTLEMENT, NOW)),
-    *(Vector(reviews.verdict_entry, (SETTLEMENT, said, NOW), variant=how) for how, said in VERDICTS.items()),
+    Vector(kyc_review.begin_review, (SETTLEMENT, IN_REVIEW, REVIEW_ENDS, NOW)),
+    *(
+        Vector(kyc_review.end_review, (SETTLEMENT, verdict, DECIDER, NOW, CONFIG), variant=variant)
+        for variant, verdict in VERDICTS.items()
+    ),
+    Vector(kyc_review.end_review, (IN_HASTE, VERDICT, DECIDER, NOW, CONFIG), variant="approved.deadline"),
+    Vector(kyc_review.event_marker, (EVENT, SETTLEMENT, NOW)),
 )
 
-STALLED = {
-    **rows.settlement_key(SETTLEMENT.key),
-    **rows.in_flight_index(SETTLEMENT.key, LISTED),
+STALLED: Row = {
+    **keys.settlement(SETTLEMENT.key),
+    **keys.in_flight_index(SETTLEMENT.key, LISTED),
     **SETTLEMENT.to_row(),
     "status": Status.PROCESSING,
+    "escrow": SETTLEMENT.amount,
     "steps": {Step.HOLD},
     "claimed_at": LISTED,
-    "deadline_at": rows.timestamp(NOW + timedelta(seconds=45)),
+    "deadline_at": timestamp(NOW + timedelta(seconds=45)),
     "owner": EXECUTION,
-    "recoveries": 0,
+    "owner_epoch": 0,
 }
-"""A settlement that nobody has driven on since it was due. Its next look would be past its deadline."""
+"""A stalled settlement that no execution has resumed. Its next look would be past its deadline."""
 
-_LATE = {"deadline_at": rows.timestamp(NOW)}
-STANDS = {
+_LATE = {"deadline_at": timestamp(NOW)}
+SITUATIONS: dict[str, Row] = {
     "processing": {},
     "processing.released": {"steps": {Step.HOLD, Step.VERIFY, Step.RELEASE}} | _LATE,
     "processing.overdue": _LATE,
     "processing.review_over": {"review": VERDICT.reference} | _LATE,
     "compensating": {"status": Status.COMPENSATING} | _LATE,
-    "limbo": {"status": Status.LIMBO, **rows.limbo_index(LISTED)} | _LATE,
+    "limbo": {"status": Status.LIMBO, **keys.limbo_index(LISTED)} | _LATE,
 }
-"""How a settlement may stand that recovery takes over, by the variant of a vector."""
+"""The situations of a settlement that recovery takes over, as changes of `STALLED`, by a vector's variant."""
+
+
+def _stalled(situation: str) -> SettlementState:
+    return SettlementState.from_row(STALLED | SITUATIONS[situation])
+
+
+PLACE = {name: STALLED[name] for name in ("pk", "sk", "gsi1sk")}
+"""A settlement as the index lists it: its key and its sort key there."""
+
+_OWNER, _AGAIN = f"{SETTLEMENT.key}-compensate-1", timestamp(NOW + timedelta(seconds=60))
+TAKEOVER = (
+    Vector(
+        takeover.take_over,
+        (_stalled("compensating"), _OWNER, {"gsi1sk": _AGAIN}),
+        variant="compensating",
+    ),
+    Vector(
+        takeover.take_over,
+        (
+            _stalled("processing.overdue"),
+            _OWNER,
+            {"gsi1sk": _AGAIN, "expired_at": timestamp(NOW)},
+            [overdue(NOW), not_committed(Step.RELEASE)],
+        ),
+        variant="processing.overdue",
+    ),
+    Vector(takeover.look_again, (PLACE, NOW + timedelta(minutes=15))),
+)
 
 RECOVERY = (
     *(
-        Vector(recovery.take_over, (STALLED | stands, NOW, TERMS), variant=how)
-        for how, stands in STANDS.items()
+        Vector(recovery.take_over, (_stalled(situation), NOW, CONFIG), variant=situation)
+        for situation in SITUATIONS
     ),
-    Vector(recovery.postpone, (STALLED | STANDS["compensating"], NOW, TERMS)),
-    Vector(recovery.set_aside, ({name: STALLED[name] for name in ("pk", "sk", "gsi1sk")}, NOW)),
+    Vector(recovery.postpone, (_stalled("compensating"), NOW, CONFIG)),
+    Vector(recovery.defer_unprocessable, (PLACE, NOW)),
 )
 
 STEPS = (
@@ -221,79 +276,97 @@ STEPS = (
     Vector(steps.verify, (SETTLEMENT, VERDICT, NOW)),
     Vector(steps.verify, (SETTLEMENT, REJECTED, NOW), variant="rejected"),
     *(
-        Vector(steps.verdict_received, (SETTLEMENT, said, EVENT, DECIDER, NOW, TERMS), variant=how)
-        for how, said in VERDICTS.items()
+        Vector(
+            steps.record_webhook_verdict, (SETTLEMENT, verdict, EVENT, DECIDER, NOW, CONFIG), variant=variant
+        )
+        for variant, verdict in VERDICTS.items()
     ),
-    Vector(steps.release, (SETTLEMENT, TERMS, NOW), variant="capped"),
-    Vector(steps.release, (YEN, TERMS, NOW), variant="uncapped"),
+    Vector(steps.release, (SETTLEMENT, CONFIG, NOW), variant="capped"),
+    Vector(steps.release, (YEN, CONFIG, NOW), variant="uncapped"),
     Vector(steps.fee, (SETTLEMENT, NOW)),
     Vector(steps.fee, (YEN, NOW), variant="none"),
 )
 
 
-def _reverse(step: Step, committed: Iterable[str], what: str) -> Vector:
-    return Vector(compensation.undo, (SETTLEMENT, step, list(committed), [], NOW), variant=f"{step}.{what}")
+def _reverse(step: Step, committed: Iterable[str], variant: str) -> Vector:
+    return Vector(
+        compensation.reverse_step, (SETTLEMENT, step, list(committed), [], NOW), variant=f"{step}.{variant}"
+    )
 
 
-def _stuck(step: Step, *, barred: bool = True) -> Vector:
-    case = CASES[step] if barred else replace(CASES[step], barred=None)
-    variant = step.value + ".unbarred" * (not barred)
+def _stuck(step: Step, *, blocks: bool = True) -> Vector:
+    case, variant = _case(step, blocks)
     return Vector(compensation.enter_limbo, (SETTLEMENT, case, FAILURE, NOW), variant=variant)
 
 
-def _resolve(decision: Decision, step: Step, *, barred: bool = True) -> Vector:
-    case = CASES[step] if barred else replace(CASES[step], barred=None)
-    arguments = (SETTLEMENT, case, resolution(decision), RESOLVER, NOW, TERMS)
-    variant = f"{decision.value}.{step.value}" + ".unbarred" * (not barred)
-    return Vector(compensation.resolve, arguments, variant=variant)
+def _resolve(decision: Decision, step: Step, *, blocks: bool = True) -> Vector:
+    case, variant = _case(step, blocks)
+    arguments = (SETTLEMENT, case, resolution(decision), RESOLVER, NOW, CONFIG)
+    return Vector(compensation.resolve, arguments, variant=f"{decision.value}.{variant}")
+
+
+def _case(step: Step, blocks: bool) -> tuple[Case, str]:
+    """The case of a step, and its variant; unless it `blocks`, the blocked account is gone."""
+    if blocks:
+        return CASES[step], step.value
+    return replace(CASES[step], blocked_account=None), f"{step.value}.unblocked"
 
 
 COMPENSATION = (
     *(
-        Vector(compensation.requested, (SETTLEMENT, order, NOW, TERMS), variant=seen.lower())
-        for seen, order in ORDERS.items()
+        Vector(compensation.reverse_on_order, (SETTLEMENT, order, NOW, CONFIG), variant=expected.lower())
+        for expected, order in ORDERS.items()
     ),
     *(_reverse(step, Step, "reversed") for step in CASES),
     *(_reverse(step, (), "skipped") for step in CASES),
     *(_stuck(step) for step in CASES),
-    _stuck(Step.HOLD, barred=False),
+    _stuck(Step.HOLD, blocks=False),
     _resolve(Decision.RETRY, Step.RELEASE),
-    _resolve(Decision.RETRY, Step.HOLD, barred=False),
+    _resolve(Decision.RETRY, Step.HOLD, blocks=False),
     _resolve(Decision.WRITE_OFF, Step.FEE),
     _resolve(Decision.WRITE_OFF, Step.RELEASE),
     _resolve(Decision.COMPLETE, Step.RELEASE),
 )
 
-BUILDERS = {items: ITEMS, reversals: REVERSALS, limbo: LIMBO, reviews: REVIEWS, recovery: RECOVERY}
+BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
+    forward: FORWARD,
+    entries: ENTRIES,
+    balances: BALANCES,
+    reversal: REVERSALS,
+    limbo: LIMBO,
+    kyc_review: REVIEWS,
+    takeover: TAKEOVER,
+    recovery: RECOVERY,
+}
 """Each module that builds single writes, with its vectors."""
 
-POSTERS = {steps: STEPS, compensation: COMPENSATION}
+POSTERS: dict[ModuleType, tuple[Vector, ...]] = {steps: STEPS, compensation: COMPENSATION}
 """Each module that builds transactions, with its vectors."""
 
 ALL = tuple(vector for module in (BUILDERS | POSTERS).values() for vector in module)
 
 
-TRANSACTIONS = (Posting, Posting | None, tuple[Write, ...])
-"""What those return that build a transaction: a step's, or one of other rows as well."""
+BUILT = (Write, Takeover | None, StepTransaction, StepTransaction | None, tuple[Write, ...])
+"""The return types of builders: a write, a takeover, a step's transaction, or one of other rows as well."""
 
 
 def writes_of(built: Built) -> tuple[Write, ...]:
-    """The writes of whatever a builder builds, in their order."""
+    """The writes of a builder's result, in their order."""
     if isinstance(built, Write):
         return (built,)
     if isinstance(built, Takeover):
         return (built.write,)
-    return built.writes if isinstance(built, Posting) else built
+    return built.writes if isinstance(built, StepTransaction) else built
 
 
 def only_write(built: Built) -> Write:
-    """The one write of what builds no more."""
+    """The one write of a builder's result."""
     (write,) = writes_of(built)
     return write
 
 
 def named_writes() -> dict[str, Write]:
-    """Every write that any vector builds, by the vector's name and its position in the transaction."""
+    """Every write of every vector, by the vector's name and its position in the transaction."""
     found = {vector.name: only_write(vector.build()) for module in BUILDERS.values() for vector in module}
     for module in POSTERS.values():
         for vector in module:
@@ -303,8 +376,8 @@ def named_writes() -> dict[str, Write]:
 
 
 def settlement_writes() -> dict[str, Write]:
-    """Those of them that write a settlement's row, which is where its status is."""
-    row = rows.settlement_key(SETTLEMENT.key)["sk"]
+    """The writes of a settlement's row, which has its status."""
+    row = keys.settlement(SETTLEMENT.key)["sk"]
     return {
         name: write
         for name, write in named_writes().items()
@@ -314,13 +387,15 @@ def settlement_writes() -> dict[str, Write]:
 
 def builders(module: ModuleType) -> set[str]:
     """The functions of a module that build a write or a transaction for others."""
-    functions = inspect.getmembers(module, inspect.isfunction)
+    return {name for name in public(module) if get_type_hints(getattr(module, name))["return"] in BUILT}
+
+
+def public(module: ModuleType) -> set[str]:
+    """The functions that a module itself offers to others."""
     return {
         name
-        for name, function in functions
-        if function.__module__ == module.__name__
-        and not name.startswith("_")
-        and get_type_hints(function)["return"] in (Write, Takeover | None, *TRANSACTIONS)
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__ and not name.startswith("_")
     }
 
 

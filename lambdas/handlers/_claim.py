@@ -1,0 +1,45 @@
+"""The claim of a key: a request claims it once, however often it is sent."""
+
+from handlers import _dependencies
+from settlement.adapters.telemetry import count
+from settlement.ledger import forward
+from settlement.model.errors import InvalidRequest
+from settlement.model.request import Request
+from settlement.model.settlement import Settlement
+from settlement.model.state import SettlementState
+from settlement.model.timestamps import timestamp
+from settlement.policy import steps
+
+
+def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
+    """Claim the request's key for `execution`, or find the earlier claim.
+
+    Return the settlement that the key stands for, and its state. Raises IdempotencyConflict, and
+    InvalidRequest for a new key without the names that the stage requires.
+    """
+    now, config = _dependencies.now(), _dependencies.config
+    if missing := request.missing_names(config):
+        claimed = _earlier_claim(request, missing)
+    else:
+        settlement = steps.settlement_for(request, config)
+        claimed = _dependencies.store.claim(forward.claim(settlement, execution, now, config))
+    settlement = steps.verify_same_request(request, claimed)
+    if steps.is_replay(claimed, execution):
+        count("IdempotencyReplay")
+    elif claimed.owner_epoch:
+        count("ClaimTakenOver")
+    else:
+        count("Claimed" if claimed.claimed_at == timestamp(now) else "ClaimRepeated")
+    return settlement, claimed
+
+
+def _earlier_claim(request: Request, missing: list[str]) -> SettlementState:
+    """Return the claim of a request that lacks required names. Raises InvalidRequest if there is none.
+
+    Only a new claim needs the names: a settlement that was claimed before the stage required them must
+    still resume, and be replayed.
+    """
+    claimed = _dependencies.store.settlement(request.key)
+    if claimed is None:
+        raise InvalidRequest("; ".join(f"{name}: missing" for name in missing))
+    return claimed

@@ -1,0 +1,23 @@
+"""The dead-letter queue of the start queue."""
+
+import os
+
+import boto3
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from botocore.config import Config
+
+_client = boto3.client(
+    "sqs", config=Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
+)
+
+
+def send(record: SQSRecord, reason: str) -> None:
+    """Send a message that can never be started to the dead-letter queue, with the reason."""
+    _client.send_message(
+        QueueUrl=os.environ["START_DEAD_LETTERS"],
+        MessageBody=record.body,
+        MessageAttributes={
+            "reason": {"DataType": "String", "StringValue": reason},
+            "message_id": {"DataType": "String", "StringValue": record.message_id},
+        },
+    )

@@ -1,0 +1,96 @@
+"""The stage's KYC provider, wired from the deployment's configuration: client, credentials, circuit."""
+
+import json
+import os
+from datetime import datetime, timedelta
+
+import boto3
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from handlers import _dependencies, _secrets
+from settlement.adapters import kyc_circuit, kyc_client
+from settlement.adapters.dynamodb import CLIENT_CONFIG
+from settlement.adapters.telemetry import count, logger, metrics
+from settlement.model.errors import KycRequestRefused, KycUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.verdict import Verdict
+
+SECRET_CACHE_SECONDS = 60
+"""How long a replaced API key stays in use, as long as the provider still accepts it."""
+
+_config = json.loads(os.environ["KYC"])
+review_seconds: int = _config["review_seconds"]
+_secret_id: str = _config["secret_id"]
+_thresholds = kyc_circuit.Thresholds(**_config["breaker"])
+_client = kyc_client.Client(kyc_client.Endpoint(**_config["endpoint"]), _dependencies.config)
+_events = boto3.client(
+    "events", config=Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
+)
+
+
+def ask(settlement: Settlement) -> Verdict:
+    """Ask the provider about a payment. Raises KycUnavailable, KycCircuitOpen and KycRequestRefused.
+
+    If the provider refuses the API key, the key is read again: keys rotate without a deployment. The next try
+    uses the new one, as one call has no time for a second exchange.
+    """
+    _client.ensure_can_ask(settlement)  # before the circuit: a refusal must not take the lease of the probe
+    api_key = _api_key()
+    answer = _guarded_ask(settlement, api_key)
+    if isinstance(answer, kyc_client.Refused):
+        if answer.wants_another_key and _api_key(fresh=True) != api_key:
+            raise KycUnavailable("kyc: the API key has just been renewed")
+        raise KycRequestRefused(f"kyc: the provider refuses the request with status {answer.http_status}")
+    return answer
+
+
+def review_ends(now: datetime) -> datetime:
+    """Return when a review that begins now ends."""
+    return now + timedelta(seconds=review_seconds)
+
+
+def _api_key(*, fresh: bool = False) -> str:
+    secret = _secrets.read(_secret_id, cache_seconds=SECRET_CACHE_SECONDS, fresh=fresh)
+    api_key = secret.get("api_key")
+    if not (isinstance(api_key, str) and api_key and api_key.isascii() and api_key.isprintable()):
+        count("KycSecretUnreadable")
+        raise KycUnavailable("secret: api_key must be a string of printable ASCII")
+    return api_key
+
+
+def _changed(state: CircuitState) -> None:
+    """Report a change of the circuit: a log line, a metric, and an event on the bus."""
+    _measure(state)
+    logger.warning("circuit", circuit=kyc_circuit.CIRCUIT, state=state.value)
+    detail = {
+        "summary": f"the circuit around the KYC provider is {state.value}",
+        "circuit": kyc_circuit.CIRCUIT,
+        "state": state.value,
+        "runbook": _config["runbook"],
+    }
+    entry = {
+        "Source": "settlement",
+        "DetailType": "KycCircuitChanged",
+        "Detail": json.dumps(detail),
+        "EventBusName": os.environ["EVENT_BUS"],
+    }
+    try:
+        failed = _events.put_events(Entries=[entry])["FailedEntryCount"]
+    except (ClientError, BotoCoreError) as error:
+        failed = type(error).__name__
+    if failed:
+        logger.warning("event not taken", failed=failed)
+
+
+def _measure(state: CircuitState) -> None:
+    """Publish the circuit as 1 (not closed) or 0 (closed): on each change, refused call and answered call."""
+    metrics.add_metric(name="KycCircuit", unit=MetricUnit.Count, value=int(state is not CircuitState.CLOSED))
+
+
+_circuit = kyc_circuit.SharedCircuit(
+    boto3.client("dynamodb", config=CLIENT_CONFIG), os.environ["TABLE_NAME"], _thresholds, _changed
+)
+_guarded_ask = kyc_circuit.guarded(_client.ask, _circuit, _thresholds, _measure)

@@ -1,0 +1,18 @@
+"""The common part of the three functions that reverse a step."""
+
+from typing import Any
+
+from handlers import _dependencies
+from settlement.model.request import parse_settlement
+from settlement.model.status import Step
+from settlement.policy import compensation
+
+
+def reverse(step: Step, event: dict[str, Any]) -> None:
+    """Reverse a step, or record a skipped reversal; nothing if it is reversed already. Raises refusals."""
+    settlement = parse_settlement(event["settlement"], _dependencies.config)
+    transaction = compensation.reverse_step(
+        settlement, step, event["steps"], event["reversed"], _dependencies.now()
+    )
+    if transaction:
+        _dependencies.store.commit(transaction)

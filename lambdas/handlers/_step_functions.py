@@ -1,0 +1,46 @@
+"""Executions of the state machines: start one, and ask whether one runs."""
+
+import json
+import os
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settlement.model.errors import StartUnavailable
+
+_client = boto3.client(
+    "stepfunctions", config=Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
+)
+
+
+def arn(variable: str) -> str:
+    """Return the machine that the deployment names in an environment variable."""
+    return os.environ[variable]
+
+
+def execution_arn(machine_arn: str, name: str) -> str:
+    """Return the ARN of an execution of a Standard machine, by its name."""
+    return f"{machine_arn.replace(':stateMachine:', ':execution:')}:{name}"
+
+
+def is_running(execution: str) -> bool:
+    """Return whether an execution of a Standard machine, by its ARN, runs. Raises StartUnavailable."""
+    try:
+        answer = _client.describe_execution(executionArn=execution)
+    except _client.exceptions.ExecutionDoesNotExist:
+        return False
+    except (ClientError, BotoCoreError) as error:
+        raise StartUnavailable(f"{execution}: not described: {type(error).__name__}") from None
+    return bool(answer["status"] == "RUNNING")
+
+
+def start(machine_arn: str, name: str, data: dict[str, Any]) -> None:
+    """Start an execution; an earlier one of the same name counts as started. Raises StartUnavailable."""
+    try:
+        _client.start_execution(stateMachineArn=machine_arn, name=name, input=json.dumps(data))
+    except _client.exceptions.ExecutionAlreadyExists:
+        pass
+    except (ClientError, BotoCoreError) as error:
+        raise StartUnavailable(f"{name}: not started: {type(error).__name__}") from None

@@ -1,0 +1,1 @@
+"""The only modules that speak to AWS or HTTP."""

@@ -1,0 +1,245 @@
+"""The settlement table: sends the ledger's writes, and gives failed conditions their meaning."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from random import SystemRandom
+from typing import Any
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.config import Config
+from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import ConnectionError as UnreachableError
+
+from settlement.adapters import telemetry
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import AlreadyApplied, StepTransaction, Write
+from settlement.model.errors import StoreUnavailable
+from settlement.model.state import AccountState, SettlementState
+
+TRIES_MAX = 3
+"""Sends of one write that keeps meeting transient reasons, the first included."""
+
+BACKOFF_BASE_SECONDS = 0.05
+"""Upper bound of the wait before the second try; it doubles with each one (full jitter)."""
+
+CLIENT_CONFIG = Config(
+    connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2}
+)
+"""The configuration of a function's DynamoDB clients. One send, two attempts of 3 s, ends within the
+function's timeout. If slow sends also meet conflicts, Lambda ends the function and the machine calls it
+again, which every step tolerates.
+"""
+
+_ROWS = ("Item", "Key", "ExpressionAttributeValues")
+_TRANSIENT_REASONS = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+_TRANSIENT_ERRORS = frozenset(  # and every answer with an HTTP status from 500 up
+    {
+        "InternalServerError",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "ServiceUnavailable",
+        "ThrottlingException",
+        "TransactionInProgressException",
+    }
+)
+
+
+def pause(failed_tries: int) -> None:
+    """Wait before the next try: full jitter, by the system's random source (a snapshot clones seeds)."""
+    time.sleep(SystemRandom().uniform(0, BACKOFF_BASE_SECONDS * 2 ** (failed_tries - 1)))
+
+
+class Store:
+    """The settlement table. Every method raises StoreUnavailable if DynamoDB gives no definite answer."""
+
+    def __init__(self, client: Any, table_name: str, pause: Callable[[int], None] = pause) -> None:
+        self._client = client
+        self._table_name = table_name
+        self._pause = pause
+
+    def claim(self, write: Write) -> SettlementState:
+        """Put a settlement's row if its key is unclaimed; return the row that is there then."""
+        claimed = SettlementState.from_row(write.parameters["Item"])
+        try:
+            self._call("put_item", [write], **self._parameters(write))
+        except AlreadyApplied as earlier:
+            found: SettlementState = earlier.found
+            return found
+        return claimed
+
+    def update(self, write: Write) -> SettlementState:
+        """Update a settlement's row; return its state then. Raises the write's refusal.
+
+        If the write counts as already applied, the state is the one that was found. Raises MalformedRow if
+        the row is malformed: the update is committed all the same.
+        """
+        try:
+            answer = self._call("update_item", [write], **self._parameters(write), ReturnValues="ALL_NEW")
+        except AlreadyApplied as earlier:
+            found: SettlementState = earlier.found
+            return found
+        return SettlementState.from_row(from_wire(answer["Attributes"]))
+
+    def commit(self, transaction: StepTransaction) -> Row:
+        """Commit a step as a whole or not at all; return its journal entry, this call's or an earlier one's.
+
+        Raises the refusal of the first write whose condition failed.
+        """
+        try:
+            self.transact(transaction.writes)
+        except AlreadyApplied as earlier:
+            telemetry.count("StepReplayed")
+            entry: Row = earlier.found
+            return entry
+        if transaction.metric:
+            telemetry.count(transaction.metric)
+        return dict(transaction.entry.parameters["Item"])
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        """Commit all the writes or none. Raises the refusal of the first whose condition failed."""
+        items = [{write.action: self._parameters(write)} for write in writes]
+        self._call("transact_write_items", writes, TransactItems=items)
+
+    def settlement(self, key: str) -> SettlementState | None:
+        """Read a settlement consistently; None if no request has claimed the key."""
+        return self.listed_settlement(keys.settlement(key))
+
+    def listed_settlement(self, listed: Row) -> SettlementState | None:
+        """Read the very row that the index lists, consistently. Raises MalformedRow for any other row."""
+        row = self.read({"pk": listed["pk"], "sk": listed["sk"]})
+        return SettlementState.from_row(row) if row else None
+
+    def account(self, account: str) -> AccountState | None:
+        """Read a customer's account consistently; None if there is none."""
+        row = self.read(keys.account(account))
+        return AccountState.from_row(row) if row else None
+
+    def entry(self, key: str, step: str) -> Row | None:
+        """Read a step's journal entry consistently; None if there is none."""
+        return self.read(keys.entry(key, step))
+
+    def read(self, key: Row) -> Row | None:
+        """Read one row by its key, consistently; None if there is none."""
+        answer = self._call(
+            "get_item", [], TableName=self._table_name, Key=_to_wire(key), ConsistentRead=True
+        )
+        return from_wire(answer["Item"]) if answer.get("Item") else None
+
+    def listed(self, partition: str, *, up_to: str, limit: int) -> Iterator[Row]:
+        """Yield up to `limit` keys that the index lists in a partition, each with its index sort key.
+
+        The index lags behind the table, so every decision based on it must be a condition on the row.
+        """
+        parameters: dict[str, Any] = {
+            "TableName": self._table_name,
+            "IndexName": keys.INDEX,
+            "KeyConditionExpression": "gsi1pk = :partition AND gsi1sk <= :up_to",
+            "ProjectionExpression": "pk, sk, gsi1sk",
+            "ExpressionAttributeValues": _to_wire({":partition": partition, ":up_to": up_to}),
+        }
+        while limit > 0:
+            answer = self._call("query", [], **parameters, Limit=limit)
+            yield from map(from_wire, answer["Items"])
+            limit -= len(answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def _call(self, operation: str, writes: Sequence[Write], **parameters: Any) -> Any:
+        send = getattr(self._client, operation)
+        for tries in range(1, TRIES_MAX + 1):
+            try:
+                answer = send(**parameters, ReturnConsumedCapacity="TOTAL")
+            except (UnreachableError, HTTPClientError) as unreachable:
+                raise StoreUnavailable(f"DynamoDB: {type(unreachable).__name__}") from unreachable
+            except ClientError as error:
+                telemetry.called(operation, None)
+                transient = _transient_reason(error)
+                if transient is None:
+                    raise _failure(error, writes) or error from None
+                telemetry.count(transient)
+                if tries < TRIES_MAX:
+                    self._pause(tries)
+            else:
+                telemetry.called(operation, answer["ConsumedCapacity"])
+                return answer
+        raise StoreUnavailable(f"DynamoDB: {transient} in each of {TRIES_MAX} tries")
+
+    def _parameters(self, write: Write) -> dict[str, Any]:
+        given = write.parameters
+        return {
+            **given,
+            **{name: _to_wire(given[name]) for name in _ROWS if name in given},
+            "TableName": self._table_name,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+
+
+def from_wire(item: Mapping[str, Any]) -> Row:
+    """Return a row as plain Python. Raises ValueError for a number that is no integer: the table has none."""
+    deserializer = TypeDeserializer()
+    return {name: _plain(deserializer.deserialize(value)) for name, value in item.items()}
+
+
+def _transient_reason(error: ClientError) -> str | None:
+    """Return why the write had no effect and should be sent again at once; None if it should not."""
+    if error.response["Error"]["Code"] == "TransactionConflictException":
+        return "TransactionConflict"
+    position = _deciding_position(error)
+    code = None if position is None else error.response["CancellationReasons"][position]["Code"]
+    return code if code in _TRANSIENT_REASONS else None
+
+
+def _deciding_position(error: ClientError) -> int | None:
+    """Return the position of the reason that decides what a cancelled transaction means: the first one.
+
+    A later reason counts only once the earlier ones are settled. A call that races its own retry may
+    meet a conflict on the entry and, behind it, the balance that the retry has just debited: that is a
+    replay, which another try finds, not a lack of funds.
+    """
+    reasons = error.response.get("CancellationReasons", [])
+    return next((position for position, reason in enumerate(reasons) if reason["Code"] != "None"), None)
+
+
+def _failure(error: ClientError, writes: Sequence[Write]) -> Exception | None:
+    """Return the meaning of a failed condition or an unavailable service; None for any other error."""
+    code = error.response["Error"]["Code"]
+    if code == "ConditionalCheckFailedException":
+        return writes[0].on_failure(_state(error.response.get("Item")))
+    http_status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in _TRANSIENT_ERRORS or http_status >= 500:
+        return StoreUnavailable(f"DynamoDB: {code}")
+    position = _deciding_position(error)
+    if position is None:
+        return None
+    reason = error.response["CancellationReasons"][position]
+    if reason["Code"] != "ConditionalCheckFailed":
+        return None
+    return writes[position].on_failure(_state(reason.get("Item")))
+
+
+def _state(item: Mapping[str, Any] | None) -> SettlementState | AccountState | Row | None:
+    """Return the state of the row that a failed condition returns: None if there is no row."""
+    if not item:
+        return None
+    row = from_wire(item)
+    if keys.is_settlement(row):
+        return SettlementState.from_row(row)
+    return AccountState.from_row(row) if keys.is_account(row) else row
+
+
+def _to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
+    serializer = TypeSerializer()
+    return {name: serializer.serialize(value) for name, value in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        if value != value.to_integral_value():
+            raise ValueError(f"a row holds {value}, but every number in the table is an integer")
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _plain(member) for name, member in value.items()}
+    return value

@@ -1,0 +1,197 @@
+"""The KYC provider's client: one HTTP exchange, bounded in time and size, and the meaning of its answer."""
+
+import json
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import urllib3
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import ConnectTimeoutError, HTTPError
+
+from settlement.adapters import kyc_opensanctions, kyc_verifications
+from settlement.adapters.telemetry import logger
+from settlement.model.errors import KycUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.verdict import Verdict
+
+logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings quote the provider's answer
+
+ANSWER_BYTES_MAX = 65_536
+"""The longest answer that is read: 100 times an answer of the contract."""
+
+IDLE_SECONDS_MAX = 30
+"""How long an idle connection is kept. Gateways drop one silently after minutes, and the next question on it
+would count as a failure of the provider.
+"""
+
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})  # and every status from 500 up
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The provider refuses the request: a final answer."""
+
+    http_status: int
+
+    @property
+    def wants_another_key(self) -> bool:
+        """Whether the API key may be the cause."""
+        return self.http_status in (401, 403)
+
+
+class Provider(Protocol):
+    """The contents of a provider's own file: the form of its questions and answers."""
+
+    NAME: str
+
+    def path(self, dataset: str) -> str: ...  # noqa: D102
+    def authorization(self, api_key: str) -> str: ...  # noqa: D102
+    def body(self, settlement: Settlement, config: StageConfig) -> dict[str, Any]: ...  # noqa: D102
+    def read(self, content: object, settlement: Settlement) -> Verdict: ...  # noqa: D102
+
+
+_MODULES: tuple[Provider, ...] = (kyc_verifications, kyc_opensanctions)
+PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in _MODULES}
+"""The providers that a stage may choose, by their names in its settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """The address, name and dataset of the stage's provider, and the time to wait for it.
+
+    `read_timeout_seconds` bounds each silence; the whole exchange ends after the sum of both timeouts.
+    """
+
+    url: str
+    provider: str
+    dataset: str
+    connect_timeout_seconds: int
+    read_timeout_seconds: int
+
+
+class Client:
+    """A client for one thread. Its connection is kept for the next question."""
+
+    def __init__(self, endpoint: Endpoint, config: StageConfig) -> None:
+        self._endpoint, self._config = endpoint, config
+        self._provider = PROVIDERS[endpoint.provider]
+        self._socket: socket.socket | None = None
+        self._too_late = False
+        self._used_at = time.time()
+        url = urllib3.util.parse_url(endpoint.url)
+        self._path = (url.path or "").rstrip("/") + self._provider.path(endpoint.dataset)
+        self._security: dict[str, Any] = {}
+        if url.scheme == "https":
+            self._security = {"cert_reqs": "CERT_REQUIRED", "ssl_context": ssl.create_default_context()}
+        self._pool = self._new_pool()
+
+    def ensure_can_ask(self, settlement: Settlement) -> None:
+        """Raise KycRequestRefused if the settlement lacks a field that the provider needs."""
+        self._provider.body(settlement, self._config)
+
+    def ask(self, settlement: Settlement, api_key: str) -> Verdict | Refused:
+        """Ask about a payment, once. A refusal of the request is an answer: it is returned, not raised.
+
+        Raises KycUnavailable if no answer comes in time, or none that keeps to the contract.
+        """
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "Authorization": self._provider.authorization(api_key),
+            "Content-Type": "application/json",
+            "Idempotency-Key": f"{settlement.key}:verify",
+            "User-Agent": "settlement-saga",
+        }
+        body = json.dumps(self._provider.body(settlement, self._config)).encode()
+        status, content = self._exchange(headers, body)
+        logger.info("kyc", provider=self._provider.NAME, http_status=status)
+        if status in _TRANSIENT_STATUSES or status >= 500:
+            raise KycUnavailable(f"kyc: the provider answers with status {status}")
+        if 400 <= status < 500:
+            return Refused(status)
+        if status not in (200, 201):
+            raise KycUnavailable(f"kyc: the provider answers with status {status}, which is no verdict")
+        try:
+            # A score is only ever shown: as text it stays as the provider sent it.
+            return self._provider.read(json.loads(content, parse_float=str), settlement)
+        except (ValueError, RecursionError) as error:
+            self._renew()  # the connection may still carry the rest of a broken answer
+            raise KycUnavailable("kyc: the provider's answer is not what its contract says") from error
+
+    def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        """Send and receive within one time limit, which a timeout for each silence cannot guarantee."""
+        if time.time() - self._used_at > IDLE_SECONDS_MAX:
+            self._renew()
+        seconds = self._endpoint.connect_timeout_seconds + self._endpoint.read_timeout_seconds
+        self._too_late = False
+        timer = threading.Timer(seconds, self._hang_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            response = self._pool.urlopen(
+                "POST",
+                self._path,
+                body=body,
+                headers=headers,
+                retries=False,
+                redirect=False,
+                preload_content=False,
+                enforce_content_length=True,
+            )
+            content = b""
+            while part := response.read(ANSWER_BYTES_MAX, decode_content=False):
+                content += part
+                if len(content) > ANSWER_BYTES_MAX:
+                    response.close()
+                    raise KycUnavailable(f"kyc: the answer is longer than {ANSWER_BYTES_MAX} bytes")
+            response.release_conn()
+        except (HTTPError, OSError) as error:
+            raise KycUnavailable(f"kyc: {type(error).__name__}") from error
+        finally:
+            timer.cancel()
+            self._used_at = time.time()
+        if self._too_late:  # the end of the answer may be our own hang-up
+            raise KycUnavailable(f"kyc: the exchange took longer than {seconds} s")
+        return response.status, content
+
+    def _renew(self) -> None:
+        self._pool.close()
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> urllib3.HTTPConnectionPool:
+        endpoint = self._endpoint
+        timeout = urllib3.Timeout(
+            connect=endpoint.connect_timeout_seconds, read=endpoint.read_timeout_seconds
+        )
+        pool = urllib3.connection_from_url(endpoint.url, maxsize=1, timeout=timeout, **self._security)
+        pool.ConnectionCls = self._exposing(pool.ConnectionCls)
+        return pool
+
+    def _hang_up(self) -> None:
+        self._too_late = True
+        if self._socket is not None:
+            with suppress(OSError):  # below TLS, whose own shutdown is not safe from another thread
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def _exposing(self, connection_class: Any) -> Any:
+        client = self
+
+        class _Exposed(connection_class):  # type: ignore[misc]
+            """A connection that exposes its socket, so that the timer's thread can cut it off."""
+
+            def connect(self: HTTPConnection) -> None:
+                client._socket = None
+                super().connect()  # type: ignore[misc]
+                client._socket = self.sock
+                if client._too_late:  # no timeout bounds the lookup of the name
+                    raise ConnectTimeoutError("connected too late")
+
+        return _Exposed

@@ -1,0 +1,118 @@
+"""Writes to a customer's balance row. Amounts are in minor units."""
+
+from settlement.ledger import keys
+from settlement.ledger.conditions import (
+    EXISTS,
+    NOT_IN_LIMBO,
+    Condition,
+    below_cap,
+    same_currency,
+    sufficient,
+)
+from settlement.ledger.failure_reasons import account_refusal
+from settlement.ledger.transaction import AlreadyApplied, Write, put, update
+from settlement.model.errors import (
+    AccountInLimbo,
+    AccountNotFound,
+    CapExceeded,
+    InsufficientFunds,
+    SettlementError,
+)
+from settlement.model.settlement import Settlement
+from settlement.model.state import AccountState
+
+
+def open_account(account: str, currency: str, available: int) -> Write:
+    """Open a customer's account with the amount of its first deposit. An open account is left as it is."""
+    row = {**keys.account(account), "available": available, "currency": currency}
+    return put(row, on_failure=AlreadyApplied)
+
+
+def debit_payer(settlement: Settlement) -> Write:
+    """Take the amount from the payer's available balance, unless the account is blocked."""
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        if refusal := account_refusal("payer", settlement.currency, state):
+            return refusal
+        return AccountInLimbo("payer") if state and state.is_blocked else InsufficientFunds("payer")
+
+    return update(
+        keys.account(settlement.payer),
+        "SET available = available - :amount",
+        values={":amount": settlement.amount},
+        conditions=[same_currency(settlement.currency), sufficient(settlement.amount), NOT_IN_LIMBO],
+        on_failure=meaning,
+    )
+
+
+def credit_payee(settlement: Settlement, highest_balance: int | None) -> Write:
+    """Give the net amount to the payee, up to the stage's highest balance. A blocked account may receive."""
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        return account_refusal("payee", settlement.currency, state) or CapExceeded(
+            "payee", f"the account would hold more than this stage allows in {settlement.currency}"
+        )
+
+    conditions: list[Condition] = [same_currency(settlement.currency)]
+    if highest_balance is not None:
+        conditions += [below_cap(highest_balance - settlement.net)]
+    return update(
+        keys.account(settlement.payee),
+        "SET available = available + :net",
+        values={":net": settlement.net},
+        conditions=conditions,
+        on_failure=meaning,
+    )
+
+
+def debit_payee(settlement: Settlement) -> Write:
+    """Take the net amount back from the payee, who may have spent it."""
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        return account_refusal("payee", settlement.currency, state) or InsufficientFunds(
+            "payee", "the account has too little available to give back what it received"
+        )
+
+    return update(
+        keys.account(settlement.payee),
+        "SET available = available - :amount",
+        values={":amount": settlement.net},
+        conditions=[same_currency(settlement.currency), sufficient(settlement.net)],
+        on_failure=meaning,
+    )
+
+
+def credit_payer(settlement: Settlement) -> Write:
+    """Give the amount back to the payer. The stage's highest balance does not apply: it was theirs before."""
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        # Only the currency's condition can fail; a returned row that satisfies it counts as absent.
+        return account_refusal("payer", settlement.currency, state) or AccountNotFound("payer")
+
+    return update(
+        keys.account(settlement.payer),
+        "SET available = available + :amount",
+        values={":amount": settlement.amount},
+        conditions=[same_currency(settlement.currency)],
+        on_failure=meaning,
+    )
+
+
+def block(account: str, key: str) -> Write:
+    """Block a customer's account from new holds until the settlement `key` is resolved."""
+    return _mark(account, key, "ADD limbo_keys :keys")
+
+
+def unblock(account: str, key: str) -> Write:
+    """Remove the settlement `key` from the account's blocks; the last one removed ends the block."""
+    return _mark(account, key, "DELETE limbo_keys :keys")
+
+
+def _mark(account: str, key: str, expression: str) -> Write:
+    return update(
+        keys.account(account),
+        expression,
+        values={":keys": {key}},
+        conditions=[EXISTS],
+        on_failure=lambda state: AccountNotFound("stuck party"),
+    )

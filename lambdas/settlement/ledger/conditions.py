@@ -1,0 +1,138 @@
+"""Conditions of the ledger's writes: each has a name, its meaning, and the values that it compares with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from settlement.ledger import keys
+from settlement.model.settlement import Settlement
+from settlement.model.status import Status, Step
+from settlement.model.timestamps import timestamp
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A fragment of a condition expression, with the values of its placeholders."""
+
+    expression: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+ABSENT = Condition("attribute_not_exists(pk)")
+"""No such row yet: this write is the first."""
+
+EXISTS = Condition("attribute_exists(pk)")
+"""The row exists: an update must not create one."""
+
+NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
+"""No person has decided on the settlement: a SETTLED one was not completed out of LIMBO."""
+
+NO_VERDICT = Condition("attribute_not_exists(verdict)")
+"""The KYC provider has not decided."""
+
+NOT_IN_REVIEW = Condition("attribute_not_exists(review)")
+"""The payment is not in review."""
+
+NOT_EXPIRED = Condition("attribute_not_exists(expired_at)")
+"""Recovery has not expired this settlement. Fences off workers whose clock lags."""
+
+NOTHING_COMMITTED = Condition("attribute_not_exists(steps)")
+"""No step has committed: nothing is held."""
+
+LISTED_IN_FLIGHT = Condition("begins_with(gsi1pk, :in_flight)", {":in_flight": keys.IN_FLIGHT})
+"""The index lists the settlement as in flight, not as in LIMBO."""
+
+NOT_IN_LIMBO = Condition("attribute_not_exists(limbo_keys)")
+"""No earlier settlement of this account is in LIMBO."""
+
+
+def status_is(status: Status) -> Condition:
+    """The fence: the settlement has this status, and no other execution has moved it on."""
+    placeholder = f":{status.value.lower()}"
+    return Condition(f"#status = {placeholder}", {placeholder: status})
+
+
+def status_as_expected(expected: Status) -> Condition:
+    """Optimistic lock: the settlement still has the status that the order names."""
+    return Condition("#status = :expected_status", {":expected_status": expected})
+
+
+def same_request(settlement: Settlement) -> Condition:
+    """The step has the very content with which the key was claimed."""
+    return Condition("request_hash = :request_hash", {":request_hash": settlement.request_hash})
+
+
+def owner_is(execution: str) -> Condition:
+    """The execution that asks for the reversal still owns the settlement."""
+    return Condition("#owner = :owner", {":owner": execution})
+
+
+def owner_epoch_is(epoch: int) -> Condition:
+    """Fencing token: the settlement has had no new owner since the caller read it."""
+    return Condition("owner_epoch = :owner_epoch", {":owner_epoch": epoch})
+
+
+def case_unchanged(resolutions: int) -> Condition:
+    """Optimistic lock: no resolution has been recorded since the caller read the row."""
+    return Condition("resolutions = :resolutions", {":resolutions": resolutions})
+
+
+def this_review(reference: str) -> Condition:
+    """No review is open, or the open one is on the verification with this reference."""
+    return Condition("(attribute_not_exists(review) OR review = :review)", {":review": reference})
+
+
+def listed_at(sort_key: str) -> Condition:
+    """The index lists the settlement as it did when the caller found it there."""
+    return Condition("gsi1sk = :listed", {":listed": sort_key})
+
+
+def overdue(now: datetime) -> Condition:
+    """The deadline has passed."""
+    return Condition("deadline_at <= :now", {":now": timestamp(now)})
+
+
+def before_deadline(now: datetime) -> Condition:
+    """The deadline lies ahead. A condition of every step up to the release, but of none after it."""
+    return Condition(":now < deadline_at", {":now": timestamp(now)})
+
+
+def previous_committed(step: Step) -> Condition:
+    """`step`, the one before the step to commit, has committed."""
+    return Condition("contains(steps, :previous)", {":previous": step})
+
+
+def committed(step: Step) -> Condition:
+    """`step` has committed: there is something to reverse."""
+    return Condition("contains(steps, :this)", {":this": step})
+
+
+def not_committed(step: Step) -> Condition:
+    """`step` has not committed."""
+    return Condition("NOT contains(steps, :this)", {":this": step})
+
+
+def not_reversed(step: Step) -> Condition:
+    """`step` is neither reversed nor covered by a write-off."""
+    return Condition("NOT contains(reversed, :this)", {":this": step})
+
+
+def escrow_holds(amount: int) -> Condition:
+    """The escrow holds exactly this amount (minor units), so that the write empties it."""
+    return Condition("escrow = :held", {":held": amount})
+
+
+def same_currency(currency: str) -> Condition:
+    """The account is kept in the settlement's currency. False if there is no such account."""
+    return Condition("currency = :currency", {":currency": currency})
+
+
+def sufficient(amount: int) -> Condition:
+    """The account covers the debit (minor units): no balance ever goes below zero."""
+    return Condition("available >= :amount", {":amount": amount})
+
+
+def below_cap(highest_before: int) -> Condition:
+    """The credit stays within the stage's highest balance. The caller computes the bound."""
+    return Condition("available <= :highest_before", {":highest_before": highest_before})

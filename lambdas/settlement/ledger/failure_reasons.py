@@ -1,0 +1,83 @@
+"""The meaning of a failed condition, told from the state of the row that stands in the way."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from settlement.ledger.transaction import AlreadyApplied, OnFailure
+from settlement.model.errors import (
+    AccountNotFound,
+    CurrencyMismatch,
+    DeadlineExceeded,
+    IdempotencyConflict,
+    SettlementError,
+    StepFenced,
+)
+from settlement.model.settlement import Settlement
+from settlement.model.state import AccountState, SettlementState
+from settlement.model.status import Status, Step
+from settlement.model.timestamps import timestamp
+
+Explain = Callable[[str, SettlementState], SettlementError]
+"""Why the settlement in this state does not admit the step of this name."""
+
+
+def forward_refusal(step: str, state: SettlementState) -> SettlementError:
+    """Return why the settlement does not admit a forward step: its deadline, or its state."""
+    if state.status is Status.PROCESSING and _is_next(step, state):
+        return DeadlineExceeded(step, state.deadline_at)
+    return StepFenced.at(step, state.status, state.steps)
+
+
+def reversal_refusal(step: str, state: SettlementState) -> SettlementError:
+    """Return why the settlement does not admit a step of its compensation: another execution was faster."""
+    return StepFenced.at(step, state.status, state.steps, state.reversed)
+
+
+def fenced(
+    settlement: Settlement,
+    step: str,
+    *,
+    replay_if: Callable[[SettlementState], bool] | None = None,
+    explain: Explain = forward_refusal,
+) -> OnFailure:
+    """Return the meaning of a failed condition on the settlement's row.
+
+    The first two questions are the same for every write: is the key claimed, and with this content? If
+    `replay_if` holds for the state, an earlier call has applied the write; otherwise `explain` says why the
+    settlement does not admit the step.
+    """
+
+    def meaning(state: SettlementState | None) -> SettlementError | AlreadyApplied:
+        if state is None:
+            return StepFenced.unclaimed(step, settlement.key)
+        if not state.same_request(settlement):
+            return IdempotencyConflict.of_key(settlement.key)
+        if replay_if is not None and replay_if(state):
+            return AlreadyApplied(state)
+        return explain(step, state)
+
+    return meaning
+
+
+def ensure_admits(settlement: Settlement, step: Step, state: SettlementState | None, now: datetime) -> None:
+    """Raise the refusal that a forward step would meet now, before the caller does anything irrevocable."""
+    reason = fenced(settlement, step)(state)
+    has_time = state and timestamp(now) < state.deadline_at and not state.is_expired
+    if not (isinstance(reason, DeadlineExceeded) and has_time):
+        raise reason
+
+
+def account_refusal(party: str, currency: str, state: AccountState | None) -> SettlementError | None:
+    """Return why a party's account cannot take part in a settlement at all; None if it can."""
+    if state is None:
+        return AccountNotFound(party)
+    if state.currency != currency:
+        return CurrencyMismatch(party, f"the account is kept in {state.currency}, not in {currency}")
+    return None
+
+
+def _is_next(step: str, state: SettlementState) -> bool:
+    """Return whether `step` is the next one to commit. A rejection is a verdict, but commits no step."""
+    if step not in list(Step) or (step == Step.VERIFY and state.verdict is not None):
+        return False
+    return step not in state.steps and Step(step).previous in (None, *state.steps)

@@ -1,0 +1,152 @@
+"""Writes of a KYC verdict to the settlement's row, and of the review that may precede it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from settlement.ledger import keys
+from settlement.ledger.conditions import (
+    NO_VERDICT,
+    NOT_EXPIRED,
+    NOT_IN_REVIEW,
+    Condition,
+    before_deadline,
+    previous_committed,
+    same_request,
+    status_is,
+    this_review,
+)
+from settlement.ledger.failure_reasons import fenced, forward_refusal
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import AlreadyApplied, Write, placeholders, put, update
+from settlement.model.errors import IdempotencyConflict, KycUnavailable, SettlementError, StepFenced
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import SettlementState
+from settlement.model.status import Status, Step
+from settlement.model.timestamps import timestamp
+from settlement.model.verdict import KycDecision, Verdict
+
+
+@dataclass(frozen=True)
+class WebhookEvent:
+    """A webhook's event: the id that its sender gave it, and the digest of its body."""
+
+    id: str
+    digest: str
+
+
+def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> Write:
+    """Record the provider's verdict on the settlement's row. Only an approval commits the step.
+
+    While the payment is in review, only the end of the review decides.
+    """
+
+    def explain(step: str, state: SettlementState) -> SettlementError:
+        if _waits_for_review(state):
+            return KycUnavailable("kyc: another call was told meanwhile that the payment is in review")
+        return forward_refusal(step, state)
+
+    expression, values = _verdict(verdict)
+    return update(
+        keys.settlement(settlement.key),
+        f"SET {expression}",
+        values=values,
+        conditions=[*_awaits_verdict(settlement, now), NOT_IN_REVIEW],
+        on_failure=fenced(settlement, Step.VERIFY, explain=explain),
+    )
+
+
+def begin_review(settlement: Settlement, verdict: Verdict, until: datetime, now: datetime) -> Write:
+    """Begin a review, and move the settlement's deadline to its end, `until`.
+
+    Recovery does not look at it before. If a verdict is on record, or a review has begun, the row is left
+    as it is.
+    """
+    index = keys.in_flight_index(settlement.key, timestamp(until))
+    return update(
+        keys.settlement(settlement.key),
+        "SET review = :review, deadline_at = :until, in_flight_since = :until,"
+        " gsi1pk = :gsi1pk, gsi1sk = :gsi1sk",
+        values={":review": verdict.reference, ":until": timestamp(until), **placeholders(index)},
+        conditions=[*_awaits_verdict(settlement, now), NOT_IN_REVIEW],
+        on_failure=fenced(
+            settlement,
+            Step.VERIFY,
+            replay_if=lambda state: state.verdict is not None or _waits_for_review(state),
+        ),
+    )
+
+
+def end_review(
+    settlement: Settlement, verdict: Verdict, owner: str, now: datetime, config: StageConfig
+) -> Write:
+    """Record the verdict of the provider's webhook, and make `owner` the execution that resumes.
+
+    The settlement gets the time of a new one, as the review may have taken all of its own; a deadline that
+    the request named stays. The new owner gets its own epoch, which names the reversal that it may start.
+    """
+
+    def explain(step: str, state: SettlementState) -> SettlementError:
+        if _waits_for_review(state) and state.review != verdict.reference:
+            return StepFenced("reference", "the settlement waits for another verification", state.status)
+        return forward_refusal(step, state)
+
+    index = keys.in_flight_index(settlement.key, timestamp(now + config.time_to_recover))
+    assignments = (
+        "#owner = :owner, owner_epoch = owner_epoch + :one, in_flight_since = :now,"
+        " gsi1pk = :gsi1pk, gsi1sk = :gsi1sk"
+    )
+    values = {":owner": owner, ":one": 1, **placeholders(index)}
+    if settlement.deadline_seconds is None:
+        assignments += ", deadline_at = :deadline"
+        values |= {":deadline": timestamp(now + config.time_to_settle(None))}
+    expression, verdict_values = _verdict(verdict)
+    return update(
+        keys.settlement(settlement.key),
+        f"SET {assignments}, {expression}",
+        values=values | verdict_values,
+        conditions=[*_awaits_verdict(settlement, now), this_review(verdict.reference)],
+        on_failure=fenced(settlement, Step.VERIFY, explain=explain),
+    )
+
+
+def event_marker(event: WebhookEvent, settlement: Settlement, now: datetime) -> Write:
+    """Take the id of a webhook's event, so that it has its effect once. The same event again is a replay."""
+
+    def meaning(marker: Row | None) -> SettlementError | AlreadyApplied:
+        if marker and marker["digest"] == event.digest:
+            return AlreadyApplied(marker)
+        return IdempotencyConflict("webhook-id: was used before by an event with other content")
+
+    row = {
+        **keys.event(event.id),
+        "digest": event.digest,
+        "key": settlement.key,
+        "received_at": timestamp(now),
+    }
+    return put(row, on_failure=meaning)
+
+
+def _awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
+    return [
+        status_is(Status.PROCESSING),
+        same_request(settlement),
+        previous_committed(Step.HOLD),
+        NO_VERDICT,
+        before_deadline(now),
+        NOT_EXPIRED,
+    ]
+
+
+def _verdict(verdict: Verdict) -> tuple[str, dict[str, Any]]:
+    """Return the rest of a SET expression that records the verdict, and its values."""
+    recorded = "verdict = :verdict REMOVE review"
+    values: dict[str, Any] = {":verdict": verdict.decision.value}
+    if verdict.decision is KycDecision.APPROVED:
+        return f"{recorded} ADD steps :steps", {**values, ":steps": {Step.VERIFY.value}}
+    return recorded, values
+
+
+def _waits_for_review(state: SettlementState) -> bool:
+    return state.status is Status.PROCESSING and state.is_in_review

@@ -1,0 +1,116 @@
+"""Writes into LIMBO, within it, and out of it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from settlement.ledger import keys
+from settlement.ledger.conditions import (
+    case_unchanged,
+    committed,
+    escrow_holds,
+    not_reversed,
+    same_request,
+    status_is,
+)
+from settlement.ledger.failure_reasons import fenced, reversal_refusal
+from settlement.ledger.transaction import Write, placeholders, update
+from settlement.model.case import Case
+from settlement.model.errors import ResolutionRefused, SettlementError, StepFenced
+from settlement.model.orders import Decision, Resolution
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import SettlementState
+from settlement.model.status import Status, Step
+from settlement.model.timestamps import timestamp
+
+
+def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: datetime) -> Write:
+    """Put a settlement whose reversal is stuck into LIMBO."""
+    conditions = [
+        status_is(Status.COMPENSATING),
+        same_request(settlement),
+        case_unchanged(case.number - 1),
+    ]
+    if not case.done:
+        conditions += [not_reversed(case.step)]
+    return update(
+        keys.settlement(settlement.key),
+        "SET #status = :limbo, stuck_step = :stuck, #failure = :failure, gsi1pk = :gsi1pk, gsi1sk = :gsi1sk",
+        values={
+            ":limbo": Status.LIMBO,
+            ":stuck": case.step.reversal,
+            ":failure": dict(failure),
+            **placeholders(keys.limbo_index(timestamp(now))),
+        },
+        conditions=conditions,
+        on_failure=fenced(settlement, "limbo", explain=reversal_refusal),
+    )
+
+
+def await_decision(settlement: Settlement, token: str, execution: str) -> Write:
+    """Record the execution that waits for the decision, and the task token that wakes it."""
+    return update(
+        keys.settlement(settlement.key),
+        "SET waiting = :waiting",
+        values={":waiting": {"token": token, "execution": execution}},
+        conditions=[status_is(Status.LIMBO), same_request(settlement)],
+        on_failure=fenced(settlement, "limbo", explain=reversal_refusal),
+    )
+
+
+def leave(
+    settlement: Settlement,
+    case: Case,
+    resolution: Resolution,
+    execution: str,
+    now: datetime,
+    config: StageConfig,
+) -> Write:
+    """Carry out a person's decision on the settlement's row: the only write that leads out of LIMBO.
+
+    `execution` becomes the owner, in the place of an execution that may still wait for a decision.
+    """
+    conditions = [
+        status_is(Status.LIMBO),
+        same_request(settlement),
+        case_unchanged(case.number - 1),
+        escrow_holds(case.escrow),
+    ]
+    values: dict[str, Any] = {
+        ":number": case.number,
+        ":resolution": resolution.record() | {"decided_at": timestamp(now)},
+        ":status": Status.COMPENSATING,
+        ":execution": execution,
+        ":now": timestamp(now),
+    }
+    assignments = ["#status = :status", "resolutions = :number", "resolution = :resolution"]
+    assignments += ["#owner = :execution", "in_flight_since = :now"]
+    removals, additions = ["stuck_step", "waiting", "recover_at"], ""
+    if resolution.decision is Decision.COMPLETE:
+        conditions += [committed(Step.RELEASE), not_reversed(Step.RELEASE)]
+        values |= {":status": Status.SETTLED, ":change": -case.escrow}
+        assignments += ["escrow = escrow + :change", "finished_at = :now"]
+        removals += ["#failure", "gsi1pk", "gsi1sk"]
+    else:
+        due_at = timestamp(now + config.time_to_recover)
+        values |= placeholders(keys.in_flight_index(settlement.key, due_at))
+        assignments += ["#failure = reversed_for", "gsi1pk = :gsi1pk", "gsi1sk = :gsi1sk"]
+    if resolution.decision is Decision.WRITE_OFF:
+        conditions += [committed(case.step), not_reversed(case.step)]
+        values |= {":steps": {case.step.value}, ":change": case.amount}
+        assignments += ["escrow = escrow + :change"]
+        additions = " ADD reversed :steps"
+    return update(
+        keys.settlement(settlement.key),
+        f"SET {', '.join(assignments)} REMOVE {', '.join(removals)}{additions}",
+        values=values,
+        conditions=conditions,
+        on_failure=fenced(settlement, "resolve", explain=_not_resolvable),
+    )
+
+
+def _not_resolvable(step: str, state: SettlementState) -> SettlementError:
+    if state.status is Status.LIMBO:
+        return ResolutionRefused("resolution: the settlement has moved on since it was looked at")
+    return StepFenced(step, f"the settlement is {state.status}, not in LIMBO", state.status)

@@ -1,0 +1,110 @@
+"""Conditional writes, and the transaction of a step."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from settlement.ledger.conditions import ABSENT, Condition
+from settlement.ledger.keys import Row
+from settlement.model.errors import SettlementError
+
+_ALIASES = {"#status": "status", "#failure": "failure", "#owner": "owner"}
+"""Aliases of the attributes whose names are reserved words of DynamoDB."""
+
+
+class AlreadyApplied(Exception):
+    """The write was applied before, by this or an earlier call, or the row is to be left as it is.
+
+    `found` is the state of the row.
+    """
+
+    def __init__(self, found: Any) -> None:
+        super().__init__()
+        self.found = found
+
+
+OnFailure = Callable[[Any], SettlementError | AlreadyApplied]
+"""The meaning of a failed condition, given the state of the row that stands in the way (None: no row).
+
+The state is a SettlementState, an AccountState, or for an entry its row.
+"""
+
+
+@dataclass(frozen=True)
+class Write:
+    """One conditional write, and the meaning of its failed condition."""
+
+    action: Literal["Put", "Update"]
+    parameters: Mapping[str, Any]
+    on_failure: OnFailure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """A movement from one account to another, in minor units."""
+
+    debit: str
+    credit: str
+    amount: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTransaction:
+    """One step's transaction: journal entry, settlement and customer balance, in this order.
+
+    `balance` is None if no customer's balance moves. `settlement` carries the fence of all of them.
+    `metric` names the metric of an outcome that the transaction brings about.
+    """
+
+    entry: Write
+    settlement: Write
+    balance: Write | None = None
+    metric: str | None = None
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        """The transaction's items; DynamoDB gives the reasons of a cancellation in the same order."""
+        return tuple(write for write in (self.entry, self.settlement, self.balance) if write)
+
+
+def put(item: Row, on_failure: OnFailure) -> Write:
+    """Build a write that puts a row if there is none yet."""
+    parameters = {"Item": item, "ConditionExpression": ABSENT.expression}
+    return Write("Put", parameters, on_failure)
+
+
+def update(
+    key: Row,
+    expression: str,
+    *,
+    conditions: Sequence[Condition],
+    values: Mapping[str, Any] | None = None,
+    on_failure: OnFailure,
+) -> Write:
+    """Build a write that updates a row if all the conditions hold.
+
+    Raises ValueError without a condition, and if a placeholder has two values.
+    """
+    if not conditions:
+        raise ValueError("an update must have a condition")
+    condition = " AND ".join(each.expression for each in conditions)
+    all_values: dict[str, Any] = {}
+    for given in (values or {}, *(each.values for each in conditions)):
+        for placeholder, value in given.items():
+            if all_values.setdefault(placeholder, value) != value:
+                raise ValueError(f"{placeholder} has two values")
+    parameters: dict[str, Any] = {
+        "Key": key,
+        "UpdateExpression": expression,
+        "ConditionExpression": condition,
+        "ExpressionAttributeValues": all_values,
+    }
+    text = f"{expression} {condition}"
+    if aliases := {alias: name for alias, name in _ALIASES.items() if alias in text}:
+        parameters["ExpressionAttributeNames"] = aliases
+    return Write("Update", parameters, on_failure)
+
+
+def placeholders(attributes: Row) -> Row:
+    """Return attributes as values of placeholders of the same names: `gsi1pk` as `:gsi1pk`."""
+    return {f":{name}": value for name, value in attributes.items()}

@@ -1,0 +1,155 @@
+"""The errors of a step.
+
+A class's name is the error's name in the state machines (`ErrorEquals`): renaming one is a change of
+contract. The base class tells the caller what to do.
+"""
+
+from collections.abc import Collection
+
+
+class SettlementError(Exception):
+    """A step did not commit.
+
+    The message goes into logs and to the caller: it names fields, parties and the key, but no account
+    and no amount.
+    """
+
+
+class Refusal(SettlementError):
+    """A final answer: the same call will be refused again. Never retried, always safe to report."""
+
+
+class InvalidRequest(Refusal):
+    """The request breaks the contract. The message names each field and what it should be."""
+
+
+class IdempotencyConflict(Refusal):
+    """The key, or a webhook's event id, was used before with other content. Nothing was written."""
+
+    @classmethod
+    def of_key(cls, key: str) -> "IdempotencyConflict":
+        """Return the error for a key that another request has claimed."""
+        return cls(f"key: {key} was claimed by a request with other content")
+
+
+class _PartyRefusal(Refusal):
+    """A refusal by the account of one party: the payer, the payee, or the party of a stuck reversal."""
+
+    reason = ""
+
+    def __init__(self, party: str, reason: str = "") -> None:
+        super().__init__(f"{party}: {reason or self.reason}")
+        self.party = party
+
+
+class AccountNotFound(_PartyRefusal):
+    """The party's account does not exist."""
+
+    reason = "there is no such account"
+
+
+class CurrencyMismatch(_PartyRefusal):
+    """The party's account is kept in another currency than the settlement's."""
+
+
+class InsufficientFunds(_PartyRefusal):
+    """The party's available balance is below the amount to take from it."""
+
+    reason = "the account has too little available for this amount"
+
+
+class AccountInLimbo(_PartyRefusal):
+    """The party's account is blocked: an earlier settlement of it is in LIMBO, so it places no holds."""
+
+    reason = "the account is in LIMBO and places no holds until that is resolved"
+
+
+class CapExceeded(_PartyRefusal):
+    """The credit would lift the party's balance over the stage's highest balance for the currency."""
+
+
+class DeadlineExceeded(Refusal):
+    """The settlement's deadline passed before the step could commit."""
+
+    def __init__(self, step: str, deadline_at: str) -> None:
+        super().__init__(f"{step}: the settlement's deadline was {deadline_at}")
+        self.step, self.deadline_at = step, deadline_at
+
+
+class StepFenced(Refusal):
+    """The settlement's row does not admit this step: it is finished, being reversed, or out of order."""
+
+    def __init__(self, step: str, reason: str, status: str | None = None) -> None:
+        super().__init__(f"{step}: {reason}")
+        self.step, self.status = step, status
+
+    @classmethod
+    def unclaimed(cls, step: str, key: str) -> "StepFenced":
+        """Return the error for a key that no request has claimed."""
+        return cls(step, f"the key {key} was never claimed")
+
+    @classmethod
+    def at(
+        cls, step: str, status: str, committed: Collection[str], reversed_: Collection[str] | None = None
+    ) -> "StepFenced":
+        """Return the error for a settlement in this status, with these steps committed and reversed."""
+        reason = f"the settlement is {status} with steps [{', '.join(sorted(committed))}] committed"
+        if reversed_ is not None:
+            reason += f" and [{', '.join(sorted(reversed_))}] reversed"
+        return cls(step, reason, status)
+
+
+class KycRejected(Refusal):
+    """The KYC provider decided against the payment. Its verdict is on record, and it is not asked again."""
+
+
+class KycRequestRefused(Refusal):
+    """The KYC provider refuses the request itself (HTTP 4xx): there will be no verdict."""
+
+
+class SignatureRefused(Refusal):
+    """No secret of the stage has signed a webhook's call within the tolerance."""
+
+
+class SettlementNotFound(Refusal):
+    """No request has claimed the key."""
+
+
+class NotReversible(Refusal):
+    """A person's order finds nothing to reverse, or a settlement that another person has accepted."""
+
+    def __init__(self, reason: str, status: str | None = None) -> None:
+        super().__init__(f"reverse: {reason}")
+        self.status = status
+
+
+class EscrowMismatch(Refusal):
+    """The escrow does not hold what the settlement's steps say: nothing moves before a person has looked."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__(f"{step}: the escrow holds something else than was held")
+        self.step = step
+
+
+class ResolutionRefused(Refusal):
+    """The decision does not fit the settlement in LIMBO. Nothing was written."""
+
+
+class StoreUnavailable(SettlementError):
+    """DynamoDB gave no definite answer: unreachable, throttled, in conflict. The outcome may be unknown."""
+
+
+class KycUnavailable(SettlementError):
+    """The KYC provider gave no verdict: it is unreachable, slow or breaks its contract."""
+
+
+class KycCircuitOpen(SettlementError):
+    """The circuit around the KYC provider is open, so the provider was not asked.
+
+    The machine does not retry it: an open circuit outlasts the retries. While a probe is under way the
+    circuit is half open, and the error is KycUnavailable.
+    """
+
+
+class StartUnavailable(SettlementError):
+    """Step Functions gave no answer, or refused the start. The settlement is as it was."""

@@ -1,0 +1,32 @@
+"""Names of executions: the one place that forms them.
+
+Step Functions refuses a second execution of a Standard machine with the same name, so that a name derived
+from the settlement's state makes a repeated start harmless.
+"""
+
+import hashlib
+
+
+def resume(key: str, owner_epoch: int) -> str:
+    """Return the execution that resumes a settlement as its owner with this epoch."""
+    return f"{key}-r{owner_epoch}"
+
+
+def compensate(key: str, owner_epoch: int) -> str:
+    """Return the execution that reverses a settlement, or alerts in LIMBO, as its owner with this epoch."""
+    return f"{key}-compensate-{owner_epoch}"
+
+
+def decided(key: str) -> str:
+    """Return the execution that resumes a settlement after the KYC provider's webhook."""
+    return f"{key}-decided"
+
+
+def queued(key: str, message: str) -> str:
+    """Return the execution of a message of the start queue: a second delivery has the same name."""
+    return f"{key}-{hashlib.sha256(message.encode()).hexdigest()[:12]}"
+
+
+def ordered(key: str, order: str, nonce: str) -> str:
+    """Return the execution that carries out a person's `order` ("reverse" or "resolve")."""
+    return f"{key}-{order}-{nonce}"

@@ -1,0 +1,45 @@
+"""Amounts of money: integer minor units inside, decimal strings on the wire, never a float.
+
+A currency's exponent is its number of decimals (ISO 4217): EUR 2, JPY 0, KWD 3. The caller passes it
+in, from the stage's configuration.
+"""
+
+import re
+
+DIGITS_MAX = 15
+"""Most digits of an amount, decimals included: far below DynamoDB's 38, and exact in a double."""
+
+_DECIMAL = re.compile(r"(0|[1-9][0-9]*)(?:\.([0-9]+))?", re.ASCII)
+
+
+def parse(text: object, exponent: int) -> int:
+    """Return `text`, such as "48.20" at exponent 2, in minor units (4820).
+
+    Missing decimals are zeros, so "48.2" is "48.20". Raises ValueError with the expected form for
+    anything else: a number, a sign, "1e3", a blank, too many decimals.
+    """
+    match = _DECIMAL.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(_expected(exponent))
+    units, fraction = match[1], match[2] or ""
+    if len(fraction) > exponent or len(units) + exponent > DIGITS_MAX:
+        raise ValueError(_expected(exponent))
+    return int(units + fraction.ljust(exponent, "0"))
+
+
+def render(minor: int, exponent: int) -> str:
+    """Return an amount in minor units as a decimal string, with all of the currency's decimals."""
+    sign = "-" if minor < 0 else ""
+    digits = str(abs(minor)).rjust(exponent + 1, "0")
+    if exponent == 0:
+        return sign + digits
+    return f"{sign}{digits[:-exponent]}.{digits[-exponent:]}"
+
+
+def _expected(exponent: int) -> str:
+    if exponent == 0:
+        return f"must be a decimal string with no decimals and at most {DIGITS_MAX} digits"
+    return (
+        f"must be a decimal string with at most {exponent} decimals"
+        f" and at most {DIGITS_MAX - exponent} digits before the point"
+    )

@@ -1,0 +1,171 @@
+"""A client's request, checked: the only way from JSON into the domain."""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from settlement.model import money
+from settlement.model.errors import InvalidRequest
+from settlement.model.settlement import FIELDS, NAMES, Settlement
+from settlement.model.stage_config import StageConfig
+
+KEY = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
+"""An idempotency key, minted by the client before its first try."""
+
+ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+"""A customer's account id. It has no colon, which keeps it apart from internal accounts (`fees:EUR`)."""
+
+DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX = 30, 86_400
+"""The bounds of a request's own time to settle. Not a setting, and only ever to be widened: each step
+checks the settlements in flight again, and one out of bounds could not even be reversed.
+"""
+
+NAME_LENGTH_MAX = 100
+"""The longest name of a party, in characters. Two of them in ASCII keep the row of a payment that settles
+below 1 KB, one write unit, unless it is in a review with a long reference. Only ever to be widened, like the
+deadline's bounds.
+"""
+
+_JOINERS = dict.fromkeys((0x200C, 0x200D))
+"""Invisible joiners, which names in Persian and Indic scripts need."""
+
+MINTED = "minted-"
+"""The prefix of a key that the stage minted because the client named none."""
+
+_REQUIRED = ("key", "payer", "payee", "amount", "currency")
+_PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
+_FIELD_LENGTH_MAX = 40
+_FIELDS_MAX = 5
+"""How many unknown fields a message names, and how much of each: a message has a bounded size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A client's request. `fee` is None if the client leaves it to the stage's schedule."""
+
+    key: str
+    payer: str
+    payee: str
+    amount: int
+    currency: str
+    fee: int | None
+    deadline_seconds: int | None
+    payer_name: str | None = field(default=None, repr=False)
+    payee_name: str | None = field(default=None, repr=False)
+
+    def settlement(self, fee: int) -> Settlement:
+        """Return the requested settlement; `fee` (minor units) applies if the request names none."""
+        return Settlement(**vars(self) | {"fee": fee if self.fee is None else self.fee})
+
+    def missing_names(self, config: StageConfig) -> list[str]:
+        """Return the fields of the parties' names that the stage requires and the request lacks."""
+        if config.party_names == "optional":
+            return []
+        return sorted(name for name in NAMES if getattr(self, name) is None)
+
+
+def parse_request(raw: object, config: StageConfig) -> Request:
+    """Check a client's request. Raises InvalidRequest, naming each field at fault and what it should be."""
+    if not isinstance(raw, dict):
+        raise InvalidRequest(f"request: must be a JSON object with the fields {', '.join(FIELDS)}")
+    problems = [*_shape_problems(raw), *_text_problems(raw)]
+    amounts: dict[str, int] = {}
+    exponent = config.currencies.get(raw["currency"]) if isinstance(raw.get("currency"), str) else None
+    if exponent is not None:
+        for name in raw.keys() & {"amount", "fee"}:
+            try:
+                amounts[name] = money.parse(raw[name], exponent)
+            except ValueError as expected:
+                problems.append(f"{name}: {expected}")
+    elif "currency" in raw:
+        problems.append(f"currency: must be one of {', '.join(sorted(config.currencies))}")
+    problems += _amount_problems(amounts)
+    problems += _deadline_problems(raw)
+    problems += _name_problems(raw)
+    if problems:
+        raise InvalidRequest("; ".join(sorted(problems)))
+    return Request(
+        key=raw["key"],
+        payer=raw["payer"],
+        payee=raw["payee"],
+        amount=amounts["amount"],
+        currency=raw["currency"],
+        fee=amounts.get("fee"),
+        deadline_seconds=raw.get("deadline_seconds"),
+        **{name: _canonical_name(raw[name]) for name in NAMES if name in raw},
+    )
+
+
+def parse_settlement(raw: object, config: StageConfig) -> Settlement:
+    """Check a settlement on its way from one state to the next: a request that names its fee."""
+    request = parse_request(raw, config)
+    if request.fee is None:
+        raise InvalidRequest("fee: missing; a claimed settlement names its fee")
+    return request.settlement(request.fee)
+
+
+def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
+    """Return the request, with a minted key if it names none and the stage still accepts that.
+
+    The key is derived from `source`, the origin of the call, so that a repeated call gets the same key. A
+    client that sends the payment again gets another key and pays twice: hence keys are to become required.
+    """
+    if config.idempotency_key == "required" or not isinstance(raw, dict) or "key" in raw:
+        return raw
+    return raw | {"key": MINTED + hashlib.sha256(source.encode()).hexdigest()[:32]}
+
+
+def _shape_problems(raw: dict[str, Any]) -> Iterator[str]:
+    unknown = sorted(raw.keys() - FIELDS)
+    for name in unknown[:_FIELDS_MAX]:
+        printable = name[:_FIELD_LENGTH_MAX].encode("unicode_escape").decode()
+        yield f"{printable}: unknown field; the fields are {', '.join(FIELDS)}"
+    if len(unknown) > _FIELDS_MAX:
+        yield f"request: has {len(unknown) - _FIELDS_MAX} more unknown fields"
+    for name in _REQUIRED:
+        if name not in raw:
+            yield f"{name}: missing"
+
+
+def _text_problems(raw: dict[str, Any]) -> Iterator[str]:
+    for name, pattern in _PATTERNS.items():
+        if name in raw and not (isinstance(raw[name], str) and pattern.fullmatch(raw[name])):
+            yield f"{name}: must be a string that matches ^{pattern.pattern}$"
+    payee = raw.get("payee")
+    if isinstance(payee, str) and raw.get("payer") == payee:  # comparing deeply nested values can overflow
+        yield "payee: must be another account than the payer's"
+
+
+def _deadline_problems(raw: dict[str, Any]) -> Iterator[str]:
+    if "deadline_seconds" in raw:
+        seconds = raw["deadline_seconds"]
+        if type(seconds) is not int or not DEADLINE_SECONDS_MIN <= seconds <= DEADLINE_SECONDS_MAX:
+            yield (
+                "deadline_seconds: must be a whole number from"
+                f" {DEADLINE_SECONDS_MIN} to {DEADLINE_SECONDS_MAX}"
+            )
+
+
+def _name_problems(raw: dict[str, Any]) -> Iterator[str]:
+    for field_name in raw.keys() & NAMES:
+        name = _canonical_name(raw[field_name]) if isinstance(raw[field_name], str) else ""
+        visible = name.translate(_JOINERS).strip(" ")
+        if not (visible and visible.isprintable() and len(name) <= NAME_LENGTH_MAX):
+            yield f"{field_name}: must be printable text of 1 to {NAME_LENGTH_MAX} characters"
+
+
+def _canonical_name(text: str) -> str:
+    """Return equal texts for equal names: composed characters (NFC), plain spaces, and none at the ends."""
+    composed = unicodedata.normalize("NFC", text)
+    return "".join(" " if unicodedata.category(each) == "Zs" else each for each in composed).strip(" ")
+
+
+def _amount_problems(amounts: dict[str, int]) -> Iterator[str]:
+    amount, fee = amounts.get("amount"), amounts.get("fee")
+    if amount == 0:
+        yield "amount: must be greater than zero"
+    if amount and fee is not None and fee >= amount:
+        yield "fee: must be less than the amount"

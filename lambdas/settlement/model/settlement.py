@@ -1,0 +1,74 @@
+"""A payment, in canonical form."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from settlement.model import money
+from settlement.model.stage_config import StageConfig
+
+NAMES = ("payer_name", "payee_name")
+"""The names of the parties: personal data, for a KYC provider that screens by name."""
+
+_OPTIONAL = ("deadline_seconds", *NAMES)
+"""The fields in the hash of a request that has them. Others keep the hash that they had without these."""
+
+_HASHED = ("key", "payer", "payee", "amount", "currency", "fee")
+"""The fields in every hash. Fixed for ever, even if `FIELDS` grows: rows in flight carry old hashes."""
+
+FIELDS = (*_HASHED, *_OPTIONAL)
+"""The fields of a request, and of a settlement on its way from one state to the next."""
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settlement:
+    """One payment. `amount` and `fee` are minor units of `currency`.
+
+    `deadline_seconds` is the time to settle that the request names; None leaves it to the stage.
+    The names are not in its `repr`, so that no log line or error shows them.
+    """
+
+    key: str
+    payer: str
+    payee: str
+    amount: int
+    currency: str
+    fee: int
+    deadline_seconds: int | None = None
+    payer_name: str | None = field(default=None, repr=False)
+    payee_name: str | None = field(default=None, repr=False)
+
+    @property
+    def net(self) -> int:
+        """The amount that the payee receives, in minor units: the fee is withheld."""
+        return self.amount - self.fee
+
+    @property
+    def request_hash(self) -> str:
+        """The SHA-256 of the canonical content: equal requests have equal hashes, however they are written.
+
+        A field that is added later must not change the hash of requests without it.
+        """
+        content = {name: getattr(self, name) for name in _HASHED}
+        content |= {name: value for name in _OPTIONAL if (value := getattr(self, name)) is not None}
+        return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the request's attributes of the settlement's row, except the key, which is the row's own."""
+        content = self._content() | {"request_hash": self.request_hash}
+        del content["key"]
+        return content
+
+    def to_wire(self, config: StageConfig) -> dict[str, Any]:
+        """Return the settlement as the state machines carry it: in the request's form, fee included."""
+        exponent = config.currencies[self.currency]
+        return self._content() | {
+            "amount": money.render(self.amount, exponent),
+            "fee": money.render(self.fee, exponent),
+        }
+
+    def _content(self) -> dict[str, Any]:
+        return {name: value for name in FIELDS if (value := getattr(self, name)) is not None}

@@ -1,0 +1,51 @@
+"""The stage's rules of business, which the deployment passes to every function."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageConfig:
+    """The currencies, fees, limits and times of a stage.
+
+    `currencies` maps each accepted currency to its exponent (ISO 4217); `highest_balances` maps a
+    currency to the most that an account may hold, in minor units (absent: no bound).
+    `deadline_seconds` is the time to settle of a request that names none. `idempotency_key` is "required",
+    or "optional" while clients learn to mint keys. `party_names` is "required" on a stage whose KYC provider
+    screens by name, else "optional".
+    """
+
+    currencies: Mapping[str, int]
+    highest_balances: Mapping[str, int]
+    fee_basis_points: int
+    deadline_seconds: int
+    recover_after_seconds: int
+    idempotency_key: str = "required"
+    party_names: str = "optional"
+
+    def time_to_settle(self, requested_seconds: int | None) -> timedelta:
+        """Return the time to settle that the request names, or else the stage's."""
+        return timedelta(seconds=self.deadline_seconds if requested_seconds is None else requested_seconds)
+
+    @property
+    def time_to_recover(self) -> timedelta:
+        """The time that an execution has before recovery looks at its settlement."""
+        return timedelta(seconds=self.recover_after_seconds)
+
+    def scheduled_fee(self, amount: int) -> int:
+        """Return the fee of a request that names none: the stage's basis points of `amount` (minor units).
+
+        Rounded down, in favour of the payee, from whose amount it is withheld.
+        """
+        return amount * self.fee_basis_points // 10_000
+
+    @classmethod
+    def from_json(cls, text: str) -> "StageConfig":
+        """Return the configuration in a function's environment or a stack's output.
+
+        Unknown fields are ignored: during a deployment they may be those of the next release.
+        """
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in json.loads(text).items() if name in known})

@@ -1,0 +1,179 @@
+"""The state of a settlement and of an account, read from their rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from settlement.model.settlement import NAMES, Settlement
+from settlement.model.status import REVERSIBLE, Status, Step
+
+
+class MalformedRow(ValueError):
+    """A row lacks an attribute, or has one of another type or value than its kind allows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettlementState:
+    """A settlement's row. Instants are UTC timestamps as stored; `escrow` is in minor units.
+
+    `owner` is the execution that works on it, and `owner_epoch` the fencing token that every change of
+    owner by recovery or by the webhook increments. `listed_at` is its sort key in the index: the time of
+    recovery's next look, in LIMBO the start of the case, None once it is finished.
+    `verdict` and `review` are the KYC provider's decision and the reference of an open verification.
+    `expired_at` is the time at which recovery expired the settlement after its deadline.
+    `resolutions` counts the closed cases of LIMBO; `resolution` is the latest decision, `stuck_step` the
+    reversal that is stuck, `waiting` the execution that waits for a person and its task token.
+    """
+
+    settlement: Settlement
+    request_hash: str
+    status: Status
+    steps: frozenset[str] = frozenset()
+    reversed: frozenset[str] = frozenset()
+    escrow: int
+    owner: str
+    owner_epoch: int
+    claimed_at: str
+    deadline_at: str
+    listed_at: str | None = None
+    in_flight_since: str | None = None
+    recover_at: str | None = None
+    expired_at: str | None = None
+    finished_at: str | None = None
+    verdict: str | None = None
+    review: str | None = None
+    failure: Mapping[str, str] | None = None
+    reversed_for: Mapping[str, str] | None = None
+    stuck_step: str | None = None
+    resolutions: int = 0
+    resolution: Mapping[str, str] | None = None
+    waiting: Mapping[str, str] | None = None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "SettlementState":
+        """Read a settlement's row. Raises MalformedRow."""
+        _check_types(row)
+        try:
+            return cls(
+                settlement=Settlement(
+                    key=row["pk"].partition("#")[2],
+                    payer=row["payer"],
+                    payee=row["payee"],
+                    amount=row["amount"],
+                    currency=row["currency"],
+                    fee=row["fee"],
+                    deadline_seconds=row.get("deadline_seconds"),
+                    payer_name=row.get("payer_name"),
+                    payee_name=row.get("payee_name"),
+                ),
+                status=Status(row["status"]),
+                steps=frozenset(row.get("steps", ())),
+                reversed=frozenset(row.get("reversed", ())),
+                listed_at=row.get("gsi1sk"),
+                resolutions=row.get("resolutions", 0),
+                **{name: row[name] for name in _REQUIRED},
+                **{name: row.get(name) for name in _OPTIONAL},  # type: ignore[arg-type]
+            )
+        except KeyError as missing:
+            raise MalformedRow(f"{_subject(row)}: has no attribute {missing}") from None
+        except ValueError as error:
+            raise MalformedRow(f"{_subject(row)}: {error}") from None
+
+    @property
+    def key(self) -> str:
+        """The settlement's idempotency key."""
+        return self.settlement.key
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the payee has been paid: from then on the settlement only runs forward."""
+        return Step.RELEASE in self.steps
+
+    @property
+    def is_in_review(self) -> bool:
+        """Whether the settlement waits for the end of a KYC review."""
+        return self.review is not None
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether recovery has expired the settlement after its deadline."""
+        return self.expired_at is not None
+
+    @property
+    def case_number(self) -> int:
+        """The number of the open case of LIMBO, or of the next one."""
+        return self.resolutions + 1
+
+    @property
+    def unreversed(self) -> list[Step]:
+        """The committed steps that moved money and are not reversed, in the order of their reversal."""
+        return [step for step in REVERSIBLE if step in self.steps and step not in self.reversed]
+
+    def same_request(self, settlement: Settlement) -> bool:
+        """Return whether `settlement` has the very content with which the key was claimed."""
+        return self.request_hash == settlement.request_hash
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountState:
+    """A customer's balance row: `available` in minor units, `limbo_keys` the settlements that block it."""
+
+    account: str
+    available: int
+    currency: str
+    limbo_keys: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "AccountState":
+        """Read an account's row. Raises MalformedRow."""
+        _check_types(row)
+        try:
+            return cls(
+                account=row["pk"].partition("#")[2],
+                available=row["available"],
+                currency=row["currency"],
+                limbo_keys=frozenset(row.get("limbo_keys", ())),
+            )
+        except KeyError as missing:
+            raise MalformedRow(f"{_subject(row)}: has no attribute {missing}") from None
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether an earlier settlement of this account is in LIMBO, so that it places no holds."""
+        return bool(self.limbo_keys)
+
+
+_INTEGERS = ("amount", "fee", "deadline_seconds", "escrow", "owner_epoch", "resolutions", "available")
+_SETS = ("steps", "reversed", "limbo_keys")
+_MAPS = ("failure", "reversed_for", "resolution", "waiting")
+_TEXTS = (
+    *("pk", "gsi1sk", "payer", "payee", "currency", "request_hash", "status", "owner"),
+    *("claimed_at", "deadline_at", "in_flight_since", "recover_at", "expired_at", "finished_at"),
+    *("verdict", "review", "stuck_step"),
+)
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(_INTEGERS, int),
+    **dict.fromkeys(_SETS, set),
+    **dict.fromkeys(_MAPS, dict),
+    **dict.fromkeys((*_TEXTS, *NAMES), str),
+}
+"""The types of the attributes that are read. Other attributes may come with a later release."""
+
+_REQUIRED = ("request_hash", "escrow", "owner", "owner_epoch", "claimed_at", "deadline_at")
+_OPTIONAL = (
+    *("in_flight_since", "recover_at", "expired_at", "finished_at", "verdict", "review"),
+    *("failure", "reversed_for", "stuck_step", "resolution", "waiting"),
+)
+
+
+def _check_types(row: Mapping[str, Any]) -> None:
+    for name in row.keys() & _TYPES.keys():
+        if not isinstance(row[name], _TYPES[name]):
+            raise MalformedRow(f"{_subject(row)}: {name} is no {_TYPES[name].__name__}")
+
+
+def _subject(row: Mapping[str, Any]) -> str:
+    """Return the row's name for a message, which may have a settlement's key, but no account."""
+    name = str(row.get("pk"))
+    kind = name.partition("#")[0]
+    return kind if kind == "ACCOUNT" else name

@@ -1,0 +1,1 @@
+"""The decisions of the saga: pure functions over the model, which build the ledger's transactions."""

@@ -1,0 +1,200 @@
+"""The reversal of a settlement: pure decisions, one function for each kind of transaction."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from settlement.ledger import balances, entries, limbo, reversal
+from settlement.ledger.transaction import StepTransaction, Transfer
+from settlement.model import accounts
+from settlement.model.case import Case
+from settlement.model.errors import ResolutionRefused, StepFenced
+from settlement.model.orders import Decision, Resolution, Reversal
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import SettlementState
+from settlement.model.status import FINISHED, REVERSIBLE, Status, Step
+from settlement.policy import outcome
+
+
+def failed_step(state: SettlementState) -> str:
+    """Return the step at which the settlement stopped: the first that has not committed."""
+    return next((step.value for step in Step if step not in state.steps), Step.FEE.value)
+
+
+def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
+    """Return the failure for which a settlement is reversed, from the error of the state that failed."""
+    return outcome.failure(failed_step(state), error)
+
+
+def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
+    """Return the settlement as it will be once the compensation of `execution` has begun.
+
+    It is the state itself if the compensation has begun, or will leave the settlement alone: another
+    execution owns it, a review is open, or the release has committed. An earlier compensation
+    of the same name may have been started for another error than `error`.
+    """
+    continues = state.is_in_review or state.is_released or state.owner != execution
+    if state.status is not Status.PROCESSING or continues:
+        return state
+    return replace(state, status=Status.COMPENSATING, failure=failure_of(state, error))
+
+
+def reverse_on_order(
+    settlement: Settlement, order: Reversal, now: datetime, config: StageConfig
+) -> StepTransaction:
+    """Begin to reverse a settlement on a person's order, with the person and the reason on record."""
+    failure = {"step": "reverse", "error": "ReversalRequested", "cause": f"{order.reason} (by {order.by})"}
+    return StepTransaction(
+        entry=entries.evidence(settlement, "reverse", order.record(), now),
+        settlement=reversal.begin_on_order(settlement, order.expected_status, failure, now, config),
+    )
+
+
+def reverse_step(
+    settlement: Settlement, step: Step, committed: Collection[str], reversed_: Collection[str], now: datetime
+) -> StepTransaction | None:
+    """Reverse `step` if it has committed, else record a skipped reversal. None if it is reversed already.
+
+    `committed` and `reversed_` are the row's at the time when PROCESSING was taken away, or later: from
+    then on no step commits, and a reversal that they miss is found by its entry.
+    """
+    if step in reversed_:
+        return None
+    return _reverse(settlement, step, now) if step in committed else _skip(settlement, step, now)
+
+
+def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]:
+    """Return the compensating machine's state after its first step."""
+    return {
+        "settlement": state.settlement.to_wire(config),
+        "steps": sorted(state.steps),
+        "reversed": sorted(state.reversed),
+        "finished": state.status in (*FINISHED, Status.PROCESSING),
+        "in_limbo": state.status is Status.LIMBO,
+        "case": state.case_number,
+        "alerts": 0,
+    }
+
+
+def case_to_resolve(state: SettlementState, order: Resolution) -> int:
+    """Return the number of the case that a resolution means: the one it names, else the latest.
+
+    A closed case counts too: its notice may be due. Raises ResolutionRefused if there is no such case.
+    """
+    latest = state.case_number if state.status is Status.LIMBO else state.resolutions
+    number = latest if order.case is None else order.case
+    if latest == 0:
+        raise ResolutionRefused("resolution: the settlement was never in LIMBO")
+    if not 0 < number <= latest:
+        raise ResolutionRefused(f"resolution: there is no case number {number}, the latest is {latest}")
+    return number
+
+
+def stuck_case(state: SettlementState) -> Case:
+    """Return the open case of a settlement in LIMBO."""
+    step = next(step for step in REVERSIBLE if step.reversal == state.stuck_step)
+    return case_of(state, step)
+
+
+def case_of(state: SettlementState, step: Step) -> Case:
+    """Return the case of a stuck reversal of `step`. It blocks no account if nothing is left to move."""
+    transfer, is_due = _transfer(state.settlement, step), step in state.unreversed
+    account = state.settlement.payer if step is Step.HOLD else transfer.debit
+    return Case(
+        step=step,
+        account=account,
+        blocked_account=account if is_due and accounts.is_customer(account) else None,
+        amount=transfer.amount if is_due else 0,
+        number=state.case_number,
+        escrow=state.escrow,
+        done=step in state.reversed,
+    )
+
+
+def enter_limbo(
+    settlement: Settlement, case: Case, failure: Mapping[str, str], now: datetime
+) -> StepTransaction:
+    """Put the settlement into LIMBO, and block the customer whose part is stuck."""
+    evidence = {"account": case.account, "error": failure["error"], "cause": failure["cause"]}
+    return StepTransaction(
+        entry=entries.evidence(settlement, f"limbo:{case.number}", evidence, now),
+        settlement=limbo.enter(settlement, case, failure, now),
+        balance=balances.block(case.blocked_account, settlement.key) if case.blocked_account else None,
+        metric="LimboEntered",
+    )
+
+
+def ensure_can_resolve(state: SettlementState, decision: Decision) -> None:
+    """Raise ResolutionRefused if the decision does not fit the case; StepFenced if not in LIMBO."""
+    if state.status is not Status.LIMBO:
+        raise StepFenced("resolve", f"the settlement is {state.status}, not in LIMBO", state.status)
+    if decision is Decision.COMPLETE and Step.RELEASE not in state.unreversed:
+        raise ResolutionRefused("complete: there is no release left that could be accepted; use retry")
+    case = stuck_case(state)
+    if decision is Decision.WRITE_OFF and (case.step is Step.HOLD or case.step not in state.unreversed):
+        raise ResolutionRefused("write-off: the escrow lacks nothing that could be covered; use retry")
+
+
+def resolve(
+    settlement: Settlement,
+    case: Case,
+    resolution: Resolution,
+    execution: str,
+    now: datetime,
+    config: StageConfig,
+) -> StepTransaction:
+    """Carry out a person's decision, with the person and the reason on record, in one transaction."""
+    name, escrow = f"resolve:{case.number}", accounts.escrow(settlement.key)
+    evidence = resolution.record() | {"account": case.account}
+    if resolution.decision is Decision.RETRY:
+        entry = entries.evidence(settlement, name, evidence, now)
+    else:
+        transfer = (
+            Transfer(debit=accounts.losses(settlement.currency), credit=escrow, amount=case.amount)
+            if resolution.decision is Decision.WRITE_OFF
+            else Transfer(debit=escrow, credit=accounts.fees(settlement.currency), amount=case.escrow)
+        )
+        entry = entries.transfer(settlement, name, transfer, now, evidence)
+    return StepTransaction(
+        entry=entry,
+        settlement=limbo.leave(settlement, case, resolution, execution, now, config),
+        balance=balances.unblock(case.blocked_account, settlement.key) if case.blocked_account else None,
+        metric="Settled" if resolution.decision is Decision.COMPLETE else None,
+    )
+
+
+def _reverse(settlement: Settlement, step: Step, now: datetime) -> StepTransaction:
+    transfer = _transfer(settlement, step)
+    incoming = transfer.credit == accounts.escrow(settlement.key)
+    customers = {Step.RELEASE: balances.debit_payee, Step.HOLD: balances.credit_payer}
+    return StepTransaction(
+        entry=entries.transfer(settlement, step.reversal, transfer, now),
+        settlement=reversal.reverse_step(
+            settlement, step, escrow_change=transfer.amount if incoming else -transfer.amount, now=now
+        ),
+        balance=customers[step](settlement) if step in customers else None,
+        metric="Compensated" if step is Step.HOLD else None,
+    )
+
+
+def _skip(settlement: Settlement, step: Step, now: datetime) -> StepTransaction:
+    evidence = {"reason": f"nothing to reverse: {step} never committed"}
+    return StepTransaction(
+        entry=entries.evidence(settlement, step.reversal, evidence, now),
+        settlement=reversal.finish_unheld(settlement, now)
+        if step is Step.HOLD
+        else reversal.assert_never_committed(settlement, step),
+        metric="Compensated" if step is Step.HOLD else None,
+    )
+
+
+def _transfer(settlement: Settlement, step: Step) -> Transfer:
+    """Return the movement that reverses a step."""
+    escrow = accounts.escrow(settlement.key)
+    if step is Step.FEE:
+        return Transfer(debit=accounts.fees(settlement.currency), credit=escrow, amount=settlement.fee)
+    if step is Step.RELEASE:
+        return Transfer(debit=settlement.payee, credit=escrow, amount=settlement.net)
+    return Transfer(debit=escrow, credit=settlement.payer, amount=settlement.amount)

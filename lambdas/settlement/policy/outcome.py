@@ -1,0 +1,75 @@
+"""The outcome contract: the output of the state machines and of `settle status`."""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from settlement.model import money
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import SettlementState
+from settlement.model.status import Status, Step
+
+ERROR_LENGTH_MAX, CAUSE_LENGTH_MAX = 100, 500
+"""Most characters of an error's name and of its cause: an outcome has a bounded size."""
+
+
+def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> dict[str, Any]:
+    """Return the outcome of a settlement as it is. `replayed` means that this call did not run it."""
+    settlement, exponent = state.settlement, config.currencies[state.settlement.currency]
+    return {
+        "key": settlement.key,
+        "status": state.status.value,
+        "payer": settlement.payer,
+        "payee": settlement.payee,
+        "amount": money.render(settlement.amount, exponent),
+        "fee": money.render(settlement.fee, exponent),
+        "currency": settlement.currency,
+        "escrow": money.render(state.escrow, exponent),
+        "steps": [step.value for step in Step if step in state.steps],
+        "reversed": sorted(state.reversed),
+        "failure": state.failure,
+        "replayed": replayed,
+        "claimed_at": state.claimed_at,
+        "finished_at": state.finished_at,
+    }
+
+
+def of_settled(
+    settlement: Settlement, config: StageConfig, *, claimed_at: str, finished_at: str
+) -> dict[str, Any]:
+    """Return the outcome that the fee's transaction brings about, known without reading the row."""
+    settled = SettlementState(
+        settlement=settlement,
+        request_hash=settlement.request_hash,
+        status=Status.SETTLED,
+        steps=frozenset(Step),
+        escrow=0,
+        claimed_at=claimed_at,
+        finished_at=finished_at,
+        owner="",  # like the deadline, not part of an outcome
+        owner_epoch=0,
+        deadline_at="",
+    )
+    return of_state(settled, config, replayed=False)
+
+
+def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
+    """Return the failure of a settlement, from a state machine's error (`Error`, `Cause`).
+
+    A Lambda function's cause is JSON with the exception's message; any other cause is kept as it is.
+    """
+    cause = error.get("Cause", "")
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
+        cause = json.loads(cause)["errorMessage"]
+    return {
+        "step": step,
+        "error": _text(error["Error"])[:ERROR_LENGTH_MAX],
+        "cause": _text(cause)[:CAUSE_LENGTH_MAX],
+    }
+
+
+def _text(value: object) -> str:
+    """Return a value as text that can go on record; half a surrogate pair is none."""
+    return str(value).encode("utf-8", "replace").decode()

@@ -1,0 +1,130 @@
+"""Recovery of stalled settlements: pure decisions, whose writes are pinned by golden vectors.
+
+     claim   +30 s        +60 s          +120 s                 deadline
+    ───┼───────┼────────────┼──────────────┼──── … ────────────────┼────────────▶
+       │ first │ `<key>-r1` │ `<key>-r2`   │ `<key>-r<n>`          │ `<key>-compensate-<n>`
+       │ owner │ resumes    │ resumes      │                       │ refunds an unreleased settlement
+
+A released settlement runs on to its fee however late it is. Each takeover is one conditional update, which
+names the new owner and moves the time of the next look; only then is the owner started. If the start fails,
+or the owner or recovery itself dies, the settlement is found again.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from settlement.ledger import keys, takeover
+from settlement.ledger.conditions import NOT_IN_REVIEW, not_committed, overdue
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import Write
+from settlement.model import executions
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import SettlementState
+from settlement.model.status import FINISHED, Status, Step
+from settlement.model.timestamps import timestamp
+
+BACKOFF_SECONDS_MAX = 900
+"""The longest time between two looks at a stalled settlement: also the stage's default time to settle."""
+
+DEADLINE_PASSED = {"Error": "DeadlineExceeded", "Cause": "recover: the time to settle is over"}
+REVIEW_EXPIRED = {"Error": "DeadlineExceeded", "Cause": "recover: the review has not ended in time"}
+
+
+class Action(StrEnum):
+    """The execution that recovery starts for a stalled settlement."""
+
+    SETTLE = "settle"
+    """The Standard settlement machine: it replays the committed steps and resumes after them."""
+
+    COMPENSATE = "compensate"
+    """The compensating machine: it reverses an expired settlement, or resumes a reversal."""
+
+    ALERT = "alert"
+    """The compensating machine, in LIMBO: it alerts on call again and waits for a decision."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Takeover:
+    """A change of owner: the write that makes `execution` the owner, and the input to start it with."""
+
+    action: Action
+    execution: str
+    input: dict[str, Any]
+    write: Write
+
+
+def is_due(state: SettlementState, now: datetime) -> bool:
+    """Return whether recovery should look at a settlement now; the index may lag behind its row."""
+    if state.status in FINISHED:
+        return False
+    next_look = state.recover_at if state.status is Status.LIMBO else state.listed_at
+    return (next_look or "") <= timestamp(now)
+
+
+def in_flight_since(state: SettlementState) -> str:
+    """Return when the settlement was last set in motion: its claim, its review's end, or a decision."""
+    return state.in_flight_since or state.claimed_at
+
+
+def take_over(state: SettlementState, now: datetime, config: StageConfig) -> Takeover | None:
+    """Return how a settlement resumes; None if it is finished, or in review until its deadline."""
+    wire, epoch = state.settlement.to_wire(config), state.owner_epoch + 1
+    again = timestamp(_next_look(state, now, config))
+    compensator = executions.compensate(state.key, epoch)
+    match state.status:
+        case Status.PROCESSING if not state.is_released and state.deadline_at <= timestamp(now):
+            error = REVIEW_EXPIRED if state.is_in_review else DEADLINE_PASSED
+            changes = {"gsi1sk": again, "expired_at": timestamp(now)}
+            return Takeover(
+                action=Action.COMPENSATE,
+                execution=compensator,
+                input={"settlement": wire, "error": error},
+                write=takeover.take_over(
+                    state, compensator, changes, [overdue(now), not_committed(Step.RELEASE)]
+                ),
+            )
+        case Status.PROCESSING if not state.is_in_review:
+            if not state.is_released:  # look again at the deadline, so that the reversal is not late
+                again = min(again, state.deadline_at)
+            owner = executions.resume(state.key, epoch)
+            return Takeover(
+                action=Action.SETTLE,
+                execution=owner,
+                input=wire,
+                write=takeover.take_over(state, owner, {"gsi1sk": again}, [NOT_IN_REVIEW]),
+            )
+        case Status.COMPENSATING:
+            return Takeover(
+                action=Action.COMPENSATE,
+                execution=compensator,
+                input={"settlement": wire},
+                write=takeover.take_over(state, compensator, {"gsi1sk": again}),
+            )
+        case Status.LIMBO:  # its place in the index is the start of the case, which must stay
+            return Takeover(
+                action=Action.ALERT,
+                execution=compensator,
+                input={"settlement": wire},
+                write=takeover.take_over(state, compensator, {"recover_at": again}),
+            )
+    return None
+
+
+def postpone(state: SettlementState, now: datetime, config: StageConfig) -> Write:
+    """Look at a settlement again later, as an execution is working on it."""
+    listed = {**keys.settlement(state.key), "gsi1sk": takeover.sort_key(state)}
+    return takeover.look_again(listed, _next_look(state, now, config))
+
+
+def defer_unprocessable(listed: Row, now: datetime, seconds: int = BACKOFF_SECONDS_MAX) -> Write:
+    """Push back a row that cannot be processed, so that it does not block the head of the index."""
+    return takeover.look_again(listed, now + timedelta(seconds=seconds))
+
+
+def _next_look(state: SettlementState, now: datetime, config: StageConfig) -> datetime:
+    """Return the time of the next look after this one: twice as late with each change of owner."""
+    doublings = min(state.owner_epoch + 1, 10)
+    seconds = min(config.recover_after_seconds << doublings, BACKOFF_SECONDS_MAX)
+    return now + timedelta(seconds=seconds)

@@ -1,0 +1,323 @@
+"""The states that the store makes of rows: when it reads them, returns them, or finds them in the way."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from settlement.ledger import balances, entries, forward, keys
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import AlreadyApplied
+from settlement.model.errors import InsufficientFunds
+from settlement.model.state import AccountState, MalformedRow, SettlementState
+from settlement.model.status import Status, Step
+from settlement.policy import recovery
+from tests.conftest import NOW, Ledger
+from tests.store.reversal import entry
+from tests.store.saga import (
+    ALICE,
+    CLAIMED,
+    DEADLINE,
+    ENTRIES,
+    FAILURE,
+    HASH,
+    KEY,
+    POSTED_AT,
+    RETRY,
+    STUCK,
+    Saga,
+    state_of,
+)
+from tests.store.verdicts import EVENT, begin_review, held, in_review, marker, webhook
+
+OF_REQUEST = {"deadline_seconds": 600, "payer_name": "Alice Muster", "payee_name": "Bob Muster"}
+"""The attributes of a request that names everything."""
+
+OPTIONAL = {
+    "steps": {"hold", "verify"},
+    "reversed": {"fee"},
+    "in_flight_since": "2026-11-20T12:00:01.000Z",
+    "recover_at": "2026-11-20T12:00:02.000Z",
+    "expired_at": "2026-11-20T12:00:03.000Z",
+    "finished_at": "2026-11-20T12:00:04.000Z",
+    "verdict": "APPROVED",
+    "review": "ver_1",
+    "failure": STUCK,
+    "reversed_for": FAILURE,
+    "stuck_step": "compensate:release",
+    "resolutions": 2,
+    "resolution": {"decision": "retry", "reason": "again", "by": "kim"},
+    "waiting": {"token": "token-1", "execution": "arn:execution-1"},
+}
+"""Every attribute that later writes add. No settlement has all of them at once."""
+
+REQUIRED = [
+    *("payer", "payee", "amount", "currency", "fee", "request_hash"),
+    *("status", "escrow", "owner", "owner_epoch", "claimed_at", "deadline_at"),
+]
+"""The attributes that every settlement's row has."""
+
+WITHOUT = pytest.mark.parametrize("name", REQUIRED)
+
+
+def lose(saga: Saga, name: str) -> None:
+    """Remove an attribute from the settlement's row, past every condition."""
+    row = saga.row()
+    del row[name]
+    saga.ledger.put(row)
+
+
+# Reads
+
+
+def test_a_claimed_settlement_is_read_with_the_content_of_its_claim(saga: Saga) -> None:
+    saga.claim()
+
+    assert saga.ledger.store.settlement(KEY) == SettlementState(
+        settlement=saga.settlement,
+        request_hash=HASH,
+        status=Status.PROCESSING,
+        steps=frozenset(),
+        reversed=frozenset(),
+        escrow=0,
+        owner="execution-1",
+        owner_epoch=0,
+        claimed_at=POSTED_AT,
+        deadline_at="2026-11-20T12:15:00.123Z",
+        listed_at="2026-11-20T12:00:30.123Z",
+        in_flight_since=None,
+        recover_at=None,
+        expired_at=None,
+        finished_at=None,
+        verdict=None,
+        review=None,
+        failure=None,
+        reversed_for=None,
+        stuck_step=None,
+        resolutions=0,
+        resolution=None,
+        waiting=None,
+    )
+
+
+def test_every_attribute_of_a_settlements_row_is_read(saga: Saga) -> None:
+    saga.ledger.put(CLAIMED | OF_REQUEST | OPTIONAL | {"escrow": 48, "owner_epoch": 3})
+
+    state = saga.ledger.store.settlement(KEY)
+
+    assert state is not None
+    assert state.settlement == saga.asking(**OF_REQUEST).settlement
+    assert (state.escrow, state.owner_epoch) == (48, 3)
+    assert {name: getattr(state, name) for name in OPTIONAL} == OPTIONAL
+
+
+def test_an_unclaimed_key_has_no_settlement(saga: Saga) -> None:
+    saga.claim()
+
+    assert saga.ledger.store.settlement("order-2026-000102") is None
+
+
+@pytest.mark.parametrize("limbo_keys", [frozenset[str](), frozenset({KEY, "order-2026-000102"})])
+def test_an_account_is_read_with_the_settlements_that_block_it(
+    ledger: Ledger, limbo_keys: frozenset[str]
+) -> None:
+    ledger.open("alice", 10_000, **({"limbo_keys": set(limbo_keys)} if limbo_keys else {}))
+
+    state = ledger.store.account("alice")
+
+    assert state == AccountState(account="alice", available=10_000, currency="EUR", limbo_keys=limbo_keys)
+    assert state.is_blocked == bool(limbo_keys)
+
+
+@pytest.mark.parametrize("account", ["bob", "fees:EUR"])
+def test_an_account_that_was_never_opened_is_none_and_so_is_an_internal_one(saga: Saga, account: str) -> None:
+    saga.ledger.open("alice", 10_000)
+
+    assert saga.ledger.store.account(account) is None
+
+
+def test_an_entry_is_read_by_the_name_of_its_step(saga: Saga) -> None:
+    saga.after(Step.HOLD)
+
+    assert saga.ledger.store.entry(KEY, Step.HOLD) == ENTRIES[Step.HOLD]
+    assert saga.ledger.store.entry(KEY, "hold") == ENTRIES[Step.HOLD]
+    assert saga.ledger.store.entry(KEY, Step.VERIFY) is None
+    assert saga.ledger.store.entry("order-2026-000102", Step.HOLD) is None
+
+
+def test_the_entries_of_cases_and_decisions_are_read_by_their_number(saga: Saga) -> None:
+    saga.stuck(Step.RELEASE)
+    resolved = saga.resolve(RETRY)
+
+    assert saga.ledger.store.entry(KEY, "resolve:1") == resolved
+    assert saga.ledger.store.entry(KEY, "limbo:1") == entry(
+        "limbo:1", account="bob", error=STUCK["error"], cause=STUCK["cause"]
+    )
+    assert saga.ledger.store.entry(KEY, "resolve:2") is None
+
+
+# Writes
+
+
+def test_an_update_returns_the_state_that_it_leaves(saga: Saga) -> None:
+    held(saga)
+
+    state = begin_review(saga)
+
+    assert (state.status, state.review, state.is_in_review) == (Status.PROCESSING, "ver_1", True)
+    assert state == saga.state() == state_of(saga.row())
+
+
+def test_a_claim_returns_the_state_of_the_row_that_it_puts(saga: Saga) -> None:
+    assert saga.claim() == saga.state()
+
+
+# Rows that an earlier call has left
+
+
+def test_a_settlement_in_the_way_is_found_as_its_state(saga: Saga) -> None:
+    saga.before(Step.HOLD)
+    claim = forward.claim(saga.settlement, "execution-2", NOW, saga.config)
+
+    with saga.writes_nothing(), pytest.raises(AlreadyApplied) as applied:
+        saga.ledger.store.transact([claim])
+
+    assert applied.value.found == saga.state()
+    assert isinstance(applied.value.found, SettlementState)
+
+
+def test_an_account_in_the_way_is_found_as_its_state(saga: Saga) -> None:
+    saga.ledger.open("alice", 7, limbo_keys={KEY})
+
+    with saga.writes_nothing(), pytest.raises(AlreadyApplied) as applied:
+        saga.ledger.store.transact([balances.open_account("alice", "EUR", 10_000)])
+
+    assert applied.value.found == AccountState(
+        account="alice", available=7, currency="EUR", limbo_keys=frozenset({KEY})
+    )
+
+
+def test_an_entry_in_the_way_is_found_as_its_row(saga: Saga) -> None:
+    saga.after(Step.HOLD)
+    evidence = entries.evidence(saga.settlement, "hold", {"reason": "another"}, NOW)
+
+    with saga.writes_nothing(), pytest.raises(AlreadyApplied) as applied:
+        saga.ledger.store.transact([evidence])
+
+    assert applied.value.found == ENTRIES[Step.HOLD]
+
+
+def test_the_marker_of_an_event_in_the_way_is_found_as_its_row(saga: Saga) -> None:
+    in_review(saga)
+    webhook(saga)
+
+    with saga.writes_nothing():
+        assert webhook(saga) == marker(EVENT)
+
+
+# Rows of a later release
+
+UNKNOWN: Row = {
+    "a_number": 5,
+    "a_text": "text",
+    "a_truth": True,
+    "a_null": None,
+    "a_set": {"one", "two"},
+    "a_list": ["text", 5, {"a": "map"}],
+    "a_map": {"a": {"b": 5}},
+    "bytes": b"bytes",
+}
+"""An attribute of each type that no release has written so far."""
+
+
+def test_attributes_of_a_later_release_are_ignored(saga: Saga) -> None:
+    saga.claim()
+    saga.ledger.open("alice", 10_000)
+    before = saga.state(), saga.ledger.store.account("alice")
+
+    saga.alter(**UNKNOWN)
+    saga.ledger.put(ALICE | UNKNOWN)
+
+    assert (saga.state(), saga.ledger.store.account("alice")) == before
+
+
+def test_attributes_of_a_later_release_are_ignored_in_rows_that_stand_in_the_way(saga: Saga) -> None:
+    saga.start(payer=0)
+    saga.alter(**UNKNOWN)
+    saga.ledger.put(ALICE | UNKNOWN | {"available": 0})
+
+    with saga.writes_nothing():
+        assert saga.claim(owner="execution-2") == saga.state()
+        with pytest.raises(InsufficientFunds):
+            saga.commit(Step.HOLD)
+
+
+# Malformed rows
+
+CALLS: dict[str, Callable[[Saga], Any]] = {
+    "claim": lambda saga: saga.claim(owner="execution-2"),
+    "commit": lambda saga: saga.commit(Step.RELEASE, DEADLINE),
+    "update": lambda saga: saga.reject(FAILURE),
+}
+"""One call of each kind, each refused by a settlement that has only been verified."""
+
+
+@WITHOUT
+def test_a_settlement_without_an_attribute_that_every_row_has_is_not_read(saga: Saga, name: str) -> None:
+    saga.claim()
+    lose(saga, name)
+
+    with pytest.raises(MalformedRow, match=rf"^SETTLEMENT#{KEY}: has no attribute '{name}'$"):
+        saga.ledger.store.settlement(KEY)
+
+
+@WITHOUT
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_malformed_settlement_in_the_way_is_neither_a_refusal_nor_a_replay_and_nothing_is_written(
+    saga: Saga, call: Callable[[Saga], Any], name: str, counted: list[str]
+) -> None:
+    saga.before(Step.RELEASE)
+    lose(saga, name)
+
+    with saga.writes_nothing(), pytest.raises(MalformedRow, match=f"has no attribute '{name}'$"):
+        call(saga)
+
+    assert counted == []
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_settlement_with_an_unknown_status_in_the_way_is_malformed_and_nothing_is_written(
+    saga: Saga, call: Callable[[Saga], Any]
+) -> None:
+    saga.before(Step.RELEASE)
+    saga.alter(status="unheard of")
+
+    with saga.writes_nothing(), pytest.raises(MalformedRow, match="unheard of"):
+        call(saga)
+
+
+@pytest.mark.parametrize("name", ["available", "currency"])
+def test_a_malformed_account_in_the_way_is_no_refusal_and_nothing_is_written(saga: Saga, name: str) -> None:
+    saga.before(Step.HOLD)
+    saga.ledger.put({attribute: value for attribute, value in ALICE.items() if attribute != name})
+
+    with (
+        saga.writes_nothing(),
+        pytest.raises(MalformedRow, match=f"^ACCOUNT: has no attribute '{name}'$"),
+    ):
+        saga.commit(Step.HOLD)
+    with pytest.raises(MalformedRow, match=f"^ACCOUNT: has no attribute '{name}'$"):
+        saga.ledger.store.account("alice")
+
+
+def test_a_malformed_settlement_is_still_deferred_and_its_row_read(saga: Saga) -> None:
+    """Recovery must be able to push it back: the write commits before the state is made."""
+    saga.claim()
+    lose(saga, "owner")
+    before = saga.row()
+
+    with pytest.raises(MalformedRow, match=r"has no attribute 'owner'$"):
+        saga.ledger.store.update(recovery.defer_unprocessable(before, DEADLINE, seconds=60))
+
+    after: Row | None = saga.ledger.store.read(keys.settlement(KEY))
+    assert after == before | {"gsi1sk": "2026-11-20T12:16:00.123Z"}

@@ -1,0 +1,45 @@
+"""Complete rows of settlements and accounts, and the states that the store reads from rows."""
+
+from datetime import timedelta
+from typing import Any
+
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.settlement import Settlement
+from settlement.model.state import AccountState, SettlementState
+from settlement.model.status import Status
+from settlement.model.timestamps import timestamp
+from tests.conftest import NOW
+from tests.unit.vectors import EXECUTION, SETTLEMENT
+
+
+def row(settlement: Settlement = SETTLEMENT, **changes: Any) -> Row:
+    """Return the row of a claimed settlement of which nothing has committed, with changes."""
+    base = {
+        **keys.settlement(settlement.key),
+        **settlement.to_row(),
+        "status": Status.PROCESSING,
+        "escrow": 0,
+        "owner": EXECUTION,
+        "owner_epoch": 0,
+        "claimed_at": timestamp(NOW),
+        "deadline_at": timestamp(NOW + timedelta(minutes=15)),
+    }
+    return base | changes
+
+
+def state(settlement: Settlement = SETTLEMENT, **changes: Any) -> SettlementState:
+    """Return the state of such a row."""
+    return SettlementState.from_row(row(settlement, **changes))
+
+
+def account_row(account: str, available: int, currency: str = "EUR", **changes: Any) -> Row:
+    """Return the row of a customer's account, with changes."""
+    return {**keys.account(account), "available": available, "currency": currency, **changes}
+
+
+def found(row: Row | None) -> Any:
+    """Return what `Write.on_failure` is given: the state of a row, an entry's row itself, or None."""
+    if row is None or not (keys.is_settlement(row) or keys.is_account(row)):
+        return row
+    return SettlementState.from_row(row) if keys.is_settlement(row) else AccountState.from_row(row)

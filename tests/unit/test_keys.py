@@ -1,0 +1,162 @@
+"""Keys of rows and places in the index: no two rows share a key, and the index lists every entry."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from settlement.ledger import keys as ledger_keys
+from settlement.model import accounts
+from settlement.model.request import ACCOUNT, KEY
+from settlement.model.timestamps import timestamp
+
+ACCOUNTS = st.from_regex(ACCOUNT, fullmatch=True)
+KEYS = st.from_regex(KEY, fullmatch=True)
+INSTANTS = st.datetimes(datetime(2000, 1, 1), datetime(2999, 12, 31), timezones=st.just(UTC))
+
+
+def test_the_keys_are_those_of_the_design() -> None:
+    assert ledger_keys.account("alice") == {"pk": "ACCOUNT#alice", "sk": "BALANCE"}
+    assert ledger_keys.settlement("k") == {"pk": "SETTLEMENT#k", "sk": "SETTLEMENT"}
+    assert ledger_keys.entry("k", "hold") == {"pk": "SETTLEMENT#k", "sk": "k:hold"}
+    assert ledger_keys.deposit("k") == {"pk": "DEPOSIT#k", "sk": "k:deposit"}
+    assert ledger_keys.event("e") == {"pk": "KYC_EVENT#e", "sk": "EVENT"}
+    assert ledger_keys.circuit("kyc") == {"pk": "CIRCUIT", "sk": "kyc"}
+
+
+def test_a_settlements_row_and_an_accounts_row_are_told_from_every_other_row() -> None:
+    others = (
+        ledger_keys.entry("k", "hold"),
+        ledger_keys.account("a"),
+        ledger_keys.deposit("k"),
+        ledger_keys.event("e"),
+    )
+
+    assert ledger_keys.is_settlement(ledger_keys.settlement("k")) is True
+    assert [ledger_keys.is_settlement(row) for row in others] == [False] * 4
+    assert [ledger_keys.is_account(row) for row in others] == [False, True, False, False]
+    assert ledger_keys.is_account(ledger_keys.settlement("k")) is False
+
+
+def test_a_row_has_the_subject_in_its_key_even_with_a_separator_in_the_name() -> None:
+    """The sender of a webhook's event chooses its id: it may have any character."""
+    assert ledger_keys.subject(ledger_keys.settlement("k")) == ("SETTLEMENT", "k")
+    assert ledger_keys.subject(ledger_keys.event("evt#1")) == ("KYC_EVENT", "evt#1")
+
+
+@given(
+    key=KEYS,
+    account=ACCOUNTS,
+    step=st.sampled_from(["hold", "fee", "compensate:fee", "limbo:1", "resolve:1", "reverse"]),
+)
+def test_no_two_rows_share_a_key(key: str, account: str, step: str) -> None:
+    keys = [
+        ledger_keys.account(account),
+        ledger_keys.account(key),
+        ledger_keys.settlement(key),
+        ledger_keys.entry(key, step),
+        ledger_keys.deposit(key),
+    ]
+    different = 4 if account == key else 5
+
+    assert len({(row["pk"], row["sk"]) for row in keys}) == different
+
+
+@given(account=ACCOUNTS)
+def test_no_customer_can_take_the_name_of_an_internal_account(account: str) -> None:
+    assert accounts.is_customer(account)
+    for internal in (
+        accounts.escrow(account),
+        accounts.fees(account),
+        accounts.external(account),
+        accounts.losses(account),
+    ):
+        assert not accounts.is_customer(internal)
+        assert ACCOUNT.fullmatch(internal) is None
+
+
+def test_internal_accounts_are_named_after_their_purpose() -> None:
+    names = [accounts.fees("EUR"), accounts.losses("EUR"), accounts.external("EUR"), accounts.escrow("k")]
+
+    assert names == ["fees:EUR", "losses:EUR", "external:EUR", "escrow:k"]
+
+
+@given(
+    key=KEYS,
+    account=ACCOUNTS | ACCOUNTS.map(accounts.escrow) | st.sampled_from(["fees:EUR", "losses:EUR"]),
+    instant=INSTANTS,
+)
+def test_an_entry_is_listed_in_a_partition_of_its_account(key: str, account: str, instant: datetime) -> None:
+    posted_at = timestamp(instant)
+
+    index = ledger_keys.statement_index(account, key, "fee", posted_at)
+
+    assert index["gsi1pk"] in ledger_keys.statement_partitions(account)
+    assert index["gsi1sk"] == f"{posted_at}#{key}:fee"
+
+
+def test_a_customer_has_one_partition_and_an_internal_account_sixteen() -> None:
+    assert ledger_keys.statement_partitions("alice") == ["ACCOUNT#alice"]
+    assert ledger_keys.statement_partitions("fees:EUR") == [
+        f"ACCOUNT#fees:EUR#{shard}" for shard in range(16)
+    ]
+
+
+def test_keys_are_spread_over_all_partitions() -> None:
+    keys = [f"order-2026-{number:06}" for number in range(1_000)]
+
+    fees = {ledger_keys.statement_index("fees:EUR", key, "fee", "")["gsi1pk"] for key in keys}
+    in_flight = {ledger_keys.in_flight_index(key, "")["gsi1pk"] for key in keys}
+
+    assert fees == set(ledger_keys.statement_partitions("fees:EUR"))
+    assert in_flight == {f"IN_FLIGHT#{shard}" for shard in range(8)}
+
+
+def test_a_settlement_in_flight_is_listed_by_the_time_of_its_next_look() -> None:
+    assert ledger_keys.in_flight_index("order-2026-000101", "then")["gsi1sk"] == "then"
+
+
+def test_a_settlement_in_limbo_is_listed_by_the_start_of_its_case_and_apart_from_all_others() -> None:
+    index = ledger_keys.limbo_index("then")
+
+    assert index == {"gsi1pk": "LIMBO", "gsi1sk": "then"}
+    assert index["gsi1pk"] not in ledger_keys.statement_partitions("LIMBO")
+    assert ledger_keys.in_flight_index("order-2026-000101", "then")["gsi1pk"] != index["gsi1pk"]
+
+
+@given(earlier=INSTANTS, later=INSTANTS, hours=st.integers(-12, 14))
+def test_the_order_of_timestamps_is_the_order_of_instants(
+    earlier: datetime, later: datetime, hours: int
+) -> None:
+    earlier, later = sorted((earlier, later))
+    elsewhere = later.astimezone(timezone(timedelta(hours=hours)))
+
+    assert len(timestamp(earlier)) == len("2026-11-20T12:00:00.123Z")
+    assert timestamp(earlier) <= timestamp(elsewhere)
+    assert timestamp(later) == timestamp(elsewhere)
+
+
+@pytest.fixture
+def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("tokyo")
+def test_a_timestamp_is_in_utc_wherever_it_is_made() -> None:
+    assert timestamp(datetime(2026, 11, 20, 12, tzinfo=UTC)) == "2026-11-20T12:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("microsecond", "text"), [(0, "00.000Z"), (1_000, "00.001Z"), (999, "00.000Z"), (999_999, "00.999Z")]
+)
+def test_a_timestamp_has_milliseconds_always(microsecond: int, text: str) -> None:
+    instant = datetime(2026, 11, 20, 12, 0, 0, microsecond, tzinfo=UTC)
+
+    assert timestamp(instant) == f"2026-11-20T12:00:{text}"

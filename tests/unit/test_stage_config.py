@@ -1,0 +1,103 @@
+"""The stage's configuration: the same on both sides of the deployment, and a fee that is never too high."""
+
+import json
+from dataclasses import asdict, fields, replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.config import STAGES
+from settlement.model.request import DEADLINE_SECONDS_MAX, DEADLINE_SECONDS_MIN
+from settlement.model.stage_config import StageConfig
+
+AMOUNTS = st.integers(1, 10**15 - 1)
+
+
+def test_a_configuration_survives_the_environment(config: StageConfig) -> None:
+    assert StageConfig.from_json(json.dumps(asdict(config))) == config
+
+
+@pytest.mark.parametrize("stage", sorted(STAGES))
+def test_functions_read_the_configuration_of_every_stage(stage: str) -> None:
+    config = StageConfig.from_json(STAGES[stage].stage_config)
+
+    assert set(config.currencies) == set(STAGES[stage].currencies)
+    assert config.highest_balances.keys() <= config.currencies.keys()
+    numbers = [*config.currencies.values(), *config.highest_balances.values(), config.fee_basis_points]
+    assert {type(number) for number in numbers} == {int}
+
+
+@pytest.mark.parametrize(
+    ("amount", "fee"),
+    [(4820, 48), (4899, 48), (4900, 49), (99, 0), (100, 1), (1, 0), (10**15 - 1, 10**13 - 1)],
+)
+def test_the_scheduled_fee_is_rounded_down(amount: int, fee: int, config: StageConfig) -> None:
+    assert config.scheduled_fee(amount) == fee
+
+
+@given(amount=AMOUNTS, basis_points=st.integers(0, 9_999))
+def test_the_scheduled_fee_is_whole_and_neither_above_the_rate_nor_a_unit_below(
+    amount: int, basis_points: int, config: StageConfig
+) -> None:
+    fee = replace(config, fee_basis_points=basis_points).scheduled_fee(amount)
+
+    assert type(fee) is int
+    assert fee * 10_000 <= amount * basis_points < (fee + 1) * 10_000
+    assert 0 <= fee < amount
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [("{}", TypeError), ('{"currencies":{}}', TypeError), ("[]", AttributeError), ("null", AttributeError)],
+)
+def test_a_function_does_not_start_on_an_incomplete_configuration(text: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        StageConfig.from_json(text)
+
+
+def test_a_function_ignores_unknown_fields_of_the_next_release(
+    config: StageConfig,
+) -> None:
+    """During a deployment either side may be ahead of the other: no payment waits for that."""
+    newer = asdict(config) | {"surcharge": 1, "fee_basis_points": 7}
+
+    assert StageConfig.from_json(json.dumps(newer)) == replace(config, fee_basis_points=7)
+    del newer["deadline_seconds"]
+    with pytest.raises(TypeError, match="deadline_seconds"):
+        StageConfig.from_json(json.dumps(newer))
+
+
+BEFORE_THE_CHANGE = (
+    '{"currencies":{"EUR":2},"highest_balances":{},"fee_basis_points":100,"deadline_seconds":900,'
+    '"recover_after_seconds":30}'
+)
+"""A function's environment before requests could name a deadline, or leave out their key."""
+
+
+def test_an_environment_before_the_change_is_still_read_and_requires_a_key() -> None:
+    config = StageConfig.from_json(BEFORE_THE_CHANGE)
+
+    assert config.idempotency_key == "required"
+
+
+@pytest.mark.parametrize("stage", sorted(STAGES))
+def test_every_stage_configures_the_time_to_settle_and_whether_a_key_is_required(stage: str) -> None:
+    written, config = (
+        json.loads(STAGES[stage].stage_config),
+        StageConfig.from_json(STAGES[stage].stage_config),
+    )
+
+    assert written.keys() == {field.name for field in fields(StageConfig)}
+    assert config.recover_after_seconds <= config.deadline_seconds
+    assert DEADLINE_SECONDS_MIN <= config.deadline_seconds <= DEADLINE_SECONDS_MAX
+    assert config.idempotency_key in ("required", "optional")
+
+
+@pytest.mark.parametrize(("requested", "seconds"), [(None, 900), (30, 30), (901, 901)])
+def test_the_time_to_settle_is_the_requests_or_else_the_stages(
+    requested: int | None, seconds: int, config: StageConfig
+) -> None:
+    assert config.time_to_settle(requested) == timedelta(seconds=seconds)
+    assert config.time_to_recover == timedelta(seconds=30)
