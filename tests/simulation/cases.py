@@ -1,10 +1,10 @@
-"""Many cases over one table, and what is left when everybody is gone: the clock, and recovery's schedule."""
+"""Many cases over one table, and a stage without executions: only the clock and recovery's schedule run."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from settlement.rows import Row
+from settlement.ledger.keys import Row
 from tests.conftest import NOW
 from tests.simulation.outside import Outside
 from tests.simulation.stuck import in_limbo, spend
@@ -12,13 +12,13 @@ from tests.simulation.world import STARTING, World
 from tests.support.kyc import APPROVED
 
 HOURS_MAX = 30
-"""No settlement may take longer to end, a review included."""
+"""The longest that a settlement may take to end, a review included."""
 
 
 def in_each(world: World, outside: Outside, cases: Iterable[Any], act: Callable[[Any], object]) -> None:
-    """Act on each case as if it were the first: with the rows that there are now, and no execution known.
+    """Act on each case from the same start: with the present rows, and without executions.
 
-    A table of its own for each would cost more than most cases do. At least one case there must be.
+    One table serves all cases, as a new one costs more than most cases do. There must be at least one case.
     """
     before = world.ledger.rows()
     case = None
@@ -34,7 +34,7 @@ def in_each(world: World, outside: Outside, cases: Iterable[Any], act: Callable[
 
 
 def rewind(world: World, outside: Outside, before: list[Row]) -> None:
-    """Make the rows what they were, and forget every execution, fault and page."""
+    """Restore the rows, and forget every execution, fault and alert."""
     found = {(row["pk"], row["sk"]): row for row in world.ledger.rows()}
     for row in before:
         if found.pop((row["pk"], row["sk"]), None) != row:
@@ -54,8 +54,8 @@ def rewind(world: World, outside: Outside, before: list[Row]) -> None:
     outside.watch.look()
 
 
-def goes_on(world: World, states: int) -> bool:
-    """Let the executions go on by so many states, one after the other; return whether so many were left."""
+def run_states(world: World, states: int) -> bool:
+    """Run the executions for so many states, one after the other; return whether so many were left."""
     for _ in range(states):
         live = [one for one in world.machines.executions if one.status == "RUNNING" and not one.is_waiting]
         if not live:
@@ -65,14 +65,14 @@ def goes_on(world: World, states: int) -> bool:
 
 
 def stop_all(world: World) -> None:
-    """Everything that runs is gone, also what only waits: nobody hears of it."""
+    """Abort every execution that runs or waits, without notice."""
     for one in world.machines.executions:
         if one.status == "RUNNING":
             one.abort()
 
 
 def has_ended(world: World) -> bool:
-    """Whether no more is to come by itself: it is finished, or an execution waits for a person's decision."""
+    """Return whether the settlement is finished, or an execution waits for a person's decision."""
     row = world.row()
     waits = {one.arn for one in world.machines.executions if one.status == "RUNNING" and one.is_waiting}
     if row["status"] == "LIMBO":
@@ -83,9 +83,9 @@ def has_ended(world: World) -> bool:
 def minutes_to_end(
     world: World, outside: Outside, fails: Callable[[int], object] = lambda minute: None
 ) -> int:
-    """Let only the clock and recovery run, from minute to minute; return how many minutes it took.
+    """Run only the clock and recovery until the settlement ends; return how many minutes it took.
 
-    Minutes in which nothing is due are leapt over. `fails` is told of each minute ahead of recovery.
+    Minutes in which nothing is due are skipped. `fails` is called with each minute before recovery.
     """
     began = world.now
     while not has_ended(world):
@@ -95,7 +95,7 @@ def minutes_to_end(
         if due:
             world.now = max(world.now, datetime.fromisoformat(due))
         minute = round((world.now - began).total_seconds() / 60)
-        assert minute <= 60 * HOURS_MAX, f"nobody has ended it: {row}"
+        assert minute <= 60 * HOURS_MAX, f"recovery has not ended it: {row}"
         fails(minute)
         outside.recover()
         world.drain()
@@ -111,7 +111,7 @@ def released(world: World) -> None:
 
 
 def overdue(world: World) -> None:
-    """It holds money at its deadline."""
+    """Hold money up to the deadline."""
     world.commit(2)
     world.now = datetime.fromisoformat(world.row()["deadline_at"])
 
@@ -121,7 +121,7 @@ def half_reversed(world: World) -> None:
 
 
 def unattended(world: World) -> None:
-    """It is in LIMBO, and the execution that has paged is gone."""
+    """Enter LIMBO, and abort the execution that has alerted on call."""
     order = world.commit(4)
     spend(world)
     world.compensate(**order).abort()
@@ -135,9 +135,9 @@ STOPPED: dict[str, Callable[[World], None]] = {
     "COMPENSATED in the end": half_reversed,
     "LIMBO": unattended,
 }
-"""A settlement of each kind that nobody drives, by what becomes of it."""
+"""Settlements without an execution, by the status that they end in."""
 
 
 def is_whole(world: World) -> bool:
-    """Whether both parties have what they had at first."""
+    """Return whether both parties have their opening balances."""
     return {name: world.available(name) for name in STARTING} == STARTING

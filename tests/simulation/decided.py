@@ -1,6 +1,6 @@
-"""How a settlement ends upon the provider's webhook."""
+"""The ends of a settlement after the provider's webhook."""
 
-from settlement import rows
+from settlement.model.timestamps import timestamp
 from tests.handlers.calls import KEY
 from tests.simulation import picture
 from tests.simulation.outside import Outside
@@ -15,7 +15,7 @@ ENDS: dict[str, Picture] = {
 
 
 def assert_ended(world: World, outside: Outside, decision: str) -> None:
-    """The execution that the webhook started has brought it to this end; it alone reverses, if anybody."""
+    """Assert that the execution started by the webhook has ended the settlement, and alone reverses it."""
     first, resumed = world.machines.executions[0], outside.resumed()
     assert (resumed.status, resumed.data["status"]) == ("SUCCEEDED", ENDS[decision].status)
     assert world.picture() == ENDS[decision]
@@ -25,12 +25,12 @@ def assert_ended(world: World, outside: Outside, decision: str) -> None:
     assert sorted(outside.compensations()) == [f"{KEY}-compensate-{number}" for number in numbers]
     balances = STARTING if decision == "REJECTED" else {"alice": 5_180, "bob": 5_272}
     assert {name: world.available(name) for name in STARTING} == balances
-    assert_driven(world)
+    assert_not_abandoned(world)
 
 
-def assert_driven(world: World) -> None:
-    """Before the deadline, money is held only where an execution lives, or where the provider reviews."""
+def assert_not_abandoned(world: World) -> None:
+    """Assert that before the deadline money is held only while an execution runs or a review is open."""
     row = world.row()
-    assert rows.timestamp(world.now) < row["deadline_at"]
+    assert timestamp(world.now) < row["deadline_at"]
     lives = any(one.status == "RUNNING" for one in world.machines.executions)
     assert lives or not row["escrow"] or (row["status"] == "PROCESSING" and "review" in row)

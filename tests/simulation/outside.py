@@ -1,4 +1,4 @@
-"""Who acts on a stage from outside its machines: the provider's webhook and recovery's schedule, watched."""
+"""The outside of a stage, under watch: the provider's webhook and recovery's schedule."""
 
 import json
 from collections.abc import Callable
@@ -12,8 +12,9 @@ from botocore.exceptions import ConnectTimeoutError
 from standardwebhooks import Webhook
 
 from handlers import kyc_decided, recover_stalled
-from settlement import rows, telemetry
-from settlement.rows import Row
+from settlement.adapters import telemetry
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
 from tests.handlers.calls import KEY, WIRE, Context
 from tests.simulation.picture import STEPS
 from tests.simulation.world import COMPENSATION, STANDARD, World
@@ -24,22 +25,22 @@ DECIDED = f"{KEY}-decided"
 
 
 class Invocation(Context):
-    """What Lambda tells recovery about its run, which has all the time that it may need."""
+    """Lambda's context of a recovery run with enough time."""
 
     def get_remaining_time_in_millis(self) -> int:
         return 60_000
 
 
 class Killed(BaseException):
-    """The function's environment is gone: nothing after this line happens, and nobody is told."""
+    """The function's environment is gone: nothing after this line happens."""
 
 
 @dataclass
 class StepFunctions:
-    """Stands in for the client of a function that starts executions; they rest before their first state.
+    """A client of Step Functions whose executions stay before their first state.
 
-    `before` and `after` happen around the start itself, `describing` ahead of the answer to whether an
-    execution runs: they may raise, which is what the function meets.
+    `before` and `after` are called around each start, `describing` before each description of an execution:
+    if they raise, the function meets their error.
     """
 
     world: World
@@ -68,30 +69,30 @@ class StepFunctions:
         self.after()
 
     def describe_execution(self, *, executionArn: str) -> dict[str, str]:  # noqa: N803
-        """Tell the status of an execution of a Standard machine; an Express one is known to nobody."""
+        """Return the status of a Standard machine's execution; AWS describes no Express one."""
         self.describing()
         prefix, _, rest = executionArn.partition(":execution:")
         assert prefix == ARN
         machine, _, name = rest.partition(":")
-        assert machine in (STANDARD, COMPENSATION), f"nobody describes an execution of {machine}"
+        assert machine in (STANDARD, COMPENSATION), f"AWS describes no execution of {machine}"
         for one in self.world.machines.executions:
             if (one.machine, one.name) == (machine, name):
                 return {"status": one.status}
         raise self.exceptions.ExecutionDoesNotExist
 
     def _runs(self, machine: str, name: str, data: Any) -> bool:
-        """A name that is taken is refused, but for the very same start while that execution runs."""
+        """Return whether the very same start runs already; any other use of a taken name is refused."""
         return (machine, name, data, "RUNNING") in [
             (one.machine, one.name, one.begun_with, one.status) for one in self.world.machines.executions
         ]
 
 
 class Watch:
-    """Looks at the settlement after every call of a function, for what must hold at any time.
+    """A check of the settlement's invariants after every call of a function.
 
-    There is one verdict, for good; nobody is asked who has answered; what is fenced or given up goes no
-    further; and of the executions that drive it, only its owner's ever begins to reverse it, and not once it
-    is released or in review.
+    There is one final verdict; the provider is not asked again after its answer; no step commits once the
+    settlement is fenced or expired; and of its executions only the owner ever begins to reverse it, and not
+    once it is released or in review.
     """
 
     def __init__(self, world: World) -> None:
@@ -101,7 +102,7 @@ class Watch:
         world.machines.invoke = self.invoke
 
     def forget(self) -> None:
-        """What has been seen so far was another settlement's."""
+        """Forget the settlement that was seen so far."""
         self.tries = 0
         self._verdict: Row | None = None
         self._fenced: list[Row] | None = None
@@ -109,16 +110,16 @@ class Watch:
         self._owner: str | None = None
 
     def invoke(self, function: str, payload: Any) -> Any:
-        row = self.world.ledger.row(rows.settlement_key(KEY))
+        row = self.world.ledger.row(keys.settlement(KEY))
         self.tries += function == "VerifyKyc" and not (row and row.keys() & {"verdict", "review"})
         try:
             return self._invoke(function, payload)
         finally:
-            telemetry.count("StepCalled")  # a call within a call takes the metrics of the outer one with it
+            telemetry.count("StepCalled")  # a nested call flushes the metrics of the outer one
             self.look(payload["state"].get("owner") if function == "BeginCompensation" else None)
 
     def look(self, owner: str | None = None) -> None:
-        """Look at it as it is after a call, which `owner` has asked for if an execution did so as such."""
+        """Check the settlement after a call; `owner` is the execution that the call names as its owner."""
         found = {row["sk"]: row for row in self.world.ledger.rows() if row["pk"] == f"SETTLEMENT#{KEY}"}
         row, verdict = found.get("SETTLEMENT"), found.get(f"{KEY}:verify")
         assert self._verdict in (None, verdict), "the verdict on record has changed"
@@ -127,11 +128,11 @@ class Watch:
         assert decision == (verdict or {}).get("decision"), "the row and its entry differ in the verdict"
         status = row["status"] if row else None
         if (self._status, status) == ("PROCESSING", "COMPENSATING"):
-            assert owner in (None, self._owner), f"{owner} reverses what {self._owner} drives"
-            goes_on = "review" in row or "release" in row.get("steps", ())
-            assert owner is None or not goes_on, f"{owner} reverses what goes on without it"
+            assert owner in (None, self._owner), f"{owner} reverses a settlement of {self._owner}"
+            continues = "review" in row or "release" in row.get("steps", ())
+            assert owner is None or not continues, f"{owner} reverses a settlement that continues without it"
         self._status, self._owner = status, row["owner"] if row else None
-        if row and (status in ("COMPENSATING", "COMPENSATED", "LIMBO", "REJECTED") or "given_up_at" in row):
+        if row and (status in ("COMPENSATING", "COMPENSATED", "LIMBO", "REJECTED") or "expired_at" in row):
             forward = [found[name] for step in STEPS if (name := f"{KEY}:{step}") in found]
             assert self._fenced in (None, forward), "a step has committed after the fence"
             self._fenced = forward
@@ -140,7 +141,7 @@ class Watch:
 
 @dataclass
 class Outside:
-    """The provider, who calls the webhook, and the schedule that calls recovery."""
+    """The provider's webhook calls, and recovery's schedule."""
 
     world: World
     machines: StepFunctions
@@ -166,7 +167,7 @@ class Outside:
         return int(answer["statusCode"])
 
     def recover(self) -> list[str]:
-        """Let recovery run; return what it could not do. It swallows what befalls one settlement."""
+        """Run recovery; return the errors of settlements that it could not recover."""
         self.world.pass_time(seconds=1)
         failed: list[str] = []
         with mock.patch.object(
@@ -180,12 +181,12 @@ class Outside:
         return failed
 
     def recover_all(self) -> None:
-        """Let recovery run, and whatever it starts."""
+        """Run recovery, and every execution that it starts."""
         assert self.recover() == []
         self.world.drain()
 
     def in_review(self, machine: str = STANDARD) -> Execution:
-        """A payment that the provider has taken into review; its execution has ended."""
+        """Put a payment into review; its execution ends."""
         self.world.open_both()
         execution = self.world.settle(machine)
         assert (execution.status, execution.data["status"]) == ("SUCCEEDED", "PROCESSING")
@@ -193,13 +194,13 @@ class Outside:
         return execution
 
     def resumed(self) -> Execution:
-        """The execution that the webhook has started, which must be the only one."""
+        """Return the execution that the webhook started, which must be the only one."""
         (found,) = (one for one in self.world.machines.executions if one.name == DECIDED)
         assert (found.machine, found.begun_with) == (STANDARD, WIRE)
         return found
 
     def zombie(self, function: str, payload: Any) -> None:
-        """A call that Step Functions has given up: whatever comes of it, nobody hears."""
+        """Make a call whose caller has timed out: its result is lost."""
         with suppress(TaskFailed):
             self.world.machines.invoke(function, payload)
 
@@ -207,17 +208,17 @@ class Outside:
         return [one.name for one in self.world.machines.executions if one.machine == COMPENSATION]
 
     def markers(self) -> list[str]:
-        """The events that have had their effect."""
+        """Return the events that have had their effect."""
         return [row["pk"] for row in self.world.ledger.rows() if row["pk"].startswith("KYC_EVENT#")]
 
     def until_deadline(self) -> None:
-        """Let the time pass that the settlement has left, and the index show it."""
+        """Let the settlement's remaining time pass, so that the index lists it."""
         self.world.now = max(self.world.now, datetime.fromisoformat(self.world.row()["deadline_at"]))
         self.world.pass_time(seconds=30)
 
 
 def in_turn(*actions: Callable[[], object]) -> Callable[[], None]:
-    """Does the next of the actions at each call, and nothing once they are through."""
+    """Return a function that does the next action at each call, and nothing after the last."""
     left = list(actions)
 
     def act() -> None:

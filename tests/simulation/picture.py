@@ -1,10 +1,10 @@
-"""What a settlement has come to, said in full: its row, its entries, and what everybody has."""
+"""A full picture of a settlement: its row, its entries, and all balances."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from settlement.rows import Row
+from settlement.ledger.keys import Row
 from tests.handlers.calls import KEY
 
 ESCROW = f"escrow:{KEY}"
@@ -14,7 +14,7 @@ MONEY = ("fee", "release", "hold")
 STEPS = ("hold", "verify", "release", "fee")
 
 Move = tuple[str, str, int] | None
-"""Debit, credit and amount of an entry; None for mere evidence."""
+"""Debit, credit and amount of an entry; None for evidence."""
 
 MOVES: dict[str, Move] = {
     "hold": ("alice", ESCROW, 4820),
@@ -29,7 +29,7 @@ MOVES: dict[str, Move] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """`index` is where the settlement is listed: IN_FLIGHT, LIMBO, or nowhere. `escrow` is in minor units."""
+    """`index` is the partition that lists it: IN_FLIGHT, LIMBO, or none. `escrow` is in minor units."""
 
     status: str
     steps: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class Picture:
 
 
 def seen(found: Iterable[Row], key: str) -> Picture:
-    """The picture that the rows of a table give of one settlement."""
+    """Return the picture of one settlement from the rows of a table."""
     own = {row["sk"]: row for row in found if row["pk"] == f"SETTLEMENT#{key}"}
     row = own.pop("SETTLEMENT")
     entries = {
@@ -63,7 +63,7 @@ def seen(found: Iterable[Row], key: str) -> Picture:
 
 
 def of(status: str, committed: Iterable[str] = (), entries: Mapping[str, Move] | None = None) -> Picture:
-    """A settlement of which `committed` has committed and nothing is reversed, with more `entries`."""
+    """Return a settlement with these steps committed and none reversed, and with more `entries`."""
     steps = tuple(committed)
     all_entries = {step: MOVES[step] for step in steps} | dict(entries or {})
     index = {"PROCESSING": "IN_FLIGHT", "COMPENSATING": "IN_FLIGHT", "LIMBO": "LIMBO"}.get(status)
@@ -83,31 +83,31 @@ def reversing(
     entries: Mapping[str, Move] | None = None,
     covered: Iterable[str] = (),
 ) -> Picture:
-    """A settlement of which the first reversals are on record, up to `undone`; `covered` was written off."""
-    steps, done, given_up = tuple(committed), tuple(undone), tuple(covered)
+    """Return a settlement with the first reversals on record, up to `undone`; `covered` was written off."""
+    steps, done, written_off = tuple(committed), tuple(undone), tuple(covered)
     reversals = {
         f"compensate:{step}": MOVES[f"compensate:{step}"] if step in steps else None for step in done
     }
     picture = of(status, steps, reversals | dict(entries or {}))
-    return picture.having(reversed=frozenset(step for step in (*done, *given_up) if step in steps))
+    return picture.having(reversed=frozenset(step for step in (*done, *written_off) if step in steps))
 
 
 def compensated(
     committed: Iterable[str], entries: Mapping[str, Move] | None = None, covered: Iterable[str] = ()
 ) -> Picture:
-    """A settlement that is reversed as a whole: evidence where there was nothing to reverse."""
-    given_up = tuple(covered)
-    undone = [step for step in MONEY if step not in given_up]
-    return reversing("COMPENSATED", committed, undone, entries, given_up)
+    """Return a settlement that is reversed as a whole, with evidence of each skipped reversal."""
+    written_off = tuple(covered)
+    undone = [step for step in MONEY if step not in written_off]
+    return reversing("COMPENSATED", committed, undone, entries, written_off)
 
 
 def reversed_from(steps: int, entries: Mapping[str, Move] | None = None) -> Picture:
-    """The end of a settlement that had got as far as `steps` steps, and was then reversed."""
+    """Return a settlement that was reversed after so many steps."""
     return compensated(STEPS[:steps], ordered(steps) | dict(entries or {}))
 
 
 def ordered(steps: int) -> dict[str, Move]:
-    """The evidence of a person's order, without which nobody reverses what has settled."""
+    """Return the evidence of a person's order, without which a settled settlement is not reversed."""
     return {"reverse": None} if steps == len(STEPS) else {}
 
 

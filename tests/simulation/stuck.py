@@ -1,4 +1,4 @@
-"""A settlement whose payee has spent the money, so that reclaiming it is stuck."""
+"""A settlement whose payee has spent the money, so that its clawback is stuck."""
 
 from typing import Any
 
@@ -20,18 +20,18 @@ def decision(name: str, **more: Any) -> dict[str, Any]:
 
 
 def spend(world: World) -> None:
-    """Bob passes on all that he has, 52.72 EUR."""
+    """Let Bob spend all of his balance, 52.72 EUR."""
     world.open("carol", 0)
     assert world.pay("bob", "carol", "52.72", SPENT).data["status"] == "SETTLED"
 
 
 def repay(world: World) -> None:
-    """Carol gives it back: an account in LIMBO may receive."""
+    """Let Carol pay it back: a blocked account may receive."""
     assert world.pay("carol", "bob", "52.72", REPAID).data["status"] == "SETTLED"
 
 
 def stuck(world: World, steps: int = 4) -> Execution:
-    """Alice has paid Bob, who has spent it when the settlement is reversed: it waits in LIMBO."""
+    """Reverse a payment from Alice to Bob after he has spent it: it waits in LIMBO."""
     order = world.commit(steps)
     spend(world)
     execution = world.compensate("by-hand", **order)

@@ -1,4 +1,4 @@
-"""A reversal that meets a fault ends as one entry, or in LIMBO, and a retry then makes the payer whole."""
+"""A reversal that meets a fault ends as one entry or in LIMBO, from where a retry refunds the payer."""
 
 import pytest
 
@@ -11,7 +11,7 @@ RETRY = {"decision": "retry", "reason": "the store is back", "by": "olga"}
 
 
 def stuck_in_limbo(steps: int, state: str, fault: Fault) -> Picture:
-    """What a fault that stays makes of a settlement of so many steps."""
+    """Return the picture after a permanent fault in the reversal of so many steps."""
     undone = MONEY[: MONEY.index(STATES[state]) + fault.commits]
     return picture.reversing("LIMBO", STEPS[:steps], undone, picture.ordered(steps) | {"limbo:1": None})
 
@@ -31,7 +31,7 @@ def test_exactly_the_steps_that_committed_are_reversed(world: World, steps: int)
 @pytest.mark.parametrize("first_only", [True, False])
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("state", [*STATES, "BeginCompensation", "ReportOutcome"])
-def test_a_fault_that_passes_leaves_one_reversal_of_each_step(
+def test_a_transient_fault_leaves_one_reversal_of_each_step(
     world: World, state: str, fault: Fault, first_only: bool
 ) -> None:
     order = world.commit(4)
@@ -50,13 +50,13 @@ UNHEARD = [
     for steps, state, fault in MATRIX
     if fault.commits and (STATES[state] in STEPS[:steps] or state == "VoidHold")
 ]
-"""Where a reversal commits and only its answer is lost. The last one finishes the settlement in any case."""
+"""Cases in which a reversal commits and its answer is lost. The last one finishes the settlement anyway."""
 
 STUCK = [case for case in MATRIX if case not in UNHEARD]
 
 
 @pytest.mark.parametrize(("steps", "state", "fault"), STUCK)
-def test_a_fault_that_stays_leads_into_limbo_and_a_retry_out_of_it(
+def test_a_permanent_fault_leads_into_limbo_and_a_retry_out_of_it(
     world: World, steps: int, state: str, fault: Fault
 ) -> None:
     order, step = world.commit(steps), STATES[state]
@@ -69,12 +69,12 @@ def test_a_fault_that_stays_leads_into_limbo_and_a_retry_out_of_it(
     assert world.row()["stuck_step"] == f"compensate:{step}"
     assert (world.row()["failure"]["error"], world.row()["resolutions"]) == (fault.value[0], 0)
     moved = step in STEPS[:steps]
-    barred = {"fee": [], "release": ["bob"], "hold": ["alice"]}[step] if moved else []
-    assert [name for name in STARTING if world.limbo_keys(name)] == barred
-    (page,) = world.events("LimboEntered")
-    assert (page["stuck_step"], page["page"], page["case"]) == (f"compensate:{step}", 1, 1)
+    blocked = {"fee": [], "release": ["bob"], "hold": ["alice"]}[step] if moved else []
+    assert [name for name in STARTING if world.limbo_keys(name)] == blocked
+    (alert,) = world.events("LimboEntered")
+    assert (alert["stuck_step"], alert["alert"], alert["case"]) == (f"compensate:{step}", 1, 1)
     amounts = {"fee": "0.48", "release": "47.72", "hold": "48.20"}
-    assert page["amount_at_risk"] == (amounts[step] if moved else "0.00")
+    assert alert["amount_at_risk"] == (amounts[step] if moved else "0.00")
 
     world.faults.clear()
     execution.succeed(RETRY)
@@ -87,7 +87,7 @@ def test_a_fault_that_stays_leads_into_limbo_and_a_retry_out_of_it(
 
 
 @pytest.mark.parametrize(("steps", "state", "fault"), UNHEARD)
-def test_a_reversal_that_committed_is_no_case_though_nobody_heard_of_it(
+def test_a_reversal_whose_answer_is_lost_makes_no_case_if_it_committed(
     world: World, steps: int, state: str, fault: Fault
 ) -> None:
     order = world.commit(steps)
@@ -102,10 +102,10 @@ def test_a_reversal_that_committed_is_no_case_though_nobody_heard_of_it(
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize(("steps", "state", "fault"), UNHEARD)
-def test_a_reversal_of_which_nobody_ever_hears_does_not_go_round_in_circles(
+def test_a_reversal_whose_every_answer_is_lost_is_not_retried_for_ever(
     world: World, steps: int, state: str, fault: Fault
 ) -> None:
-    """Its function does its work and never answers, not even where there is nothing left to do."""
+    """Its function does its work and never answers, even if nothing is left to do."""
     order = world.commit(steps)
     world.strike(state, fault)
 
@@ -138,7 +138,9 @@ def test_a_compensation_that_cannot_begin_is_stalled_and_may_be_started_again(
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("fault", Fault)
-def test_a_report_that_is_lost_is_never_green_though_the_payer_is_whole(world: World, fault: Fault) -> None:
+def test_an_execution_whose_report_is_lost_fails_though_the_payer_is_refunded(
+    world: World, fault: Fault
+) -> None:
     order = world.commit(3)
     world.strike("ReportOutcome", fault)
 
@@ -148,7 +150,7 @@ def test_a_report_that_is_lost_is_never_green_though_the_payer_is_whole(world: W
     assert world.picture() == picture.reversed_from(3)
 
 
-def test_what_has_settled_is_reversed_on_a_persons_order_only(world: World) -> None:
+def test_a_settled_settlement_is_reversed_on_a_persons_order_only(world: World) -> None:
     world.commit(4)
 
     without = world.compensate("without")
@@ -170,41 +172,43 @@ def test_an_order_to_reverse_that_is_given_twice_reverses_once(world: World) -> 
     assert world.picture() == picture.reversed_from(4)
 
 
-def test_a_settlement_that_is_stuck_on_the_way_can_be_given_up_by_a_person(world: World) -> None:
+def test_a_person_can_reverse_a_settlement_that_is_stuck_on_its_forward_path(world: World) -> None:
     world.commit(3)
 
-    world.compensate(reversal=ORDER | {"seen": "PROCESSING"})
+    world.compensate(reversal=ORDER | {"expected_status": "PROCESSING"})
 
     assert world.picture() == picture.compensated(STEPS[:3], {"reverse": None})
 
 
-@pytest.mark.parametrize(("steps", "seen"), [(3, "SETTLED"), (4, "PROCESSING")])
-def test_an_order_for_what_is_not_as_it_was_seen_writes_nothing(world: World, steps: int, seen: str) -> None:
+@pytest.mark.parametrize(("steps", "expected"), [(3, "SETTLED"), (4, "PROCESSING")])
+def test_an_order_with_another_expected_status_writes_nothing(
+    world: World, steps: int, expected: str
+) -> None:
     world.commit(steps)
     before = world.ledger.rows()
 
-    execution = world.compensate(reversal=ORDER | {"seen": seen})
+    execution = world.compensate(reversal=ORDER | {"expected_status": expected})
 
     assert (execution.status, execution.error["Error"]) == ("FAILED", "NotReversible")
     assert world.ledger.rows() == before
 
 
 @pytest.mark.parametrize("steps", range(4))
-def test_what_is_under_way_is_not_reversed_without_a_reason(world: World, steps: int) -> None:
+def test_a_settlement_in_flight_is_not_reversed_without_a_reason(world: World, steps: int) -> None:
     world.commit(steps)
     before = world.ledger.rows()
 
-    execution = world.drive_on()
+    execution = world.resume()
 
     assert (execution.status, execution.error["Error"]) == ("FAILED", "InvalidRequest")
     assert world.ledger.rows() == before
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_what_is_being_reversed_is_driven_on_without_a_reason(world: World, state: str) -> None:
+def test_a_compensation_is_resumed_without_a_reason(world: World, state: str) -> None:
     world.compensation(**world.commit(4)).run(until=state).abort()
 
-    execution = world.drive_on()
+    execution = world.resume()
 
     assert execution.data["status"] == "COMPENSATED"
     assert world.picture() == picture.reversed_from(4)
@@ -212,7 +216,7 @@ def test_what_is_being_reversed_is_driven_on_without_a_reason(world: World, stat
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("order", [{"reason": " ", "by": "olga"}, {"reason": "x"}, None, "please"])
-def test_an_order_that_says_too_little_writes_nothing(world: World, order: object) -> None:
+def test_an_incomplete_order_writes_nothing(world: World, order: object) -> None:
     world.commit(4)
 
     execution = world.compensate(reversal=order)

@@ -1,4 +1,4 @@
-"""Whatever befalls a forward step, the row says what has committed, and the payer can be made whole."""
+"""After a fault in a forward step the row has the committed steps, and the payer can be refunded."""
 
 import pytest
 
@@ -18,7 +18,7 @@ PAIRS = [
     pytest.param("moto", EXPRESS, id="express-moto"),
     pytest.param("dynamodb-local", STANDARD, id="standard-dynamodb-local"),
 ]
-"""The two machines differ in how they compensate, which is the same on both engines."""
+"""The two machines differ in how they start the compensation, which is the same on both engines."""
 
 
 def steps_before(state: str) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def steps_with(state: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("state", STATES)
-def test_a_fault_that_passes_costs_nothing(
+def test_a_transient_fault_has_no_effect(
     world: World, machine: str, state: str, fault: Fault, times: int
 ) -> None:
     world.open_both()
@@ -49,7 +49,7 @@ def test_a_fault_that_passes_costs_nothing(
 @pytest.mark.parametrize(("ledger", "machine"), PAIRS, indirect=["ledger"])
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("state", [state for state in STATES if state != "ClaimKey"])
-def test_a_fault_that_stays_leaves_the_row_in_flight_and_a_compensation_makes_the_payer_whole(
+def test_a_permanent_fault_leaves_the_row_in_flight_and_a_compensation_refunds_the_payer(
     world: World, machine: str, state: str, fault: Fault
 ) -> None:
     world.open_both()
@@ -76,7 +76,7 @@ def test_a_fault_that_stays_leaves_the_row_in_flight_and_a_compensation_makes_th
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
-def test_a_claim_that_is_never_answered_is_fenced_off_whether_it_was_made_or_not(
+def test_a_claim_whose_answer_is_lost_is_fenced_off_whether_it_committed_or_not(
     world: World, machine: str, fault: Fault
 ) -> None:
     world.open_both()
@@ -107,7 +107,7 @@ def test_a_claim_that_is_never_answered_is_fenced_off_whether_it_was_made_or_not
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("state", ["RejectSettlement", "ReportOutcome"])
-def test_a_last_word_that_is_lost_is_unknown_but_never_wrong(
+def test_an_execution_whose_last_answer_is_lost_reports_no_wrong_outcome(
     world: World, machine: str, fault: Fault, state: str
 ) -> None:
     world.open("alice", 10)

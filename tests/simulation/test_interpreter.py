@@ -1,9 +1,11 @@
-"""The simulations' own interpreter keeps to the language, and refuses what it does not know."""
+"""The simulations' interpreter follows the language's specification, and refuses unknown fields."""
 
 from typing import Any
 
 import pytest
 
+from settlement.policy import outcome
+from tests.simulation.world import World
 from tests.support.asl_data import Unsupported, evaluate, fill, holds, put, read
 from tests.support.interpreter import Execution, Machines, TaskFailed
 
@@ -13,7 +15,7 @@ TASK = {"Type": "Task", "Resource": LAMBDA, "Parameters": CALL, "TimeoutSeconds"
 
 
 def run(state: dict[str, Any], *answers: Any, data: Any = None) -> tuple[Execution, list[Any]]:
-    """Run a machine of one state, whose function gives the answers in turn (an exception: raises it)."""
+    """Run a machine of one state, whose function returns the answers in turn, or raises an error."""
     pending, calls = list(answers), []
 
     def invoke(function: str, payload: Any) -> Any:
@@ -87,7 +89,7 @@ def test_a_named_error_is_tried_again_as_often_as_the_retrier_says(failures: int
     assert (execution.status, len(calls)) == (status, 3)
 
 
-def test_retriers_count_for_themselves() -> None:
+def test_each_retrier_has_its_own_count() -> None:
     state = TASK | {"Retry": [retry("Busy", attempts=1), retry("Slow", attempts=1)]}
 
     execution, _ = run(state, TaskFailed("Busy"), TaskFailed("Slow"), TaskFailed("Busy"))
@@ -103,6 +105,7 @@ def test_retriers_count_for_themselves() -> None:
             '{"at": 1, "error": {"Error": "Bad", "Cause": "x"}}',
         ),
         ({"ErrorEquals": ["States.ALL"], "ResultPath": "$"}, '{"Error": "Bad", "Cause": "x"}'),
+        ({"ErrorEquals": ["Bad"], "ResultPath": None}, '{"at": 1}'),
     ],
 )
 def test_a_caught_error_goes_where_the_catcher_says(catcher: dict[str, Any], cause: str) -> None:
@@ -113,12 +116,44 @@ def test_a_caught_error_goes_where_the_catcher_says(catcher: dict[str, Any], cau
     assert (execution.status, execution.error) == ("FAILED", {"Error": "Caught", "Cause": cause})
 
 
-def test_an_error_that_nobody_catches_ends_the_execution() -> None:
+def test_an_uncaught_error_ends_the_execution() -> None:
     state = TASK | {"Catch": [{"ErrorEquals": ["Other"], "ResultPath": "$", "Next": "Caught"}]}
 
     execution, _ = run(state, TaskFailed("Bad", "x"))
 
     assert (execution.status, execution.error) == ("FAILED", {"Error": "Bad", "Cause": "x"})
+
+
+def test_an_execution_that_succeeds_is_observed_once_with_its_output_and_no_other() -> None:
+    observed: list[Any] = []
+    states = {"Here": TASK | {"OutputPath": "$.Payload"}, "Caught": {"Type": "Fail", "Error": "E"}}
+
+    def invoke(function: str, payload: Any) -> Any:
+        if payload["by"] == "fails":
+            raise TaskFailed("Boom")
+        return "done"
+
+    machines = Machines(
+        {"m": {"StartAt": "Here", "States": states}},
+        frozenset(),
+        invoke,
+        succeeded=lambda execution: observed.append((execution.name, execution.data)),
+    )
+    for name in ("fails", "succeeds"):
+        machines.start("m", {"at": 1}, name).run()
+
+    assert observed == [("succeeds", "done")]
+
+
+def test_an_outcome_that_breaks_its_contract_ends_the_test(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No test has to look at it."""
+    world.open_both()
+    monkeypatch.setattr(outcome, "of_settled", lambda *_, **__: {"status": "SETTLED"})
+
+    with pytest.raises(AssertionError, match="breaks the contract"):
+        world.settle()
 
 
 def test_a_wait_ends_with_the_token_or_with_its_timeout() -> None:
@@ -189,7 +224,7 @@ def test_only_an_express_machine_takes_a_name_twice(express: bool) -> None:
         {"Parameters": {"FunctionName": "Act", "Payload": {"x.$": "$.a[0]"}}},
     ],
 )
-def test_what_the_interpreter_does_not_know_ends_the_test(unknown: dict[str, Any]) -> None:
+def test_an_unknown_field_ends_the_test(unknown: dict[str, Any]) -> None:
     with pytest.raises(Unsupported):
         run(TASK | unknown, "done")
 
@@ -238,7 +273,7 @@ def test_a_choice_holds_or_does_not(choice: dict[str, Any], data: Any, expected:
         ({"Variable": "$.x", "NumericGreaterThan": 0}, {"x": True}),
     ],
 )
-def test_a_choice_that_cannot_be_told_ends_the_test(choice: dict[str, Any], data: Any) -> None:
+def test_an_undecidable_choice_ends_the_test(choice: dict[str, Any], data: Any) -> None:
     with pytest.raises(Unsupported):
         holds(choice, data)
 

@@ -1,4 +1,4 @@
-"""A compensation may be killed anywhere and started again, or run twice at once: one reversal per step."""
+"""A compensation that is killed and restarted, or that runs twice at once, reverses each step once."""
 
 import pytest
 
@@ -10,7 +10,7 @@ CROSSINGS = [(first, second) for first in range(len(PATH)) for second in range(l
 
 
 @pytest.mark.parametrize("steps", [1, 4])
-def test_a_compensation_that_is_aborted_before_every_state_in_turn_gets_there(
+def test_a_compensation_that_is_aborted_before_each_state_in_turn_reaches_its_end(
     world: World, steps: int
 ) -> None:
     order = world.commit(steps)
@@ -31,7 +31,7 @@ def test_a_compensation_that_is_aborted_before_every_state_in_turn_gets_there(
 def test_two_compensations_that_cross_anywhere_reverse_each_step_once(
     world: World, first: int, second: int
 ) -> None:
-    """One goes so far, the other so far, then the first to its end, then the other."""
+    """The first runs up to a state, the other up to a state, then the first to its end, then the other."""
     order = world.commit(4)
     one, other = world.compensation("one", **order), world.compensation("other", **order)
 
@@ -61,9 +61,7 @@ def test_two_compensations_in_step_reverse_each_step_once(world: World, steps: i
 
 
 @pytest.mark.parametrize("state", PATH[2:5])
-def test_a_compensation_that_starts_while_another_is_under_way_does_the_rest(
-    world: World, state: str
-) -> None:
+def test_a_compensation_that_starts_while_another_runs_does_the_rest(world: World, state: str) -> None:
     order = world.commit(3)
     world.before[state] = lambda: world.compensation("other").run()
 
@@ -76,7 +74,7 @@ def test_a_compensation_that_starts_while_another_is_under_way_does_the_rest(
 
 @pytest.mark.parametrize("decides", ["the one that is stuck", "the other"])
 @pytest.mark.parametrize("fault_before", ["RefundFee", "ReclaimFunds", "VoidHold"])
-def test_one_that_gets_stuck_while_another_goes_on_ends_in_one_state(
+def test_a_compensation_that_gets_stuck_beside_another_ends_in_the_same_state(
     world: World, fault_before: str, decides: str
 ) -> None:
     order = world.commit(4)
@@ -110,15 +108,15 @@ def test_one_that_gets_stuck_while_another_goes_on_ends_in_one_state(
 
 
 @pytest.mark.parametrize("state", PATH[2:5])
-def test_what_another_reverses_while_limbo_is_entered_is_no_case(world: World, state: str) -> None:
-    """EnterLimbo has read the row and is about to write when the other one reverses the very step."""
+def test_a_step_that_another_execution_reverses_meanwhile_makes_no_case(world: World, state: str) -> None:
+    """EnterLimbo has read the row and is about to write when the other execution reverses that step."""
     order = world.commit(4)
     stuck, other = world.compensation("stuck", **order), world.compensation("other", **order)
     for one in (stuck, other):
         one.run(until=state)
     world.faults[state] = ("StoreUnavailable", False, world.tries(state))
     stuck.advance()
-    world.meanwhile("post", other.advance)
+    world.meanwhile("commit", other.advance)
 
     stuck.run()
     world.drain()

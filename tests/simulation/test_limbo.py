@@ -1,4 +1,4 @@
-"""A reversal that is stuck bars the account, and pages until somebody decides."""
+"""A stuck reversal blocks the account, and alerts on call until a person decides."""
 
 import pytest
 
@@ -20,13 +20,15 @@ from tests.simulation.world import BOTH, EXPRESS, Fault, World
 
 
 @pytest.mark.parametrize("steps", [3, 4])
-def test_the_page_says_all_that_a_person_must_know(world: World, steps: int) -> None:
+def test_the_alert_has_all_facts_of_the_case(world: World, steps: int) -> None:
     execution = stuck(world, steps)
 
-    (page,) = world.events("LimboEntered")
+    (alert,) = world.events("LimboEntered")
 
     row = world.row()
-    said = {name: value for name, value in page.items() if name not in ("summary", "runbook", "next_command")}
+    said = {
+        name: value for name, value in alert.items() if name not in ("summary", "runbook", "next_command")
+    }
     assert said == {
         "key": KEY,
         "case": 1,
@@ -36,14 +38,17 @@ def test_the_page_says_all_that_a_person_must_know(world: World, steps: int) -> 
         "currency": "EUR",
         "failure": row["failure"],
         "since": row["gsi1sk"],
-        "page": 1,
+        "alert": 1,
         "execution_arn": execution.arn,
     }
-    assert (page["failure"]["error"], page["failure"]["step"]) == ("InsufficientFunds", "compensate:release")
+    assert (alert["failure"]["error"], alert["failure"]["step"]) == (
+        "InsufficientFunds",
+        "compensate:release",
+    )
     assert row["waiting"] == {"token": execution.token, "execution": execution.arn}
 
 
-def test_what_the_payee_has_spent_is_reclaimed_once_and_not_tried_again(world: World) -> None:
+def test_a_clawback_without_funds_is_tried_once_only(world: World) -> None:
     execution = stuck(world)
 
     assert execution.visited.count("ReclaimFunds") == world.called.count("ReclaimFunds") == 1
@@ -54,7 +59,7 @@ def test_an_account_in_limbo_places_no_hold_but_may_be_paid(world: World) -> Non
     stuck(world)
     assert world.pay("carol", "bob", "10.00", "order-2026-helps-bob").data["status"] == "SETTLED"
 
-    refused = world.pay("bob", "carol", "1.00", "order-2026-by-the-barred")
+    refused = world.pay("bob", "carol", "1.00", "order-2026-by-a-blocked")
     others = world.pay("alice", "carol", "1.00", "order-2026-by-another")
 
     assert (refused.data["status"], refused.data["failure"]["error"]) == ("REJECTED", "AccountInLimbo")
@@ -63,12 +68,12 @@ def test_an_account_in_limbo_places_no_hold_but_may_be_paid(world: World) -> Non
 
 @pytest.mark.parametrize("machine", BOTH)
 def test_the_payee_who_spends_before_the_machine_compensates_by_itself(world: World, machine: str) -> None:
-    """The fee is fenced by somebody who then does no more; the machine's own compensation gets stuck."""
+    """Another execution fences off the fee and does no more; the machine's own compensation gets stuck."""
     world.open_both()
 
     def spend_and_fence() -> None:
         spend(world)
-        world.compensation("somebody-else").advance()
+        world.compensation("another").advance()
         world.machines.executions[-1].abort()
 
     world.before["CollectFee"] = spend_and_fence
@@ -88,7 +93,7 @@ def test_the_payee_who_spends_before_the_machine_compensates_by_itself(world: Wo
 
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-def test_without_a_decision_it_pages_again_and_waits_twice_as_long(world: World) -> None:
+def test_without_a_decision_it_alerts_again_and_waits_twice_as_long(world: World) -> None:
     execution = stuck(world)
     waits = []
 
@@ -98,17 +103,15 @@ def test_without_a_decision_it_pages_again_and_waits_twice_as_long(world: World)
         world.drain()
 
     assert waits == [1_800, 3_600, 7_200, 14_400, 28_800, 57_600, 86_400, 86_400]
-    assert [page["page"] for page in world.events("LimboEntered")] == list(range(1, 10))
-    assert {page["since"] for page in world.events("LimboEntered")} == {world.row()["gsi1sk"]}
+    assert [alert["alert"] for alert in world.events("LimboEntered")] == list(range(1, 10))
+    assert {alert["since"] for alert in world.events("LimboEntered")} == {world.row()["gsi1sk"]}
     assert world.row()["waiting"]["token"] == execution.token
     assert world.picture() == in_limbo()
 
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("refused", [None, [], "retry", {"decision": "burn", "reason": "x", "by": "olga"}])
-def test_a_decision_that_cannot_be_read_is_paged_and_nothing_is_written(
-    world: World, refused: object
-) -> None:
+def test_a_malformed_decision_is_alerted_and_nothing_is_written(world: World, refused: object) -> None:
     execution = stuck(world)
 
     execution.succeed(refused)
@@ -116,15 +119,15 @@ def test_a_decision_that_cannot_be_read_is_paged_and_nothing_is_written(
 
     assert execution.is_waiting
     assert world.picture() == in_limbo()
-    pages = world.events("LimboEntered")
-    assert [page["page"] for page in pages] == [1, 2]
-    assert "refused" not in pages[0]
-    assert pages[1]["refused"].startswith("resolution")
+    alerts = world.events("LimboEntered")
+    assert [alert["alert"] for alert in alerts] == [1, 2]
+    assert "refused" not in alerts[0]
+    assert alerts[1]["refused"].startswith("resolution")
 
 
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("state", ["EnterLimbo", "PreparePage"])
-def test_a_way_into_limbo_that_is_never_answered_is_not_green_and_is_gone_again(
+@pytest.mark.parametrize("state", ["EnterLimbo", "PrepareAlert"])
+def test_an_execution_that_fails_on_its_way_into_limbo_is_repaired_by_another(
     world: World, state: str, fault: Fault
 ) -> None:
     order = world.commit(4)
@@ -134,7 +137,7 @@ def test_a_way_into_limbo_that_is_never_answered_is_not_green_and_is_gone_again(
     execution = world.compensate(**order)
 
     assert (execution.status, execution.error["Error"]) == ("FAILED", "CompensationStalled")
-    is_in = state == "PreparePage" or fault.commits
+    is_in = state == "PrepareAlert" or fault.commits
     begun = picture.reversing("COMPENSATING", STEPS, ["fee"], picture.ordered(4))
     assert world.picture() == (in_limbo() if is_in else begun)
     assert world.limbo_keys("bob") == ({KEY} if is_in else set())
@@ -144,26 +147,26 @@ def test_a_way_into_limbo_that_is_never_answered_is_not_green_and_is_gone_again(
     again = world.compensate("again")
     assert again.is_waiting
     assert world.picture() == in_limbo()
-    assert [page["page"] for page in world.events("LimboEntered")] == [1]
+    assert [alert["alert"] for alert in world.events("LimboEntered")] == [1]
 
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("first_only", [True, False])
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("state", ["EnterLimbo", "PreparePage"])
-def test_a_fault_on_the_way_into_limbo_that_passes_is_not_seen(
+@pytest.mark.parametrize("state", ["EnterLimbo", "PrepareAlert"])
+def test_a_transient_fault_on_the_way_into_limbo_has_no_effect(
     world: World, state: str, fault: Fault, first_only: bool
 ) -> None:
     world.strike(state, fault, 1 if first_only else world.tries(state) - 1)
 
     stuck(world)
 
-    assert [page["page"] for page in world.events("LimboEntered")] == [1]
+    assert [alert["alert"] for alert in world.events("LimboEntered")] == [1]
 
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("error", ["EventBridge.FailedEntry", "EventBridge.AccessDeniedException"])
-def test_a_page_that_the_bus_does_not_take_ends_the_execution_red_and_the_settlement_stays_in_limbo(
+def test_an_alert_that_the_bus_refuses_fails_the_execution_and_the_settlement_stays_in_limbo(
     world: World, error: str
 ) -> None:
     order = world.commit(4)
@@ -178,7 +181,7 @@ def test_a_page_that_the_bus_does_not_take_ends_the_execution_red_and_the_settle
 
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-def test_an_entry_that_the_bus_refuses_with_an_answer_is_no_page(world: World) -> None:
+def test_an_event_entry_that_the_bus_refuses_is_no_alert(world: World) -> None:
     order = world.commit(4)
     spend(world)
     execution = world.compensation(**order).run(until="IsPaged")
@@ -194,7 +197,7 @@ NOT_LATE = [Fault.REFUSED_BY_STORE, Fault.KILLED_BEFORE, Fault.KILLED_AFTER]
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("fault", NOT_LATE)
-def test_a_wait_that_begins_at_the_last_try_is_not_seen(world: World, fault: Fault) -> None:
+def test_a_wait_that_begins_at_the_last_try_has_no_effect(world: World, fault: Fault) -> None:
     world.strike("AwaitResolution", fault, world.tries("AwaitResolution") - 1)
 
     execution = stuck(world)
@@ -205,20 +208,20 @@ def test_a_wait_that_begins_at_the_last_try_is_not_seen(world: World, fault: Fau
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("end", [*NOT_LATE, "the task is failed by hand"])
-def test_a_wait_that_cannot_begin_pages_again_in_its_time_only(world: World, end: Fault | str) -> None:
+def test_a_wait_that_cannot_begin_alerts_again_in_its_time_only(world: World, end: Fault | str) -> None:
     if isinstance(end, Fault):
         world.strike("AwaitResolution", end, world.tries("AwaitResolution"))
     execution = stuck(world)
     if isinstance(end, str):
         execution.fail("Nonsense")
         execution.run()
-    assert (execution.state, execution.wait_seconds) == ("PauseBetweenPages", 1_800)
+    assert (execution.state, execution.wait_seconds) == ("PauseBetweenAlerts", 1_800)
     assert len(world.events("LimboEntered")) == 1
 
     execution.time_out()
     world.drain()
 
-    assert [page["page"] for page in world.events("LimboEntered")] == [1, 2]
+    assert [alert["alert"] for alert in world.events("LimboEntered")] == [1, 2]
     assert (execution.state, execution.wait_seconds) == ("AwaitResolution", 3_600)
     assert world.row()["waiting"]["token"] == execution.token
     execution.succeed(decision("write-off"))
@@ -227,7 +230,7 @@ def test_a_wait_that_cannot_begin_pages_again_in_its_time_only(world: World, end
 
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-def test_a_decision_during_the_pause_between_pages_is_carried_out_by_another_execution(world: World) -> None:
+def test_a_decision_during_the_pause_between_alerts_is_carried_out_by_another_execution(world: World) -> None:
     world.strike("AwaitResolution", Fault.KILLED_BEFORE, world.tries("AwaitResolution"))
     paused = stuck(world)
     assert "waiting" not in world.row()
@@ -242,9 +245,7 @@ def test_a_decision_during_the_pause_between_pages_is_carried_out_by_another_exe
 
 
 @pytest.mark.parametrize("gone", ["payee", "payer"])
-def test_an_account_that_is_gone_gets_the_settlement_stuck_and_nobody_is_barred(
-    world: World, gone: str
-) -> None:
+def test_a_missing_account_makes_the_settlement_stuck_and_blocks_no_account(world: World, gone: str) -> None:
     order = world.commit(4)
     name, step = {"payee": ("bob", "release"), "payer": ("alice", "hold")}[gone]
     undone = ["fee"] if gone == "payee" else ["fee", "release"]
@@ -263,7 +264,7 @@ def test_an_account_that_is_gone_gets_the_settlement_stuck_and_nobody_is_barred(
     assert world.picture() == picture.reversed_from(4, CASE_1 | RETRIED)
 
 
-def test_a_decision_while_the_stuck_account_is_gone_is_carried_out(world: World) -> None:
+def test_a_decision_is_carried_out_though_the_stuck_account_is_missing(world: World) -> None:
     order = world.commit(4)
 
     with world.without("bob"):
@@ -276,7 +277,7 @@ def test_a_decision_while_the_stuck_account_is_gone_is_carried_out(world: World)
     assert world.available("alice") == 10_000
 
 
-def test_repaying_makes_the_payer_whole_by_a_retry(world: World) -> None:
+def test_a_retry_after_a_repayment_refunds_the_payer(world: World) -> None:
     execution = stuck(world)
     repay(world)
 

@@ -1,4 +1,4 @@
-"""Several cases: two settlements on one account, and one settlement that gets stuck again."""
+"""Several cases: two settlements of one account, and one settlement that gets stuck again."""
 
 import pytest
 
@@ -25,7 +25,7 @@ AGAIN: dict[str, Move] = {"limbo:1": None, "resolve:1": None, "limbo:2": None}
 
 
 def two_stuck(world: World) -> tuple[Execution, Execution]:
-    """Alice has paid Bob twice, 48.20 and 10.00; both are reversed once he has spent it all."""
+    """Let Alice pay Bob twice, 48.20 and 10.00, and reverse both payments after he has spent it all."""
     order = world.commit(4)
     assert world.settle(name="execution-2", data=OTHER_WIRE).data["status"] == "SETTLED"
     world.open("carol", 0)
@@ -37,7 +37,7 @@ def two_stuck(world: World) -> tuple[Execution, Execution]:
 
 
 def stuck_again(world: World) -> Execution:
-    """A retry before Bob has anything gets stuck where it was: case 2."""
+    """Retry before Bob has funds: it gets stuck at the same step, as case 2."""
     execution = stuck(world)
     execution.succeed(decision("retry"))
     world.drain()
@@ -61,8 +61,11 @@ def test_an_account_leaves_limbo_only_with_its_last_settlement(
     world.drain()
 
     assert world.limbo_keys("bob") == {last_key}
-    barred = world.pay("bob", "carol", "1.00", "order-2026-still-barred")
-    assert (barred.data["status"], barred.data["failure"]["error"]) == ("REJECTED", "AccountInLimbo")
+    blocked = world.pay("bob", "carol", "1.00", "order-2026-still-blocked")
+    assert (blocked.data["status"], blocked.data["failure"]["error"]) == (
+        "REJECTED",
+        "AccountInLimbo",
+    )
     assert world.picture(last_key).status == "LIMBO"
 
     by_key[last_key].succeed(decision("write-off"))
@@ -76,11 +79,11 @@ def test_an_account_leaves_limbo_only_with_its_last_settlement(
     assert world.balance("losses:EUR") == -sum(covered)
 
 
-def test_a_retry_that_is_stuck_again_is_a_new_case_with_pages_of_its_own(world: World) -> None:
+def test_a_retry_that_is_stuck_again_is_a_new_case_with_its_own_alerts(world: World) -> None:
     execution = stuck_again(world)
 
-    pages = world.events("LimboEntered")
-    assert [(page["case"], page["page"]) for page in pages] == [(1, 1), (2, 1)]
+    alerts = world.events("LimboEntered")
+    assert [(alert["case"], alert["alert"]) for alert in alerts] == [(1, 1), (2, 1)]
     assert execution.wait_seconds == 1_800
 
     repay(world)
@@ -89,7 +92,7 @@ def test_a_retry_that_is_stuck_again_is_a_new_case_with_pages_of_its_own(world: 
 
     assert execution.data["status"] == "COMPENSATED"
     assert world.picture() == picture.reversed_from(4, AGAIN | {"resolve:2": None})
-    assert [news["case"] for news in world.events("LimboResolved")] == [1, 2]
+    assert [notice["case"] for notice in world.events("LimboResolved")] == [1, 2]
     assert world.limbo_keys("bob") == set()
 
 
@@ -108,9 +111,7 @@ def test_a_case_that_is_written_off_after_a_retry_covers_once(world: World) -> N
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("how", ["to the waiting execution", "with a new execution"])
 @pytest.mark.parametrize("name", ["write-off", "complete"])
-def test_a_decision_on_an_earlier_case_is_not_taken_for_one_on_this(
-    world: World, name: str, how: str
-) -> None:
+def test_a_decision_on_an_earlier_case_does_not_apply_to_this_case(world: World, name: str, how: str) -> None:
     execution = stuck_again(world)
     before = world.picture()
 
@@ -123,7 +124,7 @@ def test_a_decision_on_an_earlier_case_is_not_taken_for_one_on_this(
 
     assert execution.is_waiting
     assert world.picture() == before
-    assert [news["case"] for news in world.events("LimboResolved")] == [1]
+    assert [notice["case"] for notice in world.events("LimboResolved")] == [1]
 
 
 def test_a_decision_on_a_case_that_is_not_open_yet_is_refused(world: World) -> None:
@@ -141,7 +142,7 @@ def test_a_decision_on_a_case_that_is_not_open_yet_is_refused(world: World) -> N
 
 @pytest.mark.parametrize("opened", ["before its read", "between its read and its write"])
 def test_a_machine_from_before_the_decision_cannot_put_it_into_limbo_again(world: World, opened: str) -> None:
-    """It met the empty account too, but was slower; by then the case is decided and the money is back."""
+    """It met the empty account too, but is slower: the case is decided, and the money is back."""
     order = world.commit(4)
     spend(world)
     slow = world.compensation("slow", **order).run(until="EnterLimbo")
@@ -155,7 +156,7 @@ def test_a_machine_from_before_the_decision_cannot_put_it_into_limbo_again(world
     if opened == "before its read":
         decide()
     else:
-        world.before["EnterLimbo"] = lambda: world.meanwhile("post", decide)
+        world.before["EnterLimbo"] = lambda: world.meanwhile("commit", decide)
     slow.run()
     world.drain()
 
@@ -165,7 +166,7 @@ def test_a_machine_from_before_the_decision_cannot_put_it_into_limbo_again(world
 
 
 def test_a_reclaim_that_commits_late_finds_the_case_covered(world: World) -> None:
-    """It was sent before the write-off, and lands between every two states after it."""
+    """It was sent before the write-off, and commits between every two states after it."""
     execution = stuck(world)
     repay(world)
     knows = {"settlement": WIRE, "execution": "by-hand", "steps": list(STEPS), "reversed": ["fee"]}
@@ -209,7 +210,7 @@ def test_two_machines_that_are_stuck_make_one_case(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["write-off", "complete"])
-def test_nobody_waits_for_a_decision_that_was_made_while_they_paged(world: World, name: str) -> None:
+def test_no_execution_waits_for_a_decision_that_was_made_while_it_alerted(world: World, name: str) -> None:
     order = world.commit(4)
     spend(world)
     world.before["AwaitResolution"] = lambda: world.compensate("by-olga", resolution=decision(name))

@@ -1,4 +1,4 @@
-"""Each call at each moment of a life, in turn or out of turn, late or with a clock that is wrong."""
+"""Each call at each moment of a life: in turn or out of turn, late, or with a wrong clock."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -13,7 +13,7 @@ from tests.simulation.seeded.scenarios import SCENARIOS
 from tests.simulation.seeded.stage import Current, set_up
 
 ONE_OF = 8
-"""One late call of so many is made here; `make needed` makes them all, in many more lives."""
+"""One late call of this many is made here; `make needed` makes them all, in many more lives."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_every_rule_holds_however_late_a_call_is(current: Current, scenario: str
     assert committed > 5
 
 
-def test_what_was_read_early_is_acted_upon_late(current: Current) -> None:
+def test_a_call_reads_early_and_writes_late(current: Current) -> None:
     life = record(current, "settles", {})
     held = next(at for at in range(len(life.moments)) if "steps" in (life.row(at) or ()))
 
@@ -50,15 +50,18 @@ def test_a_call_that_commits_early_has_no_late_part(current: Current) -> None:
     assert world.oracle.commits == life.moments[3].oracle.commits
 
 
-def test_each_condition_that_refuses_a_call_is_told() -> None:
+def test_each_condition_that_refuses_a_call_is_reported() -> None:
     found = explore(Story("is refused"))
 
     assert found.broken == {}
-    assert frozenset({("items.debit_payer", "SUFFICIENT")}) in found.refused
+    assert frozenset({("balances.debit_payer", "sufficient")}) in found.refused
 
 
-def test_a_condition_that_is_gone_breaks_a_rule(current: Current) -> None:
+def test_a_removed_condition_breaks_a_rule(current: Current) -> None:
     life = record(current, "is refused", {})
 
-    with weakened.without({("items.debit_payer", "SUFFICIENT")}), pytest.raises(Violated, match="below zero"):
+    with (
+        weakened.without({("balances.debit_payer", "sufficient")}),
+        pytest.raises(Violated, match="below zero"),
+    ):
         happen(current, life, Late("HoldFunds", 1, 1))

@@ -1,12 +1,14 @@
-"""Each condition of each write is needed: a call is kept that goes wrong without it, and well with it."""
+"""Each condition of each write is needed: a recorded call breaks a rule without it, and none with it."""
 
 import ast
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from settlement import items
+import settlement
+from settlement.ledger import conditions
 from tests.simulation.seeded import weakened
 from tests.simulation.seeded.facts import Violated
 from tests.simulation.seeded.needed import Story, idle, needed
@@ -24,7 +26,7 @@ def current() -> Iterator[Current]:
 
 
 def history(current: Current, story: Story, without: set[Atom]) -> str | None:
-    """How a call breaks a rule without some conditions; None where it breaks none."""
+    """Return the history of a call that breaks a rule without some conditions; None if it breaks none."""
     try:
         story.happens(current, weakened.without(without) if without else None, is_told=True)
     except Violated as broken:
@@ -33,7 +35,7 @@ def history(current: Current, story: Story, without: set[Atom]) -> str | None:
 
 
 @pytest.mark.parametrize("atom", NEEDED, ids=" ".join)
-def test_a_condition_that_is_gone_is_missed(current: Current, atom: Atom) -> None:
+def test_a_removed_condition_breaks_a_rule(current: Current, atom: Atom) -> None:
     need, name = NEEDED[atom], " ".join(atom)
     with weakened.demanded() as demanded:
         broken = history(current, need.story, set())
@@ -46,10 +48,10 @@ def test_a_condition_that_is_gone_is_missed(current: Current, atom: Atom) -> Non
     if broken:
         pytest.fail(f"the code breaks a rule:\n{broken}", pytrace=False)
     if not history(current, need.story, {atom, *need.beside}):
-        pytest.fail(f"{name} is not what stands against its call any more: make needed", pytrace=False)
+        pytest.fail(f"{name} does not refuse its call any more: make needed", pytrace=False)
 
 
-def test_every_condition_of_every_write_is_needed_or_said_to_be_idle(current: Current) -> None:
+def test_every_condition_of_every_write_is_needed_or_listed_as_idle(current: Current) -> None:
     with weakened.demanded() as demanded:
         for story in {need.story for need in NEEDED.values()}:
             history(current, story, set())
@@ -61,13 +63,35 @@ def test_every_condition_of_every_write_is_needed_or_said_to_be_idle(current: Cu
     assert all(len(why) > 20 for why in IDLE.values())
 
 
-def test_every_function_that_makes_a_write_is_known_here() -> None:
+def test_every_function_that_makes_a_write_is_listed() -> None:
     made = set()
-    for file in Path(items.__file__).parent.glob("*.py"):
+    for file in Path(settlement.__file__).parent.rglob("*.py"):
         for function in ast.walk(ast.parse(file.read_text())):
-            if isinstance(function, ast.FunctionDef) and file.stem != "writes":
+            if isinstance(function, ast.FunctionDef) and file.stem != "transaction":
                 called = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
                 if {name.id for name in called if isinstance(name, ast.Name)} & {"put", "update"}:
                     made.add(f"{file.stem}.{function.name}")
 
     assert made == {place.partition(" ")[0] for place, _ in NEEDED.keys() | IDLE.keys()}
+
+
+def test_every_function_that_builds_a_condition_has_a_sample() -> None:
+    builders = {
+        name
+        for name, function in inspect.getmembers(conditions, inspect.isfunction)
+        if function.__module__ == conditions.__name__ and not name.startswith("_")
+    }
+
+    assert builders == {name.partition("(")[0] for name in weakened.SAMPLES}
+
+
+def test_every_condition_has_a_name_of_its_own() -> None:
+    assert len(weakened.NAMES) == len(weakened.EXPRESSIONS)
+    assert not any(" AND " in expression for expression in weakened.EXPRESSIONS.values())
+
+
+def test_every_condition_is_needed_or_idle_in_some_write() -> None:
+    never_demanded = {f"status_is({status})" for status in ("SETTLED", "REJECTED", "COMPENSATED")}
+
+    used = {condition for _, condition in NEEDED.keys() | IDLE.keys()}
+    assert used == weakened.EXPRESSIONS.keys() - never_demanded

@@ -1,11 +1,11 @@
-"""A webhook makes another execution the owner: who was it before reverses nothing that the owner drives."""
+"""A webhook makes another execution the owner: the former owner does not reverse its settlement."""
 
 import pytest
 
-from settlement.errors import KycUnavailable
+from settlement.model.errors import KycUnavailable
 from tests.handlers.calls import KEY
 from tests.simulation import picture
-from tests.simulation.decided import ENDS, VERDICT, assert_driven, assert_ended
+from tests.simulation.decided import ENDS, VERDICT, assert_ended, assert_not_abandoned
 from tests.simulation.outside import Outside
 from tests.simulation.world import BOTH, STANDARD, World
 from tests.support.interpreter import Execution
@@ -22,8 +22,8 @@ CASES += [("unavailable", place, False) for place in TOO_LATE]
 ORDERS = ["first", "resumed", "in step"]
 
 
-def go_on(world: World, both: list[Execution], order: str) -> None:
-    """Let the two go on, and at last whatever they have started and do not wait for."""
+def run_both(world: World, both: list[Execution], order: str) -> None:
+    """Run the two, and at last the executions that they have started without waiting."""
     if order == "in step":
         while live := [one for one in both if one.status == "RUNNING"]:
             for one in live:
@@ -41,7 +41,7 @@ def go_on(world: World, both: list[Execution], order: str) -> None:
 def test_only_the_owner_reverses_wherever_the_webhook_comes(
     world: World, outside: Outside, comes: tuple[str, str, bool], machine: str, decision: str
 ) -> None:
-    """The execution that it starts goes on at once, to its end, or only after the first one's."""
+    """The execution that it starts runs to its end at once, or only after the first one's end."""
     answer, place, at_once = comes
     world.open_both()
     world.provider.answer = ANSWERS[answer]
@@ -59,7 +59,7 @@ def test_only_the_owner_reverses_wherever_the_webhook_comes(
 
     world.settle(machine)
 
-    assert_driven(world)
+    assert_not_abandoned(world)
     assert len(statuses) == 1
     on_record = place != "VerifyKyc" and answer == "rejected"
     if statuses == [409]:
@@ -75,17 +75,17 @@ def test_only_the_owner_reverses_wherever_the_webhook_comes(
 @pytest.mark.parametrize("decision", ENDS)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_failure_of_the_first_execution_is_none_of_the_owners(
+def test_a_failure_of_the_first_execution_does_not_affect_the_owner(
     world: World, outside: Outside, machine: str, order: str, decision: str
 ) -> None:
-    """The provider is down for who asks it, and meanwhile its webhook comes."""
+    """The provider is down for our request, and meanwhile its webhook comes."""
     world.open_both()
     world.provider.answer = ANSWERS["unavailable"]
     world.before["Compensate"] = lambda: outside.webhook(decision)
     first = world.start(machine).run(until="Compensate")
     first.advance()
 
-    go_on(world, [first, outside.resumed()], order)
+    run_both(world, [first, outside.resumed()], order)
 
     assert_ended(world, outside, decision)
     (idle,) = (one for one in world.machines.executions if one.name == f"{KEY}-compensate-0")
@@ -95,10 +95,10 @@ def test_a_failure_of_the_first_execution_is_none_of_the_owners(
 
 
 @pytest.mark.parametrize("name", ["execution-1", f"{KEY}-decided"])
-def test_who_asks_late_for_its_reversal_is_heard_as_the_owner_alone(
+def test_a_late_request_for_the_reversal_is_carried_out_for_the_owner_alone(
     world: World, outside: Outside, name: str
 ) -> None:
-    """The same input without an owner is a person's, or recovery's, and is always heard."""
+    """The same input without an owner comes from a person or from recovery, and is always carried out."""
     world.provider.answer = IN_REVIEW
     outside.in_review(STANDARD)
     assert outside.webhook("APPROVED") == 200
@@ -112,5 +112,5 @@ def test_who_asks_late_for_its_reversal_is_heard_as_the_owner_alone(
     else:
         assert world.picture() == picture.compensated(["hold", "verify"])
     world.drain()
-    assert_driven(world)
+    assert_not_abandoned(world)
     assert world.row()["escrow"] == 0

@@ -1,4 +1,4 @@
-"""The rules are good enough to notice each planted bug."""
+"""The rules find each planted bug."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ FOUND = planted.recorded()
 @pytest.mark.parametrize("bug", planted.bugs(), ids=lambda bug: bug["name"])
 def test_a_planted_bug_is_found(bug: dict[str, Any]) -> None:
     seed = planted.seed_that_finds(bug, FOUND.get(bug["name"], 0), 1)
-    if seed is None:  # the code, and so what happens in a seed, is another one since it was recorded
+    if seed is None:  # the code has changed since, and with it the seed's history
         seed = planted.seed_that_finds(bug, 0, planted.SEEDS_MAX)
 
     assert seed is not None

@@ -1,4 +1,4 @@
-"""Recovery may run at any time, at any point: it drives on what is late, and gives back what is overdue."""
+"""Recovery may run at any time: it resumes late settlements, and reverses overdue ones."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ from tests.support.interpreter import Execution
 from tests.support.kyc import IN_REVIEW
 
 FORWARD = {"HoldFunds": 0, "VerifyKyc": 1, "IsInReview": 2, "ReleaseFunds": 2, "CollectFee": 3}
-"""How many steps have committed before each state."""
+"""The number of steps committed before each state."""
 
 
 def each_minute(world: World, outside: Outside) -> Callable[[Execution], None]:
@@ -26,7 +26,7 @@ def each_minute(world: World, outside: Outside) -> Callable[[Execution], None]:
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_recovery_between_every_two_states_has_more_drive_what_settles_once(
+def test_recovery_between_every_two_states_starts_more_executions_that_settle_once(
     world: World, outside: Outside, machine: str
 ) -> None:
     world.open_both()
@@ -36,7 +36,7 @@ def test_recovery_between_every_two_states_has_more_drive_what_settles_once(
 
     assert world.picture() == picture.of("SETTLED", STEPS)
     assert first.data["status"] == "SETTLED"
-    taken = range(1, world.row()["recoveries"] + 1)
+    taken = range(1, world.row()["owner_epoch"] + 1)
     assert outside.machines.started == [f"{KEY}-r{n}" for n in taken]
     assert {one.data["status"] for one in world.machines.executions} == {"SETTLED"}
     assert len(world.provider.asked) == 1
@@ -85,7 +85,7 @@ def test_recovery_between_every_two_states_leaves_a_compensation_alone(
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("state", FORWARD)
-def test_what_is_past_its_deadline_is_given_up_wherever_it_is_but_not_after_its_release(
+def test_a_settlement_past_its_deadline_expires_at_any_state_before_its_release(
     world: World, outside: Outside, state: str, machine: str
 ) -> None:
     world.open_both()
@@ -110,7 +110,7 @@ def test_what_is_past_its_deadline_is_given_up_wherever_it_is_but_not_after_its_
         assert world.picture().steps == frozenset(STEPS[: FORWARD[state]])
         assert outside.machines.started[0] == f"{KEY}-compensate-1"
         assert first.status == "SUCCEEDED"
-        # It is not the owner any more: who is tells how the settlement ends.
+        # It is not the owner any more: the owner reports the end of the settlement.
         assert first.data["status"] == ("REJECTED" if state == "HoldFunds" else "PROCESSING")
         assert {name: world.available(name) for name in STARTING} == STARTING
 
@@ -134,8 +134,8 @@ def test_the_deadline_is_kept_to_the_millisecond(
 
 
 @pytest.mark.parametrize("days", [1, 30])
-def test_a_settlement_that_has_released_is_never_given_up(world: World, outside: Outside, days: int) -> None:
-    """However late it is: its fee is collected, and nothing is taken back from who has been paid."""
+def test_a_released_settlement_never_expires(world: World, outside: Outside, days: int) -> None:
+    """However late it is, its fee is collected, and the payee keeps the amount."""
     world.commit(3)
     world.pass_time(days=days)
 
@@ -147,7 +147,7 @@ def test_a_settlement_that_has_released_is_never_given_up(world: World, outside:
 
 
 @pytest.mark.parametrize("steps", range(3))
-def test_each_step_that_was_left_behind_is_given_back(world: World, outside: Outside, steps: int) -> None:
+def test_each_step_of_an_abandoned_settlement_is_refunded(world: World, outside: Outside, steps: int) -> None:
     world.commit(steps)
     outside.until_deadline()
 
@@ -160,7 +160,7 @@ def test_each_step_that_was_left_behind_is_given_back(world: World, outside: Out
 
 @pytest.mark.parametrize("befalls", [unreachable, killed])
 @pytest.mark.parametrize("starts", [False, True])
-def test_a_start_that_fails_is_made_up_for_when_it_is_listed_again(
+def test_a_failed_start_is_repeated_when_the_settlement_is_listed_again(
     world: World, outside: Outside, starts: bool, befalls: Callable[[], None]
 ) -> None:
     world.commit(2)
@@ -172,18 +172,22 @@ def test_a_start_that_fails_is_made_up_for_when_it_is_listed_again(
     else:
         assert outside.recover() == ["StartUnavailable"]
     outside.machines.before = outside.machines.after = lambda: None
-    assert world.row()["recoveries"] == 1
+    assert world.row()["owner_epoch"] == 1
     outside.recover()
-    assert world.row()["recoveries"] == 1
+    assert world.row()["owner_epoch"] == 1
     world.pass_time(seconds=60)
 
     outside.recover_all()
 
-    assert outside.machines.started == [f"{KEY}-compensate-{1 if starts else 2}"]  # one that runs is enough
+    assert outside.machines.started == [
+        f"{KEY}-compensate-{1 if starts else 2}"
+    ]  # one running execution is enough
     assert world.picture() == picture.compensated(STEPS[:2])
 
 
-def test_one_that_cannot_be_started_does_not_keep_the_others_waiting(world: World, outside: Outside) -> None:
+def test_a_settlement_that_cannot_be_started_does_not_delay_the_others(
+    world: World, outside: Outside
+) -> None:
     world.commit(1)
     others = [WIRE | {"key": f"order-2026-other-{n:02}", "amount": "1.00", "fee": "0.00"} for n in range(12)]
     for other in others:
@@ -208,4 +212,4 @@ def test_two_recoveries_at_once_start_one_compensation(world: World, outside: Ou
 
     assert inner == [[]]
     assert outside.machines.started == [f"{KEY}-compensate-1"]
-    assert (world.row()["recoveries"], world.picture()) == (1, picture.compensated(["hold"]))
+    assert (world.row()["owner_epoch"], world.picture()) == (1, picture.compensated(["hold"]))

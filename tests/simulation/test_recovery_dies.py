@@ -1,4 +1,4 @@
-"""Recovery may itself be killed, run twice at once, or start nothing for a while: nothing is lost by it."""
+"""Recovery may be killed, run twice at once, or start nothing for a while: no settlement is lost."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from handlers import recover_stalled
-from settlement import rows
+from settlement.model.timestamps import timestamp
 from tests.simulation.cases import STOPPED, in_each, minutes_to_end
 from tests.simulation.outside import Invocation, Killed, Outside, unreachable
 from tests.simulation.world import World
@@ -24,14 +24,14 @@ CALLS = {
     "COMPENSATED in the end": ["get_item", "describe", "update_item", "start"],
     "LIMBO": ["get_item", "describe", "update_item", "start"],
 }
-"""What recovery asks of others for one settlement that it has found, in this order."""
+"""Recovery's calls for one settlement that it has found, in this order."""
 
 WAIT_SECONDS_MAX = 20
 
 
 @contextmanager
 def told(world: World, outside: Outside, tell: Callable[[str, str], object]) -> Iterator[None]:
-    """Tell of each call that is made for a settlement: its name, and whether it is ahead or done."""
+    """Report each call for a settlement: its name, and whether it is ahead or done."""
     store: Any = world.ledger.store
     call = store._call
 
@@ -54,13 +54,13 @@ def told(world: World, outside: Outside, tell: Callable[[str, str], object]) -> 
 
 
 def due(world: World, what: str) -> None:
-    """A settlement that is stopped in a way, and recovery's time has come."""
+    """Stop a settlement in this way, and let the time of recovery's look come."""
     STOPPED[what](world)
     world.pass_time(minutes=1)
 
 
 @pytest.mark.parametrize("what", STOPPED)
-def test_recovery_that_is_killed_at_any_of_its_calls_is_made_up_for_by_the_next(
+def test_the_next_run_repairs_recovery_that_was_killed_at_any_of_its_calls(
     world: World, outside: Outside, what: str
 ) -> None:
     due(world, what)
@@ -84,7 +84,7 @@ def test_recovery_that_is_killed_at_any_of_its_calls_is_made_up_for_by_the_next(
         assert minutes_to_end(world, outside) <= 3
 
         assert world.row()["status"] == what.split(maxsplit=1)[0]
-        assert world.row()["recoveries"] <= 2
+        assert world.row()["owner_epoch"] <= 2
 
     moments = [(name, when) for name in CALLS[what] for when in ("ahead", "done")]
     in_each(world, outside, [one for one in moments if one != ("describe", "done")], kill)
@@ -94,7 +94,7 @@ def test_recovery_that_is_killed_at_any_of_its_calls_is_made_up_for_by_the_next(
 def test_two_recoveries_at_once_start_one_execution_however_their_calls_alternate(
     world: World, outside: Outside, what: str
 ) -> None:
-    """Both have it from the index before either looks at it. Which of the two goes first makes no odds."""
+    """Both get it from the index before either reads it. The order of the two makes no difference."""
     due(world, what)
     began, length = world.now, len(CALLS[what])
 
@@ -107,16 +107,16 @@ def test_two_recoveries_at_once_start_one_execution_however_their_calls_alternat
 
         assert len(outside.machines.started) == 1
         assert world.row()["owner"] == outside.machines.started[0]
-        assert world.row()["recoveries"] == 1
+        assert world.row()["owner_epoch"] == 1
 
     orders = [(0, *rest) for rest in combinations(range(1, 2 * length), length - 1)]
     in_each(world, outside, orders, cross)
 
 
 class Turns:
-    """Lets two runs make their calls in a given order: one at a time goes on, from one call to its next.
+    """A schedule of two runs that make their calls in a given order, one at a time.
 
-    A run that is through leaves the rest of its turns to the other.
+    A run that has ended leaves the rest of its turns to the other.
     """
 
     def __init__(self) -> None:
@@ -126,14 +126,14 @@ class Turns:
         self._faults: list[BaseException] = []
 
     def take(self) -> None:
-        """Called by a run ahead of a call: wait for its turn."""
+        """Wait for the turn of a run that is about to make a call."""
         self._back.release()
         assert self._goes[self._numbers[get_ident()]].acquire(timeout=WAIT_SECONDS_MAX)
 
     def run(self, run: Callable[[], object], order: Iterable[int]) -> None:
         for number in range(len(self._goes)):
             self._left.add(number)
-            Thread(target=self._drive, args=(number, run), daemon=True).start()
+            Thread(target=self._run, args=(number, run), daemon=True).start()
             assert self._back.acquire(timeout=WAIT_SECONDS_MAX)
         turns = [*order]
         while self._left:
@@ -143,7 +143,7 @@ class Turns:
                 assert self._back.acquire(timeout=WAIT_SECONDS_MAX)
         assert self._faults == []
 
-    def _drive(self, number: int, run: Callable[[], object]) -> None:
+    def _run(self, number: int, run: Callable[[], object]) -> None:
         self._numbers[get_ident()] = number
         try:
             run()
@@ -155,10 +155,10 @@ class Turns:
 
 @pytest.mark.parametrize("minutes", [6, 40])
 @pytest.mark.parametrize("what", STOPPED)
-def test_while_nothing_can_be_started_it_is_tried_again_and_then_ends(
+def test_recovery_tries_again_while_nothing_can_be_started(
     world: World, outside: Outside, what: str, minutes: int
 ) -> None:
-    """What has not released by its deadline is given back, however long that takes."""
+    """A settlement not released by its deadline is reversed, however long that takes."""
     due(world, what)
 
     def fails(minute: int) -> None:
@@ -173,7 +173,7 @@ def test_while_nothing_can_be_started_it_is_tried_again_and_then_ends(
 
 
 @pytest.mark.parametrize("what", ["COMPENSATED in the end", "LIMBO"])
-def test_who_cannot_be_asked_about_is_not_taken_over_until_it_can(
+def test_a_settlement_whose_execution_cannot_be_described_is_not_taken_over(
     world: World, outside: Outside, what: str
 ) -> None:
     due(world, what)
@@ -182,8 +182,8 @@ def test_who_cannot_be_asked_about_is_not_taken_over_until_it_can(
 
     assert outside.recover() == ["StartUnavailable"]
 
-    # It stands behind others in the index for a minute; in LIMBO each has its turn anyway.
-    again = rows.timestamp(world.now + timedelta(seconds=60)) if what != "LIMBO" else seen["gsi1sk"]
+    # The index lists it a minute later; in LIMBO each settlement has its turn anyway.
+    again = timestamp(world.now + timedelta(seconds=60)) if what != "LIMBO" else seen["gsi1sk"]
     after = [seen | {"gsi1sk": again} if row == seen else row for row in before]
     assert (world.ledger.rows(), outside.machines.started) == (after, [])
     outside.machines.describing = lambda: None

@@ -1,11 +1,12 @@
-"""A refused step ends the settlement: rejected where nothing is held, reversed where something is."""
+"""A refused step ends the settlement: rejected if nothing is held, else reversed."""
 
 from collections.abc import Callable
 
 import pytest
 
-from settlement.outcome import of_settlement
-from settlement.terms import Terms
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import SettlementState
+from settlement.policy.outcome import of_state
 from tests.handlers.calls import KEY, WIRE
 from tests.simulation import picture
 from tests.simulation.picture import STEPS
@@ -53,8 +54,8 @@ def too_late(world: World) -> None:
 
 
 def fence(world: World) -> None:
-    """Somebody takes the settlement away, and does no more for now."""
-    world.compensation("somebody-else", error={"Error": "Recovered", "Cause": "it was due"}).advance()
+    """Fence off the forward steps as another execution would, and do no more."""
+    world.compensation("another", error={"Error": "Recovered", "Cause": "it was due"}).advance()
 
 
 def nothing(world: World) -> None:
@@ -77,7 +78,7 @@ LATER_REFUSALS: list[tuple[str, Act, Act, str]] = [
     ("ReleaseFunds", payee_at_the_cap, nothing, "CapExceeded"),
 ]
 STATES = {"HoldFunds": 0, "VerifyKyc": 1, "ReleaseFunds": 2, "CollectFee": 3}
-"""How many steps have committed before each state."""
+"""The number of steps committed before each state."""
 
 
 @pytest.mark.parametrize("machine", BOTH)
@@ -91,7 +92,7 @@ def test_a_request_that_breaks_the_contract_leaves_no_trace(world: World, machin
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_key_of_another_request_leaves_that_one_as_it_is(world: World, machine: str) -> None:
+def test_a_request_with_a_used_key_leaves_the_settlement_as_it_is(world: World, machine: str) -> None:
     world.open_both()
     world.settle(STANDARD)
 
@@ -106,7 +107,7 @@ def test_a_key_of_another_request_leaves_that_one_as_it_is(world: World, machine
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize(("people", "event", "error"), HOLD_REFUSALS)
 def test_a_refused_hold_is_rejected_and_moves_nothing(
-    world: World, terms: Terms, machine: str, people: Act, event: Act, error: str
+    world: World, config: StageConfig, machine: str, people: Act, event: Act, error: str
 ) -> None:
     people(world)
     world.before["HoldFunds"] = lambda: event(world)
@@ -114,14 +115,14 @@ def test_a_refused_hold_is_rejected_and_moves_nothing(
     execution = world.settle(machine)
 
     assert execution.status == "SUCCEEDED"
-    assert execution.data == of_settlement(KEY, world.row(), terms, replayed=False)
+    assert execution.data == of_state(SettlementState.from_row(world.row()), config, replayed=False)
     assert (execution.data["status"], execution.data["failure"]["error"]) == ("REJECTED", error)
     assert world.picture() == picture.of("REJECTED")
 
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize(("state", "people", "event", "error"), LATER_REFUSALS)
-def test_a_step_that_is_refused_later_is_reversed_with_all_before_it(
+def test_a_later_refusal_reverses_all_steps_before_it(
     world: World, machine: str, state: str, people: Act, event: Act, error: str
 ) -> None:
     people(world)
@@ -131,6 +132,7 @@ def test_a_step_that_is_refused_later_is_reversed_with_all_before_it(
 
     assert execution.status == "SUCCEEDED"
     assert execution.data["status"] == ("COMPENSATING" if machine == EXPRESS else "COMPENSATED")
+    assert execution.data["failure"] == world.row()["failure"]
     assert world.picture() == picture.compensated(STEPS[: STATES[state]])
     assert world.row()["failure"]["error"] == error
     assert world.row()["failure"]["step"] == STEPS[STATES[state]]
@@ -147,18 +149,20 @@ def test_a_step_that_meets_the_fence_joins_the_compensation(world: World, machin
 
     assert execution.status == "SUCCEEDED"
     assert execution.data["status"] == ("COMPENSATING" if machine == EXPRESS else "COMPENSATED")
+    assert execution.data["failure"] == world.row()["failure"]
     assert world.picture() == picture.compensated(STEPS[: STATES[state]])
     assert world.row()["failure"]["error"] == "Recovered"
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_compensation_that_runs_already_under_its_name_is_only_reported(world: World, machine: str) -> None:
+def test_a_compensation_whose_name_runs_already_is_only_reported(world: World, machine: str) -> None:
     world.open_both()
     world.before["ReleaseFunds"] = lambda: world.compensation(f"{KEY}-compensate-0").advance()
 
     execution = world.settle(machine)
 
     assert (execution.status, execution.data["status"]) == ("SUCCEEDED", "COMPENSATING")
+    assert execution.data["failure"] == world.row()["failure"]
     assert world.picture() == picture.compensated(STEPS[:2])
     assert [one.name for one in world.machines.executions if one.machine == COMPENSATION] == [
         f"{KEY}-compensate-0"
@@ -171,7 +175,7 @@ def test_a_compensation_that_runs_already_under_its_name_is_only_reported(world:
     ("starts", "times", "status"),
     [(False, 2, "SUCCEEDED"), (True, 2, "SUCCEEDED"), (False, 3, "FAILED"), (True, 3, "FAILED")],
 )
-def test_a_start_of_the_compensation_that_is_not_answered_loses_nothing(
+def test_a_start_of_the_compensation_without_an_answer_loses_nothing(
     world: World, machine: str, starts: bool, times: int, status: str
 ) -> None:
     world.open_both()
@@ -190,7 +194,7 @@ def test_a_start_of_the_compensation_that_is_not_answered_loses_nothing(
 
 
 @pytest.mark.parametrize("ending", ["fails", "is aborted"])
-def test_a_standard_settlement_whose_compensation_dies_is_never_green(world: World, ending: str) -> None:
+def test_a_standard_settlement_whose_compensation_dies_fails(world: World, ending: str) -> None:
     world.open_both()
     world.before["ReleaseFunds"] = lambda: too_late(world)
     if ending == "fails":

@@ -1,4 +1,4 @@
-"""A person's decision is the only way out of LIMBO: carried out once, whatever interrupts it."""
+"""A person's decision is the only way out of LIMBO, and is carried out once despite interruptions."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def end(name: str, steps: int = 4) -> Picture:
 
 
 def balances(name: str) -> dict[str, int]:
-    """What everybody has in the end. Carol has Bob's money, unless she gave it back for the retry."""
+    """Return all balances at the end. Carol has Bob's money, unless she paid it back for the retry."""
     return {
         "retry": {"alice": 10_000, "bob": 500, "carol": 0, "fees:EUR": 0, "losses:EUR": 0},
         "write-off": {"alice": 10_000, "bob": 0, "carol": 5_272, "fees:EUR": 0, "losses:EUR": -4_772},
@@ -52,7 +52,7 @@ def prepare(world: World, name: str) -> None:
 
 @pytest.mark.parametrize("name", DECISIONS)
 def test_money_is_conserved_between_every_two_states(world: World, name: str) -> None:
-    """Elsewhere the books are looked at when everything is at rest; here, before every single state."""
+    """Other tests check the books at rest; this one checks them before every state."""
     looks = 0
 
     def look(_: object) -> None:
@@ -81,8 +81,15 @@ def test_each_decision_ends_as_designed(world: World, name: str, steps: int) -> 
 
     assert (execution.status, execution.data["status"]) == ("SUCCEEDED", end(name).status)
     assert_ended(world, name, steps)
-    (news,) = world.events("LimboResolved")
-    said = (news["key"], news["case"], news["account"], news["decision"], news["reason"], news["by"])
+    (notice,) = world.events("LimboResolved")
+    said = (
+        notice["key"],
+        notice["case"],
+        notice["account"],
+        notice["decision"],
+        notice["reason"],
+        notice["by"],
+    )
     assert said == (KEY, 1, "bob", name, f"decided to {name}", "olga")
     assert world.row().get("failure", {}).get("error") == (
         None if name == "complete" else "ReversalRequested" if steps == 4 else "DeadlineExceeded"
@@ -93,7 +100,7 @@ def test_each_decision_ends_as_designed(world: World, name: str, steps: int) -> 
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("first_only", [True, False])
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_fault_in_the_decision_that_passes_decides_once(
+def test_a_transient_fault_in_the_decision_decides_once(
     world: World, name: str, fault: Fault, first_only: bool
 ) -> None:
     execution = stuck(world)
@@ -111,7 +118,7 @@ def test_a_fault_in_the_decision_that_passes_decides_once(
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_decision_whose_answer_never_comes_stands_or_is_asked_for_again(
+def test_a_decision_whose_answer_is_lost_is_committed_or_asked_for_again(
     world: World, name: str, fault: Fault
 ) -> None:
     execution = stuck(world)
@@ -124,7 +131,7 @@ def test_a_decision_whose_answer_never_comes_stands_or_is_asked_for_again(
     if not fault.commits:
         assert execution.is_waiting
         assert world.picture() == in_limbo()
-        assert [page["page"] for page in world.events("LimboEntered")] == [1, 2]
+        assert [alert["alert"] for alert in world.events("LimboEntered")] == [1, 2]
         world.faults.clear()
         execution.succeed(decision(name))
         world.drain()
@@ -134,9 +141,7 @@ def test_a_decision_whose_answer_never_comes_stands_or_is_asked_for_again(
 
 @pytest.mark.parametrize("state", ["ResolveLimbo", "AnnounceResolution", "BeginCompensation", "VoidHold"])
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_decision_that_was_interrupted_is_repeated_with_a_new_execution(
-    world: World, name: str, state: str
-) -> None:
+def test_an_interrupted_decision_is_repeated_by_a_new_execution(world: World, name: str, state: str) -> None:
     execution = stuck(world)
     prepare(world, name)
     execution.succeed(decision(name))
@@ -154,7 +159,7 @@ def test_a_decision_that_was_interrupted_is_repeated_with_a_new_execution(
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("case", [{}, {"case": 1}])
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_decision_reaches_a_settlement_that_nobody_waits_for(
+def test_a_decision_reaches_a_settlement_without_a_waiting_execution(
     world: World, name: str, case: dict[str, int]
 ) -> None:
     stuck(world).abort()
@@ -167,9 +172,7 @@ def test_a_decision_reaches_a_settlement_that_nobody_waits_for(
 
 
 @pytest.mark.parametrize("name", DECISIONS)
-def test_the_execution_that_still_waits_finds_the_settlement_resolved_by_another(
-    world: World, name: str
-) -> None:
+def test_the_waiting_execution_finds_the_settlement_resolved_by_another(world: World, name: str) -> None:
     waiting = stuck(world)
     prepare(world, name)
     world.compensate("by-olga", resolution=decision(name))
@@ -196,19 +199,21 @@ def test_a_second_and_different_decision_on_a_case_is_not_carried_out(
     if late == "after the decision":
         decide_first()
     else:
-        world.before["ResolveLimbo"] = lambda: world.meanwhile("post", decide_first)
+        world.before["ResolveLimbo"] = lambda: world.meanwhile("commit", decide_first)
     waiting.succeed(decision(second) | {"by": "piet"})
     world.drain()
 
     assert (waiting.status, waiting.data["status"]) == ("SUCCEEDED", end(first).status)
     assert_ended(world, first)
-    assert [(news["decision"], news["by"]) for news in world.events("LimboResolved")] == [(first, "olga")]
+    assert [(notice["decision"], notice["by"]) for notice in world.events("LimboResolved")] == [
+        (first, "olga")
+    ]
     assert waiting.visited[waiting.visited.index("ResolveLimbo") + 1] == "BeginCompensation"
 
 
 @pytest.mark.parametrize("name", ["write-off", "complete"])
-def test_a_decision_that_does_not_fit_is_refused_and_paged(world: World, name: str) -> None:
-    """Nothing was released, so there is nothing to accept and nothing to cover."""
+def test_a_decision_that_does_not_fit_is_refused_and_alerted(world: World, name: str) -> None:
+    """Nothing was released, so that there is nothing to accept and nothing to cover."""
     order = world.commit(2)
     world.strike("VoidHold", Fault.KILLED_BEFORE)
     execution = world.compensate(**order)
@@ -220,9 +225,9 @@ def test_a_decision_that_does_not_fit_is_refused_and_paged(world: World, name: s
 
     assert execution.is_waiting
     assert world.picture() == before
-    pages = world.events("LimboEntered")
-    assert ["refused" in page for page in pages] == [False, True]
-    assert pages[1]["refused"].startswith(f"{name}: ")
+    alerts = world.events("LimboEntered")
+    assert ["refused" in alert for alert in alerts] == [False, True]
+    assert alerts[1]["refused"].startswith(f"{name}: ")
     world.faults.clear()
     execution.succeed(decision("retry"))
     world.drain()
@@ -230,7 +235,7 @@ def test_a_decision_that_does_not_fit_is_refused_and_paged(world: World, name: s
 
 
 @pytest.mark.parametrize("name", ["write-off", "complete"])
-def test_a_refund_of_the_fee_that_is_stuck_can_be_covered_or_accepted(world: World, name: str) -> None:
+def test_a_stuck_refund_of_the_fee_can_be_covered_or_accepted(world: World, name: str) -> None:
     order = world.commit(4)
     world.strike("RefundFee", Fault.KILLED_BEFORE)
     execution = world.compensate(**order)
@@ -266,7 +271,9 @@ def test_a_settlement_that_a_person_completed_is_never_reversed(world: World, st
 @pytest.mark.parametrize(
     ("steps", "error"), [(0, "InvalidRequest"), (2, "InvalidRequest"), (4, "ResolutionRefused")]
 )
-def test_a_decision_on_what_was_never_in_limbo_writes_nothing(world: World, steps: int, error: str) -> None:
+def test_a_decision_on_a_settlement_that_was_never_in_limbo_writes_nothing(
+    world: World, steps: int, error: str
+) -> None:
     world.commit(steps)
     before = world.ledger.rows()
 
@@ -278,7 +285,7 @@ def test_a_decision_on_what_was_never_in_limbo_writes_nothing(world: World, step
 
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_decision_of_which_nobody_can_be_told_is_carried_out_all_the_same(world: World, name: str) -> None:
+def test_a_decision_whose_notice_the_bus_refuses_is_carried_out(world: World, name: str) -> None:
     execution = stuck(world)
     prepare(world, name)
     world.faults["AnnounceResolution"] = ("EventBridge.FailedEntry", False, 10**6)
@@ -292,5 +299,5 @@ def test_a_decision_of_which_nobody_can_be_told_is_carried_out_all_the_same(worl
     world.faults.clear()
     world.compensate("told-again", resolution=decision(name, case=1))
 
-    assert [news["decision"] for news in world.events("LimboResolved")] == [name]
+    assert [notice["decision"] for notice in world.events("LimboResolved")] == [name]
     assert_ended(world, name)

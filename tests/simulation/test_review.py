@@ -1,4 +1,4 @@
-"""A review that ends in time goes on, one that does not gives the money back, whoever is killed meanwhile."""
+"""A settlement resumes after a review in time, and is refunded after a late one; executions may be killed."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_a_review_ends_as_the_provider_decides(
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_payment_in_review_is_left_alone_until_the_review_is_over(
+def test_a_payment_in_review_is_not_changed_until_the_review_ends(
     world: World, outside: Outside, machine: str
 ) -> None:
     outside.in_review(machine)
@@ -74,7 +74,7 @@ def test_a_payment_in_review_is_left_alone_until_the_review_is_over(
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_review_that_runs_out_gives_the_money_back(world: World, outside: Outside, machine: str) -> None:
+def test_an_expired_review_refunds_the_payer(world: World, outside: Outside, machine: str) -> None:
     outside.in_review(machine)
     world.pass_time(hours=25)
 
@@ -94,7 +94,7 @@ def test_a_review_that_runs_out_gives_the_money_back(world: World, outside: Outs
 def test_a_resumed_execution_that_is_killed_anywhere_loses_no_money(
     world: World, outside: Outside, decision: str, state: str
 ) -> None:
-    """Its name is taken, so that the webhook cannot start it again; from then on recovery has to."""
+    """Its name is taken, so that the webhook cannot start it again: recovery has to."""
     outside.in_review()
     assert outside.webhook(decision) == 200
     outside.resumed().run(until=state).abort()
@@ -122,7 +122,7 @@ def test_a_resumed_execution_that_is_killed_anywhere_loses_no_money(
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize(("decision", "state"), FUNCTIONS)
-def test_a_fault_that_passes_costs_a_resumed_execution_nothing(
+def test_a_transient_fault_has_no_effect_on_a_resumed_execution(
     world: World, outside: Outside, decision: str, state: str, fault: Fault, times: int
 ) -> None:
     outside.in_review()
@@ -139,7 +139,7 @@ def test_a_fault_that_passes_costs_a_resumed_execution_nothing(
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize(("decision", "state"), FUNCTIONS)
-def test_a_fault_that_stays_loses_no_money(
+def test_a_permanent_fault_loses_no_money(
     world: World, outside: Outside, decision: str, state: str, fault: Fault
 ) -> None:
     outside.in_review()
@@ -161,7 +161,7 @@ def test_a_fault_that_stays_loses_no_money(
 
 
 @pytest.mark.parametrize("state", UNWINDING)
-def test_a_compensation_of_a_review_that_ran_out_may_be_killed_anywhere(
+def test_a_compensation_of_an_expired_review_may_be_killed_anywhere(
     world: World, outside: Outside, state: str
 ) -> None:
     outside.in_review()
@@ -172,7 +172,7 @@ def test_a_compensation_of_a_review_that_ran_out_may_be_killed_anywhere(
     world.pass_time(minutes=1)
     outside.recover_all()
 
-    numbers = [1] if state == "ReportOutcome" else [1, 2]  # before that state it is done
+    numbers = [1] if state == "ReportOutcome" else [1, 2]  # before that state it has ended
     assert outside.compensations() == [f"{KEY}-compensate-{number}" for number in numbers]
     assert world.picture() == picture.compensated(["hold"])
     assert {name: world.available(name) for name in STARTING} == STARTING

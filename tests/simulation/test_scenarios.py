@@ -9,7 +9,7 @@ from tests.simulation.seeded.scenarios import SCENARIOS, live, singles
 from tests.simulation.seeded.stage import Current, set_up
 
 ONE_OF, ONE_OF_THE_LONGEST = 60, 300
-"""One pair of so many is tried here; `make exhaust` tries them all."""
+"""One pair of this many is tried here; `make exhaust` tries them all."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def current() -> Iterator[Current]:
         ("exceeds the payee's cap", "COMPENSATED"),
         ("is paid in another currency", "REJECTED"),
         ("is received in another currency", "COMPENSATED"),
-        ("is paid by who is barred", "SETTLED"),
+        ("is paid by a blocked payer", "SETTLED"),
     ],
 )
 def test_without_faults_each_life_ends_as_it_should(current: Current, name: str, end: str) -> None:
@@ -41,8 +41,8 @@ def test_without_faults_each_life_ends_as_it_should(current: Current, name: str,
 
     row = world.oracle.settlements["order-2026-000101"]
     assert row["status"]["S"] == end
-    stuck = ("is written off", "is completed", "is paid by who is barred")
-    assert bool(world.people.paged) == (name in stuck)
+    stuck = ("is written off", "is completed", "is paid by a blocked payer")
+    assert bool(world.people.alerted) == (name in stuck)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -55,7 +55,7 @@ def test_every_rule_holds_with_each_fault_at_each_call(current: Current, name: s
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_rule_holds_with_two_faults(current: Current, name: str) -> None:
-    one_of = ONE_OF_THE_LONGEST if name == "is paid by who is barred" else ONE_OF
+    one_of = ONE_OF_THE_LONGEST if name == "is paid by a blocked payer" else ONE_OF
     tried, all_broken = 0, {}
     for single in list(singles(current, name)):
         result, broken = try_pairs(current, name, single, one_of)

@@ -1,4 +1,4 @@
-"""An execution is slow, or a clock is wrong: whoever else is made to drive it, each step commits once."""
+"""An execution is slow, or a clock is wrong: another execution takes over, and each step commits once."""
 
 from datetime import timedelta
 from itertools import pairwise, product
@@ -7,7 +7,7 @@ import pytest
 
 from tests.handlers.calls import KEY
 from tests.simulation import picture
-from tests.simulation.cases import goes_on, in_each, is_whole, minutes_to_end, stop_all
+from tests.simulation.cases import in_each, is_whole, minutes_to_end, run_states, stop_all
 from tests.simulation.outside import Outside
 from tests.simulation.picture import STEPS
 from tests.simulation.stuck import in_limbo, spend
@@ -24,11 +24,11 @@ ENDS = {
     "rejected": (REJECTED, picture.compensated(["hold"], {"verify": None})),
 }
 POSITIONS = {"approved": range(1, 7), "rejected": range(1, 6)}
-"""After how many states an execution is slow; later it is being reversed, by an execution that lives."""
+"""The states after which an execution is slow; later the settlement is reversed by a running execution."""
 
 
-def go_on(world: World, both: list[Execution], order: str) -> None:
-    """Let the two go on to their ends, and whatever they have started."""
+def run_both(world: World, both: list[Execution], order: str) -> None:
+    """Run the two to their ends, and the executions that they have started."""
     if order == "in turn":
         while live := [one for one in both if one.status == "RUNNING" and not one.is_waiting]:
             for one in live:
@@ -40,7 +40,7 @@ def go_on(world: World, both: list[Execution], order: str) -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("answer", ENDS)
-def test_a_slow_execution_and_who_takes_over_from_it_commit_each_step_once(
+def test_a_slow_execution_and_its_successor_commit_each_step_once(
     world: World, outside: Outside, answer: str, order: str
 ) -> None:
     verdict, ends = ENDS[answer]
@@ -48,16 +48,16 @@ def test_a_slow_execution_and_who_takes_over_from_it_commit_each_step_once(
     def take_over(states: int) -> None:
         world.provider.answer = verdict
         slow = world.start(STANDARD)
-        assert goes_on(world, states)
+        assert run_states(world, states)
         world.pass_time(minutes=1)
         assert outside.recover() == []
         assert outside.machines.started == [f"{KEY}-r1"]
 
-        go_on(world, [slow, world.machines.executions[-1]], order)
+        run_both(world, [slow, world.machines.executions[-1]], order)
 
         assert world.picture() == ends
         assert len(world.provider.asked) == 1
-        # Only who is the owner reverses; the other's own reversal finds that it is asked too late.
+        # Only the owner reverses; the other's own reversal comes too late.
         assert outside.compensations().count(f"{KEY}-compensate-1") == (answer == "rejected")
         assert [one.status for one in world.machines.executions] == ["SUCCEEDED"] * len(
             world.machines.executions
@@ -68,18 +68,18 @@ def test_a_slow_execution_and_who_takes_over_from_it_commit_each_step_once(
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_slow_execution_past_the_deadline_and_what_gives_back_agree(
+def test_a_slow_execution_past_the_deadline_and_the_compensation_agree(
     world: World, outside: Outside, order: str
 ) -> None:
-    """What has released by then is not given back: its fee is collected."""
+    """A settlement released by then is not reversed: its fee is collected."""
 
     def give_up(states: int) -> None:
         slow = world.start(STANDARD)
-        assert goes_on(world, states)
+        assert run_states(world, states)
         outside.until_deadline()
         assert outside.recover() == []
 
-        go_on(world, [slow, world.machines.executions[-1]], order)
+        run_both(world, [slow, world.machines.executions[-1]], order)
 
         committed = STEPS[: [0, 0, 0, 1, 2, 2, 3][states]]
         if len(committed) == 3:
@@ -95,14 +95,14 @@ def test_a_slow_execution_past_the_deadline_and_what_gives_back_agree(
 
 
 @pytest.mark.parametrize("steps", [2, 4])
-def test_a_reversal_that_is_slow_but_lives_is_left_alone_wherever_it_is(
+def test_a_slow_reversal_that_runs_is_not_taken_over_at_any_state(
     world: World, outside: Outside, steps: int
 ) -> None:
     order = world.commit(steps)
 
     def look(states: int) -> None:
         world.compensation(**order)
-        assert goes_on(world, states)
+        assert run_states(world, states)
         for _ in range(3):
             world.pass_time(minutes=20)
             assert outside.recover() == []
@@ -116,14 +116,14 @@ def test_a_reversal_that_is_slow_but_lives_is_left_alone_wherever_it_is(
 
 
 @pytest.mark.parametrize("lives", [True, False])
-def test_a_clock_that_is_an_hour_ahead_and_then_back_again_keeps_no_settlement_from_its_end(
+def test_a_settlement_ends_though_a_clock_was_an_hour_ahead_for_a_while(
     world: World, outside: Outside, lives: bool
 ) -> None:
-    """To recovery its time is over; whether what it starts lives to do anything or not, it ends."""
+    """Recovery finds it overdue; it ends whether the started execution does anything or not."""
 
     def jump(states: int) -> None:
         world.start(STANDARD)
-        assert goes_on(world, states)
+        assert run_states(world, states)
         world.pass_time(hours=1)
         assert outside.recover() == []
         world.now -= timedelta(hours=1)
@@ -143,12 +143,12 @@ def test_a_clock_that_is_an_hour_ahead_and_then_back_again_keeps_no_settlement_f
     in_each(world, outside, range(1, 7), jump)
 
 
-def test_a_reversal_over_which_the_clock_jumps_ends_too(world: World, outside: Outside) -> None:
+def test_a_reversal_ends_though_the_clock_jumps_meanwhile(world: World, outside: Outside) -> None:
     order = world.commit(4)
 
     def jump(states: int) -> None:
         world.compensation(**order)
-        assert goes_on(world, states)
+        assert run_states(world, states)
         world.pass_time(hours=1)
         assert outside.recover() == []
         world.now -= timedelta(hours=1)
@@ -162,10 +162,10 @@ def test_a_reversal_over_which_the_clock_jumps_ends_too(world: World, outside: O
 
 
 def crossings(tasks: int) -> list[tuple[int, ...]]:
-    """The turns of two alike, of which the one that begins is called 0.
+    """Return the turns of two equal executions, of which the one that begins is 0.
 
-    Either one is the first at each task with the other close behind, in every way; or one goes so far, the
-    other so far, and then each goes to its end. Whatever is done for the second time writes nothing.
+    Either one is first at each task with the other close behind, in every order; or one runs up to a task,
+    the other up to a task, and then each to its end. A task that runs for the second time writes nothing.
     """
     firsts = [(0, *rest) for rest in product((0, 1), repeat=tasks - 1)]
     close = [tuple(number for first in turns for number in (first, 1 - first)) for turns in firsts]
@@ -181,7 +181,7 @@ def crossings(tasks: int) -> list[tuple[int, ...]]:
 def test_the_same_input_twice_on_express_has_one_effect_however_their_tasks_alternate(
     world: World, outside: Outside, answer: str, tasks: int
 ) -> None:
-    """A state that is no task reads and writes nothing that is shared: it follows its task at once."""
+    """A state that is no task shares no data: it follows its task at once."""
     verdict, ends = ENDS[answer]
 
     def next_task(one: Execution) -> None:
@@ -208,10 +208,10 @@ def test_the_same_input_twice_on_express_has_one_effect_however_their_tasks_alte
 
 
 @pytest.mark.parametrize("until", ["BeginCompensation", "PageOnCall", "AwaitResolution", None])
-def test_limbo_whose_execution_dies_is_paged_again_once_per_backoff_and_not_more(
+def test_a_case_whose_execution_dies_is_alerted_again_once_per_backoff(
     world: World, outside: Outside, until: str | None
 ) -> None:
-    """Every minute for half an hour recovery looks; who waits for a decision lives, or is gone each time."""
+    """Recovery runs each minute for half an hour; the waiting execution lives on, or is gone each time."""
     order = world.commit(4)
     spend(world)
     world.compensate(**order).abort()

@@ -1,11 +1,11 @@
-"""However a settlement is stopped, and wherever, it ends by itself: only the clock and recovery go on."""
+"""A settlement whose executions are stopped at any state still ends: the clock and recovery are enough."""
 
 import pytest
 
-from settlement.errors import KycUnavailable
+from settlement.model.errors import KycUnavailable
 from tests.handlers.calls import KEY
 from tests.simulation import picture
-from tests.simulation.cases import goes_on, has_ended, in_each, is_whole, minutes_to_end, stop_all
+from tests.simulation.cases import has_ended, in_each, is_whole, minutes_to_end, run_states, stop_all
 from tests.simulation.outside import Outside
 from tests.simulation.picture import STEPS
 from tests.simulation.stuck import in_limbo, spend
@@ -21,7 +21,7 @@ ANSWERS = {
     "in review": (IN_REVIEW, picture.compensated(["hold"])),
 }
 STATES_MAX = 25
-"""More than any settlement passes through, with the reversal that it starts."""
+"""More states than any settlement has, with the reversal that it starts."""
 
 MINUTES_MAX = 2
 REVIEW_MINUTES = 24 * 60
@@ -31,7 +31,7 @@ KILLED = (Fault.KILLED_BEFORE, Fault.KILLED_AFTER)
 
 PATHS = [(STANDARD, "approved"), (EXPRESS, "rejected"), (STANDARD, "rejected"), (EXPRESS, "unavailable")]
 PATHS += [(STANDARD, "in review")]
-"""The two machines differ in how they start what reverses, and in nothing before that."""
+"""The two machines differ only in how they start the compensation."""
 
 
 @pytest.mark.parametrize(("machine", "answer"), PATHS)
@@ -45,7 +45,7 @@ def test_a_settlement_whose_executions_are_gone_after_any_state_ends_by_itself(
     def stop(states: int) -> None:
         world.provider.answer = verdict
         world.start(machine)
-        if not goes_on(world, states):
+        if not run_states(world, states):
             return
         was_over, asked = has_ended(world), len(world.provider.asked)
         stop_all(world)
@@ -56,7 +56,7 @@ def test_a_settlement_whose_executions_are_gone_after_any_state_ends_by_itself(
         assert world.picture() == ends
         assert minutes <= in_time
         assert bool(outside.machines.started) is not was_over
-        if answer != "unavailable":  # of which nothing is on record
+        if answer != "unavailable":  # which leaves no record
             assert len(world.provider.asked) == 1 >= asked
         assert is_whole(world) or answer == "approved"
 
@@ -67,12 +67,12 @@ def test_a_settlement_whose_executions_are_gone_after_any_state_ends_by_itself(
     assert len(stopped) >= {"approved": 7, "in review": 6}.get(answer, 12)
 
 
-def test_a_refusal_whose_execution_is_gone_after_any_state_is_made_good(
+def test_a_refusal_whose_execution_is_gone_after_any_state_ends_by_itself(
     world: World, outside: Outside
 ) -> None:
     def stop(states: int) -> None:
         world.start(EXPRESS)
-        assert goes_on(world, states)
+        assert run_states(world, states)
         stop_all(world)
 
         assert minutes_to_end(world, outside) <= MINUTES_MAX
@@ -93,7 +93,7 @@ def test_a_compensation_that_is_gone_after_any_state_is_finished_by_recovery(
 
     def stop(states: int) -> None:
         world.compensation(**order)
-        assert goes_on(world, states)
+        assert run_states(world, states)
         stop_all(world)
 
         assert minutes_to_end(world, outside) <= MINUTES_MAX
@@ -105,16 +105,16 @@ def test_a_compensation_that_is_gone_after_any_state_is_finished_by_recovery(
 
 
 @pytest.mark.parametrize("steps", [3, 4])
-def test_a_case_of_limbo_that_is_gone_after_any_state_is_paged_and_waited_for(
+def test_a_case_whose_execution_is_gone_after_any_state_is_alerted_and_waited_for(
     world: World, outside: Outside, steps: int
 ) -> None:
-    """Whoever was paged before is paged again, by an execution that waits for what they decide."""
+    """On call is alerted again, by an execution that waits for the decision."""
     order = world.commit(steps)
     spend(world)
 
     def stop(states: int) -> None:
         execution = world.compensation(**order)
-        assert goes_on(world, states)
+        assert run_states(world, states)
         paged = len(world.events("LimboEntered"))
         assert paged == ("PageOnCall" in execution.visited)
         stop_all(world)
@@ -144,6 +144,6 @@ def test_a_function_that_dies_until_its_execution_has_failed_is_called_again_by_
         assert world.picture() == picture.of("SETTLED", STEPS)
 
     world.open_both()
-    # A claim that was never made is nobody's: who asked for it asks again.
+    # A claim that never committed has left no row: its caller repeats it.
     cases = [(state, fault) for state in TASKS for fault in KILLED if state != "ClaimKey" or fault.commits]
     in_each(world, outside, cases, die)

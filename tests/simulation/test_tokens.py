@@ -1,4 +1,4 @@
-"""A task that waits for its token, in the simulator's Step Functions: who may end it, when, and how often."""
+"""A task that waits for its token, in the simulator's Step Functions: when a token ends it, and how often."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -33,7 +33,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def run(world: World, monkeypatch: pytest.MonkeyPatch, act: Callable[[str], None]) -> Execution:
-    """Run the machine, whose function does this with the token that it is handed."""
+    """Run the machine, whose function does this with its token."""
     monkeypatch.setattr(cloud, "_handler", lambda name: lambda event, context: act(event["token"]))
     execution = world.cloud.machines.start("m", {"wait": WAIT_SECONDS}, "run-1")
     world.hub.run(10 * WAIT_SECONDS * 1000, lambda: False)
@@ -44,7 +44,7 @@ def test_an_answer_ends_the_task_once_the_function_has_ended(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def act(token: str) -> None:
-        world.hub.spawn(lambda: world.cloud.wake(token, "yes"), "somebody", 30_000)
+        world.hub.spawn(lambda: world.cloud.wake(token, "yes"), "a person", 30_000)
 
     execution = run(world, monkeypatch, act)
 
@@ -54,21 +54,21 @@ def test_an_answer_ends_the_task_once_the_function_has_ended(
 def test_an_answer_ends_the_task_while_its_function_is_at_work(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stands: list[Any] = []
+    seen: list[Any] = []
 
     def act(token: str) -> None:
-        stands.append(world.cloud.wake(token, "yes"))
+        seen.append(world.cloud.wake(token, "yes"))
         world.hub.sleep(1_000)
-        stands.append(world.cloud.machines.executions[0].status)
+        seen.append(world.cloud.machines.executions[0].status)
 
     execution = run(world, monkeypatch, act)
 
-    assert stands == [True, "SUCCEEDED"]
+    assert seen == [True, "SUCCEEDED"]
     assert execution.data == "yes"
 
 
 @pytest.mark.parametrize("first", ["yes", TaskFailed("No")])
-def test_a_token_is_good_for_once(
+def test_a_token_is_valid_once(
     world: World, monkeypatch: pytest.MonkeyPatch, first: str | TaskFailed
 ) -> None:
     taken: list[bool] = []
@@ -91,7 +91,7 @@ def test_a_token_is_void_once_its_attempt_has_failed(world: World, monkeypatch: 
         tokens.append(token)
         if len(tokens) == 1:
             late = (world.cloud.wake(token, "late") for token in (tokens[0], ""))
-            world.hub.spawn(lambda: taken.extend(late), "somebody", 5)
+            world.hub.spawn(lambda: taken.extend(late), "a person", 5)
             raise Killed
         taken.extend(world.cloud.wake(each, "yes") for each in tokens)
 
@@ -103,7 +103,7 @@ def test_a_token_is_void_once_its_attempt_has_failed(world: World, monkeypatch: 
     assert execution.data == "yes"
 
 
-def test_who_fails_a_task_has_it_made_again_where_the_machine_says_so(
+def test_a_task_that_is_failed_by_hand_is_retried_if_the_machine_says_so(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[Any] = [TaskFailed("Again"), "yes"]
@@ -118,7 +118,7 @@ def test_who_fails_a_task_has_it_made_again_where_the_machine_says_so(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_comes_back_as_the_function_dies_is_taken_or_refused(
+def test_a_token_that_comes_back_as_the_function_dies_is_accepted_or_refused(
     world: World, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     taken: list[bool] = []
@@ -130,7 +130,7 @@ def test_what_comes_back_as_the_function_dies_is_taken_or_refused(
             taken.append(world.cloud.wake(token, "yes"))
 
         if not taken:
-            world.hub.spawn(answers, "somebody")
+            world.hub.spawn(answers, "a person")
             world.hub.sleep(1_000)
             raise Killed
 
@@ -139,30 +139,30 @@ def test_what_comes_back_as_the_function_dies_is_taken_or_refused(
     assert taken == [execution.status == "SUCCEEDED"] == [len(world.cloud.calls) == 1]
 
 
-def test_what_has_been_answered_waits_no_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    stands: list[Any] = []
+def test_an_answered_task_waits_no_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
 
     def act(token: str) -> None:
         def answers() -> None:
-            stands.append((world.cloud.is_idle, world.cloud.is_awaited(token)))
+            seen.append((world.cloud.is_idle, world.cloud.is_awaited(token)))
             world.cloud.wake(token, "yes")
-            stands.append((world.cloud.is_idle, world.cloud.is_awaited(token)))
+            seen.append((world.cloud.is_idle, world.cloud.is_awaited(token)))
 
-        world.hub.spawn(answers, "somebody", 30_000)
+        world.hub.spawn(answers, "a person", 30_000)
 
     run(world, monkeypatch, act)
 
-    assert stands == [(True, True), (False, False)]
+    assert seen == [(True, True), (False, False)]
 
 
 @pytest.mark.parametrize("seconds", [WAIT_SECONDS - 1, WAIT_SECONDS + 1])
-def test_a_token_is_void_once_the_time_is_up(
+def test_a_token_is_void_after_the_timeout(
     world: World, monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
     taken: list[bool] = []
 
     def act(token: str) -> None:
-        world.hub.spawn(lambda: taken.append(world.cloud.wake(token, "yes")), "somebody", seconds * 1000)
+        world.hub.spawn(lambda: taken.append(world.cloud.wake(token, "yes")), "a person", seconds * 1000)
 
     execution = run(world, monkeypatch, act)
 
@@ -176,11 +176,11 @@ def test_a_token_is_void_once_the_execution_is_stopped(world: World, monkeypatch
     def act(token: str) -> None:
         def stops() -> None:
             (execution,) = world.cloud.machines.executions
-            assert isinstance(execution, cloud.Driven)
+            assert isinstance(execution, cloud.RunningExecution)
             world.cloud.stop(execution)
             taken.append(world.cloud.wake(token, "yes"))
 
-        world.hub.spawn(stops, "somebody", 30_000)
+        world.hub.spawn(stops, "a person", 30_000)
 
     execution = run(world, monkeypatch, act)
 
@@ -198,7 +198,7 @@ def test_a_token_is_void_while_the_execution_pauses_after_its_task(
 
     def act(token: str) -> None:
         for seconds in (1, 5):
-            world.hub.spawn(lambda: taken.append(world.cloud.wake(token, 9)), "somebody", seconds * 1000)
+            world.hub.spawn(lambda: taken.append(world.cloud.wake(token, 9)), "a person", seconds * 1000)
 
     execution = run(world, monkeypatch, act)
 

@@ -1,10 +1,10 @@
-"""Whatever the provider answers and whatever befalls the call, the payer's money goes on or comes back."""
+"""With every answer of the provider, and every fault of the call, the payment settles or is refunded."""
 
 from collections.abc import Callable
 
 import pytest
 
-from settlement.errors import KycRequestRefused, KycUnavailable, StoreUnavailable
+from settlement.model.errors import KycCircuitOpen, KycRequestRefused, KycUnavailable, StoreUnavailable
 from tests.handlers.calls import KEY
 from tests.simulation import picture
 from tests.simulation.outside import Outside, in_turn
@@ -19,22 +19,29 @@ ANSWERS = {
     "rejected": REJECTED,
     "in review": IN_REVIEW,
     "unavailable": UNAVAILABLE,
+    "circuit open": KycCircuitOpen("kyc: not asked, as the circuit is open"),
     "refused": REFUSED,
 }
-NO_ANSWER = ("unavailable", "refused")
+NO_ANSWER = ("unavailable", "circuit open", "refused")
 TRIES = 3
 
 REJECTION: dict[str, picture.Move] = {"verify": None}
-"""The verdict is on record, and no step that could be built on."""
+"""The entry of a rejection: evidence, and no committed step."""
 
 ENDS: dict[str, Picture] = {
     "approved": picture.of("SETTLED", STEPS),
     "rejected": picture.compensated(["hold"], REJECTION),
     "in review": picture.of("PROCESSING", ["hold"]),
     "unavailable": picture.compensated(["hold"]),
+    "circuit open": picture.compensated(["hold"]),
     "refused": picture.compensated(["hold"]),
 }
-ERRORS = {"rejected": "KycRejected", "unavailable": "KycUnavailable", "refused": "KycRequestRefused"}
+ERRORS = {
+    "rejected": "KycRejected",
+    "unavailable": "KycUnavailable",
+    "circuit open": "KycCircuitOpen",
+    "refused": "KycRequestRefused",
+}
 
 
 def assert_ended(world: World, machine: str, answer: str) -> None:
@@ -42,6 +49,7 @@ def assert_ended(world: World, machine: str, answer: str) -> None:
     reversing = "COMPENSATING" if machine == EXPRESS else "COMPENSATED"
     status = {"approved": "SETTLED", "in review": "PROCESSING"}.get(answer, reversing)
     assert (execution.status, execution.data["status"]) == ("SUCCEEDED", status)
+    assert execution.data["failure"] == world.row().get("failure")
     assert world.picture() == ENDS[answer]
     assert ("review" in world.row()) is (answer == "in review")
     assert world.row().get("failure", {}).get("error") == ERRORS.get(answer)
@@ -67,7 +75,7 @@ def test_an_answer_leads_where_it_must(world: World, outside: Outside, answer: s
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_an_answer_leads_there_though_one_call_is_lost(
+def test_an_answer_leads_to_the_same_end_though_one_call_is_lost(
     world: World, outside: Outside, answer: str, fault: Fault, machine: str
 ) -> None:
     world.open_both()
@@ -77,7 +85,7 @@ def test_an_answer_leads_there_though_one_call_is_lost(
     world.settle(machine)
 
     assert_ended(world, machine, answer)
-    asked = {"unavailable": TRIES - 1, "refused": 1}.get(answer, 0) + fault.commits
+    asked = (TRIES - 1 if answer == "unavailable" else 1) + fault.commits
     assert len(world.provider.asked) == (asked if answer in NO_ANSWER else 1)
 
 
@@ -85,7 +93,7 @@ def test_an_answer_leads_there_though_one_call_is_lost(
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_what_is_never_heard_of_stalls_until_its_deadline_and_then_gives_the_money_back(
+def test_a_call_without_any_answer_stalls_until_the_deadline_and_then_refunds_the_payer(
     world: World, outside: Outside, answer: str, fault: Fault, machine: str
 ) -> None:
     world.open_both()
@@ -121,7 +129,7 @@ def no_table() -> None:
 @pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("befalls", [die, no_table])
 @pytest.mark.parametrize("answer", ["approved", "rejected", "in review"])
-def test_an_answer_that_was_not_written_down_is_asked_for_again(
+def test_the_provider_is_asked_again_for_an_answer_that_was_not_recorded(
     world: World, outside: Outside, answer: str, befalls: Callable[[], None]
 ) -> None:
     world.open_both()
@@ -139,7 +147,7 @@ def test_an_answer_that_was_not_written_down_is_asked_for_again(
 def test_an_answer_that_comes_after_the_fence_has_no_effect(
     world: World, outside: Outside, answer: str, machine: str
 ) -> None:
-    """The provider thinks for so long that recovery has given the money back when it answers."""
+    """The provider takes so long that recovery has refunded the payer when it answers."""
     world.open_both()
     world.provider.answer = ANSWERS[answer]
 
@@ -162,7 +170,7 @@ def test_an_answer_that_comes_after_the_fence_has_no_effect(
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("recovers", [False, True])
-def test_a_provider_that_is_never_available_costs_the_payer_nothing(
+def test_the_payer_is_refunded_if_the_provider_is_never_available(
     world: World, outside: Outside, recovers: bool, machine: str
 ) -> None:
     world.open_both()

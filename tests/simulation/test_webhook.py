@@ -1,4 +1,4 @@
-"""The webhook may come at any time, any number of times: the first verdict counts, and has one effect."""
+"""The webhook may come at any time and repeatedly: the first verdict counts, and has one effect."""
 
 from collections.abc import Callable
 
@@ -67,7 +67,7 @@ def test_a_webhook_before_any_state_of_the_first_execution_counts_once_money_is_
 @pytest.mark.parametrize("decision", ENDS)
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_webhook_before_our_own_request_returns_is_what_counts(
+def test_a_webhook_that_comes_before_the_answer_to_our_request_counts(
     world: World, outside: Outside, machine: str, answer: str, decision: str
 ) -> None:
     world.open_both()
@@ -88,7 +88,7 @@ def test_a_webhook_before_our_own_request_returns_is_what_counts(
 @pytest.mark.parametrize("order", ["the first, then the other", "the other, then the first", "in step"])
 @pytest.mark.parametrize("decision", ENDS)
 @pytest.mark.parametrize("machine", BOTH)
-def test_the_first_execution_and_the_one_that_the_webhook_started_do_everything_once(
+def test_the_first_execution_and_the_one_of_the_webhook_commit_each_step_once(
     world: World, outside: Outside, machine: str, decision: str, order: str
 ) -> None:
     world.open_both()
@@ -114,7 +114,7 @@ def test_the_first_execution_and_the_one_that_the_webhook_started_do_everything_
 
 
 def deliveries(outside: Outside, first: str) -> Callable[[Execution], None]:
-    """Deliver the event again, one that says the same, and one that says the opposite."""
+    """Deliver the event again, another event with the same decision, and one with the opposite."""
 
     def deliver(execution: Execution) -> None:
         told = [(first, "evt-1"), (first, "evt-2"), (OTHER[first], "evt-3"), (OTHER[first], "evt-1")]
@@ -159,7 +159,7 @@ def test_two_webhooks_at_once_have_one_effect(world: World, outside: Outside, de
     assert outside.markers() == ["KYC_EVENT#evt-2"]
 
 
-def test_of_two_webhooks_at_once_that_disagree_the_first_counts(world: World, outside: Outside) -> None:
+def test_the_first_of_two_contradictory_webhooks_at_once_counts(world: World, outside: Outside) -> None:
     world.provider.answer = IN_REVIEW
     outside.in_review()
     inner: list[int] = []
@@ -188,7 +188,7 @@ def test_a_decision_on_another_verification_is_refused(world: World, outside: Ou
 @pytest.mark.parametrize("decision", ENDS)
 @pytest.mark.parametrize("starts", [False, True])
 @pytest.mark.parametrize("befalls", [unreachable, killed])
-def test_a_webhook_that_dies_over_the_start_is_made_up_for_by_the_next_delivery(
+def test_the_next_delivery_repairs_a_webhook_that_died_at_the_start(
     world: World, outside: Outside, befalls: Callable[[], None], starts: bool, decision: str
 ) -> None:
     world.provider.answer = IN_REVIEW

@@ -1,4 +1,4 @@
-"""A verdict that comes while recovery gives up, or by another way than the webhook, loses no money."""
+"""A verdict that comes while the settlement expires, or by another way than the webhook, loses no money."""
 
 import pytest
 
@@ -27,10 +27,10 @@ def test_a_webhook_between_recoverys_update_and_its_start_is_too_late(
 
 
 @pytest.mark.parametrize("decision", ENDS)
-def test_a_webhook_just_before_recoverys_update_keeps_the_settlement_from_being_given_up(
+def test_a_webhook_just_before_recoverys_update_keeps_the_settlement_from_expiring(
     world: World, outside: Outside, decision: str
 ) -> None:
-    """Recovery has read the clock past the deadline, the webhook's clock is a little behind."""
+    """Recovery's clock is past the deadline, the webhook's clock is a little behind."""
     world.provider.answer = IN_REVIEW
     outside.in_review()
     outside.until_deadline()
@@ -51,7 +51,7 @@ def test_a_webhook_just_before_recoverys_update_keeps_the_settlement_from_being_
 def test_a_webhook_that_was_in_time_and_writes_after_recoverys_update_is_too_late(
     world: World, outside: Outside, decision: str
 ) -> None:
-    """Its clock says that there is time left, the row says that the settlement is given up."""
+    """By its clock there is time left, but the row has expired."""
     world.provider.answer = IN_REVIEW
     outside.in_review()
     outside.until_deadline()
@@ -73,10 +73,10 @@ def test_a_webhook_that_was_in_time_and_writes_after_recoverys_update_is_too_lat
 
 
 @pytest.mark.parametrize("late", ["approved", "rejected"])
-def test_an_answer_that_overtakes_a_review_does_not_leave_it_without_a_driver(
+def test_an_answer_after_the_review_began_does_not_leave_the_settlement_without_an_owner(
     world: World, outside: Outside, late: str
 ) -> None:
-    """A call that was given up asks; its retry gets REVIEW, and the execution ends; then its answer comes."""
+    """A call times out; its retry gets REVIEW, and the execution ends; then the first call's answer comes."""
     world.open_both()
     world.provider.answer = IN_REVIEW
     first = world.start(STANDARD).run(until="VerifyKyc")

@@ -1,4 +1,4 @@
-"""The simulator's rows are on the wire as the store's are: what is fast there must not be another thing."""
+"""The simulator's fast conversion of rows gives the same wire format as the store's."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from settlement import store
-from settlement.status import Status
+from settlement.adapters import dynamodb
+from settlement.model.status import Status
 from tests.support import wire
 
 TEXTS = st.text(max_size=5) | st.sampled_from(Status)
@@ -27,7 +27,7 @@ ROWS = st.dictionaries(st.text(max_size=3), VALUES, max_size=4)
 
 
 def outcome(convert: Callable[[Any], Any], row: Any) -> Any:
-    """What a conversion makes of a row, kinds included: True is not 1, and a status is no mere text."""
+    """Return a conversion's result with its kinds: True is not 1, and a status is no plain text."""
     try:
         return told(convert(row))
     except (TypeError, ValueError, ArithmeticError) as refused:
@@ -46,16 +46,16 @@ def told(value: Any) -> Any:
 
 @settings(max_examples=200)
 @given(ROWS)
-def test_each_row_is_converted_as_the_store_does_it(row: dict[str, Any]) -> None:
-    there = outcome(store._to_wire, row)
+def test_each_row_is_converted_as_by_the_store(row: dict[str, Any]) -> None:
+    there = outcome(dynamodb._to_wire, row)
 
     assert outcome(wire.to_wire, row) == there
     if not isinstance(there, type):
-        item = store._to_wire(row)
-        assert outcome(wire.from_wire, item) == outcome(store.from_wire, item)
+        item = dynamodb._to_wire(row)
+        assert outcome(wire.from_wire, item) == outcome(dynamodb.from_wire, item)
 
 
-def test_what_comes_off_the_wire_is_the_caller_s_own() -> None:
+def test_a_row_from_the_wire_is_the_callers_own_copy() -> None:
     row: dict[str, Any] = {"steps": {"hold"}, "failure": {"step": "hold", "of": {"key"}}}
     item = wire.to_wire(row)
 

@@ -1,4 +1,4 @@
-"""A call that Step Functions has given up runs on and commits late: after the fence it counts for nothing."""
+"""A call that has timed out continues and commits late: after the fence it has no effect."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,15 +8,15 @@ import pytest
 from tests.handlers.calls import WIRE
 from tests.simulation import picture
 from tests.simulation.picture import STEPS
-from tests.simulation.world import ERROR, ORDER, STARTING, World
-from tests.support.interpreter import Execution, TaskFailed
+from tests.simulation.world import ERROR, ORDER, STANDARD, STARTING, World
+from tests.support.interpreter import ARN, Execution, TaskFailed
 
 CALLS = {"hold": "HoldFunds", "verify": "VerifyKyc", "release": "ReleaseFunds", "fee": "CollectFee"}
 REVERSALS = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
 
 
 def late_call(world: World, step: str) -> object:
-    """The call of a forward step, as its execution made it long ago."""
+    """Make the call of a forward step, as its execution made it long ago."""
     payload = {"settlement": WIRE, "execution": "execution-1", "claimed_at": "2026-11-20T12:00:00.123Z"}
     return world.invoke(CALLS[step], payload)
 
@@ -61,7 +61,7 @@ def test_a_late_step_is_fenced_between_every_two_states_of_the_compensation(
 def test_a_late_step_that_comes_before_the_fence_is_reversed_too(
     world: World, step: str, method: str
 ) -> None:
-    """The fence is BeginCompensation's update; the late call lands right before that or before the claim."""
+    """The fence is BeginCompensation's update; the late call commits right before it or before the claim."""
     done = STEPS.index(step)
     order = world.commit(done)
     execution = world.compensation(**order)
@@ -95,11 +95,12 @@ def test_a_late_answer_of_a_step_that_did_commit_changes_nothing(world: World, s
     assert world.picture() == picture.reversed_from(STEPS.index(step) + 1)
 
 
-def test_a_late_claim_of_a_key_that_was_given_up_finds_it_finished(world: World) -> None:
+def test_a_late_claim_of_a_key_with_a_tombstone_finds_it_finished(world: World) -> None:
     world.open_both()
     world.compensate(error=ERROR)
 
-    late = world.invoke("ClaimKey", {"settlement": WIRE, "execution": "execution-1"})
+    names = {"execution": "execution-1", "execution_arn": f"{ARN}:execution:{STANDARD}:execution-1"}
+    late = world.invoke("ClaimKey", {"settlement": WIRE, **names})
 
     assert late["replayed"] is True
     assert world.picture() == picture.of("REJECTED")
@@ -111,7 +112,7 @@ def test_a_late_claim_of_a_key_that_was_given_up_finds_it_finished(world: World)
 @pytest.mark.parametrize("state", REVERSALS)
 @pytest.mark.parametrize("steps", [1, 3, 4])
 def test_a_reversal_that_commits_late_counts_once(world: World, steps: int, state: str) -> None:
-    """A call from before the first reversal, so it knows of none, comes between every two states."""
+    """A call from before the first reversal, which knows of none, comes between every two states."""
     order = world.commit(steps)
     knows = {"settlement": WIRE, "execution": "by-hand", "steps": list(STEPS[:steps]), "reversed": []}
     called = 0
@@ -127,7 +128,7 @@ def test_a_reversal_that_commits_late_counts_once(world: World, steps: int, stat
     execution = world.compensate(**order)
 
     expected = picture.reversed_from(steps)
-    if (steps, state) == (1, "VoidHold"):  # that ends it, and nothing is left to be passed over
+    if (steps, state) == (1, "VoidHold"):  # the settlement is finished, and no reversal is left to skip
         expected = replace(
             expected, entries={step: moved for step, moved in expected.entries.items() if moved}
         )
@@ -138,7 +139,9 @@ def test_a_reversal_that_commits_late_counts_once(world: World, steps: int, stat
 
 
 @pytest.mark.parametrize("method", ["claim", "update"])
-def test_what_settles_before_the_fence_is_reported_and_not_touched(world: World, method: str) -> None:
+def test_a_settlement_that_settles_before_the_fence_is_reported_and_not_changed(
+    world: World, method: str
+) -> None:
     order = world.commit(2)
     execution = world.compensation(**order)
     world.meanwhile(method, lambda: [late_call(world, step) for step in ("release", "fee")])
@@ -150,11 +153,11 @@ def test_what_settles_before_the_fence_is_reported_and_not_touched(world: World,
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_late_step_between_a_persons_look_and_their_order_counts(world: World, step: str) -> None:
-    """Who gave up what was PROCESSING has not ordered to reverse what is SETTLED."""
+def test_a_late_step_between_a_persons_read_and_their_order_counts(world: World, step: str) -> None:
+    """An order to reverse a PROCESSING settlement is no order to reverse a SETTLED one."""
     done = STEPS.index(step)
     world.commit(done)
-    execution = world.compensation(reversal=ORDER | {"seen": "PROCESSING"})
+    execution = world.compensation(reversal=ORDER | {"expected_status": "PROCESSING"})
     world.meanwhile("transact", lambda: late_call(world, step))
 
     execution.run()

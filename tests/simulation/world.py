@@ -11,14 +11,17 @@ from enum import Enum
 from typing import Any
 
 from infra.state_machines import STATE_MACHINES
-from settle.reconcile import Look, reconcile
-from settlement import items, rows, telemetry
-from settlement.errors import SettlementError
-from settlement.rows import Row
+from settle.reconciliation import Look, reconcile
+from settlement.adapters import telemetry
+from settlement.ledger import balances, keys
+from settlement.ledger import entries as ledger_entries
+from settlement.ledger.keys import Row
+from settlement.model.errors import SettlementError
 from tests.conftest import NOW, Ledger
 from tests.handlers.calls import KEY, WIRE, Context
 from tests.simulation.picture import Picture, seen
 from tests.store.books import assert_conserved
+from tests.support.contracts import checked_outcome
 from tests.support.interpreter import Execution, Machines, TaskFailed, Waiting
 from tests.support.kyc import Provider
 
@@ -31,11 +34,11 @@ ORDER = {"reason": "the customer asks for it", "by": "olga"}
 _STATES = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
 
 STARTING = {"alice": 10_000, "bob": 500}
-"""What the two parties have at first, in minor units."""
+"""The opening balances of the two parties, in minor units."""
 
 
 class Fault(Enum):
-    """What may befall a call of a function: the error's name, and whether the function had done its work."""
+    """A fault of a function's call: the error's name, and whether the function had done its work."""
 
     REFUSED_BY_STORE = ("StoreUnavailable", False)
     KILLED_BEFORE = ("Runtime.ExitError", False)
@@ -49,7 +52,7 @@ class Fault(Enum):
 
 @dataclass
 class World:
-    """One table, the machines over it, and the people who act on it between two states."""
+    """One table, the machines over it, and actions between two states."""
 
     ledger: Ledger
     now: datetime = NOW
@@ -68,26 +71,27 @@ class World:
             invoke=self.invoke,
             around=self._around,
             between=self._between,
+            succeeded=lambda execution: checked_outcome(execution.data),
         )
 
-    # What the world does.
+    # Running the stage.
 
     def start(self, machine: str, name: str = "execution-1", data: Any = WIRE) -> Execution:
         return self.machines.start(machine, data, name)
 
     def settle(self, machine: str = STANDARD, name: str = "execution-1", data: Any = WIRE) -> Execution:
-        """Run a settlement to its end, and with it whatever it has started."""
+        """Run a settlement to its end, and every execution that it has started."""
         execution = self.start(machine, name, data)
         execution.run()
         self.drain()
         return execution
 
     def compensation(self, name: str = "by-hand", data: Any = WIRE, **more: Any) -> Execution:
-        """Start a compensation for an error, or with a person's order; it rests before its first state."""
+        """Start a compensation for an error, or with a person's order; it stays before its first state."""
         return self.start(COMPENSATION, name, {"settlement": data, **(more or {"error": ERROR})})
 
-    def drive_on(self, name: str = "drive-on") -> Execution:
-        """Start a compensation with nothing but the settlement, and let it go on."""
+    def resume(self, name: str = "resume") -> Execution:
+        """Resume a compensation with an execution that gets the settlement alone."""
         execution = self.start(COMPENSATION, name, {"settlement": WIRE})
         execution.run()
         self.drain()
@@ -100,14 +104,14 @@ class World:
         return execution
 
     def drain(self) -> None:
-        """Let every execution go on until it has ended or waits, and then look at the books."""
+        """Run every execution until it has ended or waits, and then check the books."""
         for execution in self.machines.executions:
             if not execution.busy:
                 execution.run()
         self.assert_conserved()
 
     def invoke(self, function: str, payload: Any) -> Any:
-        """Call a function as Lambda does. What is no error of ours is a bug, and ends the test."""
+        """Call a function as Lambda does. Any error but a SettlementError is a bug, and ends the test."""
         self.now += timedelta(seconds=1)
         self.called.append(function)
         module = re.sub(r"(?<!^)(?=[A-Z])", "_", function).lower()
@@ -117,14 +121,14 @@ class World:
             cause = {"errorMessage": str(error), "errorType": type(error).__name__, "stackTrace": []}
             raise TaskFailed(type(error).__name__, json.dumps(cause)) from error
 
-    # What the test does to it.
+    # Actions of a test.
 
     def open(self, account: str, available: int, currency: str = "EUR") -> None:
         """Open an account with a deposit, as the command does."""
         self.ledger.store.transact(
             [
-                items.open_account(account, currency, available),
-                items.deposit_entry(f"opening-{account}-0001", account, available, currency, self.now),
+                balances.open_account(account, currency, available),
+                ledger_entries.deposit(f"opening-{account}-0001", account, available, currency, self.now),
             ]
         )
 
@@ -133,7 +137,7 @@ class World:
             self.open(account, available)
 
     def commit(self, steps: int) -> dict[str, Any]:
-        """Settle as far as the first `steps` steps, then break off; return the order that reverses it."""
+        """Commit the first `steps` steps, then abort; return the cause of the compensation to start."""
         self.open_both()
         execution = self.start(STANDARD)
         execution.run(until=[*_STATES, None][steps])
@@ -143,29 +147,29 @@ class World:
         return {"reversal": ORDER}
 
     def pay(self, payer: str, payee: str, amount: str, key: str, fee: str = "0.00") -> Execution:
-        """Another settlement, from its claim to its end; whatever else goes on stands still meanwhile."""
+        """Run another settlement to its end; every other execution stays where it is."""
         wire = {"key": key, "payer": payer, "payee": payee, "amount": amount, "currency": "EUR", "fee": fee}
         return self.start(STANDARD, f"pays-{key}", wire).run()
 
     def strike(self, state: str, fault: Fault, times: int = 10**6) -> None:
-        """Let a fault befall the first `times` calls of a state."""
+        """Let the first `times` calls of a state meet a fault."""
         self.faults[state] = (*fault.value, times)
 
     def tries(self, state: str, machine: str = COMPENSATION) -> int:
-        """How often a state calls its function before it gives up a fault of this kind."""
+        """Return how often a state calls its function before a fault of this kind is final."""
         retriers = self.machines.definitions[machine]["States"][state]["Retry"]
         (attempts,) = (rule["MaxAttempts"] for rule in retriers if "StoreUnavailable" in rule["ErrorEquals"])
         return 1 + int(attempts)
 
     def meanwhile(self, method: str, action: Callable[[], Any]) -> None:
-        """Let `action` happen inside the next call that sends a write by this method, just ahead."""
+        """Run `action` inside the next call of this method of the store, just before its write."""
         store: Any = self.ledger.store
         original = getattr(store, method)
 
         def send(write: Any) -> Any:
             setattr(store, method, original)
             action()
-            telemetry.count("StepCalled")  # a call within a call takes the metrics of the outer one with it
+            telemetry.count("StepCalled")  # a nested call flushes the metrics of the outer one
             return original(write)
 
         setattr(store, method, send)
@@ -175,39 +179,39 @@ class World:
 
     @contextmanager
     def without(self, account: str) -> Iterator[None]:
-        """Take an account's row away for a while, past every condition, and then put it back."""
-        row = self.ledger.row(rows.account_key(account))
+        """Remove an account's row for a while, against every condition, and then put it back."""
+        row = self.ledger.row(keys.account(account))
         assert row is not None
-        key = {name: {"S": value} for name, value in rows.account_key(account).items()}
+        key = {name: {"S": value} for name, value in keys.account(account).items()}
         self.ledger.client.delete_item(TableName=self.ledger.table_name, Key=key)
         self.missing.add(account)
         yield
         self.missing.remove(account)
         self.ledger.put(row)
 
-    # What the test sees.
+    # Observations of a test.
 
     def picture(self, key: str = KEY) -> Picture:
         return seen(self.ledger.rows(), key)
 
     def row(self, key: str = KEY) -> Row:
-        found = self.ledger.row(rows.settlement_key(key))
+        found = self.ledger.row(keys.settlement(key))
         assert found is not None
         return found
 
     def available(self, account: str) -> int:
-        found = self.ledger.row(rows.account_key(account))
+        found = self.ledger.row(keys.account(account))
         assert found is not None
         return int(found["available"])
 
     def balance(self, account: str) -> int:
-        """What the entries say is on an account, minor units."""
+        """Return an account's balance by its entries, in minor units."""
         entries = [row for row in self.ledger.rows() if "debit" in row]
         received = sum(entry["amount"] for entry in entries if entry["credit"] == account)
         return int(received - sum(entry["amount"] for entry in entries if entry["debit"] == account))
 
     def limbo_keys(self, account: str) -> set[str]:
-        found = self.ledger.row(rows.account_key(account))
+        found = self.ledger.row(keys.account(account))
         assert found is not None
         return set(found.get("limbo_keys", ()))
 
@@ -215,7 +219,7 @@ class World:
         return [event["Detail"] for event in self.machines.events if event["DetailType"] == detail_type]
 
     def assert_conserved(self) -> None:
-        """The books are right, by the project's own proof and by another that shares no code with it."""
+        """Check the books by the project's own proof, and by another one that shares no code with it."""
         if self.missing:
             return
         found = self.ledger.rows()
@@ -230,7 +234,7 @@ class World:
             return call()
         self.faults[execution.state] = (error, commits, left - 1)
         if commits:
-            with suppress(TaskFailed, Waiting):  # nobody hears how it went
+            with suppress(TaskFailed, Waiting):  # the answer is lost
                 call()
         raise TaskFailed(error)
 

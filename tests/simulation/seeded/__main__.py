@@ -1,4 +1,4 @@
-"""`python -m tests.simulation.seeded`: run seeds, or tell one's history."""
+"""`python -m tests.simulation.seeded`: run seeds, or print the history of one."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from tests.simulation.seeded.run import Result, run_side_by_side, tell
 
 
 def main() -> int:
-    """Exit with 0 if every rule held in every seed, else with 1 and the history of one that broke a rule."""
+    """Exit with 0 if every rule held in every seed, else with 1 and the history of the first that failed."""
     parser = argparse.ArgumentParser(prog="make simulate")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, help="how many; without a number, until --seconds are over")

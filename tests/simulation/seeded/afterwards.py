@@ -1,4 +1,4 @@
-"""Late calls at random moments of what a seed has made: many short histories for the price of a long one."""
+"""Late calls at random moments of a seed's history: many short histories for the price of a long one."""
 
 from collections.abc import Iterator
 from random import Random
@@ -9,18 +9,18 @@ from tests.simulation.seeded.moments import HOUR_MS, Late, Life, Recorded, overd
 from tests.support.memory_dynamodb import Item
 
 PLACES, STUCK_PLACES = 5, 20
-"""At so many moments calls are made after each seed, and at so many more on what has been stuck in it."""
+"""The moments of each seed at which calls are made, and the additional ones about stuck settlements."""
 
 CALLS = 16
-"""So many calls are made at each."""
+"""The calls at each moment."""
 
 _WITH_FAULTS = 0.15
 _WITH_FAULTS_IF_RARE = {"KycDecided": 0.6, "StartSettlements": 0.6}
-"""How often faults befall what follows upon a call; more often with a function that is seldom called."""
+"""The share of calls followed by faults; higher for functions that are seldom called."""
 
 
 def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance | None]]:
-    """Calls on a settlement at a moment, or late, of which some meet faults, as does what follows."""
+    """Yield calls on a settlement at a moment, or late; some of them, and their consequences, meet faults."""
     random, moments = Random(f"afterwards {seed}"), world.moments
     for row, acts in _places(world, random):
         seen = acts if random.random() < 0.5 else random.randrange(acts + 1)
@@ -35,7 +35,7 @@ def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance 
 
 
 def _places(world: Recorded, random: Random) -> Iterator[tuple[Item, int]]:
-    """Settlements, each by its row in the end, and moments: any, and those around LIMBO, which is rare."""
+    """Yield settlements by their last rows, with moments: random ones, and those around the rare LIMBO."""
     rows = [world.oracle.settlements[key] for key in sorted(world.oracle.settlements)]
     for _ in range(PLACES if rows else 0):
         yield random.choice(rows), random.randrange(len(world.moments))
@@ -50,7 +50,7 @@ def _places(world: Recorded, random: Random) -> Iterator[tuple[Item, int]]:
 
 
 def _content(row: Item) -> dict[str, object]:
-    """What a settlement was claimed with, as functions are handed it."""
+    """Return the content of a settlement's claim, in the form in which functions get it."""
     content: dict[str, object] = {name: text(row, name) for name in ("payer", "payee", "currency")}
     content["key"] = row["pk"]["S"].partition("#")[2]
     for name in ("amount", "fee"):

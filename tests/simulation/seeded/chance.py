@@ -1,4 +1,4 @@
-"""What is left to chance, and what goes wrong: all of it drawn from the seed, or given by a script."""
+"""Random choices and faults, all of them drawn from the seed or given by a script."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -9,34 +9,34 @@ T = TypeVar("T")
 
 
 class Fault(StrEnum):
-    """What may befall a call of a service that a function makes."""
+    """A fault of a function's call of a service."""
 
     CONFLICT = "conflict"
-    """DynamoDB refuses a write, as another one is under way on one of its rows."""
+    """DynamoDB refuses a write, as another write to one of its rows is in progress."""
 
     THROTTLED = "throttled"
-    """The service has too much to do."""
+    """The service is overloaded and refuses the call."""
 
     UNREACHED = "unreached"
     """The call never arrives."""
 
     LOST = "lost"
-    """The call has its effect, but the answer never comes."""
+    """The call has its effect, but its answer is lost."""
 
     KILLED_BEFORE = "killed before"
-    """The function's process dies ahead of the call."""
+    """The function's process dies before the call."""
 
     KILLED_AFTER = "killed after"
-    """The process dies once the call has had its effect."""
+    """The process dies after the call has had its effect."""
 
     FROZEN = "frozen"
-    """The process stands still ahead of the call, is given up, and then goes on as a zombie."""
+    """The process stops before the call until its caller has timed out, and then continues as a zombie."""
 
     STOPPED = "stopped"
-    """The execution that called the function is stopped meanwhile; the function goes on."""
+    """The execution that called the function is stopped meanwhile; the function continues."""
 
     TWICE = "twice"
-    """The function is called a second time, at once."""
+    """The function is called twice at once."""
 
 
 READS = (
@@ -48,7 +48,7 @@ READS = (
     Fault.STOPPED,
 )
 WRITES = (Fault.CONFLICT, Fault.CONFLICT, *READS, Fault.LOST, Fault.LOST)
-"""What only writes can meet, twice: there are few of them."""
+"""Faults of writes only are listed twice, as writes are few."""
 STARTS = (Fault.THROTTLED, Fault.UNREACHED, Fault.LOST, Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.FROZEN)
 CALLS = (Fault.TWICE, Fault.THROTTLED, Fault.UNREACHED, Fault.STOPPED)
 TASKS = (Fault.THROTTLED, Fault.LOST, Fault.STOPPED)
@@ -63,12 +63,13 @@ OUTAGES = (
     ("events",),
     ("provider",),
 )
-"""What may be out of order together for a while, so that every try is in vain; writes more often."""
+"""Services that may fail together for a while, so that every try fails; writes more often."""
 
 
 class Chance:
-    """A seed's luck. Each seed has its own rate of faults, and kinds of them, so that some see few of many
-    kinds, and others many of one."""
+    """The random choices of a seed.
+
+    Each seed has its own rate and kinds of faults, so that some see few of many kinds, others many of one."""
 
     def __init__(self, seed: int, since: int = 0) -> None:
         self.random = Random(seed)
@@ -76,13 +77,13 @@ class Chance:
         self._rate = self.random.choice((0.0, 0.02, 0.1, 0.2, 0.4))
         self._kinds = frozenset(kind for kind in Fault if self.random.random() < 0.5)
         self.meddling = self.random.choice((0.0, 0.0, 0.2, 0.5))
-        """How often somebody interferes with a settlement at once after something has happened to it."""
+        """The probability that a person or a stray call interferes with a settlement right after a change."""
 
         self.hurry = self.random.choice((0.1, 0.3, 1.0))
-        """How often a request names a deadline."""
+        """The probability that a request names a deadline."""
 
         self.skew_max = self.random.choice((0, 0, 3_000, 3_600_000))
-        """How far the clock of a function's host may be wrong, in milliseconds."""
+        """The largest error of the clock of a function's host, in milliseconds."""
 
         self._slow = self.random.choice((5, 50, 2_000))
         self._out = self.random.choice(OUTAGES) if self.random.random() < 0.2 else ()
@@ -90,7 +91,7 @@ class Chance:
         self._outage = range(begins, begins + int(self.random.random() * 1_200_000))
 
     def fault(self, kinds: Sequence[Fault], service: str, now: int) -> Fault | None:
-        """What befalls a call of a service to which these may happen."""
+        """Return the fault, one of `kinds`, that a call of a service meets; None for none."""
         if self.faults_end:
             return None
         if service in self._out and now in self._outage:
@@ -101,11 +102,11 @@ class Chance:
         return kind if kind in self._kinds else None
 
     def latency(self) -> int:
-        """How long a call travels, in milliseconds."""
+        """Return the latency of a call in one direction, in milliseconds."""
         return int(self.random.random() * self._slow)
 
     def frozen(self) -> int:
-        """How long a process stands still, in milliseconds: up to 25 minutes, past the stage's deadline."""
+        """Return how long a process freezes, in milliseconds: up to 25 minutes, past the stage's deadline."""
         return int(2 ** (13 + self.random.random() * 7.5))
 
     def within(self, low: int, high: int) -> int:
@@ -115,11 +116,11 @@ class Chance:
         return self.random.random() < probability
 
     def luck(self) -> float:
-        """From 0 to 1, the more the better."""
+        """Return a number from 0 to 1; a higher one is better for the payment."""
         return self.random.random()
 
     def chaos(self) -> int:
-        """How long faults happen, in milliseconds."""
+        """Return how long faults happen, in milliseconds."""
         return self.within(60_000, 2_400_000)
 
     def one_of(self, choices: Sequence[T]) -> T:
@@ -127,13 +128,13 @@ class Chance:
 
 
 class Script(Chance):
-    """No luck at all: calls take no time, and faults befall the calls that the script names by number."""
+    """No chance: calls take no time, and the script names the calls that meet faults by their numbers."""
 
     def __init__(self, faults: Mapping[int, Fault], luck: float = 1.0) -> None:
         super().__init__(0)
         self._faults, self._luck, self.meddling, self.skew_max = faults, luck, 0.0, 0
         self.possible: list[Sequence[Fault]] = []
-        """What could have befallen each call so far."""
+        """The possible faults of each call so far."""
 
     def fault(self, kinds: Sequence[Fault], service: str, now: int) -> Fault | None:
         if self.faults_end:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from settlement.errors import SettlementError
+from settlement.model.errors import SettlementError
 from tests.simulation.seeded.chance import CALLS, TASKS, Fault
 from tests.simulation.seeded.facts import Violated, settlement_in
 from tests.simulation.seeded.hub import Killed, Process, Signal
@@ -23,36 +23,36 @@ if TYPE_CHECKING:
 STATE_MACHINES = Path(__file__).parents[3] / "statemachines"
 EXPRESS, STANDARD, COMPENSATION = "SettlementExpress", "SettlementStandard", "Compensation"
 EXPRESS_MS_MAX = 300_000
-"""After so long an Express execution is over, and nobody is told."""
+"""An Express execution is aborted after this time, without notice."""
 
 KILLED = ("Runtime.ExitError", "Runtime.Unknown", "Lambda.Unknown", "Sandbox.Timedout")
-"""What an execution is told of a function that has died."""
+"""The errors that an execution gets for a function that died."""
 
 RECOVERY_MS, FUNCTION_MS = 50_000, 8_000
-"""How much time a call is told that it has."""
+"""The remaining time that a call's context reports at first."""
 
 
 @dataclass(eq=False)
 class Call:
-    """One call of a function. `answer` comes when it ends, however it ends."""
+    """One call of a function. `answer` is set when it ends, with its result or its error."""
 
     function: str
     payload: Any
-    caller: "Driven | None" = None
+    caller: "RunningExecution | None" = None
     answer: Signal = field(default_factory=Signal)
 
 
 @dataclass(eq=False)
-class Driven(Execution):
-    """An execution that goes on by itself."""
+class RunningExecution(Execution):
+    """An execution that runs in a process of its own."""
 
     process: Process | None = None
     ended: Signal = field(default_factory=Signal)
     woken: Signal = field(default_factory=Signal)
-    """The token has come back."""
+    """Set when the task token comes back."""
 
     awaited: Call | None = None
-    """The call that the execution has waited for last."""
+    """The call that the execution waited for last."""
 
     @property
     def is_waiting(self) -> bool:
@@ -60,7 +60,7 @@ class Driven(Execution):
 
 
 class Context:
-    """What Lambda tells a call of itself, and of its time."""
+    """Lambda's context of a call: its identity and its remaining time."""
 
     function_name, memory_limit_in_mb, aws_request_id = "simulated", 512, "simulated"
     invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:simulated"
@@ -79,19 +79,19 @@ class Cloud:
         self._world = world
         self.calls: list[Call] = []
         self._running: dict[Process, Call] = {}
-        self.machines = DrivenMachines(
+        self.machines = RunningMachines(
             definitions(),
             express=frozenset({EXPRESS}),
             invoke=self._invoke,
             around=self._around,
             pause=self._pause,
-            kind=Driven,
+            kind=RunningExecution,
         )
         self.machines.cloud = self
 
     # Functions.
 
-    def call(self, function: str, payload: Any, caller: Driven | None = None) -> Call:
+    def call(self, function: str, payload: Any, caller: RunningExecution | None = None) -> Call:
         """Begin a call of a function."""
         world = self._world
         call = Call(function, payload, caller)
@@ -103,24 +103,24 @@ class Cloud:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no function is at work, and every execution has ended or waits for a person."""
+        """Whether no function runs, and every execution has ended or waits for a person."""
         return not self._running and all(
             one.status != "RUNNING" or one.is_waiting for one in self.machines.executions
         )
 
     def payload_of(self, process: Any) -> Any:
-        """What a process was called with, if it is a call of a function."""
+        """Return the payload of the call that a process runs; an empty one for any other process."""
         call = self._running.get(process)
         return call.payload if call else {}
 
     def about(self, process: Any) -> str | None:
-        """The key of the settlement that a function or an execution is at work on, if it is on one."""
+        """Return the key of the settlement that a function or an execution works on, if any."""
         execution = self.machines.running.get(process)
         data = execution.data if execution else self.payload_of(process)
         return settlement_in(data).get("key") or data.get("key")
 
     def stop_caller(self, process: Process) -> None:
-        """Stop the execution that waits for what this process does, if one does."""
+        """Stop the execution that waits for this process, if any."""
         call = self._running.get(process)
         if call and call.caller:
             self.stop(call.caller)
@@ -140,7 +140,7 @@ class Cloud:
         self._world.hub.set(call.answer, answer)
 
     def _answer(self, call: Call) -> Any:
-        """What a call's function answers, or the error that it ends with. Raises Violated for any other."""
+        """Return the function's answer or its error. Raises Violated for an unknown error."""
         world = self._world
         milliseconds = RECOVERY_MS if call.function in ("RecoverStalled", "StartSettlements") else FUNCTION_MS
         world.note(call.function, "is called with", call.payload)
@@ -161,7 +161,7 @@ class Cloud:
     # Executions.
 
     def _invoke(self, function: str, payload: Any) -> Any:
-        """Call a function from the execution that runs just now; give it up when its time is over."""
+        """Call a function from the execution that runs now; stop waiting for it after its timeout."""
         world, execution = self._world, self.machines.running[self._world.hub.process]
         fault = world.fault(CALLS, "lambda", state=execution.state)
         if fault is Fault.UNREACHED:
@@ -176,7 +176,7 @@ class Cloud:
         execution.awaited = call
         seconds = _states(execution)[execution.state].get("TimeoutSeconds", 0)
         is_answered = world.hub.wait(call.answer, seconds * 1000 or FUNCTION_MS)
-        if execution.woken.is_set:  # what becomes of the function matters no more
+        if execution.woken.is_set:  # the function's answer no longer matters
             return None
         if not is_answered:
             raise TaskFailed("States.Timeout" if seconds else "Sandbox.Timedout")
@@ -186,10 +186,10 @@ class Cloud:
         return answer
 
     def _around(self, execution: Execution, call: Any) -> Any:
-        """Do what a task does, a while away; what is no function's call may fail by itself."""
+        """Perform a task after a latency; a call of another service than Lambda may meet a fault here."""
         world = self._world
         world.hub.sleep(world.chance.latency())
-        assert isinstance(execution, Driven)
+        assert isinstance(execution, RunningExecution)
         service = _states(execution)[execution.state]["Resource"].split(":")[5]
         fault = world.fault(TASKS, service, state=execution.state) if service != "lambda" else None
         if fault is Fault.THROTTLED:
@@ -209,8 +209,8 @@ class Cloud:
         seconds = min(seconds, retrier["MaxDelaySeconds"])
         self._world.hub.sleep(self._world.chance.within(0, int(seconds * 1000)))
 
-    def stop(self, execution: Driven) -> None:
-        """What StopExecution does; what the execution has called goes on."""
+    def stop(self, execution: RunningExecution) -> None:
+        """Do what StopExecution does; the function that the execution has called continues."""
         if execution.status != "RUNNING":
             return
         self._world.note(execution.name, "is stopped")
@@ -223,31 +223,32 @@ class Cloud:
             raise Killed
 
     def is_awaited(self, token: str) -> bool:
-        """Whether an execution waits for this token to come back."""
+        """Return whether an execution waits for this token."""
         return any(one.token == token and one.is_waiting for one in self.machines.executions if token)
 
     def wake(self, token: str, output: Any) -> bool:
-        """Let the execution that waits with a token go on, even while the function is at work that was handed
-        it; whether there is one. A token is good for once.
+        """Resume the execution that waits with a token; return whether there is one.
+
+        The function that got the token may still run. A token is valid once.
         """
         for one in self.machines.executions:
-            assert isinstance(one, Driven)
+            assert isinstance(one, RunningExecution)
             if token and one.token == token and one.status == "RUNNING" and not one.woken.is_set:
                 self._world.hub.set(one.woken, output)
-                assert one.awaited, "nobody else can know the token"
+                assert one.awaited, "only the awaited call knows the token"
                 self._world.hub.set(one.awaited.answer)
                 return True
         return False
 
-    def drive(self, execution: Driven) -> None:
-        """Go from state to state to the end."""
+    def run_through(self, execution: RunningExecution) -> None:
+        """Run an execution from state to state to its end."""
         hub = self._world.hub
         while execution.status == "RUNNING":
             waits = execution._waits_for
             if waits is None:
                 execution.advance()
             elif waits.child:
-                assert isinstance(waits.child, Driven)
+                assert isinstance(waits.child, RunningExecution)
                 hub.wait(waits.child.ended)
                 execution.advance()
             elif hub.wait(execution.woken, execution.wait_seconds * 1000):
@@ -265,21 +266,21 @@ class Cloud:
 
 
 @dataclass
-class DrivenMachines(Machines):
-    """Machines whose executions go on by themselves, and whose events reach people."""
+class RunningMachines(Machines):
+    """Machines whose executions run in processes of their own, and whose events reach people."""
 
     cloud: Any = None
-    running: dict[Process, Driven] = field(default_factory=dict)
+    running: dict[Process, RunningExecution] = field(default_factory=dict)
 
     def start(self, machine: str, data: Any, name: str) -> Execution:
-        for one in self.executions:  # the very same start is answered with the one that runs
+        for one in self.executions:  # a repeated start returns the running execution
             known = (one.machine, one.name, one.begun_with) == (machine, name, data)
             if known and one.status == "RUNNING" and machine not in self.express:
                 return one
         execution: Any = super().start(machine, data, name)
         world, hub = self.cloud._world, self.cloud._world.hub
         world.note(name, f"is started on {machine}", data)
-        execution.process = hub.spawn(lambda: self.cloud.drive(execution), name, world.chance.latency())
+        execution.process = hub.spawn(lambda: self.cloud.run_through(execution), name, world.chance.latency())
         self.running[execution.process] = execution
         if machine in self.express:
             hub.spawn(lambda: self.cloud.stop(execution), f"{name} out of time", EXPRESS_MS_MAX)
@@ -295,7 +296,7 @@ class DrivenMachines(Machines):
 
 @cache
 def definitions() -> dict[str, Any]:
-    """The machines as they are deployed."""
+    """Return the definitions of the machines as they are deployed."""
     return {
         EXPRESS: _definition("settlement", ""),
         STANDARD: _definition("settlement", ".sync:2"),

@@ -1,4 +1,4 @@
-"""What the oracle reads: rows on the wire, calls as they were handed over, and the table of statuses."""
+"""Readers of the oracle's facts: rows on the wire, payloads of calls, and the legal transitions."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -20,11 +20,11 @@ HIGHEST_BALANCE = 100_000_000
 
 
 POISON = "a-row-that-makes-no-sense"
-"""The key of a row that is in the way, and no settlement."""
+"""The key of an unreadable row at the head of the index."""
 
 
 class Violated(AssertionError):
-    """Something happened that must never happen."""
+    """A rule is broken."""
 
 
 def demand(holds: object, rule: str, *about: object) -> None:
@@ -46,12 +46,12 @@ def members(row: Item | None, name: str) -> set[str]:
 
 @lru_cache
 def minor(amount: str) -> int:
-    """An amount in minor units: cents, in this world."""
+    """Return an amount in minor units: cents, in this world."""
     return int(Decimal(amount).scaleb(2))
 
 
 def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
-    """The settlement that a call is about; of those that carry it as such."""
+    """Return the settlement in a call's payload; an empty one if it has none."""
     found: dict[str, str] = payload.get("state", payload).get("settlement", {})
     return found
 
@@ -61,7 +61,7 @@ def is_entry(row: Item | None) -> bool:
 
 
 def has_row(account: str) -> bool:
-    """Whether an account has a row with its balance: a customer's does, and a settlement's escrow."""
+    """Return whether an account has a row with its balance: a customer's does, and a settlement's escrow."""
     return ":" not in account or account.startswith("escrow:")
 
 

@@ -1,4 +1,4 @@
-"""Time and interleaving: of all that runs, one at a time goes on until it has to wait, on a greenlet."""
+"""Time and interleaving: of all processes one runs at a time, on a greenlet, until it has to wait."""
 
 import heapq
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 
 class Killed(GreenletExit):
-    """The process is gone: nothing after this line happens, and nobody is told."""
+    """The process is gone: nothing after this line happens."""
 
 
 class Signal:
-    """Something that happens once, and who waits for it."""
+    """An event that happens once, and the processes that wait for it."""
 
     __slots__ = ("is_set", "value", "waiting")
 
@@ -24,7 +24,7 @@ class Signal:
 
 
 class Process:
-    """What runs by itself: a call, an execution, a person. `skew` is how far its clock is ahead."""
+    """A process: a call, an execution, a person. `skew` is how far its clock is ahead."""
 
     __slots__ = ("act", "carrier", "ended", "is_over", "name", "skew", "ticket")
 
@@ -36,7 +36,7 @@ class Process:
 
 
 class Carrier(greenlet):
-    """What one process after another runs on: to make a greenlet takes longer than most of them run."""
+    """A greenlet that carries one process after another: making one takes longer than most processes run."""
 
     process: Any = None
     hub: Any = None
@@ -60,12 +60,12 @@ _idle: list[Carrier] = []
 
 
 class Hub:
-    """The clock, in milliseconds, and what is to go on when. Chance orders what is due at once."""
+    """The clock, in milliseconds, and the schedule of processes. Chance orders those due at the same time."""
 
     def __init__(self, random: Random) -> None:
         self.now = 0
         self.process: Any = None
-        """Who runs just now."""
+        """Return the process that runs now."""
 
         self._greenlet = getcurrent()
         self._random, self._serial = random.random, count()
@@ -80,7 +80,7 @@ class Hub:
         return process
 
     def sleep(self, milliseconds: int) -> None:
-        """Let time pass, and whoever is due in it go on."""
+        """Let time pass, in which other processes run."""
         if self.is_closed:
             raise Killed
         until = self.now + milliseconds
@@ -91,7 +91,7 @@ class Hub:
         self._greenlet.switch()
 
     def wait(self, signal: Signal, milliseconds: int | None = None) -> bool:
-        """Wait for a signal, at most so long; return whether it has come."""
+        """Wait for a signal, for a limited time; return whether it was set."""
         if self.is_closed:
             raise Killed
         if signal.is_set:
@@ -106,7 +106,7 @@ class Hub:
         return signal.is_set
 
     def set(self, signal: Signal, value: Any = None) -> None:
-        """Let a signal come; that it has come before stands."""
+        """Set a signal; one that is set already keeps its value."""
         if signal.is_set:
             return
         signal.is_set, signal.value = True, value
@@ -115,32 +115,32 @@ class Hub:
         signal.waiting.clear()
 
     def kill(self, process: Process) -> None:
-        """End a process wherever it is."""
+        """End a process at the point that it has reached."""
         if process is self.process:
             raise Killed
         if not process.is_over:
             self._put(process, 0, kill=True)
 
     def run(self, until: int, is_over: Callable[[], bool]) -> None:
-        """Let everything go on until there is nothing more to do, or the time is up."""
+        """Run all processes until none is left, or the time is over."""
         due, self._until = self._due, until
         while due and due[0][0] <= until and not is_over():
             at, _, _, process, ticket, kill = heapq.heappop(due)
             if process.is_over or (process.ticket != ticket and not kill):
-                continue  # it goes on for another reason since
+                continue  # another signal has resumed it since
             self.now = max(self.now, at)
             process.ticket += 1
             self._go_on(process, kill)
 
     def close(self) -> None:
-        """End whatever is left."""
+        """End all remaining processes."""
         self.is_closed = True
         for process in self._processes:
             if process.carrier and not process.is_over:
                 self._go_on(process, kill=True)
 
     def _go_on(self, process: Process, kill: bool) -> None:
-        """Let a process run until it waits or ends; whatever it fails with is raised here."""
+        """Run a process until it waits or ends; its exception is raised here."""
         carrier = process.carrier
         if carrier is None:
             if kill:

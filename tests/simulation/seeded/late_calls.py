@@ -1,4 +1,4 @@
-"""All that can be asked of a settlement's functions at a moment: in turn, out of turn, and untrue."""
+"""All calls of a settlement's functions at a moment: in turn, out of turn, and with false content."""
 
 import json
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ OTHERWISE = {
     "currency": "USD",
     "deadline_seconds": 60,
 }
-"""What a request may say that has the key of another."""
+"""Other content under the same key."""
 
 
 class Asked(NamedTuple):
     """A call of a function.
 
-    `luck` is the payment's with the provider, where that is asked. `beside`: executions that ran still do, as
-    long as the call is at work.
+    `luck` decides the provider's answer, if the call asks it. With `beside`, executions that were running
+    continue to run during the call.
     """
 
     function: str
@@ -39,7 +39,7 @@ class Asked(NamedTuple):
 
 
 def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str, Asked]:
-    """Each by a name, on a settlement whose row is as this one; `at` (milliseconds) is when it is signed."""
+    """Return all calls by name for a settlement with this row; webhooks are signed at `at` (milliseconds)."""
     asked = _of(dict(settlement), row)
     for name, other in OTHERWISE.items():
         content = _of({**settlement, name: other}, row)
@@ -80,7 +80,7 @@ def _of(settlement: dict[str, Any], row: Item | None) -> dict[str, Asked]:
         payload = {**base, "reversed": undone, "stuck": {step: ERROR}, "case": case}
         asked[f"EnterLimbo at {step}"] = Asked("EnterLimbo", payload)
     for decision in ("retry", "write-off", "complete"):
-        order = {"decision": decision, "reason": "a late call", "by": "nobody"}
+        order = {"decision": decision, "reason": "a late call", "by": "a late call"}
         asked[f"ResolveLimbo {decision}"] = Asked("ResolveLimbo", {**base, "resolution": order, "case": case})
         for which, number_ in (("earlier", case - 1), ("later", case + 1)):
             resolution = {**order, "case": number_}
@@ -88,15 +88,15 @@ def _of(settlement: dict[str, Any], row: Item | None) -> dict[str, Asked]:
             asked[f"ResolveLimbo {decision} of the {which} case"] = Asked("ResolveLimbo", payload)
         asked[f"BeginCompensation {decision}"] = _begin(base, resolution=order)
     asked["AwaitResolution"] = Asked("AwaitResolution", {**base, "token": "late"})
-    asked["BeginCompensation drive"] = _begin(base)
-    if row and "given_up_at" in row:
+    asked["BeginCompensation resume"] = _begin(base)
+    if row and "expired_at" in row:
         asked["BeginCompensation by recovery"] = _begin(base, error=ERROR)
     owners = {"its owner": text(row, "owner") or "late", "another": "another"}
-    base = {**base, "execution": f"{settlement['key']}-compensate-{number(row, 'recoveries')}"}
+    base = {**base, "execution": f"{settlement['key']}-compensate-{number(row, 'owner_epoch')}"}
     for name, owner in owners.items():
         asked[f"BeginCompensation for {name}"] = _begin(base, error=ERROR, owner=owner)
     for seen in ("SETTLED", "PROCESSING"):
-        order = {"reason": "a late call", "by": "nobody", "seen": seen}
+        order = {"reason": "a late call", "by": "a late call", "expected_status": seen}
         asked[f"BeginCompensation reverse {seen}"] = _begin(base, reversal=order)
     record = {
         "messageId": "m",

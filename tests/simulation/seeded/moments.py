@@ -1,9 +1,9 @@
-"""Each call at each moment of a life: what a function has read early, it acts upon late.
+"""Each call at each moment of a settlement's life: a function reads early and writes late.
 
 A life is recorded as moments, one after each commit. A late call makes its first calls of DynamoDB at one
-moment, stands still, and makes the others at a later one; or it is made at one moment altogether, in turn or
-out of turn, with other content, or by a clock that is wrong. Then all who were at work are gone, and recovery
-has to bring everything to its end.
+moment, stops, and makes the others at a later one; or all of them at one moment, in turn or out of turn, with
+other content, or by a clock that is wrong. Then every other process is gone, and recovery has to bring the
+settlement to its end.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from tests.simulation.seeded.chance import Chance, Script
-from tests.simulation.seeded.cloud import Driven
+from tests.simulation.seeded.cloud import RunningExecution
 from tests.simulation.seeded.facts import members, number, settlement_in, text
 from tests.simulation.seeded.hub import Killed
 from tests.simulation.seeded.late_calls import Asked, calls
@@ -30,42 +30,42 @@ from tests.support.values import normal
 
 HOUR_MS = 3_600_000
 CALL_MS_MAX = 120_000
-"""By then a call has ended, however often it tries again."""
+"""The longest that a call takes, retries included."""
 
 Refused = frozenset[tuple[str, str]]
-"""All conditions, as (place, name), that have failed in one refused write or transaction."""
+"""All conditions, as (place, name), that failed in one refused write or transaction."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What is left when everybody dies just now."""
+    """The state that remains if every process dies now."""
 
     now: int
     items: dict[tuple[str, str], Item]
     oracle: Oracle
-    paged: frozenset[tuple[str, int]]
+    alerted: frozenset[tuple[str, int]]
     executions: tuple[tuple[str, str, Any, str], ...]
-    """Machine, name, input and status of each that was started."""
+    """Machine, name, input and status of each execution."""
 
     told: int
-    """So many lines of the history had been told."""
+    """The number of lines of the history so far."""
 
     def row(self, key: str) -> Item | None:
-        """The row of a settlement."""
+        """Return a settlement's row."""
         return self.items.get((f"SETTLEMENT#{key}", "SETTLEMENT"))
 
-    def stands(self, key: str) -> Any:
-        """How a settlement stands, but for names and times."""
+    def state(self, key: str) -> Any:
+        """Return the state of a settlement without names and times."""
         row = self.row(key)
         if row is None:
             return None
         texts = tuple(text(row, name) for name in ("status", "verdict", "stuck_step"))
         sets = tuple(frozenset(members(row, name)) for name in ("steps", "reversed"))
-        return *texts, *sets, number(row, "resolutions"), "review" in row, "given_up_at" in row
+        return *texts, *sets, number(row, "resolutions"), "review" in row, "expired_at" in row
 
 
 class Recorded(World):
-    """A world that keeps its moments."""
+    """A world that records its moments."""
 
     def __post_init__(self) -> None:
         self.moments: list[Moment] = []
@@ -75,17 +75,19 @@ class Recorded(World):
         super()._committed(changes)
         executions = self.cloud.machines.executions
         begun = tuple((one.machine, one.name, one.begun_with, one.status) for one in executions)
-        paged = frozenset(self.people.paged)
+        alerted = frozenset(self.people.alerted)
         self.moments.append(
-            Moment(self.hub.now, dict(self.table.items), self.oracle.copy(), paged, begun, len(self.history))
+            Moment(
+                self.hub.now, dict(self.table.items), self.oracle.copy(), alerted, begun, len(self.history)
+            )
         )
 
 
 @dataclass(frozen=True)
 class Late:
-    """A call that makes its `early` first calls of DynamoDB at the moment `seen`, and what follows at `acts`.
+    """A call that makes its `early` first calls of DynamoDB at the moment `seen`, and the others at `acts`.
 
-    It is handed what was known at `seen`. From then on its clock is `ahead`, in milliseconds.
+    Its payload is made of the row at `seen`. After the early calls its clock is `ahead`, in milliseconds.
     """
 
     call: str
@@ -96,7 +98,7 @@ class Late:
 
 
 class LateTable(MemoryDynamoDb):
-    """The table as it is, of which the first calls meet what it was."""
+    """The table at a moment, whose first calls find it as at an earlier moment."""
 
     def __init__(self, world: "Afterlife", was: Moment, late: Late) -> None:
         super().__init__(world._committed, items=world.acts.items)
@@ -104,7 +106,7 @@ class LateTable(MemoryDynamoDb):
         self._was = MemoryDynamoDb(_elsewhere, items=was.items)
         self.calls = 0
         self.first_commit: int | None = None
-        """At which of its calls it has committed anything."""
+        """The number of the first call that committed."""
 
         self.refused: list[Refused] = []
 
@@ -143,7 +145,7 @@ class LateTable(MemoryDynamoDb):
         return getattr(super(), name)(**parameters)
 
     def _failed(self, write: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Which of a write's conditions do not hold."""
+        """Yield the conditions of a write that do not hold."""
         condition, key = write["ConditionExpression"], write.get("Key") or write["Item"]
         row = self.items.get((key["pk"]["S"], key["sk"]["S"]), {})
         names = write.get("ExpressionAttributeNames", {})
@@ -154,64 +156,64 @@ class LateTable(MemoryDynamoDb):
 
 
 def _elsewhere(changes: Changes) -> None:
-    """A call that commits at the earlier moment belongs to another life."""
+    """End a call that commits at the earlier moment: it belongs to another life."""
     raise Killed
 
 
 class Afterlife(Recorded):
-    """A world that begins at a moment of another one, in which nobody is at work any more."""
+    """A world that begins at a moment of another one, without any of its processes."""
 
     def begin(self, moments: Sequence[Moment], late: Late, *, beside: bool) -> None:
         self.late, self.acts = late, (acts := moments[late.acts])
         self.hub.now, self.oracle = acts.now, acts.oracle.copy()
         self.table: LateTable = LateTable(self, moments[late.seen], late)
-        self.people.paged = set(acts.paged)
+        self.people.alerted = set(acts.alerted)
         machines = self.cloud.machines
         for machine, name, data, status in acts.executions:
-            begun = Driven(machines, machine, name, data, machines.definitions[machine]["StartAt"])
+            begun = RunningExecution(machines, machine, name, data, machines.definitions[machine]["StartAt"])
             begun.begun_with, begun.status = data, status if beside else "ABORTED"
             machines.executions.append(begun)
 
     def bury(self) -> None:
-        """Let whoever still ran beside the call be gone as well."""
+        """Abort the executions that ran beside the call."""
         for execution in self.cloud.machines.executions[: len(self.acts.executions)]:
             execution.status = "ABORTED"
 
 
 @dataclass(frozen=True)
 class Life:
-    """A settlement's life that has been recorded: its moments, and what it is about."""
+    """A recorded life of a settlement: its moments, and the settlement."""
 
     moments: list[Moment]
     settlement: dict[str, str]
     begins: int = 0
-    """The first moment that is not another life's as well."""
+    """The first moment that this life does not share with another."""
 
     _asked: dict[tuple[int, int], dict[str, Asked]] = field(default_factory=dict)
 
     def row(self, at: int) -> Item | None:
-        """The settlement's row at a moment."""
+        """Return the settlement's row at a moment."""
         return self.moments[at].row(self.settlement["key"])
 
     @property
     def course(self) -> tuple[Any, ...]:
-        """How the settlement has stood, one after the other."""
+        """The sequence of the settlement's states."""
         key = self.settlement["key"]
-        return tuple(stands for stands, _ in groupby(moment.stands(key) for moment in self.moments))
+        return tuple(state for state, _ in groupby(moment.state(key) for moment in self.moments))
 
     def after(self, late: Late, world: Afterlife) -> "Life":
-        """The life that a late call has made of this one."""
+        """Return the life that a late call makes of this one."""
         return Life([*self.moments[: late.acts + 1], *world.moments], self.settlement, late.acts + 1)
 
     def asked(self, seen: int, acts: int) -> dict[str, Asked]:
-        """All that is asked by somebody who knows the settlement as it was at a moment."""
+        """Return all calls of a caller who has read the settlement at a moment."""
         if (seen, acts) not in self._asked:
             self._asked[seen, acts] = calls(self.settlement, self.row(seen), self.moments[acts].now)
         return self._asked[seen, acts]
 
 
 def record(current: Current, scenario: str, faults: Faults, *, is_told: bool = False) -> Life:
-    """Let a scenario happen, and keep its moments from the last before the settlement was claimed."""
+    """Run a scenario; return its moments, from the last one before the claim."""
     world = live(current, scenario, faults, Recorded, is_told=is_told)
     settlement = next(
         found for call in world.cloud.calls if (found := settlement_in(call.payload)).get("key") == KEY
@@ -223,7 +225,7 @@ def record(current: Current, scenario: str, faults: Faults, *, is_told: bool = F
 def happen(
     current: Current, life: Life, late: Late, chance: Chance | None = None, *, is_told: bool = False
 ) -> Afterlife:
-    """Make a late call, and let recovery end what it has left; no fault befalls them, but by chance.
+    """Make a late call, and let recovery bring the settlement to its end; faults happen by `chance` only.
 
     Raises Violated.
     """
@@ -231,9 +233,9 @@ def happen(
     world = current.world = Afterlife(chance or Script({}, asked.luck), is_told)
     world.begin(life.moments, late, beside=asked.beside)
     if late.seen < late.acts:
-        stood = _told(life.row(late.seen))
-        world.note("the settlement", f"stood, where the call was made, and {late.early} of the table", stood)
-    world.note("the settlement", "stands", _told(life.row(late.acts)))
+        seen = _told(life.row(late.seen))
+        world.note("the settlement", f"was at the call and its {late.early} first calls of the table", seen)
+    world.note("the settlement", "is", _told(life.row(late.acts)))
     made = world.cloud.call(asked.function, deepcopy(asked.payload))
     (process,) = world.cloud._running
     process.skew = life.moments[late.seen].now - acts.now if late.early else late.ahead
@@ -250,20 +252,20 @@ def happen(
 
 
 def _told(row: Item | None) -> str:
-    return difference(None, row) if row else "nowhere: its key is free"
+    return difference(None, row) if row else "unclaimed"
 
 
 def everything(life: Life, calls_of: Callable[[Late], LateTable]) -> Iterator[Late]:
-    """Each call at each moment and at each two; `calls_of` makes one and tells what it asked of the table."""
+    """Yield each call at each moment and at each two; `calls_of` makes one and returns its table."""
     rows = [life.row(at) for at in range(len(life.moments))]
     for seen, moment in enumerate(life.moments):
-        is_news = not any(rows[seen] is row for row in rows[:seen])
+        is_new = not any(rows[seen] is row for row in rows[:seen])
         for call in life.asked(seen, seen):
             at_once = Late(call, seen, seen)
             if seen >= life.begins:
                 aheads = (0, HOUR_MS, -HOUR_MS, overdue(rows[seen], moment.now))
                 yield from (replace(at_once, ahead=ahead) for ahead in dict.fromkeys(aheads))
-            if not is_news or " with other " in call:
+            if not is_new or " with other " in call:
                 continue
             table = calls_of(at_once)
             for acts in range(max(seen, life.begins), len(life.moments)):
@@ -278,7 +280,7 @@ def everything(life: Life, calls_of: Callable[[Late], LateTable]) -> Iterator[La
 
 
 def overdue(row: Item | None, now: int) -> int:
-    """How far ahead a clock is by which the deadline that the row names has just passed."""
+    """Return how far ahead a clock must be for the row's deadline to have just passed."""
     if row is None:
         return 0
     left = datetime.fromisoformat(row["deadline_at"]["S"]) - NOW - timedelta(milliseconds=now)

@@ -1,10 +1,10 @@
-"""What each condition of each write is needed for: the call that goes wrong without it.
+"""The need for each condition of each write: a call that breaks a rule without it.
 
 `python -m tests.simulation.seeded.needed` makes every late call in every life that the scenarios lead to, and
-one call out of turn in them. Where a write is refused it looks at which of its conditions have failed. One
-that has failed alone is taken out, and the same call made again, until a rule is broken. One that always
-fails in company is taken out with the fewest others: once they are gone, it is what stands. `needed.json`
-keeps the calls for the tests. What no call can make fail is named with its reason in `idle.toml`.
+one call out of turn in them. If a write is refused, it finds the conditions that failed. A condition that
+failed alone is removed, and the same call is made again, until a rule is broken. A condition that never fails
+alone is removed together with the fewest others: without those, it is the one that refuses. `needed.json`
+keeps the calls for the tests. `idle.toml` has the conditions that no call can make fail, with the reason.
 """
 
 import argparse
@@ -27,12 +27,12 @@ from tests.simulation.seeded.weakened import Atom
 
 NEEDED, IDLE = (Path(__file__).with_name(name) for name in ("needed.json", "idle.toml"))
 WITNESSES_OF_A_KIND, WITNESSES_MAX = 2, 500
-"""So many refused calls are tried again: of a kind in a status, and of those that fail the same ones."""
+"""Most refused calls to try again: of one kind in one state, and of those that fail the same conditions."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """A scenario, calls out of turn that have made another life of it, and the call in question, if any."""
+    """A scenario, the calls out of turn that made another life of it, and the call in question, if any."""
 
     scenario: str
     before: tuple[Late, ...] = ()
@@ -47,7 +47,7 @@ class Story:
     def happens(
         self, current: Current, changed: AbstractContextManager[Any] | None = None, *, is_told: bool = False
     ) -> Afterlife:
-        """Make the call in question, with the code changed by then. Raises Violated."""
+        """Make the call in question under a change of the code. Raises Violated."""
         assert self.call
         life = self.life(current, is_told=is_told)
         with changed or nullcontext():
@@ -56,7 +56,7 @@ class Story:
 
 @dataclass
 class Found:
-    """What a life has shown: its calls, by which conditions they were refused, and the lives they lead to."""
+    """The result of a life: the number of calls, the refused ones by conditions, the lives they lead to."""
 
     calls: int = 0
     refused: dict[Refused, list[Story]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Need:
-    """A call that breaks a rule without a condition, where those beside it are gone as well."""
+    """A call that breaks a rule without a condition and without those beside it."""
 
     story: Story
     beside: tuple[Atom, ...]
@@ -82,7 +82,7 @@ class Need:
 
 
 def explore(story: Story) -> Found:
-    """Make each late call in a life."""
+    """Make each late call of a life."""
     found = Found()
     with set_up() as current, weakened.placed():
         life, kinds = story.life(current), Counter[Any]()
@@ -96,7 +96,7 @@ def explore(story: Story) -> Found:
                 found.broken[told] = str(broken)
                 continue
             for refused in world.table.refused:
-                kind = (refused, late.call, life.moments[late.acts].stands(life.settlement["key"]))
+                kind = (refused, late.call, life.moments[late.acts].state(life.settlement["key"]))
                 if kinds[kind] < WITNESSES_OF_A_KIND:
                     kinds[kind] += 1
                     found.refused.setdefault(refused, []).append(told)
@@ -107,7 +107,7 @@ def explore(story: Story) -> Found:
 
 
 def need_of(atom: Atom, refused: dict[Refused, list[Story]]) -> Need | None:
-    """The first call, of those in which the fewest others fail, that breaks a rule without the condition."""
+    """Return the first call that breaks a rule without the condition; the fewest failed conditions first."""
     with set_up() as current:
         for failing in sorted((each for each in refused if atom in each), key=len):
             for story in refused[failing]:
@@ -119,7 +119,7 @@ def need_of(atom: Atom, refused: dict[Refused, list[Story]]) -> Need | None:
 
 
 def needed() -> dict[Atom, Need]:
-    """What each condition is needed for, as it was found last."""
+    """Return the need for each condition, as it was found last."""
     return {
         _atom(name): Need(
             Story(kept["scenario"], tuple(Late(*late) for late in kept["before"]), Late(*kept["call"])),
@@ -131,12 +131,12 @@ def needed() -> dict[Atom, Need]:
 
 
 def idle() -> dict[Atom, str]:
-    """Why no call could tell that a condition is gone."""
+    """Return the reason why no call needs a condition."""
     return {_atom(name): why for name, why in tomllib.loads(IDLE.read_text()).items()}
 
 
 def main() -> int:
-    """Exit with 0 if each condition is needed, or said to be idle, and no call has broken a rule."""
+    """Exit with 0 if each condition is needed or idle, and no call has broken a rule."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--depth", type=int, default=1, help="calls out of turn that lead to a life")

@@ -1,6 +1,7 @@
-"""What must hold after every commit, whatever has happened: written from the design, not from the code.
+"""The rules that hold after every commit: written from the design, not from the code.
 
-It sees the rows before and after each commit as they are on the wire, and shares no code with the functions.
+The oracle sees the rows before and after each commit in their wire format, and shares no code with the
+functions.
 """
 
 from collections import Counter
@@ -20,6 +21,7 @@ from tests.simulation.seeded.facts import (
     text,
 )
 from tests.simulation.seeded.rules import Asking
+from tests.support.contracts import checked_outcome
 from tests.support.interpreter import Execution
 from tests.support.memory_dynamodb import Changes, Item
 
@@ -27,36 +29,36 @@ FIXED = ("payer", "payee", "amount", "fee", "currency", "request_hash", "claimed
 
 
 class Oracle:
-    """Keeps the books a second time, from the entries alone, and compares each commit with them."""
+    """A second set of books, kept from the entries alone and compared with each commit."""
 
     def __init__(self) -> None:
         self.balances: Counter[tuple[str, str]] = Counter()
-        """Per account and currency, by its entries, in minor units."""
+        """The sum of the entries by account and currency, in minor units."""
 
         self.moved: dict[str, Counter[str]] = {}
-        """Per settlement, what each account has gained by its entries."""
+        """The change of each account by a settlement's entries, by settlement."""
 
         self.settlements: dict[str, Item] = {}
         self.ends: set[tuple[str, str]] = set()
-        """How each settlement has ended so far; an order or a decision may open it again."""
+        """The ends of settlements so far; an order or a decision may reopen one."""
 
-        self.barred: dict[str, set[str]] = {}
-        """Per account, the settlements for which it places no hold."""
+        self.blocks: dict[str, set[str]] = {}
+        """The settlements that block an account, by account."""
 
         self.reached: Counter[str] = Counter()
         self.commits = 0
 
     def copy(self) -> "Oracle":
-        """The same books, to be kept by themselves from here on; rows are never changed, but replaced."""
+        """Return a copy of the books; it shares the rows, which are replaced and never changed."""
         other = Oracle()
         other.balances = self.balances.copy()
         other.moved = {key: moved.copy() for key, moved in self.moved.items()}
         other.settlements, other.ends = self.settlements.copy(), self.ends.copy()
-        other.barred, other.commits = self.barred.copy(), self.commits
+        other.blocks, other.commits = self.blocks.copy(), self.commits
         return other
 
     def committed(self, changes: Changes, asking: Asking) -> None:
-        """Look at one commit. Raises Violated."""
+        """Check one commit. Raises Violated."""
         self.commits += 1
         entries = [self._entry(old, new) for old, new in changes if is_entry(old) or is_entry(new)]
         posted = [entry for entry in entries if "debit" in entry]
@@ -76,7 +78,7 @@ class Oracle:
                 moved = self.moved.setdefault(entry["pk"]["S"].partition("#")[2], Counter())
                 moved[account] += change
         steps = {entry["step"]["S"] for entry in entries}
-        rules.content_stands(changes, asking)
+        rules.content_is_unchanged(changes, asking)
         fenced = {new["pk"]["S"] for _, new in changes if new and new["sk"]["S"] == "SETTLEMENT"}
         for entry in entries:
             of = entry["pk"]["S"]
@@ -90,7 +92,7 @@ class Oracle:
             if is_entry(old) or is_entry(new):
                 continue
             if kind == "EVENT":
-                demand(old is None, "an event is marked once, and never changed", text(old, "pk"))
+                demand(old is None, "an event is marked once and never changed", text(old, "pk"))
             elif kind == "ACCOUNT":
                 self._account(old, new, touched, steps)
             elif kind == "SETTLEMENT" and not (new or old or {})["pk"]["S"].endswith(POISON):
@@ -98,13 +100,18 @@ class Oracle:
                 if old and new:
                     rules.asked_for(old, new, {entry["step"]["S"]: entry for entry in entries}, asking)
         left = {account: change for account, change in touched.items() if change and has_row(account)}
-        demand(not left, "what an entry moves, its account's row moves in the same commit", left)
-        for account, keys in self.barred.items():
+        demand(not left, "an entry and the balance that it moves commit together", left)
+        for account, keys in self.blocks.items():
             stuck = {key for key in keys if text(self.settlements.get(key), "status") == "LIMBO"}
-            demand(keys == stuck, "an account is barred by what is in LIMBO alone", account, keys - stuck)
+            demand(
+                keys == stuck,
+                "an account is blocked by its settlements in LIMBO alone",
+                account,
+                keys - stuck,
+            )
 
     def _entry(self, old: Item | None, new: Item | None) -> Item:
-        demand(old is None, "an entry is written once, and never changed", text(old, "sk"))
+        demand(old is None, "an entry is written once and never changed", text(old, "sk"))
         assert new
         if "debit" in new:
             escrow = f"escrow:{new['pk']['S'].partition('#')[2]}"
@@ -121,10 +128,10 @@ class Oracle:
         balance = self.balances[account, new["currency"]["S"]]
         demand(number(new, "available") == balance, "a balance is the sum of its entries", account)
         demand(old is None or old["currency"] == new["currency"], "an account keeps its currency", account)
-        self.barred[account] = members(new, "limbo_keys")
+        self.blocks[account] = members(new, "limbo_keys")
         if "hold" in steps:
             demand(change <= 0, "a hold takes from an account", account)
-            demand(not members(old, "limbo_keys"), "an account in LIMBO places no hold", account)
+            demand(not members(old, "limbo_keys"), "a blocked account places no hold", account)
         if "release" in steps:
             demand(balance <= HIGHEST_BALANCE, "a release keeps to the highest balance", account)
 
@@ -143,20 +150,31 @@ class Oracle:
             demand(not entries, "a claim moves nothing", key)
         else:
             for name in FIXED:
-                demand(old.get(name) == new.get(name), "what was claimed stands", key, name)
+                demand(old.get(name) == new.get(name), "the claimed content never changes", key, name)
             demand(
                 after == before or after in STATUSES[before or ""],
-                "the status moves along the table",
+                "the status changes by a legal transition",
                 before,
                 after,
             )
-            demand(number(new, "recoveries") >= number(old, "recoveries"), "owners are counted up", key)
+            demand(
+                number(new, "owner_epoch") >= number(old, "owner_epoch"),
+                "the owner's epoch never decreases",
+                key,
+            )
             for name in ("steps", "reversed"):
-                demand(members(old, name) <= members(new, name), "what has committed stands", key, name)
+                demand(
+                    members(old, name) <= members(new, name),
+                    "a committed step is never taken back",
+                    key,
+                    name,
+                )
             named = "deadline_seconds" in old
-            demand(not named or old["deadline_at"] == new["deadline_at"], "a named deadline stands", key)
+            demand(
+                not named or old["deadline_at"] == new["deadline_at"], "a named deadline never changes", key
+            )
             rules.steps_commit(key, old, new, posted)
-            rules.times_stand(key, old, new, posted)
+            rules.times_are_unchanged(key, old, new, posted)
             rules.moves_along(key, before or "", after, old, new, posted)
             rules.review_rests(key, old, new, posted)
         rules.is_listed(key, after, new)
@@ -168,7 +186,7 @@ class Oracle:
         self.settlements[key] = new
 
     def _finished(self, key: str, status: str, row: Item) -> None:
-        """What is finished holds no escrow, and has moved exactly what its end means."""
+        """Check that a finished settlement holds no escrow and has moved exactly what its status means."""
         moved = {account: change for account, change in self.moved.get(key, {}).items() if change}
         amount, fee, currency = number(row, "amount"), number(row, "fee"), text(row, "currency")
         payer, payee, fees, losses = (
@@ -177,35 +195,44 @@ class Oracle:
             f"fees:{currency}",
             f"losses:{currency}",
         )
-        demand(number(row, "escrow") == 0, "what is finished holds no escrow", key, status)
+        demand(number(row, "escrow") == 0, "a finished settlement holds no escrow", key, status)
         lost = -moved.pop(losses, 0)
         if status == "SETTLED":
             wanted = {payer: -amount, payee: amount - fee, fees: fee + lost}
         elif status == "COMPENSATED":
             kept = {payee: amount - fee, fees: fee}
             wanted = {name: kept[name] for name in kept if moved.get(str(name)) == kept[name]} if lost else {}
-            demand(sum(wanted.values()) == lost, "a loss is what was written off", key, moved, lost)
+            demand(
+                sum(wanted.values()) == lost, "a loss is the amount that was written off", key, moved, lost
+            )
         else:
             wanted = {}
         wanted = {account: change for account, change in wanted.items() if change}
         demand(moved == wanted, f"{status} has the exact net", key, moved, wanted)
 
     def execution_ended(self, execution: Execution) -> None:
-        """What an execution answers is true."""
-        told = execution.data if execution.status == "SUCCEEDED" else None
-        if not isinstance(told, dict) or told.get("key") not in self.settlements:
+        """Check the outcome of an execution against its contract and the settlement's row."""
+        if execution.status != "SUCCEEDED":
+            return
+        told = checked_outcome(execution.data)
+        if told["key"] not in self.settlements:
             return
         status = told["status"]
         if status in FINISHED:
-            demand((told["key"], status) in self.ends, "what is said to be finished is", told["key"], status)
+            demand(
+                (told["key"], status) in self.ends,
+                "a settlement that is reported as finished is finished",
+                told["key"],
+                status,
+            )
         row = self.settlements[told["key"]]
         for name in ("payer", "payee", "currency"):
-            demand(told[name] == text(row, name), "an outcome tells what was claimed", told)
+            demand(told[name] == text(row, name), "an outcome reports the claimed content", told)
         for name in ("amount", "fee"):
-            demand(minor(told[name]) == number(row, name), "an outcome tells what was claimed", told)
+            demand(minor(told[name]) == number(row, name), "an outcome reports the claimed content", told)
 
     def _sums(self, table: dict[tuple[str, str], Item]) -> None:
-        """Per currency all rows sum to zero: customers, escrows, and the entries of internal accounts."""
+        """Check that per currency all rows sum to zero: customers, escrows, entries of internal accounts."""
         totals: Counter[str] = Counter()
         for row in table.values():
             if "currency" not in row:
@@ -217,21 +244,21 @@ class Oracle:
                     totals[currency] += sign * number(row, "amount")
         demand(not any(totals.values()), "per currency all accounts sum to zero", dict(totals))
 
-    def at_the_end(self, table: dict[tuple[str, str], Item], paged: set[tuple[str, int]]) -> None:
-        """Once faults are over and time has run: everything rests, everybody was told, the books agree."""
+    def at_the_end(self, table: dict[tuple[str, str], Item], alerted: set[tuple[str, int]]) -> None:
+        """Check the end: every settlement rests, on call was alerted, and the books agree."""
         self._sums(table)
-        barred: dict[str, set[str]] = {}
+        blocks: dict[str, set[str]] = {}
         for key, row in self.settlements.items():
             status = row["status"]["S"]
             demand(status in FINISHED | {"LIMBO"}, "every settlement ends", key, status)
             if status == "LIMBO":
                 case = number(row, "resolutions") + 1
-                demand((key, case) in paged, "a person is paged for each case of LIMBO", key, case)
+                demand((key, case) in alerted, "on call is alerted of each case of LIMBO", key, case)
                 step = (text(row, "stuck_step") or "").partition(":")[2]
                 account = text(row, "payee") if step == "release" else text(row, "payer")
                 due = step in members(row, "steps") - members(row, "reversed")
                 if step != "fee" and due:
-                    barred.setdefault(str(account), set()).add(key)
+                    blocks.setdefault(str(account), set()).add(key)
             if status != "REJECTED" and "verify" in members(row, "steps"):
                 entry = table.get((f"SETTLEMENT#{key}", f"{key}:verify"))
                 demand(entry, "a verdict has its entry", key)
@@ -239,7 +266,7 @@ class Oracle:
             if sk == "BALANCE":
                 account = pk.partition("#")[2]
                 demand(
-                    members(row, "limbo_keys") == barred.get(account, set()),
-                    "an account is in LIMBO exactly while a settlement of it is",
+                    members(row, "limbo_keys") == blocks.get(account, set()),
+                    "an account is blocked exactly while a settlement of it is in LIMBO",
                     account,
                 )

@@ -1,4 +1,4 @@
-"""Who acts on a stage from outside: upstream services, the KYC provider, the clock, and those on call."""
+"""The outside of a stage: upstream services, the KYC provider, the clock, and people on call."""
 
 import json
 from collections import Counter
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 from standardwebhooks import Webhook
 
-from settle import decisions
-from settle.failures import CommandFailed
-from settlement.errors import KycRequestRefused, KycUnavailable, SettlementError
-from settlement.request import Settlement
-from settlement.resolution import Decision
-from settlement.verdict import KycDecision, Verdict
+from settle.actions.resolution import resolve
+from settle.actions.reversal import reverse
+from settle.exit_codes import CommandFailed
+from settlement.model.errors import KycCircuitOpen, KycRequestRefused, KycUnavailable, SettlementError
+from settlement.model.orders import Decision
+from settlement.model.settlement import Settlement
+from settlement.model.state import MalformedRow
+from settlement.model.verdict import KycDecision, Verdict
 from tests.simulation.seeded.chance import READS
 from tests.simulation.seeded.cloud import EXPRESS, STANDARD
 from tests.simulation.seeded.facts import demand, members, number, settlement_in
@@ -30,28 +32,35 @@ SECRET = "whsec_c2ltdWxhdGlvbnMtYWxsLXRoZS13YXktZG93bg=="
 MINUTE_MS = 60_000
 FORWARD = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement")
 OTHERWISE = (("amount", "6.66"), ("payee", "dave"), ("payer", "dave"), ("fee", "0.01"), ("currency", "USD"))
-"""What a request may say that has the key of another."""
+"""Other content under the same key."""
 
 STUCK = ("EnterLimbo", "AwaitResolution", "ResolveLimbo")
 REVERSING = ("RefundFee", "ReclaimFunds", "VoidHold")
-_UNANSWERED = (CommandFailed, ClientError, BotoCoreError, SettlementError)
+CIRCUIT_FAILURES, CIRCUIT_OPEN_MS = 2, 30_000
+"""The failures in a row after which the provider is not asked, and for how long. One payment makes three."""
+
+CASES_MAX = 4
+"""The cases of a settlement on which people decide; without a bound, retries in vain would never end."""
+
+_UNANSWERED = (CommandFailed, ClientError, BotoCoreError, SettlementError, MalformedRow)
 
 
 class People:
-    """They do what people and services do: repeat themselves, come late, and contradict each other."""
+    """People and services, who repeat themselves, come late, and contradict each other."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
-        self.paged: set[tuple[str, int]] = set()
-        self.slept_through: Counter[tuple[str, int]] = Counter()
-        """Per case, how many more pages nobody on call will hear."""
+        self.alerted: set[tuple[str, int]] = set()
+        self.to_miss: Counter[tuple[str, int]] = Counter()
+        """The number of alerts that on call will still miss, by case."""
 
-        self.put_aside: list[str] = []
+        self.dead_letters: list[str] = []
         self.at_work = 0
-        """How many of those who act once have yet to act, or are at it."""
+        """The number of spawned actions that have not ended."""
 
         self.decisions = (Decision.RETRY, Decision.WRITE_OFF, Decision.COMPLETE)
         self._verdicts: dict[str, Verdict] = {}
+        self._failures = self._open_until = 0
         self._stack: Any = SimpleNamespace(
             name="simulated",
             outputs={
@@ -59,12 +68,12 @@ class People:
                 "RecoverStalledArn": "RecoverStalled",
             },
             store=world.store,
-            terms=world.terms,
+            config=world.config,
             client=self._client,
         )
 
     def spawn(self, name: str, delay: int, act: Callable[..., None], *about: Any) -> None:
-        """Have somebody act once, after a while."""
+        """Start an action after a delay, in milliseconds."""
 
         def acts() -> None:
             try:
@@ -78,7 +87,7 @@ class People:
     # Upstream.
 
     def begin(self, request: dict[str, Any], delay: int) -> None:
-        """Have a request settled: once or more often, one way or another, and perhaps with other content."""
+        """Send a request once or more often, by message or by a start, and perhaps with other content."""
         chance = self._world.chance
         for again in range(1 + chance.happens(0.3) + chance.happens(0.1)):
             sent = dict(request)
@@ -96,7 +105,7 @@ class People:
             self.order_reversal(request["key"])
 
     def spend_at_once(self, key: str) -> None:
-        """Have somebody paid who spends it all, and have the payment reversed: it cannot be reclaimed."""
+        """Pay an account that spends it all, and order the payment's reversal: it cannot be reclaimed."""
         chance = self._world.chance
         request = {"key": key, "payer": "alice", "payee": "dave", "amount": "5.00", "currency": "EUR"}
         request["fee"] = chance.one_of(("0.00", "0.48"))
@@ -106,7 +115,7 @@ class People:
         self.spawn("a person", chance.within(30_000, 3 * MINUTE_MS), self._reverse, key)
 
     def order_reversal(self, key: str) -> None:
-        """Have a person reverse a settlement, once it has settled or before."""
+        """Let a person reverse a settlement, before or after it has settled."""
         self.spawn("a person", self._world.chance.within(0, 15 * MINUTE_MS), self._reverse, key)
 
     def _start(self, machine: str, name: str, request: dict[str, Any]) -> None:
@@ -121,7 +130,7 @@ class People:
                 self._start(machine, name, request)
 
     def _send(self, request: dict[str, Any]) -> None:
-        """Send a message, which the queue delivers until it is taken, and sometimes once more."""
+        """Send a message, which the queue delivers until it is accepted, and sometimes once more."""
         world = self._world
         record = {
             "messageId": "m",
@@ -133,26 +142,32 @@ class People:
             call = world.cloud.call("StartSettlements", {"Records": [record]})
             world.hub.wait(call.answer, MINUTE_MS)
             if call.answer.value == {"batchItemFailures": []}:
-                accepted = request["key"] in world.oracle.settlements or record["body"] in self.put_aside
-                demand(accepted, "what was taken from the queue is claimed or put aside", request["key"])
+                accepted = request["key"] in world.oracle.settlements or record["body"] in self.dead_letters
+                demand(accepted, "a message taken from the queue is claimed or a dead letter", request["key"])
                 if not world.chance.happens(0.1):
                     return
             world.hub.sleep(world.chance.within(1_000, MINUTE_MS))
 
     def send_message(self, **message: Any) -> None:
-        """What the dead-letter queue is sent."""
+        """Receive a dead letter."""
         reason = message["MessageAttributes"]["reason"]["StringValue"]
         refused = reason.startswith(("InvalidRequest", "IdempotencyConflict"))
-        demand(refused, "what is put aside can never be settled", reason)
-        self.put_aside.append(message["MessageBody"])
+        demand(refused, "a dead letter can never be settled", reason)
+        self.dead_letters.append(message["MessageBody"])
 
     # The provider.
 
     def ask(self, settlement: Settlement) -> Verdict:
-        """Answer as on the same payment before, but for three times in a hundred."""
+        """Return the verdict on a payment: the same as before, except in 3 % of the calls.
+
+        While the circuit is open, no call reaches the provider.
+        """
         world, chance, key = self._world, self._world.chance, settlement.key
+        if world.hub.now < self._open_until:
+            raise KycCircuitOpen("kyc: not asked, as the circuit is open")
 
         def answer() -> Verdict:
+            self._failures = 0
             if key not in self._verdicts or chance.happens(0.03):
                 self._verdicts[key] = self._verdict(settlement)
             return self._verdicts[key]
@@ -160,6 +175,9 @@ class People:
         try:
             return world.provider.send("ask", READS, answer)
         except (ClientError, BotoCoreError):
+            self._failures += 1
+            if self._failures >= CIRCUIT_FAILURES:
+                self._open_until = world.hub.now + CIRCUIT_OPEN_MS
             raise KycUnavailable("kyc: unreachable") from None
 
     def _verdict(self, settlement: Settlement) -> Verdict:
@@ -180,7 +198,7 @@ class People:
         return verdict
 
     def _tell(self, key: str, reference: str, decision: str, event: str) -> None:
-        """Call the webhook until it is answered for good."""
+        """Call the webhook until it gives a final answer."""
         world = self._world
         for _ in range(12):
             call = world.cloud.call("KycDecided", webhook(key, reference, decision, event, world.hub.now))
@@ -188,14 +206,14 @@ class People:
             if answered and call.answer.value["statusCode"] < 500:
                 entry = (f"SETTLEMENT#{key}", f"{key}:verify")
                 is_kept = call.answer.value["statusCode"] != 200 or entry in world.table.items
-                demand(is_kept, "what the webhook has taken is on record", key)
+                demand(is_kept, "a verdict that the webhook accepted is on record", key)
                 return
             world.hub.sleep(world.chance.within(1_000, 2 * MINUTE_MS))
 
     # The clock.
 
     def recover(self) -> None:
-        """Call recovery each minute in which something is due; what is not due it would not touch."""
+        """Call recovery in each minute in which a settlement is due; in any other it would change nothing."""
         world = self._world
         while True:
             world.hub.sleep(MINUTE_MS - world.hub.now % MINUTE_MS)
@@ -203,10 +221,10 @@ class People:
                 for _ in range(1 + world.chance.happens(0.1)):
                     world.cloud.call("RecoverStalled", {})
 
-    # Who meddles.
+    # Interference.
 
     def notice(self, key: str) -> None:
-        """Something has just happened to a settlement: somebody may interfere with it now, of all times."""
+        """Let a person or a stray call interfere with a settlement that has just changed."""
         chance = self._world.chance
         if chance.happens(chance.meddling):
             delay = chance.within(0, 3_000)
@@ -235,14 +253,14 @@ class People:
         world.cloud.call(function, payload)
 
     def _out_of_turn(self, settlement: dict[str, str], row: Item) -> tuple[str, dict[str, Any]]:
-        """A call of any function of a machine, with all that it is handed there."""
+        """Return a call of a random function of a machine, with a complete payload."""
         chance, done, undone = self._world.chance, members(row, "steps"), members(row, "reversed")
         following = FORWARD[: len(done) + 1][-1]
         if row["status"]["S"] in ("COMPENSATING", "LIMBO"):
             following = chance.one_of(STUCK)
         function = chance.one_of((following, following, *FORWARD, *REVERSING, *STUCK))
         error = {"Error": "InsufficientFunds", "Cause": "a stray call"}
-        decision = {"decision": chance.one_of(self.decisions), "reason": "a stray call", "by": "nobody"}
+        decision = {"decision": chance.one_of(self.decisions), "reason": "a stray call", "by": "a stray call"}
         return function, {
             "settlement": settlement,
             "execution": "stray",
@@ -257,47 +275,49 @@ class People:
             "token": "stray",
         }
 
-    # Those on call.
+    # On call.
 
     def hear(self, event: Any) -> None:
-        """An event on the bus: upon a page somebody decides, sooner or later, or two, each their own way."""
+        """Receive an event of the bus: after an alert one or two people decide, each in their own way."""
         if event["DetailType"] != "LimboEntered":
             return
         chance, detail = self._world.chance, event["Detail"]
         if isinstance(detail, str):
             detail = json.loads(detail)
         case = (detail["key"], detail["case"])
-        if case not in self.paged:
-            pages = chance.happens(0.2) + chance.happens(0.2)
-            self.slept_through[case] = 0 if chance.faults_end else pages  # lest three hours be too short
-        elif self.slept_through[case]:
-            self.slept_through[case] -= 1
-        self.paged.add(case)
-        self._world.note("the pager", "pages", detail)
+        if case not in self.alerted:
+            missed = chance.happens(0.2) + chance.happens(0.2)
+            self.to_miss[case] = 0 if chance.faults_end else missed  # the calm at the end is short
+        elif self.to_miss[case]:
+            self.to_miss[case] -= 1
+        self.alerted.add(case)
+        self._world.note("the pager", "alerts", detail)
         if chance.happens(0.1) and not chance.faults_end:
-            self.spawn("somebody", chance.within(500, 2 * MINUTE_MS), self._fail_task, detail["key"])
-        if self.slept_through[case]:
+            self.spawn("a console user", chance.within(500, 2 * MINUTE_MS), self._fail_task, detail["key"])
+        if self.to_miss[case]:
             return
         for _ in range((not chance.happens(0.1)) + chance.happens(0.2)):
             delay = chance.within(500, chance.one_of((10_000, 2 * MINUTE_MS, 20 * MINUTE_MS)))
             self.spawn("on call", delay, self._resolve, *case)
 
     def _fail_task(self, key: str) -> None:
-        """Fail the task that waits for a decision in the console, although the runbook says to decide."""
+        """Fail the task that waits for a decision, in the console and against the runbook."""
         world = self._world
         waiting = world.oracle.settlements[key].get("waiting")
         if waiting and world.cloud.wake(waiting["M"]["token"]["S"], TaskFailed("FailedByHand")):
             world.count("TaskFailedByHand", 1)
-            world.note("somebody", f"fails the task of {key}")
+            world.note("a console user", f"fails the task of {key}")
 
     def _resolve(self, key: str, case: int) -> None:
-        """Decide as the command does, and repeat it a few times where it fails."""
+        """Run the command that resolves a case, and repeat it a few times if it fails."""
         world, chance = self._world, self._world.chance
+        if case > CASES_MAX:
+            return
         decision = chance.one_of(self.decisions)
         for _ in range(3):
             try:
                 world.note("on call", f"decides {decision} on case {case} of {key}")
-                decisions.resolve(self._stack, key, decision, f"because {decision}", case)
+                resolve(self._stack, key, decision, f"because {decision}", case)
                 return
             except _UNANSWERED as failed:
                 world.note("on call", "is told", failed)
@@ -309,7 +329,7 @@ class People:
         for _ in range(2):
             try:
                 world.note("a person", f"reverses {key}")
-                decisions.reverse(self._stack, key, "the customer asks for it")
+                reverse(self._stack, key, "the customer asks for it")
                 return
             except _UNANSWERED as failed:
                 world.note("a person", "is told", failed)
@@ -334,7 +354,7 @@ class People:
 
 
 def webhook(key: str, reference: str, decision: str, event: str, at: int) -> dict[str, Any]:
-    """A signed call of the provider's, as the function URL hands it over; `at` in milliseconds."""
+    """Return a signed call of the webhook as the function URL passes it; `at` in milliseconds."""
     content = {
         "idempotency_key": f"{key}:verify",
         "decision": decision,

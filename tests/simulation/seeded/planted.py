@@ -1,8 +1,8 @@
-"""Are the rules any good? Bugs planted into a copy of the code must be found.
+"""A test of the rules: bugs planted into a copy of the code must be found.
 
-`python -m tests.simulation.seeded.planted` looks for each with seed after seed and writes to `found.json`
-which seed has found it, for the tests, which need no more than that seed. Conditions that are taken out are
-found without luck: see `needed`.
+`python -m tests.simulation.seeded.planted` searches seed after seed for each bug and writes the first seed
+that finds it to `found.json`; the tests run that seed only. Removed conditions are found without chance: see
+`needed`.
 """
 
 import argparse
@@ -27,26 +27,26 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 FOUND = HERE / "found.json"
 SEEDS_MAX = 10_000
-"""Within so many seeds each bug must be found."""
+"""The number of seeds within which each bug must be found."""
 
-_COPIED = ("lambdas", "statemachines", "tests/support", "tests/simulation/seeded")
+_COPIED = ("lambdas", "statemachines", "docs/contracts", "tests/support", "tests/simulation/seeded")
 
 
 def bugs() -> list[dict[str, Any]]:
-    """The bugs to be planted, each an edit of a file: `old` becomes `new`, perhaps with another."""
+    """Return the bugs, each an edit of a file (`old` becomes `new`) and perhaps of others (`also`)."""
     found: list[dict[str, Any]] = tomllib.loads((HERE / "planted.toml").read_text())["bug"]
     return found
 
 
 def recorded() -> dict[str, int]:
-    """The seed that has found each, by its name."""
+    """Return the seed that found each bug, by the bug's name."""
     found: dict[str, int] = json.loads(FOUND.read_text())
     return found
 
 
 @contextmanager
 def planted(bug: dict[str, Any]) -> Iterator[Path]:
-    """A copy of the code with the bug in it. Raises ValueError where the code has changed under the bug."""
+    """Make a copy of the code with the bug. Raises ValueError if the code to edit is not there."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for name in _COPIED:
@@ -62,7 +62,7 @@ def planted(bug: dict[str, Any]) -> Iterator[Path]:
 
 
 def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
-    """The first seed of so many in which a planted bug breaks a rule."""
+    """Return the first of `seeds` seeds in which a planted bug breaks a rule; None if none does."""
     with planted(bug) as copy:
         report = copy / "report.json"
         command = [sys.executable, "-m", "tests.simulation.seeded", "--stop", "--report", str(report)]
@@ -88,11 +88,11 @@ def _search(seeds: int, bug: dict[str, Any]) -> int | None:
 
 
 def main() -> int:
-    """Exit with 0 if all were found, and say after how many seeds each was."""
+    """Exit with 0 if all bugs were found; print the number of seeds that each took."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", default="", help="a pattern of the names to look for")
+    parser.add_argument("--only", default="", help="search only for bugs whose names match this pattern")
     given = parser.parse_args()
     sought = [bug for bug in bugs() if re.search(given.only, bug["name"])]
     names = {bug["name"] for bug in bugs()}

@@ -1,4 +1,4 @@
-"""What a commit may do to one settlement, given its row before and after and the entries that go with it."""
+"""Rules of one settlement's commit, given its row before and after and the entries of the commit."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -19,84 +19,88 @@ from tests.support.memory_dynamodb import Changes, Item
 MOVES = {"hold", "release", "fee", "compensate:hold", "compensate:release", "compensate:fee"}
 FORWARD = ("hold", "verify", "release", "fee")
 REVIEW_SECONDS = 600
-"""How long a review may take on this stage."""
+"""The longest review of this stage."""
 
 
 class Asking(NamedTuple):
-    """Who has made a commit: a function, what it was handed, and its clock's time; blank where nobody."""
+    """The caller of a commit: a function, its payload, and its clock's time; blank if no function ran."""
 
     function: str
     payload: Mapping[str, Any]
     at: str
 
 
-def content_stands(changes: Changes, asking: Asking) -> None:
-    """The very content that a key was claimed with is asked for, or nothing changes."""
+def content_is_unchanged(changes: Changes, asking: Asking) -> None:
+    """Check that only a call with the claimed content changes anything."""
     wanted = settlement_in(asking.payload)
     for _, new in changes:
         if new and new["pk"]["S"] == f"SETTLEMENT#{wanted.get('key')}" and "payer" in new:
             for name in ("payer", "payee", "currency"):
                 demand(
                     wanted[name] == text(new, name),
-                    "a key with other content changes nothing",
+                    "a call with other content changes nothing",
                     name,
                     wanted,
                 )
             for name in ("amount", "fee"):
                 said = wanted.get(name)
                 same = said is None or minor(said) == number(new, name)
-                demand(same, "a key with other content changes nothing", name, wanted)
+                demand(same, "a call with other content changes nothing", name, wanted)
             named = int(wanted.get("deadline_seconds") or 0)
             same = named == number(new, "deadline_seconds")
-            demand(same, "a key with other content changes nothing", "deadline_seconds", wanted)
+            demand(same, "a call with other content changes nothing", "deadline_seconds", wanted)
 
 
 def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> None:
-    """What a commit does is what its function was called for, and at that time."""
+    """Check that a commit does what its function was called for, and in time."""
     key, case = new["pk"]["S"].partition("#")[2], number(old, "resolutions") + 1
     if asking.function == "RecoverStalled":
         due = text(old, "recover_at" if old["status"]["S"] == "LIMBO" else "gsi1sk") or ""
         in_time = bool(asking.payload) or due <= asking.at
-        demand(in_time, "recovery touches nothing that is not due", key, due, asking.at)
-        if "given_up_at" in new and "given_up_at" not in old:
+        demand(in_time, "recovery changes a settlement only if it is due", key, due, asking.at)
+        if "expired_at" in new and "expired_at" not in old:
             overdue = old["deadline_at"]["S"] <= asking.at and "release" not in members(old, "steps")
-            demand(overdue, "what is given up is overdue, and not released", key)
+            demand(overdue, "a settlement expires if it is overdue and not released", key)
     if any(name.startswith("limbo:") for name in posted):
         of = asking.payload["case"]
         is_now = of == case and f"limbo:{case}" in posted
-        demand(is_now, "LIMBO is entered in the round that got stuck", key, of, case)
+        demand(is_now, "LIMBO is entered under the case that got stuck", key, of, case)
     if old["status"]["S"] == "LIMBO":
         decision_is_carried_out(old, posted, asking.payload)
 
 
-def times_stand(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
-    """Since when something is so, and until when, changes with what makes it so and with nothing else."""
+def times_are_unchanged(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
+    """Check that each instant and reason on the row changes with its cause and with nothing else."""
     begins, decided = "review" in new and "review" not in old, "verdict" in new and "verdict" not in old
     if old.get("deadline_at") != new.get("deadline_at"):
         demand(begins or decided, "a deadline is moved by a review alone", key)
     if old.get("in_flight_since") != new.get("in_flight_since"):
         anew = begins or decided or "reverse" in posted or old["status"]["S"] == "LIMBO"
-        demand(anew, "what is driven on is no younger for it", key)
+        demand(anew, "a takeover does not make a settlement younger", key)
     if old["status"] == new["status"] == {"S": "LIMBO"}:
-        demand(old["gsi1sk"] == new["gsi1sk"], "since when it is in LIMBO stands", key)
+        demand(old["gsi1sk"] == new["gsi1sk"], "the start of a case of LIMBO never changes", key)
     finished = new["status"]["S"] in FINISHED
-    demand(finished == ("finished_at" in new), "what is finished says since when", key)
+    demand(finished == ("finished_at" in new), "exactly a finished settlement has finished_at", key)
     failed = new["status"]["S"] not in ("PROCESSING", "SETTLED")
-    demand(failed == ("failure" in new), "what has failed says why, and nothing else does", key)
+    demand(failed == ("failure" in new), "exactly a failed settlement has a failure", key)
 
 
 def decision_is_carried_out(old: Item, posted: dict[str, Item], asked: Mapping[str, Any]) -> None:
-    """A decision is carried out on the case that it was made on, and moves what it means."""
+    """Check that a decision is carried out on its case, and moves the money that it means."""
     for name in resolutions(posted):
         entry, order = posted[name], asked["resolution"]
         case = number(old, "resolutions") + 1
         demand(name == f"resolve:{case}", "a decision is on the open case", name, case)
         demand(
             (order.get("case") or asked["case"]) == case,
-            "a decision is on the case it was made on",
+            "a decision is on the case that it was made for",
             order,
         )
-        demand(text(entry, "decision") == order["decision"], "a decision is what was decided", order)
+        demand(
+            text(entry, "decision") == order["decision"],
+            "the recorded decision is the decision that was made",
+            order,
+        )
         debit, credit = text(entry, "debit"), text(entry, "credit")
         escrow, currency = f"escrow:{old['pk']['S'].partition('#')[2]}", text(old, "currency")
         wanted = {
@@ -104,19 +108,32 @@ def decision_is_carried_out(old: Item, posted: dict[str, Item], asked: Mapping[s
             "write-off": (f"losses:{currency}", escrow),
             "complete": (escrow, f"fees:{currency}"),
         }
-        demand((debit, credit) == wanted[order["decision"]], "a decision moves what it means", order, debit)
+        demand(
+            (debit, credit) == wanted[order["decision"]],
+            "a decision moves the money that it means",
+            order,
+            debit,
+        )
 
 
 def steps_commit(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
-    """Each step that is recorded has its entry in the same commit, and the other way about."""
+    """Check that each recorded step and its entry are in the same commit."""
     status, done, undone = old["status"]["S"], members(old, "steps"), members(old, "reversed")
     gained = members(new, "steps") - done
     for step in FORWARD:
         entry = posted.get(step)
-        if step == "verify" and entry:  # a rejection is put on record, and is no step
-            demand(text(new, "verdict") == text(entry, "decision"), "the verdict is the entry's", key)
+        if step == "verify" and entry:  # a rejection is on record, but commits no step
+            demand(
+                text(new, "verdict") == text(entry, "decision"),
+                "the row and the entry have the same verdict",
+                key,
+            )
             demand(not text(old, "verdict"), "there is one verdict", key)
-            demand((step in gained) == (text(entry, "decision") == "APPROVED"), "who approves, says so", key)
+            demand(
+                (step in gained) == (text(entry, "decision") == "APPROVED"),
+                "exactly an approval commits the step",
+                key,
+            )
         else:
             demand((step in gained) == bool(entry), "a step and its entry commit together", key, step)
         if not entry:
@@ -126,12 +143,17 @@ def steps_commit(key: str, old: Item, new: Item, posted: dict[str, Item]) -> Non
         demand(done == set(previous), "steps commit in their order, each once", key, step, sorted(done))
         demand(
             text(entry, "request_hash") == text(old, "request_hash"),
-            "a step is of what was claimed",
+            "a step has the content that was claimed",
             key,
             step,
         )
         if step != "fee":
-            demand("given_up_at" not in old, "what is given up goes no further", key, step)
+            demand(
+                "expired_at" not in old,
+                "no step before the fee commits once a settlement has expired",
+                key,
+                step,
+            )
             late = (text(entry, "posted_at") or "") >= (text(old, "deadline_at") or "")
             demand(not late, "no step before the fee commits after the deadline", key, step)
             if "deadline_seconds" in old:
@@ -140,34 +162,49 @@ def steps_commit(key: str, old: Item, new: Item, posted: dict[str, Item]) -> Non
                     for row, name in ((old, "claimed_at"), (entry, "posted_at"))
                 )
                 in_time = at < claimed + timedelta(seconds=number(old, "deadline_seconds"))
-                demand(in_time, "no step before the fee commits after the deadline that was named", key, step)
+                demand(in_time, "no step before the fee commits after a named deadline", key, step)
     if "fee" in gained or "release" in gained or "hold" in gained:
-        demand(_is_as_claimed(key, new, posted), "a step moves what was claimed", key, sorted(gained))
+        demand(_is_as_claimed(key, new, posted), "a step moves the claimed amount", key, sorted(gained))
     reversals = {name.partition(":")[2] for name in posted if name.startswith("compensate:")}
     for step in reversals & done:
         demand(status == "COMPENSATING", "a reversal commits while COMPENSATING", key, step, status)
         demand(step not in undone, "a step is reversed once", key, step)
-        demand("debit" in posted[f"compensate:{step}"], "what has moved is moved back", key, step)
-    demand(not (reversals - done) or status == "COMPENSATING", "a reversal is of what is reversed", key)
+        demand(
+            "debit" in posted[f"compensate:{step}"],
+            "the reversal of a committed step moves its money back",
+            key,
+            step,
+        )
+    demand(
+        not (reversals - done) or status == "COMPENSATING",
+        "a skipped reversal commits while COMPENSATING",
+        key,
+    )
     covered = {text(old, "stuck_step") or ""} if posted.keys() & resolutions(posted) else set()
     covered = {name.partition(":")[2] for name in covered}
     gained_back = members(new, "reversed") - undone
     for name in resolutions(posted):
         if (text(posted[name], "debit") or "").startswith("losses:"):
-            demand(covered <= gained_back, "what is written off counts as reversed", key)
-    demand(gained_back <= reversals | covered, "what is reversed has its entry", key, sorted(gained_back))
-    demand(reversals & done <= gained_back, "an entry of a reversal is recorded", key, sorted(reversals))
+            demand(covered <= gained_back, "a step that is written off counts as reversed", key)
+    demand(gained_back <= reversals | covered, "a reversed step has its entry", key, sorted(gained_back))
+    demand(
+        reversals & done <= gained_back, "a reversal and its entry commit together", key, sorted(reversals)
+    )
     if gained_back & reversals:
-        demand(_is_as_claimed(key, new, posted), "a reversal moves what was claimed", key)
+        demand(_is_as_claimed(key, new, posted), "a reversal moves the claimed amount", key)
 
 
 def review_rests(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
-    """What is in review rests until the provider tells how it has ended, or its time is over."""
+    """Check that a payment in review rests until the provider's decision or its deadline."""
     if "review" in new and "review" not in old:
         waits = old["status"] == new["status"] == {"S": "PROCESSING"} and members(old, "steps") == {"hold"}
-        demand(waits and not {"verdict", "given_up_at"} & old.keys(), "what is held is reviewed, once", key)
+        demand(
+            waits and not {"verdict", "expired_at"} & old.keys(),
+            "a review begins once, and after the hold alone",
+            key,
+        )
         ends = new["deadline_at"]
-        demand(new["gsi1sk"] == new["in_flight_since"] == ends, "a review is looked after at its end", key)
+        demand(new["gsi1sk"] == new["in_flight_since"] == ends, "recovery looks at a review at its end", key)
         if "deadline_seconds" not in old:
             began = datetime.fromisoformat(ends["S"]) - timedelta(seconds=REVIEW_SECONDS)
             demand(began < datetime.fromisoformat(old["deadline_at"]["S"]), "a review begins in time", key)
@@ -176,14 +213,14 @@ def review_rests(key: str, old: Item, new: Item, posted: dict[str, Item]) -> Non
     review, verdict = text(old, "review"), posted.get("verify")
     if verdict:
         said = (text(verdict, "provider"), text(verdict, "reference"))
-        demand(said == ("webhook", review), "a review is ended by its own decision", key, said)
+        demand(said == ("webhook", review), "a review is ended by its own verification's decision", key, said)
         return
-    demand(text(new, "review") == review, "a review is not forgotten", key)
+    demand(text(new, "review") == review, "an open review stays on the row", key)
     if new["status"] != old["status"]:
-        by_right = "reverse" in posted or "given_up_at" in old
-        demand(by_right, "what is in review is given back when its time is over, or on an order", key)
-    elif "given_up_at" not in new:
-        demand(old["owner"] == new["owner"], "nobody drives on what is in review", key)
+        by_right = "reverse" in posted or "expired_at" in old
+        demand(by_right, "a payment in review is reversed on an order or once it has expired", key)
+    elif "expired_at" not in new:
+        demand(old["owner"] == new["owner"], "a payment in review gets no new owner", key)
 
 
 def _is_as_claimed(key: str, row: Item, posted: dict[str, Item]) -> bool:
@@ -209,39 +246,45 @@ def _is_as_claimed(key: str, row: Item, posted: dict[str, Item]) -> bool:
 def moves_along(key: str, before: str, after: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
     resolved = resolutions(posted)
     if before == "LIMBO":
-        demand((after != "LIMBO") == bool(resolved), "LIMBO is left by a resolution alone", key, after)
+        demand((after != "LIMBO") == bool(resolved), "a resolution alone leads out of LIMBO", key, after)
         demand(
             not posted.keys() - resolved,
-            "nothing moves in LIMBO but by a resolution",
+            "a resolution alone moves money in LIMBO",
             key,
             sorted(posted),
         )
     elif resolved:
-        demand(False, "a resolution is of what is in LIMBO", key, before)
+        demand(False, "only a settlement in LIMBO is resolved", key, before)
     if before != after == "LIMBO":
-        demand(any(name.startswith("limbo:") for name in posted), "LIMBO is entered on record", key)
+        demand(
+            any(name.startswith("limbo:") for name in posted), "LIMBO is entered together with its entry", key
+        )
     if before == "SETTLED" != after:
-        demand("reverse" in posted, "what has settled is reversed on an order alone", key)
+        demand("reverse" in posted, "a SETTLED settlement is reversed on an order alone", key)
     if (before, after) == ("PROCESSING", "COMPENSATING") and "reverse" not in posted:
-        demand("release" not in members(old, "steps"), "what is released goes on to its fee", key)
+        demand(
+            "release" not in members(old, "steps"),
+            "a released settlement is not reversed without an order",
+            key,
+        )
         by = text(new, "owner") or ""
-        owner = by == f"{key}-compensate-{number(old, 'recoveries')}"
-        demand(owner or "given_up_at" in old, "a reversal that nobody has ordered is the owner's", key, by)
+        owner = by == f"{key}-compensate-{number(old, 'owner_epoch')}"
+        demand(owner or "expired_at" in old, "a reversal without an order is the owner's", key, by)
     if (before, after) == ("PROCESSING", "SETTLED"):
         demand("fee" in posted, "SETTLED commits with the fee", key)
     if after == "REJECTED" != before:
         demand(not members(old, "steps"), "REJECTED is possible while nothing is held", key)
     if before in FINISHED and after == before:
-        demand(old == new, "what is finished stands", key)
+        demand(old == new, "a finished settlement never changes", key)
 
 
 def is_listed(key: str, status: str, row: Item) -> None:
-    """Whatever is not finished is found by recovery, and whatever is stuck by a person."""
+    """Check the index: in flight for recovery, in LIMBO for people, or finished and not listed."""
     partition = text(row, "gsi1pk")
     if status in ("PROCESSING", "COMPENSATING"):
         listed = (partition or "").startswith("IN_FLIGHT#") and bool(text(row, "gsi1sk"))
-        demand(listed, "what is in flight is listed for recovery", key, status)
+        demand(listed, "a settlement in flight is listed for recovery", key, status)
     elif status == "LIMBO":
-        demand(partition == "LIMBO" and text(row, "stuck_step"), "what is in LIMBO is listed there", key)
+        demand(partition == "LIMBO" and text(row, "stuck_step"), "a settlement in LIMBO is listed there", key)
     else:
-        demand(partition is None, "what is finished is listed nowhere", key, status)
+        demand(partition is None, "a finished settlement is not listed", key, status)

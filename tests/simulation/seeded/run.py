@@ -1,4 +1,4 @@
-"""Many seeds, one after the other or side by side, and what came of them."""
+"""Many seeds, one after the other or in parallel, and their results."""
 
 import gc
 import time
@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 from itertools import islice
 
+from settlement.model.errors import KycCircuitOpen
 from tests.simulation.seeded.afterwards import late_calls
 from tests.simulation.seeded.chance import Fault
 from tests.simulation.seeded.cloud import definitions
@@ -17,14 +18,14 @@ from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.world import UNCLAIMED, World, play
 
 CHUNK = 20
-"""Seeds that a process is handed at a time."""
+"""The number of seeds that a process gets at a time."""
 
 HISTORY_LINES_MAX = 400
 
 
 @dataclass
 class Result:
-    """What so many seeds have shown: `counted` has faults, metrics and ends; `failed` the broken rules."""
+    """The result of seeds: `counted` has faults, metrics and ends; `failed` the broken rules."""
 
     seeds: int = 0
     histories: int = 0
@@ -44,7 +45,7 @@ class Result:
         self.failed |= other.failed
 
     def count(self, world: Recorded) -> None:
-        """Add a history that has ended well."""
+        """Add a history that broke no rule."""
         self.histories += 1
         self.calls += len(world.cloud.calls)
         self.commits += len(world.moments)
@@ -53,20 +54,21 @@ class Result:
         self.possible |= world.possible
 
     def sometimes(self) -> list[tuple[int, str]]:
-        """How often each thing has happened that must happen sometimes, the rarest first.
+        """Return the counts of everything that must happen sometimes, the rarest first.
 
-        Each fault that is possible in a function or a state of a machine, each fault in each status of a
-        settlement, each state, and each step from status to status.
+        These are each possible fault in a function or a state of a machine, each fault in each status of a
+        settlement, each state, each transition, and a call that the open circuit refuses.
         """
         wanted = {f"{fault} in {where}" for where, faults in self.possible for fault in faults}
         wanted |= {f"{fault} while {status}" for fault in Fault for status in (UNCLAIMED, *STATUSES)}
         wanted |= {f"{status} to {other}" for status, others in STATUSES.items() for other in others}
         wanted |= {f"enters {state}" for machine in definitions().values() for state in machine["States"]}
+        wanted.add(KycCircuitOpen.__name__)
         return sorted((self.counted[name], name) for name in wanted)
 
 
 def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator[Recorded]:
-    """What a seed makes: a world, once it has run, and then one for each late call in it. Raises Violated."""
+    """Yield a seed's histories: its world, and one world for each late call in it. Raises Violated."""
     world = current.world = play(seed, Recorded, is_told=is_told)
     world.run()
     yield world
@@ -75,7 +77,7 @@ def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator
 
 
 def run(seeds: Iterable[int]) -> Result:
-    """Run seeds in this process, each to its end or to the first rule that it breaks."""
+    """Run seeds in this process, each to its end or to the first broken rule."""
     result = Result()
     with set_up() as current:
         for seed in seeds:
@@ -89,7 +91,7 @@ def run(seeds: Iterable[int]) -> Result:
 
 
 def tell(seed: int) -> str:
-    """One seed's history, or that of its first late call that breaks a rule, with the rule at the end."""
+    """Return a seed's history, or that of its first late call that breaks a rule, and the rule."""
     first: Recorded | None = None
     with set_up() as current:
         try:
@@ -102,10 +104,10 @@ def tell(seed: int) -> str:
 
 
 def told(world: World, broken: AssertionError | None = None, before: Sequence[str] = ()) -> str:
-    """A history, in whole lines; that of a late call follows upon what had happened `before`."""
+    """Return a history as lines; a late call's history continues the one `before`."""
     lines = world.history
     if isinstance(world, Afterlife):
-        lines = [*before[: world.acts.told], f"Everybody dies. {world.late}", *world.history]
+        lines = [*before[: world.acts.told], f"Every process dies. {world.late}", *world.history]
     end = f"BROKEN: {broken}" if broken else "every rule holds"
     return "\n".join([*lines[-HISTORY_LINES_MAX:], end])
 
@@ -113,7 +115,7 @@ def told(world: World, broken: AssertionError | None = None, before: Sequence[st
 def run_side_by_side(
     seeds: Iterable[int], jobs: int, seconds: float | None = None, *, until_failed: bool = False
 ) -> Iterator[Result]:
-    """Run seeds in so many processes; yield the sum of their results each time there is more of it."""
+    """Run seeds in several processes; yield the sum of their results each time it grows."""
     left, total = iter(seeds), Result()
     give_up_at = time.monotonic() + seconds if seconds else None
     gc.freeze()

@@ -1,10 +1,10 @@
-"""Lives of a settlement in which nothing is left to chance: each fault at each call, alone and in pairs."""
+"""Lives of a settlement without chance: each fault at each call, alone and in pairs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from settlement.resolution import Decision
+from settlement.model.orders import Decision
 from tests.simulation.seeded.chance import Fault, Script
 from tests.simulation.seeded.cloud import EXPRESS, STANDARD
 from tests.simulation.seeded.facts import HIGHEST_BALANCE
@@ -15,7 +15,7 @@ from tests.support.interpreter import ARN
 KEY = "order-2026-000101"
 REQUEST = {"key": KEY, "payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR", "fee": "0.48"}
 REJECTED, IN_REVIEW = 0.05, 0.2
-"""The luck of a payment that the provider rejects, or takes into review."""
+"""The luck of a payment that the provider rejects, or puts into review."""
 
 Faults = Mapping[int, Fault]
 
@@ -42,7 +42,7 @@ def is_reversed_on_an_order(world: World) -> None:
 
 
 def cannot_be_reclaimed(decision: Decision) -> Callable[[World], None]:
-    """The payee has spent it when it is reversed: LIMBO, a page, and a person's decision."""
+    """The payee has spent the amount when it is reversed: LIMBO, an alert, and a person's decision."""
 
     def scenario(world: World) -> None:
         world.people.decisions = (decision,)
@@ -53,21 +53,21 @@ def cannot_be_reclaimed(decision: Decision) -> Callable[[World], None]:
     return scenario
 
 
-def is_paid_by_who_is_barred(world: World) -> None:
-    """The payer of it gets into LIMBO with what they were paid before, while nobody drives it on."""
+def is_paid_by_a_blocked_payer(world: World) -> None:
+    """The payer is blocked by an earlier payment to them, while no execution runs this one."""
     world.people.decisions = (Decision.WRITE_OFF,)
     paid = {**REQUEST, "key": f"{KEY}-before"}
     spent = {**paid, "key": f"{KEY}-on", "payer": "bob", "payee": "carol", "amount": "40.00"}
-    barred = {**REQUEST, "payer": "bob", "payee": "carol", "amount": "1.00"}
+    blocked = {**REQUEST, "payer": "bob", "payee": "carol", "amount": "1.00"}
     world.people.spawn("upstream", 0, world.people._start, EXPRESS, f"{KEY}-before-mine", paid)
     world.people.spawn("upstream", 5_000, world.people._start, EXPRESS, f"{KEY}-on", spent)
-    world.people.spawn("upstream", 10_000, world.cloud.call, "ClaimKey", _claim(barred))
+    world.people.spawn("upstream", 10_000, world.cloud.call, "ClaimKey", _claim(blocked))
     world.people.spawn("a person", 20_000, world.people._reverse, f"{KEY}-before")
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What happens; the payment's luck with the provider; and what accounts have at first, if not as ever."""
+    """A life: its course, the payment's luck with the provider, and differences of the opening balances."""
 
     happens: Callable[[World], None]
     luck: float = 1.0
@@ -88,12 +88,12 @@ SCENARIOS = {
     "exceeds the payee's cap": Scenario(settles, opening={"bob": HIGHEST_BALANCE - 100}),
     "is paid in another currency": Scenario(settles, in_dollars="alice"),
     "is received in another currency": Scenario(settles, in_dollars="bob"),
-    "is paid by who is barred": Scenario(is_paid_by_who_is_barred),
+    "is paid by a blocked payer": Scenario(is_paid_by_a_blocked_payer),
 }
 
 
 def live(current: Current, name: str, faults: Faults, kind: type[W] = World, *, is_told: bool = False) -> W:  # type: ignore[assignment]
-    """Let a scenario happen with these faults, each at the call with its number. Raises Violated."""
+    """Run a scenario with these faults, each at the call with its number. Raises Violated."""
     scenario = SCENARIOS[name]
     world = current.world = kind(Script(faults, scenario.luck), is_told)
     world.open_accounts({"alice": 10_000, "bob": 500, "carol": 0, **scenario.opening}, scenario.in_dollars)
@@ -104,12 +104,12 @@ def live(current: Current, name: str, faults: Faults, kind: type[W] = World, *, 
 
 
 def singles(current: Current, name: str) -> Iterator[Faults]:
-    """Each fault at each call that the scenario makes."""
+    """Yield each fault at each call of the scenario."""
     yield from _further(live(current, name, {}), {}, 0)
 
 
 def pairs(current: Current, name: str, single: Faults) -> Iterator[Faults]:
-    """The same fault, and each other one at each later call, of those that are made because of it too."""
+    """Yield the single fault together with each fault at each later call, also of calls that it causes."""
     (number,) = single
     yield from _further(live(current, name, single), single, number + 1)
 
@@ -124,8 +124,8 @@ def _further(world: World, faults: Faults, first: int) -> Iterator[Faults]:
 def _claim(request: dict[str, str]) -> dict[str, Any]:
     return {
         "settlement": request,
-        "execution": "nobody",
-        "execution_arn": f"{ARN}:execution:{STANDARD}:nobody",
+        "execution": "gone",
+        "execution_arn": f"{ARN}:execution:{STANDARD}:gone",
     }
 
 

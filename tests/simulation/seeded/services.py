@@ -1,4 +1,4 @@
-"""DynamoDB and Step Functions as a function meets them: a while away, and sometimes not to be had."""
+"""The clients of DynamoDB and Step Functions in a function, with latency and faults."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Services:
-    """Sends each call through time and chance."""
+    """A client that adds latency and faults to each call."""
 
     service = "provider"
 
@@ -30,7 +30,7 @@ class Services:
         conflict: Callable[[], Exception] | None = None,
         again: Callable[[], Any] | None = None,
     ) -> Any:
-        """Let a call have its effect, unless something befalls it; return or raise its answer."""
+        """Send a call, which may meet a fault; return or raise its answer."""
         world, hub = self._world, self._world.hub
         fault = world.fault(kinds, self.service or ("writes" if kinds is WRITES else "reads"), name)
         if fault:
@@ -52,7 +52,7 @@ class Services:
             hub.kill(hub.process)
         hub.sleep(world.chance.latency())
         if fault is Fault.LOST:
-            if again and world.chance.happens(0.5):  # botocore sends once more by itself
+            if again and world.chance.happens(0.5):  # botocore's own retry
                 return again()
             raise ReadTimeoutError(endpoint_url="https://service.invalid")
         return answer
@@ -84,7 +84,7 @@ class DynamoDb(Services):
         write = getattr(self._world.table, name)
 
         def again() -> Any:
-            """A transaction carries a token by which it is known; any other write meets its own effect."""
+            """Repeat a write: a transaction has an idempotency token, another write meets its own effect."""
             if name != "transact_write_items":
                 return write(**parameters)
             return {"ConsumedCapacity": []}
@@ -94,7 +94,7 @@ class DynamoDb(Services):
         )
 
     def _conflict(self, name: str, parameters: dict[str, Any]) -> ClientError:
-        """What is answered while another call writes one of the rows; the others are looked at."""
+        """Return the error of a write during another call's write to one of its rows."""
         if name != "transact_write_items":
             return error(name, "TransactionConflictException", "Transaction is ongoing for the item")
         writes = [write for item in parameters["TransactItems"] for write in item.values()]
@@ -108,11 +108,11 @@ class DynamoDb(Services):
 
 
 class AlreadyExists(ClientError):
-    """An execution of that name was started before, with another input, or has ended."""
+    """An execution of that name has ended, or was started with another input."""
 
 
 class DoesNotExist(ClientError):
-    """Nobody has started such an execution."""
+    """There is no such execution."""
 
 
 class StepFunctions(Services):

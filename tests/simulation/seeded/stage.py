@@ -1,37 +1,34 @@
-"""The handlers' surroundings, replaced: what they reach for, they get from the world that runs."""
+"""The handlers' dependencies, replaced by those of the world that runs."""
 
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from handlers import _machines, _provider, _queues, _runtime, _secrets
-from settle import decisions
-from settlement import rows, store, telemetry
+from handlers import _dead_letters, _dependencies, _kyc, _secrets, _step_functions
+from settle.actions import order
+from settle.queries import follow
+from settlement.adapters import dynamodb, telemetry
 from tests.simulation.seeded.people import SECRET
 from tests.simulation.seeded.rules import REVIEW_SECONDS
 from tests.simulation.seeded.world import World
 from tests.support import wire
 from tests.support.environment import NOW
 
-_REMEMBERED = 64
-"""Timestamps that are kept, as each is asked for several times in a row."""
-
 _OF_A_WORLD = (
-    (_runtime.store, "_client"),
-    (_runtime, "now"),
-    (_runtime, "random"),
-    (_machines, "_client"),
-    (_queues, "_client"),
+    (_dependencies.store, "_client"),
+    (_dependencies, "now"),
+    (_dependencies, "random"),
+    (_step_functions, "_client"),
+    (_dead_letters, "_client"),
 )
 
 
 class Current:
-    """The world that runs. To set it puts its parts where the handlers find them: no call takes a detour."""
+    """The world that runs. Setting it puts its parts where the handlers find them, without indirection."""
 
     _world: World
 
@@ -50,7 +47,7 @@ class Current:
 
 @contextmanager
 def set_up() -> Iterator[Current]:
-    """Replace what surrounds the handlers: table, clock, provider, machines, queue, secrets, telemetry."""
+    """Replace the handlers' dependencies: table, clock, provider, machines, queue, secrets, telemetry."""
     current = Current()
     shared = {os.environ["KYC_SIGNING_SECRET"]: {"current": SECRET}}
     clock = SimpleNamespace(
@@ -62,17 +59,16 @@ def set_up() -> Iterator[Current]:
     )
     replaced: dict[tuple[Any, str], Any] = {
         **dict.fromkeys(_OF_A_WORLD),
-        (_runtime.store, "_pause"): lambda failed_tries: current.world.hub.sleep(
+        (_dependencies.store, "_pause"): lambda failed_tries: current.world.hub.sleep(
             current.world.chance.within(0, 50 << failed_tries)
         ),
-        (rows, "timestamp"): lru_cache(_REMEMBERED)(rows.timestamp),
-        (store, "_to_wire"): wire.to_wire,
-        (store, "from_wire"): wire.from_wire,
-        (_provider, "ask"): lambda settlement: current.world.people.ask(settlement),  # noqa: PLW0108 (of the world to come)
-        (_provider, "review_seconds"): REVIEW_SECONDS,
+        (dynamodb, "_to_wire"): wire.to_wire,
+        (dynamodb, "from_wire"): wire.from_wire,
+        (_kyc, "ask"): lambda settlement: current.world.people.ask(settlement),  # noqa: PLW0108 (of a later world)
+        (_kyc, "review_seconds"): REVIEW_SECONDS,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
-        (decisions, "time"): clock,
-        (decisions, "secrets"): names,
+        (follow, "time"): clock,
+        (order, "secrets"): names,
         (telemetry, "called"): lambda *_: None,
         (telemetry.metrics, "add_metric"): lambda name, unit, value: current.world.count(name, value),
         (telemetry.metrics.provider, "flush_metrics"): lambda *_, **__: None,

@@ -1,45 +1,98 @@
-"""Production code with one condition taken out of one write: what the simulator must be able to notice."""
+"""Production code with one condition removed from one write: the simulator must notice the difference."""
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import FrameType
 from typing import Any
 from unittest import mock
 
-from settlement import conditions, items, limbo, recovery, reversals, reviews, writes
-from settlement.writes import Write
+from settlement.ledger import (
+    balances,
+    conditions,
+    entries,
+    forward,
+    kyc_review,
+    limbo,
+    reversal,
+    takeover,
+    transaction,
+)
+from settlement.ledger.conditions import Condition
+from settlement.ledger.transaction import Write
+from settlement.model.settlement import Settlement
+from settlement.model.status import Status, Step
 
-MODULES = (items, limbo, recovery, reversals, reviews)
-NAMES = {text: name for name, text in vars(conditions).items() if name.isupper()}
-"""The conditions' names by their texts."""
+MODULES = (balances, entries, forward, kyc_review, limbo, reversal, takeover)
+"""The modules that make writes."""
+
+_SETTLEMENT = Settlement(
+    key="order-2026-000101", payer="alice", payee="bob", amount=4_820, currency="EUR", fee=48
+)
+_NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+SAMPLES: Mapping[str, Callable[[], Condition]] = {
+    **{f"status_is({status})": lambda status=status: conditions.status_is(status) for status in Status},
+    "status_as_expected": lambda: conditions.status_as_expected(Status.SETTLED),
+    "same_request": lambda: conditions.same_request(_SETTLEMENT),
+    "owner_is": lambda: conditions.owner_is("execution"),
+    "owner_epoch_is": lambda: conditions.owner_epoch_is(0),
+    "case_unchanged": lambda: conditions.case_unchanged(0),
+    "this_review": lambda: conditions.this_review("ver_0101"),
+    "listed_at": lambda: conditions.listed_at("2026-11-21"),
+    "overdue": lambda: conditions.overdue(_NOW),
+    "before_deadline": lambda: conditions.before_deadline(_NOW),
+    "previous_committed": lambda: conditions.previous_committed(Step.HOLD),
+    "committed": lambda: conditions.committed(Step.HOLD),
+    "not_committed": lambda: conditions.not_committed(Step.HOLD),
+    "not_reversed": lambda: conditions.not_reversed(Step.HOLD),
+    "escrow_holds": lambda: conditions.escrow_holds(0),
+    "same_currency": lambda: conditions.same_currency("EUR"),
+    "sufficient": lambda: conditions.sufficient(0),
+    "below_cap": lambda: conditions.below_cap(0),
+}
+"""One call of each function that builds a condition, by the condition's readable name.
+
+The expression depends on an argument in `status_is` alone; of the others the name of the function is enough.
+"""
+
+EXPRESSIONS: Mapping[str, str] = {
+    **{name: found.expression for name, found in vars(conditions).items() if isinstance(found, Condition)},
+    **{name: build().expression for name, build in SAMPLES.items()},
+}
+"""The expressions of all conditions, by name: a constant's, or that of a sample."""
+
+NAMES: Mapping[str, str] = {expression: name for name, expression in EXPRESSIONS.items()}
+"""The names of all conditions, by expression."""
 
 _CASES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "entries._entry": lambda known: _entry(known["step"], known["on_failure"].__qualname__),
     "limbo.enter": lambda known: "as it is done" if known["case"].done else "as it is stuck",
     "limbo.leave": lambda known: str(known["resolution"].decision),
-    "recovery._take": lambda known: (
-        "OVERDUE" if "given_up_at" in known["changes"] else known["row"]["status"]
+    "takeover.take_over": lambda known: (
+        "OVERDUE" if "expired_at" in known["changes"] else known["state"].status
     ),
-    "reversals.begin": lambda known: "for anybody" if known["owner"] is None else "for its owner",
+    "reversal.begin": lambda known: "for every owner" if known["owner"] is None else "for its owner",
 }
-"""What a function's conditions depend on, where that is no step."""
+"""The case on which a function's conditions depend, if that is not its step alone."""
 
 Change = Callable[[Write, str], Write]
 Atom = tuple[str, str]
-"""A condition of a write, by the place where that is made and its own name."""
+"""A condition of a write: the place that makes the write, and the condition's name."""
 
 
 class Placed(str):
-    """A condition's text that knows in which place of the code its write is made."""
+    """A condition expression that knows which place of the code makes its write."""
 
     place = ""
 
 
 @contextmanager
 def placed() -> Iterator[None]:
-    """Let each write's condition know where it is made."""
+    """Mark the condition of each write with the place that makes it."""
 
     def mark(write: Write, at: str) -> Write:
         condition = Placed(write.parameters["ConditionExpression"])
@@ -52,11 +105,11 @@ def placed() -> Iterator[None]:
 
 @contextmanager
 def without(atoms: Iterable[Atom]) -> Iterator[None]:
-    """Let writes be made without some of their conditions."""
+    """Remove some of the conditions from the writes that have them."""
 
     def weaken(write: Write, at: str) -> Write:
-        # The text stays, as DynamoDB wants each value that it is given to be used, but says nothing.
-        texts = [getattr(conditions, condition) for place, condition in atoms if place == at]
+        # The text stays, but is always true: DynamoDB refuses a value that no expression uses.
+        texts = [EXPRESSIONS[condition] for place, condition in atoms if place == at]
         demanded = [
             f"({text} OR NOT {text})" if text in texts else text
             for text in write.parameters["ConditionExpression"].split(" AND ")
@@ -68,9 +121,9 @@ def without(atoms: Iterable[Atom]) -> Iterator[None]:
 
 
 @contextmanager
-def demanded() -> Iterator[set[tuple[str, str]]]:
-    """Note each condition of each write that is made, as (place, condition)."""
-    found: set[tuple[str, str]] = set()
+def demanded() -> Iterator[set[Atom]]:
+    """Collect each condition of each write that is made, as (place, condition)."""
+    found: set[Atom] = set()
 
     def note(write: Write, at: str) -> Write:
         found.update(
@@ -84,11 +137,11 @@ def demanded() -> Iterator[set[tuple[str, str]]]:
 
 @contextmanager
 def _changed(change: Change) -> Iterator[None]:
-    def put(*given: Any) -> Write:
-        return change(writes.put(*given), _place(sys._getframe(1)))
+    def put(*given: Any, **named: Any) -> Write:
+        return change(transaction.put(*given, **named), _place(sys._getframe(1)))
 
     def update(*given: Any, **named: Any) -> Write:
-        return change(writes.update(*given, **named), _place(sys._getframe(1)))
+        return change(transaction.update(*given, **named), _place(sys._getframe(1)))
 
     with ExitStack() as stack:
         for module in MODULES:
@@ -99,9 +152,15 @@ def _changed(change: Change) -> Iterator[None]:
 
 
 def _place(frame: FrameType) -> str:
-    """Which function makes the write, and for which step or in which case: such as `items.advance hold`."""
+    """Return the function that makes the write, and its step or case: such as `forward.advance hold`."""
     module, known = frame.f_globals["__name__"].rpartition(".")[2], frame.f_locals
     place = f"{module}.{frame.f_code.co_name}"
     if place in _CASES:
         return f"{place} {_CASES[place](known)}"
-    return f"{place} {re.sub(r':[0-9]+$', '', known['step'])}" if "step" in known else place
+    return f"{place} {known['step']}" if "step" in known else place
+
+
+def _entry(step: str, on_failure: str) -> str:
+    """Return an entry's step without the number of its case; a webhook's verdict has its own refusals."""
+    name = re.sub(r":[0-9]+$", "", step)
+    return f"{name} by webhook" if on_failure.startswith("verdict.") else name

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from settlement import items, rows
-from settlement.store import Store
-from settlement.terms import Terms
+from settlement.adapters.dynamodb import Store
+from settlement.ledger import balances, entries, keys
+from settlement.model.stage_config import StageConfig
+from settlement.model.timestamps import timestamp
 from tests.simulation.seeded.chance import Chance, Fault
 from tests.simulation.seeded.cloud import Cloud
 from tests.simulation.seeded.facts import (
@@ -28,36 +29,36 @@ from tests.simulation.seeded.services import DynamoDb, Services, StepFunctions
 from tests.support.environment import NOW
 from tests.support.memory_dynamodb import MemoryDynamoDb
 
-TERMS = Terms.from_json(os.environ["TERMS"])
+CONFIG = StageConfig.from_json(os.environ["STAGE_CONFIG"])
 UNCLAIMED = "unclaimed"
 CALM_MS_MAX = 3 * 3_600_000
-"""Simulated time in which everything ends once faults are over: deadline, review, backoff, retries."""
+"""The simulated time in which everything must end without faults: deadline, review, backoff, retries."""
 
 ACCOUNTS = {"alice": 12_000, "bob": 5_000, "carol": 4_000, "dave": 0}
-"""Who pays and is paid, and what they have at first, in minor units: too little for everything at once."""
+"""The parties' opening balances, in minor units: too little for all payments at once."""
 
 
 @dataclass
 class World:
-    """All that there is in one seed."""
+    """All parts of one seed."""
 
     chance: Chance
     is_told: bool = False
-    """Whether a history is kept, to be read by a person."""
+    """Whether to record a history for a person to read."""
 
     history: list[str] = field(default_factory=list)
     counted: Counter[str] = field(default_factory=Counter)
     possible: set[tuple[str, Sequence[Fault]]] = field(default_factory=set)
-    """Which faults could have befallen the functions and states that one has befallen."""
+    """The possible faults of the functions and states that met one."""
 
     frozen: dict[str | None, list[Signal]] = field(default_factory=dict)
-    """The processes that stand still, by the settlement that they are about."""
+    """The frozen processes, by settlement."""
 
     def __post_init__(self) -> None:
         self.hub = Hub(self.chance.random)
         self.oracle = Oracle()
         self.table = MemoryDynamoDb(self._committed, self._behind)
-        self.terms = TERMS
+        self.config = CONFIG
         self.dynamodb, self.step_functions, self.provider = (
             DynamoDb(self),
             StepFunctions(self),
@@ -72,52 +73,52 @@ class World:
         store = Store(self.table, "simulated")
         for name, available in accounts.items():
             currency = "USD" if name == in_dollars else "EUR"
-            opened = items.open_account(name, currency, available)
-            deposit = items.deposit_entry(f"deposit-{name}-0001", name, available, currency, NOW)
+            opened = balances.open_account(name, currency, available)
+            deposit = entries.deposit(f"deposit-{name}-0001", name, available, currency, NOW)
             store.transact([opened, deposit])
 
     def poison(self) -> None:
-        """Put rows in front of recovery of which nobody can make anything, in each shard one."""
-        for shard in range(rows.IN_FLIGHT_SHARDS):
-            row = {**rows.settlement_key(f"{shard}-{POISON}"), "status": "NONSENSE"}
-            row |= {"gsi1pk": rows.in_flight_partition(shard), "gsi1sk": "2000"}
+        """Put an unreadable row at the head of each shard of the index."""
+        for shard in range(keys.IN_FLIGHT_SHARDS):
+            row = {**keys.settlement(f"{shard}-{POISON}"), "status": "NONSENSE"}
+            row |= {"gsi1pk": keys.in_flight_partition(shard), "gsi1sk": "2000"}
             item = {name: {"S": text} for name, text in row.items()}
             self.table.put_item(TableName="simulated", Item=item)
 
     def run(self) -> None:
-        """Let faults happen for a while, then let everything end, and look at the whole. Raises Violated."""
+        """Let faults happen for a while, then let everything end, and check the whole. Raises Violated."""
         try:
             self.hub.run(self.hub.now + self.chance.chaos(), lambda: self.is_over)
             self.chance.faults_end = True
             self.note("all", "faults are over")
             self.hub.run(self.hub.now + CALM_MS_MAX, lambda: self.is_over)
-            self.oracle.at_the_end(self.table.items, self.people.paged)
+            self.oracle.at_the_end(self.table.items, self.people.alerted)
             demand(self._rests(), "every case of LIMBO has an execution that waits for its decision")
         finally:
             self.hub.close()
 
     @property
     def is_over(self) -> bool:
-        """Whether every settlement rests, and nobody is at work who could still change it."""
+        """Whether every settlement rests, and no process is left that could change one."""
         return not self.people.at_work and self.cloud.is_idle and self._rests()
 
     def _rests(self) -> bool:
-        """Whether each settlement is finished, or in LIMBO where somebody is paged and an execution waits."""
+        """Whether each settlement is finished, or in LIMBO with an alert and an execution that waits."""
         for key, row in self.oracle.settlements.items():
             status = row["status"]["S"]
             if status == "LIMBO":
                 case = (key, number(row, "resolutions") + 1)
-                is_paged = case in self.people.paged and not self.people.slept_through[case]
+                is_alerted = case in self.people.alerted and not self.people.to_miss[case]
                 token = row["waiting"]["M"]["token"]["S"] if "waiting" in row else ""
-                if not (is_paged and self.cloud.is_awaited(token)):
+                if not (is_alerted and self.cloud.is_awaited(token)):
                     return False
             elif status not in FINISHED:
                 return False
         return True
 
     def is_due(self) -> bool:
-        """Whether recovery would find anything."""
-        now = rows.timestamp(NOW + timedelta(milliseconds=self.hub.now))
+        """Return whether recovery would find a settlement."""
+        now = timestamp(NOW + timedelta(milliseconds=self.hub.now))
         for row in self.oracle.settlements.values():
             status = row["status"]["S"]
             if status == "LIMBO" or (status not in FINISHED and row["gsi1sk"]["S"] <= now):
@@ -125,20 +126,20 @@ class World:
         return False
 
     def skew(self) -> int:
-        """How far the clock of a function's host is ahead, in milliseconds."""
+        """Return how far the clock of a function's host is ahead, in milliseconds."""
         if not self.chance.skew_max or self.chance.faults_end or self.chance.happens(0.9):
             return 0
         return self.chance.within(-self.chance.skew_max, self.chance.skew_max)
 
     def freeze(self) -> None:
-        """Let the process that runs stand still, until something happens to its settlement, or for long."""
+        """Freeze the running process until its settlement changes, or for long."""
         key, thaw = self.cloud.about(self.hub.process), Signal()
         self.frozen.setdefault(key, []).append(thaw)
         self.hub.wait(thaw, self.chance.frozen())
         self.frozen[key].remove(thaw)
 
     def thaw(self, key: str) -> None:
-        """Something has happened to a settlement: a process that stood still may go on, now of all times."""
+        """Let frozen processes of a settlement that has just changed continue."""
         for signal in self.frozen.get(key, ()):
             if self.chance.happens(0.5):
                 self.hub.spawn(lambda signal=signal: self.hub.set(signal), "a thaw", self.chance.latency())
@@ -146,7 +147,7 @@ class World:
     def fault(
         self, kinds: Sequence[Fault], service: str, call: str = "", state: str | None = None
     ) -> Fault | None:
-        """What befalls a call of a service, if anything; `state` is the machine's that makes it."""
+        """Return the fault of a call of a service, if any; `state` is the state that makes the call."""
         fault = self.chance.fault(kinds, service, self.hub.now)
         if fault:
             process = self.hub.process
@@ -160,11 +161,11 @@ class World:
         return fault
 
     def count(self, metric: str, value: int) -> None:
-        """A function has counted a metric."""
+        """Count a metric of a function."""
         self.counted[metric] += 1
 
     def note(self, who: str, what: str, about: Any = None) -> None:
-        """Put down what happens, if anybody wants to read it."""
+        """Add a line to the history, if one is recorded."""
         if self.is_told and not self.hub.is_closed:
             at = timedelta(milliseconds=self.hub.now)
             self.history.append(
@@ -179,7 +180,7 @@ class World:
         if process:
             function, at = (
                 process.name,
-                rows.timestamp(NOW + timedelta(milliseconds=self.hub.now + process.skew)),
+                timestamp(NOW + timedelta(milliseconds=self.hub.now + process.skew)),
             )
         self.oracle.committed(changes, Asking(function, self.cloud.payload_of(process), at))
         for _, row in changes:
@@ -196,7 +197,7 @@ W = TypeVar("W", bound=World)
 
 
 def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # type: ignore[assignment]
-    """Make a seed's world, with a few payments among few people; it has yet to run."""
+    """Make a seed's world, with a few payments among few people, ready to run."""
     chance = Chance(seed)
     world = kind(chance, is_told)
     in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
@@ -211,7 +212,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     for payment in range(chance.one_of((1, 1, 1, 2, 2, 3))):
         request = _request(chance, f"order-{seed % 1_000_000:06}-{payment:04}", 0.5 if in_dollars else 0.02)
         world.people.begin(request, 0)
-        if chance.happens(0.4):  # the payee spends it, so that it cannot be reclaimed
+        if chance.happens(0.4):  # the payee spends the amount, so that it cannot be reclaimed
             (other,) = {"alice", "bob", "carol"} - {request["payer"], request["payee"]}
             spent = {**request, "key": f"{request['key']}-on", "payer": request["payee"], "payee": other}
             world.people.begin(spent, chance.within(5_000, 5 * MINUTE_MS))
@@ -240,7 +241,7 @@ def _request(chance: Chance, key: str, dollars: float) -> dict[str, Any]:
 
 
 def difference(old: Any, new: Any) -> str:
-    """What a commit has made of a row, as a person reads it."""
+    """Return a commit's change of a row, for a person to read."""
     row = new or old
     plain = {name: next(iter(value.values())) for name, value in row.items()}
     place = f"{plain['sk'] if ':' in plain['sk'] else plain['pk']}"

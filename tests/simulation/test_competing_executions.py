@@ -1,4 +1,4 @@
-"""More than one execution has to do with a settlement: whoever is not to reverse it does not, and it ends."""
+"""Several executions run one settlement: only the right one reverses it, and it ends."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +10,7 @@ import pytest
 from handlers import recover_stalled
 from tests.handlers.calls import KEY, WIRE
 from tests.simulation import picture
-from tests.simulation.cases import goes_on, half_reversed, in_each, minutes_to_end, stop_all
+from tests.simulation.cases import half_reversed, in_each, minutes_to_end, run_states, stop_all
 from tests.simulation.decided import ENDS
 from tests.simulation.outside import Invocation, Killed, Outside, killed
 from tests.simulation.picture import STEPS, Picture
@@ -25,7 +25,7 @@ SETTLED = picture.of("SETTLED", STEPS)
 WITHIN = "within BeginCompensation"
 PLACES = ["Compensate", "BeginCompensation", WITHIN]
 FAILS = {"VerifyKyc": "KycUnavailable", "ReleaseFunds": "CapExceeded", "CollectFee": "StepFenced"}
-"""What makes an execution ask for its reversal."""
+"""The errors for which an execution asks for the reversal."""
 
 LEFT_ALONE = ["BeginCompensation", "IsDecided", "ReportOutcome"]
 DECISIONS: dict[str, Callable[[], Picture]] = {
@@ -38,7 +38,7 @@ DECISIONS: dict[str, Callable[[], Picture]] = {
 def owner_fails(
     world: World, outside: Outside, state: str, place: str, meanwhile: Callable[[Execution], object]
 ) -> tuple[Execution, Execution]:
-    """Recovery's execution takes over from a slow one, and fails; `meanwhile` the slow one goes on."""
+    """Let recovery's execution take over from a slow one and fail; `meanwhile` the slow one continues."""
     slow = world.start(EXPRESS).run(until="VerifyKyc")
     world.pass_time(minutes=1)
     assert outside.recover() == []
@@ -57,7 +57,7 @@ def owner_fails(
 
 
 @pytest.mark.parametrize("dies", [True, False])
-def test_what_is_released_while_its_owner_fails_is_not_reversed_but_settled(
+def test_a_settlement_released_while_its_owner_fails_is_settled_and_not_reversed(
     world: World, outside: Outside, dies: bool
 ) -> None:
     def fail(case: tuple[str, str]) -> None:
@@ -78,7 +78,7 @@ def test_what_is_released_while_its_owner_fails_is_not_reversed_but_settled(
     in_each(world, outside, product(FAILS, PLACES), fail)
 
 
-def test_what_is_only_verified_while_its_owner_fails_is_reversed(world: World, outside: Outside) -> None:
+def test_a_settlement_verified_while_its_owner_fails_is_reversed(world: World, outside: Outside) -> None:
     def fail(place: str) -> None:
         slow, owner = owner_fails(
             world, outside, "VerifyKyc", place, lambda slow: slow.run(until="ReleaseFunds")
@@ -94,7 +94,7 @@ def test_what_is_only_verified_while_its_owner_fails_is_reversed(world: World, o
 
 
 @pytest.mark.parametrize("decides", ENDS)
-def test_what_goes_into_review_while_its_owner_fails_waits_for_the_reviews_end(
+def test_a_payment_that_enters_review_while_its_owner_fails_waits_for_the_reviews_end(
     world: World, outside: Outside, decides: str
 ) -> None:
     def fail(place: str) -> None:
@@ -115,16 +115,16 @@ def test_what_goes_into_review_while_its_owner_fails_waits_for_the_reviews_end(
 
 @pytest.mark.parametrize("pauses", [False, True])
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_decision_whose_own_execution_is_gone_goes_on_though_another_still_waits_for_one(
+def test_a_decision_whose_execution_is_gone_is_completed_though_another_still_waits_for_one(
     world: World, outside: Outside, name: str, pauses: bool
 ) -> None:
-    """Who has paged may wait, or pause, for a day yet: that does not drive what was decided elsewhere."""
+    """The execution that alerted may wait or pause for a day: it does not own the decided settlement."""
     stuck(world)
     if name == "retry":
         repay(world)
 
     def die(states: int) -> None:
-        waits = world.start(COMPENSATION, "pages", {"settlement": WIRE}).run()
+        waits = world.start(COMPENSATION, "alerts", {"settlement": WIRE}).run()
         if pauses:
             waits.fail("Nonsense")
             waits.run()
@@ -150,10 +150,10 @@ def test_a_decision_whose_own_execution_is_gone_goes_on_though_another_still_wai
     in_each(world, outside, range(4 if name == "complete" else 7), die)
 
 
-def test_a_reversal_that_stopped_right_after_its_order_is_begun_by_recovery(
+def test_recovery_begins_a_reversal_that_stopped_right_after_its_order(
     world: World, outside: Outside
 ) -> None:
-    """The order is on record, and its execution is not the owner yet."""
+    """The order is on record, but its execution is not the owner yet."""
     world.commit(4)
     execution = world.compensation(reversal=ORDER)
     world.meanwhile("update", killed)
@@ -168,30 +168,30 @@ def test_a_reversal_that_stopped_right_after_its_order_is_begun_by_recovery(
     assert outside.machines.started == [f"{KEY}-compensate-1"]
 
 
-def test_a_reversal_that_somebody_drives_on_is_left_alone_until_that_one_is_gone(
+def test_a_resumed_reversal_is_not_taken_over_until_its_execution_is_gone(
     world: World, outside: Outside
 ) -> None:
     half_reversed(world)
 
-    def drive(states: int) -> None:
-        drives = world.start(COMPENSATION, "drive-on", {"settlement": WIRE})
-        assert goes_on(world, states)
-        assert world.row()["owner"] == "drive-on"
+    def resume(states: int) -> None:
+        resumed = world.start(COMPENSATION, "resume", {"settlement": WIRE})
+        assert run_states(world, states)
+        assert world.row()["owner"] == "resume"
         for _ in range(2):
             world.pass_time(minutes=20)
             assert outside.recover() == []
         assert outside.machines.started == []
-        drives.abort()
+        resumed.abort()
 
         assert minutes_to_end(world, outside) <= 16
 
         assert outside.machines.started == [f"{KEY}-compensate-1"]
         assert world.picture() == picture.reversed_from(4)
 
-    in_each(world, outside, range(1, 5), drive)
+    in_each(world, outside, range(1, 5), resume)
 
 
-def test_a_reversal_that_is_to_be_driven_on_now_is_started_once_however_often_that_is_asked(
+def test_recovery_on_request_starts_a_reversal_once_however_often_it_is_requested(
     world: World, outside: Outside
 ) -> None:
     half_reversed(world)
@@ -203,9 +203,9 @@ def test_a_reversal_that_is_to_be_driven_on_now_is_started_once_however_often_th
     nothing = {"key": KEY, "action": "none", "execution": None}
 
     assert ask() == {"key": KEY, "action": "compensate", "execution": name}
-    driving = world.machines.executions[-1]
+    running = world.machines.executions[-1]
     for state in ("BeginCompensation", "ReclaimFunds", "VoidHold", "ReportOutcome"):
-        driving.run(until=state)
+        running.run(until=state)
         assert ask() == nothing
     world.drain()
 

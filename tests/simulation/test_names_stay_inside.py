@@ -1,0 +1,50 @@
+"""The parties' names are in no cause of a failed execution: causes go to callers, terminals and logs."""
+
+import pytest
+
+from tests.simulation.stuck import spend
+from tests.simulation.world import STANDARD, WIRE, Fault, World
+from tests.support.interpreter import Execution
+
+NAMED = WIRE | {"payer_name": "Wilhelmina Muster", "payee_name": "Balthasar Beispiel"}
+STATES = ["ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"]
+
+pytestmark = pytest.mark.parametrize("ledger", ["memory"], indirect=True)
+
+
+def failed_without_names(execution: Execution, error: str) -> None:
+    assert (execution.status, execution.error["Error"]) == ("FAILED", error)
+    assert not [name for name in ("Wilhelmina", "Balthasar") if name in str(execution.error)]
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("fault", Fault)
+def test_a_stalled_settlement_does_not_tell_them(world: World, state: str, fault: Fault) -> None:
+    world.open_both()
+    world.strike(state, fault)
+
+    failed_without_names(world.settle(STANDARD, data=NAMED), "SettlementStalled")
+
+
+def test_a_compensation_that_fails_does_not_tell_them(world: World) -> None:
+    """A child execution's failure has its input, with the names, in the cause."""
+    world.open("alice", 10_000)  # no account for the payee: the release is refused
+    world.strike("BeginCompensation", Fault.REFUSED_BY_STORE)
+
+    execution = world.settle(STANDARD, data=NAMED)
+
+    (child,) = (one for one in world.machines.executions if one is not execution)
+    assert "Wilhelmina" in str(child.begun_with)
+    failed_without_names(execution, "SettlementStalled")
+    failed_without_names(child, "CompensationStalled")
+
+
+def test_an_alert_that_the_bus_refuses_does_not_tell_them(world: World) -> None:
+    world.open_both()
+    world.settle(STANDARD, data=NAMED)
+    spend(world)
+    world.faults["PageOnCall"] = ("EventBridge.FailedEntry", False, 10**6)
+
+    execution = world.compensate(data=NAMED, reversal={"reason": "the customer asks", "by": "olga"})
+
+    failed_without_names(execution, "PagerUnreachable")
