@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import aws_cdk as cdk
 
-from infra.kyc_settings import NOT_NAMED
-from infra.settings import STAGES
+from infra.config import STAGES
+from infra.kyc_config import NOT_NAMED
 from infra.settlement_stack import SettlementStack
 
 
@@ -20,7 +20,7 @@ def build(app: cdk.App) -> SettlementStack:
     if settings.kyc.url == NOT_NAMED:
         raise SystemExit("kyc_url: name the KYC provider's address; pass it as -c kyc_url=https://<host>")
     # The embedded AWS enforces IAM, and there the default synthesizer's roles may not use the staging bucket.
-    synthesizer = cdk.CliCredentialsStackSynthesizer() if settings.interpreter else None
+    synthesizer = cdk.CliCredentialsStackSynthesizer() if settings.is_embedded else None
     return SettlementStack(app, settings=settings, synthesizer=synthesizer)
 
 

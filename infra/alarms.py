@@ -1,4 +1,4 @@
-"""When a person is called: what stops, fails, is throttled or piles up; `alarms.md` says what to do then."""
+"""The alarms on settlements, executions, queues and throttles. `docs/runbooks/alarms.md` explains each."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as sfn
 
-from infra.paging import Paging, settlement_metric
-from infra.settings import Settings
-from infra.starting import Starting
+from infra.config import Settings
+from infra.pager import Pager, settlement_metric
+from infra.start_queue import StartQueue
 from infra.state_machines import STATE_MACHINES
 from infra.table import INDEX, SettlementTable
 
@@ -19,65 +19,65 @@ _MINUTE = Duration.minutes(1)
 _FIVE_MINUTES = Duration.minutes(5)
 
 _RECOVERY_SECONDS_MAX = 900
-"""What is stuck is looked at that often at least, by a recovery that backs off."""
+"""The longest pause between two looks of recovery at one settlement, as `policy/recovery.py` has it."""
 
 _LIMBO_SECONDS = 4 * 3600
-"""How long a case of LIMBO may wait for its decision before somebody is called once more."""
+"""The time for a decision about LIMBO. The alarm after it is urgent, unlike the one that LIMBO is open."""
 
 _COUNTED = {
-    "FunctionFailed": (1, "A function met what it was not written for: a bug, or a broken answer."),
+    "FunctionFailed": (1, "A function failed unexpectedly: a bug, or a malformed answer."),
     "StoreUnavailable": (5, "DynamoDB gives no definite answers."),
-    # A run that has more to do than it can do tells so for LIMBO and for what is in flight.
-    "RecoveryCutShort": (5, "Recovery does not get to all that is due."),
-    # The store has tried again by then: a few are the price of two payments of one account at once.
-    "TransactionConflict": (6, "Transactions on the same row get in each other's way."),
+    # One run may count two: one for LIMBO, one for settlements in flight.
+    "RecoveryCutShort": (5, "Recovery runs out of time before it reaches every settlement that is due."),
+    # Counted after the store's own retries. Concurrent payments of one account cause a few.
+    "TransactionConflict": (6, "Transactions conflict on the same row."),
 }
-"""Alarms on what the functions count, over five minutes: how many are too many, and what that means."""
+"""Alarms on metrics of the functions, over five minutes: the threshold and the description."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """What the alarms and the dashboard look at."""
+    """The resources that the alarms and the dashboard show."""
 
     ledger: SettlementTable
     functions: Mapping[str, lambda_.Function]
     express: sfn.StateMachine
     standard: sfn.StateMachine
     compensation: sfn.StateMachine
-    starting: Starting
+    start: StartQueue
 
 
-def watch(paging: Paging, watched: Watched, *, settings: Settings) -> None:
-    """Page about settlements that stand still, and about whatever keeps them from moving.
+def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
+    """Add the alarms on stalled settlements and on the causes of a stall.
 
-    Lambda's own Errors are no alarm on the functions of states: a refusal is an error there as well, by which
-    the machine hears of it. FunctionFailed counts the others. What makes a function time out or not even
-    start shows as executions that fail.
+    The functions of states have no alarm on Lambda's metric Errors: they also report a refusal to the machine
+    by an error. FunctionFailed counts the other errors, and a function that times out or cannot start makes
+    executions fail.
     """
-    _ages(paging, settings)
+    _ages(pager, settings)
     for name, (threshold, description) in _COUNTED.items():
-        paging.alarm(name, settlement_metric(name), description, threshold=threshold)
-    paging.alarm(
+        pager.alarm(name, settlement_metric(name), description, threshold=threshold)
+    pager.alarm(
         "Recoveries",
         settlement_metric("Recoveries").with_(period=_MINUTE),
-        "Settlements stop moving faster than by accident; recovery takes them on.",
+        "Many settlements stall within a minute. Recovery takes them over.",
         threshold=20,
     )
-    _executions(paging, watched)
-    _starting(paging, watched.starting)
-    # These two answer for what they refuse, so nothing but what should never happen is an error of theirs.
+    _executions(pager, watched)
+    _start_queue(pager, watched.start)
+    # These two answer a refusal without an error: each error is a failure.
     for name in ("KycDecided", "StartSettlements"):
-        paging.alarm(
+        pager.alarm(
             f"{name}Failed",
             watched.functions[name].metric_errors(period=_FIVE_MINUTES),
-            f"{name} fails, runs out of time or does not even start; whoever called it tries again.",
+            f"{name} fails, times out or cannot start. Its caller retries.",
         )
-    if not settings.interpreter:  # the embedded AWS knows no sums of metrics, and throttles nothing
-        _throttles(paging, watched)
+    if not settings.is_embedded:  # the embedded AWS has no metric math, and throttles nothing
+        _throttles(pager, watched)
 
 
 def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metric]:
-    """Metrics of DynamoDB, each for the table and for its index, which count apart; sums of five minutes."""
+    """Return metrics of DynamoDB, each for the table and for its index, which DynamoDB counts apart."""
     table = {"TableName": ledger.table.table_name}
     return [
         cloudwatch.Metric(
@@ -92,75 +92,73 @@ def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metri
     ]
 
 
-def _ages(paging: Paging, settings: Settings) -> None:
-    paging.alarm(
+def _ages(pager: Pager, settings: Settings) -> None:
+    pager.alarm(
         "OldestInFlight",
         settlement_metric("OldestInFlightSeconds", statistic="Maximum"),
-        "A settlement has been in motion for longer than recovery should need, or recovery is dead.",
+        "A settlement is in flight for longer than recovery should need, or recovery does not run.",
         threshold=settings.deadline_seconds + _RECOVERY_SECONDS_MAX,
-        # Not every run finds what is stuck, so all of the time between two looks at it counts, which is a
-        # minute more than its bound. Several short periods tell sooner of missing data than one of that
-        # length: CloudWatch waits for more of them.
+        # Not every run sees a stalled settlement, so the alarm covers the time between two looks at it: the
+        # longest pause, and a minute until the next run. Several short periods report missing data sooner
+        # than one long period, because CloudWatch waits for more of them.
         periods=_RECOVERY_SECONDS_MAX // 300 + 1,
         missing=cloudwatch.TreatMissingData.BREACHING,
     )
     for name, metric, threshold, description in (
-        ("LimboOpen", "LimboOpen", 1, "Settlements are in LIMBO and wait for a person's decision."),
-        ("LimboAge", "OldestLimboSeconds", _LIMBO_SECONDS, "A case of LIMBO has waited for hours."),
+        ("LimboOpen", "LimboOpen", 1, "Settlements are in LIMBO and wait for a decision."),
+        ("LimboAge", "OldestLimboSeconds", _LIMBO_SECONDS, "A case of LIMBO has waited for four hours."),
     ):
-        paging.alarm(
+        pager.alarm(
             name,
             settlement_metric(metric, statistic="Maximum"),
             description,
             threshold=threshold,
-            # Where recovery does not run, nobody has left LIMBO: OldestInFlight tells that it does not.
+            # While recovery does not run, LIMBO is not measured: OldestInFlight alerts on that.
             missing=cloudwatch.TreatMissingData.IGNORE,
         )
 
 
-def _executions(paging: Paging, watched: Watched) -> None:
-    """A refused request fails its execution too: a few are no news. Nobody can abort an Express one."""
+def _executions(pager: Pager, watched: Watched) -> None:
+    """Add alarms on executions. A refused request fails its execution too: a few failures are normal."""
     for machine in (watched.express, watched.standard):
         ends = [
-            ("Failed", machine.metric_failed(period=_FIVE_MINUTES), 5),
-            ("TimedOut", machine.metric_timed_out(period=_FIVE_MINUTES), 1),
+            ("Failed", machine.metric_failed(period=_FIVE_MINUTES), 5, "fail"),
+            ("TimedOut", machine.metric_timed_out(period=_FIVE_MINUTES), 1, "time out"),
         ]
-        if machine is watched.standard:
-            ends.append(("Aborted", machine.metric_aborted(period=_FIVE_MINUTES), 1))
-        for end, metric, threshold in ends:
-            paging.alarm(
+        if machine is watched.standard:  # AWS has no call that aborts an Express execution
+            ends.append(("Aborted", machine.metric_aborted(period=_FIVE_MINUTES), 1, "are aborted"))
+        for end, metric, threshold, verb in ends:
+            pager.alarm(
                 f"{machine.node.id}{end}",
                 metric,
-                f"Executions of {machine.node.id} ended: {end}.",
+                f"Executions of {machine.node.id} {verb}.",
                 threshold=threshold,
             )
 
 
-def _starting(paging: Paging, starting: Starting) -> None:
-    paging.alarm(
+def _start_queue(pager: Pager, start: StartQueue) -> None:
+    pager.alarm(
         "StartDeadLetters",
-        starting.dead_letters.metric_approximate_number_of_messages_visible(
-            period=_MINUTE, statistic="Maximum"
-        ),
-        "A settlement that was asked for by message will not be started.",
+        start.dead_letters.metric_approximate_number_of_messages_visible(period=_MINUTE, statistic="Maximum"),
+        "A message of the start queue will not start a settlement.",
     )
-    paging.alarm(
+    pager.alarm(
         "StartQueueAge",
-        starting.queue.metric_approximate_age_of_oldest_message(period=_MINUTE, statistic="Maximum"),
-        "Settlements that were asked for by message are not started.",
+        start.queue.metric_approximate_age_of_oldest_message(period=_MINUTE, statistic="Maximum"),
+        "Messages of the start queue wait for ten minutes.",
         threshold=600,
     )
 
 
-def _throttles(paging: Paging, watched: Watched) -> None:
+def _throttles(pager: Pager, watched: Watched) -> None:
     for group, names in _groups(watched.functions).items():
-        paging.alarm(
+        pager.alarm(
             f"{group}Throttled",
             _total([watched.functions[name].metric_throttles(period=_FIVE_MINUTES) for name in names]),
             f"Lambda throttles functions: {', '.join(names)}.",
             threshold=5,
         )
-    paging.alarm(
+    pager.alarm(
         "TableThrottled",
         _total(table_metrics(watched.ledger, "ReadThrottleEvents", "WriteThrottleEvents")),
         "DynamoDB throttles the table or its index.",
@@ -169,7 +167,7 @@ def _throttles(paging: Paging, watched: Watched) -> None:
 
 
 def _groups(functions: Mapping[str, lambda_.Function]) -> dict[str, list[str]]:
-    """The functions by what they are for, since one alarm takes ten metrics at most."""
+    """Group the functions by purpose: one alarm takes ten metrics at most."""
     forward, compensating = (
         set(re.findall(r"\$\{(\w+)\}", (STATE_MACHINES / f"{machine}.asl.json").read_text()))
         for machine in ("settlement", "compensation")
@@ -182,7 +180,7 @@ def _groups(functions: Mapping[str, lambda_.Function]) -> dict[str, list[str]]:
 
 
 def _total(metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.MathExpression:
-    """Their sum. A gap counts as 0: it would make a gap of the sum, and DynamoDB's keep an alarm on."""
+    """Return the sum. A gap counts as 0: otherwise the sum has a gap too, and keeps the alarm's state."""
     named = {f"m{position}": metric for position, metric in enumerate(metrics)}
     return cloudwatch.MathExpression(
         expression=" + ".join(f"FILL({name}, 0)" for name in named),

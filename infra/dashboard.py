@@ -1,4 +1,4 @@
-"""One page that shows how the stage is doing: what settles, what does not, and what it all runs on."""
+"""The stage's dashboard: settlements, recovery, and the services that they depend on."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,10 +9,10 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.alarms import Watched, table_metrics
-from infra.paging import Paging, settlement_metric
+from infra.pager import Pager, settlement_metric
 
 _WIDTH = 24
-"""Of the page, in columns."""
+"""The dashboard's width, in columns."""
 
 _P99 = "p99"
 
@@ -24,7 +24,7 @@ _SETTLEMENTS = {
     ),
 }
 _RECOVERIES = (
-    *("Recoveries", "RecoveredBySettlement", "RecoveredByCompensation", "RecoveredByPage"),
+    *("Recoveries", "RecoveredBySettlement", "RecoveredByCompensation", "RecoveredByAlert"),
     *("NotRecovered", "RecoveryCutShort", "StartUnavailable"),
 )
 _STORE = (
@@ -32,26 +32,26 @@ _STORE = (
     "StoreUnavailable",
 )
 _KYC = (
-    *("KycUnavailable", "KycRequestRefused", "KycRejected", "KycReview"),
+    *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),
     *("KycVerdictConflict", "KycSecretUnreadable"),
 )
 _TRIGGERED = ("RecoverStalled", "KycDecided", "StartSettlements")
-"""The functions whose errors are failures: those of states refuse by errors."""
+"""The functions whose errors are all failures. The functions of states refuse by errors."""
 
 
 class Dashboard(Construct):
-    """The page, under the stack's name. It shows the alarms that there are so far: it comes after them."""
+    """The dashboard under the stack's name. Create it last: it shows the alarms that exist by then."""
 
-    def __init__(self, scope: Construct, construct_id: str, watched: Watched, *, paging: Paging) -> None:
+    def __init__(self, scope: Construct, construct_id: str, watched: Watched, *, pager: Pager) -> None:
         super().__init__(scope, construct_id)
-        page = cloudwatch.Dashboard(
+        board = cloudwatch.Dashboard(
             self,
-            "Page",
+            "Board",
             dashboard_name=Stack.of(self).stack_name,
             default_interval=Duration.hours(6),
         )
-        page.add_widgets(
-            cloudwatch.AlarmStatusWidget(title="Alarms", alarms=paging.alarms, width=_WIDTH, height=6)
+        board.add_widgets(
+            cloudwatch.AlarmStatusWidget(title="Alarms", alarms=pager.alarms, width=_WIDTH, height=6)
         )
         for row in (
             {title: _counts(names) for title, names in _SETTLEMENTS.items()},
@@ -92,25 +92,25 @@ class Dashboard(Construct):
                 "Store": _counts(_STORE),
             },
             {
-                "KYC circuit, 1 while it is open": [_highest("KycCircuitOpen")],
+                "KYC circuit, 1 while it is open": [_highest("KycCircuit")],
                 "KYC answers": _counts(_KYC),
             },
             {
-                "Start queue": [_waiting(watched.starting.queue, "waiting")],
+                "Start queue": [_waiting(watched.start.queue, "waiting")],
                 "Start queue, oldest in seconds": [
-                    watched.starting.queue.metric_approximate_age_of_oldest_message(statistic="Maximum")
+                    watched.start.queue.metric_approximate_age_of_oldest_message(statistic="Maximum")
                 ],
                 "Dead letters": [
-                    _waiting(watched.starting.dead_letters, "not started"),
-                    _waiting(paging.undelivered, "pages not delivered"),
+                    _waiting(watched.start.dead_letters, "not started"),
+                    _waiting(pager.undelivered, "alerts not delivered"),
                 ],
             },
         ):
-            page.add_widgets(*_graphs(row))
+            board.add_widgets(*_graphs(row))
 
 
 def _graphs(row: Mapping[str, Sequence[cloudwatch.IMetric]]) -> list[cloudwatch.IWidget]:
-    """A graph for each title, side by side over the width of the page."""
+    """Return one graph for each title, side by side over the width of the dashboard."""
     return [
         cloudwatch.GraphWidget(title=title, left=list(metrics), width=_WIDTH // len(row), height=6)
         for title, metrics in row.items()

@@ -1,4 +1,4 @@
-"""The functions: one per handler, from one asset, each with a role of its own."""
+"""The functions: one per handler, from one asset, each with its own role."""
 
 import re
 from importlib.metadata import version
@@ -12,23 +12,25 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.settings import Settings
+from infra.config import Settings
 
 LAMBDAS = Path(__file__).parent.parent / "lambdas"
 
 PUBLIC = ("KycDecided",)
-"""The functions that anybody may call. They must not use up the concurrency that settlements need."""
+"""The functions with a public address. A limit keeps their callers from using up the concurrency."""
 
 LONG = ("RecoverStalled", "StartSettlements")
-"""The functions whose work grows with what there is; nobody waits for their answer."""
+"""The functions whose work grows with the backlog. No caller waits for their answer."""
 
 _LONG_SECONDS = 50
+"""Less than the minute between two runs of RecoverStalled: on AWS they do not overlap."""
+
 _RUNTIME = lambda_.Runtime.PYTHON_3_13
 _ARCHITECTURE = lambda_.Architecture.ARM_64
 
 
 class HandlerFunction(lambda_.Function):
-    """The function of one handler: `HoldFunds`, often the name of a state, runs `handlers/hold_funds.py`."""
+    """The function of one handler: `HoldFunds` runs `handlers/hold_funds.py`."""
 
     def __init__(
         self, scope: Construct, name: str, *, settings: Settings, environment: dict[str, str]
@@ -51,29 +53,29 @@ class HandlerFunction(lambda_.Function):
             memory_size=settings.function_memory_mb,
             environment=environment,
             log_group=log_group,
-            reserved_concurrent_executions=_reserved(name, settings),
+            reserved_concurrent_executions=_reserved_concurrency(name, settings),
             tracing=lambda_.Tracing.ACTIVE,
             **_platform(scope, settings),
         )
-        if settings.interpreter:
-            self.add_environment("PYTHON", settings.interpreter)
+        if settings.embedded_python:
+            self.add_environment("PYTHON", settings.embedded_python)
 
 
 def function_seconds(name: str, settings: Settings) -> int:
-    """The timeout of a function."""
+    """Return the timeout of a function, in seconds."""
     seconds = _LONG_SECONDS if name in LONG else settings.function_timeout_seconds
-    return seconds * settings.patience
+    return seconds * settings.timeout_factor
 
 
-def _reserved(name: str, settings: Settings) -> int | None:
-    """What a function has for itself, and no more than that; None shares the account's concurrency."""
+def _reserved_concurrency(name: str, settings: Settings) -> int | None:
+    """Return a function's share of the concurrency, which is also its limit; None for no share of its own."""
     if name == "RecoverStalled":
         return settings.recovery_concurrency
     return settings.webhook_concurrency if name in PUBLIC else None
 
 
 def _platform(scope: Construct, settings: Settings) -> dict[str, Any]:
-    if settings.interpreter:
+    if settings.is_embedded:
         code = lambda_.Code.from_asset(str(LAMBDAS), exclude=["**/__pycache__"])
         return {"code": code, "runtime": lambda_.Runtime.PROVIDED_AL2023}
     code = lambda_.Code.from_asset(str(LAMBDAS), exclude=["**/__pycache__", "bootstrap"])
@@ -86,7 +88,7 @@ def _platform(scope: Construct, settings: Settings) -> dict[str, Any]:
 
 
 def _powertools(scope: Construct) -> lambda_.ILayerVersion:
-    """AWS's public layer with the very version of Powertools that the tests run with."""
+    """Return AWS's public layer with the version of Powertools that the tests run with."""
     if existing := scope.node.try_find_child("Powertools"):
         return existing  # type: ignore[return-value]
     parameter = "/aws/service/powertools/python/{}/{}/{}".format(

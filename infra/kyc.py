@@ -1,4 +1,4 @@
-"""What the stage shares with its KYC provider, the webhook that it calls, and the alarms on both."""
+"""The stage's side of its KYC provider: the shared secrets, the webhook, and alarms on both."""
 
 import json
 import string
@@ -10,14 +10,15 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.paging import Paging, settlement_metric
-from infra.settings import Settings
+from infra.config import Settings
+from infra.pager import Pager, settlement_metric
 
 
 class Kyc(Construct):
-    """The secrets, each for the one function that needs it, and the public address of the webhook.
+    """The provider's two secrets, each for the one function that needs it, and the webhook's address.
 
-    A new stage's secrets are chance: until an operator puts the provider's API key, it refuses every request.
+    A new stage's secrets are random: until an operator stores the provider's API key, the provider refuses
+    every request.
     """
 
     def __init__(
@@ -26,46 +27,25 @@ class Kyc(Construct):
         construct_id: str,
         *,
         functions: Mapping[str, lambda_.Function],
+        pager: Pager,
         settings: Settings,
     ) -> None:
         super().__init__(scope, construct_id)
+        verify, webhook = functions["VerifyKyc"], functions["KycDecided"]
         self.credentials = self._secret("Credentials", {}, "api_key", settings)
-        self.credentials.grant_read(functions["VerifyKyc"])
+        self.credentials.grant_read(verify)
         self.signing = self._secret("Signing", {"previous": None}, "current", settings)
-        self.signing.grant_read(functions["KycDecided"])
+        self.signing.grant_read(webhook)
         description = settings.kyc.to_json(
             secret_id=self.credentials.secret_arn, runbook=f"{settings.runbooks}/kyc-outage.md"
         )
-        functions["VerifyKyc"].add_environment("KYC", description)
-        functions["KycDecided"].add_environment("KYC_SIGNING_SECRET", self.signing.secret_arn)
-        # Anybody may call it: whoever has not signed gets no further than the signature.
-        self.webhook = functions["KycDecided"].add_function_url(auth_type=lambda_.FunctionUrlAuthType.NONE)
-
-    def watch(self, paging: Paging) -> None:
-        """Alarm while the circuit is open, and on whatever gives payments back or confuses their verdicts."""
-        paging.alarm(
-            "KycCircuitOpen",
-            settlement_metric("KycCircuitOpen", statistic="Maximum").with_(period=Duration.minutes(1)),
-            "The KYC provider is unavailable: settlements are given back.",
-            # The last that was heard holds until there is news: with the next call that is answered.
-            missing=cloudwatch.TreatMissingData.IGNORE,
-        )
-        paging.alarm(
-            "KycRequestRefused",
-            settlement_metric("KycRequestRefused"),
-            "The KYC provider refuses requests, perhaps the API key.",
-            threshold=3,
-        )
-        paging.alarm(
-            "KycSecretUnreadable",
-            settlement_metric("KycSecretUnreadable"),
-            "A secret shared with the KYC provider cannot be read.",
-        )
-        paging.alarm(
-            "KycVerdictConflict",
-            settlement_metric("KycVerdictConflict"),
-            "The KYC provider contradicts a verdict that is on record.",
-        )
+        verify.add_environment("KYC", description)
+        verify.add_environment("EVENT_BUS", pager.bus.event_bus_name)
+        pager.bus.grant_put_events_to(verify)
+        webhook.add_environment("KYC_SIGNING_SECRET", self.signing.secret_arn)
+        # The address is public. The handler checks a call's signature before it does anything else.
+        self.webhook = webhook.add_function_url(auth_type=lambda_.FunctionUrlAuthType.NONE)
+        _add_alarms(pager)
 
     def _secret(
         self, construct_id: str, known: dict[str, None], generated: str, settings: Settings
@@ -81,5 +61,32 @@ class Kyc(Construct):
             ),
         )
         secret.apply_removal_policy(RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY)
-        # Not by its Ref, which is the ARN on AWS, but on the embedded AWS the name.
+        # Not by its Ref: on AWS that is the ARN, but on the embedded AWS the name.
         return secretsmanager.Secret.from_secret_complete_arn(self, f"{construct_id}Arn", secret.attr_id)
+
+
+def _add_alarms(pager: Pager) -> None:
+    """Add alarms on an open circuit, refused requests, unreadable secrets, and contradictory verdicts."""
+    pager.alarm(
+        "KycCircuitOpen",
+        settlement_metric("KycCircuit", statistic="Maximum").with_(period=Duration.minutes(1)),
+        "The KYC provider is unavailable: settlements are compensated.",
+        # The circuit writes its metric when it changes. Until then the alarm keeps its state.
+        missing=cloudwatch.TreatMissingData.IGNORE,
+    )
+    pager.alarm(
+        "KycRequestRefused",
+        settlement_metric("KycRequestRefused"),
+        "The KYC provider refuses requests: the API key may be wrong.",
+        threshold=3,
+    )
+    pager.alarm(
+        "KycSecretUnreadable",
+        settlement_metric("KycSecretUnreadable"),
+        "A function cannot read a secret that it shares with the KYC provider.",
+    )
+    pager.alarm(
+        "KycVerdictConflict",
+        settlement_metric("KycVerdictConflict"),
+        "The KYC provider contradicts a verdict on record.",
+    )

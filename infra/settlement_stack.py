@@ -1,57 +1,24 @@
-"""The stack, as a paragraph: table, functions, machines, pager, provider, recovery, who may do what."""
+"""The stack of one stage, as a paragraph: data, compute, provider, triggers, permissions, monitoring."""
 
 from aws_cdk import CfnOutput, IStackSynthesizer, Stack
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.alarms import Watched, watch
+from infra.config import Settings
 from infra.dashboard import Dashboard
 from infra.functions import HandlerFunction
+from infra.grants import GRANTS, TRIGGERED, grant_rows, grant_starts
 from infra.kyc import Kyc
-from infra.paging import Paging
+from infra.pager import Pager
 from infra.recovery import Recovery
-from infra.settings import Settings
-from infra.starting import Starting
-from infra.state_machines import Machine, SettlementMachine
+from infra.start_queue import StartQueue
+from infra.state_machines import CompensationMachine, SettlementMachine
 from infra.table import SettlementTable
-
-GRANTS = {
-    "ClaimKey": ("dynamodb:PutItem",),
-    "HoldFunds": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
-    "VerifyKyc": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-    "ReleaseFunds": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
-    "CollectFee": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
-    "RejectSettlement": ("dynamodb:UpdateItem",),
-    "ReportOutcome": ("dynamodb:GetItem",),
-    "BeginCompensation": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-    "RefundFee": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
-    "ReclaimFunds": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
-    "VoidHold": ("dynamodb:PutItem", "dynamodb:UpdateItem"),
-    "EnterLimbo": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-    "PreparePage": ("dynamodb:GetItem",),
-    "AwaitResolution": ("dynamodb:UpdateItem",),
-    "ResolveLimbo": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-}
-"""The function of each state, and what it does to rows. A transaction is authorised by its items' actions."""
-
-TRIGGERED = {
-    "KycDecided": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-    "RecoverStalled": ("dynamodb:GetItem", "dynamodb:UpdateItem"),
-    "StartSettlements": ("dynamodb:PutItem",),
-}
-"""The same for the functions that no machine calls: behind a webhook, the clock and a queue."""
-
-KEYS = {
-    "VerifyKyc": ("SETTLEMENT#*", "CIRCUIT"),
-    "KycDecided": ("SETTLEMENT#*", "KYC_EVENT#*"),
-    "RecoverStalled": ("SETTLEMENT#*",),
-    "StartSettlements": ("SETTLEMENT#*",),
-}
-"""The partition keys that they may touch: what a stranger has sent or answered must not reach a balance."""
 
 
 class SettlementStack(Stack):
-    """Everything that settles a payment, for one stage."""
+    """The resources that settle payments on one stage."""
 
     def __init__(
         self, scope: Construct, *, settings: Settings, synthesizer: IStackSynthesizer | None = None
@@ -62,35 +29,24 @@ class SettlementStack(Stack):
             synthesizer=synthesizer,
             termination_protection=settings.keeps_data,
         )
-
-        table = SettlementTable(self, "Ledger", settings=settings)
-
+        ledger = SettlementTable(self, "Ledger", settings=settings)
+        pager = Pager(self, "Pager", settings=settings)
         environment = {
-            "TABLE_NAME": table.table.table_name,
-            "TERMS": settings.terms,
-            "PAGING": settings.paging,
+            "TABLE_NAME": ledger.table.table_name,
+            "STAGE_CONFIG": settings.stage_config,
+            "PAGER": settings.pager,
             "POWERTOOLS_LOG_LEVEL": "INFO",
         }
         functions = {
             name: HandlerFunction(self, name, settings=settings, environment=environment)
             for name in GRANTS | TRIGGERED
         }
-        for name, actions in (GRANTS | TRIGGERED).items():
-            table.grant(functions[name], *actions, rows=KEYS.get(name, ("*",)))
-        table.grant_listing(functions["RecoverStalled"])
+        grant_rows(ledger, functions)
 
-        paging = Paging(self, "Paging", settings=settings)
-        compensation = Machine(
-            self,
-            "Compensation",
-            definition="compensation",
-            machine_type=sfn.StateMachineType.STANDARD,
-            names={**functions, "EventBus": paging.bus.event_bus_name},
-            settings=settings,
+        compensation = CompensationMachine(
+            self, "Compensation", bus=pager.bus, functions=functions, settings=settings
         )
-        compensation.allow(["events:PutEvents"], [paging.bus.event_bus_arn])
-        paging.watch(compensation)
-
+        pager.watch(compensation)
         express, standard = (
             SettlementMachine(
                 self,
@@ -105,39 +61,36 @@ class SettlementStack(Stack):
                 ("SettlementStandard", sfn.StateMachineType.STANDARD),
             )
         )
+        grant_starts(functions, standard=standard, compensation=compensation)
 
-        kyc = Kyc(self, "Kyc", functions=functions, settings=settings)
-        kyc.watch(paging)
-        paging.bus.grant_put_events_to(functions["VerifyKyc"])
-        functions["VerifyKyc"].add_environment("EVENT_BUS", paging.bus.event_bus_name)
-        for name in TRIGGERED:
-            standard.start_from(functions[name], "SETTLEMENT_MACHINE")
-        compensation.start_from(functions["RecoverStalled"], "COMPENSATION_MACHINE")
-        compensation.followed_by(functions["RecoverStalled"])
-        Recovery(self, "Recovery", function=functions["RecoverStalled"], paging=paging)
-        starting = Starting(self, "Starting", function=functions["StartSettlements"], settings=settings)
+        kyc = Kyc(self, "Kyc", functions=functions, pager=pager, settings=settings)
+        Recovery(self, "Recovery", function=functions["RecoverStalled"], pager=pager)
+        start = StartQueue(self, "Start", function=functions["StartSettlements"], settings=settings)
 
         watched = Watched(
-            ledger=table,
+            ledger=ledger,
             functions=functions,
             express=express,
             standard=standard,
             compensation=compensation,
-            starting=starting,
+            start=start,
         )
-        watch(paging, watched, settings=settings)
-        Dashboard(self, "Dashboard", watched, paging=paging)
+        watch(pager, watched, settings=settings)
+        Dashboard(self, "Dashboard", watched, pager=pager)
 
-        CfnOutput(self, "TableName", value=table.table.table_name)
-        CfnOutput(self, "SettlementExpressArn", value=express.state_machine_arn)
-        CfnOutput(self, "SettlementStandardArn", value=standard.state_machine_arn)
-        CfnOutput(self, "CompensationArn", value=compensation.state_machine_arn)
-        CfnOutput(self, "EventBusName", value=paging.bus.event_bus_name)
-        CfnOutput(self, "PagerTopicArn", value=paging.topic.topic_arn)
-        CfnOutput(self, "KycWebhookUrl", value=kyc.webhook.url)
-        CfnOutput(self, "KycCredentialsArn", value=kyc.credentials.secret_arn)
-        CfnOutput(self, "KycSigningArn", value=kyc.signing.secret_arn)
-        CfnOutput(self, "RecoverStalledArn", value=functions["RecoverStalled"].function_arn)
-        CfnOutput(self, "StartQueueUrl", value=starting.queue.queue_url)
-        CfnOutput(self, "StartDeadLetterQueueUrl", value=starting.dead_letters.queue_url)
-        CfnOutput(self, "SettlementTerms", value=settings.terms)
+        for name, value in {
+            "TableName": ledger.table.table_name,
+            "SettlementExpressArn": express.state_machine_arn,
+            "SettlementStandardArn": standard.state_machine_arn,
+            "CompensationArn": compensation.state_machine_arn,
+            "EventBusName": pager.bus.event_bus_name,
+            "PagerTopicArn": pager.topic.topic_arn,
+            "KycWebhookUrl": kyc.webhook.url,
+            "KycCredentialsArn": kyc.credentials.secret_arn,
+            "KycSigningArn": kyc.signing.secret_arn,
+            "RecoverStalledArn": functions["RecoverStalled"].function_arn,
+            "StartQueueUrl": start.queue.queue_url,
+            "StartDeadLetterQueueUrl": start.dead_letters.queue_url,
+            "StageConfig": settings.stage_config,
+        }.items():
+            CfnOutput(self, name, value=value)

@@ -1,29 +1,34 @@
-"""The machines: a definition from `statemachines/`, deployed with a log and a role of its own."""
+"""The state machines: definitions from `statemachines/`, each deployed with its own log and role."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.settings import Settings
+from infra.config import Settings
 
 STATE_MACHINES = Path(__file__).parent.parent / "statemachines"
 
+_START = "arn:aws:states:::states:startExecution"
+_START_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
+"""The integration that waits for the started execution's end. Express machines do not support it."""
+
 _SYNC_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
-"""The rule by which Step Functions learns that an execution it waits for has ended."""
+"""AWS's managed rule that tells Step Functions of the end of an execution that it waits for."""
 
 
 def render_definition(name: str, settings: Settings) -> str:
-    """The definition in `statemachines/<name>.asl.json`, with the stage's patience in its timeouts.
+    """Return the definition in `statemachines/<name>.asl.json` with the stage's timeouts.
 
-    The embedded AWS knows no timeout that is part of the input, and would wait for ever: it gets a fixed one.
-    Raises ValueError where a function may run on after its task has timed out: a late commit would
+    The embedded AWS ignores TimeoutSecondsPath and would wait for ever: there the wait is fixed.
+    Raises ValueError if a function could run on after its task has timed out: a late commit would
     then be the rule and not the exception.
     """
     definition = json.loads((STATE_MACHINES / f"{name}.asl.json").read_text())
@@ -31,17 +36,17 @@ def render_definition(name: str, settings: Settings) -> str:
         if "TimeoutSeconds" in state:
             if state["TimeoutSeconds"] <= settings.function_timeout_seconds:
                 raise ValueError(f"{name}.{state_name}: TimeoutSeconds must exceed function_timeout_seconds")
-            state["TimeoutSeconds"] *= settings.patience
-        if "TimeoutSecondsPath" in state and settings.interpreter:
+            state["TimeoutSeconds"] *= settings.timeout_factor
+        if "TimeoutSecondsPath" in state and settings.is_embedded:
             del state["TimeoutSecondsPath"]
-            state["TimeoutSeconds"] = settings.page_again_after_seconds
+            state["TimeoutSeconds"] = settings.alert_again_after_seconds
     return json.dumps(definition)
 
 
 class Machine(sfn.StateMachine):
-    """A deployment of a definition that may invoke the functions it names, and nothing else until allowed.
+    """A deployed definition. It may invoke the functions that it names; `allow` adds to that.
 
-    `names` has a function or a text for each placeholder; what the definition does not name is left out.
+    `names` has a function or a text for each placeholder. Names that are not in the definition are ignored.
     """
 
     def __init__(
@@ -62,9 +67,9 @@ class Machine(sfn.StateMachine):
             removal_policy=RemovalPolicy.DESTROY,  # its name is fixed: kept, it would block a new stack
         )
         rendered = render_definition(definition, settings)
-        named = {name: value for name, value in names.items() if f"${{{name}}}" in rendered}
-        texts = {name: value for name, value in named.items() if isinstance(value, str)}
-        functions = {name: value.function_arn for name, value in named.items() if not isinstance(value, str)}
+        used = {name: value for name, value in names.items() if f"${{{name}}}" in rendered}
+        texts = {name: value for name, value in used.items() if isinstance(value, str)}
+        functions = {name: value.function_arn for name, value in used.items() if not isinstance(value, str)}
         super().__init__(
             scope,
             construct_id,
@@ -77,25 +82,25 @@ class Machine(sfn.StateMachine):
         self.allow(["lambda:InvokeFunction"], list(functions.values()))
 
     def allow(self, actions: list[str], resources: list[str]) -> None:
-        """Let the machine's tasks call something: a definition given as text gets no grant by itself."""
+        """Add a permission to the role. CDK derives none from a definition that is given as text."""
         self.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=resources))
 
-    def start_from(self, function: lambda_.Function, variable: str) -> None:
-        """Let `function` start executions, and tell it of the machine by an environment variable."""
+    def startable_by(self, function: lambda_.Function, variable: str) -> None:
+        """Let `function` start executions, and put the machine's ARN into its environment."""
         function.add_environment(variable, self.state_machine_arn)
         function.add_to_role_policy(
             iam.PolicyStatement(actions=["states:StartExecution"], resources=[self.state_machine_arn])
         )
 
-    def followed_by(self, function: lambda_.Function) -> None:
-        """Let `function` learn how the machine's executions stand; one of a Standard machine has an ARN."""
+    def describable_by(self, function: lambda_.Function) -> None:
+        """Let `function` read the status of executions. Only a Standard machine's have an ARN."""
         function.add_to_role_policy(
             iam.PolicyStatement(actions=["states:DescribeExecution"], resources=[self.executions])
         )
 
     @property
     def executions(self) -> str:
-        """The pattern of the ARNs of all of the machine's executions."""
+        """The pattern that the ARNs of the machine's executions match."""
         return Stack.of(self).format_arn(
             service="states",
             resource="execution",
@@ -104,8 +109,31 @@ class Machine(sfn.StateMachine):
         )
 
 
+class CompensationMachine(Machine):
+    """A deployment of `compensation.asl.json`. It puts its on-call alerts on the event bus."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        bus: events.EventBus,
+        functions: Mapping[str, lambda_.Function],
+        settings: Settings,
+    ) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            definition="compensation",
+            machine_type=sfn.StateMachineType.STANDARD,
+            names={**functions, "EventBus": bus.event_bus_name},
+            settings=settings,
+        )
+        self.allow(["events:PutEvents"], [bus.event_bus_arn])
+
+
 class SettlementMachine(Machine):
-    """A deployment of `settlement.asl.json`; a Standard one waits for the end of a compensation it starts."""
+    """A deployment of `settlement.asl.json`. A Standard one waits for the compensation that it starts."""
 
     def __init__(
         self,
@@ -118,7 +146,6 @@ class SettlementMachine(Machine):
         settings: Settings,
     ) -> None:
         waits = machine_type is sfn.StateMachineType.STANDARD
-        start = "arn:aws:states:::states:startExecution" + ".sync:2" * waits
         super().__init__(
             scope,
             construct_id,
@@ -127,7 +154,7 @@ class SettlementMachine(Machine):
             names={
                 **functions,
                 "Compensation": compensation.state_machine_arn,
-                "StartCompensation": start,
+                "StartCompensation": _START_AND_WAIT if waits else _START,
             },
             settings=settings,
         )

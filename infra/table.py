@@ -1,4 +1,4 @@
-"""The one table: accounts, settlements and journal entries, under a key of its own."""
+"""The one table: accounts, settlements and journal entries, encrypted with its own key."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.settings import Settings
+from infra.config import Settings
 
 INDEX = "gsi1"
 
@@ -17,14 +17,14 @@ IMMUTABLE_ATTRIBUTES = (
     *("amount", "credit", "debit", "posted_at", "side", "step"),
     *("decision", "provider", "reason", "reference"),
     *("account", "by", "cause", "error"),
-    *("claimed_at", "deadline_seconds", "fee", "payer", "payee"),
+    *("claimed_at", "deadline_seconds", "fee", "payer", "payee", "payer_name", "payee_name"),
     *("digest", "received_at"),
 )
-"""What entries and markers say, and what a settlement was claimed with: no update may name one of these."""
+"""The attributes of entries and markers, and of a claimed request: IAM denies updates that name them."""
 
 
 class SettlementTable(Construct):
-    """The table with its index `gsi1`: backed up, protected, encrypted, and streamed."""
+    """The table with its index `gsi1`: backed up, protected, encrypted, and streamed. No row expires."""
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
         super().__init__(scope, construct_id)
@@ -44,7 +44,6 @@ class SettlementTable(Construct):
             deletion_protection=settings.keeps_data,
             removal_policy=removal_policy,
             stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES,
-            time_to_live_attribute="expires_at",
         )
         self.table.add_global_secondary_index(
             index_name=INDEX,
@@ -55,14 +54,14 @@ class SettlementTable(Construct):
         )
 
     def grant_listing(self, function: lambda_.Function) -> None:
-        """Let `function` read what the index lists, which is keys and what never changes."""
+        """Let `function` query the index, which carries keys and immutable attributes."""
         index = f"{self.table.table_arn}/index/{INDEX}"
         function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index]))
 
     def grant(self, function: lambda_.Function, *actions: str, rows: Sequence[str] = ("*",)) -> None:
-        """Let `function` do exactly `actions` to rows, through the table's key, and never alter an entry.
+        """Let `function` take exactly `actions` on rows, and never update an immutable attribute.
 
-        `rows` are patterns of the partition keys that it may touch.
+        `rows` are the patterns of the partition keys that it may use.
         """
         keys = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)}}
         statements = [

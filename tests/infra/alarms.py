@@ -1,24 +1,25 @@
-"""The alarms of a template by the names that `Paging.alarm` is given, and the metrics functions write."""
+"""The alarms of a template by their names, and the metrics that functions write."""
 
 import ast
 from typing import Any
 
 import pytest
 
+from infra.config import STAGES
 from infra.functions import LAMBDAS
-from infra.settings import STAGES
-from settlement import errors, store
+from settlement.adapters import dynamodb
+from settlement.model import errors
 from tests.infra.machines import name
 from tests.support import templates
 
 PERIODS = {"OldestInFlight": 4}
-"""The alarms that look at more than one period; in the others the last one decides."""
+"""The alarms on more than one period. For the others the last period decides."""
 
 ALARMS = {
     "OldestInFlight": ("Settlement", "OldestInFlightSeconds", "Maximum"),
     "RecoveryFailed": ("AWS/Lambda", "Errors", "Sum"),
     "NotRecovered": ("Settlement", "NotRecovered", "Sum"),
-    "PageUndelivered": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum"),
+    "AlertUndelivered": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum"),
     "CompensationFailed": ("AWS/States", "ExecutionsFailed", "Sum"),
     "CompensationTimedOut": ("AWS/States", "ExecutionsTimedOut", "Sum"),
     "CompensationAborted": ("AWS/States", "ExecutionsAborted", "Sum"),
@@ -38,7 +39,7 @@ ALARMS = {
     "StartDeadLetters": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum"),
     "StartSettlementsFailed": ("AWS/Lambda", "Errors", "Sum"),
     "KycDecidedFailed": ("AWS/Lambda", "Errors", "Sum"),
-    "KycCircuitOpen": ("Settlement", "KycCircuitOpen", "Maximum"),
+    "KycCircuitOpen": ("Settlement", "KycCircuit", "Maximum"),
     "KycRequestRefused": ("Settlement", "KycRequestRefused", "Sum"),
     "KycSecretUnreadable": ("Settlement", "KycSecretUnreadable", "Sum"),
     "KycVerdictConflict": ("Settlement", "KycVerdictConflict", "Sum"),
@@ -51,7 +52,7 @@ SUMS = {
     "TriggeredThrottled": ("AWS/Lambda", {"Throttles"}),
     "TableThrottled": ("AWS/DynamoDB", {"ReadThrottleEvents", "WriteThrottleEvents"}),
 }
-"""The alarms on a sum of metrics, which there are on AWS only: the embedded one knows no sums."""
+"""The alarms on a sum of metrics, on AWS only: the embedded AWS has no metric math."""
 
 OURS = {alarm for alarm, (namespace, *_) in ALARMS.items() if namespace == "Settlement"}
 """Alarms on metrics of our own, which the functions write into their logs."""
@@ -65,15 +66,15 @@ each_sum = pytest.mark.parametrize(
 
 
 def properties(stage: str) -> dict[str, Any]:
-    """What the stage's alarms are, by their names."""
+    """Return the properties of the stage's alarms by their names."""
     found = templates.resources("AWS::CloudWatch::Alarm", stage)
-    return {name(one).removeprefix("Paging"): resource["Properties"] for one, resource in found.items()}
+    return {name(one).removeprefix("Pager"): resource["Properties"] for one, resource in found.items()}
 
 
 def counted() -> set[str]:
-    """Every metric that the functions write: by name, as a refusal, or as a reason that the store met."""
+    """Return the metrics that the functions write: by name, as a refusal, or as a reason of the store."""
     refusals = {one for one, kind in vars(errors).items() if isinstance(kind, type)}
-    found = refusals | store._TRANSIENT_REASONS
+    found = refusals | dynamodb._TRANSIENT_REASONS
     for path in LAMBDAS.rglob("*.py"):
         tree = ast.parse(path.read_text())
         tables = {
@@ -87,7 +88,7 @@ def counted() -> set[str]:
             if isinstance(node, ast.Call) and _called(node.func) in ("count", "gauge", "add_metric"):
                 for part in _named(node):
                     found |= _texts(part) | _texts(tables.get(getattr(part, "id", ""), ast.Pass()))
-            elif isinstance(node, ast.keyword) and node.arg == "counted":  # what the store counts for a step
+            elif isinstance(node, ast.keyword) and node.arg == "metric":  # a StepTransaction's
                 found |= _texts(node.value)
     return found
 
@@ -97,7 +98,7 @@ def _called(function: ast.expr) -> str:
 
 
 def _named(call: ast.Call) -> list[ast.AST]:
-    """Whatever the metric's name is made of."""
+    """Return the expressions that a metric's name may come from."""
     given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "name")]
     return [part for one in given for part in ast.walk(one)]
 

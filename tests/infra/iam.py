@@ -1,4 +1,4 @@
-"""What the policies of a template allow, as flat statements."""
+"""The permissions of a template's policies, as flat statements."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -7,7 +7,7 @@ from typing import Any
 from tests.support import templates
 
 _REF_IS_ARN = {"AWS::SNS::Topic", "AWS::StepFunctions::StateMachine"}
-"""Resources whose `Ref` is their ARN; elsewhere it is a name, which in a policy matches nothing."""
+"""Resources whose `Ref` is their ARN. Elsewhere it is a name, which matches nothing in a policy."""
 
 
 _ARN_ATTRIBUTE = {"AWS::SecretsManager::Secret": "Id"}
@@ -16,7 +16,7 @@ _ARN_ATTRIBUTE = {"AWS::SecretsManager::Secret": "Id"}
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of a policy; a resource is a logical id's ARN, or what stands there instead.
+    """One statement of a policy. A resource is the logical id of an ARN, or the text of one.
 
     `principals` are services, "*", or the text of an ARN; a role's own statements have none.
     """
@@ -30,7 +30,7 @@ class Statement:
 
 @cache
 def statements(role: str, stage: str) -> list[Statement]:
-    """Every statement that applies to the role with this logical id."""
+    """Return the statements that apply to the role with this logical id."""
     properties = templates.resources("AWS::IAM::Role", stage)[role]["Properties"]
     assert "ManagedPolicyArns" not in properties, "a managed policy grants what this stack does not say"
     documents = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
@@ -44,12 +44,12 @@ def statements(role: str, stage: str) -> list[Statement]:
 
 
 def of_document(document: dict[str, Any], stage: str) -> list[Statement]:
-    """The statements of a policy that is attached to a role, or to the resource itself."""
+    """Return the statements of a policy that is attached to a role, or to the resource itself."""
     return [_statement(raw, stage) for raw in document["Statement"]]
 
 
 def attribute(value: Any, name: str = "Arn") -> str:
-    """The logical id whose attribute `value` is."""
+    """Return the logical id whose attribute `value` is."""
     logical_id, attribute_name = value["Fn::GetAtt"]
     assert attribute_name == name
     found: str = logical_id
@@ -57,7 +57,7 @@ def attribute(value: Any, name: str = "Arn") -> str:
 
 
 def arn(value: Any, stage: str) -> str:
-    """The logical id whose ARN `value` is; the text of an ARN that is put together from parts."""
+    """Return the logical id whose ARN `value` is, or the text of an ARN that is joined from parts."""
     if isinstance(value, str):
         return value
     if "Fn::Join" in value:
@@ -70,7 +70,7 @@ def arn(value: Any, stage: str) -> str:
 
 
 def text(value: Any) -> str:
-    """A text with its parts filled in as by Fn::Sub: `${Name}` and `${Name.Attribute}`."""
+    """Return a text with its parts in the form of Fn::Sub: `${Name}` and `${Name.Attribute}`."""
     if isinstance(value, str):
         return value
     if "Ref" in value:

@@ -1,4 +1,4 @@
-"""The machines of a template, by the names that the stack gives them."""
+"""The machines of a template, by their names in the stack."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.settings import STAGES
+from infra.config import STAGES
 from tests.support import templates
 
 SETTLEMENTS = {"SettlementExpress": "EXPRESS", "SettlementStandard": "STANDARD"}
@@ -14,7 +14,7 @@ MACHINES = SETTLEMENTS | {"Compensation": "STANDARD"}
 """Each machine and its type."""
 
 KYC_URL = "https://kyc.example.com"
-"""Where the stages on AWS are told to ask about payments."""
+"""The address of the KYC provider for the stages on AWS."""
 
 each_stage = pytest.mark.parametrize("stage", STAGES)
 each_machine = pytest.mark.parametrize(
@@ -23,12 +23,12 @@ each_machine = pytest.mark.parametrize(
 
 
 def context(stage: str) -> dict[str, str]:
-    """What the deployment of a stage is told: on AWS, whom to ask, which no settings name."""
-    return {"stage": stage} | ({} if STAGES[stage].interpreter else {"kyc_url": KYC_URL})
+    """Return the context of a stage's deployment. On AWS it names the provider, as no settings do."""
+    return {"stage": stage} | ({} if STAGES[stage].is_embedded else {"kyc_url": KYC_URL})
 
 
 def name(logical_id: str) -> str:
-    """What the stack calls a construct of its own: the logical id without its hash."""
+    """Return the name of a construct in the stack: its logical id without the hash."""
     return re.sub(r"[0-9A-F]{8}$", "", logical_id)
 
 
@@ -40,7 +40,7 @@ def logical_id(stage: str, machine: str) -> str:
 
 
 def function_id(stage: str, function: str) -> str:
-    """The logical id of a function."""
+    """Return the logical id of a function."""
     (found,) = (one for one in templates.resources("AWS::Lambda::Function", stage) if name(one) == function)
     return found
 
@@ -51,7 +51,7 @@ def properties(stage: str, machine: str) -> Any:
 
 
 def executions(stage: str, machine: str) -> str:
-    """The pattern of the ARNs of a machine's executions, of that machine alone."""
+    """Return the pattern of the ARNs of one machine's executions."""
     of_machine = f"${{{logical_id(stage, machine)}.Name}}"
     return f"arn:${{AWS::Partition}}:states:${{AWS::Region}}:${{AWS::AccountId}}:execution:{of_machine}:*"
 
@@ -61,6 +61,6 @@ def definition(stage: str, machine: str) -> Any:
 
 
 def bus(stage: str) -> str:
-    """The logical id of the one bus."""
+    """Return the logical id of the one bus."""
     (found,) = templates.resources("AWS::Events::EventBus", stage)
     return found

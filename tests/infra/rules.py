@@ -1,17 +1,17 @@
-"""The rules that make a page of an event, by the names that the stack gives them."""
+"""The rules that turn an event into an alert, by their names in the stack."""
 
 from typing import Any
 
 import pytest
 
-from infra.settings import STAGES
+from infra.config import STAGES
 from tests.infra.machines import name
 from tests.support import templates
 
-LIMBO = "PagingRule"
-ENDED = "PagingCompensationEnded"
+LIMBO = "PagerRule"
+ENDED = "PagerCompensationEnded"
 RULES = (LIMBO, ENDED)
-"""What the machine says of LIMBO, and what AWS says of the machine's own end."""
+"""The rules for the machine's events about LIMBO, and for AWS's events about the machine's end."""
 
 each_rule = pytest.mark.parametrize(("stage", "rule"), [(stage, rule) for stage in STAGES for rule in RULES])
 
@@ -26,6 +26,6 @@ def properties(stage: str, rule: str) -> Any:
 
 
 def target(stage: str, rule: str) -> Any:
-    """The one target of the rule."""
+    """Return the one target of the rule."""
     (found,) = properties(stage, rule)["Targets"]
     return found

@@ -1,4 +1,4 @@
-"""Each alarm leads whoever is called to its section of `alarms.md`; what runbooks name is there."""
+"""Each alarm leads to its section of `alarms.md`; links and commands of runbooks are valid."""
 
 import re
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from infra.settings import STAGES
+from infra.config import STAGES
 from settle.cli import app
 from tests.infra.alarms import ALARMS, SUMS, properties
 from tests.infra.machines import each_stage
@@ -17,24 +17,24 @@ EACH = sorted(path.name for path in RUNBOOKS.glob("*.md"))
 
 
 def sections() -> dict[str, str]:
-    """The text of each section of `alarms.md`, in their order."""
+    """Return the text of each section of `alarms.md`, in their order."""
     _, *found = re.split(r"^## ", (RUNBOOKS / "alarms.md").read_text(), flags=re.MULTILINE)
     return {heading: text for heading, _, text in (one.partition("\n") for one in found)}
 
 
 def anchors(runbook: str) -> set[str]:
-    """Where a link into the file may point, as GitHub makes it of a heading."""
+    """Return the anchors of a file, as GitHub derives them from its headings."""
     headings = re.findall(r"^#+ (.+)$", (RUNBOOKS / runbook).read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def commands(text: str) -> list[str]:
-    """What a text tells to type in a line of its own."""
+    """Return the commands that a text shows."""
     return re.findall(r"`((?:settle|aws) [^`]+)`", text)
 
 
 @each_stage
-def test_an_alarms_description_ends_with_where_to_read_on(stage: str) -> None:
+def test_an_alarms_description_ends_with_the_address_of_its_section(stage: str) -> None:
     for alarm, found in properties(stage).items():
         told, _, address = found["AlarmDescription"].partition(" Read ")
         assert address == f"{STAGES[stage].runbooks}/alarms.md#{alarm.lower()}", alarm
@@ -47,7 +47,7 @@ def test_each_alarm_has_its_section_and_each_section_its_alarm() -> None:
 
 
 @pytest.mark.parametrize("alarm", [*ALARMS, *SUMS])
-def test_a_section_says_what_it_means_what_to_look_at_and_what_to_do(alarm: str) -> None:
+def test_a_section_has_a_meaning_a_look_and_an_act(alarm: str) -> None:
     _, means, look, act = re.split(r"^\*\*(?:Means|Look|Act)\.\*\* ", sections()[alarm], flags=re.MULTILINE)
 
     assert means.strip()
@@ -79,8 +79,8 @@ def test_every_runbook_can_be_found_from_the_first_page() -> None:
 
 
 @pytest.mark.parametrize("runbook", EACH)
-def test_a_command_of_settle_that_stands_in_a_sentence_is_one(runbook: str) -> None:
-    """Those in blocks are run; of these the names and options at least must be right."""
+def test_a_command_of_settle_in_a_sentence_is_valid(runbook: str) -> None:
+    """Other tests run those in blocks. Of these the names and options at least must be right."""
     for command in commands((RUNBOOKS / runbook).read_text()):
         program, *words = re.findall(r'"[^"]*"|\S+', command)
         if program == "settle":
@@ -88,7 +88,7 @@ def test_a_command_of_settle_that_stands_in_a_sentence_is_one(runbook: str) -> N
 
 
 def _unknown(words: list[str]) -> list[str]:
-    """The words of a command line that no command or option of `settle` is called."""
+    """Return the words of a command line that are no command or option of `settle`."""
     found: Any = get_command(app)
     while hasattr(found, "commands"):
         if words[0] not in found.commands:
@@ -98,7 +98,7 @@ def _unknown(words: list[str]) -> list[str]:
     return [word for word in words if word.startswith("-") and word not in options]
 
 
-def test_a_command_that_there_is_not_is_found_out() -> None:
+def test_an_unknown_command_is_found() -> None:
     assert _unknown(["limbo", "list", "$STACK"]) == []
     assert _unknown(["limbo", "lists", "$STACK"]) == ["lists", "$STACK"]
     assert _unknown(["status", '"$KEY"', "--jsn"]) == ["--jsn"]
@@ -117,8 +117,8 @@ def test_a_longer_runbook_says_how_to_look_act_and_verify(runbook: str) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_the_page_names_a_runbook_that_is_there(stage: str) -> None:
-    address = re.findall(r'"runbook": "([^"]+)"', STAGES[stage].paging)
+def test_the_alert_names_an_existing_runbook(stage: str) -> None:
+    address = re.findall(r'"runbook": "([^"]+)"', STAGES[stage].pager)
 
     assert [one.removeprefix(f"{STAGES[stage].runbooks}/") for one in address] == ["limbo.md"]
     assert (RUNBOOKS / "limbo.md").is_file()

@@ -1,12 +1,14 @@
-"""What calls a person where no event does: each alarm's metric, its threshold, and whom it calls."""
+"""The alarms: each one's metric, its threshold, and its action."""
 
 from typing import Any
 
 import pytest
 
-from infra.settings import STAGES
-from infra.settlement_stack import GRANTS, TRIGGERED
-from settlement import recovery, rows, telemetry
+from infra.config import STAGES
+from infra.grants import GRANTS, TRIGGERED
+from settlement.adapters import telemetry
+from settlement.ledger import keys
+from settlement.policy import recovery
 from tests.infra.alarms import (
     ALARMS,
     OURS,
@@ -23,9 +25,9 @@ EACH = {
     "RecoveryFailed": "RecoverStalled",
     "StartSettlementsFailed": "StartSettlements",
     "KycDecidedFailed": "KycDecided",
-    "PageUndelivered": "PagingUndelivered",
-    "StartDeadLetters": "StartingDeadLetters",
-    "StartQueueAge": "StartingQueue",
+    "AlertUndelivered": "PagerUndelivered",
+    "StartDeadLetters": "StartDeadLetters",
+    "StartQueueAge": "StartQueue",
 }
 """The one function or queue that an alarm watches."""
 
@@ -50,7 +52,7 @@ IN_FIVE_MINUTES = {
     "KycVerdictConflict": 1,
 }
 IN_A_MINUTE = {
-    "PageUndelivered": 1,
+    "AlertUndelivered": 1,
     "CompensationFailed": 1,
     "CompensationTimedOut": 1,
     "CompensationAborted": 1,
@@ -59,7 +61,7 @@ IN_A_MINUTE = {
     "StartDeadLetters": 1,
     "KycCircuitOpen": 1,
 }
-"""How much is too much in what time. A few refusals are no news, nor are a few conflicts."""
+"""The threshold of each alarm, by its period. A few refusals or conflicts are normal."""
 
 MISSING = {
     "OldestInFlight": "breaching",
@@ -67,16 +69,16 @@ MISSING = {
     "LimboOpen": "ignore",
     "KycCircuitOpen": "ignore",
 }
-"""Recovery measures in each run; without it LIMBO stays as it is. A circuit is told of when it changes."""
+"""Recovery measures in each run; without it LIMBO stays as it is. A circuit reports its changes alone."""
 
 
 @each_stage
 def test_these_are_the_alarms(stage: str) -> None:
-    assert properties(stage).keys() == (ALARMS if STAGES[stage].interpreter else ALARMS | SUMS).keys()
+    assert properties(stage).keys() == (ALARMS if STAGES[stage].is_embedded else ALARMS | SUMS).keys()
 
 
 @each_alarm
-def test_an_alarm_watches_what_its_name_says(stage: str, alarm: str) -> None:
+def test_an_alarm_watches_its_metric(stage: str, alarm: str) -> None:
     found = properties(stage)[alarm]
 
     assert (found["Namespace"], found["MetricName"], found["Statistic"]) == ALARMS[alarm]
@@ -84,7 +86,7 @@ def test_an_alarm_watches_what_its_name_says(stage: str, alarm: str) -> None:
 
 
 def watched(stage: str, alarm: str) -> Any:
-    """What an alarm is about, as a dimension."""
+    """Return the dimension of an alarm's metric."""
     match ALARMS[alarm][0]:
         case "AWS/SQS":
             (queue,) = (
@@ -100,7 +102,7 @@ def watched(stage: str, alarm: str) -> Any:
 
 
 @each_alarm
-def test_an_alarm_goes_off_by_itself_as_soon_as_it_is_reached(stage: str, alarm: str) -> None:
+def test_an_alarm_goes_off_as_soon_as_its_threshold_is_reached(stage: str, alarm: str) -> None:
     found = properties(stage)[alarm]
     expected = {
         alarm: (seconds, threshold)
@@ -114,19 +116,19 @@ def test_an_alarm_goes_off_by_itself_as_soon_as_it_is_reached(stage: str, alarm:
     assert found["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
 
 
-def test_the_oldest_in_flight_is_looked_at_for_as_long_as_recovery_may_look_away() -> None:
-    """What is stuck is measured when it is due, as rarely as this, by a run that is up to a minute late."""
+def test_the_alarm_on_age_covers_the_longest_pause_of_recovery() -> None:
+    """A run measures a stalled settlement when it is due: as rarely as this, and up to a minute late."""
     assert (PERIODS["OldestInFlight"] - 1) * 300 == recovery.BACKOFF_SECONDS_MAX
 
 
 @each_alarm
-def test_silence_is_no_alarm_but_where_it_means_that_recovery_is_dead(stage: str, alarm: str) -> None:
-    """Most metrics are not there while nothing happens."""
+def test_missing_data_is_an_alarm_only_if_it_means_that_recovery_is_dead(stage: str, alarm: str) -> None:
+    """Most metrics have no data while nothing happens."""
     assert properties(stage)[alarm]["TreatMissingData"] == MISSING.get(alarm, "notBreaching")
 
 
 @each_sum
-def test_a_sum_is_of_what_its_name_says(stage: str, alarm: str) -> None:
+def test_a_sum_adds_the_metrics_of_its_name(stage: str, alarm: str) -> None:
     namespace, names = SUMS[alarm]
     metrics = [one["MetricStat"] for one in parts(stage, alarm)]
 
@@ -136,8 +138,8 @@ def test_a_sum_is_of_what_its_name_says(stage: str, alarm: str) -> None:
 
 
 @each_sum
-def test_a_sum_leaves_nothing_out_and_a_gap_counts_as_nothing(stage: str, alarm: str) -> None:
-    """Where one part is missing there would be no sum; and DynamoDB's gaps keep an alarm as it was."""
+def test_a_sum_adds_every_part_and_a_gap_counts_as_zero(stage: str, alarm: str) -> None:
+    """Without one part there would be no sum; and DynamoDB's gaps keep an alarm in its state."""
     (expression,) = (one for one in properties(stage)[alarm]["Metrics"] if "Expression" in one)
 
     summands = [f"FILL({one['Id']}, 0)" for one in parts(stage, alarm)]
@@ -171,7 +173,7 @@ def test_every_function_is_in_one_sum_of_throttles(stage: str) -> None:
 
 @pytest.mark.parametrize("stage", ["dev", "prod"])
 def test_the_table_and_its_index_are_both_watched_for_throttles(stage: str) -> None:
-    """An index counts its own, and a throttled index throttles the table."""
+    """An index counts its own throttles, and a throttled index throttles the table."""
     (table,) = templates.resources("AWS::DynamoDB::Table", stage)
     found = [
         {one["Name"]: one["Value"] for one in part["MetricStat"]["Metric"]["Dimensions"]}
@@ -181,16 +183,16 @@ def test_the_table_and_its_index_are_both_watched_for_throttles(stage: str) -> N
 
     assert len(found) == 4
     assert [one for one in found if one == whole] == [whole] * 2
-    assert found.count(whole | {"GlobalSecondaryIndexName": rows.INDEX}) == 2
+    assert found.count(whole | {"GlobalSecondaryIndexName": keys.INDEX}) == 2
 
 
 def parts(stage: str, alarm: str) -> list[Any]:
-    """The metrics that a sum is made of."""
+    """Return the metrics that a sum adds up."""
     return [one for one in properties(stage)[alarm]["Metrics"] if "MetricStat" in one]
 
 
 @each_stage
-def test_every_alarm_calls_whoever_is_paged(stage: str) -> None:
+def test_every_alarm_notifies_the_pagers_topic(stage: str) -> None:
     (topic,) = templates.resources("AWS::SNS::Topic", stage)
 
     for alarm, found in properties(stage).items():

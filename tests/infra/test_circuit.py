@@ -1,4 +1,4 @@
-"""The circuit around the KYC provider lives in the settlement table: VerifyKyc's role must suffice for it."""
+"""The circuit around the KYC provider is a row of the table: VerifyKyc's role must suffice for it."""
 
 import re
 from collections.abc import Iterator
@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from infra.settlement_stack import GRANTS
+from infra.grants import GRANTS
 from infra.table import IMMUTABLE_ATTRIBUTES
-from settlement import rows
-from settlement.breaker import CIRCUIT, SharedCircuit, Thresholds, guarded
-from settlement.errors import KycUnavailable
-from settlement.request import Settlement
-from settlement.verdict import Verdict
+from settlement.adapters.kyc_circuit import CIRCUIT, SharedCircuit, Thresholds, guarded
+from settlement.ledger import keys
+from settlement.model.errors import KycUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.verdict import Verdict
 from tests.conftest import Ledger
 from tests.support.kyc import APPROVED
 
@@ -22,7 +22,7 @@ THRESHOLDS = Thresholds(failures=2, within_seconds=60, recovery_seconds=30)
 
 @dataclass
 class Watched:
-    """A circuit on a table, with every call that it has made there."""
+    """A circuit on a table, with a record of its calls."""
 
     ledger: Ledger
     settlement: Settlement
@@ -44,8 +44,8 @@ class Watched:
             self.ask()
 
     @property
-    def row(self) -> rows.Row:
-        found = self.ledger.row(rows.circuit_key(CIRCUIT))
+    def row(self) -> keys.Row:
+        found = self.ledger.row(keys.circuit(CIRCUIT))
         assert found
         return found
 
@@ -68,7 +68,7 @@ def watched(ledger: Ledger, settlement: Settlement) -> Iterator[Watched]:
 
 
 def go_round(watched: Watched) -> None:
-    """Every change that a circuit goes through, and a failure that is followed by a success."""
+    """Take the circuit through each of its changes, and through a failure followed by a success."""
     watched.fails()
     watched.answer = APPROVED
     watched.ask()
@@ -81,7 +81,7 @@ def go_round(watched: Watched) -> None:
     watched.circuit.save_closed(CIRCUIT)
 
 
-def test_verify_kyc_may_do_to_the_table_what_its_circuit_does(watched: Watched) -> None:
+def test_verify_kyc_may_take_each_action_of_its_circuit(watched: Watched) -> None:
     go_round(watched)
 
     done = {action for action, _ in watched.calls}
@@ -89,8 +89,8 @@ def test_verify_kyc_may_do_to_the_table_what_its_circuit_does(watched: Watched) 
     assert done <= set(GRANTS["VerifyKyc"])
 
 
-def test_the_circuit_updates_nothing_that_every_role_is_denied(watched: Watched) -> None:
-    """The denial is for entries, but IAM cannot tell one row from another: a shared name would break it."""
+def test_the_circuit_updates_no_attribute_that_every_role_is_denied(watched: Watched) -> None:
+    """The denial is for entries, but IAM cannot tell rows apart: a shared name would break the circuit."""
     go_round(watched)
 
     updates = [parameters for action, parameters in watched.calls if action == "dynamodb:UpdateItem"]
@@ -110,10 +110,10 @@ def test_the_circuit_writes_to_its_own_row_only(watched: Watched) -> None:
     assert [(row["pk"], row["sk"]) for row in watched.ledger.rows()] == [("CIRCUIT", "kyc")]
 
 
-def test_an_open_circuit_does_not_expire_while_its_alarm_waits_to_hear_that_it_is_closed(
+def test_an_open_circuit_does_not_expire(
     watched: Watched,
 ) -> None:
-    """Dropped by the table's TTL in a quiet hour, it is closed and nobody says so: the alarm stays."""
+    """Were its row to expire in a quiet hour, the circuit would close silently, and the alarm stay."""
     watched.fails()
     watched.fails()
 
@@ -121,8 +121,8 @@ def test_an_open_circuit_does_not_expire_while_its_alarm_waits_to_hear_that_it_i
     assert "expires_at" not in watched.row
 
 
-def test_a_circuit_that_is_tried_again_does_not_expire_either(watched: Watched) -> None:
-    """Whoever probes may die of it; then the row is all that says that the circuit is not closed."""
+def test_a_half_open_circuit_does_not_expire_either(watched: Watched) -> None:
+    """The prober may die; then the row alone knows that the circuit is not closed."""
     watched.fails()
     watched.fails()
 

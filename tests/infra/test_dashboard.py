@@ -1,4 +1,4 @@
-"""The dashboard shows what the alarms look at, the rate of settlements, and nothing that nobody measures."""
+"""The dashboard shows the metrics of the alarms and the rate of settlements, and each has a writer."""
 
 import json
 import re
@@ -16,11 +16,11 @@ SHOWN = {
     *("Settled", "Rejected", "Compensated", "LimboEntered"),
     *("Claimed", "IdempotencyReplay", "IdempotencyConflict", "IdempotencyKeyMissing"),
     *("OldestInFlightSeconds", "OldestLimboSeconds", "LimboOpen"),
-    *("Recoveries", "RecoveredBySettlement", "RecoveredByCompensation", "RecoveredByPage"),
+    *("Recoveries", "RecoveredBySettlement", "RecoveredByCompensation", "RecoveredByAlert"),
     *("FunctionFailed", "TransactionConflict", "StoreUnavailable"),
-    *("KycCircuitOpen", "KycUnavailable", "KycRejected", "KycReview"),
+    *("KycCircuit", "KycCircuitOpen", "KycUnavailable", "KycRejected", "KycReview"),
 }
-"""What a person on call asks first, of what the functions measure themselves."""
+"""The functions' own metrics that a person on call needs first."""
 
 OF_FUNCTIONS = ("Throttles", "Duration")
 OF_MACHINES = ("ExecutionsStarted", "ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted")
@@ -41,12 +41,12 @@ def widgets(stage: str) -> list[Any]:
 
 
 def metrics(stage: str) -> list[list[Any]]:
-    """Every line of every graph: namespace, name, dimensions, and how it is drawn."""
+    """Return each line of each graph: namespace, name, dimensions, and options."""
     return [line for one in widgets(stage) for line in one["properties"].get("metrics", ())]
 
 
 def lines(stage: str, metric: str) -> set[str]:
-    """What a metric is shown of: the value of its first dimension."""
+    """Return the values of a metric's first dimension in all graphs."""
     return {line[3] for line in metrics(stage) if line[1] == metric}
 
 
@@ -64,8 +64,8 @@ def test_the_dashboard_shows_the_state_of_every_alarm(stage: str) -> None:
 
 
 @each_stage
-def test_the_dashboard_shows_whatever_an_alarm_looks_at(stage: str) -> None:
-    """Who is called wants to see since when, and what else."""
+def test_the_dashboard_shows_the_metric_of_every_alarm(stage: str) -> None:
+    """The person on call wants to see when it began, and what else changed then."""
     watched = {(namespace, metric) for namespace, metric, _ in ALARMS.values()}
     watched |= {(namespace, metric) for namespace, names in SUMS.values() for metric in names}
 
@@ -81,7 +81,7 @@ def test_the_dashboard_shows_how_settlements_fare(stage: str) -> None:
 
 @each_stage
 def test_every_metric_of_our_own_that_is_shown_is_counted(stage: str) -> None:
-    """A graph of what nobody writes is empty, and so looks well."""
+    """The graph of a metric that no function writes is empty, and so looks well."""
     ours = [line for line in metrics(stage) if line[0] == "Settlement"]
 
     assert sorted({line[1] for line in ours} - counted()) == []
@@ -122,8 +122,8 @@ def test_every_queue_is_shown(stage: str) -> None:
 
 @each_stage
 def test_a_level_is_shown_as_it_is_and_a_count_as_a_sum(stage: str) -> None:
-    """The sum of five measurements of one and the same case of LIMBO would be five cases."""
-    levels = {"OldestInFlightSeconds", "OldestLimboSeconds", "LimboOpen", "KycCircuitOpen"}
+    """The sum of five measurements of one case of LIMBO would be five cases."""
+    levels = {"OldestInFlightSeconds", "OldestLimboSeconds", "LimboOpen", "KycCircuit"}
 
     for line in metrics(stage):
         if line[0] == "Settlement":
@@ -140,7 +140,7 @@ def test_the_dashboard_names_no_region_and_no_account(stage: str) -> None:
 
 
 @each_stage
-def test_the_rows_fill_the_page_and_nothing_overlaps(stage: str) -> None:
+def test_the_rows_fill_the_dashboard_and_no_graphs_overlap(stage: str) -> None:
     rows: dict[int, int] = {}
     for one in widgets(stage):
         assert one["x"] == rows.get(one["y"], 0)

@@ -1,4 +1,4 @@
-"""The page that the compensating machine cannot send itself: an execution of it has ended other than well."""
+"""The alert that the compensating machine cannot send itself: one of its executions did not succeed."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.settings import STAGES
+from infra.config import STAGES
 from tests.infra.machines import each_stage, logical_id
 from tests.infra.rules import ENDED, properties, target
 from tests.support.templates import PROJECT
@@ -19,14 +19,14 @@ each_bad_end = pytest.mark.parametrize(
 
 
 def event(status: str) -> dict[str, Any]:
-    """AWS's event, of which a target picks parts; a name of 80 characters is the longest there is."""
+    """Return AWS's event, with the longest name that an execution can have: 80 characters."""
     name = "order-2026-000101".ljust(80, "x")
     arn = f"arn:aws:states:eu-west-1:000000000000:execution:Compensation:{name}"
     return {"detail": {"status": status, "name": name, "executionArn": arn, "output": None}}
 
 
-def page(stage: str, status: str) -> Any:
-    """The message as EventBridge makes it: a value in quotes stands as it is, any other becomes JSON."""
+def alert(stage: str, status: str) -> Any:
+    """Return the message as EventBridge makes it: a value in quotes stays text, any other becomes JSON."""
     transformer = target(stage, ENDED)["InputTransformer"]
     message = transformer["InputTemplate"]
     for variable, path in transformer["InputPathsMap"].items():
@@ -38,8 +38,8 @@ def page(stage: str, status: str) -> Any:
 
 
 @each_stage
-def test_the_rule_hears_what_aws_says_of_executions(stage: str) -> None:
-    """Only the default bus has AWS's own events: on ours the rule would never match."""
+def test_the_rule_matches_aws_events_about_executions(stage: str) -> None:
+    """Only the default bus has AWS's own events. On ours the rule would never match."""
     found = properties(stage, ENDED)
 
     assert "EventBusName" not in found
@@ -50,7 +50,7 @@ def test_the_rule_hears_what_aws_says_of_executions(stage: str) -> None:
 
 
 @each_stage
-def test_every_end_but_a_good_one_is_paged_and_a_good_one_is_not(stage: str) -> None:
+def test_every_end_but_success_alerts(stage: str) -> None:
     statuses = properties(stage, ENDED)["EventPattern"]["detail"]["status"]
 
     assert sorted(statuses) == ENDS_BADLY
@@ -58,8 +58,8 @@ def test_every_end_but_a_good_one_is_paged_and_a_good_one_is_not(stage: str) -> 
 
 
 @each_stage
-def test_only_the_compensating_machine_is_paged_for(stage: str) -> None:
-    """A settlement that fails is one that was refused, or whose compensation pages for itself."""
+def test_only_the_compensating_machine_has_such_a_rule(stage: str) -> None:
+    """A failed settlement was refused, or its compensation alerts for itself."""
     detail = properties(stage, ENDED)["EventPattern"]["detail"]
 
     assert detail.keys() == {"stateMachineArn", "status"}
@@ -67,11 +67,11 @@ def test_only_the_compensating_machine_is_paged_for(stage: str) -> None:
 
 
 @each_bad_end
-def test_the_page_says_which_execution_ended_and_how(stage: str, status: str) -> None:
+def test_the_alert_names_the_execution_and_its_end(stage: str, status: str) -> None:
     """The execution's name begins with the settlement's key: with it the runbook's commands can be typed."""
     detail = event(status)["detail"]
 
-    found = page(stage, status)
+    found = alert(stage, status)
 
     assert found.keys() == {"summary", "execution_arn"}
     assert found["summary"].startswith(f"Compensation ended as {status}: {detail['name']};")
@@ -79,8 +79,8 @@ def test_the_page_says_which_execution_ended_and_how(stage: str, status: str) ->
 
 
 @each_stage
-def test_the_message_is_made_of_nothing_but_the_events_parts(stage: str) -> None:
-    """A variable without a path would be sent to whoever is paged as it is written."""
+def test_the_message_has_only_parts_of_the_event(stage: str) -> None:
+    """A variable without a path would be in the alert as it is written."""
     found = target(stage, ENDED)
     transformer = found["InputTransformer"]
 
@@ -94,8 +94,8 @@ def test_the_message_is_made_of_nothing_but_the_events_parts(stage: str) -> None
 
 
 @each_bad_end
-def test_the_page_names_a_runbook_that_is_there(stage: str, status: str) -> None:
-    named = re.findall(r"; see the runbook (\S+)$", page(stage, status)["summary"])
+def test_the_alert_names_an_existing_runbook(stage: str, status: str) -> None:
+    named = re.findall(r"; see the runbook (\S+)$", alert(stage, status)["summary"])
 
     assert named == ["compensation-stalled"]
     assert (PROJECT / "docs" / "runbooks" / f"{named[0]}.md").is_file()

@@ -1,4 +1,4 @@
-"""The functions: what runs, where it logs, and what it is given."""
+"""The functions: their code, logs, and environment."""
 
 import py_compile
 import re
@@ -10,22 +10,22 @@ import aws_cdk as cdk
 import pytest
 
 from app import build
+from infra.config import STAGES
 from infra.functions import LAMBDAS
-from infra.settings import STAGES
-from infra.settlement_stack import GRANTS, TRIGGERED
-from settlement.paging import Paging
-from settlement.store import CLIENT_CONFIG
-from settlement.terms import Terms
+from infra.grants import GRANTS, TRIGGERED
+from settlement.adapters.dynamodb import CLIENT_CONFIG
+from settlement.model.stage_config import StageConfig
+from settlement.policy.pager import PagerConfig
 from tests.infra.iam import attribute
 from tests.infra.machines import context
 from tests.support import templates
 
 AWS_STAGES = ("dev", "prod")
 FUNCTIONS = GRANTS | TRIGGERED
-"""Every function, those of states and those that something else triggers."""
+"""The functions of states, and the triggered ones."""
 
 SECONDS = {"RecoverStalled": 50, "StartSettlements": 50}
-"""The functions for which nobody waits, with what they may take: for all that is due, or for ten messages."""
+"""The functions whose answer no caller waits for, with their seconds: they work through a backlog."""
 
 each_stage = pytest.mark.parametrize("stage", STAGES)
 each_function = pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_a_function_is_bounded_and_traced(stage: str, state: str) -> None:
     settings, function = STAGES[stage], properties(stage, state)
 
     seconds = SECONDS.get(state, settings.function_timeout_seconds)
-    assert function["Timeout"] == seconds * settings.patience
+    assert function["Timeout"] == seconds * settings.timeout_factor
     assert function["MemorySize"] == settings.function_memory_mb
     assert function["TracingConfig"] == {"Mode": "Active"}
 
 
 @each_stage
 def test_these_are_the_functions(stage: str) -> None:
-    """No construct brings one of its own, which none of the tests here would look at."""
+    """No construct adds a function of its own, which these tests would not cover."""
     found = templates.resources("AWS::Lambda::Function", stage)
 
     assert sorted(re.sub(r"[0-9A-F]{8}$", "", one) for one in found) == sorted(FUNCTIONS)
@@ -112,33 +112,33 @@ def test_on_the_embedded_aws_a_function_runs_on_our_own_python(state: str) -> No
     function = properties("local", state)
 
     assert function["Runtime"] == "provided.al2023"
-    assert function["Environment"]["Variables"]["PYTHON"] == STAGES["local"].interpreter
+    assert function["Environment"]["Variables"]["PYTHON"] == STAGES["local"].embedded_python
     assert "Layers" not in function
     assert "Architectures" not in function
 
 
 @each_function
-def test_a_function_is_told_its_table_and_its_terms(stage: str, state: str) -> None:
+def test_a_function_gets_its_table_and_the_stages_configuration(stage: str, state: str) -> None:
     (table,) = templates.resources("AWS::DynamoDB::Table", stage)
     variables = properties(stage, state)["Environment"]["Variables"]
 
-    terms = Terms.from_json(variables["TERMS"])
+    config = StageConfig.from_json(variables["STAGE_CONFIG"])
 
     assert variables["TABLE_NAME"] == {"Ref": table}
-    assert set(terms.currencies) == set(STAGES[stage].currencies)
+    assert set(config.currencies) == set(STAGES[stage].currencies)
 
 
 @each_function
-def test_a_function_is_told_how_its_stage_pages(stage: str, state: str) -> None:
-    paging = Paging.from_json(properties(stage, state)["Environment"]["Variables"]["PAGING"])
+def test_a_function_gets_the_pagers_configuration(stage: str, state: str) -> None:
+    pager = PagerConfig.from_json(properties(stage, state)["Environment"]["Variables"]["PAGER"])
 
-    assert paging == Paging.from_json(STAGES[stage].paging)
-    assert paging.again_after_seconds == STAGES[stage].page_again_after_seconds
+    assert pager == PagerConfig.from_json(STAGES[stage].pager)
+    assert pager.again_after_seconds == STAGES[stage].alert_again_after_seconds
 
 
 @each_stage
 def test_a_function_outlives_two_attempts_at_a_write(stage: str) -> None:
-    """Cut off in its first send, it would be called again and again while DynamoDB is slow."""
+    """Cut off in its first attempt, it would be called again and again while DynamoDB is slow."""
     attempts: int = CLIENT_CONFIG.retries["total_max_attempts"]
     sending = attempts * (CLIENT_CONFIG.connect_timeout + CLIENT_CONFIG.read_timeout)
 
@@ -147,7 +147,7 @@ def test_a_function_outlives_two_attempts_at_a_write(stage: str) -> None:
 
 @pytest.fixture(scope="module", params=STAGES)
 def asset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """A stage with the one asset that it uploads, synthesised while bytecode lies about."""
+    """Return a stage and its one asset, synthesised while the sources have bytecode beside them."""
     py_compile.compile(str(LAMBDAS / "handlers" / "__init__.py"))
     py_compile.compile(str(LAMBDAS / "settlement" / "__init__.py"))
     directory = tmp_path_factory.mktemp(request.param)
@@ -163,7 +163,7 @@ def files(root: Path) -> set[str]:
 
 
 def test_the_asset_is_our_sources_and_nothing_else(asset: tuple[str, Path]) -> None:
-    """No bytecode, so that the same sources are the same asset whoever synthesises it."""
+    """No bytecode, so that the same sources make the same asset on every machine."""
     stage, root = asset
     sources = {name for name in files(LAMBDAS) if name.endswith(".py")}
 

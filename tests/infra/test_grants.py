@@ -1,16 +1,18 @@
-"""What each function's role may do: what its step sends, to the one table, and never to an entry."""
+"""The permissions of each function's role: the writes of its step, and never an update of an entry."""
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 
-from infra.settings import STAGES
+from infra.config import STAGES
 from infra.table import IMMUTABLE_ATTRIBUTES, INDEX
-from settlement import conditions, items, rows
-from settlement.breaker import CIRCUIT
-from settlement.request import Settlement
-from settlement.terms import Terms
+from settlement.adapters.kyc_circuit import CIRCUIT
+from settlement.ledger import conditions, forward
+from settlement.ledger import keys as ledger_keys
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
 from tests.conftest import NOW
 from tests.infra.iam import Statement, attribute, statements
 from tests.infra.machines import executions
@@ -21,18 +23,19 @@ from tests.support import templates
 ACTIONS = {"Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem"}
 KEY_ATTRIBUTES = {"pk", "sk"}
 LISTS = {"RecoverStalled"}
-"""Who may read what the index lists."""
+"""The functions that may query the index."""
 
 FOLLOWS = {"RecoverStalled"}
-"""Who may ask how the compensating machine's executions stand."""
+"""The functions that may read the status of the compensating machine's executions."""
 
 ROWS = {
+    "ClaimKey": ("SETTLEMENT#*",),
     "VerifyKyc": ("SETTLEMENT#*", "CIRCUIT"),
     "KycDecided": ("SETTLEMENT#*", "KYC_EVENT#*"),
     "RecoverStalled": ("SETTLEMENT#*",),
     "StartSettlements": ("SETTLEMENT#*",),
 }
-"""The partition keys that these functions are kept to."""
+"""The only partition keys of these functions."""
 
 CALLS = {
     "VerifyKyc": {"secretsmanager", "events"},
@@ -40,7 +43,7 @@ CALLS = {
     "RecoverStalled": {"states"},
     "StartSettlements": {"states", "sqs"},
 }
-"""The services that a function calls besides those that all of them do."""
+"""The services that a function calls besides those of every function."""
 
 each_role = pytest.mark.parametrize(
     ("stage", "state"), [(stage, state) for stage in STAGES for state in FUNCTIONS]
@@ -65,7 +68,7 @@ def about(service: str, found: list[Statement], effect: str = "Allow") -> list[S
 
 
 @each_role
-def test_a_role_may_do_what_its_grants_say_to_the_table_and_nothing_else(stage: str, state: str) -> None:
+def test_a_role_may_take_its_granted_actions_on_the_table_and_no_others(stage: str, state: str) -> None:
     (table,) = templates.resources("AWS::DynamoDB::Table", stage)
 
     allowed = about("dynamodb", granted(stage, state))
@@ -76,27 +79,25 @@ def test_a_role_may_do_what_its_grants_say_to_the_table_and_nothing_else(stage: 
 
 
 @each_role
-def test_what_a_stranger_has_sent_or_answered_reaches_the_rows_of_settlements_only(
-    stage: str, state: str
-) -> None:
-    """A mistake in what reads it, then, is no way to an account's balance."""
+def test_the_input_of_strangers_reaches_rows_of_settlements_only(stage: str, state: str) -> None:
+    """A mistake in the code that reads it, then, is no way to an account's balance."""
     (table,) = templates.resources("AWS::DynamoDB::Table", stage)
     (allowed,) = (one for one in about("dynamodb", granted(stage, state)) if one.resources == (table,))
 
     bound = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(ROWS.get(state, ()))}}
     assert allowed.conditions == (bound if state in ROWS else {})
-    assert not [each for each in ROWS.get(state, ()) if fnmatchcase(rows.account_key("alice")["pk"], each)]
+    assert not [each for each in ROWS.get(state, ()) if fnmatchcase(ledger_keys.account("alice")["pk"], each)]
 
 
 @pytest.mark.parametrize("state", ROWS)
-def test_a_function_that_is_kept_to_some_rows_may_touch_all_that_its_step_sends(
-    settlement: Settlement, terms: Terms, state: str
+def test_the_partition_keys_of_a_function_cover_the_writes_of_its_step(
+    settlement: Settlement, config: StageConfig, state: str
 ) -> None:
     """DynamoDB refuses the whole transaction for one key that is not among them."""
-    sent = [write.parameters for write in writes(settlement, terms)[state]]
+    sent = [write.parameters for write in writes(settlement, config)[state]]
     keys = {(one.get("Key") or one["Item"])["pk"] for one in sent}
     if state == "VerifyKyc":
-        keys.add(rows.circuit_key(CIRCUIT)["pk"])
+        keys.add(ledger_keys.circuit(CIRCUIT)["pk"])
 
     assert keys
     assert {key for key in keys if not any(fnmatchcase(key, each) for each in ROWS[state])} == set()
@@ -104,17 +105,19 @@ def test_a_function_that_is_kept_to_some_rows_may_touch_all_that_its_step_sends(
 
 
 @pytest.mark.parametrize("state", FUNCTIONS)
-def test_the_grants_are_what_the_steps_send(settlement: Settlement, terms: Terms, state: str) -> None:
-    sent = {ACTIONS[write.action] for write in writes(settlement, terms)[state]}
+def test_the_grants_are_the_actions_of_the_steps(
+    settlement: Settlement, config: StageConfig, state: str
+) -> None:
+    sent = {ACTIONS[write.action] for write in writes(settlement, config)[state]}
 
     assert set(FUNCTIONS[state]) == sent | ({"dynamodb:GetItem"} if reads(state) else set())
 
 
-def test_every_state_sends_or_reads_something(settlement: Settlement, terms: Terms) -> None:
-    assert writes(settlement, terms).keys() == FUNCTIONS.keys()
-    assert {state for state, of_state in writes(settlement, terms).items() if not of_state} == {
+def test_every_state_sends_or_reads_something(settlement: Settlement, config: StageConfig) -> None:
+    assert writes(settlement, config).keys() == FUNCTIONS.keys()
+    assert {state for state, of_state in writes(settlement, config).items() if not of_state} == {
         "ReportOutcome",
-        "PreparePage",
+        "PrepareAlert",
     }
 
 
@@ -127,7 +130,7 @@ def test_no_role_may_delete_scan_or_batch_and_only_one_may_query(stage: str, sta
 
 
 @each_role
-def test_a_role_reaches_nothing_but_the_table_its_key_its_logs_traces_and_what_it_calls(
+def test_a_role_reaches_only_the_table_its_key_logs_traces_and_the_services_it_calls(
     stage: str, state: str
 ) -> None:
     services = {action.split(":")[0] for one in granted(stage, state) for action in one.actions}
@@ -137,7 +140,7 @@ def test_a_role_reaches_nothing_but_the_table_its_key_its_logs_traces_and_what_i
 
 @each_role
 def test_only_traces_are_granted_without_a_resource(stage: str, state: str) -> None:
-    """X-Ray has no resources to name, and executions have no names before there are any."""
+    """X-Ray has no resources to name, and executions have no names before they start."""
     patterns = {one.actions: one.resources for one in granted(stage, state) if "*" in str(one.resources)}
 
     expected = {frozenset({"xray:PutTelemetryRecords", "xray:PutTraceSegments"}): ("*",)}
@@ -172,7 +175,7 @@ def test_the_key_is_used_through_dynamodb_only(stage: str, state: str) -> None:
 
 @each_updating_role
 def test_a_role_that_may_update_rows_may_not_update_an_entry(stage: str, state: str) -> None:
-    """The Deny holds for every row: what a settlement's row shares with entries stays as it was, too."""
+    """The Deny covers every row: it protects the attributes that a settlement shares with entries, too."""
     (table,) = templates.resources("AWS::DynamoDB::Table", stage)
 
     (denied,) = about("dynamodb", granted(stage, state), "Deny")
@@ -183,38 +186,41 @@ def test_a_role_that_may_update_rows_may_not_update_an_entry(stage: str, state: 
     assert denied_attributes(denied) == set(IMMUTABLE_ATTRIBUTES)
 
 
-def test_no_role_may_change_any_attribute_of_an_entry(settlement: Settlement, terms: Terms) -> None:
-    """Append-only, for whatever an entry holds that no step's own update has to touch elsewhere."""
-    entries = [write.parameters["Item"] for write in all_writes(settlement, terms) if is_entry(write)]
+def test_no_role_may_change_any_attribute_of_an_entry(settlement: Settlement, config: StageConfig) -> None:
+    """Append-only, but for attributes that a step's own update needs on other rows."""
+    entries = [write.parameters["Item"] for write in all_writes(settlement, config) if is_entry(write)]
     of_entries = {name for entry in entries for name in entry} - KEY_ATTRIBUTES
 
     assert {"account", "by", "cause", "decision", "error", "reason", "reference"} <= of_entries
-    assert of_entries - touched(settlement, terms) - set(IMMUTABLE_ATTRIBUTES) == set()
+    assert of_entries - touched(settlement, config) - set(IMMUTABLE_ATTRIBUTES) == set()
 
 
-def test_no_role_may_change_who_pays_whom_and_how_much(settlement: Settlement, terms: Terms) -> None:
-    """A reversal moves what the row says: changed in between, it would give back other money."""
-    claimed = items.claim(settlement, "owner", NOW, terms).parameters["Item"]
-    agreed = {"payer", "payee", "amount", "fee"}
+def test_no_role_may_change_who_pays_whom_and_how_much(settlement: Settlement, config: StageConfig) -> None:
+    """A reversal moves the row's amounts: changed in between, it would refund another amount."""
+    named = replace(settlement, deadline_seconds=60, payer_name="Alice Muster", payee_name="Bob Muster")
+    claimed = forward.claim(named, "owner", NOW, config).parameters["Item"]
+    agreed = {"payer", "payee", "payer_name", "payee_name", "amount", "fee", "deadline_seconds"}
 
     assert agreed <= claimed.keys()
     assert agreed <= set(IMMUTABLE_ATTRIBUTES)
 
 
-def test_no_role_may_change_when_a_settlement_was_claimed(settlement: Settlement, terms: Terms) -> None:
-    """What has stalled, and for how long, is counted from there."""
-    claimed = items.claim(settlement, "owner", NOW, terms).parameters["Item"]
+def test_no_role_may_change_when_a_settlement_was_claimed(
+    settlement: Settlement, config: StageConfig
+) -> None:
+    """The age of a stalled settlement counts from there."""
+    claimed = forward.claim(settlement, "owner", NOW, config).parameters["Item"]
 
     assert "claimed_at" in claimed
     assert "claimed_at" in IMMUTABLE_ATTRIBUTES
-    assert "claimed_at" not in touched(settlement, terms)
+    assert "claimed_at" not in touched(settlement, config)
 
 
-def test_no_role_may_change_what_a_webhooks_marker_says(settlement: Settlement, terms: Terms) -> None:
-    """Else the event could be told again, with other content."""
+def test_no_role_may_change_a_webhooks_marker(settlement: Settlement, config: StageConfig) -> None:
+    """Otherwise the event could come again with other content."""
     markers = [
         one.parameters["Item"]
-        for one in writes(settlement, terms)["KycDecided"]
+        for one in writes(settlement, config)["KycDecided"]
         if one.parameters.get("Item", {}).get("sk") == "EVENT"
     ]
 
@@ -222,29 +228,29 @@ def test_no_role_may_change_what_a_webhooks_marker_says(settlement: Settlement, 
     assert {"digest", "received_at"} <= set(IMMUTABLE_ATTRIBUTES)
 
 
-def test_no_step_needs_an_update_that_is_denied(settlement: Settlement, terms: Terms) -> None:
-    """IAM counts the attributes of conditions, too; a refused step would stall every settlement."""
-    found = touched(settlement, terms)
+def test_no_step_needs_an_update_that_is_denied(settlement: Settlement, config: StageConfig) -> None:
+    """IAM counts the attributes of conditions, too. A denied step would stall every settlement."""
+    found = touched(settlement, config)
 
     assert {"escrow", "steps", "available", "request_hash", "status"} <= found
     assert {"reversed", "resolutions", "resolution", "waiting", "limbo_keys", "failure"} <= found
     assert found & set(IMMUTABLE_ATTRIBUTES) == set()
 
 
-def test_what_an_entry_shares_with_other_rows_is_the_least_there_can_be(
-    settlement: Settlement, terms: Terms
+def test_an_entry_shares_as_few_attributes_as_possible_with_other_rows(
+    settlement: Settlement, config: StageConfig
 ) -> None:
-    """IAM cannot tell one row from another, so an update may name what conditions or the index need."""
-    entries = [write.parameters["Item"] for write in all_writes(settlement, terms) if is_entry(write)]
+    """IAM cannot tell rows apart, so an update may name attributes that conditions or the index need."""
+    entries = [write.parameters["Item"] for write in all_writes(settlement, config) if is_entry(write)]
     of_entries = {name for entry in entries for name in entry} - KEY_ATTRIBUTES
 
     assert of_entries - set(IMMUTABLE_ATTRIBUTES) == {"currency", "request_hash", "gsi1pk", "gsi1sk"}
 
 
-def test_no_update_changes_what_its_condition_relies_on_to_be_the_same(
-    settlement: Settlement, terms: Terms
+def test_no_update_changes_an_attribute_that_conditions_rely_on(
+    settlement: Settlement, config: StageConfig
 ) -> None:
-    updates = [write for write in all_writes(settlement, terms) if write.action == "Update"]
+    updates = [write for write in all_writes(settlement, config) if write.action == "Update"]
 
     assert updates
     for update in updates:
@@ -252,20 +258,20 @@ def test_no_update_changes_what_its_condition_relies_on_to_be_the_same(
 
 
 def test_a_deadline_is_moved_by_the_beginning_and_the_end_of_a_review_only(
-    settlement: Settlement, terms: Terms
+    settlement: Settlement, config: StageConfig
 ) -> None:
-    """And only while there is time left: what is late stays late, whoever comes."""
+    """And only while there is time left: an overdue settlement stays overdue."""
     moving = {
         state: [one for one in of_state if one.action == "Update" and "deadline_at" in assigned(one)]
-        for state, of_state in writes(settlement, terms).items()
+        for state, of_state in writes(settlement, config).items()
     }
 
     assert {state for state, updates in moving.items() if updates} == {"VerifyKyc", "KycDecided"}
     assert [one.parameters for one in moving["VerifyKyc"]] == [parking(settlement).parameters]
+    needed = (conditions.before_deadline(NOW), conditions.NO_VERDICT, conditions.NOT_EXPIRED)
     for update in moving["VerifyKyc"] + moving["KycDecided"]:
-        assert conditions.BEFORE_DEADLINE in update.parameters["ConditionExpression"].split(" AND ")
-        assert conditions.NO_VERDICT in update.parameters["ConditionExpression"].split(" AND ")
-        assert conditions.NOT_GIVEN_UP in update.parameters["ConditionExpression"].split(" AND ")
+        found = update.parameters["ConditionExpression"].split(" AND ")
+        assert {one.expression for one in needed} <= set(found)
 
 
 def table_key(stage: str) -> str:
@@ -273,9 +279,9 @@ def table_key(stage: str) -> str:
     return attribute(table["Properties"]["SSESpecification"]["KMSMasterKeyId"])
 
 
-def touched(settlement: Settlement, terms: Terms) -> set[str]:
-    """Every attribute that an update of any state names."""
-    sent = all_writes(settlement, terms)
+def touched(settlement: Settlement, config: StageConfig) -> set[str]:
+    """Return the attributes that the updates of all states name."""
+    sent = all_writes(settlement, config)
     return {name for write in sent if write.action == "Update" for name in names_in(write)}
 
 

@@ -1,4 +1,4 @@
-"""What the stage shares with its KYC provider: the secrets, the webhook's address, how it is asked."""
+"""The stage's side of its KYC provider: the secrets, the webhook's address, the client's settings."""
 
 import base64
 import json
@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from infra.kyc_settings import PROVIDERS
-from infra.settings import STAGES
-from settlement import kyc
-from settlement.breaker import Thresholds
-from settlement.terms import Terms
+from infra.config import STAGES
+from infra.kyc_config import PROVIDERS
+from settlement.adapters import kyc_client
+from settlement.adapters.kyc_circuit import Thresholds
+from settlement.model.stage_config import StageConfig
 from tests.infra.iam import arn, attribute, statements, text
 from tests.infra.machines import bus, each_stage, function_id, logical_id, name
 from tests.infra.test_functions import FUNCTIONS, properties
@@ -29,7 +29,7 @@ each_secret = pytest.mark.parametrize(
 
 
 def secrets(stage: str) -> dict[str, str]:
-    """The secrets' logical ids, by the names that the stack gives them."""
+    """Return the secrets' logical ids, by their names in the stack."""
     return {name(one): one for one in templates.resources("AWS::SecretsManager::Secret", stage)}
 
 
@@ -42,7 +42,7 @@ def variables(stage: str, function: str) -> Any:
 
 
 def description(stage: str) -> Any:
-    """How VerifyKyc is told to ask; the secret's ARN stands in it as `${<logical id>.Id}`."""
+    """Return VerifyKyc's settings of the provider, with the secret's ARN as `${<logical id>.Id}`."""
     return json.loads(text(variables(stage, "VerifyKyc")["KYC"]))
 
 
@@ -53,7 +53,7 @@ def test_these_are_the_secrets(stage: str) -> None:
 
 @each_secret
 def test_no_value_of_a_secret_is_in_the_template(stage: str, secret: str) -> None:
-    """What a template says, everybody may read who may look at the stack."""
+    """Every person who may describe the stack can read its template."""
     found = resource(stage, secret)["Properties"]
 
     assert found.keys() == {"GenerateSecretString"}
@@ -62,8 +62,8 @@ def test_no_value_of_a_secret_is_in_the_template(stage: str, secret: str) -> Non
 
 
 @each_secret
-def test_a_new_secret_is_chance_under_the_name_that_its_function_reads(stage: str, secret: str) -> None:
-    """44 characters of what base64 has, so that a webhook's key can be made of them: 33 bytes."""
+def test_a_new_secret_is_random_under_the_name_that_its_function_reads(stage: str, secret: str) -> None:
+    """44 characters of base64 make a webhook's key of 33 bytes."""
     generated = resource(stage, secret)["Properties"]["GenerateSecretString"]
 
     assert generated["GenerateStringKey"] == {"KycCredentials": "api_key", "KycSigning": "current"}[secret]
@@ -93,20 +93,20 @@ def test_a_function_may_read_its_secret_and_neither_change_nor_list_it(stage: st
 
 
 @each_stage
-def test_no_policy_of_a_secret_lets_anybody_else_in(stage: str) -> None:
+def test_no_secret_has_a_policy_of_its_own(stage: str) -> None:
     assert templates.resources("AWS::SecretsManager::ResourcePolicy", stage) == {}
 
 
 @each_stage
-def test_a_function_is_told_of_its_own_secret_only(stage: str) -> None:
-    told = {
+def test_a_function_knows_its_own_secret_only(stage: str) -> None:
+    known = {
         (function, secret)
         for function in FUNCTIONS
         for secret, identifier in secrets(stage).items()
         if identifier in json.dumps(variables(stage, function))
     }
 
-    assert told == {(reader, secret) for secret, reader in READERS.items()}
+    assert known == {(reader, secret) for secret, reader in READERS.items()}
     assert arn(variables(stage, "KycDecided")["KYC_SIGNING_SECRET"], stage) == secrets(stage)["KycSigning"]
     assert description(stage)["secret_id"] == f"${{{secrets(stage)['KycCredentials']}.Id}}"
 
@@ -120,7 +120,7 @@ def test_where_money_is_real_a_secret_outlives_the_stack(stage: str, secret: str
 
 
 @each_stage
-def test_the_webhook_is_the_one_address_that_the_stack_gives_out(stage: str) -> None:
+def test_the_webhook_is_the_stacks_only_public_address(stage: str) -> None:
     """No CORS: a browser has no business there. Its calls carry a signature, so AWS asks for none."""
     (address,) = templates.resources("AWS::Lambda::Url", stage).values()
 
@@ -131,7 +131,7 @@ def test_the_webhook_is_the_one_address_that_the_stack_gives_out(stage: str) -> 
 
 
 @each_stage
-def test_the_webhook_may_be_called_through_its_address_and_in_no_other_way(stage: str) -> None:
+def test_the_webhook_can_be_called_through_its_address_only(stage: str) -> None:
     """AWS asks for both permissions; either without its restriction lets any account invoke the function."""
     webhook = {"Fn::GetAtt": [function_id(stage, "KycDecided"), "Arn"]}
     permissions = [
@@ -158,8 +158,8 @@ def test_the_webhook_may_be_called_through_its_address_and_in_no_other_way(stage
 
 
 @each_stage
-def test_the_public_and_settlements_cannot_use_up_the_concurrency_that_others_need(stage: str) -> None:
-    """A reservation is a ceiling, too; an account that is new has not enough to give any away.
+def test_the_webhook_is_limited_and_recovery_has_its_own_concurrency(stage: str) -> None:
+    """A reservation is a limit, too; a new account has not enough concurrency to reserve any.
 
     Recovery has its own: a run, and beside it a person's call for one settlement.
     """
@@ -173,14 +173,14 @@ def test_the_public_and_settlements_cannot_use_up_the_concurrency_that_others_ne
 
 
 @each_stage
-def test_verify_kyc_can_read_how_its_stage_asks(stage: str) -> None:
+def test_verify_kyc_can_read_its_settings_of_the_provider(stage: str) -> None:
     found, expected = description(stage), STAGES[stage].kyc
 
-    endpoint = kyc.Endpoint(**found["endpoint"])
+    endpoint = kyc_client.Endpoint(**found["endpoint"])
 
     assert found.keys() == {"endpoint", "breaker", "review_seconds", "secret_id", "runbook"}
-    assert endpoint == kyc.Endpoint(
-        url="https://kyc.example.com",  # as the tests' templates are told
+    assert endpoint == kyc_client.Endpoint(
+        url="https://kyc.example.com",  # in the context of the tests' templates
         provider=expected.provider,
         dataset=expected.dataset,
         connect_timeout_seconds=expected.connect_timeout_seconds,
@@ -192,11 +192,11 @@ def test_verify_kyc_can_read_how_its_stage_asks(stage: str) -> None:
         recovery_seconds=expected.recovery_seconds,
     )
     assert found["review_seconds"] == expected.review_seconds
-    assert kyc.Client(endpoint, Terms.from_json(STAGES[stage].terms))
+    assert kyc_client.Client(endpoint, StageConfig.from_json(STAGES[stage].stage_config))
 
 
-def test_a_stage_may_choose_from_the_providers_that_there_are() -> None:
-    assert set(PROVIDERS) == kyc.PROVIDERS.keys()
+def test_a_stage_may_choose_every_provider_that_has_a_module() -> None:
+    assert set(PROVIDERS) == kyc_client.PROVIDERS.keys()
     assert len(set(PROVIDERS)) == len(PROVIDERS)
 
 
@@ -210,7 +210,7 @@ def test_an_exchange_ends_before_its_function_does(stage: str) -> None:
 
 
 @each_stage
-def test_a_change_of_the_circuit_names_a_runbook_that_is_there(stage: str) -> None:
+def test_a_change_of_the_circuit_names_an_existing_runbook(stage: str) -> None:
     runbook = description(stage)["runbook"]
 
     assert runbook == f"{STAGES[stage].runbooks}/kyc-outage.md"
@@ -228,7 +228,7 @@ def test_verify_kyc_may_put_events_on_the_stages_bus_only(stage: str) -> None:
 
 @each_stage
 def test_a_verdict_starts_the_standard_settlement_and_nothing_else(stage: str) -> None:
-    """Express names may be used again at once: only the Standard machine knows that it runs already."""
+    """Express takes the same name again at once: only a Standard machine knows that it runs already."""
     machine = logical_id(stage, "SettlementStandard")
 
     (allowed,) = about("states", granted(stage, "KycDecided"))
@@ -240,7 +240,7 @@ def test_a_verdict_starts_the_standard_settlement_and_nothing_else(stage: str) -
 
 @each_stage
 def test_the_webhook_may_not_read_the_tables_index(stage: str) -> None:
-    """Whoever gets past the signature asks about one key, and is never told of others."""
+    """A caller with a valid signature names one key, and learns nothing about others."""
     found = about("dynamodb", granted(stage, "KycDecided"))
 
     assert not [one for one in found if any("index" in resource for resource in one.resources)]

@@ -1,11 +1,11 @@
-"""What each machine's role may do: call what its definition calls, and nothing besides."""
+"""The permissions of each machine's role: the calls of its definition, and no others."""
 
 from typing import Any
 
 import pytest
 
-from infra.settings import STAGES
-from infra.settlement_stack import TRIGGERED
+from infra.config import STAGES
+from infra.grants import TRIGGERED
 from tests.infra.iam import arn, attribute, statements
 from tests.infra.machines import (
     MACHINES,
@@ -33,7 +33,7 @@ NEEDED = {
         "events:DescribeRule",
     },
 }
-"""The actions that AWS asks for where a task calls a service; the embedded AWS does not ask for all."""
+"""The actions that AWS asks of a task's integration. The embedded AWS does not ask for all of them."""
 
 LOGGING = {
     "logs:CreateLogDelivery",
@@ -56,7 +56,7 @@ _HERE = "${AWS::Region}:${AWS::AccountId}"
 
 
 def allowed(stage: str, machine: str) -> dict[str, set[str]]:
-    """Each action that the machine's role may take, with the resources."""
+    """Return each action of the machine's role, with its resources."""
     found = statements(attribute(properties(stage, machine)["RoleArn"]), stage)
     assert {one.effect for one in found} == {"Allow"}
     actions = {action for one in found for action in one.actions}
@@ -67,7 +67,7 @@ def allowed(stage: str, machine: str) -> dict[str, set[str]]:
 
 
 def integrations(stage: str, machine: str) -> set[str]:
-    """The services' calls that the machine's tasks make, as deployed."""
+    """Return the integrations of the machine's tasks, as deployed."""
     substitutions = properties(stage, machine)["DefinitionSubstitutions"]
     resources = (state.get("Resource", "") for state in definition(stage, machine)["States"].values())
     return {
@@ -98,7 +98,7 @@ def test_a_machine_may_invoke_its_functions_and_nothing_else(stage: str, machine
 
 
 @each_stage
-def test_the_machines_may_invoke_every_function_between_them_but_what_something_else_triggers(
+def test_the_machines_may_invoke_every_function_but_the_triggered_ones(
     stage: str,
 ) -> None:
     invoked = {one for machine in MACHINES for one in allowed(stage, machine)["lambda:InvokeFunction"]}
@@ -117,7 +117,7 @@ def test_an_express_settlement_may_start_the_compensation_only(stage: str) -> No
 
 @each_stage
 def test_a_standard_settlement_may_wait_for_the_compensation_only(stage: str) -> None:
-    """Stopped itself, it stops what it waits for, and hears of its end through a rule of AWS's own."""
+    """If it is stopped, it stops the compensation; it learns of its end through a rule of AWS's own."""
     compensation = logical_id(stage, "Compensation")
     executions = {f"arn:${{AWS::Partition}}:states:{_HERE}:execution:${{{compensation}.Name}}:*"}
     rule = {
@@ -141,7 +141,7 @@ def test_the_compensation_may_put_events_on_our_bus_only(stage: str) -> None:
 
 @each_machine
 def test_only_logs_and_traces_are_granted_without_a_resource(stage: str, machine: str) -> None:
-    """Neither X-Ray nor the delivery of vended logs has a resource to name."""
+    """X-Ray and the delivery of vended logs have no resources to name."""
     everywhere = {action for action, resources in allowed(stage, machine).items() if "*" in resources}
 
     assert everywhere == LOGGING | TRACING
@@ -149,7 +149,7 @@ def test_only_logs_and_traces_are_granted_without_a_resource(stage: str, machine
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_no_grant_depends_on_a_condition(machine: str) -> None:
-    """The definition's own calls carry nothing that a condition could ask for."""
+    """The definition's calls carry no attribute that a condition could ask for."""
     for stage in STAGES:
         for one in statements(attribute(properties(stage, machine)["RoleArn"]), stage):
             assert one.conditions == {}
@@ -175,6 +175,6 @@ def test_the_machines_have_a_role_each(stage: str) -> None:
 
 
 def others(stage: str, machine: str) -> Any:
-    """What the role may do besides invoking functions, logging and tracing."""
+    """Return the role's actions besides invoking functions, logging and tracing."""
     common = LOGGING | TRACING | {"lambda:InvokeFunction"}
     return {action: found for action, found in allowed(stage, machine).items() if action not in common}

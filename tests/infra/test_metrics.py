@@ -8,11 +8,12 @@ import pytest
 from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
 from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
 
-from handlers import _provider, _runtime, _secrets, recover_stalled, verify_kyc
-from settlement import telemetry
-from settlement.errors import KycRequestRefused, KycUnavailable
-from settlement.request import Settlement
-from settlement.status import Status, Step
+from handlers import _dependencies, _kyc, _secrets, recover_stalled, verify_kyc
+from settlement.adapters import telemetry
+from settlement.model.errors import KycRequestRefused, KycUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.state import SettlementState
+from settlement.model.status import Status, Step
 from tests.conftest import NOW
 from tests.infra.alarms import ALARMS, OURS, counted
 from tests.support.kyc import REJECTED, Provider
@@ -31,7 +32,7 @@ def metrics_of(write: Callable[[], None]) -> dict[str, list[float]]:
 
 
 def no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Secrets Manager does not give the secret away."""
+    """Let Secrets Manager deny the secret."""
 
     def denied(*_: object, **__: object) -> None:
         raise GetParameterError("denied")
@@ -42,35 +43,36 @@ def no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def contradicted(settlement: Settlement, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The provider approves what another call has meanwhile put on record as rejected."""
+    """Let the provider approve a payment that another call has meanwhile recorded as rejected."""
     row = settlement_row(Status.PROCESSING, {Step.HOLD}, AFTER, settlement=settlement)
+    state = SettlementState.from_row(row)
     entry = {"decision": REJECTED.decision.value, "reference": REJECTED.reference}
-    store = SimpleNamespace(read=lambda key: row, post=lambda posting: entry)
-    monkeypatch.setattr(_runtime, "store", store)
-    monkeypatch.setattr(_runtime, "now", lambda: NOW)
-    monkeypatch.setattr(_provider, "ask", Provider().ask)
+    store = SimpleNamespace(settlement=lambda key: state, commit=lambda transaction: entry)
+    monkeypatch.setattr(_dependencies, "store", store)
+    monkeypatch.setattr(_dependencies, "now", lambda: NOW)
+    monkeypatch.setattr(_kyc, "ask", Provider().ask)
     assert verify_kyc._verdict(settlement) == entry
 
 
 def not_recovered() -> None:
-    """Whatever is wrong with one settlement."""
-    with recover_stalled._noted("a settlement"):
+    """Let the recovery of one settlement fail."""
+    with recover_stalled._isolated("a settlement"):
         raise ZeroDivisionError
 
 
 @pytest.mark.parametrize("alarm", sorted(OURS))
 def test_an_alarm_on_a_metric_of_our_own_names_one_that_is_counted(alarm: str) -> None:
-    """CloudWatch takes any name for a metric, and an alarm on one that nobody writes is silent for ever."""
+    """CloudWatch takes any name for a metric. An alarm on one that no function writes is silent for ever."""
     assert ALARMS[alarm][1] in counted()
 
 
 @pytest.mark.parametrize("name", ["", "Nonesuch", "settlement", "kyc", "AlarmName"])
-def test_what_nobody_counts_is_not_counted(name: str) -> None:
+def test_a_name_that_no_function_writes_is_not_counted(name: str) -> None:
     assert name not in counted()
 
 
 WRITERS: dict[str, Callable[[Settlement, pytest.MonkeyPatch], None]] = {
-    "KycCircuitOpen": lambda settlement, patch: _provider._measure(CircuitState.OPEN),
+    "KycCircuit": lambda settlement, patch: _kyc._measure(CircuitState.OPEN),
     "KycRequestRefused": lambda settlement, patch: telemetry.count(KycRequestRefused.__name__),
     "KycSecretUnreadable": lambda settlement, patch: no_secret(patch),
     "KycVerdictConflict": contradicted,
@@ -86,5 +88,5 @@ def test_a_metric_is_written_where_its_alarm_expects_it(
 
 
 def test_the_circuits_metric_is_1_for_as_long_as_it_is_not_closed() -> None:
-    assert metrics_of(lambda: _provider._measure(CircuitState.HALF_OPEN)) == {"KycCircuitOpen": [1.0]}
-    assert metrics_of(lambda: _provider._measure(CircuitState.CLOSED)) == {"KycCircuitOpen": [0.0]}
+    assert metrics_of(lambda: _kyc._measure(CircuitState.HALF_OPEN)) == {"KycCircuit": [1.0]}
+    assert metrics_of(lambda: _kyc._measure(CircuitState.CLOSED)) == {"KycCircuit": [0.0]}

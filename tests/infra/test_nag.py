@@ -1,4 +1,4 @@
-"""AWS's own rules (cdk-nag, AwsSolutions) find nothing but what is explained here."""
+"""The findings of AWS's own rules (cdk-nag, AwsSolutions) are all explained here."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
     ),
     f"AwsSolutions-IAM5[Resource::{EXECUTIONS}]": (
         {"SettlementStandard/Role/DefaultPolicy/Resource", "RecoverStalledRole/DefaultPolicy/Resource"},
-        "Who waits for a compensation, or asks whether it runs, follows executions named after settlements.",
+        "Executions are named after settlements, so a policy can name them by a pattern only.",
     ),
     f"AwsSolutions-IAM5[Resource::{RECOVERY}]": (
         {"SchedulerRoleForTarget-3d2812/DefaultPolicy/Resource"},
@@ -49,8 +49,8 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         "The provider has the other half: a person rotates both, by the runbook, without a deployment.",
     ),
     "AwsSolutions-SQS3": (
-        {"Paging/Undelivered/Resource"},
-        "This is the dead-letter queue itself: nothing reads it but a person, whom its alarm calls.",
+        {"Pager/Undelivered/Resource"},
+        "This is the dead-letter queue itself: only a person reads it, after its alarm.",
     ),
     "AwsSolutions-L1": (
         FUNCTIONS,
@@ -61,7 +61,7 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
 
 
 def findings(stage: str, directory: Path) -> set[tuple[str, str]]:
-    """What the rules find in the stage's stack, as pairs of a rule and the construct that breaks it."""
+    """Return the findings in the stage's stack, as pairs of a rule and the construct that breaks it."""
     flags: dict[str, Any] = json.loads((PROJECT / "cdk.json").read_text())["context"]
     app = cdk.App(context=flags | context(stage), outdir=str(directory))
     stack = build(app)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import STAGES
+from infra.config import STAGES
 from tests.infra.machines import context
 from tests.infra.test_outputs import CONTRACT
 from tests.support.templates import PROJECT
@@ -19,7 +19,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 @pytest.fixture(scope="session")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The machine's own programs, less those that synthesis must not need."""
+    """Return the machine's programs, without those that synthesis must not need."""
     directory = tmp_path_factory.mktemp("bin")
     for folder in (Path("/bin"), Path("/usr/bin")):
         for program in folder.iterdir():
@@ -31,7 +31,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Empty at first: no credentials, no settings, and no cache of what an earlier run downloaded."""
+    """Return an empty home: no credentials, no settings, and no cache of an earlier run."""
     return tmp_path_factory.mktemp("home")
 
 

@@ -1,11 +1,11 @@
-"""The stack's outputs: the contract with whoever starts settlements."""
+"""The stack's outputs: the contract with the services that start settlements."""
 
 from typing import Any
 
 import pytest
 
-from infra.settings import STAGES
-from settlement.terms import Terms
+from infra.config import STAGES
+from settlement.model.stage_config import StageConfig
 from tests.infra.iam import arn, attribute
 from tests.infra.machines import MACHINES, bus, function_id, name
 from tests.infra.rules import RULES, target
@@ -26,7 +26,7 @@ CONTRACT = {
     "RecoverStalledArn",
     "StartQueueUrl",
     "StartDeadLetterQueueUrl",
-    "SettlementTerms",
+    "StageConfig",
 }
 
 
@@ -64,14 +64,14 @@ def test_each_machines_arn_is_that_of_its_name_and_type(stage: str, machine: str
 
 
 @each_stage
-def test_the_bus_is_named_as_events_name_it(stage: str) -> None:
-    """The name and not the ARN: it is what a rule of somebody else's is put on."""
+def test_the_bus_is_an_output_by_its_name(stage: str) -> None:
+    """The name and not the ARN: another stack's rule needs the name."""
     assert outputs(stage)["EventBusName"] == {"Ref": bus(stage)}
 
 
 @each_stage
 def test_the_topic_to_subscribe_to_is_the_pagers(stage: str) -> None:
-    """Every page goes there: a second topic would be one that nobody was told to subscribe to."""
+    """Every alert goes there: a second topic would have no subscribers."""
     for rule in RULES:
         assert outputs(stage)["PagerTopicArn"] == target(stage, rule)["Arn"]
 
@@ -85,7 +85,7 @@ def test_the_address_to_give_to_the_provider_is_the_webhooks(stage: str) -> None
 
 @each_stage
 @pytest.mark.parametrize("secret", ["Credentials", "Signing"])
-def test_a_secret_is_named_by_its_arn_and_never_told(stage: str, secret: str) -> None:
+def test_a_secret_is_named_by_its_arn_and_its_value_is_no_output(stage: str, secret: str) -> None:
     """By the attribute, as its Ref is the ARN on AWS, but the name on the embedded AWS."""
     found = arn(outputs(stage)[f"Kyc{secret}Arn"], stage)
 
@@ -100,8 +100,8 @@ def test_the_function_that_a_person_may_call_for_one_settlement_is_the_recovery(
 
 
 @each_stage
-def test_messages_are_sent_to_the_queue_that_is_read_and_found_where_it_puts_them_aside(stage: str) -> None:
-    """Crossed, upstream services would send payments to where nobody starts them."""
+def test_the_outputs_name_the_queue_that_is_read_and_its_dead_letter_queue(stage: str) -> None:
+    """Crossed, upstream services would send payments to a queue that no function reads."""
     (mapping,) = templates.resources("AWS::Lambda::EventSourceMapping", stage).values()
     queue = attribute(mapping["Properties"]["EventSourceArn"])
     redrive = templates.resources("AWS::SQS::Queue", stage)[queue]["Properties"]["RedrivePolicy"]
@@ -111,9 +111,11 @@ def test_messages_are_sent_to_the_queue_that_is_read_and_found_where_it_puts_the
 
 
 @each_stage
-def test_the_terms_are_those_that_the_functions_work_by(stage: str) -> None:
-    assert outputs(stage)["SettlementTerms"] == templates.terms_json(stage)
-    assert set(Terms.from_json(outputs(stage)["SettlementTerms"]).currencies) == set(STAGES[stage].currencies)
+def test_the_configuration_is_that_of_the_functions(stage: str) -> None:
+    assert outputs(stage)["StageConfig"] == templates.stage_config_json(stage)
+    assert set(StageConfig.from_json(outputs(stage)["StageConfig"]).currencies) == set(
+        STAGES[stage].currencies
+    )
 
 
 def raw(stage: str) -> dict[str, Any]:

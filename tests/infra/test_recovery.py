@@ -1,11 +1,11 @@
-"""What looks for stalled settlements each minute, and what it may do to them."""
+"""The recovery of stalled settlements: its schedule and its permissions."""
 
 from typing import Any
 
 import pytest
 
-from infra.settings import STAGES
-from settlement import rows
+from infra.config import STAGES
+from settlement.ledger import keys
 from tests.infra.iam import attribute, statements
 from tests.infra.machines import each_stage, executions, function_id, logical_id
 from tests.infra.test_functions import FUNCTIONS, properties
@@ -25,15 +25,15 @@ def scheduler_role(stage: str) -> str:
 
 
 def index(stage: str) -> str:
-    """The ARN of the table's one index."""
+    """Return the ARN of the table's one index."""
     ((table, resource),) = templates.resources("AWS::DynamoDB::Table", stage).items()
     (found,) = resource["Properties"]["GlobalSecondaryIndexes"]
     return f"${{{table}.Arn}}/index/{found['IndexName']}"
 
 
 @each_stage
-def test_what_has_stalled_is_looked_for_each_minute(stage: str) -> None:
-    """At the minute: a window would let the money lie for as long as the window is."""
+def test_recovery_runs_each_minute(stage: str) -> None:
+    """Without a flexible window: that would delay recovery by its length."""
     found = schedule(stage)
 
     assert found["ScheduleExpression"] == "rate(1 minute)"
@@ -44,7 +44,7 @@ def test_what_has_stalled_is_looked_for_each_minute(stage: str) -> None:
 
 @each_stage
 def test_the_schedule_invokes_the_recovery_and_repeats_no_run(stage: str) -> None:
-    """A run that fails is made up for by the next one; repeated, it would only be one too many."""
+    """The next run makes up for a failed one; a retry would only be one run too many."""
     target = schedule(stage)["Target"]
 
     assert attribute(target["Arn"]) == function_id(stage, "RecoverStalled")
@@ -53,12 +53,12 @@ def test_the_schedule_invokes_the_recovery_and_repeats_no_run(stage: str) -> Non
 
 @each_stage
 def test_lambda_repeats_no_run_either_and_begins_none_late(stage: str) -> None:
-    """The schedule hands a run over and hears no more of it; what fails then, Lambda would call again."""
+    """The schedule invokes asynchronously: by default Lambda would retry a failed run."""
     (found,) = templates.resources("AWS::Lambda::EventInvokeConfig", stage).values()
 
     assert found["Properties"] == {
         "FunctionName": {"Ref": function_id(stage, "RecoverStalled")},
-        "MaximumEventAgeInSeconds": 60,  # else what is throttled would be called for hours, run upon run
+        "MaximumEventAgeInSeconds": 60,  # otherwise throttled runs would pile up for hours
         "MaximumRetryAttempts": 0,
         "Qualifier": "$LATEST",
     }
@@ -66,7 +66,7 @@ def test_lambda_repeats_no_run_either_and_begins_none_late(stage: str) -> None:
 
 @pytest.mark.parametrize("stage", ["dev", "prod"])
 def test_a_run_ends_before_the_next_one_begins(stage: str) -> None:
-    """The embedded AWS starts functions slowly and lets them run longer; there nothing else is to do."""
+    """The embedded AWS starts functions slowly and lets them run longer; overlap does no harm there."""
     assert properties(stage, "RecoverStalled")["Timeout"] < 60
 
 
@@ -92,8 +92,8 @@ def test_only_the_scheduler_of_this_account_takes_that_role(stage: str) -> None:
 
 
 @each_stage
-def test_the_recovery_may_read_what_the_index_lists_and_the_rows_of_settlements(stage: str) -> None:
-    """What is listed is a hint; only the row says where the settlement stands, and whether it is due."""
+def test_recovery_may_query_the_index_and_read_rows_of_settlements(stage: str) -> None:
+    """The index is a hint; only the row has the settlement's state, and whether it is due."""
     (table,) = templates.resources("AWS::DynamoDB::Table", stage)
 
     allowed = about("dynamodb", granted(stage, "RecoverStalled"))
@@ -108,13 +108,13 @@ def test_the_recovery_may_read_what_the_index_lists_and_the_rows_of_settlements(
     }
 
 
-def test_what_it_may_read_is_the_index_that_it_reads() -> None:
+def test_the_index_that_it_may_query_is_the_one_that_it_queries() -> None:
     for stage in STAGES:
-        assert index(stage).endswith(f"/index/{rows.INDEX}")
+        assert index(stage).endswith(f"/index/{keys.INDEX}")
 
 
 @each_stage
-def test_nobody_else_may_read_the_index(stage: str) -> None:
+def test_no_other_role_may_query_the_index(stage: str) -> None:
     reading = {
         role
         for role in templates.resources("AWS::IAM::Role", stage)
@@ -127,8 +127,8 @@ def test_nobody_else_may_read_the_index(stage: str) -> None:
 
 
 @each_stage
-def test_the_recovery_may_start_the_machines_that_last_and_not_the_express_one(stage: str) -> None:
-    """Of an execution that Express starts twice under one name, nobody would know."""
+def test_recovery_may_start_the_standard_machines_but_not_the_express_one(stage: str) -> None:
+    """Express starts a second execution under the same name without an error."""
     machines = {logical_id(stage, name) for name in ("Compensation", "SettlementStandard")}
 
     (allowed,) = (one for one in about("states", granted(stage, "RecoverStalled")) if STARTS & one.actions)
@@ -138,7 +138,7 @@ def test_the_recovery_may_start_the_machines_that_last_and_not_the_express_one(s
 
 
 @each_stage
-def test_the_recovery_may_ask_of_reversals_only_whether_they_run_and_may_stop_none(stage: str) -> None:
+def test_recovery_may_describe_compensations_and_stop_none(stage: str) -> None:
     (allowed,) = (
         one for one in about("states", granted(stage, "RecoverStalled")) if not STARTS & one.actions
     )
@@ -148,8 +148,8 @@ def test_the_recovery_may_ask_of_reversals_only_whether_they_run_and_may_stop_no
 
 
 @each_stage
-def test_the_recovery_is_told_each_machine_by_its_own_name(stage: str) -> None:
-    """Crossed, what is to go forward would be given back."""
+def test_recovery_gets_each_machine_by_its_own_name(stage: str) -> None:
+    """Crossed, a settlement that should resume would be reversed."""
     variables = properties(stage, "RecoverStalled")["Environment"]["Variables"]
 
     assert variables["COMPENSATION_MACHINE"] == {"Ref": logical_id(stage, "Compensation")}
@@ -157,8 +157,8 @@ def test_the_recovery_is_told_each_machine_by_its_own_name(stage: str) -> None:
 
 
 @each_stage
-def test_nobody_but_the_schedule_is_let_in_to_invoke_the_recovery(stage: str) -> None:
-    """A person who may call it has that from their own role; the function's own policy admits nobody."""
+def test_only_the_schedule_may_invoke_recovery(stage: str) -> None:
+    """A person's permission is in their own role; the function's policy admits no principal."""
     recovery = function_id(stage, "RecoverStalled")
     invoking = {
         role
@@ -174,13 +174,13 @@ def test_nobody_but_the_schedule_is_let_in_to_invoke_the_recovery(stage: str) ->
 
 
 @each_stage
-def test_no_function_but_those_that_something_triggers_starts_a_machine(stage: str) -> None:
+def test_only_the_triggered_functions_start_a_machine(stage: str) -> None:
     """A step that could start an execution would be a second way to settle."""
     starting = {function for function in FUNCTIONS if about("states", granted(stage, function))}
-    told = {
+    informed = {
         function
         for function in FUNCTIONS
         if any(name.endswith("_MACHINE") for name in properties(stage, function)["Environment"]["Variables"])
     }
 
-    assert starting == told == {"KycDecided", "RecoverStalled", "StartSettlements"}
+    assert starting == informed == {"KycDecided", "RecoverStalled", "StartSettlements"}

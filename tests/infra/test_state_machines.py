@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from infra.settings import STAGES
-from infra.settlement_stack import GRANTS
+from infra.config import STAGES
+from infra.grants import GRANTS
 from infra.state_machines import STATE_MACHINES, render_definition
 from tests.infra.iam import attribute
 from tests.infra.machines import (
@@ -28,9 +28,9 @@ START = {
     "SettlementExpress": "arn:aws:states:::states:startExecution",
     "SettlementStandard": "arn:aws:states:::states:startExecution.sync:2",
 }
-"""How each starts its compensation: an Express machine cannot wait for the end of another."""
+"""The integration with which each starts its compensation: an Express machine cannot wait for its end."""
 
-EMBEDDED = [stage for stage, settings in STAGES.items() if settings.interpreter]
+EMBEDDED = [stage for stage, settings in STAGES.items() if settings.is_embedded]
 ON_AWS = [stage for stage in STAGES if stage not in EMBEDDED]
 
 
@@ -82,7 +82,7 @@ def test_every_execution_is_logged_but_no_payload_is(stage: str, machine: str) -
 
 
 @each_machine
-def test_logs_go_where_their_policy_does_not_outgrow_its_limit(stage: str, machine: str) -> None:
+def test_logs_are_under_the_prefix_that_needs_no_resource_policy(stage: str, machine: str) -> None:
     """Under this prefix AWS needs no entry in the account's resource policy, which holds 5,120 characters."""
     group = log_group(stage, machine)
 
@@ -102,7 +102,7 @@ def test_executions_are_traced(stage: str, machine: str) -> None:
 
 
 @each_machine
-def test_every_placeholder_is_what_its_name_says(stage: str, machine: str) -> None:
+def test_every_placeholder_is_replaced_by_the_resource_of_its_name(stage: str, machine: str) -> None:
     found = properties(stage, machine)
     placeholders = set(re.findall(r"\$\{(.*?)\}", found["DefinitionString"]))
     others: dict[str, Any] = {
@@ -140,8 +140,8 @@ def test_the_definition_in_the_template_is_json_that_a_reader_can_check(stage: s
 
 
 @pytest.mark.parametrize("stage", ON_AWS)
-def test_on_aws_the_machine_waits_for_a_decision_as_long_as_the_page_says(stage: str) -> None:
-    """Later and later; a fixed wait would page at the same pace for months."""
+def test_on_aws_the_machine_waits_for_a_decision_as_long_as_the_alert_says(stage: str) -> None:
+    """Each wait is longer; a fixed one would alert at the same pace for months."""
     waiting = definition(stage, "Compensation")["States"]["AwaitResolution"]
 
     assert waiting["TimeoutSecondsPath"] == "$.wait_seconds"
@@ -151,8 +151,8 @@ def test_on_aws_the_machine_waits_for_a_decision_as_long_as_the_page_says(stage:
 @pytest.mark.parametrize("stage", EMBEDDED)
 @pytest.mark.parametrize("seconds", [60, 61])
 def test_on_the_embedded_aws_every_wait_is_as_long_as_the_first(stage: str, seconds: int) -> None:
-    """It knows no timeout from a path, and patience is for functions: a person's time is not multiplied."""
-    settings = replace(STAGES[stage], page_again_after_seconds=seconds)
+    """It has no TimeoutSecondsPath. The timeout factor is for functions, not for a person's time."""
+    settings = replace(STAGES[stage], alert_again_after_seconds=seconds)
 
     waiting = json.loads(render_definition("compensation", settings))["States"]["AwaitResolution"]
 
@@ -169,7 +169,7 @@ def test_a_stage_changes_timeouts_and_nothing_else(stage: str, file: str) -> Non
     for state_name, state in written["States"].items():
         found = rendered["States"][state_name]
         if "TimeoutSeconds" in state:
-            assert found["TimeoutSeconds"] == state["TimeoutSeconds"] * STAGES[stage].patience
+            assert found["TimeoutSeconds"] == state["TimeoutSeconds"] * STAGES[stage].timeout_factor
         for timeout in ("TimeoutSeconds", "TimeoutSecondsPath"):
             state.pop(timeout, None)
             found.pop(timeout, None)

@@ -1,13 +1,14 @@
-"""The one table: its keys, its index, and that money in it is neither lost nor readable by others."""
+"""The one table: its keys and index, its backups, and its encryption."""
 
 from typing import Any
 
 import pytest
 
-from infra.settings import STAGES
-from settlement import items, rows, steps
-from settlement.request import Settlement
-from settlement.terms import Terms
+from infra.config import STAGES
+from settlement.ledger import forward, keys
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.policy import steps
 from tests.conftest import NOW
 from tests.infra.iam import attribute
 from tests.infra.sent import all_writes, assigned, parking, writes
@@ -48,7 +49,7 @@ def test_the_keys_are_texts(stage: str) -> None:
 
 
 @each_stage
-def test_the_index_carries_only_what_never_changes(stage: str) -> None:
+def test_the_index_carries_immutable_attributes_only(stage: str) -> None:
     """A change of status would otherwise rewrite the index, too."""
     (index,) = table(stage)["Properties"]["GlobalSecondaryIndexes"]
 
@@ -58,9 +59,11 @@ def test_the_index_carries_only_what_never_changes(stage: str) -> None:
     assert sorted(index["Projection"]["NonKeyAttributes"]) == ["amount", "currency", "side", "step"]
 
 
-def test_no_update_of_a_step_changes_what_the_index_carries(settlement: Settlement, terms: Terms) -> None:
+def test_no_update_of_a_step_changes_an_attribute_of_the_index(
+    settlement: Settlement, config: StageConfig
+) -> None:
     (index,) = table("prod")["Properties"]["GlobalSecondaryIndexes"]
-    updates = [write for write in all_writes(settlement, terms) if write.action == "Update"]
+    updates = [write for write in all_writes(settlement, config) if write.action == "Update"]
 
     assert updates
     for update in updates:
@@ -69,11 +72,11 @@ def test_no_update_of_a_step_changes_what_the_index_carries(settlement: Settleme
 
 @pytest.mark.parametrize("state", ["HoldFunds", "VerifyKyc", "ReleaseFunds", "RefundFee", "ReclaimFunds"])
 def test_a_step_that_finishes_nothing_leaves_the_index_alone(
-    settlement: Settlement, terms: Terms, state: str
+    settlement: Settlement, config: StageConfig, state: str
 ) -> None:
-    """It is written when one is claimed, parked, finished, stuck or decided on, and not in between."""
+    """It is written when a settlement is claimed, in review, finished, in LIMBO or resolved."""
     parked = parking(settlement).parameters
-    updates = [write for write in writes(settlement, terms)[state] if write.action == "Update"]
+    updates = [write for write in writes(settlement, config)[state] if write.action == "Update"]
 
     assert updates
     for update in updates:
@@ -82,30 +85,28 @@ def test_a_step_that_finishes_nothing_leaves_the_index_alone(
 
 
 def test_a_review_moves_a_settlement_in_the_index_to_where_the_review_ends(settlement: Settlement) -> None:
-    """Else recovery would find it each minute, long before there is anything to do."""
+    """Otherwise recovery would find it each minute until then."""
     values = parking(settlement).parameters["ExpressionAttributeValues"]
 
     assert {"gsi1pk", "gsi1sk", "deadline_at"} <= assigned(parking(settlement))
     assert values[":gsi1sk"] == values[":until"]
-    assert values[":gsi1pk"] == rows.in_flight_index(settlement.key, "")["gsi1pk"]
+    assert values[":gsi1pk"] == keys.in_flight_index(settlement.key, "")["gsi1pk"]
 
 
-def test_every_row_has_the_tables_keys(settlement: Settlement, terms: Terms) -> None:
-    claimed = items.claim(settlement, "owner", NOW, terms).parameters["Item"]
+def test_every_row_has_the_tables_keys(settlement: Settlement, config: StageConfig) -> None:
+    claimed = forward.claim(settlement, "owner", NOW, config).parameters["Item"]
     held = steps.hold(settlement, NOW).entry.parameters["Item"]
 
-    for row in (claimed, held, {**rows.account_key("alice"), "gsi1pk": "", "gsi1sk": ""}):
+    for row in (claimed, held, {**keys.account("alice"), "gsi1pk": "", "gsi1sk": ""}):
         assert {
             one["AttributeName"] for one in table("prod")["Properties"]["AttributeDefinitions"]
         } <= row.keys()
 
 
 @each_stage
-def test_old_rows_are_dropped_by_expires_at_only(stage: str) -> None:
-    assert table(stage)["Properties"]["TimeToLiveSpecification"] == {
-        "AttributeName": "expires_at",
-        "Enabled": True,
-    }
+def test_no_row_expires(stage: str) -> None:
+    """A dropped settlement would be claimed again by a late retry, and paid twice."""
+    assert "TimeToLiveSpecification" not in table(stage)["Properties"]
 
 
 @each_stage
@@ -116,7 +117,7 @@ def test_the_table_can_be_restored_to_any_second(stage: str) -> None:
 
 
 @each_stage
-def test_every_change_is_streamed_with_what_was_before(stage: str) -> None:
+def test_every_change_is_streamed_with_the_old_image(stage: str) -> None:
     assert table(stage)["Properties"]["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
 
 
@@ -148,7 +149,7 @@ def test_only_the_account_itself_governs_the_key(stage: str) -> None:
 
 @each_lasting_stage
 def test_where_money_is_real_the_table_and_its_key_outlive_the_stack(stage: str) -> None:
-    """A table without its key is lost as surely as a table that was deleted."""
+    """A table without its key is as lost as a deleted one."""
     assert table(stage)["Properties"]["DeletionProtectionEnabled"] is True
     for resource in (table(stage), key(stage)):
         assert resource["DeletionPolicy"] == "Retain"

@@ -1,7 +1,8 @@
-"""How a stage asks its KYC provider: what no stage can mean is refused before anything is deployed."""
+"""The settings of a stage's KYC provider: invalid ones are refused before a deployment."""
 
 import dataclasses
 import json
+from dataclasses import replace
 from typing import Any
 
 import aws_cdk as cdk
@@ -9,8 +10,12 @@ import pytest
 from aws_cdk.assertions import Template
 
 from app import build
-from infra.kyc_settings import KycSettings
-from infra.settings import STAGES, Settings
+from infra.config import STAGES, Settings
+from infra.kyc_config import PROVIDERS, SCREENS_BY_NAME, KycSettings
+from settlement.adapters import kyc_client
+from settlement.model.errors import KycRequestRefused
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
 from tests.infra.iam import text
 from tests.infra.machines import name
 
@@ -22,7 +27,7 @@ NUMBERS = {
     "recovery_seconds": (1, 3_600),
     "review_seconds": (60, 2_592_000),
 }
-"""Each number, with the least and the most that it may be."""
+"""The bounds of each number."""
 
 
 def stage(**changes: Any) -> Settings:
@@ -35,7 +40,7 @@ def kyc(**changes: Any) -> KycSettings:
 
 
 def deployed_url(context: dict[str, str]) -> str:
-    """Where VerifyKyc asks in the stack that these arguments of the command make."""
+    """Return the provider's address in the stack of a context."""
     functions = Template.from_stack(build(cdk.App(context=context))).find_resources("AWS::Lambda::Function")
     (verify,) = (one for logical_id, one in functions.items() if name(logical_id) == "VerifyKyc")
     found: str = json.loads(text(verify["Properties"]["Environment"]["Variables"]["KYC"]))["endpoint"]["url"]
@@ -43,13 +48,13 @@ def deployed_url(context: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("provider", ["", "Verifications", "acme", "verifications "])
-def test_a_provider_that_nobody_has_written_is_refused_and_the_others_are_named(provider: str) -> None:
+def test_an_unknown_provider_is_refused_and_the_known_ones_are_named(provider: str) -> None:
     with pytest.raises(ValueError, match=r"^provider: must be one of opensanctions, verifications$"):
         kyc(provider=provider)
 
 
 @pytest.mark.parametrize("provider", ["opensanctions", "verifications"])
-def test_a_provider_that_there_is_is_accepted(provider: str) -> None:
+def test_a_known_provider_is_accepted(provider: str) -> None:
     assert kyc(provider=provider).provider == provider
 
 
@@ -72,7 +77,7 @@ def test_a_provider_that_there_is_is_accepted(provider: str) -> None:
         pytest.param(" https://kyc.example", id="a space in front"),
     ],
 )
-def test_an_address_that_is_none_or_carries_a_secret_is_refused(url: str) -> None:
+def test_an_invalid_address_or_one_with_a_secret_is_refused(url: str) -> None:
     """Settings are in the repository and in the template: no place for a password or a key."""
     with pytest.raises(ValueError, match=r"^url: must be an address without user, query or fragment$"):
         kyc(url=url)
@@ -114,7 +119,7 @@ def test_a_number_out_of_its_bounds_or_that_is_not_whole_is_refused(field: str) 
 
 @pytest.mark.parametrize("field", NUMBERS)
 def test_a_number_at_its_bounds_is_accepted(field: str) -> None:
-    """Where nothing else is asked of it: the time to recovery depends on the timeouts."""
+    """Except for the time to recovery, which depends on the timeouts."""
     for number in NUMBERS[field]:
         chosen = {"connect_timeout_seconds": 1, "read_timeout_seconds": 1, "recovery_seconds": 3_600}
         if (field, number) != ("recovery_seconds", 1):
@@ -145,13 +150,13 @@ def test_settings_do_not_change() -> None:
         kyc().url = "http://127.0.0.1"  # type: ignore[misc]
 
 
-def test_what_is_sent_about_customers_can_be_read_by_nobody_on_its_way() -> None:
-    """On AWS; the embedded one asks a simulator on the same machine."""
+def test_requests_about_customers_are_encrypted_in_transit() -> None:
+    """On AWS. The embedded one asks a simulator on the same machine."""
     plain = kyc(url="http://kyc.example")
 
     with pytest.raises(ValueError, match=r"^kyc\.url: must be an HTTPS address$"):
         stage(kyc=plain)
-    assert stage(kyc=plain, interpreter="/usr/bin/python3").kyc == plain
+    assert stage(kyc=plain, embedded_python="/usr/bin/python3").kyc == plain
     assert stage(kyc=kyc(url="https://kyc.example")).kyc.is_secure
 
 
@@ -161,7 +166,7 @@ def test_only_the_embedded_stage_asks_over_plain_http() -> None:
 
 @pytest.mark.parametrize(("connect", "read"), [(1, 5), (3, 3), (5, 1), (1, 8)])
 def test_an_exchange_that_may_outlast_its_function_is_refused(connect: int, read: int) -> None:
-    """Cut off, the function would not count the failure, and the circuit never open."""
+    """Cut off, the function would not count the failure, and the circuit would never open."""
     slow = kyc(connect_timeout_seconds=connect, read_timeout_seconds=read)
 
     with pytest.raises(
@@ -177,8 +182,52 @@ def test_an_exchange_that_ends_before_its_function_is_accepted(connect: int, rea
     assert chosen.kyc.exchange_seconds == connect + read
 
 
+def test_a_provider_that_screens_by_name_is_refused_where_requests_need_no_names() -> None:
+    """It knows no account ids: it would approve every payment."""
+    by_name = kyc(url="https://api.opensanctions.org", provider="opensanctions")
+
+    with pytest.raises(
+        ValueError,
+        match=r"^party_names: must be required with the KYC provider opensanctions, which screens by name",
+    ):
+        stage(kyc=by_name)
+    assert stage(kyc=by_name, party_names="required").kyc == by_name
+
+
+@pytest.mark.parametrize("rule", ["required", "optional"])
+def test_names_may_be_required_with_any_provider(rule: str) -> None:
+    assert stage(kyc=kyc(url="https://kyc.example"), party_names=rule).party_names == rule
+
+
+def test_a_deployment_of_such_a_stage_without_names_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_name = kyc(url="https://api.opensanctions.org", provider="opensanctions")
+    named = replace(STAGES["prod"], kyc=by_name, party_names="required")
+    context = {"stage": "prod"}
+
+    monkeypatch.setitem(STAGES, "prod", named)
+    assert deployed_url(context) == "https://api.opensanctions.org"
+    with pytest.raises(ValueError, match=r"^party_names: must be required"):
+        replace(named, party_names="optional")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_providers_that_screen_by_name_are_those_that_ask_nothing_without_a_name(
+    provider: str, settlement: Settlement, config: StageConfig
+) -> None:
+    """A new provider that needs names, but is not in the list, would be asked with account ids."""
+    body = kyc_client.PROVIDERS[provider].body
+    named = replace(settlement, payer_name="Alice Muster", payee_name="Bob Muster")
+
+    asked_by_name = "Alice Muster" in json.dumps(body(named, config))
+
+    assert asked_by_name == (provider in SCREENS_BY_NAME)
+    if asked_by_name:
+        with pytest.raises(KycRequestRefused):
+            body(settlement, config)
+
+
 def test_the_providers_address_is_an_argument_of_the_deployment() -> None:
-    """So that whoever deploys a stage to their own account changes no file."""
+    """A deployment to another account changes no file."""
     assert deployed_url({"stage": "dev", "kyc_url": "https://kyc.example/v1"}) == "https://kyc.example/v1"
 
 
@@ -186,14 +235,14 @@ def test_the_providers_address_is_an_argument_of_the_deployment() -> None:
 def test_without_that_argument_a_stage_whose_settings_name_no_provider_is_refused(
     context: dict[str, str],
 ) -> None:
-    """Deployed, it would give every payment back."""
+    """Deployed, it would reverse every payment."""
     with pytest.raises(
         SystemExit, match=r"^kyc_url: name the KYC provider's address; pass it as -c kyc_url="
     ):
         build(cdk.App(context=context))
 
 
-def test_without_that_argument_the_settings_say_where_to_ask() -> None:
+def test_without_that_argument_the_address_is_that_of_the_settings() -> None:
     assert deployed_url({"stage": "local"}) == STAGES["local"].kyc.url
 
 
@@ -213,7 +262,7 @@ def test_an_argument_is_refused_as_a_setting_is(url: str, message: str) -> None:
 
 
 def test_an_argument_changes_no_other_setting() -> None:
-    """The settings are frozen and shared: the next stack of the process is asked as it was before."""
+    """The settings are frozen and shared with the next stack of the process."""
     before = STAGES["dev"].kyc
 
     deployed_url({"stage": "dev", "kyc_url": "https://kyc.example"})

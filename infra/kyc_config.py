@@ -1,15 +1,17 @@
-"""How a stage asks its KYC provider."""
+"""The settings of a stage's KYC provider."""
 
 import json
 import re
 from dataclasses import dataclass
 
 PROVIDERS = ("opensanctions", "verifications")
-"""The names of `lambdas/settlement/kyc_*.py`."""
+"""The names of the modules `lambdas/settlement/adapters/kyc_*.py` that speak a provider's API."""
 
+SCREENS_BY_NAME = ("opensanctions",)
+"""The providers that know parties by name alone: they approve an account id, which matches no list."""
 
 NOT_NAMED = "https://kyc.invalid"
-"""Of a stage whose provider is yet to be named: a host that there never is."""
+"""The address of a provider that is not named yet. The domain `.invalid` never exists (RFC 2606)."""
 
 _BOUNDS = {
     "connect_timeout_seconds": (1, 10),
@@ -23,12 +25,12 @@ _BOUNDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class KycSettings:
-    """The provider, and for how long and how often it is asked.
+    """The provider, its timeouts, and its circuit.
 
-    `url` is its address, `provider` the shape of its API, `dataset` what OpenSanctions is to screen against.
-    An exchange ends after both timeouts together. A review ends after `review_seconds`; until then the money
-    is held. The circuit opens after `failures` in a row, each at most `failures_within_seconds` after the one
-    before, and is tried again `recovery_seconds` later.
+    `url` is its address, `provider` the shape of its API, `dataset` the OpenSanctions collection to screen
+    against. An exchange ends after both timeouts together. A review ends after `review_seconds`; until then
+    the payer's money stays held. The circuit opens after `failures` in a row, each at most
+    `failures_within_seconds` after the one before, and sends a probe `recovery_seconds` later.
     """
 
     url: str = NOT_NAMED
@@ -42,7 +44,7 @@ class KycSettings:
     review_seconds: int = 86_400
 
     def __post_init__(self) -> None:
-        """Refuse what no stage can mean; the message names the field."""
+        """Check the settings. Raises ValueError, naming the field."""
         if self.provider not in PROVIDERS:
             raise ValueError(f"provider: must be one of {', '.join(PROVIDERS)}")
         if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[^\s?#]*)?", self.url):
@@ -58,16 +60,16 @@ class KycSettings:
 
     @property
     def is_secure(self) -> bool:
-        """Whether what is sent to the provider can be read on its way by nobody."""
+        """Whether requests to the provider are encrypted in transit."""
         return self.url.startswith("https://")
 
     @property
     def exchange_seconds(self) -> int:
-        """The longest that an exchange takes."""
+        """The longest time that one exchange takes."""
         return self.connect_timeout_seconds + self.read_timeout_seconds
 
     def to_json(self, *, secret_id: str, runbook: str) -> str:
-        """As VerifyKyc reads it; `secret_id` names the secret with the API key."""
+        """Return the settings for VerifyKyc. `secret_id` names the secret with the API key."""
         return json.dumps(
             {
                 "endpoint": {

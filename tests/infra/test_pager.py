@@ -1,10 +1,10 @@
-"""The way of a page: a bus, a rule, an encrypted topic, and a queue for what does not get there."""
+"""The way of an alert: a bus, a rule, an encrypted topic, and a queue for undelivered alerts."""
 
 from typing import Any
 
 import pytest
 
-from infra.settings import STAGES
+from infra.config import STAGES
 from tests.infra import rules
 from tests.infra.iam import Statement, attribute, of_document
 from tests.infra.machines import bus, definition, each_stage, name
@@ -16,7 +16,7 @@ ADMITTED_IF: dict[str, Any] = {
     "cloudwatch.amazonaws.com": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
 }
 PUBLISHERS = [*ADMITTED_IF]
-"""Who publishes to the topic, and under what condition the topic's policy admits them."""
+"""The publishers of the topic. `ADMITTED_IF` has the condition of each in the topic's policy."""
 
 each_lasting_stage = pytest.mark.parametrize("stage", ["dev", "prod"])
 each_publisher = pytest.mark.parametrize(
@@ -28,7 +28,7 @@ OVER_PLAIN_HTTP = {"Bool": {"aws:SecureTransport": "false"}}
 
 
 def only(kind: str, stage: str) -> Any:
-    """The logical id and the resource of the one of its kind."""
+    """Return the logical id and the resource of the only one of its kind."""
     ((logical_id, resource),) = templates.resources(kind, stage).items()
     return logical_id, resource
 
@@ -50,14 +50,14 @@ def topic_policy(stage: str) -> list[Statement]:
 
 
 def undelivered(stage: str) -> Any:
-    """The logical id and the resource of the queue of pages that have not arrived; the others take starts."""
+    """Return the logical id and the resource of the queue of undelivered alerts."""
     queues = templates.resources("AWS::SQS::Queue", stage)
-    (found,) = (one for one in queues.items() if name(one[0]) == "PagingUndelivered")
+    (found,) = (one for one in queues.items() if name(one[0]) == "PagerUndelivered")
     return found
 
 
 def queue_policy(stage: str) -> list[Statement]:
-    """What the one policy that names the queue says; it names no other queue."""
+    """Return the statements of the one policy that names the queue; it names no other queue."""
     queue, _ = undelivered(stage)
     policies = [one["Properties"] for one in templates.resources("AWS::SQS::QueuePolicy", stage).values()]
     (properties,) = (one for one in policies if {"Ref": queue} in one["Queues"])
@@ -67,14 +67,14 @@ def queue_policy(stage: str) -> list[Statement]:
 
 @each_stage
 def test_the_bus_is_the_stages_own(stage: str) -> None:
-    """On the account's default bus anybody's rule would see our events, and anybody's events our rule."""
+    """On the account's default bus, other rules would match our events, and our rule other events."""
     _, resource = only("AWS::Events::EventBus", stage)
 
     assert resource["Properties"]["Name"] == f"settlement-{stage}"
 
 
 @each_stage
-def test_nobody_but_this_account_puts_events_on_the_bus(stage: str) -> None:
+def test_only_this_account_puts_events_on_the_bus(stage: str) -> None:
     assert templates.resources("AWS::Events::EventBusPolicy", stage) == {}
     assert "Policy" not in only("AWS::Events::EventBus", stage)[1]["Properties"]
 
@@ -87,7 +87,7 @@ def test_these_are_the_rules(stage: str) -> None:
 
 
 @each_stage
-def test_the_rule_takes_what_the_machine_says_of_limbo(stage: str) -> None:
+def test_the_rule_matches_the_machines_events_about_limbo(stage: str) -> None:
     rule = rules.properties(stage, LIMBO)
 
     assert rule["EventBusName"] == {"Ref": bus(stage)}
@@ -100,7 +100,7 @@ def test_the_rule_takes_what_the_machine_says_of_limbo(stage: str) -> None:
 
 @each_stage
 def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
-    """A bus drops without a word what no rule asks for."""
+    """A bus silently drops an event that no rule matches."""
     pattern = rules.properties(stage, LIMBO)["EventPattern"]
     entries = [
         entry
@@ -116,23 +116,23 @@ def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
 
 
 @each_stage
-def test_the_message_is_the_events_detail_and_nothing_around_it(stage: str) -> None:
+def test_the_message_is_the_events_detail_alone(stage: str) -> None:
     assert target(stage, LIMBO)["InputPath"] == "$.detail"
     assert not target(stage, LIMBO).keys() & {"Input", "InputTransformer"}
 
 
 @each_rule
-def test_what_a_rule_takes_goes_to_the_topic(stage: str, rule: str) -> None:
+def test_a_matched_event_goes_to_the_topic(stage: str, rule: str) -> None:
     topic, _ = only("AWS::SNS::Topic", stage)
 
     assert target(stage, rule)["Arn"] == {"Ref": topic}
 
 
 @each_rule
-def test_delivery_is_given_up_after_a_quarter_of_an_hour_and_not_sooner(stage: str, rule: str) -> None:
-    """A page that is tried for a day is in nobody's hands; in the queue it sets off an alarm.
+def test_delivery_is_tried_for_a_quarter_of_an_hour(stage: str, rule: str) -> None:
+    """An alert that is retried for a day helps no one; in the queue it sets off an alarm.
 
-    Where nothing is said of attempts EventBridge makes 185, the most there can be: time alone decides.
+    By default EventBridge makes up to 185 attempts, the maximum: time alone decides.
     """
     policy = target(stage, rule)["RetryPolicy"]
 
@@ -141,14 +141,14 @@ def test_delivery_is_given_up_after_a_quarter_of_an_hour_and_not_sooner(stage: s
 
 
 @each_rule
-def test_what_is_not_delivered_goes_to_the_queue(stage: str, rule: str) -> None:
+def test_an_undelivered_alert_goes_to_the_queue(stage: str, rule: str) -> None:
     queue, _ = undelivered(stage)
 
     assert attribute(target(stage, rule)["DeadLetterConfig"]["Arn"]) == queue
 
 
 @each_stage
-def test_what_is_not_delivered_is_kept_for_two_weeks(stage: str) -> None:
+def test_an_undelivered_alert_is_kept_for_two_weeks(stage: str) -> None:
     _, resource = undelivered(stage)
 
     assert resource["Properties"]["MessageRetentionPeriod"] == 14 * 86_400
@@ -163,8 +163,8 @@ def test_the_queue_is_encrypted_without_a_key_that_eventbridge_would_need(stage:
 
 
 @each_stage
-def test_only_the_rules_put_pages_into_the_queue(stage: str) -> None:
-    """EventBridge drops a page for good where it may not send to the queue."""
+def test_only_the_rules_put_alerts_into_the_queue(stage: str) -> None:
+    """EventBridge drops an alert for good if it may not send to the queue."""
     queue, _ = undelivered(stage)
     arns = [{"Fn::GetAtt": [rules.logical_id(stage, rule), "Arn"]} for rule in RULES]
 
@@ -206,7 +206,7 @@ def test_the_topic_takes_nothing_over_plain_http(stage: str) -> None:
 
 @each_publisher
 def test_the_topic_admits_each_publisher(stage: str, publisher: str) -> None:
-    """Without its condition an alarm of any other account could page ours."""
+    """Without its condition an alarm of another account could publish to our topic."""
     topic, _ = only("AWS::SNS::Topic", stage)
 
     found = [one for one in topic_policy(stage) if one.effect == "Allow" and publisher in one.principals]
@@ -219,7 +219,7 @@ def test_the_topic_admits_each_publisher(stage: str, publisher: str) -> None:
 
 
 @each_stage
-def test_the_topic_admits_nobody_else(stage: str) -> None:
+def test_the_topic_admits_no_other_publisher(stage: str) -> None:
     admitted = {one for found in topic_policy(stage) if found.effect == "Allow" for one in found.principals}
 
     assert admitted == set(PUBLISHERS)
@@ -227,7 +227,7 @@ def test_the_topic_admits_nobody_else(stage: str) -> None:
 
 @each_publisher
 def test_each_publisher_may_use_the_topics_key(stage: str, publisher: str) -> None:
-    """Where one may not, the publisher is told so, and its page is in nobody's hands."""
+    """Without it the publisher gets an error, and its alert is lost."""
     found = [one for one in key_policy(stage) if publisher in one.principals]
 
     assert {one.effect for one in found} == {"Allow"}
@@ -236,14 +236,14 @@ def test_each_publisher_may_use_the_topics_key(stage: str, publisher: str) -> No
 
 @each_publisher
 def test_no_publisher_may_do_more_with_the_topics_key(stage: str, publisher: str) -> None:
-    """SNS asks a publisher for these two; who may encrypt or re-encrypt as well may do so at will."""
+    """SNS asks a publisher for these two actions only."""
     found = [one for one in key_policy(stage) if publisher in one.principals]
 
     assert {action for one in found for action in one.actions} == KEY_USE
 
 
 @each_stage
-def test_nobody_else_may_use_the_topics_key(stage: str) -> None:
+def test_no_other_principal_may_use_the_topics_key(stage: str) -> None:
     """The account itself governs it, as it governs the table's."""
     root = "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"
     principals = {one for found in key_policy(stage) for one in found.principals}
@@ -256,7 +256,7 @@ def test_nobody_else_may_use_the_topics_key(stage: str) -> None:
 
 @each_stage
 def test_the_topics_key_is_its_own_and_rotates(stage: str) -> None:
-    """A service that may use the table's key could read what is encrypted with it."""
+    """A publisher that may use the table's key could decrypt rows."""
     table = only("AWS::DynamoDB::Table", stage)[1]["Properties"]["SSESpecification"]["KMSMasterKeyId"]
     topic = only("AWS::SNS::Topic", stage)[1]["Properties"]["KmsMasterKeyId"]
 
@@ -265,8 +265,8 @@ def test_the_topics_key_is_its_own_and_rotates(stage: str) -> None:
 
 
 @each_lasting_stage
-def test_where_money_is_real_the_way_of_a_page_outlives_the_stack(stage: str) -> None:
-    """What lies in the queue is a page that nobody got, and it would be lost with the queue."""
+def test_where_money_is_real_the_way_of_an_alert_outlives_the_stack(stage: str) -> None:
+    """An alert in the queue has reached no person yet, and would be lost with the queue."""
     for resource in (topic_key(stage), undelivered(stage)[1]):
         assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain"
 

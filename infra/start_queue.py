@@ -1,4 +1,4 @@
-"""The queue for services that would rather send a message than start an execution."""
+"""The start queue, for services that send a message instead of starting an execution."""
 
 from typing import Any
 
@@ -8,15 +8,31 @@ from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.config import Settings
 from infra.functions import function_seconds
-from infra.settings import Settings
 
 RECEIVES_MAX = 30
-"""How often a message is tried while a service does not answer: for some hours, by the timeout below."""
+"""The attempts at a message: at one per visibility timeout, about 2.5 hours of an outage."""
+
+_EMBEDDED_MARGIN_SECONDS = 50
+"""The visibility timeout beyond the function's on the embedded AWS: together five minutes, as on AWS."""
 
 
-class Starting(Construct):
-    """The start queue, what is not fit to start, and the function between the queue and the machine."""
+def visibility_seconds(settings: Settings) -> int:
+    """Return how long a received message is hidden, and so how soon a failed one is tried again.
+
+    AWS asks for at least six times the function's timeout: it retries a throttled batch within that time.
+    The embedded AWS throttles nothing. Its timeout is already multiplied by the stage's factor, and six
+    times that would be 25 minutes.
+    """
+    timeout_seconds = function_seconds("StartSettlements", settings)
+    if settings.is_embedded:
+        return timeout_seconds + _EMBEDDED_MARGIN_SECONDS
+    return 6 * timeout_seconds
+
+
+class StartQueue(Construct):
+    """The start queue, its dead-letter queue, and the event source of the function that reads it."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, function: lambda_.Function, settings: Settings
@@ -26,7 +42,7 @@ class Starting(Construct):
         self.queue = self._new_queue(
             "Queue",
             settings,
-            visibility_timeout=Duration.seconds(6 * function_seconds("StartSettlements", settings)),
+            visibility_timeout=Duration.seconds(visibility_seconds(settings)),
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=RECEIVES_MAX),
         )
         self.dead_letters.grant_send_messages(function)
@@ -42,7 +58,7 @@ class Starting(Construct):
             self,
             construct_id,
             encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=settings.interpreter is None,  # the embedded AWS speaks plain HTTP
+            enforce_ssl=not settings.is_embedded,  # the embedded AWS speaks plain HTTP
             retention_period=Duration.days(14),
             removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
             **more,

@@ -1,4 +1,4 @@
-"""What differs between the stages: one frozen instance each, passed in, never read from the environment."""
+"""The settings of the stages: one frozen instance each, passed in, never read from the environment."""
 
 import json
 import re
@@ -10,24 +10,26 @@ from decimal import Decimal
 import iso4217
 from aws_cdk.aws_logs import RetentionDays
 
-from infra.kyc_settings import KycSettings
+from infra.kyc_config import SCREENS_BY_NAME, KycSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """A stage.
+    """The settings of one stage.
 
     `highest_balances` maps a currency to the most that an account may hold, written as on the wire.
     `currencies` only ever grows: rows in a currency stay, and the functions know no other exponents.
-    A settlement has `deadline_seconds` until its release, or what its request names; an execution drives it
-    for `recover_after_seconds` before another one takes over.
+    `deadline_seconds` is the time to settle of a request that names none. Recovery takes over from an
+    execution after `recover_after_seconds`.
     `idempotency_key` is "required", or "optional" until every client mints keys: see docs/starting.md.
-    `patience` multiplies the timeouts of functions and tasks where functions start slowly.
-    `runbooks` is where `docs/runbooks/` can be read by whoever is paged, and `page_again_after_seconds`
-    how long they have to decide before they are paged a second time.
-    `webhook_concurrency` bounds what callers of the public webhook can use up, `recovery_concurrency` keeps
-    recovery at work when settlements use up the rest; None shares the account's.
-    `interpreter` names the Python that runs the functions of the embedded AWS; None on AWS itself.
+    `party_names` is "required" if a request must have the parties' names, as it must for a KYC provider
+    that screens by name: see docs/decisions/2026-11-21-party-names.md.
+    `runbooks` is the address of `docs/runbooks/` in an alert; a case of LIMBO without a decision alerts
+    again after `alert_again_after_seconds`.
+    `webhook_concurrency` limits the public webhook, and `recovery_concurrency` reserves concurrency for
+    recovery while settlements use up the rest; None shares the account's.
+    `timeout_factor` multiplies the timeouts of functions and tasks on a stage where functions start slowly.
+    `embedded_python` is the path of the Python that runs the functions of the embedded AWS; None on AWS.
     """
 
     stage: str
@@ -37,20 +39,38 @@ class Settings:
     deadline_seconds: int = 900
     recover_after_seconds: int = 30
     idempotency_key: str = "required"
+    party_names: str = "optional"
     function_timeout_seconds: int = 8
     function_memory_mb: int = 512
     runbooks: str = "docs/runbooks"
-    page_again_after_seconds: int = 1800
+    alert_again_after_seconds: int = 1800
     kyc: KycSettings = field(default_factory=KycSettings)
     webhook_concurrency: int | None = None
     recovery_concurrency: int | None = None
     log_retention: RetentionDays = RetentionDays.ONE_MONTH
     keeps_data: bool = True
-    patience: int = 1
-    interpreter: str | None = None
+    timeout_factor: int = 1
+    embedded_python: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no stage can mean; the message names the field."""
+        """Check the settings. Raises ValueError, naming the field."""
+        self._check_money()
+        self._check_times()
+        for name in ("idempotency_key", "party_names"):
+            if getattr(self, name) not in ("required", "optional"):
+                raise ValueError(f"{name}: must be required or optional")
+        for name in ("webhook_concurrency", "recovery_concurrency"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"{name}: must be at least 1, or None")
+        if not (self.kyc.is_secure or self.is_embedded):
+            raise ValueError("kyc.url: must be an HTTPS address")
+        if self.kyc.provider in SCREENS_BY_NAME and self.party_names != "required":
+            raise ValueError(
+                f"party_names: must be required with the KYC provider {self.kyc.provider}, which screens"
+                " by name: an account id matches no list, and would be approved"
+            )
+
+    def _check_money(self) -> None:
         if unknown := sorted(set(self.currencies) - _ISO_4217.keys()):
             raise ValueError(f"currencies: no currencies of ISO 4217 with decimals: {', '.join(unknown)}")
         for code, amount in self.highest_balances.items():
@@ -61,48 +81,44 @@ class Settings:
                 raise ValueError(f"highest_balances: {code} must be a decimal string in that currency")
         if not 0 <= self.fee_basis_points < 10_000:
             raise ValueError("fee_basis_points: must be from 0 to 9999, as a fee is less than its amount")
+
+    def _check_times(self) -> None:
         if not 0 < self.recover_after_seconds < self.deadline_seconds:
             raise ValueError("recover_after_seconds: must be positive, and below deadline_seconds")
-        if self.idempotency_key not in ("required", "optional"):
-            raise ValueError("idempotency_key: must be required or optional")
-        if not self.function_timeout_seconds < self.page_again_after_seconds <= _DAY_SECONDS:
+        if not self.function_timeout_seconds < self.alert_again_after_seconds <= _DAY_SECONDS:
             raise ValueError(
-                "page_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400"
+                "alert_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400"
             )
-
-        self._check_concurrency()
-        if not (self.kyc.is_secure or self.interpreter):
-            raise ValueError("kyc.url: must be an HTTPS address")
         if self.kyc.exchange_seconds + _REST_SECONDS > self.function_timeout_seconds:
             raise ValueError(
                 f"kyc: both timeouts must leave {_REST_SECONDS} s of function_timeout_seconds for the rest"
             )
 
-    def _check_concurrency(self) -> None:
-        for name in ("webhook_concurrency", "recovery_concurrency"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be at least 1, or None")
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the stage runs on the embedded AWS."""
+        return self.embedded_python is not None
 
     @property
     def stack_name(self) -> str:
-        """What the stage's stack is called."""
+        """The name of the stage's stack."""
         return f"settlement-{self.stage}"
 
     @property
-    def paging(self) -> str:
-        """How the stage pages, as the functions read it: JSON."""
-        stack = "" if self.interpreter else f" --stack {self.stack_name}"
+    def pager(self) -> str:
+        """The configuration of on-call alerts: JSON, read by `policy/pager.PagerConfig`."""
+        stack = "" if self.is_embedded else f" --stack {self.stack_name}"
         return json.dumps(
             {
                 "runbook": f"{self.runbooks}/limbo.md",
                 "show_command": f"settle limbo show {{key}}{stack}",
-                "again_after_seconds": self.page_again_after_seconds,
+                "again_after_seconds": self.alert_again_after_seconds,
             }
         )
 
     @property
-    def terms(self) -> str:
-        """The terms of business as the functions read them: JSON, amounts in minor units."""
+    def stage_config(self) -> str:
+        """The business rules for the functions: JSON, read by `model/stage_config.StageConfig`."""
         exponents = {code: _ISO_4217[code] for code in self.currencies}
         return json.dumps(
             {
@@ -115,6 +131,7 @@ class Settings:
                 "deadline_seconds": self.deadline_seconds,
                 "recover_after_seconds": self.recover_after_seconds,
                 "idempotency_key": self.idempotency_key,
+                "party_names": self.party_names,
             },
             sort_keys=True,
         )
@@ -122,7 +139,7 @@ class Settings:
 
 _DAY_SECONDS = 86_400
 _REST_SECONDS = 3
-"""What VerifyKyc is to have besides the exchange with the provider: for its secret and for DynamoDB."""
+"""The time that VerifyKyc needs besides the exchange with the provider: for its secret and for DynamoDB."""
 
 _ISO_4217: dict[str, int] = {
     currency.code: currency.exponent for currency in iso4217.Currency if currency.exponent is not None
@@ -137,11 +154,11 @@ STAGES = {
             highest_balances={"EUR": "1000000.00"},
             recover_after_seconds=10,
             log_retention=RetentionDays.ONE_DAY,
-            page_again_after_seconds=20,
+            alert_again_after_seconds=20,
             kyc=KycSettings(url="http://127.0.0.1:8081", recovery_seconds=5),
             keeps_data=False,
-            patience=5,
-            interpreter=sys.executable,
+            timeout_factor=5,
+            embedded_python=sys.executable,
         ),
         Settings(
             stage="dev",

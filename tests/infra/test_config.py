@@ -1,4 +1,4 @@
-"""The stages' settings: what no stage can mean is refused, and money is counted in minor units."""
+"""The stages' settings: invalid ones are refused, and the functions get amounts in minor units."""
 
 import dataclasses
 import json
@@ -10,14 +10,17 @@ import pytest
 import typer
 
 from app import build
-from infra.settings import STAGES, Settings
-from settle import local
+from infra.config import STAGES, Settings
 from settle.cli import app as commands
-from settlement.paging import Paging
-from settlement.terms import Terms
+from settle.local import record
+from settlement.model.stage_config import StageConfig
+from settlement.policy.pager import PagerConfig
 
-TERMS = ("fee_basis_points", "deadline_seconds", "recover_after_seconds", "idempotency_key")
-"""The settings that are terms as they stand."""
+UNCHANGED = (
+    *("fee_basis_points", "deadline_seconds", "recover_after_seconds"),
+    *("idempotency_key", "party_names"),
+)
+"""The settings that the functions get as they are."""
 
 
 def settings(**changes: Any) -> Settings:
@@ -26,7 +29,7 @@ def settings(**changes: Any) -> Settings:
 
 
 def parse(command: str) -> dict[str, Any]:
-    """The parameters of a command line, as the command itself takes them."""
+    """Return the parameters of a command line, as the command itself parses them."""
     program, group, name, *arguments = command.split()
     assert program == "settle"
     click: Any = typer.main.get_command(commands)
@@ -34,8 +37,8 @@ def parse(command: str) -> dict[str, Any]:
     return found
 
 
-def terms(**changes: Any) -> Terms:
-    return Terms.from_json(settings(**changes).terms)
+def config(**changes: Any) -> StageConfig:
+    return StageConfig.from_json(settings(**changes).stage_config)
 
 
 @pytest.mark.parametrize("code", ["XXQ", "eur", "", "EURO"])
@@ -80,23 +83,31 @@ def test_a_recovery_before_the_deadline_is_accepted() -> None:
 
 @pytest.mark.parametrize("recover_after", [-1, 0])
 def test_a_recovery_that_waits_for_nothing_is_refused(recover_after: int) -> None:
-    """Every settlement would have a second execution from the start."""
+    """Every settlement would have a second execution from its beginning."""
     with pytest.raises(
         ValueError, match=r"^recover_after_seconds: must be positive, and below deadline_seconds$"
     ):
         settings(recover_after_seconds=recover_after)
 
 
+@pytest.mark.parametrize("name", ["idempotency_key", "party_names"])
 @pytest.mark.parametrize("rule", ["required", "optional"])
-def test_keys_are_required_or_optional(rule: str) -> None:
-    assert terms(idempotency_key=rule).idempotency_key == rule
+def test_keys_and_names_are_required_or_optional(name: str, rule: str) -> None:
+    assert getattr(config(**{name: rule}), name) == rule
 
 
+@pytest.mark.parametrize("name", ["idempotency_key", "party_names"])
 @pytest.mark.parametrize("rule", ["", "Required", "never", True, None])
-def test_any_other_rule_for_keys_is_refused(rule: object) -> None:
-    """Misspelt, it must not mean that a payment without a key is made, and made again."""
-    with pytest.raises(ValueError, match=r"^idempotency_key: must be required or optional$"):
-        settings(idempotency_key=rule)
+def test_any_other_rule_is_refused(name: str, rule: object) -> None:
+    """Misspelt, it must not mean that a payment is made twice, or without a screening."""
+    with pytest.raises(ValueError, match=rf"^{name}: must be required or optional$"):
+        settings(**{name: rule})
+
+
+def test_names_are_optional_by_default_and_on_every_stage() -> None:
+    """No stage of the repository screens by name."""
+    assert settings().party_names == "optional"
+    assert {one.party_names for one in STAGES.values()} == {"optional"}
 
 
 def test_keys_are_required_where_nothing_is_said_and_where_money_is_real() -> None:
@@ -121,68 +132,68 @@ def test_a_function_may_have_some_concurrency_for_itself_or_share_the_accounts(
 
 @pytest.mark.parametrize("seconds", [-1, 0, 86_401])
 def test_a_wait_that_is_none_or_longer_than_a_day_is_refused(seconds: int) -> None:
-    """Nobody reads a page each second, and a page a day is the least that a settlement in LIMBO asks for."""
-    with pytest.raises(ValueError, match=r"^page_again_after_seconds: "):
-        settings(page_again_after_seconds=seconds)
+    """An alert each second is noise, and one a day is the least that a settlement in LIMBO asks for."""
+    with pytest.raises(ValueError, match=r"^alert_again_after_seconds: "):
+        settings(alert_again_after_seconds=seconds)
 
 
 @pytest.mark.parametrize("seconds", [60, 1800, 86_400])
 def test_a_wait_of_up_to_a_day_is_accepted(seconds: int) -> None:
-    chosen = settings(page_again_after_seconds=seconds)
+    chosen = settings(alert_again_after_seconds=seconds)
 
-    assert chosen.page_again_after_seconds == seconds
-    assert json.loads(chosen.paging)["again_after_seconds"] == seconds
+    assert chosen.alert_again_after_seconds == seconds
+    assert json.loads(chosen.pager)["again_after_seconds"] == seconds
 
 
 @pytest.mark.parametrize("seconds", [7, 8])
 def test_a_wait_that_ends_before_its_function_does_is_refused(seconds: int) -> None:
-    """The function may run on after its task has timed out, and put a dead token over a living one."""
+    """The function may run on after its task has timed out, and overwrite a live token with a dead one."""
     with pytest.raises(
-        ValueError, match=r"^page_again_after_seconds: must exceed function_timeout_seconds\b"
+        ValueError, match=r"^alert_again_after_seconds: must exceed function_timeout_seconds\b"
     ):
-        settings(function_timeout_seconds=8, page_again_after_seconds=seconds)
+        settings(function_timeout_seconds=8, alert_again_after_seconds=seconds)
 
 
 def test_a_wait_that_outlasts_its_function_is_accepted() -> None:
-    chosen = settings(function_timeout_seconds=8, page_again_after_seconds=9)
+    chosen = settings(function_timeout_seconds=8, alert_again_after_seconds=9)
 
-    assert chosen.page_again_after_seconds == 9
+    assert chosen.alert_again_after_seconds == 9
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_whoever_is_paged_can_type_the_command_as_it_stands(stage: str) -> None:
-    """On AWS the command must be told the stack; the embedded one is what it finds by itself."""
+def test_the_command_in_an_alert_is_valid(stage: str) -> None:
+    """On AWS it must name the stack; the embedded one is the command's default."""
     on_aws = [] if stage == "local" else ["--stack", f"settlement-{stage}"]
     key = "order-2026-000101"
 
-    command = json.loads(STAGES[stage].paging)["show_command"].format(key=key)
+    command = json.loads(STAGES[stage].pager)["show_command"].format(key=key)
 
     assert command.split() == ["settle", "limbo", "show", key, *on_aws]
     parsed = parse(command)
     assert (parsed["key"], parsed["stack"]) == (key, f"settlement-{stage}" if on_aws else None)
 
 
-def test_the_runbook_is_where_the_stage_says() -> None:
-    paging = json.loads(settings(runbooks="https://runbooks.example/settlement").paging)
+def test_the_alert_has_the_stages_address_of_the_runbook() -> None:
+    pager = json.loads(settings(runbooks="https://runbooks.example/settlement").pager)
 
-    assert paging["runbook"] == "https://runbooks.example/settlement/limbo.md"
+    assert pager["runbook"] == "https://runbooks.example/settlement/limbo.md"
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_the_functions_read_how_to_page(stage: str) -> None:
-    text = STAGES[stage].paging
+def test_the_functions_read_the_pagers_configuration(stage: str) -> None:
+    text = STAGES[stage].pager
 
-    assert asdict(Paging.from_json(text)) == json.loads(text)
+    assert asdict(PagerConfig.from_json(text)) == json.loads(text)
 
 
 def test_exponents_come_from_iso_4217() -> None:
-    assert terms().currencies == {"EUR": 2, "JPY": 0, "KWD": 3}
+    assert config().currencies == {"EUR": 2, "JPY": 0, "KWD": 3}
 
 
 def test_highest_balances_become_minor_units() -> None:
     highest = {"EUR": "1000000.5", "JPY": "1000000", "KWD": "1000000.125"}
 
-    assert terms(highest_balances=highest).highest_balances == {
+    assert config(highest_balances=highest).highest_balances == {
         "EUR": 100_000_050,
         "JPY": 1_000_000,
         "KWD": 1_000_000_125,
@@ -205,24 +216,24 @@ def test_highest_balances_become_minor_units() -> None:
 def test_a_highest_balance_that_is_no_amount_of_its_currency_is_refused(
     currency: str, amount: object
 ) -> None:
-    """Cut or misread, it would be another bound than the one that was written down."""
+    """Cut or misread, it would be another bound than the settings say."""
     with pytest.raises(ValueError, match=f"^highest_balances: .*{currency}"):
-        settings(highest_balances={currency: amount}).terms  # noqa: B018 - refused here at the latest
+        settings(highest_balances={currency: amount}).stage_config  # noqa: B018 - refused here at the latest
 
 
 def test_a_highest_balance_in_a_currency_that_the_stage_does_not_accept_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^highest_balances: .*USD"):
-        settings(highest_balances={"USD": "10.00"}).terms  # noqa: B018 - refused here at the latest
+        settings(highest_balances={"USD": "10.00"}).stage_config  # noqa: B018 - refused here at the latest
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_the_functions_read_the_terms_that_the_stage_sets(stage: str) -> None:
-    text = STAGES[stage].terms
+def test_the_functions_read_the_configuration_that_the_stage_sets(stage: str) -> None:
+    text = STAGES[stage].stage_config
 
-    parsed = Terms.from_json(text)
+    parsed = StageConfig.from_json(text)
 
     assert asdict(parsed) == json.loads(text)
-    for name in TERMS:
+    for name in UNCHANGED:
         assert getattr(parsed, name) == getattr(STAGES[stage], name)
 
 
@@ -237,9 +248,9 @@ def test_a_stage_is_found_by_its_name(stage: str) -> None:
     assert STAGES[stage].stack_name == f"settlement-{stage}"
 
 
-def test_only_the_embedded_stage_lets_go_of_its_data() -> None:
+def test_only_the_embedded_stage_deletes_its_data() -> None:
     assert {stage for stage, one in STAGES.items() if not one.keeps_data} == {"local"}
-    assert {stage for stage, one in STAGES.items() if one.interpreter} == {"local"}
+    assert {stage for stage, one in STAGES.items() if one.is_embedded} == {"local"}
 
 
 @pytest.mark.parametrize("context", [{"stage": "production"}, {"stage": ""}, {}])
@@ -254,4 +265,4 @@ def test_an_unknown_stage_is_refused_in_one_line_that_lists_the_stages(context: 
 
 
 def test_the_command_looks_for_the_stack_that_the_local_stage_deploys() -> None:
-    assert STAGES["local"].stack_name == local.STACK_NAME
+    assert STAGES["local"].stack_name == record.STACK_NAME

@@ -1,4 +1,4 @@
-"""How a person hears of LIMBO: events on a bus of its own, a rule, and an encrypted topic to subscribe to."""
+"""The pager: a bus for events about LIMBO, rules, alarms, and an encrypted topic to subscribe to."""
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -12,22 +12,22 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.settings import Settings
+from infra.config import Settings
 
 _PUBLISHERS = ("events.amazonaws.com", "cloudwatch.amazonaws.com")
-"""Who publishes to the topic, and so must use its key: where one may not, its pages vanish."""
+"""The services that publish to the topic. Without a grant on its key, their messages are lost silently."""
 
 
-class Paging(Construct):
-    """The bus that the machines put events on, and the way from there to the person on call."""
+class Pager(Construct):
+    """The event bus of the machines, and the topic that notifies the person on call."""
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
         super().__init__(scope, construct_id)
         self.alarms: list[cloudwatch.Alarm] = []
-        self._alarms_page = f"{settings.runbooks}/alarms.md"
+        self._alarm_runbook = f"{settings.runbooks}/alarms.md"
         self.bus = events.EventBus(self, "Bus", event_bus_name=settings.stack_name)
-        kept = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
-        key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=kept)
+        removal_policy = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
+        key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         for publisher in _PUBLISHERS:
             key.grant(iam.ServicePrincipal(publisher), "kms:Decrypt", "kms:GenerateDataKey*")
         self.topic = sns.Topic(self, "Topic", master_key=key, enforce_ssl=True)
@@ -45,7 +45,7 @@ class Paging(Construct):
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             retention_period=Duration.days(14),
-            removal_policy=kept,
+            removal_policy=removal_policy,
         )
         events.Rule(
             self,
@@ -57,15 +57,15 @@ class Paging(Construct):
             targets=[self._to_topic(events.RuleTargetInput.from_event_path("$.detail"))],
         )
         self.alarm(
-            "PageUndelivered",
+            "AlertUndelivered",
             self.undelivered.metric_approximate_number_of_messages_visible(
                 period=Duration.minutes(1), statistic="Maximum"
             ),
-            "A page did not reach the topic; it is in the dead-letter queue.",
+            "An on-call alert did not reach the topic. It is in the dead-letter queue.",
         )
 
     def watch(self, machine: sfn.StateMachine) -> None:
-        """Page when an execution of `machine` ends in any way but well: by its name, and by an alarm."""
+        """Alert on each execution of `machine` that does not succeed: by name, and by an alarm."""
         ends = ("FAILED", "TIMED_OUT", "ABORTED")
         summary = f"{machine.node.id} ended as {{}}: {{}}; see the runbook compensation-stalled"
         events.Rule(
@@ -91,19 +91,15 @@ class Paging(Construct):
             ],
         )
         period = Duration.minutes(1)
-        for name, metric in (
-            ("Failed", machine.metric_failed(period=period)),
-            ("TimedOut", machine.metric_timed_out(period=period)),
-            ("Aborted", machine.metric_aborted(period=period)),
+        for end, metric, verb in (
+            ("Failed", machine.metric_failed(period=period), "failed"),
+            ("TimedOut", machine.metric_timed_out(period=period), "timed out"),
+            ("Aborted", machine.metric_aborted(period=period), "was aborted"),
         ):
-            self.alarm(
-                f"{machine.node.id}{name}",
-                metric,
-                f"An execution of {machine.node.id} ended: {name}.",
-            )
+            self.alarm(f"{machine.node.id}{end}", metric, f"An execution of {machine.node.id} {verb}.")
 
     def _to_topic(self, message: events.RuleTargetInput) -> targets.SnsTopic:
-        """Deliver a page within a quarter of an hour, or else to the queue, which has an alarm."""
+        """Return the topic as a target. After 15 minutes a message goes to the queue, which has an alarm."""
         return targets.SnsTopic(
             self.topic,
             message=message,
@@ -121,7 +117,10 @@ class Paging(Construct):
         periods: int = 1,
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
     ) -> None:
-        """Page when a metric reaches the threshold in any of the last `periods`, and say where to read on."""
+        """Add an alarm on a metric that reaches `threshold` in any of the last `periods`.
+
+        Its description ends with the address of its section in the runbook.
+        """
         alarm = cloudwatch.Alarm(
             self,
             construct_id,
@@ -131,14 +130,14 @@ class Paging(Construct):
             datapoints_to_alarm=1,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             treat_missing_data=missing,
-            alarm_description=f"{description} Read {self._alarms_page}#{construct_id.lower()}",
+            alarm_description=f"{description} Read {self._alarm_runbook}#{construct_id.lower()}",
         )
         alarm.add_alarm_action(cloudwatch_actions.SnsAction(self.topic))
         self.alarms.append(alarm)
 
 
 def settlement_metric(name: str, *, statistic: str = "Sum") -> cloudwatch.Metric:
-    """A metric that the functions write into their logs, over five minutes."""
+    """Return a metric that the functions write into their logs, over five minutes."""
     return cloudwatch.Metric(
         namespace="Settlement",
         metric_name=name,
