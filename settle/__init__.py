@@ -1,4 +1,4 @@
-"""The operator's tools: the `settle` command and the embedded local AWS."""
+"""The operator's command `settle`, and the embedded local AWS."""
 
 import os
 
@@ -6,6 +6,6 @@ import os
 os.environ.setdefault("POWERTOOLS_LOG_LEVEL", "CRITICAL")
 os.environ.setdefault("POWERTOOLS_METRICS_DISABLED", "true")
 
-# The embedded AWS is on this machine, whatever proxy leads elsewhere.
+# The embedded AWS is on this machine, so no proxy leads to it.
 for _name in ("NO_PROXY", "no_proxy"):
     os.environ[_name] = ",".join(filter(None, (os.environ.get(_name), "127.0.0.1")))

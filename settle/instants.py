@@ -3,21 +3,21 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from settle.failures import CommandFailed, Exit
+from settle.exit_codes import CommandFailed, Exit
 
 _AGE = re.compile(r"([0-9]+)([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def now() -> datetime:
-    """The present instant, UTC."""
+    """Return the current instant, UTC."""
     return datetime.now(UTC)
 
 
 def parse(text: str, at: datetime) -> datetime:
-    """The instant that a person means at the time `at`: ISO 8601 with its offset, or an age such as 90m.
+    """Return the instant that a person means at the time `at`: ISO 8601 with offset, or an age such as 90m.
 
-    Raises CommandFailed for anything else, and for what has yet to come: nothing can have happened since.
+    Raises CommandFailed for any other text, and for an instant in the future.
     """
     try:
         if age := _AGE.fullmatch(text):
@@ -33,18 +33,18 @@ def parse(text: str, at: datetime) -> datetime:
             " or an age such as 90m, 2h or 3d",
         ) from None
     if instant > at:
-        raise CommandFailed(Exit.USAGE, f"since: {text} has yet to come")
+        raise CommandFailed(Exit.USAGE, f"since: {text} is in the future")
     return instant
 
 
 def distance(instant: str, at: datetime) -> str:
-    """How far an instant is from `at`, in its two greatest units: "3m 20s ago", or "in 2h"."""
+    """Return how far an instant is from `at`, in its two greatest units: "3m 20s ago", or "in 2h"."""
     seconds = int((at - datetime.fromisoformat(instant)).total_seconds())
     return f"in {span(-seconds)}" if seconds < 0 else f"{span(seconds)} ago"
 
 
 def span(seconds: int) -> str:
-    """A number of seconds in its two greatest units: "3m 20s"."""
+    """Return a number of seconds in its two greatest units: "3m 20s"."""
     parts = []
     for name, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
         count, seconds = divmod(seconds, size)

@@ -1,4 +1,4 @@
-"""Which stack a command talks to: the embedded AWS, or a deployed one by its name."""
+"""The stack that a command talks to: the embedded AWS, or a deployed one by its name."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,10 +8,11 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from settle import local
-from settle.failures import CommandFailed, Exit
-from settlement.store import Store
-from settlement.terms import Terms
+from settle.exit_codes import CommandFailed, Exit
+from settle.local import needs_extra
+from settle.local.record import CREDENTIALS, REGION, STACK_NAME, Running
+from settlement.adapters.dynamodb import Store
+from settlement.model.stage_config import StageConfig
 
 EXPRESS_SECONDS_MAX = 300
 """The longest that AWS lets an Express execution run, and so a synchronous call wait."""
@@ -28,13 +29,13 @@ class Stack:
 
     @property
     def option(self) -> str:
-        """What a command needs to find this stack; nothing for the embedded one."""
+        """The option with which a command finds this stack; empty for the embedded one."""
         return "" if self.endpoint_url else f" --stack {self.name}"
 
     @cached_property
-    def terms(self) -> Terms:
-        """The terms of business that the stack was deployed with."""
-        return Terms.from_json(self.outputs["SettlementTerms"])
+    def config(self) -> StageConfig:
+        """The stage's configuration with which the stack was deployed."""
+        return StageConfig.from_json(self.outputs["StageConfig"])
 
     @cached_property
     def store(self) -> Store:
@@ -42,7 +43,7 @@ class Stack:
         return Store(self.client("dynamodb"), self.outputs["TableName"])
 
     def client(self, service: str, attempts: int = 5) -> Any:
-        """A boto3 client that waits as long as a synchronous Express execution may take."""
+        """Return a boto3 client that waits as long as a synchronous Express execution may take."""
         config = Config(
             inject_host_prefix=self.endpoint_url is None,
             read_timeout=EXPRESS_SECONDS_MAX + 10,
@@ -52,15 +53,33 @@ class Stack:
 
 
 def find(name: str | None) -> Stack:
-    """The stack called `name` on AWS, by the usual AWS variables; without a name, the embedded one."""
-    if name is None:
-        running = local.running()
-        if running is None:
-            raise CommandFailed(
-                Exit.NOT_FOUND,
-                "no stack: start the embedded AWS with `settle local up`, or pass --stack NAME",
-            )
-        return embedded(running)
+    """Return the stack called `name` on AWS, by the usual AWS variables; without a name, the embedded one."""
+    return _embedded() if name is None else _deployed(name)
+
+
+def embedded(running: Running) -> Stack:
+    """Return the stack on the embedded AWS."""
+    session = boto3.Session(
+        aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        region_name=REGION,
+    )
+    return Stack(STACK_NAME, running.outputs, session, running.endpoint_url)
+
+
+def _embedded() -> Stack:
+    with needs_extra("no stack: pass --stack NAME, or use the embedded AWS"):
+        from settle.local import embedded_aws
+
+    running = embedded_aws.running()
+    if running is None:
+        raise CommandFailed(
+            Exit.NOT_FOUND, "no stack: start the embedded AWS with `settle local up`, or pass --stack NAME"
+        )
+    return embedded(running)
+
+
+def _deployed(name: str) -> Stack:
     session = boto3.Session()
     try:
         answer = session.client("cloudformation").describe_stacks(StackName=name)
@@ -73,16 +92,6 @@ def find(name: str | None) -> Stack:
     outputs = {
         output["OutputKey"]: output["OutputValue"] for output in answer["Stacks"][0].get("Outputs", [])
     }
-    if "SettlementTerms" not in outputs:
+    if "StageConfig" not in outputs:
         raise CommandFailed(Exit.NOT_FOUND, f"stack {name}: is no settlement stack, or not deployed yet")
     return Stack(name, outputs, session)
-
-
-def embedded(running: local.Running) -> Stack:
-    """The stack on the embedded AWS."""
-    session = boto3.Session(
-        aws_access_key_id=local.CREDENTIALS["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=local.CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-        region_name=local.REGION,
-    )
-    return Stack(local.STACK_NAME, running.outputs, session, running.endpoint_url)

@@ -6,7 +6,7 @@ import os
 import boto3
 from botocore.config import Config
 
-# An Express execution may take 300 s, and a start is not to be sent twice behind your back.
+# An Express execution may take 300 s, and boto3 must not repeat a start by itself.
 patient = Config(read_timeout=310, retries={"total_max_attempts": 1})
 step_functions = boto3.client("stepfunctions", config=patient)
 
@@ -16,11 +16,11 @@ class Refused(Exception):
 
 
 class Unknown(Exception):
-    """Nobody knows yet: call again with the same request, above all with the same key."""
+    """The outcome is unknown: call again with the same request, above all with the same key."""
 
 
 def settle(request: dict) -> dict:
-    """Settle a payment, or learn how it stands: the same call does both.
+    """Settle a payment, or return its current state: the same call does both.
 
     Any other exception than Refused means the same as Unknown.
     """

@@ -1,4 +1,4 @@
-"""Leave a settlement to the start queue: it is started as soon as Step Functions takes it."""
+"""Send a settlement to the start queue, which starts it as soon as Step Functions accepts it."""
 
 import json
 import os

@@ -7,7 +7,7 @@ import uuid
 import boto3
 from botocore.config import Config
 
-# A start is not to be sent twice behind your back.
+# boto3 must not repeat a start by itself.
 step_functions = boto3.client("stepfunctions", config=Config(retries={"total_max_attempts": 1}))
 
 
@@ -16,13 +16,13 @@ class Refused(Exception):
 
 
 class Unknown(Exception):
-    """Nobody knows yet: start it again with the same request, above all with the same key."""
+    """The outcome is unknown: start again with the same request, above all with the same key."""
 
 
 def start(request: dict) -> str:
     """Start a settlement, or ask for one by its key; return the execution to look at.
 
-    Any exception means that it may have been started: call again with the same request.
+    After any exception it may have started: call again with the same request.
     """
     answer = step_functions.start_execution(
         stateMachineArn=os.environ["SETTLEMENT_STANDARD_ARN"],
@@ -33,7 +33,7 @@ def start(request: dict) -> str:
 
 
 def look(execution: str) -> dict | None:
-    """How the settlement stands at the execution's end; None while it runs."""
+    """Return the outcome at the execution's end; None while it runs."""
     answer = step_functions.describe_execution(executionArn=execution)
     if answer["status"] == "RUNNING":
         return None

@@ -21,7 +21,7 @@ def embedded() -> Iterator[Embedded]:
 
 @pytest.fixture(scope="session")
 def parked(embedded: Embedded) -> Payment:
-    """A payment in review on which nobody ever decides."""
+    """A payment in review that is never decided."""
     return in_review(embedded)
 
 

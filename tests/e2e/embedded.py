@@ -22,15 +22,26 @@ from typing import Any, cast
 import psutil
 from botocore.exceptions import ClientError
 
-from settle import accounts, stack
-from settle.local import Running
+from settle import stack
+from settle.actions import accounts
+from settle.local.record import Running
+from settle.queries import statement
 from settle.stack import Stack
-from settlement import rows
-from settlement.rows import Row
-from settlement.store import from_wire
+from settlement.adapters.dynamodb import from_wire
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from tests.support.contracts import checked_outcome
 
 SETTLE = Path(sys.executable).parent / "settle"
 COMMAND_SECONDS_MAX = 180
+WHOLE_STATE = frozenset({"BeginCompensation", "PrepareAlert", "ReportOutcome"})
+"""The functions that get the machine's whole state."""
+
+REPORTING = frozenset({"ReportOutcome", "CollectFee", "RejectSettlement"})
+"""The functions that return an outcome."""
+
+SHOWING = frozenset({"start", "status", "wait", "reverse", "resolve"})
+"""The commands whose JSON is an outcome, with more beside it, or an error."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,7 @@ class Embedded:
     def environment(self) -> dict[str, str]:
         """What a person's shell would have: none of the variables that the tests set for themselves."""
         ours = (
-            *("AWS_", "POWERTOOLS_", "TABLE_NAME", "TERMS", "PAGING", "SETTLE_"),
+            *("AWS_", "POWERTOOLS_", "TABLE_NAME", "STAGE_CONFIG", "PAGER", "SETTLE_"),
             *("KYC", "EVENT_BUS", "SETTLEMENT_MACHINE", "COMPENSATION_MACHINE"),
         )
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
@@ -52,8 +63,8 @@ class Embedded:
     def settle(
         self, *arguments: str, stdin: str = "", **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run the command as a person would."""
-        return subprocess.run(
+        """Run the command as a person would. Each outcome in its JSON must keep the contract."""
+        finished = subprocess.run(
             [SETTLE, *arguments],
             input=stdin,
             capture_output=True,
@@ -62,6 +73,9 @@ class Embedded:
             timeout=COMMAND_SECONDS_MAX,
             check=False,
         )
+        if "--json" in arguments and SHOWING & set(arguments):
+            check_shown(finished.stdout)
+        return finished
 
     def settle_bytes(
         self, *arguments: str, stdin: bytes, **environment: str
@@ -87,12 +101,14 @@ class Embedded:
         return Running(**json.loads((self.home / "local.json").read_text()))
 
     def processes(self) -> list[psutil.Process]:
-        """All processes that were started for this home, whoever their parent is by now."""
+        """All processes that were started for this home, also those with another parent by now."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]
 
     @cached_property
     def stack(self) -> Stack:
-        return stack.embedded(self.running())
+        found = stack.embedded(self.running())
+        check_outcomes(found.session.events)
+        return found
 
     @cached_property
     def sharing_one_client(self) -> Stack:
@@ -103,7 +119,7 @@ class Embedded:
             SimpleNamespace(
                 outputs=outputs,
                 store=self.stack.store,
-                terms=self.stack.terms,
+                config=self.stack.config,
                 client=lambda service, attempts=5: client,
             ),
         )
@@ -131,7 +147,7 @@ class Embedded:
         }
 
     def rows(self) -> list[Row]:
-        """The whole table, in a stable order, less the tokens: whoever waits renews theirs with each page."""
+        """The whole table, in a stable order, less the tokens: each alert renews its own."""
         pages = self.dynamodb.get_paginator("scan").paginate(
             TableName=self.stack.outputs["TableName"], ConsistentRead=True
         )
@@ -141,7 +157,7 @@ class Embedded:
         return sorted(found, key=lambda row: (row["pk"], row["sk"]))
 
     def settlement(self, key: str) -> Row:
-        row = self.stack.store.read(rows.settlement_key(key))
+        row = self.stack.store.read(keys.settlement(key))
         assert row is not None
         return row
 
@@ -152,7 +168,7 @@ class Embedded:
         ]
 
     def available(self, account: str) -> str:
-        available: str = accounts.show(self.stack, account)["available"]
+        available: str = statement.show(self.stack, account)["available"]
         return available
 
     def wait_for(self, holds: Callable[[], bool]) -> None:
@@ -164,7 +180,7 @@ class Embedded:
 
     @contextmanager
     def without_grants(self, state: str, action: str | None = None) -> Iterator[None]:
-        """For a while, the function of a state may do nothing, or not this: it fails as nobody foresaw."""
+        """For a while, the function of a state may do nothing, or not this: it fails unforeseen."""
         iam, role = self.stack.client("iam"), self.roles[state]
         names = iam.list_role_policies(RoleName=role)["PolicyNames"]
         policies = {
@@ -271,13 +287,16 @@ class Embedded:
 
     def invoke(self, state: str, settlement: Any, **event: Any) -> dict[str, Any]:
         """Call a state's function past its machine; a failure has an `errorType`."""
+        given = {"settlement": settlement} | event
+        name = given.pop("execution", "a-direct-call")
+        execution = {"execution": name, "execution_arn": f"arn:of:{name}"}
         answer = self._lambda.invoke(
             FunctionName=self.functions[state],
-            Payload=json.dumps({"settlement": settlement, "execution": "a-direct-call"} | event),
+            Payload=json.dumps(({"state": given} if state in WHOLE_STATE else given) | execution),
         )
         payload: dict[str, Any] = json.loads(answer["Payload"].read()) or {}
         assert ("FunctionError" in answer) == ("errorType" in payload)
-        return payload
+        return checked_outcome(payload) if state in REPORTING and "errorType" not in payload else payload
 
     @cached_property
     def _lambda(self) -> Any:
@@ -301,7 +320,7 @@ class Embedded:
 
 @contextmanager
 def embedded_aws() -> Iterator[Embedded]:
-    """A home for an embedded AWS of which nothing is left afterwards, whatever happens in between."""
+    """A home for an embedded AWS of which nothing is left afterwards, even after a failure."""
     embedded = Embedded(Path(tempfile.mkdtemp(prefix="e2e")))
     try:
         yield embedded
@@ -312,6 +331,28 @@ def embedded_aws() -> Iterator[Embedded]:
             with suppress(psutil.Error):
                 process.kill()
         shutil.rmtree(embedded.home, ignore_errors=True)
+
+
+def check_outcomes(events: Any) -> None:
+    """Check the outcome in every answer of Step Functions that a client of these botocore events gets."""
+
+    def check(parsed: dict[str, Any], **_: Any) -> None:
+        if parsed.get("status") == "SUCCEEDED":
+            checked_outcome(json.loads(parsed["output"]))
+
+    for operation in ("StartSyncExecution", "DescribeExecution"):
+        events.register(f"after-call.*.{operation}", check)
+
+
+def check_shown(stdout: str) -> None:
+    """Check each outcome in a command's JSON: one document, or one on each line."""
+    try:
+        documents = [json.loads(stdout)]
+    except ValueError:
+        documents = [json.loads(line) for line in stdout.splitlines()]
+    for document in documents:
+        if "status" in document:
+            checked_outcome(document)
 
 
 def new_key(name: str) -> str:

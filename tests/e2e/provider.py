@@ -10,10 +10,11 @@ from typing import Any
 import urllib3
 from standardwebhooks.webhooks import Webhook
 
-from settle import kyc
-from settle.starting import Machine, start
-from settlement import rows
-from settlement.rows import Row
+from settle.actions.start import start
+from settle.machines import Machine
+from settle.queries.circuit import status
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
 from tests.e2e.embedded import Embedded, new_account, new_key
 
 CREDENTIALS, SIGNING = "KycCredentialsArn", "KycSigningArn"
@@ -29,7 +30,7 @@ SECONDS_MAX = 60
 
 @dataclass(frozen=True)
 class Payment:
-    """A payment of 48.20 EUR (0.48 of it the fee) by somebody who has 100.00."""
+    """A payment of 48.20 EUR (0.48 of it the fee) by a payer who has 100.00."""
 
     embedded: Embedded
     request: dict[str, str]
@@ -39,7 +40,7 @@ class Payment:
         return self.request["key"]
 
     def start(self, machine: Machine = Machine.EXPRESS) -> dict[str, Any]:
-        """Settle it; return its outcome, whatever that is."""
+        """Settle it; return its outcome of any status."""
         ended = start(self.embedded.sharing_one_client, machine, json.dumps(self.request))
         assert ended.outcome is not None, ended
         return ended.outcome
@@ -53,7 +54,7 @@ class Payment:
         return self.row()
 
     def verdict(self) -> Row | None:
-        return self.embedded.stack.store.read(rows.entry_key(self.key, "verify"))
+        return self.embedded.stack.store.read(keys.entry(self.key, "verify"))
 
     def balances(self) -> tuple[str, str]:
         """What payer and payee have available."""
@@ -94,7 +95,7 @@ def calls(embedded: Embedded) -> int:
 
 def circuit(embedded: Embedded) -> str:
     """The state of the circuit."""
-    state: str = kyc.status(embedded.stack)["state"]
+    state: str = status(embedded.stack)["state"]
     return state
 
 

@@ -4,8 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from settle import decisions
-from settle.starting import Machine, start
+from settle.actions import reversal
+from settle.actions.start import start
+from settle.machines import Machine
 from tests.e2e.embedded import Embedded, new_account, new_key
 
 REASON = "approved by the tests"
@@ -38,7 +39,7 @@ class Stuck:
 def pay(
     embedded: Embedded, payer: str, payee: str, amount: str, machine: Machine = Machine.EXPRESS
 ) -> dict[str, Any]:
-    """Settle a payment; return its outcome, whatever that is."""
+    """Settle a payment; return its outcome of any status."""
     request = {"key": new_key("pay"), "payer": payer, "payee": payee, "amount": amount, "currency": "EUR"}
     ended = start(embedded.stack, machine, json.dumps(request))
     assert ended.outcome is not None, ended
@@ -57,6 +58,6 @@ def settled(embedded: Embedded) -> Stuck:
 def stuck(embedded: Embedded) -> Stuck:
     """The settlement in LIMBO, with an execution that waits for a decision."""
     one = settled(embedded)
-    assert decisions.reverse(embedded.stack, one.key, "the goods came back")["status"] == "LIMBO"
+    assert reversal.reverse(embedded.stack, one.key, "the goods came back")["status"] == "LIMBO"
     embedded.wait_for(lambda: "waiting" in one.row())
     return one

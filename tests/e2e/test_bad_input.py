@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from settle.starting import explain
+from settle.machines import explain
 from tests.e2e.embedded import Embedded, new_account, new_key
 
 MISSING = object()
@@ -76,7 +76,7 @@ BAD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
 NO_OBJECTS = {"null": "null", "a list": "[]", "a text": '"text"', "a number": "17"}
 NOT_AN_OBJECT = (
     "request: must be a JSON object with the fields key, payer, payee, amount, currency, fee,"
-    " deadline_seconds"
+    " deadline_seconds, payer_name, payee_name"
 )
 
 

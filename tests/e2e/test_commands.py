@@ -123,7 +123,7 @@ def test_the_fees_have_a_statement_too(embedded: Embedded) -> None:
     )
 
 
-@pytest.mark.parametrize("account", ["nobody-at-all", "fees:KRW"])
+@pytest.mark.parametrize("account", ["no-such-account", "fees:KRW"])
 def test_an_account_that_there_is_not_is_not_found(embedded: Embedded, account: str) -> None:
     finished = embedded.settle("account", "show", account)
 
@@ -132,11 +132,11 @@ def test_an_account_that_there_is_not_is_not_found(embedded: Embedded, account: 
     assert len(finished.stderr.splitlines()) == 1
 
 
-def test_a_key_that_nobody_claimed_is_not_found(embedded: Embedded) -> None:
+def test_an_unclaimed_key_is_not_found(embedded: Embedded) -> None:
     finished = embedded.settle("status", "never-claimed-000001")
 
     assert (finished.returncode, finished.stdout) == (3, "")
-    assert finished.stderr == "settle: key: nobody has claimed never-claimed-000001 in settlement-local\n"
+    assert finished.stderr == "settle: key: no request has claimed never-claimed-000001 in settlement-local\n"
 
 
 @pytest.mark.parametrize("machine", ["express", "standard"])
@@ -253,7 +253,7 @@ def test_a_stack_that_is_none_of_ours_is_not_found(embedded: Embedded, stack: st
 
 
 def by_aws_variables(embedded: Embedded) -> dict[str, str]:
-    """The usual variables of somebody who works with AWS."""
+    """The usual variables of a person who works with AWS."""
     assert embedded.stack.endpoint_url
     return {
         "AWS_ENDPOINT_URL": embedded.stack.endpoint_url,

@@ -1,4 +1,4 @@
-"""What cannot go on is reversed: on both machines, once, whoever starts it and wherever it dies."""
+"""A failed settlement is reversed once, on both machines, by any caller, wherever an execution dies."""
 
 import json
 from contextlib import suppress
@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from settle import decisions, ledger
-from settle.starting import Machine, start
-from settlement import rows
+from settle.actions import reversal
+from settle.actions.start import start
+from settle.machines import Machine
+from settle.queries import table_scan
+from settlement.ledger import keys
 from tests.e2e.embedded import Embedded, at_once, new_account, new_key
 from tests.e2e.stuck import pay, settled
 
@@ -31,18 +33,19 @@ def test_a_refused_release_gives_the_payer_everything_back(
     outcome = pay(embedded, payer, rich, "48.20", Machine(machine))
 
     assert (outcome["status"], outcome["replayed"]) == (told, False)
+    cause = "payee: the account would hold more than this stage allows in EUR"
+    assert outcome["failure"] == {"step": "release", "error": "CapExceeded", "cause": cause}
     embedded.wait_for(lambda: status_of(embedded, outcome["key"]) == "COMPENSATED")
     row = embedded.settlement(outcome["key"])
     assert (row["escrow"], row["steps"], row["reversed"]) == (0, {"hold", "verify"}, {"hold"})
-    assert row["failure"]["step"] == "release"
-    assert row["failure"]["error"] == "CapExceeded"
+    assert row["failure"] == outcome["failure"]
     assert "gsi1pk" not in row
     assert embedded.entries(outcome["key"]) == [
         f"{outcome['key']}:{step}"
         for step in ("compensate:fee", "compensate:hold", "compensate:release", "hold", "verify")
     ]
     assert embedded.available(payer) == "100.00"
-    assert ledger.check(embedded.stack).conserved
+    assert table_scan.check(embedded.stack).conserved
 
 
 def test_the_same_key_afterwards_tells_that_it_was_compensated(embedded: Embedded) -> None:
@@ -71,7 +74,7 @@ def test_a_settled_payment_is_refunded_with_its_fee(embedded: Embedded) -> None:
     assert finished.returncode == 0, finished.stderr
     assert json.loads(finished.stdout)["reversed"] == ["fee", "hold", "release"]
     assert (embedded.available(payer), embedded.available(payee)) == ("100.00", "0.00")
-    entry = embedded.stack.store.read(rows.entry_key(key, "reverse"))
+    entry = embedded.stack.store.read(keys.entry(key, "reverse"))
     assert entry is not None
     assert (entry["reason"], entry["by"]) == ("the goods came back", "arn:aws:iam::000000000000:root")
     again = embedded.settle("reverse", key, "--reason", "asked a second time", "--json")
@@ -116,7 +119,7 @@ def test_compensations_started_at_once_reverse_each_step_once(embedded: Embedded
     assert {json.loads(one["output"])["status"] for one in outcomes} == {"COMPENSATED"}
     assert (embedded.available(payer), embedded.available(payee)) == ("100.00", "0.00")
     assert len(embedded.entries(key)) == len(set(embedded.entries(key))) == 4 + 3 + 1
-    assert ledger.check(embedded.stack).conserved
+    assert table_scan.check(embedded.stack).conserved
 
 
 @pytest.mark.parametrize("state", ["BeginCompensation", "RefundFee", "ReclaimFunds", "VoidHold"])
@@ -133,7 +136,7 @@ def test_a_compensation_that_is_killed_is_finished_by_the_next_one(embedded: Emb
     assert (again["status"], status_of(embedded, key)) == ("SUCCEEDED", "COMPENSATED")
     assert (embedded.available(payer), embedded.available(payee)) == ("100.00", "0.00")
     assert len(embedded.entries(key)) == 4 + 3 + 1
-    assert ledger.check(embedded.stack).conserved
+    assert table_scan.check(embedded.stack).conserved
 
 
 def has_entered(embedded: Embedded, arn: str, state: str) -> bool:
@@ -141,7 +144,7 @@ def has_entered(embedded: Embedded, arn: str, state: str) -> bool:
     return any(event.get("stateEnteredEventDetails", {}).get("name") == state for event in events)
 
 
-def test_a_name_that_is_taken_means_that_somebody_is_on_it(embedded: Embedded) -> None:
+def test_a_name_that_is_taken_means_that_an_execution_runs(embedded: Embedded) -> None:
     payer, key = new_account(embedded, "alice", "100.00"), new_key("taken")
     request = {"key": key, "payer": payer, "payee": "never-opened", "amount": "48.20", "currency": "EUR"}
     embedded.step_functions.start_execution(
@@ -154,11 +157,12 @@ def test_a_name_that_is_taken_means_that_somebody_is_on_it(embedded: Embedded) -
 
     assert started.outcome is not None, started
     assert (started.outcome["status"], started.outcome["escrow"]) == ("COMPENSATING", "48.20")
-    decisions.reverse(embedded.stack, key, "as the one that had the name did not do it")
+    assert started.outcome["failure"]["error"] == "AccountNotFound", "and not that the name is taken"
+    reversal.reverse(embedded.stack, key, "as the one that had the name did not do it")
     assert embedded.available(payer) == "100.00"
 
 
-def test_a_key_that_nobody_claimed_is_finished_before_a_late_claim(embedded: Embedded) -> None:
+def test_an_unclaimed_key_is_finished_before_a_late_claim(embedded: Embedded) -> None:
     payer, payee = new_account(embedded, "alice", "100.00"), new_account(embedded, "bob")
     request = {
         "key": new_key("tombstone"),
@@ -201,12 +205,16 @@ def test_what_is_no_settlement_is_refused_and_writes_nothing(embedded: Embedded,
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("reverse", "nobody-has-this-key", "--reason", "x"), 3, "key: nobody has claimed"),
+        (("reverse", "no-request-has-this-key", "--reason", "x"), 3, "key: no request has claimed"),
         (("reverse", "{key}", "--reason", " "), 2, "reversal.reason: must be one line"),
         (("limbo", "show", "{key}"), 6, "is SETTLED, not in LIMBO"),
         (("limbo", "resolve", "{key}", "retry", "--reason", "x"), 6, "is SETTLED, not in LIMBO"),
         (("limbo", "resolve", "{key}", "retry", "--reason", ""), 2, "resolution.reason: must be one line"),
-        (("limbo", "resolve", "nobody-has-this-key", "retry", "--reason", "x"), 3, "nobody has claimed"),
+        (
+            ("limbo", "resolve", "no-request-has-this-key", "retry", "--reason", "x"),
+            3,
+            "no request has claimed",
+        ),
         (("limbo", "resolve", "{key}", "forget", "--reason", "x"), 2, "'forget' is not one of"),
         (("limbo", "resolve", "{key}", "retry"), 2, "--reason"),
     ],

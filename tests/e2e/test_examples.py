@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
-from settle import accounts, demo, ledger
-from settle.starting import Machine
+from settle.local.demo import settlements
+from settle.machines import Machine
+from settle.queries import statement, table_scan
 from tests.e2e.embedded import Embedded
 
 SETTLED, REPLAYED = ("SETTLED", False, None, None), ("SETTLED", True, None, None)
@@ -69,14 +70,14 @@ class Run:
     """All examples on one machine, under keys and accounts of their own."""
 
     name: str
-    settled: list[demo.Settled]
+    settled: list[settlements.Settled]
 
 
 @pytest.fixture(scope="module", params=list(Machine))
 def run(embedded: Embedded, request: pytest.FixtureRequest) -> Run:
-    name = demo.new_run(request.param)
-    assert demo.open_accounts(embedded.stack, name) == len(BALANCES)
-    return Run(name, list(demo.settle_all(embedded.stack, request.param, name)))
+    name = settlements.new_run(request.param)
+    assert settlements.open_accounts(embedded.stack, name) == len(BALANCES)
+    return Run(name, list(settlements.settle_all(embedded.stack, request.param, name)))
 
 
 def named(value: Any, run: Run) -> Any:
@@ -139,7 +140,7 @@ def test_the_balances_are_right_to_the_last_minor_unit(embedded: Embedded, run: 
 
 @pytest.mark.parametrize("currency", FEES)
 def test_the_fees_are_right_to_the_last_minor_unit(embedded: Embedded, run: Run, currency: str) -> None:
-    entries = accounts.show(embedded.stack, f"fees:{currency}")["entries"]
+    entries = statement.show(embedded.stack, f"fees:{currency}")["entries"]
 
     ours = {
         entry["key"].removesuffix(f"-{run.name}")[-6:]: entry["change"]
@@ -151,8 +152,8 @@ def test_the_fees_are_right_to_the_last_minor_unit(embedded: Embedded, run: Run,
 
 
 def test_after_the_examples_the_books_balance(embedded: Embedded, run: Run) -> None:
-    findings = ledger.check(embedded.stack)
+    findings = table_scan.check(embedded.stack)
 
     assert findings.faults == []
     assert findings.conserved
-    assert findings.in_motion == 0
+    assert findings.in_flight == 0

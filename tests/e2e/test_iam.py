@@ -5,12 +5,12 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from settle import local
-from settlement import rows
+from settle.local import record
+from settlement.ledger import keys
 from tests.e2e.embedded import Embedded, new_account, new_key
 
 GRANTED = {
-    "ClaimKey": {"put_item"},
+    "ClaimKey": {"get_item", "put_item"},
     "HoldFunds": {"put_item", "update_item"},
     "VerifyKyc": {"get_item", "put_item", "update_item"},
     "ReleaseFunds": {"put_item", "update_item"},
@@ -22,15 +22,16 @@ GRANTED = {
     "ReclaimFunds": {"put_item", "update_item"},
     "VoidHold": {"put_item", "update_item"},
     "EnterLimbo": {"get_item", "put_item", "update_item"},
-    "PreparePage": {"get_item"},
+    "PrepareAlert": {"get_item"},
     "AwaitResolution": {"update_item"},
     "ResolveLimbo": {"get_item", "put_item", "update_item"},
     "KycDecided": {"get_item", "put_item", "update_item"},
     "RecoverStalled": {"get_item", "update_item"},
-    "StartSettlements": {"put_item"},
+    "StartSettlements": {"get_item", "put_item"},
 }
 
 TOUCHED = {
+    "ClaimKey": ("SETTLEMENT#no-such-key",),
     "VerifyKyc": ("SETTLEMENT#no-such-key", "CIRCUIT"),
     "KycDecided": ("SETTLEMENT#no-such-key", "KYC_EVENT#no-such-event"),
     "RecoverStalled": ("SETTLEMENT#no-such-key",),
@@ -60,7 +61,7 @@ def acting_as(embedded: Embedded, function: str, service: str) -> Any:
     return boto3.client(
         service,
         endpoint_url=embedded.stack.endpoint_url,
-        region_name=local.REGION,
+        region_name=record.REGION,
         aws_access_key_id=credentials["AccessKeyId"],
         aws_secret_access_key=credentials["SecretAccessKey"],
         aws_session_token=credentials["SessionToken"],
@@ -113,7 +114,7 @@ def test_a_role_may_do_what_its_step_does_and_nothing_else(
         assert attempt(client, action, embedded.stack.outputs["TableName"], pk) == expected
 
 
-@pytest.mark.parametrize("index", [rows.INDEX, None])
+@pytest.mark.parametrize("index", [keys.INDEX, None])
 def test_recovery_lists_by_the_index_alone(embedded: Embedded, index: str | None) -> None:
     client = acting_as(embedded, "RecoverStalled", "dynamodb")
     where = {"IndexName": index} if index else {}
@@ -123,7 +124,7 @@ def test_recovery_lists_by_the_index_alone(embedded: Embedded, index: str | None
         client.query,
         TableName=embedded.stack.outputs["TableName"],
         KeyConditionExpression=f"{key} = :pk",
-        ExpressionAttributeValues={":pk": {"S": rows.in_flight_partition(0)}},
+        ExpressionAttributeValues={":pk": {"S": keys.in_flight_partition(0)}},
         **where,
     )
 
@@ -174,7 +175,7 @@ def test_a_function_starts_no_machine_but_its_own(embedded: Embedded, function: 
         ("KycDecided", "CompensationArn", "AccessDeniedException"),
     ],
 )
-def test_recovery_asks_about_reversals_and_nobody_about_anything_else(
+def test_recovery_asks_about_reversals_and_no_function_about_anything_else(
     embedded: Embedded, function: str, machine: str, allowed: str
 ) -> None:
     client = acting_as(embedded, function, "stepfunctions")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from settle import ledger
-from settle.starting import Machine
+from settle.machines import Machine
+from settle.queries import table_scan
 from tests.e2e.embedded import Embedded, at_once
 from tests.e2e.provider import GIVING_BACK, Payment, calls, circuit, control, payment
 
@@ -104,6 +104,7 @@ def test_a_payment_that_is_not_approved_gives_the_money_back(met: Met, behaviour
     assert (row["steps"], row["reversed"]) == ({"hold"}, {"hold"})
     assert (row["failure"]["step"], row["failure"]["error"]) == ("verify", error)
     assert row["failure"]["cause"].startswith(cause)
+    assert outcome["failure"] == row["failure"], "the answer says why, before the reversal begins too"
     assert "gsi1pk" not in row
     assert one.balances() == ("100.00", "0.00")
 
@@ -121,14 +122,14 @@ def test_a_verdict_and_nothing_else_goes_on_record(met: Met, behaviour: str) -> 
 
 
 def test_no_money_is_lost_or_made_by_any_of_it(embedded: Embedded, met: Met) -> None:
-    findings = ledger.check(embedded.stack)
+    findings = table_scan.check(embedded.stack)
 
     assert findings.faults == []
     assert findings.conserved
 
 
 @pytest.mark.parametrize("behaviour", ["reject", "refuse", "error"])
-def test_standard_tells_how_it_ended_and_the_same_key_asks_nobody_again(
+def test_standard_tells_how_it_ended_and_the_same_key_asks_the_provider_no_more(
     embedded: Embedded, closed_for_ever: None, behaviour: str
 ) -> None:
     one = payment(embedded, behaviour)
@@ -200,4 +201,4 @@ def test_a_review_is_gone_on_with_by_itself_once_the_provider_has_decided(
     assert entry is not None
     assert (entry["decision"], entry["provider"]) == (verdict, "webhook")
     assert one.balances() == balances
-    assert ledger.check(embedded.stack).conserved
+    assert table_scan.check(embedded.stack).conserved

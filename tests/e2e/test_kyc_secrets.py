@@ -5,7 +5,7 @@ import secrets
 from base64 import b64encode
 from dataclasses import replace
 
-from settle.starting import Machine
+from settle.machines import Machine
 from tests.e2e.embedded import Embedded
 from tests.e2e.provider import (
     CREDENTIALS,
@@ -42,7 +42,7 @@ def test_an_api_key_that_is_nowhere_to_be_found_gives_the_money_back(
     embedded: Embedded, secrets_restored: None
 ) -> None:
     one, before = payment(embedded), calls(embedded)
-    control(embedded, api_keys=["known-to-nobody"])
+    control(embedded, api_keys=["a-key-of-no-caller"])
 
     outcome = one.start(Machine.STANDARD)
 
@@ -87,7 +87,7 @@ def test_a_signing_secret_that_was_renewed_twice_is_good_no_more(
 def test_no_log_and_no_cause_tells_a_secret_an_account_or_a_reason(
     embedded: Embedded, secrets_restored: None
 ) -> None:
-    """Every way that a verdict may come or fail, with canaries in whatever must not be told."""
+    """Every way that a verdict may come or fail, with canaries in all that must stay secret."""
     canary = f"canary{secrets.token_hex(6)}"
     api_key, signing_secret = f"{canary}-key", b64encode(f"{canary}-a-signing-secret".encode()).decode()
     control(embedded, api_keys=[api_key], signing_secret=signing_secret)

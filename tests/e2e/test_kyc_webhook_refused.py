@@ -102,7 +102,7 @@ def test_a_bad_call_is_refused_and_writes_nothing(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
-def test_whoever_does_not_sign_learns_nothing(embedded: Embedded, parked: Payment, method: str) -> None:
+def test_a_caller_who_does_not_sign_learns_nothing(embedded: Embedded, parked: Payment, method: str) -> None:
     before = embedded.rows()
     answer = urllib3.request(method, embedded.running().webhook_url, body=decision(parked), retries=False)
 

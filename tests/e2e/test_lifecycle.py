@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from settle import accounts, ledger
+from settle.actions import accounts
+from settle.local.processes import KYC_SIMULATOR
+from settle.queries import table_scan
 from tests.e2e.embedded import SETTLE, Embedded, at_once, embedded_aws, new_key
 from tests.e2e.provider import control, payment
 
@@ -41,7 +43,7 @@ def servers(embedded: Embedded) -> list[psutil.Process]:
 
 
 def providers(embedded: Embedded) -> list[psutil.Process]:
-    return [process for process in embedded.processes() if "settle.kyc_simulator" in process.cmdline()]
+    return [process for process in embedded.processes() if KYC_SIMULATOR in process.cmdline()]
 
 
 def at_work(processes: list[psutil.Process]) -> list[psutil.Process]:
@@ -145,7 +147,7 @@ def test_after_a_kill_in_the_middle_of_its_work_up_begins_afresh(
     afresh = Embedded(embedded.home)
     assert afresh.rows() == []
     assert settle_one(afresh) == "SETTLED"
-    assert ledger.check(afresh.stack).conserved
+    assert table_scan.check(afresh.stack).conserved
 
 
 def test_down_stops_all_of_it_and_may_be_repeated(raced: tuple[Embedded, list[dict[str, object]]]) -> None:

@@ -1,20 +1,21 @@
-"""LIMBO, end to end: somebody is paged, the account places no holds, and each decision leads out of it."""
+"""LIMBO, end to end: on call is alerted, the account places no holds, and each decision leads out of it."""
 
 import json
 from typing import Any
 
 import pytest
 
-from settle import accounts, decisions, ledger, limbo
-from settle.walkthrough import pager
-from settlement import rows
-from settlement.resolution import Decision
+from settle.actions import resolution, reversal
+from settle.local.demo.stuck_reversal import pager
+from settle.queries import limbo, statement, table_scan
+from settlement.ledger import keys
+from settlement.model.orders import Decision
 from tests.e2e.embedded import Embedded, at_once
 from tests.e2e.stuck import REASON, Stuck, pay, settled, stuck
 
 
 def conserved(embedded: Embedded) -> bool:
-    findings = ledger.check(embedded.stack)
+    findings = table_scan.check(embedded.stack)
     assert findings.faults == []
     return findings.conserved
 
@@ -25,16 +26,16 @@ def resolve(embedded: Embedded, key: str, decision: str, reason: str = REASON) -
     return finished.returncode, finished.stdout, finished.stderr
 
 
-def test_the_page_says_all_that_a_person_must_know(embedded: Embedded) -> None:
+def test_the_alert_says_all_that_a_person_must_know(embedded: Embedded) -> None:
     one = settled(embedded)
 
     with pager(embedded.stack) as receive:
-        decisions.reverse(embedded.stack, one.key, "the goods came back")
-        page = receive(one.key)
+        reversal.reverse(embedded.stack, one.key, "the goods came back")
+        alert = receive(one.key)
 
     row = one.row()
-    assert page.pop("execution_arn").rpartition(":")[2].startswith(f"{one.key}-reverse-")
-    assert page == {
+    assert alert.pop("execution_arn").rpartition(":")[2].startswith(f"{one.key}-reverse-")
+    assert alert == {
         "summary": (
             f"{one.key} is in LIMBO since {row['gsi1sk']}: 47.72 EUR at risk,"
             f" compensate:release of account {one.payee} is stuck by InsufficientFunds"
@@ -51,22 +52,22 @@ def test_the_page_says_all_that_a_person_must_know(embedded: Embedded) -> None:
             "cause": "payee: the account has too little available to give back what it received",
         },
         "since": row["gsi1sk"],
-        "page": 1,
+        "alert": 1,
         "runbook": "docs/runbooks/limbo.md",
         "next_command": f"settle limbo show {one.key}",
     }
 
 
-def test_a_person_who_does_not_decide_is_paged_again(embedded: Embedded) -> None:
+def test_a_person_who_does_not_decide_is_alerted_again(embedded: Embedded) -> None:
     one = settled(embedded)
 
     with pager(embedded.stack) as receive:
-        decisions.reverse(embedded.stack, one.key, "the goods came back")
+        reversal.reverse(embedded.stack, one.key, "the goods came back")
         first = receive(one.key)
         again = receive(one.key)
 
-    assert (first["page"], again["page"]) == (1, 2)
-    assert first | {"page": 2} == again
+    assert (first["alert"], again["alert"]) == (1, 2)
+    assert first | {"alert": 2} == again
 
 
 def test_those_who_were_paged_hear_of_the_decision(embedded: Embedded) -> None:
@@ -81,7 +82,7 @@ def test_those_who_were_paged_hear_of_the_decision(embedded: Embedded) -> None:
     assert news["by"] == "arn:aws:iam::000000000000:root"
 
 
-def test_an_account_in_limbo_pays_nobody_but_may_be_paid(embedded: Embedded) -> None:
+def test_a_blocked_account_places_no_holds_but_may_be_paid(embedded: Embedded) -> None:
     one = stuck(embedded)
 
     paying = pay(embedded, one.payee, one.shop, "1.00")
@@ -89,8 +90,8 @@ def test_an_account_in_limbo_pays_nobody_but_may_be_paid(embedded: Embedded) -> 
 
     assert (paying["status"], paying["failure"]["error"]) == ("REJECTED", "AccountInLimbo")
     assert paid["status"] == "SETTLED"
-    assert accounts.show(embedded.stack, one.payee)["limbo_keys"] == [one.key]
-    assert one.key in {case["key"] for case in limbo.list_open(embedded.stack)}
+    assert statement.show(embedded.stack, one.payee)["limbo_keys"] == [one.key]
+    assert one.key in {case["key"] for case in limbo.open_cases(embedded.stack)[0]}
     assert conserved(embedded)
 
 
@@ -108,20 +109,20 @@ def test_each_decision_leads_out_with_the_money_where_it_says(
     one = stuck(embedded)
     if decision == "retry":
         one.pay_back()
-    before = ledger.check(embedded.stack).totals["EUR"]["losses"]
+    before = table_scan.check(embedded.stack).totals["EUR"]["losses"]
 
     code, output, message = resolve(embedded, one.key, decision)
 
     assert (code, message) == (0, "")
     assert json.loads(output)["status"] == status
     assert one.balances() == balances
-    assert before - ledger.check(embedded.stack).totals["EUR"]["losses"] == losses
+    assert before - table_scan.check(embedded.stack).totals["EUR"]["losses"] == losses
     assert conserved(embedded)
-    assert accounts.show(embedded.stack, one.payee)["limbo_keys"] == []
+    assert statement.show(embedded.stack, one.payee)["limbo_keys"] == []
     row = one.row()
     assert (row["escrow"], row["resolutions"]) == (0, 1)
     assert not {"waiting", "stuck_step", "gsi1pk"} & row.keys()
-    entry = embedded.stack.store.read(rows.entry_key(one.key, "resolve:1"))
+    entry = embedded.stack.store.read(keys.entry(one.key, "resolve:1"))
     assert entry is not None
     assert (entry["decision"], entry["reason"]) == (decision, REASON)
 
@@ -170,7 +171,7 @@ def test_of_two_decisions_at_once_one_is_carried_out_and_the_other_is_told(embed
     assert conserved(embedded)
 
 
-def test_a_decision_is_carried_out_where_nobody_waits_for_it_any_more(embedded: Embedded) -> None:
+def test_a_decision_is_carried_out_if_no_execution_waits_for_it_any_more(embedded: Embedded) -> None:
     one = stuck(embedded)
     embedded.step_functions.stop_execution(executionArn=one.row()["waiting"]["execution"])
 
@@ -211,7 +212,7 @@ def test_a_decision_on_a_case_that_is_not_open_is_refused(embedded: Embedded) ->
     assert embedded.rows() == before
 
 
-def test_a_decision_that_makes_no_sense_is_refused_on_the_next_page(embedded: Embedded) -> None:
+def test_a_decision_that_makes_no_sense_is_refused_on_the_next_alert(embedded: Embedded) -> None:
     one = stuck(embedded)
     waiting = one.row()["waiting"]
 
@@ -219,9 +220,9 @@ def test_a_decision_that_makes_no_sense_is_refused_on_the_next_page(embedded: Em
         embedded.step_functions.send_task_success(
             taskToken=waiting["token"], output=json.dumps({"decision": "forget it", "reason": "x", "by": "y"})
         )
-        page = receive(one.key)
+        alert = receive(one.key)
 
-    assert page["refused"] == "resolution.decision: must be one of retry, write-off, complete"
+    assert alert["refused"] == "resolution.decision: must be one of retry, write-off, complete"
     assert one.row()["status"] == "LIMBO"
     embedded.wait_for(lambda: one.row().get("waiting") not in (None, waiting))
     assert resolve(embedded, one.key, "write-off")[0] == 0
@@ -232,12 +233,12 @@ def test_an_account_leaves_limbo_with_the_last_of_its_settlements(embedded: Embe
     second = pay(embedded, one.shop, one.payee, "30.00")["key"]
     assert pay(embedded, one.payee, one.shop, "37.00")["status"] == "SETTLED"
     for key in (one.key, second):
-        assert decisions.reverse(embedded.stack, key, "both came back")["status"] == "LIMBO"
-    assert accounts.show(embedded.stack, one.payee)["limbo_keys"] == sorted((one.key, second))
+        assert reversal.reverse(embedded.stack, key, "both came back")["status"] == "LIMBO"
+    assert statement.show(embedded.stack, one.payee)["limbo_keys"] == sorted((one.key, second))
 
-    decisions.resolve(embedded.stack, one.key, Decision.WRITE_OFF, REASON)
+    resolution.resolve(embedded.stack, one.key, Decision.WRITE_OFF, REASON)
     between = pay(embedded, one.payee, one.shop, "0.10")
-    decisions.resolve(embedded.stack, second, Decision.WRITE_OFF, REASON)
+    resolution.resolve(embedded.stack, second, Decision.WRITE_OFF, REASON)
     after = pay(embedded, one.payee, one.shop, "0.10")
 
     assert (between["status"], between["failure"]["error"]) == ("REJECTED", "AccountInLimbo")
@@ -258,13 +259,13 @@ def test_a_completed_settlement_is_not_reversed_again(embedded: Embedded) -> Non
 
 
 def test_a_zombie_of_each_step_finds_that_it_is_too_late(embedded: Embedded) -> None:
-    """The functions themselves, called again by nobody knows whom while the settlement is in LIMBO."""
+    """The functions themselves, called again by a stray caller while the settlement is in LIMBO."""
     one = stuck(embedded)
-    settlement = wire(one)
+    settlement, failed = wire(one), {"Error": "x", "Cause": ""}
     before = embedded.rows()
 
     answers: dict[str, Any] = {
-        state: embedded.invoke(state, settlement, claimed_at="x", error={"Error": "x", "Cause": ""})
+        state: embedded.invoke(state, settlement, claimed_at=one.row()["claimed_at"], error=failed)
         for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement")
     }
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from settle.starting import Ended, Machine, start
+from settle.actions.start import Ended, start
+from settle.machines import Machine
 from tests.e2e.embedded import Embedded, at_once, new_account, new_key
 
 STEPS = {"HoldFunds": "hold", "VerifyKyc": "verify", "ReleaseFunds": "release", "CollectFee": "fee"}
@@ -72,7 +73,7 @@ def test_64_identical_concurrent_starts_have_one_effect(
         """Ask for other content while the storm is on, but not before the key is taken."""
         give_up_at = time.monotonic() + STEP_SECONDS_MAX
         while embedded.stack.store.read({"pk": f"SETTLEMENT#{key}", "sk": "SETTLEMENT"}) is None:
-            assert time.monotonic() < give_up_at, "nobody has claimed the key"
+            assert time.monotonic() < give_up_at, "no request has claimed the key"
         return start(stack, machine, other)
 
     identical = [partial(start, stack, machine, request) for _ in range(32) for machine in Machine]
@@ -136,7 +137,7 @@ def test_a_step_out_of_its_order_is_fenced_and_changes_nothing(
 
 
 @pytest.mark.parametrize("state", [*STEPS, "RejectSettlement", "ReportOutcome"])
-def test_a_step_of_a_key_that_nobody_claimed_is_fenced(
+def test_a_step_of_an_unclaimed_key_is_fenced(
     embedded: Embedded, settlement: dict[str, str], state: str
 ) -> None:
     before = embedded.rows()

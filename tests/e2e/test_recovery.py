@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from settle import decisions, ledger
-from settlement.resolution import Decision
+from settle.actions import resolution
+from settle.queries import table_scan
+from settlement.model.orders import Decision
 from tests.e2e.embedded import Embedded, new_account
 from tests.e2e.provider import Payment, payment
 from tests.e2e.stuck import Stuck, settled
 
 FORWARD = ["HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"]
 REVERSAL = ["RefundFee", "ReclaimFunds", "VoidHold"]
-STUCK = ["EnterLimbo", "PreparePage", "AwaitResolution"]
+STUCK = ["EnterLimbo", "PrepareAlert", "AwaitResolution"]
 
 
 def start(embedded: Embedded, machine: str, name: str, content: Any) -> str:
@@ -51,7 +52,7 @@ def test_a_settlement_that_died_goes_on_from_where_it_stands(embedded: Embedded,
     assert one.over()["status"] == "SETTLED"
     assert one.balances() == ("51.80", "47.72")
     assert moved_once(embedded, one.key, "hold", "verify", "release", "fee")
-    assert ledger.check(embedded.stack).conserved
+    assert table_scan.check(embedded.stack).conserved
 
 
 def test_what_died_before_its_claim_has_left_nothing_to_recover(embedded: Embedded) -> None:
@@ -90,7 +91,7 @@ def test_a_reversal_that_died_before_it_began_is_decided_anew(embedded: Embedded
     assert embedded.recover(one.key)["action"] == "settle"
 
     row = one.over()
-    assert (row["status"], row["failure"]["error"], row["recoveries"]) == ("COMPENSATED", "CapExceeded", 1)
+    assert (row["status"], row["failure"]["error"], row["owner_epoch"]) == ("COMPENSATED", "CapExceeded", 1)
     assert embedded.available(one.request["payer"]) == "100.00"
 
 
@@ -128,11 +129,11 @@ def test_a_reversal_that_died_goes_on_from_where_it_stands(embedded: Embedded, s
     assert one.balances() == ("100.00", "0.59")
     reversal = ("compensate:fee", "compensate:release", "compensate:hold")
     assert moved_once(embedded, one.key, "hold", "verify", "release", "fee", "reverse", *reversal)
-    assert ledger.check(embedded.stack).conserved
+    assert table_scan.check(embedded.stack).conserved
 
 
 @pytest.mark.parametrize("state", STUCK)
-def test_what_died_on_its_way_into_limbo_gets_there_and_pages(embedded: Embedded, state: str) -> None:
+def test_what_died_on_its_way_into_limbo_gets_there_and_alerts(embedded: Embedded, state: str) -> None:
     one = settled(embedded)
     reverse(embedded, one, state)
 
@@ -143,9 +144,10 @@ def test_what_died_on_its_way_into_limbo_gets_there_and_pages(embedded: Embedded
     assert one.row()["status"] == "LIMBO"
     assert embedded.recover(one.key) == {"key": one.key, "action": "none", "execution": None}
     assert (
-        decisions.resolve(embedded.stack, one.key, Decision.WRITE_OFF, "by a test")["status"] == "COMPENSATED"
+        resolution.resolve(embedded.stack, one.key, Decision.WRITE_OFF, "by a test")["status"]
+        == "COMPENSATED"
     )
-    assert ledger.check(embedded.stack).conserved
+    assert table_scan.check(embedded.stack).conserved
 
 
 def test_a_reversal_that_runs_is_left_alone(embedded: Embedded) -> None:
@@ -165,4 +167,4 @@ def test_a_reversal_that_runs_is_left_alone(embedded: Embedded) -> None:
 
     assert taken == {"key": one.key, "action": "none", "execution": None}
     embedded.wait_for(lambda: one.row()["status"] == "COMPENSATED")
-    assert one.row()["recoveries"] == 0
+    assert one.row()["owner_epoch"] == 0

@@ -1,15 +1,22 @@
 """What `docs/starting.md` tells upstream services works as it stands there, in each of the three ways."""
 
+import ast
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from settlement import rows
+from settlement.ledger import keys
 from tests.e2e.embedded import Embedded
-from tests.e2e.upstream import Upstream, new_request, paid_once, service, settled
+from tests.e2e.upstream import PAGE, Upstream, new_request, paid_once, service, settled
+from tests.support.templates import PROJECT
 
 
 @pytest.fixture
@@ -123,6 +130,24 @@ def test_express_waits_longer_than_an_execution_lasts_and_sends_it_once(express:
     assert config.retries["total_max_attempts"] == 1
 
 
+def test_the_example_runs_unchanged_on_the_embedded_aws_as_the_page_shows_it(embedded: Embedded) -> None:
+    """In a shell that has none of AWS's variables but those that `settle local env` prints."""
+    (shown,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    finished = subprocess.run(
+        ["bash", "-euc", shown],
+        env=embedded.environment | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (finished.returncode, finished.stderr) == (0, "")
+    outcome = ast.literal_eval(finished.stdout.splitlines()[-1])
+    assert (outcome["status"], outcome["payer"], outcome["payee"]) == ("SETTLED", "dora", "emil")
+    assert embedded.available("emil") == "47.72"
+
+
 # Standard
 
 
@@ -140,7 +165,7 @@ def test_standard_is_looked_at_until_it_has_ended(embedded: Embedded, standard: 
 @pytest.mark.parametrize(
     ("changes", "name", "words"),
     [
-        ({"payee": "somebody-else"}, "IdempotencyConflict", "key: "),
+        ({"payee": "another-payee"}, "IdempotencyConflict", "key: "),
         ({"currency": "eur"}, "InvalidRequest", "currency: must be one of "),
     ],
     ids=str,
@@ -163,7 +188,7 @@ def test_after_a_lost_answer_standard_is_started_again(embedded: Embedded, stand
 
     with standard.losing_the_answer("step_functions", "StartExecution"), pytest.raises(ReadTimeoutError):
         standard.start(request)
-    embedded.wait_for(lambda: embedded.stack.store.read(rows.settlement_key(request["key"])) is not None)
+    embedded.wait_for(lambda: embedded.stack.store.read(keys.settlement(request["key"])) is not None)
     asked = ended(embedded, standard, standard.start(request))
     embedded.wait_for(lambda: embedded.settlement(request["key"])["status"] == "SETTLED")
 

@@ -1,4 +1,4 @@
-"""The policies of `docs/starting.md` allow what the page shows, and nothing else that one might try."""
+"""The policies of `docs/starting.md` allow what the page shows, and none of the other calls below."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ MACHINES = ("SettlementExpressArn", "SettlementStandardArn", "CompensationArn")
 
 
 def attempts(embedded: Embedded, upstream: Upstream, body: str) -> Iterator[tuple[str, str]]:
-    """Everything that somebody might try on the stack, and how it ends."""
+    """Calls that a service might try on the stack, and their ends."""
     outputs, states, sqs = embedded.stack.outputs, upstream.client("stepfunctions"), upstream.client("sqs")
     for output in MACHINES:
         arn = outputs[output]

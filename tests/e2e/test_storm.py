@@ -19,12 +19,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from settle import decisions, ledger
-from settle.failures import CommandFailed
-from settlement import rows
-from settlement.resolution import Decision
-from settlement.rows import Row
-from settlement.status import Status
+from settle.actions import resolution
+from settle.exit_codes import CommandFailed
+from settle.queries import table_scan
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.orders import Decision
+from settlement.model.status import Status
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, embedded_aws, new_account, new_key
 
 KILLS = int(os.environ.get("STORM_KILLS", "50"))
@@ -36,7 +37,7 @@ AT_WORK_MIN = 0.2
 
 STORM_SECONDS_MAX, CALM_SECONDS_MAX = 300 + 6 * KILLS, 1800
 DEADLINE_SECONDS = 86_400
-"""Out of the storm's reach: whatever can settle must settle, however slow the machine is."""
+"""Out of the storm's reach: every payable settlement must settle, on a slow machine too."""
 
 HIGHEST = "1000000.00"
 """What an account may hold at most on the local stage."""
@@ -49,11 +50,14 @@ KILLED = {"Runtime.ExitError", "Runtime.Unknown", "Sandbox.Timedout", "States.Ti
 THROTTLED = {"Lambda.TooManyRequestsException", "StoreUnavailable"}
 """What a reversal may get stuck on here: a function that is killed, too slow or throttled at every try."""
 
-TOO_SLOW = ("verify", "KycUnavailable")
-"""A provider that does not answer in time, in all of this, makes a payment be given back."""
+UNVERIFIED = {
+    (Status.COMPENSATED, ("verify", "KycUnavailable")),
+    (Status.COMPENSATED, ("verify", "KycCircuitOpen")),
+}
+"""A payment is refunded if the provider does not answer in time, in all of this."""
 
-PAYABLE = {(Status.SETTLED, None), (Status.COMPENSATED, TOO_SLOW)}
-UNPAYABLE = {(Status.COMPENSATED, ("release", "CapExceeded")), (Status.COMPENSATED, TOO_SLOW)}
+PAYABLE = {(Status.SETTLED, None), *UNVERIFIED}
+UNPAYABLE = {(Status.COMPENSATED, ("release", "CapExceeded")), *UNVERIFIED}
 """How a settlement may end, and for which reason."""
 
 
@@ -80,7 +84,7 @@ class Storm:
         return bool(self.requests[key]["payee"] != self.payees[0])
 
     def ask(self, many: int) -> None:
-        """Start so many settlements more; nobody has claimed their keys."""
+        """Start so many settlements more; their keys are unclaimed."""
         for _ in range(many):
             key = new_key("storm")
             self.requests[key] = {
@@ -141,10 +145,10 @@ class Storm:
             self.ask(PORTION)
 
     def resolved(self, ended: dict[str, Row]) -> dict[str, Row]:
-        """The same once a person has said of whatever is in LIMBO that it is to be tried again.
+        """The same once a person has ordered a retry of all that is in LIMBO.
 
         A reversal whose function dies at every retry gets stuck, or at once if it dies as it starts: on the
-        embedded AWS that is a failure that nobody has foreseen.
+        embedded AWS that is an unforeseen failure.
         """
         give_up_at = time.monotonic() + CALM_SECONDS_MAX
         while stuck := [key for key, row in ended.items() if row["status"] == Status.LIMBO]:
@@ -153,7 +157,7 @@ class Storm:
                 assert time.monotonic() < give_up_at, self.tally()
                 case = ended[key]["resolutions"] + 1
                 with suppress(CommandFailed):  # it is followed for a while only; where it ends is seen below
-                    decisions.resolve(
+                    resolution.resolve(
                         self.embedded.stack, key, Decision.RETRY, f"the storm is over {case}", case
                     )
             ended = self.over()
@@ -162,7 +166,7 @@ class Storm:
     def unspent(self) -> set[str]:
         """The settlements whose payer has the money, all of it."""
         balances = {row["pk"]: row["available"] for row in self.embedded.rows() if row["sk"] == "BALANCE"}
-        payers = {key: rows.account_key(request["payer"])["pk"] for key, request in self.requests.items()}
+        payers = {key: keys.account(request["payer"])["pk"] for key, request in self.requests.items()}
         assert {balances[payer] for payer in payers.values()} <= {0, 100}
         return {key for key, payer in payers.items() if balances[payer] == 100}
 
@@ -178,11 +182,11 @@ class Storm:
 
     def rows(self) -> dict[str, Row]:
         """The rows of the settlements that are claimed, by their keys."""
-        found = {rows.subject(row)[1]: row for row in self.embedded.rows() if rows.is_settlement(row)}
+        found = {keys.subject(row)[1]: row for row in self.embedded.rows() if keys.is_settlement(row)}
         return {key: found[key] for key in self.requests if key in found}
 
     def over(self) -> dict[str, Row]:
-        """The same once nothing is in flight any more. A client asks again for what nobody has claimed."""
+        """The same once nothing is in flight any more. A client asks again for an unclaimed key."""
         give_up_at = time.monotonic() + CALM_SECONDS_MAX
         while True:
             found = self.rows()
@@ -285,7 +289,7 @@ def test_settlements_end_though_functions_are_killed_and_all_of_the_embedded_aws
         } == {}, tally
         settled = {key for key, row in ended.items() if row["status"] == Status.SETTLED}
         assert len(settled) > len(ended) / 2, tally
-        findings = ledger.check(embedded.stack)
+        findings = table_scan.check(embedded.stack)
         assert (findings.faults, findings.unproven, findings.conserved) == ([], [], True), tally
         assert findings.totals["EUR"]["escrow"] == 0
         assert findings.totals["EUR"]["fees"] == len(settled)  # a cent of each

@@ -13,26 +13,18 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
-from settle import local
-from settlement import rows
-from tests.e2e.embedded import Embedded, new_account, new_key
+from settlement.ledger import keys
+from tests.e2e.embedded import Embedded, check_outcomes, new_account, new_key
 from tests.support.templates import PROJECT
 
 PAGE = (PROJECT / "docs" / "starting.md").read_text()
 WAYS = {"Express": "express", "Standard": "standard", "The queue": "message"}
 """The sections of the page that show a way of starting, and the example of each."""
 
-ADDRESSES = {
-    "SETTLEMENT_EXPRESS_ARN": "SettlementExpressArn",
-    "SETTLEMENT_STANDARD_ARN": "SettlementStandardArn",
-    "START_QUEUE_URL": "StartQueueUrl",
-}
-"""The variables that the examples read, and the stack's outputs that belong there."""
-
 
 @dataclass(frozen=True)
 class Upstream:
-    """A service that runs an example of the page, as somebody who may do what the page gives them."""
+    """A service that runs an example of the page, with the permissions of the page's policy."""
 
     example: dict[str, Any]
     session: boto3.Session
@@ -81,7 +73,7 @@ def policy(embedded: Embedded, way: str) -> str:
 
 @contextmanager
 def service(embedded: Embedded, way: str) -> Iterator[Upstream]:
-    """Somebody new with exactly the page's policy, and the page's example with their credentials."""
+    """A new role with exactly the page's policy, and the page's example with its credentials."""
     iam, sts, name = embedded.stack.client("iam"), embedded.stack.client("sts"), new_key("upstream")
     trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
@@ -89,25 +81,23 @@ def service(embedded: Embedded, way: str) -> Iterator[Upstream]:
     iam.put_role_policy(RoleName=name, PolicyName="starting", PolicyDocument=policy(embedded, way))
     given = sts.assume_role(RoleArn=role, RoleSessionName="upstream")["Credentials"]
     endpoint_url = str(embedded.stack.endpoint_url)
-    environment = {
+    environment = embedded.running().variables() | {
         "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
         "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
         "AWS_SESSION_TOKEN": given["SessionToken"],
-        "AWS_DEFAULT_REGION": local.REGION,
-        "AWS_ENDPOINT_URL": endpoint_url,
-        "AWS_DISABLE_HOST_PREFIX_INJECTION": "true",  # the embedded AWS has one name for all
-        **{variable: embedded.stack.outputs[output] for variable, output in ADDRESSES.items()},
     }
     with pytest.MonkeyPatch.context() as patched:
         for variable, value in environment.items():
             patched.setenv(variable, value)
         patched.setattr(boto3, "DEFAULT_SESSION", None)
         example = runpy.run_path(str(PROJECT / "examples" / "starting" / f"{WAYS[way]}.py"))
+        if "step_functions" in example:
+            check_outcomes(example["step_functions"].meta.events)
         yield Upstream(example, boto3.Session(), endpoint_url)
 
 
 def new_request(embedded: Embedded, **changes: Any) -> dict[str, Any]:
-    """A request of somebody who has 100.00 EUR to pay 48.20 of it."""
+    """A request of a payer who has 100.00 EUR to pay 48.20 of it."""
     payer, payee = new_account(embedded, "dora", "100.00"), new_account(embedded, "emil")
     request = {"key": new_key("order"), "payer": payer, "payee": payee, "amount": "48.20", "currency": "EUR"}
     return request | changes
@@ -119,5 +109,5 @@ def paid_once(embedded: Embedded, request: dict[str, Any]) -> bool:
 
 
 def settled(embedded: Embedded, request: dict[str, Any]) -> Callable[[], bool]:
-    key = rows.settlement_key(request["key"])
+    key = keys.settlement(request["key"])
     return lambda: (embedded.stack.store.read(key) or {}).get("status") == "SETTLED"

@@ -8,12 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from handlers import _machines, _provider, _runtime
-from settle import cli, cli_flight, decisions, local
-from settle import ledger as reading
-from settlement import telemetry
+from handlers import _dependencies, _kyc, _step_functions
+from settle import cli, stack
+from settle.local import record
+from settle.queries import follow, table_scan
+from settlement.adapters import telemetry
 from tests.conftest import NOW, Ledger
-from tests.settle.desk import COMPENSATION, RECOVERY, Desk, Functions, Identity, Reached, StepFunctions
+from tests.settle.desk import (
+    COMPENSATION,
+    RECOVERY,
+    STANDARD,
+    Desk,
+    Functions,
+    Identity,
+    Reached,
+    StepFunctions,
+)
 from tests.settle.wire import Receiver, Simulator, receiving, simulating
 
 Ended = tuple[int, str, str]
@@ -26,9 +36,9 @@ WAIT = "import time; print(flush=True); time.sleep(600)"
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place of its own for the record of the embedded AWS, of which none is up."""
-    monkeypatch.setattr(local, "HOME", tmp_path)
-    monkeypatch.setattr(local, "STATE", tmp_path / "local.json")
-    monkeypatch.setattr(local, "SCRATCH", tmp_path / "embedded")
+    monkeypatch.setattr(record, "HOME", tmp_path)
+    monkeypatch.setattr(record, "STATE", tmp_path / "local.json")
+    monkeypatch.setattr(record, "SCRATCH", tmp_path / "embedded")
     return tmp_path
 
 
@@ -40,19 +50,19 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file = project / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"the content of {name}")
-    monkeypatch.setattr(local, "PROJECT", project)
+    monkeypatch.setattr(record, "PROJECT", project)
     return project
 
 
 @pytest.fixture
 def starts(home: Path) -> Iterator[Starts]:
     """Start a process that calls itself `program` and works in `folder`, until the test is over."""
-    local.SCRATCH.mkdir()
+    record.SCRATCH.mkdir()
     started = []
 
     def start(program: str, folder: Path | None = None, *, code: str = WAIT) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, "-c", code, program], cwd=folder or local.SCRATCH, stdout=subprocess.PIPE
+            [sys.executable, "-c", code, program], cwd=folder or record.SCRATCH, stdout=subprocess.PIPE
         )
         started.append(process)
         assert process.stdout
@@ -85,25 +95,26 @@ def settle(
 def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """A stack with three accounts, whose machines run at once and whose clock moves by itself."""
     seconds = count()
-    monkeypatch.setattr(_runtime, "store", ledger.store)
-    monkeypatch.setattr(_runtime, "now", lambda: NOW + timedelta(seconds=next(seconds)))
-    monkeypatch.setattr(decisions, "FOLLOW_SECONDS_MAX", -1)  # the machines are at rest at the first look
-    monkeypatch.setattr(reading, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(_dependencies, "store", ledger.store)
+    monkeypatch.setattr(_dependencies, "now", lambda: NOW + timedelta(seconds=next(seconds)))
+    monkeypatch.setattr(follow, "FOLLOW_SECONDS_MAX", -1)  # the machines are at rest at the first look
+    monkeypatch.setattr(table_scan, "_PAUSE_SECONDS", 0)
     telemetry.metrics.clear_metrics()
     level = telemetry.logger.log_level
     telemetry.logger.setLevel("CRITICAL")  # as the command itself does: a failure's report stays readable
     outputs = {
         "TableName": ledger.table_name,
         "CompensationArn": COMPENSATION,
+        "SettlementStandardArn": STANDARD,
         "RecoverStalledArn": RECOVERY,
-        "SettlementTerms": os.environ["TERMS"],
+        "StageConfig": os.environ["STAGE_CONFIG"],
     }
     clients = {"dynamodb": ledger.client, "stepfunctions": StepFunctions()}
     clients |= {"lambda": Functions(), "sts": Identity()}
-    monkeypatch.setattr(_machines, "_client", clients["stepfunctions"])
+    monkeypatch.setattr(_step_functions, "_client", clients["stepfunctions"])
     monkeypatch.setenv("COMPENSATION_MACHINE", COMPENSATION)
     desk = Desk(ledger, Reached("under-test", outputs, None, clients=clients))
-    monkeypatch.setattr(_provider, "ask", desk.provider.ask)
+    monkeypatch.setattr(_kyc, "ask", desk.provider.ask)
     yield desk.open()
     telemetry.logger.setLevel(level)
 
@@ -113,8 +124,7 @@ def command(
     desk: Desk, settle: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Ended]:
     """The whole command, on the stack of the desk."""
-    for commands in (cli, cli_flight):
-        monkeypatch.setattr(commands, "find", lambda name: desk.stack)
+    monkeypatch.setattr(stack, "find", lambda name: desk.stack)
     return settle
 
 
@@ -127,6 +137,6 @@ def simulator() -> Iterator[Simulator]:
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    """Whoever a webhook calls, on a free port."""
+    """The receiver of a webhook, on a free port."""
     with receiving() as receiver:
         yield receiver

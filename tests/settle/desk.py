@@ -11,13 +11,15 @@ from typing import Any, cast
 
 from botocore.exceptions import ClientError
 
-from settle import accounts, journal
-from settle.local import PROJECT
+from settle.actions import accounts
+from settle.local.record import PROJECT
+from settle.queries import statement
 from settle.stack import Stack
-from settlement import rows
-from settlement.errors import SettlementError
-from settlement.rows import Row
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.errors import SettlementError
 from tests.conftest import Ledger
+from tests.support.contracts import checked_outcome
 from tests.support.interpreter import ARN, Execution, Machines, TaskFailed
 from tests.support.kyc import Provider
 
@@ -25,6 +27,7 @@ KEY = "order-2026-000101"
 ADA = "arn:aws:iam::123456789012:user/ada"
 REASON = "approved by finance"
 COMPENSATION = f"{ARN}:stateMachine:Compensation"
+STANDARD = f"{ARN}:stateMachine:SettlementStandard"
 RECOVERY = "arn:aws:lambda:eu-west-1:123456789012:function:RecoverStalled"
 STOPPED = {"Error": "KycRejected", "Cause": json.dumps({"errorMessage": "kyc: the provider says no"})}
 FORWARD = {
@@ -40,7 +43,7 @@ _FUNCTIONS = {
     "ReclaimFunds": "reclaim_funds",
     "VoidHold": "void_hold",
     "EnterLimbo": "enter_limbo",
-    "PreparePage": "prepare_page",
+    "PrepareAlert": "prepare_alert",
     "AwaitResolution": "await_resolution",
     "ResolveLimbo": "resolve_limbo",
     "ReportOutcome": "report_outcome",
@@ -79,7 +82,7 @@ class StepFunctions:
     """Step Functions as boto3 shows it: the real compensating machine over the real handlers, at once.
 
     `broken` functions fail with what they are given, `refused` operations with that error code; what is
-    `detached` is started, but nobody drives it.
+    `detached` is started, but does not run.
     """
 
     exceptions = SimpleNamespace(**{each.__name__: each for each in _EXCEPTIONS})
@@ -134,7 +137,8 @@ class StepFunctions:
         try:
             if function in self.broken:
                 raise self.broken[function]
-            return call(_FUNCTIONS[function], payload)
+            answer = call(_FUNCTIONS[function], payload)
+            return checked_outcome(answer) if function == "ReportOutcome" else answer
         except SettlementError as failed:
             cause = json.dumps({"errorType": type(failed).__name__, "errorMessage": str(failed)})
             raise TaskFailed(type(failed).__name__, cause) from failed
@@ -215,8 +219,9 @@ class Desk:
         claimed_at = ""
         for step, module in FORWARD.items():
             event = {"settlement": wire, "execution": f"{key}-1", "claimed_at": claimed_at}
+            event["execution_arn"] = f"arn:of:{key}-1"
             result = call(module, event)
-            claimed_at = result.get("claimed_at", claimed_at)
+            claimed_at = (result or {}).get("claimed_at", claimed_at)
             if step == until:
                 break
         return wire
@@ -263,13 +268,15 @@ class Desk:
         self.pay("order-rich-00001", amount="100.00", fee="0.00")
 
     def row(self, key: str = KEY) -> Row:
-        return journal.row_of(self.stack, key)
+        row = self.ledger.row(keys.settlement(key))
+        assert row is not None
+        return row
 
     def entry(self, step: str, key: str = KEY) -> Row | None:
-        return self.ledger.row(rows.entry_key(key, step))
+        return self.ledger.row(keys.entry(key, step))
 
     def available(self, *names: str) -> list[str]:
-        return [accounts.show(self.stack, name)["available"] for name in names]
+        return [statement.show(self.stack, name)["available"] for name in names]
 
 
 BREAKS: dict[str, dict[str, SettlementError]] = {

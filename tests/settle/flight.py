@@ -3,17 +3,18 @@
 from datetime import timedelta
 from typing import Any
 
-from settlement import items, rows
-from settlement.request import Settlement
-from settlement.rows import Row
-from settlement.status import Status
+from settlement.ledger import forward, keys
+from settlement.ledger.keys import Row
+from settlement.model.settlement import Settlement
+from settlement.model.status import Status
+from settlement.model.timestamps import timestamp
 from tests.conftest import NOW
 from tests.settle.desk import Desk
 
 
 def at(seconds: int) -> str:
     """An instant, by its distance from NOW."""
-    return rows.timestamp(NOW + timedelta(seconds=seconds))
+    return timestamp(NOW + timedelta(seconds=seconds))
 
 
 def key_of(number: int) -> str:
@@ -25,7 +26,7 @@ def claimed(desk: Desk, number: int = 1, *, due: int = 30, ago: int = 0, **extra
     settlement = Settlement(
         key=key_of(number), payer="alice", payee="bob", amount=4820, currency="EUR", fee=48
     )
-    claim = items.claim(settlement, f"{settlement.key}-1", NOW - timedelta(seconds=ago), desk.stack.terms)
+    claim = forward.claim(settlement, f"{settlement.key}-1", NOW - timedelta(seconds=ago), desk.stack.config)
     row: Row = {**claim.parameters["Item"], "gsi1sk": at(due), **extra}
     desk.ledger.put(row)
     return row
@@ -49,7 +50,7 @@ def stuck(desk: Desk, number: int = 1, *, since: int = 0, **extra: Any) -> Row:
             "escrow": 48,
             "stuck_step": "compensate:release",
             "failure": {"step": "compensate:release", "error": "InsufficientFunds", "cause": "spent"},
-            **rows.limbo_index(at(since)),
+            **keys.limbo_index(at(since)),
             **extra,
         },
     )

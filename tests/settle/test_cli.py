@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from settle import local
+from settle.local import record
 from tests.settle.conftest import Ended
 
 Settle = Callable[..., Ended]
 
 NEEDING_A_STACK = [
     ("local", "status"),
+    ("local", "env"),
     ("account", "open", "alice", "--currency", "EUR"),
     ("account", "show", "alice"),
     ("status", "order-2026-000101"),
+    ("wait", "order-2026-000101"),
     ("reconcile",),
     ("limbo", "list"),
     ("limbo", "show", "order-2026-000101"),
@@ -37,7 +39,7 @@ NEEDING_A_STACK = [
 def test_without_an_embedded_aws_a_command_says_in_one_line_how_to_start_one(
     settle: Settle, command: tuple[str, ...], options: tuple[str, ...]
 ) -> None:
-    code, out, err = settle(*command, *options)
+    code, out, err = settle(*command, *(options if command != ("local", "env") else ()))
 
     assert code == 3
     assert out == ""
@@ -73,6 +75,10 @@ def test_down_without_an_embedded_aws_has_nothing_to_stop(settle: Settle) -> Non
         ("start", "request.json", "--nonsense"),
         ("status",),
         ("status", "order-2026-000101", "order-2026-000102"),
+        ("wait",),
+        ("wait", "order-2026-000101", "--timeout", "-1"),
+        ("wait", "order-2026-000101", "--timeout", "soon"),
+        ("local", "env", "--nonsense"),
         ("account", "open", "alice"),
         ("account", "close", "alice"),
         ("local", "up", "--port", "many"),
@@ -164,6 +170,9 @@ def test_each_command_explains_itself(settle: Settle, command: tuple[str, ...]) 
         (("reverse",), ("key", "--reason", "--json", "--stack")),
         (("kyc",), ("status",)),
         (("kyc", "status"), ("--json", "--stack")),
+        (("status",), ("key", "--json", "--stack", "Example:")),
+        (("wait",), ("key", "--timeout", "SECONDS", "7", "--json", "--stack", "Example:")),
+        (("local", "env"), ("Example:", "settle local env")),
         (("list",), ("--in-flight", "--limbo", "--since", "whole table", "--limit", "--json", "--stack")),
         (("watch",), ("--every", "--once", "Ctrl-C", "--json", "--stack")),
         (("recover",), ("key", "--json", "--stack")),
@@ -253,9 +262,9 @@ def test_a_home_that_cannot_be_one_is_told_in_one_line(
     settle: Settle, home: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     (home / "a-file").touch()
-    monkeypatch.setattr(local, "HOME", home / "a-file")
-    monkeypatch.setattr(local, "STATE", home / "a-file" / "local.json")
-    monkeypatch.setattr(local, "SCRATCH", home / "a-file" / "embedded")
+    monkeypatch.setattr(record, "HOME", home / "a-file")
+    monkeypatch.setattr(record, "STATE", home / "a-file" / "local.json")
+    monkeypatch.setattr(record, "SCRATCH", home / "a-file" / "embedded")
 
     code, out, err = settle(*command)
 

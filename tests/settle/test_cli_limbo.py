@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from settle import cli, demo, outage, walkthrough
-from settle.demo import Settled
-from settle.failures import CommandFailed, Exit
-from settle.local import Running
-from settle.starting import Ended, Machine
+from settle.actions.start import Ended
+from settle.exit_codes import CommandFailed, Exit
+from settle.local import embedded_aws
+from settle.local.demo import cost, outage, settlements, stuck_reversal, tour
+from settle.local.demo.settlements import Settled
+from settle.local.record import Running
+from settle.machines import Machine
 from tests.settle.conftest import Ended as Finished
 from tests.settle.desk import KEY, REASON, Desk
 
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 Command = Callable[..., Finished]
 Make = Callable[[Desk], object]
 NASTY = "[bold]not[/bold] paid [/] :warning: [red]"
-NOBODY = "order-nobodys-001"
+UNCLAIMED = "order-unclaimed-01"
 LONGEST = "order-" + "k" * 58
 
 
@@ -112,8 +114,8 @@ def test_a_command_tells_a_person_the_same_with_the_same_code(
 @pytest.mark.parametrize(
     ("make", "arguments", "code"),
     [
-        (nothing, ("limbo", "show", NOBODY), Exit.NOT_FOUND),
-        (nothing, ("status", NOBODY), Exit.NOT_FOUND),
+        (nothing, ("limbo", "show", UNCLAIMED), Exit.NOT_FOUND),
+        (nothing, ("status", UNCLAIMED), Exit.NOT_FOUND),
         (nothing, resolve("retry"), Exit.NOT_FOUND),
         (nothing, reverse(), Exit.NOT_FOUND),
         (settled, ("limbo", "show", KEY), Exit.CONFLICT),
@@ -187,7 +189,7 @@ def test_the_longest_key_and_its_commands_are_printed_whole(desk: Desk, command:
     listed, shown = command("limbo", "list")[1], command("limbo", "show", LONGEST)[1]
 
     assert any(LONGEST in line for line in listed.splitlines())
-    assert f"settle limbo resolve {LONGEST} retry --case 1 --reason '' --stack under-test" in shown
+    assert f'settle limbo resolve {LONGEST} retry --case 1 --reason "<why>" --stack under-test' in shown
 
 
 def test_the_status_tells_a_person_whether_to_try_again_and_why(desk: Desk, command: Command) -> None:
@@ -215,12 +217,12 @@ def demonstrated(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[
     def settle_all(*_: object) -> list[Settled]:
         return [Settled(Machine.EXPRESS, request, Ended(KEY, "an-execution", outcome))]
 
-    monkeypatch.setattr(cli.local, "up", lambda report: Running(1, 1, 2))
-    monkeypatch.setattr(cli, "embedded", lambda running: desk.stack)
-    monkeypatch.setattr(demo, "open_accounts", lambda *_: 0)
-    monkeypatch.setattr(demo, "settle_all", settle_all)
-    monkeypatch.setattr(demo, "costs", lambda *_: {})
-    monkeypatch.setattr(walkthrough, "walk", lambda *_: walked["limbo"])
+    monkeypatch.setattr(embedded_aws, "up", lambda report: Running(1, 1, 2))
+    monkeypatch.setattr(tour, "embedded", lambda running: desk.stack)
+    monkeypatch.setattr(settlements, "open_accounts", lambda *_: 0)
+    monkeypatch.setattr(settlements, "settle_all", settle_all)
+    monkeypatch.setattr(cost, "since", lambda *_: {})
+    monkeypatch.setattr(stuck_reversal, "walk", lambda *_: walked["limbo"])
     monkeypatch.setattr(outage, "walk", lambda *_: walked["outage"])
     return walked
 
@@ -247,11 +249,11 @@ def test_a_command_that_fails_in_the_middle_prints_no_json(
     command: Command, demonstrated: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
-        raise CommandFailed(Exit.FAILED, "no page came")
+        raise CommandFailed(Exit.FAILED, "no alert came")
 
-    monkeypatch.setattr(walkthrough, "walk", fail)
+    monkeypatch.setattr(stuck_reversal, "walk", fail)
 
     code, out, err = command("demo", "--json")
 
     assert (code, out) == (Exit.FAILED, "")
-    assert err.splitlines()[-1] == "settle: no page came"
+    assert err.splitlines()[-1] == "settle: no alert came"

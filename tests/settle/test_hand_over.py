@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from botocore.exceptions import ClientError
 
-from settlement.resolution import Decision
+from settlement.model.orders import Decision
 from tests.settle.desk import ADA, KEY, REASON, Desk
-from tests.settle.test_decisions import resolve
+from tests.settle.test_resolve import resolve
 
 GONE = ["ExecutionDoesNotExist", "InvalidToken", "TaskDoesNotExist", "TaskTimedOut"]
 
@@ -25,7 +25,7 @@ def execution_aborted(desk: Desk, code: str) -> None:
     desk.machines.before_send = lambda: pytest.fail("the token of an execution that has ended was used")
 
 
-def nobody_waits_yet(desk: Desk, code: str) -> None:
+def no_execution_waits_yet(desk: Desk, code: str) -> None:
     row = desk.row()
     del row["waiting"]
     desk.ledger.put(row)
@@ -37,10 +37,10 @@ def nobody_waits_yet(desk: Desk, code: str) -> None:
         *((token_refused, code, Decision.WRITE_OFF) for code in GONE),
         *((execution_unknown, code, Decision.WRITE_OFF) for code in GONE),
         *((execution_aborted, "", decision) for decision in Decision),
-        (nobody_waits_yet, "", Decision.WRITE_OFF),
+        (no_execution_waits_yet, "", Decision.WRITE_OFF),
     ],
 )
-def test_where_nobody_waits_any_more_a_new_execution_carries_the_decision_out(
+def test_if_no_execution_waits_any_more_a_new_one_carries_the_decision_out(
     desk: Desk, lose: Callable[[Desk, str], None], code: str, decision: Decision
 ) -> None:
     desk.stuck()
@@ -69,7 +69,7 @@ def test_where_nobody_waits_any_more_a_new_execution_carries_the_decision_out(
     ("operation", "code"),
     [("describe_execution", "AccessDeniedException"), ("send_task_success", "InvalidOutput")],
 )
-def test_an_error_that_does_not_say_that_nobody_waits_is_told_and_starts_nothing(
+def test_any_other_error_of_the_hand_over_is_raised_and_starts_nothing(
     desk: Desk, operation: str, code: str
 ) -> None:
     desk.stuck()

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from settle import instants
-from settle.failures import CommandFailed, Exit
+from settle.exit_codes import CommandFailed, Exit
 from tests.conftest import NOW
 
 
@@ -42,14 +42,14 @@ def test_what_is_neither_is_refused_with_examples_of_both(text: str) -> None:
     assert "such as 2026-11-20T09:30:00Z, its offset included, or an age such as 90m" in str(told.value)
 
 
-def test_what_has_yet_to_come_is_refused_whatever_the_offset_is() -> None:
+def test_what_has_yet_to_come_is_refused_at_any_offset() -> None:
     later = (NOW + timedelta(milliseconds=1)).astimezone(timezone(timedelta(hours=-9)))
 
     assert instants.parse(NOW.isoformat(), NOW) == NOW
     with pytest.raises(CommandFailed) as told:
         instants.parse(later.isoformat(), NOW)
 
-    assert (told.value.code, "has yet to come" in str(told.value)) == (Exit.USAGE, True)
+    assert (told.value.code, "is in the future" in str(told.value)) == (Exit.USAGE, True)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import psutil
 import pytest
 import urllib3
 
-from settle import kyc_simulator
-from settle.kyc_simulator import Behaviour, Server
+from settle.local import kyc_simulator
+from settle.local.kyc_behaviour import Behaviour
+from settle.local.kyc_simulator import Server
 from tests.settle.wire import KEY, SECONDS_MAX, Simulator, raw_verification
 
 Choose = Callable[[Simulator, Behaviour], dict[str, str]]
@@ -214,7 +215,7 @@ def test_it_listens_on_this_machine_only(simulator: Simulator) -> None:
 def test_the_program_listens_on_the_port_that_it_is_given_on_this_machine_only() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    process = subprocess.Popen([sys.executable, "-m", "settle.kyc_simulator", "--port", str(port)])
+    process = subprocess.Popen([sys.executable, "-m", "settle.local.kyc_simulator", "--port", str(port)])
     try:
         retries = urllib3.Retry(connect=60, backoff_factor=0.1, backoff_max=0.2)
         answer = urllib3.request("GET", f"http://127.0.0.1:{port}/control", retries=retries)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from settle.kyc_simulator import BODY_BYTES_MAX
+from settle.local.kyc_simulator import BODY_BYTES_MAX
 from tests.settle.wire import KEY, PAYMENT, Simulator
 
 HEADERS = {
@@ -25,7 +25,7 @@ def sent(simulator: Simulator, body: Any = PAYMENT, **headers: str | None) -> ur
     return simulator.request("POST", "/verifications", body=raw, headers=kept)
 
 
-def test_the_same_key_gets_the_same_answer_whatever_the_provider_is_told_since(simulator: Simulator) -> None:
+def test_the_same_key_gets_the_same_answer_after_any_change_of_the_settings(simulator: Simulator) -> None:
     first = simulator.verify()
     simulator.tell({"behaviour": "reject"})
 

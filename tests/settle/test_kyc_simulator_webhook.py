@@ -1,4 +1,4 @@
-"""How the simulated KYC provider tells that a review has ended: signed, repeated, and given up."""
+"""The webhook of the simulated KYC provider: signed, repeated, and abandoned after a while."""
 
 import base64
 from datetime import UTC, datetime
@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from settle import kyc_simulator
-from settlement.errors import SignatureRefused
-from settlement.signature import verify
+from settle.local import kyc_simulator
+from settlement.adapters.webhook_signature import verify
+from settlement.model.errors import SignatureRefused
 from tests.settle.wire import KEY, Delivery, Receiver, Simulator
 
-SECRET = "whsec_" + base64.b64encode(b"shared by the two, and by nobody else").decode()
-OTHER_SECRET = "whsec_" + base64.b64encode(b"shared with somebody else altogether").decode()
+SECRET = "whsec_" + base64.b64encode(b"shared by the two, and no others alike").decode()
+OTHER_SECRET = "whsec_" + base64.b64encode(b"shared with another service altogether").decode()
 BOUND_SECONDS = 3
-"""After which a delivery is given up here. The provider's own minute is a hundred deliveries long."""
+"""After which a delivery is abandoned here. The provider's own minute is a hundred deliveries long."""
 
 ORDER = {"idempotency_key": f"{KEY}:verify"}
 
@@ -68,7 +68,7 @@ def test_an_early_decision_is_delivered_before_the_verification_is_answered(
     assert receiver.deliveries.qsize() == 1
 
 
-def test_a_review_that_nobody_ends_is_not_told_of(provider: Simulator, receiver: Receiver) -> None:
+def test_a_review_that_has_not_ended_is_not_announced(provider: Simulator, receiver: Receiver) -> None:
     provider.verify(payee="kyc-review")
     provider.verify("order-2026-000102", payee="kyc-approve")
     provider.decide(ORDER)
@@ -145,7 +145,7 @@ def test_a_person_may_end_a_review_as_they_like(
     ],
     ids=str,
 )
-def test_an_order_that_is_not_understood_is_refused_and_nobody_is_told(
+def test_a_malformed_order_is_refused_and_no_webhook_is_called(
     provider: Simulator, receiver: Receiver, order: Any
 ) -> None:
     answer = provider.decide(order)

@@ -2,12 +2,12 @@ from typing import Any
 
 import pytest
 
-from settle import limbo
-from settle.failures import CommandFailed, Exit
-from settlement import compensation
-from settlement.errors import Refusal
-from settlement.request import Settlement
-from settlement.resolution import Decision
+from settle.exit_codes import CommandFailed, Exit
+from settle.queries import limbo
+from settlement.model.errors import Refusal
+from settlement.model.orders import Decision
+from settlement.model.state import SettlementState
+from settlement.policy import compensation
 from tests.settle.desk import ADA, KEY, Desk
 
 
@@ -16,16 +16,22 @@ def effects(desk: Desk) -> dict[str, str]:
     return {one["decision"]: one["effect"] for one in limbo.show(desk.stack, KEY)["decisions"]}
 
 
+def open_cases(desk: Desk) -> list[dict[str, Any]]:
+    cases, more = limbo.open_cases(desk.stack)
+    assert not more
+    return cases
+
+
 def test_nothing_in_limbo_is_an_empty_list(desk: Desk) -> None:
     desk.pay()
 
-    assert limbo.list_open(desk.stack) == []
+    assert open_cases(desk) == []
 
 
 def test_what_is_stuck_is_listed_with_all_that_a_first_look_needs(desk: Desk) -> None:
     desk.stuck()
 
-    assert limbo.list_open(desk.stack) == [
+    assert open_cases(desk) == [
         {
             "key": KEY,
             "case": 1,
@@ -39,23 +45,23 @@ def test_what_is_stuck_is_listed_with_all_that_a_first_look_needs(desk: Desk) ->
     ]
 
 
-def test_the_oldest_is_listed_first_whatever_the_keys_are(desk: Desk) -> None:
+def test_the_oldest_is_listed_first_and_not_the_least_key(desk: Desk) -> None:
     desk.stuck("nothing", "order-zzz-0000001")
     desk.stuck("nothing", "order-aaa-0000001")
 
-    found = limbo.list_open(desk.stack)
+    found = open_cases(desk)
 
     assert [one["key"] for one in found] == ["order-zzz-0000001", "order-aaa-0000001"]
     assert found[0]["since"] < found[1]["since"]
 
 
 def test_the_row_decides_and_not_the_index(desk: Desk) -> None:
-    """An index may be behind: what has left LIMBO needs no decision, whatever it still lists."""
+    """An index may be behind: a settlement that has left LIMBO needs no decision, even if it is listed."""
     desk.stuck("nothing", "order-left-000001")
     desk.stuck("nothing", "order-still-00001")
     desk.ledger.put(desk.row("order-left-000001") | {"status": "COMPENSATING"})
 
-    assert [one["key"] for one in limbo.list_open(desk.stack)] == ["order-still-00001"]
+    assert [one["key"] for one in open_cases(desk)] == ["order-still-00001"]
 
 
 def test_what_has_left_limbo_is_not_listed(desk: Desk) -> None:
@@ -64,7 +70,7 @@ def test_what_has_left_limbo_is_not_listed(desk: Desk) -> None:
     desk.compensate(desk.machines.machines.executions[0].data["settlement"], resolution=retry())
 
     assert desk.row()["status"] == "COMPENSATED"
-    assert limbo.list_open(desk.stack) == []
+    assert open_cases(desk) == []
 
 
 def retry() -> dict[str, Any]:
@@ -128,7 +134,7 @@ def test_a_payee_who_is_stuck_leaves_all_three_decisions(desk: Desk) -> None:
 
     assert effects(desk) == {
         "retry": "takes 47.72 EUR out of bob once the cause is gone, and reverses the rest",
-        "write-off": "covers 47.72 EUR from losses:EUR, and gives 48.20 EUR back to alice;"
+        "write-off": "covers 47.72 EUR from losses:EUR, and refunds 48.20 EUR to alice;"
         " bob keeps what it has",
         "complete": "the payee bob keeps what it received, 0.48 EUR go to the fees: SETTLED",
     }
@@ -139,7 +145,7 @@ def test_a_fee_that_is_stuck_leaves_all_three_decisions(desk: Desk) -> None:
 
     assert effects(desk) == {
         "retry": "takes 0.48 EUR out of fees:EUR once the cause is gone, and reverses the rest",
-        "write-off": "covers 0.48 EUR from losses:EUR, and gives 48.20 EUR back to alice;"
+        "write-off": "covers 0.48 EUR from losses:EUR, and refunds 48.20 EUR to alice;"
         " fees:EUR keeps what it has",
         "complete": "the payee bob keeps what it received, 0.00 EUR go to the fees: SETTLED",
     }
@@ -153,14 +159,14 @@ def test_a_payer_who_is_stuck_leaves_but_the_retry_and_says_why(desk: Desk, step
 
     for decision in (Decision.WRITE_OFF, Decision.COMPLETE):
         with pytest.raises(Refusal) as why:
-            compensation.check(Settlement.of_row(desk.row()), desk.row(), decision)
+            compensation.ensure_can_resolve(SettlementState.from_row(desk.row()), decision)
         assert found[decision] == f"not possible: {why.value}"
     assert not found["retry"].startswith("not possible")
 
 
 @pytest.mark.parametrize("step", ["hold", "nothing"])
 def test_a_retry_never_claims_to_take_from_a_payer_what_it_gives_back(desk: Desk, step: str) -> None:
-    """To void a hold is to pay the payer: whoever decides at night must not read the reverse."""
+    """To void a hold is to pay the payer: a person who decides at night must not read the reverse."""
     desk.stuck(step)
 
     assert "out of alice" not in effects(desk)["retry"]
@@ -170,14 +176,14 @@ def test_a_retry_never_claims_to_take_from_a_payer_what_it_gives_back(desk: Desk
 def test_each_decision_comes_with_the_command_that_makes_it_on_this_case_and_stack(
     desk: Desk, endpoint: str | None, option: str
 ) -> None:
-    """The reason is for the person to fill in: an empty one is refused."""
+    """The reason is for the person to fill in: the placeholder is refused."""
     desk.stuck()
     object.__setattr__(desk.stack, "endpoint_url", endpoint)
 
     shown = limbo.show(desk.stack, KEY)["decisions"]
 
     assert [one["command"] for one in shown] == [
-        f"settle limbo resolve {KEY} {decision} --case 1 --reason ''{option}" for decision in Decision
+        f'settle limbo resolve {KEY} {decision} --case 1 --reason "<why>"{option}' for decision in Decision
     ]
 
 
@@ -200,8 +206,8 @@ def test_what_is_not_in_limbo_has_no_case_to_show(desk: Desk, until: str, status
     assert (told.value.code, str(told.value)) == (Exit.CONFLICT, f"{KEY}: is {status}, not in LIMBO")
 
 
-def test_a_key_that_nobody_has_claimed_is_not_found(desk: Desk) -> None:
+def test_an_unclaimed_key_is_not_found(desk: Desk) -> None:
     with pytest.raises(CommandFailed) as told:
-        limbo.show(desk.stack, "order-nobodys-001")
+        limbo.show(desk.stack, "order-unclaimed-01")
 
     assert told.value.code is Exit.NOT_FOUND

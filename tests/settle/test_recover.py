@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from settle.failures import Exit
+from settle.exit_codes import Exit
 from tests.settle.conftest import Ended
 from tests.settle.desk import RECOVERY, Desk, refusal
 from tests.settle.flight import at, claimed, finished, key_of, stuck
@@ -118,7 +118,7 @@ FINISHED = [("SETTLED", Exit.FINE), ("REJECTED", Exit.REFUSED), ("COMPENSATED", 
 
 
 @pytest.mark.parametrize(("status", "code"), FINISHED)
-def test_what_is_finished_is_told_and_nobody_is_asked(
+def test_a_finished_settlement_is_told_and_recovery_is_not_asked(
     desk: Desk, command: Command, recovery: Recovery, status: str, code: Exit
 ) -> None:
     finished(desk, status=status)
@@ -152,44 +152,44 @@ def test_what_is_in_review_is_left_to_it_and_the_note_says_until_when(
 
     code, result, err = told(command("recover", KEY, "--json"))
 
-    assert (code, result["action"]) == (Exit.FINE, "none")
+    assert (code, result["action"]) == (Exit.IN_FLIGHT, "none")
     assert err == f"{KEY} is in review until {at(86_400)}, unless the provider decides before\n"
 
 
 @pytest.mark.parametrize("status", ["PROCESSING", "COMPENSATING"])
-def test_what_is_being_driven_is_left_to_it_and_the_note_names_the_execution(
+def test_a_running_settlement_is_left_to_its_execution_which_the_note_names(
     desk: Desk, command: Command, recovery: Recovery, status: str
 ) -> None:
-    """A reversal is not in review, whatever was left on its row."""
+    """A reversal is not in review, even with a review left on its row."""
     claimed(desk, status=status, **({"review": "a-reference"} if status == "COMPENSATING" else {}))
     recovery.nothing()
 
     code, _, err = told(command("recover", KEY, "--json"))
 
-    assert (code, err) == (Exit.FINE, f"{KEY} is being driven: its execution {KEY}-1 runs\n")
+    assert (code, err) == (Exit.IN_FLIGHT, f"{KEY} needs no recovery: its execution {KEY}-1 runs\n")
 
 
-@pytest.mark.parametrize("paged", [True, False])
-def test_what_is_in_limbo_ends_with_its_code_whether_it_is_paged_again_or_waits(
-    desk: Desk, command: Command, recovery: Recovery, paged: bool
+@pytest.mark.parametrize("alerted", [True, False])
+def test_what_is_in_limbo_ends_with_its_code_whether_it_is_alerted_again_or_waits(
+    desk: Desk, command: Command, recovery: Recovery, alerted: bool
 ) -> None:
     stuck(desk)
-    recovery.action, recovery.execution = ("page", f"{KEY}-compensate-4") if paged else ("none", None)
+    recovery.action, recovery.execution = ("alert", f"{KEY}-compensate-4") if alerted else ("none", None)
 
     code, result, err = told(command("recover", KEY, "--json"))
 
     assert (code, result["status"], result["action"]) == (Exit.LIMBO, "LIMBO", recovery.action)
-    waits = f"{KEY} waits for a person's decision, its execution too; see `settle limbo show {KEY}`\n"
-    assert err == ("" if paged else waits)
+    waits = f"{KEY} waits for a person's decision, and so does its execution; see `settle limbo show {KEY}`\n"
+    assert err == ("" if alerted else waits)
 
 
-def test_what_nobody_has_claimed_is_not_found_and_nobody_is_asked(
+def test_an_unclaimed_key_is_not_found_and_recovery_is_not_asked(
     desk: Desk, command: Command, recovery: Recovery
 ) -> None:
     code, out, err = command("recover", KEY, "--json")
 
     assert (code, out) == (Exit.NOT_FOUND, "")
-    assert err == f"settle: key: nobody has claimed {KEY} in under-test\n"
+    assert err == f"settle: key: no request has claimed {KEY} in under-test\n"
     assert recovery.asked == []
 
 

@@ -2,26 +2,27 @@ from typing import Any
 
 import pytest
 
-from settle import decisions, ledger
-from settle.failures import CommandFailed, Exit
-from settlement.resolution import Decision
+from settle.actions import resolution, reversal
+from settle.exit_codes import CommandFailed, Exit
+from settle.queries import table_scan
+from settlement.model.orders import Decision
 from tests.settle.desk import ADA, KEY, REASON, Desk
-from tests.settle.test_decisions import UNREADABLE
+from tests.settle.test_resolve import UNREADABLE
 
 WHY = "the goods came back"
 
 
 def reverse(desk: Desk, reason: str = WHY) -> dict[str, Any]:
     """The outcome of the command, whose reason is the one on record."""
-    outcome = decisions.reverse(desk.stack, KEY, reason)
-    assert decisions.is_on_record(desk.stack, KEY, reason)
+    outcome = reversal.reverse(desk.stack, KEY, reason)
+    assert reversal.is_on_record(desk.stack, KEY, reason)
     return outcome
 
 
 def unheard(desk: Desk, reason: str = WHY) -> dict[str, Any]:
     """The outcome of the command, whose reason is not on record: another one is, or none."""
-    outcome = decisions.reverse(desk.stack, KEY, reason)
-    assert not decisions.is_on_record(desk.stack, KEY, reason)
+    outcome = reversal.reverse(desk.stack, KEY, reason)
+    assert not reversal.is_on_record(desk.stack, KEY, reason)
     return outcome
 
 
@@ -38,7 +39,7 @@ def test_what_has_settled_is_reversed_with_its_fee(desk: Desk) -> None:
         "cause": f"{WHY} (by {ADA})",
     }
     assert desk.available("alice", "bob", "fees:EUR") == ["500.00", "0.00", "0.00"]
-    assert ledger.check(desk.stack).conserved
+    assert table_scan.check(desk.stack).conserved
 
 
 def test_who_reverses_and_why_goes_on_record(desk: Desk) -> None:
@@ -47,7 +48,7 @@ def test_who_reverses_and_why_goes_on_record(desk: Desk) -> None:
     reverse(desk)
 
     assert desk.machines.started == [
-        {"settlement": wire, "reversal": {"reason": WHY, "by": ADA, "seen": "SETTLED"}}
+        {"settlement": wire, "reversal": {"reason": WHY, "by": ADA, "expected_status": "SETTLED"}}
     ]
     entry = desk.entry("reverse")
     assert entry is not None
@@ -85,11 +86,11 @@ def test_what_has_stalled_is_given_up_and_the_payer_is_whole(desk: Desk, until: 
 
     assert outcome["status"] == "COMPENSATED"
     assert desk.machines.started == [
-        {"settlement": wire, "reversal": {"reason": WHY, "by": ADA, "seen": "PROCESSING"}}
+        {"settlement": wire, "reversal": {"reason": WHY, "by": ADA, "expected_status": "PROCESSING"}}
     ]
     assert desk.functions.asked == []
     assert desk.available("alice", "bob") == ["500.00", "0.00"]
-    assert ledger.check(desk.stack).conserved
+    assert table_scan.check(desk.stack).conserved
 
 
 def test_a_reason_is_on_record_with_blanks_around_it_or_without(desk: Desk) -> None:
@@ -116,13 +117,13 @@ def test_a_reversal_that_gets_stuck_ends_in_limbo(desk: Desk) -> None:
     outcome = reverse(desk)
 
     assert (outcome["status"], outcome["escrow"], outcome["reversed"]) == ("LIMBO", "0.48", ["fee"])
-    assert desk.functions.asked == []  # an order is carried out by the machine, and by nobody else
-    assert ledger.check(desk.stack).conserved
+    assert desk.functions.asked == []  # only the machine carries out an order
+    assert table_scan.check(desk.stack).conserved
 
 
 def test_what_a_person_has_completed_is_not_reversed(desk: Desk) -> None:
     desk.stuck()
-    decisions.resolve(desk.stack, KEY, Decision.COMPLETE, REASON)
+    resolution.resolve(desk.stack, KEY, Decision.COMPLETE, REASON)
     before = desk.ledger.rows()
 
     with pytest.raises(CommandFailed) as told:
@@ -147,7 +148,7 @@ def test_what_was_rejected_has_nothing_to_reverse(desk: Desk) -> None:
     assert desk.machines.started == []
 
 
-def test_a_key_that_nobody_has_claimed_is_not_found(desk: Desk) -> None:
+def test_an_unclaimed_key_is_not_found(desk: Desk) -> None:
     with pytest.raises(CommandFailed) as told:
         reverse(desk)
 
@@ -155,7 +156,7 @@ def test_a_key_that_nobody_has_claimed_is_not_found(desk: Desk) -> None:
     assert desk.machines.started == []
 
 
-def test_a_reason_that_nobody_can_read_is_a_usage_error_before_anything_is_asked(desk: Desk) -> None:
+def test_an_unreadable_reason_is_a_usage_error_before_anything_is_asked(desk: Desk) -> None:
     desk.pay()
 
     for reason in UNREADABLE:
@@ -178,7 +179,7 @@ def test_a_reason_that_nobody_can_read_is_a_usage_error_before_anything_is_asked
 def test_what_has_moved_on_since_it_was_looked_at_is_not_reversed(
     desk: Desk, until: str, then: str, status: str, code: Exit
 ) -> None:
-    """A settlement that was given up as stalled goes through meanwhile: that is for a person to look at."""
+    """A settlement that was to be reversed as stalled settles meanwhile: a person must look at it."""
     wire = desk.pay(until=until)
 
     def overtake() -> None:
@@ -190,7 +191,7 @@ def test_what_has_moved_on_since_it_was_looked_at_is_not_reversed(
         else:
             desk.spend()
             desk.compensate(wire, reversal={"reason": "sent back", "by": ADA})
-            decisions.resolve(desk.stack, KEY, Decision.COMPLETE, REASON)
+            resolution.resolve(desk.stack, KEY, Decision.COMPLETE, REASON)
 
     desk.machines.before_start = overtake
 
@@ -199,7 +200,7 @@ def test_what_has_moved_on_since_it_was_looked_at_is_not_reversed(
 
     assert told.value.code is code
     assert desk.row()["status"] == status
-    assert ledger.check(desk.stack).conserved
+    assert table_scan.check(desk.stack).conserved
 
 
 def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(desk: Desk) -> None:

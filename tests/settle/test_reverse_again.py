@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from settle import decisions, ledger, recovering
-from settle.failures import CommandFailed, Exit
+from settle.actions import recovery, resolution
+from settle.exit_codes import CommandFailed, Exit
+from settle.queries import table_scan
 from settle.stack import Stack
-from settlement.resolution import Decision
+from settlement.model.orders import Decision
 from tests.settle.desk import KEY, REASON, Desk
 from tests.settle.test_reverse import unheard
 
@@ -18,7 +19,7 @@ def reverse(desk: Desk) -> None:
 
 
 def recover(desk: Desk) -> None:
-    result, why_not = recovering.recover(desk.stack, KEY)
+    result, why_not = recovery.recover(desk.stack, KEY)
     assert (result["status"], result["action"], why_not) == ("COMPENSATED", "compensate", None)
 
 
@@ -38,13 +39,13 @@ def test_a_reversal_that_died_half_way_is_started_again_by_recovery_whichever_co
     (begun_with,) = desk.machines.started
     assert (begun_with.keys(), begun_with["settlement"]["key"]) == ({"settlement"}, KEY)
     assert names(desk) == [f"{KEY}-compensate-0", f"{KEY}-compensate-1"]
-    assert (desk.row()["owner"], desk.row()["recoveries"]) == (f"{KEY}-compensate-1", 1)
+    assert (desk.row()["owner"], desk.row()["owner_epoch"]) == (f"{KEY}-compensate-1", 1)
     assert desk.available("alice", "bob", "fees:EUR") == ["500.00", "0.00", "0.00"]
-    assert ledger.check(desk.stack).conserved
+    assert table_scan.check(desk.stack).conserved
 
 
 def test_who_asked_first_for_a_reversal_that_died_and_why_stays_on_record(desk: Desk) -> None:
-    """So nobody is asked who they are: what they say goes on record nowhere."""
+    """So the caller's identity is not looked up: their reason goes on no record."""
     desk.half_reversed().abort()
 
     outcome = unheard(desk)
@@ -69,26 +70,26 @@ def test_a_reversal_that_runs_is_followed_and_none_is_started_beside_it(desk: De
 
 
 def test_what_goes_on_after_a_decision_is_left_to_the_execution_that_carries_it_out(desk: Desk) -> None:
-    """Whoever drove it before is gone, and says nothing of who drives it now."""
+    """An earlier execution that has ended tells nothing about the one that runs now."""
     desk.stuck()
     desk.machines.machines.executions[0].abort()
     desk.machines.detached = True
     with pytest.raises(CommandFailed, match="is still LIMBO"):
-        decisions.resolve(desk.stack, KEY, Decision.WRITE_OFF, REASON)
+        resolution.resolve(desk.stack, KEY, Decision.WRITE_OFF, REASON)
     decides = desk.machines.machines.executions[-1].run(until="AnnounceResolution")
     desk.machines.started.clear()
     assert desk.row()["status"] == "COMPENSATING"
 
-    result, why_not = recovering.recover(desk.stack, KEY)
+    result, why_not = recovery.recover(desk.stack, KEY)
 
     assert result["action"] == "none"
-    assert why_not == f"{KEY} is being driven: its execution {decides.name} runs"
+    assert why_not == f"{KEY} needs no recovery: its execution {decides.name} runs"
     decides.abort()
     desk.machines.detached = False
-    assert recovering.recover(desk.stack, KEY)[0]["action"] == "compensate"
+    assert recovery.recover(desk.stack, KEY)[0]["action"] == "compensate"
     assert len(desk.machines.started) == 1
     assert desk.row()["status"] == "COMPENSATED"
-    assert ledger.check(desk.stack).conserved
+    assert table_scan.check(desk.stack).conserved
 
 
 @pytest.mark.parametrize(
@@ -114,13 +115,13 @@ def test_what_has_ended_between_the_look_and_recovery_is_told_as_it_stands(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = desk.half_reversed()
-    real = recovering.recover
+    real = recovery.recover
 
     def late(stack: Stack, key: str) -> Any:
         runs.run()
         return real(stack, key)
 
-    monkeypatch.setattr(recovering, "recover", late)
+    monkeypatch.setattr(recovery, "recover", late)
 
     assert unheard(desk)["status"] == "COMPENSATED"
 
@@ -134,4 +135,4 @@ def test_a_reversal_that_gets_stuck_when_it_is_taken_on_ends_in_limbo(desk: Desk
     outcome = unheard(desk)
 
     assert (outcome["status"], outcome["reversed"]) == ("LIMBO", ["fee"])
-    assert ledger.check(desk.stack).conserved
+    assert table_scan.check(desk.stack).conserved

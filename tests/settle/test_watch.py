@@ -1,4 +1,4 @@
-"""`settle watch`: what a picture says, and that no failed look ends the watch."""
+"""`settle watch`: the content of a snapshot, and that no failed look ends the watch."""
 
 import io
 import json
@@ -10,15 +10,17 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from rich.console import Console
 
-from settle import instants, show_live, watch
-from settle.failures import CommandFailed, Exit
-from settlement import rows
+from settle import instants
+from settle.exit_codes import CommandFailed, Exit
+from settle.output import live
+from settle.queries import snapshot
+from settlement.ledger import keys
 from tests.conftest import NOW
 from tests.settle.conftest import Ended
 from tests.settle.desk import Desk, refusal
 from tests.settle.flight import at, claimed, finished, key_of, stuck
 
-# What is read of the table is tested elsewhere; here it is what a picture makes of it.
+# The reads of the table are tested elsewhere; these tests are about the snapshot made of them.
 pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 
 Command = Callable[..., Ended]
@@ -41,7 +43,7 @@ class Sleep:
 @pytest.fixture(autouse=True)
 def sleep(monkeypatch: pytest.MonkeyPatch) -> Sleep:
     sleep = Sleep()
-    monkeypatch.setattr(watch, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(snapshot, "time", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr(instants, "now", lambda: NOW)
     return sleep
 
@@ -51,14 +53,14 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What a person's terminal is sent."""
     sent = io.StringIO()
     monkeypatch.setattr(
-        show_live, "out", Console(file=sent, force_terminal=True, width=100, highlight=False, markup=False)
+        live, "out", Console(file=sent, force_terminal=True, width=100, highlight=False, markup=False)
     )
     return sent
 
 
 def fails_then_works(desk: Desk, monkeypatch: pytest.MonkeyPatch, *failures: Exception | None) -> None:
     """Let the looks fail, one after the other, where there is something to fail with; then they work."""
-    left, look = list(failures), watch.look
+    left, look = list(failures), snapshot.look
 
     def next_look(*arguments: Any) -> dict[str, Any]:
         failure = left.pop(0) if left else None
@@ -66,13 +68,13 @@ def fails_then_works(desk: Desk, monkeypatch: pytest.MonkeyPatch, *failures: Exc
             raise failure
         return look(*arguments)
 
-    monkeypatch.setattr(watch, "look", next_look)
+    monkeypatch.setattr(snapshot, "look", next_look)
 
 
-def test_an_idle_stack_is_a_picture_of_nothing(desk: Desk) -> None:
+def test_an_idle_stack_is_a_snapshot_of_nothing(desk: Desk) -> None:
     finished(desk)
 
-    assert watch.look(desk.stack, NOW) == {
+    assert snapshot.look(desk.stack, NOW) == {
         "at": at(0),
         "in_flight": {
             "count": 0,
@@ -101,7 +103,7 @@ def test_what_is_in_flight_is_counted_by_its_status_and_the_oldest_is_named(desk
     claimed(desk, 2, ago=300, status="COMPENSATING", due=200)
     claimed(desk, 3, ago=4000, in_flight_since=at(-5))
 
-    seen = watch.look(desk.stack, NOW)["in_flight"]
+    seen = snapshot.look(desk.stack, NOW)["in_flight"]
 
     assert (seen["count"], seen["by_status"]) == (3, {"PROCESSING": 2, "COMPENSATING": 1})
     assert seen["oldest"] == {"key": key_of(2), "since": at(-300)}
@@ -109,10 +111,10 @@ def test_what_is_in_flight_is_counted_by_its_status_and_the_oldest_is_named(desk
 
 def test_a_review_is_counted_and_is_not_the_oldest_as_it_only_rests(desk: Desk) -> None:
     claimed(desk, 1, ago=80_000, review="a-reference", due=6_400, deadline_at=at(6_400))
-    assert watch.look(desk.stack, NOW)["in_flight"]["oldest"] is None
+    assert snapshot.look(desk.stack, NOW)["in_flight"]["oldest"] is None
 
     claimed(desk, 2, ago=10)
-    seen = watch.look(desk.stack, NOW)["in_flight"]
+    seen = snapshot.look(desk.stack, NOW)["in_flight"]
 
     assert (seen["in_review"], seen["due"], seen["oldest"]["key"]) == (1, 0, key_of(2))
 
@@ -121,7 +123,7 @@ def test_a_review_is_counted_and_is_not_the_oldest_as_it_only_rests(desk: Desk) 
 def test_what_recovery_has_yet_to_look_after_is_due(desk: Desk, due: int, counted: int) -> None:
     claimed(desk, due=due)
 
-    assert watch.look(desk.stack, NOW)["in_flight"]["due"] == counted
+    assert snapshot.look(desk.stack, NOW)["in_flight"]["due"] == counted
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_what_is_past_its_deadline_before_its_release_is_overdue(
 ) -> None:
     claimed(desk, **extra)
 
-    assert watch.look(desk.stack, NOW)["in_flight"]["overdue"] == counted
+    assert snapshot.look(desk.stack, NOW)["in_flight"]["overdue"] == counted
 
 
 def test_limbo_is_counted_with_its_oldest_case_and_the_sums_at_risk(desk: Desk) -> None:
@@ -148,7 +150,7 @@ def test_limbo_is_counted_with_its_oldest_case_and_the_sums_at_risk(desk: Desk) 
     stuck(desk, 2, since=-99)
     stuck(desk, 3, currency="JPY", amount=500, fee=1)
 
-    assert watch.look(desk.stack, NOW)["limbo"] == {
+    assert snapshot.look(desk.stack, NOW)["limbo"] == {
         "count": 3,
         "more": False,
         "oldest": {"key": key_of(2), "since": at(-99)},
@@ -156,18 +158,18 @@ def test_limbo_is_counted_with_its_oldest_case_and_the_sums_at_risk(desk: Desk) 
     }
 
 
-def test_of_more_than_a_picture_looks_at_it_says_so(
+def test_of_more_than_a_snapshot_looks_at_it_says_so(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "LOOKED_AT_MAX", 2)
+    monkeypatch.setattr(snapshot, "LOOKED_AT_MAX", 2)
     for number in range(3):
         claimed(desk, number)
         stuck(desk, number + 10)
 
-    picture = watch.look(desk.stack, NOW)
+    seen = snapshot.look(desk.stack, NOW)
     _, out, _ = command("watch", "--once")
 
-    assert [(picture[part]["count"], picture[part]["more"]) for part in ("in_flight", "limbo")] == [
+    assert [(seen[part]["count"], seen[part]["more"]) for part in ("in_flight", "limbo")] == [
         (2, True),
         (2, True),
     ]
@@ -182,17 +184,17 @@ def test_a_broken_row_is_counted_too(desk: Desk, command: Command) -> None:
         {name: value for name, value in row.items() if name not in ("status", "claimed_at", "deadline_at")}
     )
 
-    seen = watch.look(desk.stack, NOW)["in_flight"]
+    seen = snapshot.look(desk.stack, NOW)["in_flight"]
 
     assert seen["by_status"] == {"PROCESSING": 0, "COMPENSATING": 0, "unknown": 1}
     assert key_of(1) in command("watch", "--once")[1]
 
 
-def test_a_picture_for_a_person_says_the_same(desk: Desk, command: Command) -> None:
+def test_a_snapshot_for_a_person_says_the_same(desk: Desk, command: Command) -> None:
     claimed(desk, 1, ago=1_000, due=-40)
     claimed(desk, 2, review="a-reference")
     stuck(desk, 3, since=-7_200)
-    desk.ledger.put({**rows.circuit_key("kyc"), "state": "OPEN", "opened_at": OPENED_AT})
+    desk.ledger.put({**keys.circuit("kyc"), "state": "OPEN", "opened_at": OPENED_AT})
 
     code, out, err = command("watch", "--once")
 
@@ -209,11 +211,11 @@ def test_a_picture_for_a_person_says_the_same(desk: Desk, command: Command) -> N
     ]
 
 
-def test_once_is_one_picture_and_no_waiting(desk: Desk, command: Command, sleep: Sleep) -> None:
+def test_once_is_one_snapshot_and_no_waiting(desk: Desk, command: Command, sleep: Sleep) -> None:
     code, out, err = command("watch", "--once", "--json")
 
     assert (code, err, len(out.splitlines()), sleep.slept) == (Exit.FINE, "", 1, [])
-    assert json.loads(out) == watch.look(desk.stack, NOW)
+    assert json.loads(out) == snapshot.look(desk.stack, NOW)
 
 
 def test_once_fails_as_any_command_where_its_look_fails(
@@ -251,7 +253,7 @@ def test_an_interrupt_in_the_middle_of_a_look_ends_the_watch_as_well(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watch, "look", interrupted)
+    monkeypatch.setattr(snapshot, "look", interrupted)
 
     assert command("watch") == (Exit.FINE, "", "")
 
@@ -279,7 +281,7 @@ def test_a_failed_look_is_told_and_the_next_one_is_taken(
     assert [name for name, value in failed.items() if value is None] == ["in_flight", "limbo", "circuit"]
 
 
-def test_off_a_terminal_a_failed_look_is_a_line_between_the_pictures(
+def test_off_a_terminal_a_failed_look_is_a_line_between_the_snapshots(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails_then_works(desk, monkeypatch, None, OSError("[bold]no route[/]"))
@@ -290,7 +292,7 @@ def test_off_a_terminal_a_failed_look_is_a_line_between_the_pictures(
     assert out.count("KYC circuit") == 1
 
 
-def test_on_a_terminal_a_failed_look_leaves_the_last_good_picture_on_view(
+def test_on_a_terminal_a_failed_look_leaves_the_last_good_snapshot_on_view(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, terminal: io.StringIO
 ) -> None:
     fails_then_works(desk, monkeypatch, None, OSError("no route"))
@@ -318,6 +320,6 @@ def test_a_look_writes_nothing(desk: Desk) -> None:
     stuck(desk, 2)
     before = desk.ledger.rows()
 
-    watch.look(desk.stack, NOW)
+    snapshot.look(desk.stack, NOW)
 
     assert desk.ledger.rows() == before

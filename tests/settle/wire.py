@@ -1,4 +1,4 @@
-"""The two ends of the KYC provider's wire: the simulated provider itself, and whoever its webhook calls."""
+"""The two ends of the KYC provider's wire: the simulated provider itself, and the receiver of its webhook."""
 
 import json
 import socket
@@ -12,7 +12,7 @@ from typing import Any
 
 import urllib3
 
-from settle.kyc_simulator import Server
+from settle.local.kyc_simulator import Server
 
 KEY = "order-2026-000101"
 PAYMENT = {"payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR"}

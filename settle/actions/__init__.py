@@ -1,0 +1,1 @@
+"""Actions: they start executions, hand decisions over and open accounts, and follow the effect."""

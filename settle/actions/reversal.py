@@ -1,0 +1,58 @@
+"""The reversal of a settlement on a person's order."""
+
+from typing import Any
+
+from settle.actions import recovery
+from settle.actions.order import caller, check_order, start_compensation
+from settle.actions.resolution import still
+from settle.exit_codes import CommandFailed, Exit
+from settle.queries.follow import follow
+from settle.queries.settlement import state_of
+from settle.stack import Stack
+from settlement.ledger import keys
+from settlement.model.orders import parse_reversal
+from settlement.model.state import SettlementState
+from settlement.model.status import Status
+from settlement.policy import outcome
+
+
+def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
+    """Refund a settled payment, fee included, or a stalled one; return the outcome.
+
+    Safe to repeat: a reversal that has begun is resumed, unless an execution runs it.
+    """
+    check_order(parse_reversal, {"reason": reason})
+    state = state_of(stack, key)
+    expected = state.status
+    if expected is Status.REJECTED or _is_completed(state):
+        completed = ": it was completed out of LIMBO" if _is_completed(state) else ""
+        raise CommandFailed(Exit.CONFLICT, f"{key}: is {expected}, and not to be reversed{completed}")
+    if expected in (Status.SETTLED, Status.PROCESSING):
+        order = {"reason": reason.strip(), "by": caller(stack), "expected_status": expected}
+        start_compensation(stack, state, "reverse", {"reversal": order})
+    elif expected is Status.COMPENSATING:
+        recovery.recover(stack, key)
+    ends = {Status.COMPENSATED, Status.REJECTED, Status.LIMBO, Status.SETTLED} - {expected}
+
+    def is_done(state: SettlementState) -> bool:
+        return _is_completed(state) or state.status in ends | {Status.COMPENSATED, Status.LIMBO}
+
+    state = follow(stack, key, is_done)
+    if not is_done(state):
+        raise still(state)
+    if state.status in (Status.SETTLED, Status.REJECTED):
+        raise CommandFailed(
+            Exit.CONFLICT, f"{key}: is {state.status} since; nothing was reversed, look at it again"
+        )
+    return outcome.of_state(state, stack.config, replayed=False)
+
+
+def is_on_record(stack: Stack, key: str, reason: str) -> bool:
+    """Return whether a settlement was reversed on an order for this reason, not on another or by itself."""
+    entry = stack.store.read(keys.entry(key, "reverse"))
+    return entry is not None and entry["reason"] == reason.strip()
+
+
+def _is_completed(state: SettlementState) -> bool:
+    """Return whether a person has accepted the settlement out of LIMBO."""
+    return state.status is Status.SETTLED and state.resolution is not None

@@ -1,0 +1,22 @@
+"""The embedded local AWS, the simulated KYC provider and the demo: the optional extra `local`.
+
+`record` and this module need nothing but the standard library; all others need the extra.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from settle.exit_codes import CommandFailed, Exit
+
+INSTALL = "pip install 'settlement-saga[local]'"
+
+
+@contextmanager
+def needs_extra(purpose: str) -> Iterator[None]:
+    """Report an import that fails for lack of the extra as one line with the command that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise CommandFailed(
+            Exit.FAILED, f"{purpose}: {missing.name} is not installed; run: {INSTALL}"
+        ) from missing

@@ -1,0 +1,70 @@
+"""The cost of executions in DynamoDB, from the functions' own logs."""
+
+import json
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from settle.stack import Stack
+
+_READS = frozenset({"get_item", "query"})
+"""The store's operations that read; all others write.
+
+DynamoDB's total of an answer is one number, so that the operation tells which units it counts.
+"""
+
+
+@dataclass
+class Cost:
+    """DynamoDB calls, and the capacity units that the answers reported."""
+
+    calls: int = 0
+    write_units: float = 0
+    read_units: float = 0
+
+    def add(self, operation: str, units: float) -> None:
+        """Add one call."""
+        self.calls += 1
+        if operation in _READS:
+            self.read_units += units
+        else:
+            self.write_units += units
+
+
+def since(stack: Stack, instant: float) -> dict[str, Cost]:
+    """Return the cost of each execution since an instant (Unix time, seconds)."""
+    time.sleep(1)  # the last function's log lines are on their way
+    costs: dict[str, Cost] = defaultdict(Cost)
+    logs = stack.client("logs").get_paginator("filter_log_events")
+    for log_group in _function_logs(stack):
+        pages = logs.paginate(
+            logGroupName=log_group, startTime=int(instant * 1000), filterPattern='"dynamodb"'
+        )
+        for page in pages:
+            for event in page["events"]:
+                line = _parse(event["message"])
+                if line.get("message") == "dynamodb":
+                    costs[line["execution"]].add(line["operation"], line["capacity_units"])
+    return costs
+
+
+def _function_logs(stack: Stack) -> list[str]:
+    pages = stack.client("cloudformation").get_paginator("list_stack_resources")
+    resources = [r for page in pages.paginate(StackName=stack.name) for r in page["StackResourceSummaries"]]
+    functions = [r for r in resources if r["ResourceType"] == "AWS::Lambda::Function"]
+    lambda_ = stack.client("lambda")
+    return [
+        lambda_.get_function_configuration(FunctionName=function["PhysicalResourceId"])["LoggingConfig"][
+            "LogGroup"
+        ]
+        for function in functions
+    ]
+
+
+def _parse(message: str) -> dict[str, Any]:
+    try:
+        line = json.loads(message)
+    except ValueError:
+        return {}
+    return line if isinstance(line, dict) else {}

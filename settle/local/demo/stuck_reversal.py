@@ -1,0 +1,98 @@
+"""The demo's stuck reversal: from the payment over LIMBO and the on-call alert to the decision."""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from settle.actions.accounts import open_account
+from settle.actions.resolution import resolve
+from settle.actions.reversal import reverse
+from settle.actions.start import start
+from settle.exit_codes import CommandFailed, Exit
+from settle.machines import Machine
+from settle.queries import limbo, settlement, table_scan
+from settle.stack import Stack
+from settlement.model.orders import Decision
+
+ALERT_SECONDS_MAX = 60
+REASON = "the payee is insolvent, approved by finance"
+
+
+def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
+    """Reverse a payment that its payee has spent, receive the alert, decide, and prove the sums."""
+    run = secrets.token_hex(3)
+    payer, payee, shop = (f"{name}.{run}" for name in ("gina", "hugo", "shop"))
+    key = f"demo-stuck-{run}"
+    report("stuck reversal: a payment, which its payee spends")
+    for account, deposit in ((payer, "100.00"), (payee, "0"), (shop, "0")):
+        open_account(stack, account, "EUR", deposit)
+    _settle(stack, key, payer, payee, "48.20")
+    _settle(stack, f"demo-spent-{run}", payee, shop, "40.00")
+    conserved = [table_scan.check(stack).conserved]
+    with pager(stack) as receive:
+        report("stuck reversal: the payment is reversed, and on call is alerted")
+        reverse(stack, key, "the goods came back")
+        alert = receive(f"{key} is in LIMBO since")
+        shown = limbo.show(stack, key)
+        conserved.append(table_scan.check(stack).conserved)
+        report("stuck reversal: the loss is written off")
+        resolve(stack, key, Decision.WRITE_OFF, REASON)
+        notice = receive(f"{key} is out of LIMBO")
+    conserved.append(table_scan.check(stack).conserved)
+    return {
+        "alert": alert,
+        "case": shown,
+        "decided": f"settle limbo resolve {key} {Decision.WRITE_OFF} --reason '{REASON}'",
+        "notice": notice,
+        "settlement": settlement.describe(stack, key),
+        "conserved": all(conserved),
+    }
+
+
+@contextmanager
+def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
+    """Subscribe a queue to the stack's pager; yield a function that awaits a message with a text."""
+    sqs, sns = stack.client("sqs"), stack.client("sns")
+    topic = stack.outputs["PagerTopicArn"]
+    queue = sqs.create_queue(QueueName=f"pager-{secrets.token_hex(4)}")["QueueUrl"]
+    attributes = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
+    policy = {
+        "Version": "2012-10-17",
+        "Statement": {
+            "Effect": "Allow",
+            "Principal": {"Service": "sns.amazonaws.com"},
+            "Action": "sqs:SendMessage",
+            "Resource": attributes["QueueArn"],
+            "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
+        },
+    }
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy)})
+    subscription = sns.subscribe(
+        TopicArn=topic, Protocol="sqs", Endpoint=attributes["QueueArn"], ReturnSubscriptionArn=True
+    )["SubscriptionArn"]
+
+    def receive(text: str) -> dict[str, Any]:
+        give_up_at = time.monotonic() + ALERT_SECONDS_MAX
+        while time.monotonic() < give_up_at:
+            for message in sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5).get("Messages", []):
+                sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+                received: dict[str, Any] = json.loads(json.loads(message["Body"])["Message"])
+                if text in received["summary"]:
+                    return received
+        raise CommandFailed(Exit.FAILED, f"no alert with {text!r} came within {ALERT_SECONDS_MAX} s")
+
+    try:
+        yield receive
+    finally:
+        sns.unsubscribe(SubscriptionArn=subscription)
+        sqs.delete_queue(QueueUrl=queue)
+
+
+def _settle(stack: Stack, key: str, payer: str, payee: str, amount: str) -> None:
+    request = {"key": key, "payer": payer, "payee": payee, "amount": amount, "currency": "EUR"}
+    ended = start(stack, Machine.EXPRESS, json.dumps(request))
+    if not ended.outcome or ended.outcome["status"] != "SETTLED":
+        raise CommandFailed(Exit.FAILED, f"{key}: {ended.describe()}")

@@ -1,0 +1,37 @@
+"""The whole demo, from the deployment to the proof."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from settle.actions.start import start_code
+from settle.exit_codes import Exit
+from settle.local import embedded_aws
+from settle.local.demo import cost, outage, settlements, stuck_reversal
+from settle.machines import Machine
+from settle.queries import table_scan
+from settle.stack import embedded
+
+_UNFINISHED = (Exit.FAILED, Exit.IN_FLIGHT)
+
+
+def run(report: Callable[[str], None]) -> tuple[dict[str, Any], bool]:
+    """Run the demo on the embedded AWS; return what it shows, and whether all of it is as it should be."""
+    running = embedded_aws.up(report)
+    target, since = embedded(running), time.time()
+    settled = []
+    for machine in Machine:
+        name = settlements.new_run(machine)
+        report(f"{machine}: opening {settlements.open_accounts(target, name)} accounts")
+        for one in settlements.settle_all(target, machine, name):
+            settled.append(one)
+            report(f"{machine}: {one.request['key']}")
+    shown: dict[str, Any] = {
+        "settlements": settlements.describe(settled, cost.since(target, since)),
+        "limbo": stuck_reversal.walk(target, report),
+        "outage": outage.walk(target, running.kyc_url, report),
+        "reconciliation": table_scan.proof(target),
+    }
+    has_settled = all(start_code(one.ended) not in _UNFINISHED for one in settled)
+    proofs = ("limbo", "outage", "reconciliation")
+    return shown, has_settled and all(shown[name]["conserved"] for name in proofs)

@@ -1,0 +1,64 @@
+"""The deployment of the app to the embedded AWS, by the CDK CLI."""
+
+import hashlib
+import json
+import subprocess
+from dataclasses import replace
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.local import processes, record
+from settle.local.record import Running
+
+DEPLOY_SECONDS_MAX = 600
+_SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
+
+
+def bootstrap(running: Running) -> None:
+    """Prepare the embedded account for the CDK."""
+    _cdk(running, "bootstrap")
+
+
+def deploy(running: Running, sources: str) -> Running:
+    """Deploy the app; return the record with the stack's outputs. `sources` is the digest of the app."""
+    outputs_file = record.SCRATCH / "outputs.json"
+    _cdk(running, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file))
+    outputs = json.loads(outputs_file.read_text())[record.STACK_NAME]
+    return replace(running, sources=sources, outputs=outputs)
+
+
+def digest() -> str:
+    """Return a hash of all that a deployment depends on: a change of it calls for another deployment."""
+    hashed = hashlib.sha256()
+    for source in _SOURCES:
+        path = record.PROJECT / source
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in files:
+            if file.is_file() and "__pycache__" not in file.parts:
+                hashed.update(str(file.relative_to(record.PROJECT)).encode() + b"\0" + file.read_bytes())
+    return hashed.hexdigest()
+
+
+def _cdk(running: Running, command: str, *options: str) -> None:
+    cdk = record.PROJECT / "node_modules" / ".bin" / "cdk"
+    if not cdk.exists():
+        raise CommandFailed(
+            Exit.FAILED, f"the CDK CLI is not installed in {record.PROJECT}: run `make setup` in a checkout"
+        )
+    context = ("-c", "stage=local", "-c", f"kyc_url={running.kyc_url}")
+    output = ("-o", str(record.SCRATCH / "cdk.out"), "--no-notices")
+    try:
+        finished = subprocess.run(
+            [cdk, command, *context, *output, *options],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=processes.environment() | {"AWS_ENDPOINT_URL": running.endpoint_url},
+            cwd=record.PROJECT,
+            timeout=DEPLOY_SECONDS_MAX,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CommandFailed(Exit.FAILED, f"cdk {command} took longer than {error.timeout:.0f} s") from error
+    if finished.returncode != 0:
+        raise CommandFailed(Exit.FAILED, f"cdk {command} failed:", details=finished.stdout[-2000:])

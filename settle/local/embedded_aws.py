@@ -1,0 +1,141 @@
+"""The embedded AWS: MiniStack in a process of its own, with the real app deployed to it."""
+
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.local import deployment, kyc_provider, ports, processes, record
+from settle.local.lock import locked
+from settle.local.record import Running
+from settle.output.console import note
+
+START_SECONDS_MAX = 60
+BUSY_SECONDS_MAX = 60
+"""How long a command waits for an embedded AWS that runs, but does not answer."""
+
+ANSWER_SECONDS_MAX = 5
+
+Report = Callable[[str], None]
+
+
+def running() -> Running | None:
+    """Return the embedded AWS if it runs and has the app deployed; else None.
+
+    While it is busy with other work, it is waited for. Raises CommandFailed if it stays silent.
+    """
+    started = _started()
+    if started is None or not started.outputs:
+        return None
+    if not _answers(started):
+        note(f"the embedded AWS is running, but busy; waiting for it for {BUSY_SECONDS_MAX} s at most")
+        if not _answers_in_time(started, BUSY_SECONDS_MAX):
+            if _started() is None:
+                return None
+            raise CommandFailed(
+                Exit.FAILED,
+                f"the embedded AWS is running, but has not answered for {BUSY_SECONDS_MAX} s: it is busy;"
+                " try again, or end it with `settle local down`",
+            )
+    return started
+
+
+def up(report: Report, port: int | None = None) -> Running:
+    """Start the embedded AWS and deploy the app, or find both done. Safe to repeat, and after any crash."""
+    with locked():
+        started = _started()
+        if started and not (started.outputs and _answers_in_time(started, START_SECONDS_MAX)):
+            started = None
+        if started and port not in (None, started.port):
+            raise CommandFailed(
+                Exit.CONFLICT,
+                f"port: the embedded AWS is up on {started.port} already; stop it with `settle local down`",
+            )
+        if started is None:
+            _clean_up()
+            started = _start(report, port or ports.free_port())
+            report("bootstrapping it for the CDK")
+            deployment.bootstrap(started)
+        sources = deployment.digest()
+        if started.sources != sources:
+            report(f"deploying {record.STACK_NAME}")
+            started = deployment.deploy(started, sources)
+            record.write(started)
+        if not kyc_provider.runs():
+            _ensure_free(started.kyc_port)
+            report(f"starting the simulated KYC provider on {started.kyc_url}")
+            kyc_provider.start(started)
+        kyc_provider.share_secrets(started)
+        return started
+
+
+def down() -> bool:
+    """Stop the embedded AWS and all that it started; return whether there was anything to stop."""
+    with locked():
+        return _clean_up()
+
+
+def _start(report: Report, port: int) -> Running:
+    _ensure_free(port)
+    report(f"starting the embedded AWS on 127.0.0.1:{port}")
+    record.SCRATCH.mkdir(parents=True, exist_ok=True)
+    variables = {
+        "AUTH": "true",
+        "BIND_HOST": "127.0.0.1",
+        "GATEWAY_PORT": str(port),
+        "IOT_MTLS_ENABLED": "0",  # else its MQTT broker listens on every interface
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "MINISTACK_REGION": record.REGION,
+        "TMPDIR": str(record.SCRATCH),
+        "STATE_DIR": str(record.SCRATCH / "state"),
+        "S3_DATA_DIR": str(record.SCRATCH / "s3"),
+    }
+    pid = processes.start("ministack", log="log", variables=variables)
+    started = Running(pid, port, ports.free_port())
+    record.write(started)
+    if not _answers_in_time(started, START_SECONDS_MAX):
+        log_tail = (record.SCRATCH / "log").read_text(errors="replace")[-500:].strip().replace("\n", " | ")
+        _clean_up()
+        raise CommandFailed(Exit.FAILED, f"the embedded AWS did not start: {log_tail}")
+    return started
+
+
+def _ensure_free(port: int) -> None:
+    if ports.is_taken(port):
+        raise CommandFailed(Exit.CONFLICT, f"port: {port} is taken by another process")
+
+
+def _clean_up() -> bool:
+    """Stop every process of the embedded AWS and remove its files; return whether there was a process."""
+    stopped = processes.stop_all()
+    record.STATE.unlink(missing_ok=True)
+    shutil.rmtree(record.SCRATCH, ignore_errors=True)
+    return stopped
+
+
+def _started() -> Running | None:
+    """Return the recorded embedded AWS if its process is alive."""
+    started = record.read()
+    return started if started and any(process.pid == started.pid for process in processes.ours()) else None
+
+
+def _answers(started: Running) -> bool:
+    try:
+        with urllib.request.urlopen(
+            f"{started.endpoint_url}/_ministack/health", timeout=ANSWER_SECONDS_MAX
+        ) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _answers_in_time(started: Running, seconds: float) -> bool:
+    """Return whether it answers, at once or after the time that a start or much work may take."""
+    give_up_at = time.monotonic() + seconds
+    while not _answers(started):
+        if time.monotonic() > give_up_at or _started() is None:
+            return False
+        time.sleep(0.1)
+    return True

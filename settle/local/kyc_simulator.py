@@ -1,0 +1,270 @@
+"""A KYC provider for this machine: an HTTP server of docs/contracts/kyc.openapi.yaml that can fail.
+
+A party's account id, `kyc-<behaviour>` and anything after a dot, decides its behaviour, or else the last
+`PUT /control`. `GET /control` counts its calls, `POST /control/decide` ends a review.
+"""
+
+import argparse
+import json
+import threading
+import time
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import urllib3
+from standardwebhooks.webhooks import Webhook
+
+from settle.local.kyc_behaviour import (
+    ERROR_STATUSES,
+    REVIEW_VERDICTS,
+    Behaviour,
+    State,
+    behaviour_of,
+    canonical,
+    reference_of,
+    schema,
+    verification_of,
+)
+
+BODY_BYTES_MAX = 65_536
+HANG_SECONDS = 60
+"""How long a patient caller waits for no answer."""
+
+WEBHOOK_SECONDS_MAX = 60
+
+_FINAL = (200, 400, 404, 409)
+"""Final answers of the webhook: it is not called again."""
+
+
+class Provider(BaseHTTPRequestHandler):
+    """One connection to the provider."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are sent apart
+    server: "Server"
+
+    def do_POST(self) -> None:
+        """Answer a verification, or an order to end a review."""
+        body = self._body()
+        if body is None:
+            return
+        if self.path == "/verifications":
+            self._verify(body)
+        elif self.path == "/control/decide":
+            self._decide(body)
+        else:
+            self._error(404, "NotFound", "there is nothing here")
+
+    def do_PUT(self) -> None:
+        """Change the provider's settings."""
+        body = self._body()
+        if body is None:
+            return
+        if self.path == "/verifications":
+            self._error(405, "MethodNotAllowed", "POST only", Allow="POST")
+            return
+        if self.path != "/control":
+            self._error(404, "NotFound", "there is nothing here")
+            return
+        try:
+            self.server.state.change(json.loads(body))
+        except ValueError as error:
+            self._error(400, "InvalidRequest", str(error))
+            return
+        self._answer(200, self.server.state.describe())
+
+    def do_GET(self) -> None:
+        """Return the settings and the number of calls."""
+        if self.path == "/control":
+            self._answer(200, self.server.state.describe())
+        elif self.path == "/verifications":
+            self._error(405, "MethodNotAllowed", "POST only", Allow="POST")
+        else:
+            self._error(404, "NotFound", "there is nothing here")
+
+    def __getattr__(self, name: str) -> Any:
+        """Answer any other method: it is known, and not allowed."""
+        if name.startswith("do_"):
+            return lambda: self._error(405, "MethodNotAllowed", "POST only", Allow="POST")
+        raise AttributeError(name)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Log nothing: requests carry personal data."""
+
+    def _verify(self, body: bytes) -> None:
+        state = self.server.state
+        with state.lock:
+            state.calls += 1
+        if problem := self._problem(body):
+            self._error(*problem)
+            return
+        payment = json.loads(body)
+        behaviour = behaviour_of(payment, state.behaviour)
+        if not self._misbehave(behaviour):
+            return
+        time.sleep(state.delay_seconds)
+        if behaviour in ERROR_STATUSES:
+            self._error(
+                ERROR_STATUSES[behaviour], "Asked", f"it was told to {behaviour}", Location="/verifications"
+            )
+            return
+        key = self.headers["Idempotency-Key"]
+        content, verification = state.answers.setdefault(
+            key, (canonical(payment), verification_of(key, behaviour))
+        )
+        if content != canonical(payment):
+            self._error(409, "IdempotencyConflict", "the key was used with another payment")
+            return
+        if behaviour is Behaviour.EARLY_APPROVE:
+            self.server.decide(key, REVIEW_VERDICTS[behaviour])
+        self._answer(200, verification)
+        if behaviour in (Behaviour.REVIEW_APPROVE, Behaviour.REVIEW_REJECT):
+            threading.Thread(
+                target=self.server.decide, args=(key, REVIEW_VERDICTS[behaviour]), daemon=True
+            ).start()
+
+    def _decide(self, body: bytes) -> None:
+        fields = ("idempotency_key", "decision", "reference", "event")
+        try:
+            order = json.loads(body)
+            if not (isinstance(order, dict) and order.keys() <= set(fields)):
+                raise ValueError(f"decide: must be an object with the fields {', '.join(fields)}")
+            if not isinstance(order.get("idempotency_key"), str):
+                raise ValueError("idempotency_key: must be a string")
+            if not (self.server.state.webhook_url and self.server.state.signing_secret):
+                raise ValueError("decide: set webhook_url and signing_secret first")
+        except ValueError as error:
+            self._error(400, "InvalidRequest", str(error))
+            return
+        self._answer(200, self.server.decide(order.pop("idempotency_key"), **order))
+
+    def _problem(self, body: bytes) -> tuple[int, str, str] | None:
+        scheme, _, api_key = self.headers.get("Authorization", "").partition(" ")
+        known = self.server.state.api_keys
+        if scheme.lower() != "bearer" or not api_key or (known and api_key not in known):
+            return 401, "Unauthenticated", "the API key is not known"
+        if self.headers.get_content_type() != "application/json":
+            return 400, "InvalidRequest", "content-type: must be application/json"
+        try:
+            payment = json.loads(body)
+        except (ValueError, RecursionError):
+            return 400, "InvalidRequest", "body: must be JSON"
+        checks = {"IdempotencyKey": self.headers.get("Idempotency-Key"), "Payment": payment}
+        for name, value in checks.items():
+            for fault in schema(name).iter_errors(value):
+                return 400, "InvalidRequest", f"{name}: {fault.message[:200]}"
+        return None
+
+    def _misbehave(self, behaviour: Behaviour) -> bool:
+        """Fail as the behaviour demands; return whether a proper answer is due instead."""
+        if behaviour in (Behaviour.CLOSE, Behaviour.HANG):
+            self.close_connection = True
+            self.server.stopped.wait(HANG_SECONDS if behaviour is Behaviour.HANG else 0)
+            return False
+        raw = {
+            Behaviour.GARBAGE: b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n<p>hello</p>",
+            Behaviour.HUGE: b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n" + b" " * 10_000_000,
+        }.get(behaviour)
+        if raw:
+            self.close_connection = True
+            self.wfile.write(raw)
+            return False
+        if behaviour in (Behaviour.DRIP, Behaviour.DRIP_HEADERS):
+            self.close_connection = True
+            text = b'{"decision": "APPROVED", "reference": "' + b"x" * 60
+            head = b"HTTP/1.1 200 OK\r\n"
+            if behaviour is Behaviour.DRIP:
+                head += b"Content-Length: 100\r\n\r\n"
+            self.wfile.write(head)
+            for byte in text:
+                if self.server.stopped.wait(0.5):
+                    break
+                self.wfile.write(bytes([byte]))
+            return False
+        return True
+
+    def _body(self) -> bytes | None:
+        length = self.headers.get("Content-Length", "0")
+        chunked = "Transfer-Encoding" in self.headers
+        if chunked or not (length.isascii() and length.isdecimal() and int(length) <= BODY_BYTES_MAX):
+            self.close_connection = True
+            self._error(
+                400, "InvalidRequest", f"body: must be at most {BODY_BYTES_MAX} bytes, with its length"
+            )
+            return None
+        return self.rfile.read(int(length))
+
+    def _error(self, status: int, error: str, message: str, **headers: str) -> None:
+        self._answer(status, {"error": error, "message": message}, **headers)
+
+    def _answer(self, status: int, content: dict[str, Any], **headers: str) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+class Server(ThreadingHTTPServer):
+    """The provider, on 127.0.0.1."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, port: int) -> None:
+        super().__init__(("127.0.0.1", port), Provider)
+        self.state, self.stopped = State(), threading.Event()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a connection that the caller has closed: it gave up on a slow answer."""
+
+    def decide(
+        self, key: str, decision: str = "APPROVED", reference: str = "", event: str = ""
+    ) -> dict[str, Any]:
+        """Call the webhook until it gives a final answer; return the last one."""
+        body = json.dumps(
+            {
+                "idempotency_key": key,
+                "decision": decision,
+                "reference": reference or reference_of(key),
+                "reason": "a person has looked at it",
+            }
+        )
+        give_up_at = time.monotonic() + WEBHOOK_SECONDS_MAX
+        while True:
+            status, answer = self._send(event or f"evt_{reference_of(key)}", body)
+            if status in _FINAL or time.monotonic() > give_up_at:
+                return {"http_status": status, "answer": answer}
+            time.sleep(0.5)
+
+    def _send(self, event: str, body: str) -> tuple[int, Any]:
+        now = datetime.now(UTC)
+        headers = {
+            "Content-Type": "application/json",
+            "webhook-id": event,
+            "webhook-timestamp": str(int(now.timestamp())),
+            "webhook-signature": Webhook(self.state.signing_secret).sign(event, now, body),
+        }
+        try:
+            answer = urllib3.request(
+                "POST", self.state.webhook_url, body=body, headers=headers, timeout=WEBHOOK_SECONDS_MAX
+            )
+        except urllib3.exceptions.HTTPError as error:
+            return 599, type(error).__name__
+        return answer.status, answer.data.decode(errors="replace")
+
+
+def main() -> None:
+    """Serve until killed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    Server(parser.parse_args().port).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

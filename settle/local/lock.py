@@ -1,0 +1,36 @@
+"""The lock that keeps a second `settle local up` or `down` waiting."""
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.local import record
+
+WAIT_SECONDS_MAX = 600
+"""How long a command waits for another one: a deployment takes no longer."""
+
+
+@contextmanager
+def locked() -> Iterator[None]:
+    """Hold the lock of this home; a crash releases it."""
+    record.HOME.mkdir(parents=True, exist_ok=True)
+    give_up_at = time.monotonic() + WAIT_SECONDS_MAX
+    with (record.HOME / "lock").open("w") as lock:
+        while not _try_to_lock(lock):
+            if time.monotonic() > give_up_at:
+                raise CommandFailed(
+                    Exit.CONFLICT, f"another `settle local` has held {record.HOME / 'lock'} for too long"
+                )
+            time.sleep(0.1)
+        yield
+
+
+def _try_to_lock(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,78 @@
+"""The processes of the embedded AWS, known by their programs and by the folder that they work in.
+
+So the next `up` or `down` cleans up after a crash at any point. Process ids alone are reused.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from settle.local import record
+
+STOP_SECONDS_MAX = 10
+KYC_SIMULATOR = "settle.local.kyc_simulator"
+_PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR)
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment with the embedded account's credentials in place of any others."""
+    foreign = ("AWS_", "POWERTOOLS_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    binaries = Path(sys.executable).parent
+    return inherited | {
+        **record.CREDENTIALS,
+        "AWS_REGION": record.REGION,
+        "AWS_DEFAULT_REGION": record.REGION,
+        "PATH": f"{binaries}{os.pathsep}{inherited.get('PATH', os.defpath)}",
+    }
+
+
+def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] | None = None) -> int:
+    """Start a Python module that outlives this command; return its process id. It works in SCRATCH."""
+    with (record.SCRATCH / log).open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment() | dict(variables or {}),
+            cwd=record.SCRATCH,
+            start_new_session=True,
+        )
+    return process.pid
+
+
+def ours() -> Iterator[psutil.Process]:
+    """Return the processes of the embedded AWS: its server, its functions, and the KYC provider."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            at_work_here = Path(process.cwd()).is_relative_to(record.SCRATCH)
+            if at_work_here and any(program in process.cmdline() for program in _PROGRAMS):
+                yield process
+
+
+def run(program: str) -> bool:
+    """Return whether one of the processes runs a program."""
+    return any(program in process.cmdline() for process in ours())
+
+
+def stop_all() -> bool:
+    """Stop every process, also those whose parent was killed; return whether there was any."""
+    doomed = list(ours())
+    for process in doomed:
+        _ignoring_the_gone(process.terminate)
+    _, alive = psutil.wait_procs(doomed, timeout=STOP_SECONDS_MAX)
+    for process in alive:
+        _ignoring_the_gone(process.kill)
+    psutil.wait_procs(alive, timeout=STOP_SECONDS_MAX)
+    return bool(doomed)
+
+
+def _ignoring_the_gone(signal: Callable[[], None]) -> None:
+    with suppress(psutil.NoSuchProcess):
+        signal()

@@ -1,0 +1,91 @@
+"""The record of the embedded AWS that runs: its addresses, and the outputs of the stack on it."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+PROJECT = Path(__file__).parent.parent.parent
+HOME = Path(os.environ.get("SETTLE_HOME") or PROJECT / ".settle").resolve()
+"""The folder of the record and of all files of the embedded AWS; tests use one of their own."""
+
+STATE = HOME / "local.json"
+SCRATCH = HOME / "embedded"
+"""The files that the running embedded AWS writes; removed with it."""
+
+STACK_NAME = "settlement-local"
+REGION = "eu-west-1"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+"""The root of the embedded account. Functions run under their own roles, which are enforced."""
+
+_ADDRESSES = {
+    "SETTLEMENT_EXPRESS_ARN": "SettlementExpressArn",
+    "SETTLEMENT_STANDARD_ARN": "SettlementStandardArn",
+    "START_QUEUE_URL": "StartQueueUrl",
+}
+"""The variables that the examples of docs/starting.md read, and the outputs that belong there."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """The embedded AWS that was started, and what has been deployed to it so far."""
+
+    pid: int
+    port: int
+    kyc_port: int
+    sources: str = ""
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def endpoint_url(self) -> str:
+        """The one address of all its services."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def kyc_url(self) -> str:
+        """The address of the simulated KYC provider."""
+        return f"http://127.0.0.1:{self.kyc_port}"
+
+    @property
+    def webhook_url(self) -> str:
+        """The address that answers the provider's webhook; the one in the outputs is AWS's."""
+        host = urlsplit(self.outputs["KycWebhookUrl"]).hostname or ""
+        return f"{self.endpoint_url}/_aws/lambda-url/{host.partition('.')[0]}/"
+
+    def describe(self) -> dict[str, object]:
+        """Return what `settle local up --json` prints."""
+        return {
+            "endpoint_url": self.endpoint_url,
+            "region": REGION,
+            "kyc_url": self.kyc_url,
+            "outputs": self.outputs,
+        }
+
+    def variables(self) -> dict[str, str]:
+        """Return the environment variables with which AWS's SDKs and the examples reach it.
+
+        It has one address for all services: an SDK must not put a prefix such as `sync-` before it.
+        """
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_DISABLE_HOST_PREFIX_INJECTION": "true",
+            "AWS_DEFAULT_REGION": REGION,
+            **CREDENTIALS,
+            **{name: self.outputs[output] for name, output in _ADDRESSES.items() if output in self.outputs},
+        }
+
+
+def read() -> Running | None:
+    """Return the record; None if there is none, or an unreadable one."""
+    try:
+        return Running(**json.loads(STATE.read_text()))
+    except (FileNotFoundError, ValueError, TypeError, OverflowError):
+        return None
+
+
+def write(running: Running) -> None:
+    """Replace the record as a whole, so that a crash leaves the old one."""
+    unfinished = STATE.with_suffix(".new")
+    unfinished.write_text(json.dumps(asdict(running)))
+    unfinished.replace(STATE)

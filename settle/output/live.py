@@ -1,0 +1,131 @@
+"""Settlements in flight: the lists, and the live view of the stack."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from settle.instants import distance
+from settle.output.console import cell, out, print_json, print_line
+from settle.output.printable import printable
+
+_PROGRESS = ("last_step", "amount", "owner", "owner_epoch")
+_IN_FLIGHT = ("key", "status", "since", *_PROGRESS, "recover_at", "deadline_at")
+_CLAIMED = ("key", "status", "claimed_at", "finished_at", *_PROGRESS)
+_INSTANTS = frozenset({"since", "recover_at", "deadline_at", "claimed_at", "finished_at"})
+_TROUBLE = "bold red"
+_CLOSED = "CLOSED"
+"""The state of a healthy circuit, as Powertools names it."""
+
+
+def in_flight(lines: list[dict[str, Any]], at: datetime, as_json: bool) -> None:
+    """Print settlements in flight, with the distance of every instant from `at`."""
+    _lines(lines, _IN_FLIGHT, "no settlement is in flight", at, as_json)
+
+
+def claimed(lines: list[dict[str, Any]], at: datetime, as_json: bool) -> None:
+    """Print settlements of any status, with the age of their claim and of their end."""
+    _lines(lines, _CLAIMED, "no settlement was claimed since", at, as_json)
+
+
+def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
+    """Print snapshots: in one place on a terminal, else one below the other, as JSON one a line.
+
+    If a look failed, a terminal shows the last good snapshot beside the error.
+    """
+    if as_json:
+        for snapshot in taken:
+            print_json(snapshot)
+    elif not out.is_terminal:
+        for snapshot in taken:
+            out.print(render(snapshot))
+    else:
+        seen: dict[str, Any] | None = None
+        with Live(console=out, auto_refresh=False) as live:
+            for snapshot in taken:
+                seen = seen if snapshot["error"] else snapshot
+                live.update(render(snapshot, seen), refresh=True)
+
+
+def render(snapshot: dict[str, Any], seen: dict[str, Any] | None = None) -> Group:
+    """Lay out a snapshot; of a failed look, the error below the snapshot that was `seen` before."""
+    if not snapshot["error"]:
+        return Group(_table(snapshot))
+    error = Text(printable(f"{snapshot['at']}  the look failed: {snapshot['error']}"), style=_TROUBLE)
+    return Group(_table(seen), error) if seen else Group(error)
+
+
+def _table(snapshot: dict[str, Any]) -> Table:
+    at = datetime.fromisoformat(snapshot["at"])
+    flying, limbo, circuit = snapshot["in_flight"], snapshot["limbo"], snapshot["circuit"]
+    by_status = ", ".join(f"{count} {status}" for status, count in flying["by_status"].items())
+    at_risk = ", ".join(f"{amount} {currency}" for currency, amount in limbo["at_risk"].items())
+    of_these = f" (of the {flying['count']} due first)" if flying["more"] else ""
+    since = f" since {circuit['since']}" if circuit["since"] else ""
+    table = Table.grid(padding=(0, 2))
+    for name, text, is_trouble in (
+        ("at", snapshot["at"], False),
+        ("in flight", f"{_count(flying)}: {by_status}; {flying['in_review']} in review", False),
+        ("oldest in flight", f"{_oldest(flying, at)}{of_these}", False),
+        ("due", f"{flying['due']} due for recovery, {flying['overdue']} overdue", flying["overdue"]),
+        ("LIMBO", _count(limbo), limbo["count"]),
+        ("oldest in LIMBO", _oldest(limbo, at), False),
+        ("at risk", ("at least " if limbo["more"] else "") + at_risk if at_risk else "nothing", False),
+        ("KYC circuit", f"{circuit['state']}{since}", circuit["state"] != _CLOSED),
+    ):
+        table.add_row(name, Text(printable(text), style=_TROUBLE if is_trouble else ""))
+    return table
+
+
+def _count(part: dict[str, Any]) -> str:
+    """Return how many there are: "100+" if there are more than the look counted."""
+    return f"{part['count']}{'+' if part['more'] else ''}"
+
+
+def _oldest(part: dict[str, Any], at: datetime) -> str:
+    oldest = part["oldest"]
+    return f"{oldest['key']}, {_when(oldest['since'], at)}" if oldest else "none"
+
+
+def _lines(
+    lines: list[dict[str, Any]], columns: tuple[str, ...], nothing: str, at: datetime, as_json: bool
+) -> None:
+    if as_json:
+        print_json(lines)
+    elif lines:
+        _print_aligned([_for_a_person(line, at) for line in lines], columns)
+    else:
+        print_line(nothing)
+
+
+def _for_a_person(line: dict[str, Any], at: datetime) -> dict[str, Any]:
+    """Return a line that fits on a terminal: ages instead of instants, and the key spelled once.
+
+    Steps commit in their order, so the last one implies the others.
+    """
+    shown = {name: _when(value, at) if name in _INSTANTS else value for name, value in line.items()}
+    review = f" (in review, until {shown['deadline_at']})" if line.get("in_review") else ""
+    return shown | {
+        "status": f"{line['status'] or 'unknown'}{review}",
+        "last_step": line["steps"][-1] if line["steps"] else "",
+        "amount": " ".join(filter(None, (line["amount"], line["currency"]))),
+        "owner": (line["owner"] or "").replace(line["key"], "…", 1),
+    }
+
+
+def _print_aligned(lines: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    """Print one settlement a line, however wide: nothing is folded or cut, and grep finds a line."""
+    cells = [[cell(line[column]) for column in columns] for line in lines]
+    cells.insert(0, [column.replace("_", " ") for column in columns])
+    widths = [max(len(text) for text in column) for column in zip(*cells, strict=True)]
+    for row in cells:
+        aligned = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        print_line("  ".join(aligned).rstrip())
+
+
+def _when(instant: str | None, at: datetime) -> str:
+    return distance(instant, at) if instant else ""

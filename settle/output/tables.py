@@ -1,0 +1,93 @@
+"""Answers of the commands: a settlement, cases of LIMBO, an account, the reconciliation."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+from settle.output.console import cell, note, out, print_json, print_line, print_record, print_table
+from settle.output.printable import printable
+
+
+def settlement(result: Mapping[str, Any], as_json: bool) -> None:
+    """Print the state of a settlement, its journal, and whether it is safe to retry."""
+    if as_json:
+        print_json(result)
+        return
+    apart = ("executions", "activity", "entries", "retry")
+    print_record({name: value for name, value in result.items() if name not in apart})
+    if result["activity"]:
+        print_line(result["activity"])
+    columns = ("posted_at", "step", "moved", "amount", "escrow", "note")
+    print_table(result["entries"], columns, right=("amount", "escrow"))
+    retry = result["retry"]
+    print_line("Is it safe to retry this key?")
+    print_line(f"  the same key: {retry['same_key']}")
+    print_line(f"  a new key:    {retry['new_key']}")
+    for line in retry["evidence"]:
+        print_line(f"  evidence:     {line}")
+
+
+def cases(open_cases: list[dict[str, Any]], as_json: bool) -> None:
+    """Print every settlement in LIMBO."""
+    if as_json:
+        print_json(open_cases)
+    elif open_cases:
+        print_table(open_cases, tuple(open_cases[0]), right=("amount_at_risk",))
+    else:
+        print_line("no settlement is in LIMBO")
+
+
+def case(stuck: Mapping[str, Any], as_json: bool) -> None:
+    """Print a settlement in LIMBO, and the decisions that can be made."""
+    if as_json:
+        print_json(stuck)
+        return
+    print_record({name: value for name, value in stuck.items() if name != "decisions"})
+    for one in stuck["decisions"]:
+        print_line()
+        print_line(f"{one['decision']}: {one['effect']}")
+        if one["command"]:
+            print_line(f"  {one['command']}")
+
+
+def account(statement: Mapping[str, Any], as_json: bool) -> None:
+    """Print an account and its statement."""
+    if as_json:
+        print_json(statement)
+        return
+    limbo = f", in LIMBO for {', '.join(statement['limbo_keys'])}" if statement["limbo_keys"] else ""
+    title = f"{statement['account']}: {statement['available']} {statement['currency']} available{limbo}"
+    table = Table("posted at", "key", "step", title=printable(title), title_justify="left")
+    table.add_column("change", justify="right")
+    table.add_column("balance", justify="right")
+    for entry in statement["entries"]:
+        table.add_row(*(cell(entry[name]) for name in ("posted_at", "key", "step", "change", "balance")))
+    out.print(table)
+
+
+def started(answer: Mapping[str, Any], as_json: bool) -> None:
+    """Print how a settlement that was started has ended: its outcome, or an error."""
+    if as_json:
+        print_json(answer)
+    elif "error" not in answer:
+        print_record(answer)
+    else:
+        note(f"{answer['key']}: {answer['error']}: {answer['message']}")
+
+
+def findings(proof: Mapping[str, Any], as_json: bool) -> None:
+    """Print the sums of each currency, and every row that breaks them."""
+    if as_json:
+        print_json(proof)
+        return
+    for currency, kinds in proof["currencies"].items():
+        parts = " + ".join(f"{kind} {amount}" for kind, amount in kinds.items() if kind != "sum")
+        print_line(f"{currency}: {parts} = {kinds['sum']}")
+    for fault in proof["faults"]:
+        print_line(f"FAULT {fault}")
+    for row in proof["unproven"]:
+        print_line(f"UNPROVEN {row}")
+    verdict = "conserved" if proof["conserved"] else "NOT CONSERVED" if proof["faults"] else "NOT PROVEN"
+    counts = ", ".join(f"{proof[name]} {name}" for name in ("accounts", "settlements", "entries"))
+    print_line(f"{verdict}: {counts}, {proof['in_flight']} in flight")

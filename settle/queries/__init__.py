@@ -1,0 +1,1 @@
+"""Queries: they read the table, the machines and the logs, and write nothing."""

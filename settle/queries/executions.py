@@ -1,0 +1,68 @@
+"""The executions that a settlement's row names, and whether one of them runs."""
+
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from settle.stack import Stack
+from settlement.model.state import SettlementState
+from settlement.model.status import FINISHED, Status
+
+RUNNING = "RUNNING"
+
+
+def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
+    """Return the owner, its executions, the deadline, recovery's next look, and a sentence about them.
+
+    A finished settlement has an owner, but no activity, and Step Functions is not asked.
+    """
+    is_finished = state.status in FINISHED
+    next_look = state.recover_at if state.status is Status.LIMBO else state.listed_at
+    found = [{"name": state.owner, "status": None}] if is_finished else _executions(stack, state)
+    return {
+        "owner": state.owner,
+        "owner_epoch": state.owner_epoch,
+        "deadline_at": state.deadline_at,
+        "next_look_at": None if is_finished else next_look,
+        "executions": found,
+        "activity": None if is_finished else _activity(state, found, next_look),
+    }
+
+
+def _executions(stack: Stack, state: SettlementState) -> list[dict[str, str | None]]:
+    """Return the owner's execution and, in LIMBO, the one that waits for a person's decision.
+
+    A reversal's owner is an execution of the compensating machine; any other is an execution of the
+    settlement machine, on Standard if Step Functions knows the name there.
+    """
+    is_reversal = state.is_expired or state.status in (Status.COMPENSATING, Status.LIMBO)
+    machine = stack.outputs.get("CompensationArn" if is_reversal else "SettlementStandardArn")
+    owner = f"{machine.replace(':stateMachine:', ':execution:')}:{state.owner}" if machine else None
+    arns = {state.owner: owner}
+    if waiting := (state.waiting or {}).get("execution"):
+        arns[waiting.rpartition(":")[2]] = waiting
+    return [{"name": name, "status": _status(stack, arn)} for name, arn in arns.items()]
+
+
+def _status(stack: Stack, arn: str | None) -> str | None:
+    """Return the status of a Standard execution; None if Step Functions does not tell it."""
+    if arn is None:
+        return None
+    try:
+        status: str = stack.client("stepfunctions").describe_execution(executionArn=arn)["status"]
+    except ClientError:  # no such execution, as of an Express one, or no permission to ask
+        return None
+    return status
+
+
+def _activity(state: SettlementState, found: list[dict[str, Any]], next_look: str | None) -> str:
+    looks = f"recovery looks at {next_look}" if next_look else "recovery looks within a minute"
+    if running := [one["name"] for one in found if one["status"] == RUNNING]:
+        waits = ", which waits for a person's decision" if state.status is Status.LIMBO else ""
+        return f"execution {running[0]} runs{waits}; {looks}"
+    if state.status is Status.PROCESSING and state.is_in_review:
+        return f"in review until {state.deadline_at}: no execution runs before the provider decides"
+    ended = [f"{one['name']} is {one['status']}" for one in found if one["status"]]
+    if len(ended) == len(found):
+        return f"no execution runs ({', '.join(ended)}); {looks}"
+    return f"execution {state.owner} may run: Step Functions tells nothing of an Express execution; {looks}"

@@ -1,0 +1,78 @@
+"""Settlements in flight, and settlements claimed since an instant.
+
+A list works on rows as they are: a malformed row is in it too, where a person looks for it.
+"""
+
+import heapq
+from datetime import datetime
+from typing import Any
+
+from settle.queries.index import Found, listed
+from settle.stack import Stack
+from settlement.adapters.dynamodb import from_wire
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model import money
+from settlement.model.status import FINISHED, Status, Step
+from settlement.model.timestamps import timestamp
+
+
+def in_flight(stack: Stack, limit: int) -> Found:
+    """Return the first `limit` settlements in flight, by the time of recovery's next look."""
+    shards = [keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS)]
+    return listed(stack, shards, {*FINISHED, Status.LIMBO}, limit)
+
+
+def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
+    """Return the first `limit` settlements claimed since then, the oldest first.
+
+    No index lists these, so this reads the whole table.
+    """
+    pages = stack.client("dynamodb").get_paginator("scan")
+    answer = pages.paginate(
+        TableName=stack.outputs["TableName"],
+        FilterExpression="sk = :settlement AND claimed_at >= :since",
+        ExpressionAttributeValues={
+            ":settlement": {"S": keys.settlement("")["sk"]},
+            ":since": {"S": timestamp(since)},
+        },
+        ConsistentRead=True,
+    )
+    found = (from_wire(item) for page in answer for item in page["Items"])
+    oldest = heapq.nsmallest(limit + 1, found, key=lambda row: (row["claimed_at"], row["pk"]))
+    return Found(oldest[:limit], len(oldest) > limit)
+
+
+def describe_in_flight(stack: Stack, row: Row) -> dict[str, Any]:
+    """Return a settlement in flight: its progress, its owner, and recovery's next look.
+
+    `since` is the last time at which it was set in motion; while in review, the time of its claim.
+    """
+    in_review, claimed_at = "review" in row, row.get("claimed_at")
+    return {
+        **_progress(stack, row),
+        "since": claimed_at if in_review else row.get("in_flight_since", claimed_at),
+        "in_review": in_review,
+        "recover_at": row.get("gsi1sk"),
+        "deadline_at": row.get("deadline_at"),
+    }
+
+
+def describe_claimed(stack: Stack, row: Row) -> dict[str, Any]:
+    """Return a settlement of any status: its progress, and the times of its claim and its end."""
+    times = {name: row.get(name) for name in ("claimed_at", "finished_at")}
+    return _progress(stack, row) | times
+
+
+def _progress(stack: Stack, row: Row) -> dict[str, Any]:
+    amount, exponent = row.get("amount"), stack.config.currencies.get(row.get("currency", ""))
+    unknown = amount is None or exponent is None
+    return {
+        "key": keys.subject(row)[1],
+        "status": row.get("status"),
+        "steps": [step.value for step in Step if step in row.get("steps", ())],
+        "amount": None if unknown else money.render(amount, exponent),  # type: ignore[arg-type]
+        "currency": row.get("currency"),
+        "owner": row.get("owner"),
+        "owner_epoch": row.get("owner_epoch"),
+    }

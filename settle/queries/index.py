@@ -1,0 +1,97 @@
+"""Settlements that the table's index lists, read from the table.
+
+    index, lazily          table, 100 rows a call          answer
+    shard 0 ──┐
+      …       ├─ by time ──▶ is it still so? ── the rows ──▶ the first `limit`, and whether there are more
+    shard 7 ──┘
+
+The index may be behind, so that it only says where to look: the rows decide. No more of either is read
+than the answer needs.
+"""
+
+import heapq
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.stack import Stack
+from settlement.adapters.dynamodb import from_wire, pause
+from settlement.ledger import keys as ledger_keys
+from settlement.ledger.keys import Row
+
+BATCH_MAX = 100
+"""Most rows that DynamoDB reads in one call, and entries of the index that are read at a time."""
+
+TRIES_MAX = 8
+"""Calls for the rows of one batch, as long as DynamoDB leaves some of them unread."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows of settlements, as they are, and whether there are more than were asked for."""
+
+    rows: list[Row]
+    more: bool
+
+
+def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit: int | None) -> Found:
+    """Return the first settlements that the index lists in `partitions`, by their sort keys.
+
+    A settlement whose row has one of the statuses `left` has left the partition. Without a limit, all.
+    """
+    enough = sys.maxsize if limit is None else limit + 1
+    client, found = stack.client("dynamodb"), list[Row]()
+    shards = [_entries(stack, client, partition) for partition in partitions]
+    keys = _once_each(heapq.merge(*shards, key=lambda key: key["gsi1sk"]))
+    while len(found) < enough and (batch := list(islice(keys, min(BATCH_MAX, enough - len(found))))):
+        found += (row for row in _read(stack, client, batch) if row.get("status") not in left)
+    found.sort(key=lambda row: (row["gsi1sk"], row["pk"]))
+    return Found(found[:limit], limit is not None and len(found) > limit)
+
+
+def _entries(stack: Stack, client: Any, partition: str) -> Iterator[Row]:
+    """Return the keys that the index lists in a partition, in order, read page by page on demand."""
+    answer = client.get_paginator("query").paginate(
+        TableName=stack.outputs["TableName"],
+        IndexName=ledger_keys.INDEX,
+        KeyConditionExpression="gsi1pk = :partition",
+        ProjectionExpression="pk, sk, gsi1sk",
+        ExpressionAttributeValues={":partition": {"S": partition}},
+        PaginationConfig={"PageSize": BATCH_MAX},
+    )
+    return (from_wire(item) for page in answer for item in page["Items"])
+
+
+def _once_each(keys: Iterator[Row]) -> Iterator[Row]:
+    """Drop repeated keys: a row that moves while the index is read is listed twice.
+
+    DynamoDB refuses to read a row twice in one call.
+    """
+    seen = set()
+    for key in keys:
+        if key["pk"] not in seen:
+            seen.add(key["pk"])
+            yield key
+
+
+def _read(stack: Stack, client: Any, keys: list[Row]) -> list[Row]:
+    """Read the rows of at most 100 keys, consistently, in no order; ask again for those left unread."""
+    table = stack.outputs["TableName"]
+    wanted: Any = {
+        table: {
+            "Keys": [{name: {"S": key[name]} for name in ("pk", "sk")} for key in keys],
+            "ConsistentRead": True,
+        }
+    }
+    found: list[Row] = []
+    for tries in range(1, TRIES_MAX + 1):
+        answer = client.batch_get_item(RequestItems=wanted)
+        found += map(from_wire, answer["Responses"].get(table, ()))
+        wanted = answer.get("UnprocessedKeys")
+        if not wanted:
+            return found
+        pause(tries)
+    raise CommandFailed(Exit.FAILED, f"DynamoDB: left rows unread in each of {TRIES_MAX} tries; try again")

@@ -1,0 +1,95 @@
+"""Settlements in LIMBO: the open cases, and the effect of each decision on a case."""
+
+from typing import Any
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.placeholder import REASON
+from settle.queries.index import Found, listed
+from settle.queries.settlement import state_of
+from settle.stack import Stack
+from settlement.ledger import keys
+from settlement.model import money
+from settlement.model.case import Case
+from settlement.model.errors import Refusal
+from settlement.model.orders import Decision
+from settlement.model.state import SettlementState
+from settlement.model.status import Status, Step
+from settlement.policy import compensation
+
+
+def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[dict[str, Any]], bool]:
+    """Return the `limit` oldest open cases (all, without one), and whether there are more."""
+    found = _in_limbo(stack, limit)
+    return [_summary(stack, SettlementState.from_row(row)) for row in found.rows], found.more
+
+
+def show(stack: Stack, key: str) -> dict[str, Any]:
+    """Return a settlement's open case: the stuck step, its cause, and the effect of each decision."""
+    state = state_of(stack, key)
+    if state.status is not Status.LIMBO:
+        raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
+    case = compensation.stuck_case(state)
+    blocked = stack.store.account(case.account) if case.blocked_account else None
+    return {
+        **_summary(stack, state),
+        "available": _amount(stack, state, blocked.available) if blocked else None,
+        "escrow": _amount(stack, state, state.escrow),
+        "cause": (state.failure or {}).get("cause"),
+        "reversed_for": state.reversed_for,
+        "steps": sorted(state.steps),
+        "reversed": sorted(state.reversed),
+        "decisions": [_choice(stack, state, case, decision) for decision in Decision],
+    }
+
+
+def _in_limbo(stack: Stack, limit: int | None) -> Found:
+    return listed(stack, [keys.LIMBO], set(Status) - {Status.LIMBO}, limit)
+
+
+def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision) -> dict[str, Any]:
+    """Return the effect of a decision and the command for it; or why it is not possible, and no command."""
+    try:
+        compensation.ensure_can_resolve(state, decision)
+    except Refusal as refusal:
+        return {"decision": decision.value, "effect": f"not possible: {refusal}", "command": None}
+    command = f"settle limbo resolve {state.key} {decision} --case {case.number}"
+    return {
+        "decision": decision.value,
+        "effect": _effect(stack, state, case, decision),
+        "command": f'{command} --reason "{REASON}"{stack.option}',
+    }
+
+
+def _summary(stack: Stack, state: SettlementState) -> dict[str, Any]:
+    case = compensation.stuck_case(state)
+    return {
+        "key": state.key,
+        "case": case.number,
+        "since": state.listed_at,
+        "account": case.account,
+        "stuck_step": state.stuck_step,
+        "amount_at_risk": _amount(stack, state, case.amount),
+        "currency": state.settlement.currency,
+        "error": (state.failure or {}).get("error"),
+    }
+
+
+def _effect(stack: Stack, state: SettlementState, case: Case, decision: Decision) -> str:
+    """Return the effect of a possible decision, as a sentence."""
+    settlement = state.settlement
+    stuck, currency = _amount(stack, state, case.amount), settlement.currency
+    amount, held = _amount(stack, state, settlement.amount), _amount(stack, state, state.escrow)
+    if decision is Decision.RETRY and case.step is Step.HOLD:
+        return f"returns {stuck} {currency} from the escrow to {case.account}, once the cause is gone"
+    if decision is Decision.RETRY:
+        return f"takes {stuck} {currency} out of {case.account} once the cause is gone, and reverses the rest"
+    if decision is Decision.WRITE_OFF:
+        return (
+            f"covers {stuck} {currency} from losses:{currency}, and refunds {amount} {currency} to"
+            f" {settlement.payer}; {case.account} keeps what it has"
+        )
+    return f"the payee {settlement.payee} keeps what it received, {held} {currency} go to the fees: SETTLED"
+
+
+def _amount(stack: Stack, state: SettlementState, minor: int) -> str:
+    return money.render(minor, stack.config.currencies[state.settlement.currency])

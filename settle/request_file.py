@@ -1,0 +1,55 @@
+"""Requests in a file: checked to be JSON before the first one is sent."""
+
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from settle.exit_codes import CommandFailed, Exit
+from settlement.model.request import KEY
+
+INPUT_BYTES_MAX = 262_144
+"""AWS's limit on an execution's input."""
+
+
+def read_requests(file: str) -> list[str]:
+    """Return the raw texts of the requests: a file that is one JSON value is one request, else each line is.
+
+    `-` reads standard input.
+    """
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandFailed(Exit.USAGE, f"file: {error}") from error
+    requests = {number: line for number, line in enumerate(text.splitlines(), 1) if line.strip()}
+    with suppress(ValueError, RecursionError):
+        json.loads(text)
+        requests = {1: text}
+    if not requests:
+        raise CommandFailed(Exit.USAGE, f"file: {file} holds no request")
+    for number, request in requests.items():
+        try:
+            key_of(request)
+        except CommandFailed as failure:
+            raise CommandFailed(failure.code, f"line {number}: {failure}; nothing was sent") from failure
+    return list(requests.values())
+
+
+def key_of(request: str) -> str:
+    """Return the key of a request that can be sent; "refused" if the machine will refuse the key.
+
+    Raises CommandFailed for a text that is no JSON or too large: StartExecution takes neither.
+    """
+    try:
+        size = len(request.encode())
+        content = json.loads(request, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise CommandFailed(Exit.USAGE, f"request: must be JSON: {error}") from error
+    if size > INPUT_BYTES_MAX:
+        raise CommandFailed(Exit.USAGE, f"request: must be at most {INPUT_BYTES_MAX} bytes")
+    key = content.get("key") if isinstance(content, dict) else None
+    return key if isinstance(key, str) and KEY.fullmatch(key) else "refused"
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,85 @@
+"""The cost of an execution, from the log lines of its functions: read and write units apart."""
+
+import json
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from settle.local.demo import cost
+from settle.local.demo.cost import Cost
+from settle.stack import Stack
+
+FUNCTIONS = ("HoldFunds", "VerifyKyc")
+RESOURCES = [
+    *({"ResourceType": "AWS::Lambda::Function", "PhysicalResourceId": name} for name in FUNCTIONS),
+    {"ResourceType": "AWS::DynamoDB::Table", "PhysicalResourceId": "the-table"},
+]
+
+
+def line(operation: str, units: float, execution: str = "an-execution") -> str:
+    fields = {"operation": operation, "capacity_units": units, "execution": execution}
+    return json.dumps({"message": "dynamodb", **fields})
+
+
+class Aws:
+    """CloudFormation, Lambda and CloudWatch Logs, with these lines in the functions' logs."""
+
+    def __init__(self, logs: dict[str, list[str]]) -> None:
+        self.logs, self.asked = logs, list[dict[str, Any]]()
+
+    def get_paginator(self, operation: str) -> SimpleNamespace:
+        pages = {"list_stack_resources": self._resources, "filter_log_events": self._events}
+        return SimpleNamespace(paginate=pages[operation])
+
+    def get_function_configuration(self, *, FunctionName: str) -> dict[str, Any]:  # noqa: N803
+        return {"LoggingConfig": {"LogGroup": f"/logs/{FunctionName}"}}
+
+    def _resources(self, *, StackName: str) -> Iterator[dict[str, Any]]:  # noqa: N803
+        yield {"StackResourceSummaries": RESOURCES}
+
+    def _events(self, **parameters: Any) -> Iterator[dict[str, Any]]:
+        self.asked.append(parameters)
+        function = parameters["logGroupName"].rpartition("/")[2]
+        yield {"events": [{"message": text} for text in self.logs.get(function, [])]}
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "time", SimpleNamespace(sleep=lambda seconds: None))
+
+
+def costs(logs: dict[str, list[str]]) -> dict[str, Cost]:
+    aws = Aws(logs)
+    found = cost.since(cast(Stack, SimpleNamespace(name="s", client=lambda service: aws)), 12.5)
+    assert {asked["startTime"] for asked in aws.asked} == {12_500}
+    return found
+
+
+@pytest.mark.parametrize("operation", ["put_item", "update_item", "transact_write_items"])
+def test_a_write_counts_write_units(operation: str) -> None:
+    assert costs({"HoldFunds": [line(operation, 6)]}) == {
+        "an-execution": Cost(calls=1, write_units=6, read_units=0)
+    }
+
+
+@pytest.mark.parametrize("operation", ["get_item", "query"])
+def test_a_read_counts_read_units(operation: str) -> None:
+    assert costs({"VerifyKyc": [line(operation, 0.5)]}) == {
+        "an-execution": Cost(calls=1, write_units=0, read_units=0.5)
+    }
+
+
+def test_each_execution_has_its_own_sums_over_all_functions() -> None:
+    found = costs(
+        {
+            "HoldFunds": [line("transact_write_items", 6), line("put_item", 3, "another")],
+            "VerifyKyc": [line("get_item", 1), line("transact_write_items", 4), "no JSON", "[]", "{}"],
+        }
+    )
+
+    assert found == {
+        "an-execution": Cost(calls=3, write_units=10, read_units=1),
+        "another": Cost(calls=1, write_units=3, read_units=0),
+    }

@@ -1,0 +1,103 @@
+"""The demo's outage: what is paid while the provider fails, and that the provider always comes back."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.local.demo import outage
+from settle.machines import Machine
+from settlement.model.errors import KycCircuitOpen, KycRejected, KycUnavailable
+from tests.settle.desk import Desk
+from tests.settle.wire import Simulator
+from tests.support.kyc import APPROVED
+
+# What the steps write is tested on both engines; here it is how the demo tells of it.
+pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+
+Walk = Callable[[], dict[str, Any]]
+
+
+class Paying:
+    """The machine that the demo starts: it asks the real simulator, and reverses what gets no verdict.
+
+    The first `refused` payments after the provider is back are still kept from it, as an open circuit does.
+    """
+
+    def __init__(self, desk: Desk, simulator: Simulator) -> None:
+        self.desk, self.simulator, self.refused = desk, simulator, 0
+
+    def start(self, stack: object, machine: Machine, request: str) -> None:
+        wire = outage.json.loads(request) | {"fee": "0.00"}
+        self.desk.provider.answer = self._answer(wire)
+        try:
+            self.desk.pay(**wire)
+        except (KycUnavailable, KycCircuitOpen, KycRejected) as refusal:
+            error = {"Error": type(refusal).__name__, "Cause": str(refusal)}
+            self.desk.compensate(wire, error=error)
+
+    def _answer(self, wire: dict[str, str]) -> Any:
+        failing = self.simulator.seen()["behaviour"] == "error"
+        if not failing and self.refused:
+            self.refused -= 1
+            return KycCircuitOpen("kyc: not asked, as the circuit is open")
+        answered = self.simulator.verify(wire["key"], payee=wire["payee"]).status == 200
+        return APPROVED if answered else KycUnavailable("kyc: as the provider wants it")
+
+
+@pytest.fixture
+def paying(desk: Desk, simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> Paying:
+    paying = Paying(desk, simulator)
+    monkeypatch.setattr(outage, "start", paying.start)
+    monkeypatch.setattr(outage.time, "sleep", lambda seconds: None)
+    return paying
+
+
+@pytest.fixture
+def walk(desk: Desk, simulator: Simulator, paying: Paying) -> Walk:
+    return lambda: outage.walk(desk.stack, simulator.url, lambda text: None)
+
+
+@pytest.mark.parametrize("refused", [0, 2])
+def test_what_is_paid_in_an_outage_comes_back_and_payments_flow_again_after_it(
+    walk: Walk, paying: Paying, refused: int
+) -> None:
+    paying.refused = refused
+
+    walked = walk()
+
+    told = [(one["provider"], one["outcome"], one["error"], one["calls"]) for one in walked["payments"]]
+    assert told == [
+        *[("fails", "COMPENSATED", "KycUnavailable", 1)] * outage.PAYMENTS_DURING,
+        *[("is back", "COMPENSATED", "KycCircuitOpen", 0)] * refused,
+        ("is back", "SETTLED", None, 1),
+    ]
+    assert (walked["returned"], walked["conserved"]) == ("100.00 EUR of 100.00 EUR", True)
+
+
+def test_an_outage_that_does_not_end_is_told(
+    walk: Walk, paying: Paying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paying.refused = 1000
+    monkeypatch.setattr(outage, "RECOVERY_SECONDS_MAX", -1)
+
+    with pytest.raises(CommandFailed, match="no payment settled within") as failed:
+        walk()
+
+    assert failed.value.code == Exit.FAILED
+
+
+def test_the_provider_is_brought_back_even_if_the_walk_is_cut_off(
+    walk: Walk, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*_: object) -> None:
+        assert simulator.seen()["behaviour"] == "error"
+        raise ConnectionError("cut off")
+
+    monkeypatch.setattr(outage, "start", cut_off)
+
+    with pytest.raises(ConnectionError):
+        walk()
+
+    assert simulator.seen()["behaviour"] == "approve"

@@ -1,0 +1,76 @@
+"""The demo's pager: a queue that is subscribed for as long as the demo needs it."""
+
+import json
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.local.demo import stuck_reversal
+from settle.stack import Stack
+
+ALERT = {"summary": "order-1 is in LIMBO since noon", "key": "order-1"}
+NOTICE = {"summary": "order-1 is out of LIMBO", "key": "order-1"}
+
+
+@pytest.fixture
+def stack() -> Iterator[Stack]:
+    """A stack that has a pager's topic, on moto."""
+    with mock_aws():
+        topic = boto3.client("sns").create_topic(Name="pager")["TopicArn"]
+        yield cast(Stack, SimpleNamespace(outputs={"PagerTopicArn": topic}, client=boto3.client))
+
+
+def publish(stack: Stack, alert: dict[str, str]) -> None:
+    stack.client("sns").publish(TopicArn=stack.outputs["PagerTopicArn"], Message=json.dumps(alert))
+
+
+def left(stack: Stack) -> tuple[list[Any], list[Any]]:
+    """The subscriptions and queues that there are."""
+    subscriptions = stack.client("sns").list_subscriptions()["Subscriptions"]
+    return subscriptions, stack.client("sqs").list_queues().get("QueueUrls", [])
+
+
+def test_an_alert_is_received_as_it_was_sent(stack: Stack) -> None:
+    with stuck_reversal.pager(stack) as receive:
+        publish(stack, ALERT)
+
+        assert receive("LIMBO since") == ALERT
+
+
+def test_other_messages_are_skipped(stack: Stack) -> None:
+    with stuck_reversal.pager(stack) as receive:
+        publish(stack, ALERT)
+        publish(stack, NOTICE)
+
+        assert receive("out of LIMBO") == NOTICE
+
+
+def test_an_alert_that_does_not_come_is_a_failure(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stuck_reversal, "ALERT_SECONDS_MAX", -1)
+
+    with stuck_reversal.pager(stack) as receive, pytest.raises(CommandFailed) as told:
+        receive("LIMBO since")
+
+    assert (told.value.code, str(told.value)) == (Exit.FAILED, "no alert with 'LIMBO since' came within -1 s")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_queue_stays_subscribed(stack: Stack, fails: bool) -> None:
+    def look() -> None:
+        with stuck_reversal.pager(stack):
+            assert [len(there) for there in left(stack)] == [1, 1]
+            if fails:
+                raise ConnectionError("cut off")
+
+    if fails:
+        with pytest.raises(ConnectionError):
+            look()
+    else:
+        look()
+
+    assert left(stack) == ([], [])

@@ -1,0 +1,240 @@
+"""The simulated KYC provider as a part of the embedded AWS: started, found, started again, stopped."""
+
+import base64
+import json
+import socket
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+import urllib3
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.local import deployment, embedded_aws, kyc_provider, ports, processes, record
+from settle.local.record import Running
+from settlement.adapters.webhook_signature import verify
+from tests.settle.conftest import Starts
+from tests.settle.test_embedded_aws import recorded as content_of
+from tests.settle.test_embedded_aws import silent, write
+from tests.settle.wire import KEY, PAYMENT, Receiver
+
+API_KEY, SIGNING = (
+    "canary-api-key",
+    "whsec_" + base64.b64encode(b"canary-signing-secret, long enough").decode(),
+)
+SECRETS = {"credentials-arn": {"api_key": API_KEY}, "signing-arn": {"current": SIGNING, "previous": ""}}
+OUTPUTS = {
+    "TableName": "t",
+    "KycCredentialsArn": "credentials-arn",
+    "KycSigningArn": "signing-arn",
+    "KycWebhookUrl": "https://abc123.lambda-url.eu-west-1.on.aws/",
+}
+FAKE_CDK = """#!/bin/sh
+printf '%s\\n' "$@" > {told}
+echo '{{"settlement-local": {outputs}}}' > {home}/embedded/outputs.json
+"""
+
+
+@pytest.fixture(autouse=True)
+def embedded(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An embedded AWS that answers, and whose Secrets Manager has the two secrets of the stage."""
+
+    def read(*, SecretId: str) -> dict[str, str]:  # noqa: N803
+        return {"SecretString": json.dumps(SECRETS[SecretId])}
+
+    def client(service: str, *, endpoint_url: str, **_: str) -> Any:
+        assert (service, endpoint_url.startswith("http://127.0.0.1:")) == ("secretsmanager", True)
+        return SimpleNamespace(get_secret_value=read)
+
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Kept(subprocess.Popen[bytes]):
+        """A process that `up` leaves to itself is the test's to wait for."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+
+    monkeypatch.setattr(kyc_provider, "boto3", SimpleNamespace(client=client))
+    monkeypatch.setattr(embedded_aws, "_answers", lambda started: True)
+    monkeypatch.setattr(processes.subprocess, "Popen", Kept)
+    yield
+    embedded_aws.down()
+    for process in started:
+        process.wait(10)
+
+
+@pytest.fixture
+def running(starts: Starts, receiver: Receiver) -> Running:
+    """What the record says: all is up and deployed, and the receiver of webhooks is its gateway."""
+    return recorded(starts, receiver, sources=deployment.digest())
+
+
+def recorded(starts: Starts, receiver: Receiver, **changed: Any) -> Running:
+    about = {"port": receiver.port, "kyc_port": ports.free_port(), "outputs": OUTPUTS, **changed}
+    content = content_of(starts("ministack"), **about)
+    write(content)
+    return Running(**content)
+
+
+def providers() -> list[psutil.Process]:
+    return [process for process in processes.ours() if "settle.local.kyc_simulator" in process.cmdline()]
+
+
+def asked(running: Running, api_key: str, payee: str = "bob") -> int:
+    """How the provider answers a verification: the status."""
+    headers = {"Authorization": f"Bearer {api_key}", "Idempotency-Key": f"{KEY}:verify"}
+    answer = urllib3.request(
+        "POST", f"{running.kyc_url}/verifications", json=PAYMENT | {"payee": payee}, headers=headers
+    )
+    return answer.status
+
+
+def calls(running: Running) -> int:
+    counted: int = urllib3.request("GET", f"{running.kyc_url}/control").json()["calls"]
+    return counted
+
+
+def test_up_starts_the_provider_on_the_recorded_port_and_on_this_machine_only(running: Running) -> None:
+    assert embedded_aws.up(silent) == running
+
+    (provider,) = providers()
+    listening = [s.laddr for s in provider.net_connections("inet") if s.status == psutil.CONN_LISTEN]
+    assert listening == [("127.0.0.1", running.kyc_port)]
+
+
+def test_the_provider_takes_the_stage_s_api_key_and_no_other(running: Running) -> None:
+    embedded_aws.up(silent)
+
+    assert (asked(running, API_KEY), asked(running, "another-key")) == (200, 401)
+
+
+def test_the_provider_calls_the_stage_s_webhook_and_signs_with_its_secret(
+    running: Running, receiver: Receiver
+) -> None:
+    embedded_aws.up(silent)
+    asked(running, API_KEY, payee="kyc-review-approve")
+
+    told = receiver.received()
+    assert told.path == "/_aws/lambda-url/abc123/"
+    assert verify(told.headers, told.body, [SIGNING], datetime.now(UTC)) == f"evt_ver_{KEY}"
+
+
+def test_no_secret_is_on_the_provider_s_command_line_or_in_its_log(running: Running) -> None:
+    """Any user who may list processes could read them there."""
+    embedded_aws.up(silent)
+    asked(running, API_KEY)
+
+    (provider,) = providers()
+    seen = " ".join(provider.cmdline()) + (record.SCRATCH / "kyc-log").read_text() + record.STATE.read_text()
+    assert API_KEY not in seen
+    assert SIGNING not in seen
+
+
+def test_up_again_finds_the_provider_with_what_it_remembers(running: Running) -> None:
+    reported: list[str] = []
+    embedded_aws.up(silent)
+    before = [provider.pid for provider in providers()]
+    asked(running, API_KEY)
+
+    embedded_aws.up(reported.append)
+
+    assert [provider.pid for provider in providers()] == before
+    assert (calls(running), reported) == (1, [])
+
+
+def test_up_starts_a_provider_again_that_has_died_where_the_stage_asks_it(
+    running: Running, receiver: Receiver
+) -> None:
+    embedded_aws.up(silent)
+    (dead,) = providers()
+    dead.kill()
+    dead.wait(10)
+
+    assert embedded_aws.up(silent) == running
+
+    (provider,) = providers()
+    assert provider.pid != dead.pid
+    assert (asked(running, API_KEY, payee="kyc-early-approve"), asked(running, "another-key")) == (200, 401)
+    assert receiver.received().path == "/_aws/lambda-url/abc123/"
+
+
+def test_a_provider_that_was_started_but_never_told_is_told_by_the_next_up(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first `up` was killed in between: a provider that takes any key and calls no webhook is useless."""
+    with monkeypatch.context() as killed:
+        killed.setattr(kyc_provider, "boto3", SimpleNamespace(client=None))
+        with pytest.raises(TypeError):
+            embedded_aws.up(silent)
+    assert asked(running, "another-key") == 200
+
+    embedded_aws.up(silent)
+
+    assert (asked(running, API_KEY), asked(running, "another-key")) == (200, 401)
+
+
+def test_another_process_on_the_provider_s_port_is_not_taken_for_it(
+    starts: Starts, receiver: Receiver
+) -> None:
+    running = recorded(starts, receiver, kyc_port=receiver.port, sources=deployment.digest())
+
+    with pytest.raises(CommandFailed, match=f"{running.kyc_port} is taken by another process") as refused:
+        embedded_aws.up(silent)
+
+    assert refused.value.code == Exit.CONFLICT
+    assert providers() == []
+
+
+def test_a_provider_that_does_not_start_is_told(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kyc_provider, "START_SECONDS_MAX", -1)
+
+    with pytest.raises(CommandFailed, match="the simulated KYC provider did not start") as failed:
+        embedded_aws.up(silent)
+
+    assert failed.value.code == Exit.FAILED
+
+
+def test_down_stops_the_provider_and_leaves_no_process(running: Running) -> None:
+    embedded_aws.up(silent)
+    (provider,) = providers()
+
+    assert embedded_aws.down() is True
+
+    assert not provider.is_running()
+    assert list(processes.ours()) == []
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", running.kyc_port)) != 0
+    assert embedded_aws.down() is False
+
+
+def test_a_deployment_is_told_where_its_provider_is(
+    starts: Starts, receiver: Receiver, home: Path, project: Path
+) -> None:
+    outdated = recorded(starts, receiver, sources="of another day")
+    cdk, told = project / "node_modules" / ".bin" / "cdk", home / "told"
+    cdk.parent.mkdir(parents=True)
+    cdk.write_text(FAKE_CDK.format(told=told, home=home, outputs=json.dumps(OUTPUTS)))
+    cdk.chmod(0o755)
+
+    running = embedded_aws.up(silent)
+
+    options = told.read_text().splitlines()
+    assert options[0] == "deploy"
+    assert f"kyc_url=http://127.0.0.1:{outdated.kyc_port}" in options
+    assert (running.kyc_port, running.outputs) == (outdated.kyc_port, OUTPUTS)
+    assert embedded_aws.running() == running
+
+
+def test_what_up_prints_names_the_provider(running: Running) -> None:
+    assert running.describe() == {
+        "endpoint_url": f"http://127.0.0.1:{running.port}",
+        "region": "eu-west-1",
+        "kyc_url": f"http://127.0.0.1:{running.kyc_port}",
+        "outputs": OUTPUTS,
+    }

@@ -1,0 +1,385 @@
+"""`settle list`: the index says where to look, the rows decide, and no more is read than is shown."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from settle import instants
+from settle.exit_codes import CommandFailed, Exit
+from settle.queries import in_flight, index, limbo
+from settlement.ledger import keys as ledger_keys
+from tests.conftest import NOW
+from tests.settle.conftest import Ended
+from tests.settle.desk import Desk, refusal
+from tests.settle.flight import at, claimed, finished, key_of, stuck
+
+# The rows' conditions are tested on both engines; here it is what is read of them and how it is told.
+pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+
+Command = Callable[..., Ended]
+
+
+class Client:
+    """DynamoDB, of which a test counts the calls, and which may leave rows of a batch unread."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._client = desk.ledger.client
+        self.spares = 0
+        self.asked: list[int] = []
+        self.listed = 0
+        self.queries = 0
+        self._client.meta.events.register("after-call.dynamodb.Query", self._count)
+        desk.stack.clients["dynamodb"] = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def batch_get_item(self, *, RequestItems: Any) -> Any:  # noqa: N803
+        ((table, wanted),) = RequestItems.items()
+        assert wanted["ConsistentRead"] is True
+        keys = wanted["Keys"]
+        self.asked.append(len(keys))
+        served = len(keys) - self.spares if self.spares else len(keys)
+        answer = {"Responses": {table: []}, "UnprocessedKeys": {}}
+        if served > 0:
+            answer = self._client.batch_get_item(RequestItems={table: wanted | {"Keys": keys[:served]}})
+        if served < len(keys):
+            answer["UnprocessedKeys"] = {table: wanted | {"Keys": keys[max(served, 0) :]}}
+        return answer
+
+    def _count(self, parsed: Any, **_: Any) -> None:
+        self.queries += 1
+        self.listed += len(parsed["Items"])
+
+
+@pytest.fixture
+def client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """The table's client, and a pause that takes no time."""
+    monkeypatch.setattr(index, "pause", lambda tries: None)
+    return Client(desk)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instants, "now", lambda: NOW)
+
+
+def keys(found: index.Found) -> list[str]:
+    return [ledger_keys.subject(row)[1] for row in found.rows]
+
+
+def test_what_is_due_first_is_in_front_in_any_shard(desk: Desk) -> None:
+    due = {number: (number * 37) % 20 for number in range(1, 20)}
+    shards = {claimed(desk, number, due=seconds)["gsi1pk"] for number, seconds in due.items()}
+    assert len(shards) == ledger_keys.IN_FLIGHT_SHARDS
+
+    found = in_flight.in_flight(desk.stack, 100)
+
+    assert keys(found) == [key_of(number) for number in sorted(due, key=lambda number: due[number])]
+    assert not found.more
+
+
+def test_of_many_the_first_are_shown_and_that_there_are_more(desk: Desk) -> None:
+    for number in range(10):
+        claimed(desk, number, due=number)
+
+    for limit in (1, 9):
+        found = in_flight.in_flight(desk.stack, limit)
+        assert (keys(found), found.more) == ([key_of(number) for number in range(limit)], True)
+    found = in_flight.in_flight(desk.stack, 10)
+    assert (len(found.rows), found.more) == (10, False)
+
+
+def test_a_shard_of_several_pages_is_read_to_its_end_in_batches(
+    desk: Desk, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "BATCH_MAX", 2)
+    for number in range(30):
+        claimed(desk, number, due=number)
+
+    found = in_flight.in_flight(desk.stack, 30)
+
+    assert keys(found) == [key_of(number) for number in range(30)]
+    assert client.queries > ledger_keys.IN_FLIGHT_SHARDS
+    assert client.asked == [2] * 15
+
+
+def test_no_more_is_read_than_it_takes_to_show_so_many(
+    desk: Desk, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "BATCH_MAX", 2)
+    for number in range(120):
+        claimed(desk, number, due=number)
+
+    assert in_flight.in_flight(desk.stack, 2).more
+
+    assert client.asked == [2, 1]
+    # A page of each shard, and another of each whose first was shown.
+    assert client.listed <= 2 * (ledger_keys.IN_FLIGHT_SHARDS + 4)
+
+
+@pytest.mark.parametrize("status", ["SETTLED", "REJECTED", "COMPENSATED", "LIMBO"])
+def test_what_has_ended_since_it_was_listed_is_dropped_and_the_next_takes_its_place(
+    desk: Desk, status: str
+) -> None:
+    """The index may be behind: it lists what the row no longer is."""
+    claimed(desk, 1, due=1, status=status)
+    claimed(desk, 2, due=2)
+    claimed(desk, 3, due=3, status="COMPENSATING")
+
+    assert keys(in_flight.in_flight(desk.stack, 2)) == [key_of(2), key_of(3)]
+    assert not in_flight.in_flight(desk.stack, 2).more
+
+
+def test_what_is_gone_from_the_table_is_dropped(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    claimed(desk, 1)
+    gone = {**ledger_keys.settlement(key_of(2)), "gsi1sk": at(0)}
+    listed = index._entries
+    monkeypatch.setattr(index, "_entries", lambda *where: iter([gone, *listed(*where)]))
+
+    assert keys(in_flight.in_flight(desk.stack, 10)) == [key_of(1)]
+
+
+def test_one_that_is_moved_while_the_index_is_read_is_shown_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DynamoDB refuses to read a row twice in one call."""
+    row = claimed(desk, 1, due=90)
+    behind = {"pk": row["pk"], "sk": row["sk"], "gsi1sk": at(0)}
+    listed = index._entries
+    monkeypatch.setattr(
+        index,
+        "_entries",
+        lambda stack, client, partition: iter(
+            [behind, *listed(stack, client, partition)]
+            if partition == row["gsi1pk"]
+            else listed(stack, client, partition)
+        ),
+    )
+
+    assert keys(in_flight.in_flight(desk.stack, 10)) == [key_of(1)]
+
+
+def test_rows_that_dynamodb_leaves_unread_are_asked_for_again(desk: Desk, client: Client) -> None:
+    for number in range(5):
+        claimed(desk, number, due=number)
+    client.spares = 2
+
+    with pytest.raises(CommandFailed):  # it spares two of the last two for ever
+        in_flight.in_flight(desk.stack, 5)
+    assert client.asked == [5] + [2] * (index.TRIES_MAX - 1)
+
+    client.asked.clear()
+    client.spares = 0
+    assert len(in_flight.in_flight(desk.stack, 5).rows) == 5
+    assert client.asked == [5]
+
+
+def test_what_was_read_and_what_is_asked_for_again_make_one_list(desk: Desk, client: Client) -> None:
+    for number in range(5):
+        claimed(desk, number, due=number)
+    client.spares = 1
+    serve = client.batch_get_item
+
+    def recovering(**parameters: Any) -> Any:
+        answer = serve(**parameters)
+        client.spares = 0
+        return answer
+
+    client.batch_get_item = recovering  # type: ignore[method-assign]
+
+    assert keys(in_flight.in_flight(desk.stack, 5)) == [key_of(number) for number in range(5)]
+    assert client.asked == [5, 1]
+
+
+def test_a_line_tells_the_progress_of_a_settlement_and_its_owner(desk: Desk) -> None:
+    claimed(desk, ago=100, due=12, steps={"verify", "hold"}, owner_epoch=2, owner="an-execution")
+
+    (row,) = in_flight.in_flight(desk.stack, 1).rows
+
+    assert in_flight.describe_in_flight(desk.stack, row) == {
+        "key": key_of(1),
+        "status": "PROCESSING",
+        "steps": ["hold", "verify"],
+        "amount": "48.20",
+        "currency": "EUR",
+        "owner": "an-execution",
+        "owner_epoch": 2,
+        "since": at(-100),
+        "in_review": False,
+        "recover_at": at(12),
+        "deadline_at": at(800),
+    }
+
+
+def test_what_was_set_in_motion_again_is_in_flight_since_then(desk: Desk) -> None:
+    row = claimed(desk, ago=100, in_flight_since=at(-7))
+
+    shown = in_flight.describe_in_flight(desk.stack, row)
+
+    assert (shown["since"], shown["in_review"]) == (at(-7), False)
+
+
+def test_a_payment_in_review_is_in_flight_since_its_claim_and_in_review_until_its_deadline(
+    desk: Desk, command: Command
+) -> None:
+    """Its row has the end of the review as the time from which recovery counts: that lies ahead."""
+    until = at(86_340)
+    row = claimed(desk, ago=100, due=86_340, in_flight_since=until, deadline_at=until, review="ver_1")
+
+    shown = in_flight.describe_in_flight(desk.stack, row)
+    (line,) = (line for line in command("list", "--in-flight")[1].splitlines() if key_of(1) in line)
+
+    assert (shown["since"], shown["in_review"]) == (at(-100), True)
+    assert "PROCESSING (in review, until in 23h 59m)  1m 40s ago" in line
+
+
+@pytest.mark.parametrize("missing", ["status", "amount", "currency", "owner", "claimed_at", "owner_epoch"])
+def test_a_broken_row_is_listed_with_what_it_has(desk: Desk, command: Command, missing: str) -> None:
+    """It is in the list that a person looks for it."""
+    row = claimed(desk)
+    desk.ledger.put({name: value for name, value in row.items() if name != missing})
+
+    code, out, _ = command("list", "--in-flight", "--json")
+    text = command("list", "--in-flight")
+
+    (line,) = json.loads(out)
+    assert (code, line["key"], text[0]) == (Exit.FINE, key_of(1), Exit.FINE)
+    assert key_of(1) in text[1]
+
+
+def test_a_currency_that_the_stage_has_given_up_leaves_the_amount_open(desk: Desk) -> None:
+    row = claimed(desk, currency="DEM")
+
+    assert in_flight.describe_in_flight(desk.stack, row)["amount"] is None
+
+
+def test_limbo_is_listed_as_settle_limbo_list_has_it(desk: Desk, command: Command) -> None:
+    stuck(desk, 1, since=-10)
+    stuck(desk, 2, since=-20)
+    claimed(desk, 3)
+
+    assert command("list", "--limbo", "--json") == command("limbo", "list", "--json")
+    code, out, err = command("list", "--limbo", "--json")
+    assert (code, err) == (Exit.FINE, "")
+    assert [(case["key"], case["since"]) for case in json.loads(out)] == [
+        (key_of(2), at(-20)),
+        (key_of(1), at(-10)),
+    ]
+
+
+def test_all_of_limbo_is_listed_however_many_batches_it_takes(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "BATCH_MAX", 2)
+    for number in range(5):
+        stuck(desk, number, since=number)
+
+    cases, more = limbo.open_cases(desk.stack)
+    assert ([case["key"] for case in cases], more) == ([key_of(number) for number in range(5)], False)
+    cases, more = limbo.open_cases(desk.stack, 4)
+    assert ([case["key"] for case in cases], more) == ([key_of(number) for number in range(4)], True)
+
+
+def test_since_lists_every_status_and_no_other_kind_of_row_the_oldest_first(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed(desk, 1, ago=30)
+    finished(desk, 2, ago=50, status="SETTLED")
+    finished(desk, 3, ago=40, status="REJECTED")
+    stuck(desk, 4, ago=60)
+    claimed(desk, 5, ago=61)
+    desk.ledger.put({**ledger_keys.entry(key_of(1), "hold"), "claimed_at": at(0)})
+
+    found = in_flight.claimed_since(desk.stack, instants.parse("60s", NOW), 10)
+
+    assert (keys(found), found.more) == ([key_of(number) for number in (4, 2, 3, 1)], False)
+    first = in_flight.claimed_since(desk.stack, instants.parse("60s", NOW), 3)
+    assert (keys(first), first.more) == ([key_of(number) for number in (4, 2, 3)], True)
+
+
+def test_since_reads_every_page_of_the_table(desk: Desk) -> None:
+    for number in range(8):
+        finished(desk, number, ago=number, padding="x" * 300_000)  # a page is 1 MB
+
+    assert len(in_flight.claimed_since(desk.stack, instants.parse("1h", NOW), 10).rows) == 8
+
+
+def test_a_line_of_since_tells_when_it_was_claimed_and_ended(desk: Desk) -> None:
+    assert in_flight.describe_claimed(desk.stack, finished(desk, ago=5)) == {
+        "key": key_of(1),
+        "status": "SETTLED",
+        "steps": [],
+        "amount": "48.20",
+        "currency": "EUR",
+        "owner": f"{key_of(1)}-1",
+        "owner_epoch": 0,
+        "claimed_at": at(-5),
+        "finished_at": at(1),
+    }
+    assert in_flight.describe_claimed(desk.stack, claimed(desk, 2))["finished_at"] is None
+
+
+@pytest.mark.parametrize("which", [("--in-flight",), ("--limbo",), ("--since", "1h")], ids=" ".join)
+def test_each_list_is_json_for_scripts_and_a_sentence_where_it_is_empty(
+    command: Command, which: tuple[str, ...]
+) -> None:
+    assert command("list", *which, "--json") == (Exit.FINE, "[]\n", "")
+    code, out, err = command("list", *which)
+    assert (code, err, len(out.splitlines())) == (Exit.FINE, "", 1)
+    assert out.startswith("no settlement ")
+
+
+@pytest.mark.parametrize("which", [("--in-flight",), ("--limbo",), ("--since", "1h")], ids=" ".join)
+def test_the_limit_is_told_on_standard_error_only_where_there_are_more(
+    desk: Desk, command: Command, which: tuple[str, ...]
+) -> None:
+    make = stuck if which == ("--limbo",) else claimed
+    for number in range(3):
+        make(desk, number)
+
+    code, out, err = command("list", *which, "--limit", "2", "--json")
+    assert (code, len(json.loads(out))) == (Exit.FINE, 2)
+    assert err == "there are more than these 2; see more of them with --limit\n"
+    code, out, err = command("list", *which, "--limit", "3", "--json")
+    assert (code, len(json.loads(out)), err) == (Exit.FINE, 3, "")
+
+
+def test_a_person_sees_ages_and_the_key_spelled_once(desk: Desk, command: Command) -> None:
+    claimed(desk, ago=100, due=-20, steps={"hold", "verify"}, owner_epoch=3, owner=f"{key_of(1)}-r3")
+    claimed(desk, 2, due=3600, review="a-reference")
+
+    _, out, _ = command("list", "--in-flight")
+
+    late, resting = (line for line in out.splitlines() if "order-" in line)
+    for shown in (key_of(1), "1m 40s", "20s ago", "verify", "48.20 EUR", "…-r3"):
+        assert shown in late
+    assert "hold" not in out
+    assert "PROCESSING (in review, until in 15m)" in resting
+    assert "in 1h" in resting
+
+
+def test_the_longest_key_is_printed_whole(desk: Desk, command: Command) -> None:
+    longest = "k" * 64
+    row = claimed(desk)
+    desk.ledger.put(row | ledger_keys.settlement(longest))
+
+    for which in (("--in-flight",), ("--since", "1h")):
+        assert longest in command("list", *which)[1]
+
+
+def test_a_throttled_list_is_a_failed_command_in_one_line(
+    desk: Desk, command: Command, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed(desk)
+
+    def throttled(**_: Any) -> Any:
+        raise refusal("BatchGetItem", "ThrottlingException")
+
+    monkeypatch.setattr(client, "batch_get_item", throttled)
+
+    code, out, err = command("list", "--in-flight", "--json")
+
+    assert (code, out, len(err.splitlines())) == (Exit.FAILED, "", 1)
