@@ -12,6 +12,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.machines import Machine, explain
 from settle.request_file import key_of
 from settle.stack import Stack
+from settlement.model import executions
 from settlement.model.errors import IdempotencyConflict, InvalidRequest
 from settlement.model.status import Status
 from settlement.policy import outcome
@@ -47,7 +48,7 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
     before: it remembers that for longer than Step Functions remembers a name.
     """
     key = key_of(request)
-    name = f"{key}-{secrets.token_hex(4)}"
+    name = executions.sent(key, secrets.token_hex(4))
     try:
         execution = _run(stack, machine, request, name)
     except (ClientError, BotoCoreError) as failed:

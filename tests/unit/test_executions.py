@@ -19,6 +19,7 @@ NAME_LENGTH_MAX = 80
 @pytest.mark.parametrize(
     ("build", "arguments", "expected"),
     [
+        (executions.sent, ("5f2e",), "order-2026-000101-5f2e"),
         (executions.resume, (1,), "order-2026-000101-r1"),
         (executions.resume, (12,), "order-2026-000101-r12"),
         (executions.compensate, (0,), "order-2026-000101-compensate-0"),

@@ -7,6 +7,11 @@ from the settlement's state makes a repeated start harmless.
 import hashlib
 
 
+def sent(key: str, nonce: str) -> str:
+    """Return the execution of one try of a client. The key, not this name, prevents a second payment."""
+    return f"{key}-{nonce}"
+
+
 def resume(key: str, owner_epoch: int) -> str:
     """Return the execution that resumes a settlement as its owner with this epoch."""
     return f"{key}-r{owner_epoch}"
