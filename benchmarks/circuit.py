@@ -43,7 +43,7 @@ from settlement.adapters import kyc_circuit, kyc_client
 from settlement.model.errors import KycCircuitOpen, KycUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
-from tests.support import dynamodb_local, templates
+from tests.world import engines, templates
 
 ENVIRONMENTS = (1, 4, 16, 64)
 THRESHOLDS = kyc_circuit.Thresholds(failures=5, within_seconds=60, recovery_seconds=3)
@@ -203,7 +203,7 @@ def main() -> None:
     """Print the table."""
     print("| circuit | environments | calls before it opens | calls while open, besides probes", end=" ")
     print("| probes | seconds from recovery until all flow |\n|---|--:|--:|--:|--:|--:|")
-    with dynamodb_local.server() as dynamodb_url:
+    with engines.server("dynamodb-local") as dynamodb_url:
         for name in BREAKERS:
             for environments in ENVIRONMENTS:
                 figures = measure(name, environments, dynamodb_url)

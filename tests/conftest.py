@@ -1,32 +1,28 @@
-"""Fixtures for all tests. Tests that need DynamoDB run on moto and on AWS's DynamoDB Local."""
+"""Fixtures for all tests, and the choice of the DynamoDB that a test runs on."""
 
-from tests.support.environment import NOW  # isort: split
+from tests.world.environment import NOW  # isort: split
 
 import gc
 import os
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 
-from settlement.adapters.dynamodb import Store, from_wire
-from settlement.ledger import keys
-from settlement.ledger.transaction import Write
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
-from tests.support import dynamodb_local, moto_dynamodb, templates
-from tests.support.memory_dynamodb import MemoryDynamoDb
+from tests.world import engines, tables
+from tests.world import ledger as ledgers
+from tests.world.ledger import Ledger
 
-__all__ = ["NOW", "Ledger", "make_ledger"]
+__all__ = ["NOW"]
 
-moto_dynamodb.lighten()
 
-_SESSION = boto3.Session()
-"""One for all clients: a session reads its endpoint data once, which costs more than most tests."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--server",
+        choices=("dynoxide", "dynamodb-local"),
+        help="the DynamoDB server of the tests that need one; by default Dynoxide, where it has a binary",
+    )
 
 
 def pytest_collection_finish() -> None:
@@ -36,72 +32,42 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-@dataclass(frozen=True)
-class Ledger:
-    """A fresh table on one of the engines, and its store."""
-
-    client: Any
-    table_name: str
-    store: Store
-
-    def open(self, account: str, available: int, currency: str = "EUR", **extra: Any) -> None:
-        """Put an account's row, with extra attributes such as `limbo_keys`."""
-        row = {**keys.account(account), "available": available, "currency": currency, **extra}
-        self.put(row)
-
-    def put(self, row: keys.Row) -> None:
-        """Put any row as it is, past every condition."""
-        serialized = Write("Put", {"Item": row}, lambda _: AssertionError())  # type: ignore[arg-type,return-value]
-        self.client.put_item(TableName=self.table_name, Item=self.store._parameters(serialized)["Item"])
-
-    def row(self, key: keys.Row) -> keys.Row | None:
-        """Return one raw row; None if there is none."""
-        return self.store.read(key)
-
-    def rows(self) -> list[keys.Row]:
-        """Return all raw rows, in a stable order."""
-        pages = self.client.get_paginator("scan").paginate(TableName=self.table_name, ConsistentRead=True)
-        found = [from_wire(item) for page in pages for item in page["Items"]]
-        return sorted(found, key=lambda row: (row["pk"], row["sk"]))
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a bytes parameter by text: mutmut runs tests by ids, and pytest leaves bytes as they are there."""
+    return repr(val)[2:-1] if isinstance(val, bytes) else None
 
 
 @pytest.fixture(scope="session")
-def dynamodb_local_url() -> Iterator[str]:
-    if reason := dynamodb_local.missing():
+def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a DynamoDB server, which runs for as long as the tests do."""
+    engine = request.config.getoption("--server")
+    engine = engine or ("dynamodb-local" if engines.missing("dynoxide") else "dynoxide")
+    if reason := engines.missing(engine):
         if os.environ.get("CI"):
-            pytest.fail(f"CI must run DynamoDB Local, but {reason}")
-        pytest.skip(f"not run on DynamoDB Local: {reason}")
-    with dynamodb_local.server() as endpoint_url:
+            pytest.fail(f"CI must run a DynamoDB server, but {reason}")
+        pytest.skip(f"needs a DynamoDB server: {reason}")
+    with engines.server(engine) as endpoint_url:
         yield endpoint_url
 
 
-@pytest.fixture(scope="session")
-def dynamodb_local_client(dynamodb_local_url: str) -> Any:
-    return _SESSION.client("dynamodb", endpoint_url=dynamodb_local_url)
+@pytest.fixture
+def engine() -> str:
+    """The table's engine: the model in memory, unless a folder or a test names `server`.
 
-
-@pytest.fixture(params=["moto", "dynamodb-local"])
-def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """A fresh table, made from the synthesised template."""
-    yield from make_ledger(request)
-
-
-def make_ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """Make a fresh table on the engine that the fixture is parametrized with.
-
-    The engine in memory is the model of the simulations: enough for tests that are not about DynamoDB.
+    `tests/store/test_memory.py` proves that the model answers as the servers do.
     """
-    table_name = f"t-{uuid.uuid4().hex}"
-    if request.param == "memory":
-        client: Any = MemoryDynamoDb()
-        yield Ledger(client, table_name, Store(client, table_name, pause=lambda failed_tries: None))
-    elif request.param == "moto":
-        with mock_aws():
-            yield _ledger(_SESSION.client("dynamodb"), table_name)
+    return "memory"
+
+
+@pytest.fixture
+def ledger(engine: str, request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """A fresh table, and the store over it."""
+    if engine == "memory":
+        yield ledgers.in_memory()
     else:
-        client = request.getfixturevalue("dynamodb_local_client")
-        yield _ledger(client, table_name)
-        client.delete_table(TableName=table_name)
+        assert engine == "server", engine
+        with tables.on_server(request.getfixturevalue("server_url")) as made:
+            yield made
 
 
 @pytest.fixture(scope="session")
@@ -115,8 +81,3 @@ def settlement() -> Settlement:
     return Settlement(
         key="order-2026-000101", payer="alice", payee="bob", amount=4820, currency="EUR", fee=48
     )
-
-
-def _ledger(client: Any, table_name: str) -> Ledger:
-    client.create_table(TableName=table_name, **templates.table_definition())
-    return Ledger(client, table_name, Store(client, table_name, pause=lambda failed_tries: None))

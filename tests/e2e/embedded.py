@@ -1,4 +1,4 @@
-"""An embedded AWS of the tests' own, and what they do to the app that is deployed to it."""
+"""An embedded AWS of the tests' own, and their access to the app that is deployed to it."""
 
 import json
 import os
@@ -25,15 +25,17 @@ from botocore.exceptions import ClientError
 from settle import stack
 from settle.actions import accounts
 from settle.local.record import Running
-from settle.queries import statement
+from settle.queries import statement, table_scan
 from settle.stack import Stack
 from settlement.adapters.dynamodb import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from tests.support.contracts import checked_outcome
+from tests.world.contracts import checked_outcome
 
 SETTLE = Path(sys.executable).parent / "settle"
-COMMAND_SECONDS_MAX = 180
+COMMAND_SECONDS_MAX = 600
+"""The end of a hang, also on a machine that is five times slower."""
+
 WHOLE_STATE = frozenset({"BeginCompensation", "PrepareAlert", "ReportOutcome"})
 """The functions that get the machine's whole state."""
 
@@ -46,13 +48,13 @@ SHOWING = frozenset({"start", "status", "wait", "reverse", "resolve"})
 
 @dataclass(frozen=True)
 class Embedded:
-    """The embedded AWS whose record and files are in `home`."""
+    """An embedded AWS, with its record and files in `home`."""
 
     home: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a person's shell would have: none of the variables that the tests set for themselves."""
+        """The variables of a person's shell: none of those that the tests set for themselves."""
         ours = (
             *("AWS_", "POWERTOOLS_", "TABLE_NAME", "STAGE_CONFIG", "PAGER", "SETTLE_"),
             *("KYC", "EVENT_BUS", "SETTLEMENT_MACHINE", "COMPENSATION_MACHINE"),
@@ -63,7 +65,7 @@ class Embedded:
     def settle(
         self, *arguments: str, stdin: str = "", **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run the command as a person would. Each outcome in its JSON must keep the contract."""
+        """Run the command as a person does. Each outcome in its JSON must keep the contract."""
         finished = subprocess.run(
             [SETTLE, *arguments],
             input=stdin,
@@ -77,31 +79,37 @@ class Embedded:
             check_shown(finished.stdout)
         return finished
 
-    def settle_bytes(
-        self, *arguments: str, stdin: bytes, **environment: str
-    ) -> subprocess.CompletedProcess[bytes]:
-        """The same with input that may be no text."""
-        return subprocess.run(
-            [SETTLE, *arguments],
-            input=stdin,
-            capture_output=True,
-            env=self.environment | environment,
-            timeout=COMMAND_SECONDS_MAX,
-            check=False,
-        )
+    def told(self, *arguments: str, stdin: str = "", code: int = 0) -> dict[str, Any]:
+        """Run a command that must end with this code; return the JSON that it prints."""
+        finished = self.settle(*arguments, "--json", stdin=stdin)
+        assert finished.returncode == code, finished
+        found: dict[str, Any] = json.loads(finished.stdout)
+        return found
+
+    def refused(self, *arguments: str, stdin: str = "", **environment: str) -> tuple[int, str]:
+        """Run a command that must be refused in one line, and write nothing; return its code and the line."""
+        with self.writes_nothing():
+            finished = self.settle(*arguments, stdin=stdin, **environment)
+        assert (finished.stdout, len(finished.stderr.splitlines())) == ("", 1), finished
+        line = finished.stderr.rstrip("\n")
+        assert line.isprintable()
+        return finished.returncode, line
+
+    @contextmanager
+    def writes_nothing(self) -> Iterator[None]:
+        """Demand that the whole table is the same before and after."""
+        before = self.rows()
+        yield
+        assert self.rows() == before
 
     def up(self) -> dict[str, Any]:
-        finished = self.settle("local", "up", "--json")
-        assert finished.returncode == 0, finished.stderr
-        described: dict[str, Any] = json.loads(finished.stdout)
-        return described
+        return self.told("local", "up")
 
     def running(self) -> Running:
-        """What the record says."""
         return Running(**json.loads((self.home / "local.json").read_text()))
 
     def processes(self) -> list[psutil.Process]:
-        """All processes that were started for this home, also those with another parent by now."""
+        """Return the processes that were started for this home, also those with another parent by now."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]
 
     @cached_property
@@ -112,7 +120,7 @@ class Embedded:
 
     @cached_property
     def sharing_one_client(self) -> Stack:
-        """The stack for many threads: a boto3 session cannot make clients in several, but they may share."""
+        """The stack for many threads: they may share a client, but not make one each of the same session."""
         outputs, client = self.stack.outputs, self.step_functions
         return cast(
             Stack,
@@ -134,12 +142,12 @@ class Embedded:
 
     @cached_property
     def functions(self) -> dict[str, str]:
-        """The physical name of each state's function."""
+        """The physical names of the functions, by state."""
         return self._physical("AWS::Lambda::Function")
 
     @cached_property
     def roles(self) -> dict[str, str]:
-        """The physical name of each state's role."""
+        """The physical names of the roles, by state."""
         return {
             name.removesuffix("Role"): role
             for name, role in self._physical("AWS::IAM::Role").items()
@@ -147,7 +155,7 @@ class Embedded:
         }
 
     def rows(self) -> list[Row]:
-        """The whole table, in a stable order, less the tokens: each alert renews its own."""
+        """Return the whole table, in a stable order, less the tokens: each alert renews its own."""
         pages = self.dynamodb.get_paginator("scan").paginate(
             TableName=self.stack.outputs["TableName"], ConsistentRead=True
         )
@@ -162,17 +170,21 @@ class Embedded:
         return row
 
     def entries(self, key: str) -> list[str]:
-        """The sort keys of a settlement's journal entries."""
-        return [
-            row["sk"] for row in self.rows() if row["pk"] == f"SETTLEMENT#{key}" and row["sk"] != "SETTLEMENT"
-        ]
+        """Return the names of a settlement's journal entries, sorted."""
+        own = [row for row in self.rows() if row["pk"] == f"SETTLEMENT#{key}" and row["sk"] != "SETTLEMENT"]
+        return sorted(row["sk"].removeprefix(f"{key}:") for row in own)
+
+    def conserved(self) -> bool:
+        findings = table_scan.check(self.stack)
+        assert findings.faults == []
+        return findings.conserved
 
     def available(self, account: str) -> str:
         available: str = statement.show(self.stack, account)["available"]
         return available
 
     def wait_for(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds that is on its way."""
+        """Wait until a condition holds."""
         give_up_at = time.monotonic() + COMMAND_SECONDS_MAX
         while not holds():
             assert time.monotonic() < give_up_at, "waited for too long"
@@ -180,7 +192,7 @@ class Embedded:
 
     @contextmanager
     def without_grants(self, state: str, action: str | None = None) -> Iterator[None]:
-        """For a while, the function of a state may do nothing, or not this: it fails unforeseen."""
+        """Take all grants, or those of an action, from a function for a while: it fails unforeseen."""
         iam, role = self.stack.client("iam"), self.roles[state]
         names = iam.list_role_policies(RoleName=role)["PolicyNames"]
         policies = {
@@ -201,7 +213,7 @@ class Embedded:
                 iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(policy))
 
     def schedule(self, *, enabled: bool) -> None:
-        """Let the clock call RecoverStalled each minute, or not."""
+        """Let the schedule call RecoverStalled each minute, or not."""
         scheduler = self.stack.client("scheduler")
         (listed,) = scheduler.list_schedules()["Schedules"]
         schedule = scheduler.get_schedule(Name=listed["Name"], GroupName=listed["GroupName"])
@@ -211,7 +223,7 @@ class Embedded:
         )
 
     def environments(self, function: str) -> set[int]:
-        """The processes that serve a function: each is one environment."""
+        """Return the processes that serve a function: each is one environment."""
         module = re.sub(r"(?<!^)(?=[A-Z])", "_", function).lower()
         found = set()
         for process in self.processes():
@@ -222,7 +234,7 @@ class Embedded:
 
     @contextmanager
     def frozen(self, function: str) -> Iterator[None]:
-        """For a while a function gets its calls and begins none of them; then it is killed, calls and all."""
+        """Let a function get its calls and begin none of them for a while; then kill it, calls and all."""
         self.wait_for(lambda: bool(self.environments(function)) or not self._warm(function))
         stopped = [psutil.Process(pid) for pid in self.environments(function)]
         for process in stopped:
@@ -235,7 +247,7 @@ class Embedded:
                     process.kill()
 
     def _warm(self, function: str) -> bool:
-        """Call a function with what it refuses, so that it has an environment."""
+        """Call a function with input that it refuses, so that it has an environment."""
         self._lambda.invoke(FunctionName=self.functions[function], Payload=b'{"state": 0}')
         return True
 
@@ -247,6 +259,26 @@ class Embedded:
         assert "FunctionError" not in answer, answer["Payload"].read()
         taken: dict[str, Any] = json.loads(answer["Payload"].read())
         return taken
+
+    def run(self, machine: str, content: Any, name: str | None = None) -> str:
+        """Start an execution of the machine of an output; return its ARN."""
+        name = name or new_key("execution")
+        started = self.step_functions.start_execution(
+            stateMachineArn=self.stack.outputs[machine], name=name, input=json.dumps(content)
+        )
+        arn: str = started["executionArn"]
+        return arn
+
+    def ended(self, arn: str) -> dict[str, Any]:
+        """Wait for the end of an execution; return its description."""
+        found: list[dict[str, Any]] = []
+
+        def has_ended() -> bool:
+            found.append(self.step_functions.describe_execution(executionArn=arn))
+            return bool(found[-1]["status"] != "RUNNING")
+
+        self.wait_for(has_ended)
+        return found[-1]
 
     def stop(self, arn: str) -> None:
         """End an execution as it stands, if it has not ended by itself."""
@@ -269,13 +301,13 @@ class Embedded:
         )
 
     def variable(self, function: str, name: str) -> str:
-        """One of the variables of a function's environments."""
+        """Return a variable of a function's environments."""
         described = self._lambda.get_function_configuration(FunctionName=self.functions[function])
         value: str = described["Environment"]["Variables"][name]
         return value
 
     def logged(self, function: str, since_ms: int = 0) -> list[str]:
-        """Every line of a function's log."""
+        """Return the lines of a function's log."""
         described = self._lambda.get_function_configuration(FunctionName=self.functions[function])
         pages = self.stack.client("logs").get_paginator("filter_log_events")
         group = described["LoggingConfig"]["LogGroup"]
@@ -303,7 +335,7 @@ class Embedded:
         return self.stack.client("lambda")
 
     def _physical(self, resource_type: str) -> dict[str, str]:
-        """Physical names by construct: a logical id is the construct's name and eight digits."""
+        """Return physical names by construct: a logical id is the construct's name and eight digits."""
         pages = self.stack.client("cloudformation").get_paginator("list_stack_resources")
         return {
             resource["LogicalResourceId"][:-8]: resource["PhysicalResourceId"]
@@ -314,13 +346,13 @@ class Embedded:
 
     def _is_ours(self, process: psutil.Process) -> bool:
         with suppress(psutil.Error):
-            return process.environ().get("SETTLE_HOME") == str(self.home)
+            return bool(process.environ().get("SETTLE_HOME") == str(self.home))
         return False
 
 
 @contextmanager
 def embedded_aws() -> Iterator[Embedded]:
-    """A home for an embedded AWS of which nothing is left afterwards, even after a failure."""
+    """Yield a home for an embedded AWS, and remove it with all processes, even after a failure."""
     embedded = Embedded(Path(tempfile.mkdtemp(prefix="e2e")))
     try:
         yield embedded
@@ -334,7 +366,7 @@ def embedded_aws() -> Iterator[Embedded]:
 
 
 def check_outcomes(events: Any) -> None:
-    """Check the outcome in every answer of Step Functions that a client of these botocore events gets."""
+    """Check the outcome in every answer of Step Functions to a client of these botocore events."""
 
     def check(parsed: dict[str, Any], **_: Any) -> None:
         if parsed.get("status") == "SUCCEEDED":
@@ -356,18 +388,30 @@ def check_shown(stdout: str) -> None:
 
 
 def new_key(name: str) -> str:
-    """An idempotency key that no other test uses."""
+    """Return an idempotency key that no other test uses."""
     return f"{name}-{secrets.token_hex(8)}"
 
 
 def new_account(embedded: Embedded, name: str, deposit: str = "0", currency: str = "EUR") -> str:
-    """An open account that no other test uses."""
+    """Open an account that no other test uses; return its id."""
     account = f"{name}.{secrets.token_hex(4)}"
     accounts.open_account(embedded.stack, account, currency, deposit)
     return account
 
 
+def new_request(embedded: Embedded, **changes: Any) -> dict[str, Any]:
+    """Return a request of a payer who has 100.00 EUR to pay 48.20 of it; the fee is 0.48."""
+    payer, payee = new_account(embedded, "dora", "100.00"), new_account(embedded, "emil")
+    request = {"key": new_key("order"), "payer": payer, "payee": payee, "amount": "48.20", "currency": "EUR"}
+    return request | changes
+
+
+def paid_once(embedded: Embedded, request: dict[str, Any]) -> bool:
+    balances = [embedded.available(request[party]) for party in ("payer", "payee")]
+    return balances == ["51.80", "47.72"]
+
+
 def at_once(calls: list[Any], threads: int = 32) -> list[Any]:
-    """Make all the calls as concurrently as it goes; return their results in the same order."""
+    """Make all calls concurrently; return their results in the same order."""
     with ThreadPoolExecutor(threads) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]

@@ -1,4 +1,4 @@
-"""The simulated KYC provider as the tests use it: what it is told, what it has seen, and its webhook."""
+"""The simulated KYC provider as the tests use it: its behaviour, its calls, and its webhook."""
 
 import json
 import secrets
@@ -15,17 +15,15 @@ from settle.machines import Machine
 from settle.queries.circuit import status
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from tests.e2e.embedded import Embedded, new_account, new_key
+from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_account, new_key
 
 CREDENTIALS, SIGNING = "KycCredentialsArn", "KycSigningArn"
 """The outputs that name the two secrets."""
 
 GIVING_BACK = {"COMPENSATING", "COMPENSATED"}
-"""What Express tells of a payment that is reversed: it does not wait for the end, but may come after it."""
+"""The statuses that Express returns of a reversal: it does not wait for the end, but may come after it."""
 
 WAITING = ("PROCESSING", "COMPENSATING")
-SECONDS_MAX = 60
-"""How long an answer of the webhook may take where 32 of its environments start at once."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Payment:
         return self.embedded.settlement(self.key)
 
     def over(self) -> Row:
-        """Its row, once nothing moves any more."""
+        """Wait for the end of its way; return its row."""
         self.embedded.wait_for(lambda: self.row()["status"] not in WAITING)
         return self.row()
 
@@ -57,13 +55,13 @@ class Payment:
         return self.embedded.stack.store.read(keys.entry(self.key, "verify"))
 
     def balances(self) -> tuple[str, str]:
-        """What payer and payee have available."""
+        """Return the available balances of payer and payee."""
         payer, payee = (self.embedded.available(self.request[party]) for party in ("payer", "payee"))
         return payer, payee
 
 
 def payment(embedded: Embedded, behaviour: str = "", name: str = "") -> Payment:
-    """A payment about which the provider behaves as told, or as it does by default."""
+    """Return a payment about which the provider behaves as told, or as it does by default."""
     payer = new_account(embedded, f"kyc-{behaviour}{name}" if behaviour else f"alice{name}", "100.00")
     payee = new_account(embedded, f"bob{name}")
     request = {"key": new_key("kyc"), "payer": payer, "payee": payee, "amount": "48.20", "currency": "EUR"}
@@ -71,14 +69,14 @@ def payment(embedded: Embedded, behaviour: str = "", name: str = "") -> Payment:
 
 
 def in_review(embedded: Embedded, name: str = "") -> Payment:
-    """A payment that waits for the end of a review."""
+    """Start a payment that waits for the end of a review."""
     one = payment(embedded, "review", name)
     assert one.start()["status"] == "PROCESSING"
     return one
 
 
 def control(embedded: Embedded, **told: Any) -> dict[str, Any]:
-    """Tell the provider something, or nothing; return what it does and has seen."""
+    """Change settings of the provider, or none; return them with the number of its calls."""
     answer = urllib3.request(
         "PUT" if told else "GET", f"{embedded.running().kyc_url}/control", json=told or None
     )
@@ -88,19 +86,19 @@ def control(embedded: Embedded, **told: Any) -> dict[str, Any]:
 
 
 def calls(embedded: Embedded) -> int:
-    """How many calls have reached the provider."""
+    """Return the number of calls that have reached the provider."""
     found: int = control(embedded)["calls"]
     return found
 
 
 def circuit(embedded: Embedded) -> str:
-    """The state of the circuit."""
+    """Return the state of the circuit."""
     state: str = status(embedded.stack)["state"]
     return state
 
 
 def secret(embedded: Embedded, output: str) -> dict[str, Any]:
-    """What one of the stack's two secrets is."""
+    """Return one of the stack's two secrets."""
     answer = embedded.stack.client("secretsmanager").get_secret_value(SecretId=embedded.stack.outputs[output])
     found: dict[str, Any] = json.loads(answer["SecretString"])
     return found
@@ -118,7 +116,7 @@ def new_signing_secret() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A call of the webhook. `signed` is what the signature is on, if not the body itself."""
+    """A call of the webhook. `signed` is the signed text, if that is not the body itself."""
 
     body: bytes
     secret: str
@@ -138,7 +136,7 @@ class Call:
 
 
 def decision(one: Payment, says: str = "APPROVED", **change: Any) -> bytes:
-    """The body of the webhook about a payment, for the very review that it waits for."""
+    """Return the webhook's body for the review that a payment waits for."""
     content = {
         "idempotency_key": f"{one.key}:verify",
         "decision": says,
@@ -149,7 +147,7 @@ def decision(one: Payment, says: str = "APPROVED", **change: Any) -> bytes:
 
 
 def call(embedded: Embedded, body: bytes, **change: Any) -> Call:
-    """A call of the webhook as the provider makes it, but for what is changed."""
+    """Return a call of the webhook as the provider makes it, with changes."""
     signing_secret = change.pop("secret", None) or secret(embedded, SIGNING)["current"]
     event = change.pop("event", None) or f"evt_{secrets.token_hex(8)}"
     return Call(body=body, secret=signing_secret, event=event, **change)
@@ -162,7 +160,7 @@ def send(embedded: Embedded, sent: Call, headers: dict[str, str] | None = None) 
         embedded.running().webhook_url,
         body=sent.body,
         headers=sent.headers() if headers is None else headers,
-        timeout=SECONDS_MAX,
+        timeout=COMMAND_SECONDS_MAX,
         retries=False,
     )
     content: dict[str, Any] = answer.json()

@@ -26,7 +26,7 @@ class Stuck:
         return self.embedded.settlement(self.key)
 
     def balances(self) -> tuple[str, str]:
-        """What payer and payee have available."""
+        """Return the available balances of payer and payee."""
         return self.embedded.available(self.payer), self.embedded.available(self.payee)
 
     def pay_back(self) -> None:
@@ -47,7 +47,7 @@ def pay(
 
 
 def settled(embedded: Embedded) -> Stuck:
-    """The settlement before it is to be reversed."""
+    """Return the settlement before the order to reverse it."""
     payer, payee = new_account(embedded, "gina", "100.00"), new_account(embedded, "hugo")
     shop = new_account(embedded, "shop")
     key = pay(embedded, payer, payee, "48.20")["key"]
@@ -56,7 +56,7 @@ def settled(embedded: Embedded) -> Stuck:
 
 
 def stuck(embedded: Embedded) -> Stuck:
-    """The settlement in LIMBO, with an execution that waits for a decision."""
+    """Return the settlement in LIMBO, with an execution that waits for a decision."""
     one = settled(embedded)
     assert reversal.reverse(embedded.stack, one.key, "the goods came back")["status"] == "LIMBO"
     embedded.wait_for(lambda: "waiting" in one.row())

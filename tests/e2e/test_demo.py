@@ -1,11 +1,12 @@
 """The demo, run once as a person would run it."""
 
-import json
 from typing import Any
 
 import pytest
 
 from tests.e2e.embedded import Embedded
+
+pytestmark = pytest.mark.long
 
 WRITE_UNITS_MAX, READ_UNITS_MAX = 26, 1
 """The one read is VerifyKyc's: it reads the row before it asks the provider."""
@@ -16,11 +17,8 @@ DEMO_FAILURES = 5
 
 @pytest.fixture(scope="module")
 def demo(embedded: Embedded) -> dict[str, Any]:
-    """What the demo shows, run once."""
-    finished = embedded.settle("demo", "--json")
-    assert finished.returncode == 0, finished.stderr
-    shown: dict[str, Any] = json.loads(finished.stdout)
-    return shown
+    """The JSON of the demo, run once."""
+    return embedded.told("demo")
 
 
 def test_the_demo_settles_every_example_on_both_machines_at_its_price(demo: dict[str, Any]) -> None:

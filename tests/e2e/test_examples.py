@@ -1,11 +1,12 @@
-from dataclasses import dataclass
+"""The examples of the repository, settled by both machines, to the last minor unit."""
+
 from typing import Any
 
 import pytest
 
 from settle.local.demo import settlements
 from settle.machines import Machine
-from settle.queries import statement, table_scan
+from settle.queries import statement
 from tests.e2e.embedded import Embedded
 
 SETTLED, REPLAYED = ("SETTLED", False, None, None), ("SETTLED", True, None, None)
@@ -24,12 +25,7 @@ def refused(error: str, message: str) -> tuple[None, None, None, tuple[str, str]
 
 
 EXPECTED = [
-    SETTLED,
-    SETTLED,
-    SETTLED,
-    SETTLED,
-    SETTLED,
-    SETTLED,
+    *[SETTLED] * 6,
     REPLAYED,
     refused(
         "IdempotencyConflict", "key: order-2026-000101-{run} was claimed by a request with other content"
@@ -54,7 +50,7 @@ BALANCES = {
     "jordan": "250.00",
     "freelance-hub": "940.50",
 }
-"""What is on each account after all examples."""
+"""The available balance of each account after all examples."""
 
 FEES = {
     "EUR": {"000101": "0.48", "000102": "0.19", "000103": "0.00", "000112": "0.00"},
@@ -62,59 +58,38 @@ FEES = {
     "KWD": {"000105": "0.125"},
     "USD": {"000006": "9.50"},
 }
-"""What each settled example brought, by the end of its key; a rate of 1 % where it names no fee itself."""
+"""The fee of each settled example, by the end of its key; a rate of 1 % if it names no fee itself."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """All examples on one machine, under keys and accounts of their own."""
-
-    name: str
-    settled: list[settlements.Settled]
-
-
-@pytest.fixture(scope="module", params=list(Machine))
-def run(embedded: Embedded, request: pytest.FixtureRequest) -> Run:
-    name = settlements.new_run(request.param)
-    assert settlements.open_accounts(embedded.stack, name) == len(BALANCES)
-    return Run(name, list(settlements.settle_all(embedded.stack, request.param, name)))
-
-
-def named(value: Any, run: Run) -> Any:
-    """An expectation with the run's own suffix in its texts."""
+def named(value: Any, run: str) -> Any:
+    """Return an expectation with the run's own suffix in its texts."""
     if isinstance(value, str):
-        return value.replace("{run}", run.name)
-    if isinstance(value, dict):
-        return {name: named(member, run) for name, member in value.items()}
+        return value.replace("{run}", run)
     return tuple(named(member, run) for member in value) if isinstance(value, tuple) else value
 
 
-def test_every_example_has_an_expectation(run: Run) -> None:
-    assert len(run.settled) == len(EXPECTED) >= 12
+@pytest.mark.parametrize("machine", Machine)
+def test_each_example_ends_exactly_as_expected(embedded: Embedded, machine: Machine) -> None:
+    run = settlements.new_run(machine)
+    assert settlements.open_accounts(embedded.stack, run) == len(BALANCES)
 
+    settled = list(settlements.settle_all(embedded.stack, machine, run))
 
-@pytest.mark.parametrize("line", range(len(EXPECTED)))
-def test_an_example_ends_exactly_as_expected(run: Run, line: int) -> None:
-    ended = run.settled[line].ended
-
-    outcome = ended.outcome or {}
-    error = (ended.error, ended.message) if ended.error else None
-    found = (*(outcome.get(name) for name in ("status", "replayed", "failure")), error)
-
-    assert found == named(EXPECTED[line], run)
-
-
-def test_an_outcome_keeps_the_contract(run: Run) -> None:
-    request, outcome = run.settled[1].request, run.settled[1].ended.outcome
-
+    ends = [each.ended for each in settled]
+    assert [
+        (
+            *((end.outcome or {}).get(name) for name in ("status", "replayed", "failure")),
+            (end.error, end.message) if end.error else None,
+        )
+        for end in ends
+    ] == [named(expected, run) for expected in EXPECTED]
+    assert ends[6].outcome == (ends[0].outcome or {}) | {"replayed": True}
+    request, outcome = settled[1].request, ends[1].outcome
     assert outcome is not None
-    claimed_at, finished_at = outcome.pop("claimed_at"), outcome.pop("finished_at")
-    assert claimed_at <= finished_at
+    assert outcome.pop("claimed_at") <= outcome.pop("finished_at")
     assert outcome == {
-        "key": request["key"],
+        **{name: request[name] for name in ("key", "payer", "payee")},
         "status": "SETTLED",
-        "payer": request["payer"],
-        "payee": request["payee"],
         "amount": "19.90",
         "fee": "0.19",
         "currency": "EUR",
@@ -124,36 +99,9 @@ def test_an_outcome_keeps_the_contract(run: Run) -> None:
         "failure": None,
         "replayed": False,
     }
-
-
-def test_the_replay_of_an_example_tells_the_same_but_for_being_one(run: Run) -> None:
-    first, again = run.settled[0].ended.outcome, run.settled[6].ended.outcome
-
-    assert first is not None
-    assert again == first | {"replayed": True}
-
-
-@pytest.mark.parametrize("account", BALANCES)
-def test_the_balances_are_right_to_the_last_minor_unit(embedded: Embedded, run: Run, account: str) -> None:
-    assert embedded.available(f"{account}.{run.name}") == BALANCES[account]
-
-
-@pytest.mark.parametrize("currency", FEES)
-def test_the_fees_are_right_to_the_last_minor_unit(embedded: Embedded, run: Run, currency: str) -> None:
-    entries = statement.show(embedded.stack, f"fees:{currency}")["entries"]
-
-    ours = {
-        entry["key"].removesuffix(f"-{run.name}")[-6:]: entry["change"]
-        for entry in entries
-        if entry["key"].endswith(run.name)
-    }
-
-    assert ours == FEES[currency]
-
-
-def test_after_the_examples_the_books_balance(embedded: Embedded, run: Run) -> None:
-    findings = table_scan.check(embedded.stack)
-
-    assert findings.faults == []
-    assert findings.conserved
-    assert findings.in_flight == 0
+    assert {account: embedded.available(f"{account}.{run}") for account in BALANCES} == BALANCES
+    for currency, fees in FEES.items():
+        entries = statement.show(embedded.stack, f"fees:{currency}")["entries"]
+        ours = [entry for entry in entries if entry["key"].endswith(run)]
+        assert {entry["key"].removesuffix(f"-{run}")[-6:]: entry["change"] for entry in ours} == fees
+    assert embedded.conserved()

@@ -1,9 +1,11 @@
-"""The secrets that the stage shares with the provider: rotated without a deployment, and never told."""
+"""The secrets that the stage shares with the provider: rotated without a deployment, and never logged."""
 
 import json
 import secrets
 from base64 import b64encode
 from dataclasses import replace
+
+import pytest
 
 from settle.machines import Machine
 from tests.e2e.embedded import Embedded
@@ -11,83 +13,21 @@ from tests.e2e.provider import (
     CREDENTIALS,
     SIGNING,
     call,
-    calls,
     control,
     decision,
     in_review,
-    new_signing_secret,
     payment,
     put_secret,
-    secret,
     send,
 )
 
+pytestmark = pytest.mark.long
 
-def test_a_renewed_api_key_is_found_by_the_payment_that_needs_it(
+
+def test_no_log_and_no_cause_has_a_secret_an_account_or_a_reason(
     embedded: Embedded, secrets_restored: None
 ) -> None:
-    embedded.renew("VerifyKyc")
-    assert payment(embedded).start()["status"] == "SETTLED"  # by an environment that keeps the old key now
-    before, new = calls(embedded), secrets.token_hex(16)
-    control(embedded, api_keys=[new])
-    put_secret(embedded, CREDENTIALS, {"api_key": new})
-
-    outcome = payment(embedded).start()
-
-    assert outcome["status"] == "SETTLED"
-    assert calls(embedded) == before + 2, "refused with the old key, approved with the new one"
-
-
-def test_an_api_key_that_is_nowhere_to_be_found_gives_the_money_back(
-    embedded: Embedded, secrets_restored: None
-) -> None:
-    one, before = payment(embedded), calls(embedded)
-    control(embedded, api_keys=["a-key-of-no-caller"])
-
-    outcome = one.start(Machine.STANDARD)
-
-    assert (outcome["status"], outcome["failure"]["error"]) == ("COMPENSATED", "KycRequestRefused")
-    assert one.balances() == ("100.00", "0.00")
-    assert calls(embedded) == before + 1, "the same key is not tried again"
-
-
-def test_a_renewed_signing_secret_is_good_besides_the_one_before(
-    embedded: Embedded, secrets_restored: None
-) -> None:
-    one = in_review(embedded)
-    old, new = secret(embedded, SIGNING)["current"], new_signing_secret()
-    by_old = call(embedded, decision(one), secret=old)
-    by_new = replace(by_old, secret=new)
-    too_early = send(embedded, by_new)[0]
-    put_secret(embedded, SIGNING, {"current": new, "previous": old})
-
-    still_good = send(embedded, by_old)[0]
-    embedded.wait_for(lambda: send(embedded, by_new)[0] == 200)  # once what was cached is too old
-    good_after_all = send(embedded, by_old)[0]
-
-    assert (too_early, still_good, good_after_all) == (401, 200, 200)
-    assert one.over()["status"] == "SETTLED"
-
-
-def test_a_signing_secret_that_was_renewed_twice_is_good_no_more(
-    embedded: Embedded, secrets_restored: None
-) -> None:
-    one = in_review(embedded)
-    old, newest = secret(embedded, SIGNING)["current"], new_signing_secret()
-    put_secret(embedded, SIGNING, {"current": newest, "previous": new_signing_secret()})
-    embedded.renew("KycDecided")
-
-    refused = send(embedded, call(embedded, decision(one), secret=old))[0]
-    accepted = send(embedded, call(embedded, decision(one), secret=newest))[0]
-
-    assert (refused, accepted) == (401, 200)
-    assert one.over()["status"] == "SETTLED"
-
-
-def test_no_log_and_no_cause_tells_a_secret_an_account_or_a_reason(
-    embedded: Embedded, secrets_restored: None
-) -> None:
-    """Every way that a verdict may come or fail, with canaries in all that must stay secret."""
+    """Each way in which a verdict may come or fail, with canaries in all that must stay secret."""
     canary = f"canary{secrets.token_hex(6)}"
     api_key, signing_secret = f"{canary}-key", b64encode(f"{canary}-a-signing-secret".encode()).decode()
     control(embedded, api_keys=[api_key], signing_secret=signing_secret)
@@ -120,7 +60,7 @@ def test_no_log_and_no_cause_tells_a_secret_an_account_or_a_reason(
 
 
 def causes(embedded: Embedded, keys: list[str]) -> list[str]:
-    """Why something failed, wherever the executions that drove these settlements say so."""
+    """Return the causes of failures in the histories of the executions that drove these settlements."""
     machines, found = embedded.step_functions, []
     for output in ("SettlementStandardArn", "CompensationArn"):
         pages = machines.get_paginator("list_executions").paginate(
@@ -136,7 +76,7 @@ def causes(embedded: Embedded, keys: list[str]) -> list[str]:
 
 
 def logs(embedded: Embedded, keys: list[str]) -> str:
-    """The logs of all functions, once they tell of all these settlements."""
+    """Return the logs of all functions, once they have lines about all these settlements."""
 
     def of(*functions: str) -> str:
         return "\n".join(line for function in functions for line in embedded.logged(function))

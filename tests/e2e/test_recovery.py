@@ -1,43 +1,32 @@
-"""Whatever dies, recovery ends it: each state of both machines, with the process of its function, unfinished.
+"""Recovery after kills: an execution of each machine dies in each state, and so does the state's function.
 
-What dies before a state commits has died after the commit of the state before it.
+An execution that dies before a state commits has died after the commit of the state before it.
 """
 
-import json
 from typing import Any
 
 import pytest
 
 from settle.actions import resolution
-from settle.queries import table_scan
 from settlement.model.orders import Decision
 from tests.e2e.embedded import Embedded, new_account
 from tests.e2e.provider import Payment, payment
 from tests.e2e.stuck import Stuck, settled
 
+pytestmark = pytest.mark.long
+
 FORWARD = ["HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"]
 REVERSAL = ["RefundFee", "ReclaimFunds", "VoidHold"]
+STEPS = ["hold", "verify", "release", "fee"]
 STUCK = ["EnterLimbo", "PrepareAlert", "AwaitResolution"]
-
-
-def start(embedded: Embedded, machine: str, name: str, content: Any) -> str:
-    started = embedded.step_functions.start_execution(
-        stateMachineArn=embedded.stack.outputs[machine], name=name, input=json.dumps(content)
-    )
-    arn: str = started["executionArn"]
-    return arn
 
 
 def die(embedded: Embedded, state: str, machine: str, name: str, content: Any) -> None:
     """Start an execution that dies in a state, and with it the state's function, which has done nothing."""
     with embedded.frozen(state):
-        arn = start(embedded, machine, name, content)
+        arn = embedded.run(machine, content, name)
         embedded.wait_for(lambda: embedded.has_entered(arn, state))
         embedded.stop(arn)
-
-
-def moved_once(embedded: Embedded, key: str, *steps: str) -> bool:
-    return sorted(embedded.entries(key)) == sorted(f"{key}:{step}" for step in steps)
 
 
 @pytest.mark.parametrize("state", FORWARD)
@@ -51,11 +40,11 @@ def test_a_settlement_that_died_goes_on_from_where_it_stands(embedded: Embedded,
     assert taken == {"key": one.key, "action": "settle", "execution": f"{one.key}-r1"}
     assert one.over()["status"] == "SETTLED"
     assert one.balances() == ("51.80", "47.72")
-    assert moved_once(embedded, one.key, "hold", "verify", "release", "fee")
-    assert table_scan.check(embedded.stack).conserved
+    assert embedded.entries(one.key) == sorted(STEPS)
+    assert embedded.conserved()
 
 
-def test_what_died_before_its_claim_has_left_nothing_to_recover(embedded: Embedded) -> None:
+def test_an_execution_that_died_before_its_claim_has_left_nothing_to_recover(embedded: Embedded) -> None:
     one = payment(embedded)
 
     die(embedded, "ClaimKey", "SettlementStandardArn", f"{one.key}-mine", one.request)
@@ -70,11 +59,11 @@ def test_a_function_that_is_killed_is_called_again_by_its_machine(embedded: Embe
     one = payment(embedded)
 
     with embedded.frozen(state):
-        arn = start(embedded, "SettlementStandardArn", f"{one.key}-mine", one.request)
+        arn = embedded.run("SettlementStandardArn", one.request, f"{one.key}-mine")
         embedded.wait_for(lambda: embedded.has_entered(arn, state))
 
     assert one.over()["status"] == "SETTLED"
-    assert moved_once(embedded, one.key, "hold", "verify", "release", "fee")
+    assert embedded.entries(one.key) == sorted(STEPS)
 
 
 def test_a_reversal_that_died_before_it_began_is_decided_anew(embedded: Embedded) -> None:
@@ -82,7 +71,7 @@ def test_a_reversal_that_died_before_it_began_is_decided_anew(embedded: Embedded
     rich = new_account(embedded, "rich", "1000000.00")
     one = Payment(embedded, payment(embedded).request | {"payee": rich})
     with embedded.frozen("BeginCompensation"):
-        arn = start(embedded, "SettlementStandardArn", f"{one.key}-mine", one.request)
+        arn = embedded.run("SettlementStandardArn", one.request, f"{one.key}-mine")
         embedded.wait_for(lambda: embedded.has_entered(arn, "Compensate"))
         embedded.stop(arn)
         stop_reversal(embedded, f"{one.key}-compensate-0")
@@ -106,20 +95,21 @@ def stop_reversal(embedded: Embedded, name: str) -> None:
     embedded.stop(found()[0])
 
 
-def reverse(embedded: Embedded, one: Stuck, state: str) -> None:
-    """Order a reversal that dies in a state."""
+def order(one: Stuck) -> dict[str, Any]:
+    """Return the compensating machine's input for a person's order."""
     names = ("key", "payer", "payee", "amount", "currency", "fee")
     row = one.row() | {"key": one.key, "amount": "48.20", "fee": "0.48"}
-    order = {"reason": "a test", "by": "a test"}
-    content = {"settlement": {name: row[name] for name in names}, "reversal": order}
-    die(embedded, state, "CompensationArn", f"{one.key}-reverse-mine", content)
+    return {
+        "settlement": {name: row[name] for name in names},
+        "reversal": {"reason": "a test", "by": "a test"},
+    }
 
 
 @pytest.mark.parametrize("state", REVERSAL)
 def test_a_reversal_that_died_goes_on_from_where_it_stands(embedded: Embedded, state: str) -> None:
     one = settled(embedded)
     one.pay_back()
-    reverse(embedded, one, state)
+    die(embedded, state, "CompensationArn", f"{one.key}-reverse-mine", order(one))
     assert one.row()["status"] == "COMPENSATING"
 
     taken = embedded.recover(one.key)
@@ -127,15 +117,15 @@ def test_a_reversal_that_died_goes_on_from_where_it_stands(embedded: Embedded, s
     assert taken == {"key": one.key, "action": "compensate", "execution": f"{one.key}-compensate-1"}
     embedded.wait_for(lambda: one.row()["status"] == "COMPENSATED")
     assert one.balances() == ("100.00", "0.59")
-    reversal = ("compensate:fee", "compensate:release", "compensate:hold")
-    assert moved_once(embedded, one.key, "hold", "verify", "release", "fee", "reverse", *reversal)
-    assert table_scan.check(embedded.stack).conserved
+    reversals = ["compensate:fee", "compensate:release", "compensate:hold"]
+    assert embedded.entries(one.key) == sorted([*STEPS, "reverse", *reversals])
+    assert embedded.conserved()
 
 
 @pytest.mark.parametrize("state", STUCK)
-def test_what_died_on_its_way_into_limbo_gets_there_and_alerts(embedded: Embedded, state: str) -> None:
+def test_an_execution_that_died_on_its_way_into_limbo_is_replaced(embedded: Embedded, state: str) -> None:
     one = settled(embedded)
-    reverse(embedded, one, state)
+    die(embedded, state, "CompensationArn", f"{one.key}-reverse-mine", order(one))
 
     taken = embedded.recover(one.key)
 
@@ -147,20 +137,14 @@ def test_what_died_on_its_way_into_limbo_gets_there_and_alerts(embedded: Embedde
         resolution.resolve(embedded.stack, one.key, Decision.WRITE_OFF, "by a test")["status"]
         == "COMPENSATED"
     )
-    assert table_scan.check(embedded.stack).conserved
+    assert embedded.conserved()
 
 
 def test_a_reversal_that_runs_is_left_alone(embedded: Embedded) -> None:
     one = settled(embedded)
     one.pay_back()
-    names = ("key", "payer", "payee", "amount", "currency", "fee")
-    row = one.row() | {"key": one.key, "amount": "48.20", "fee": "0.48"}
-    content = {
-        "settlement": {name: row[name] for name in names},
-        "reversal": {"reason": "a test", "by": "a test"},
-    }
     with embedded.frozen("VoidHold"):
-        arn = start(embedded, "CompensationArn", f"{one.key}-reverse-mine", content)
+        arn = embedded.run("CompensationArn", order(one), f"{one.key}-reverse-mine")
         embedded.wait_for(lambda: embedded.has_entered(arn, "VoidHold"))
 
         taken = embedded.recover(one.key)

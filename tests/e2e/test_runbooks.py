@@ -1,4 +1,4 @@
-"""Every command of the runbooks is run here as the person on call would, read out of the Markdown itself."""
+"""The commands of the runbooks, read out of the Markdown, and run as the person on call would."""
 
 import os
 import re
@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from settle.local.demo.stuck_reversal import pager
+from settle.queries import table_scan
 from settlement.ledger import keys
-from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_account, new_key
+from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_request
 from tests.e2e.provider import (
     CREDENTIALS,
     SIGNING,
@@ -25,13 +26,15 @@ from tests.e2e.provider import (
     send,
 )
 from tests.e2e.stuck import Stuck, stuck
-from tests.support.templates import PROJECT
+from tests.world.templates import PROJECT
+
+pytestmark = pytest.mark.long
 
 RUNBOOKS = PROJECT / "docs" / "runbooks"
 
 
 def blocks(runbook: str, *headings: str) -> list[tuple[str, str]]:
-    """The fenced blocks under a heading, and under the next one inside it, as (language, text)."""
+    """Return the fenced blocks under a heading, and under the next one inside it, as (language, text)."""
     text = (RUNBOOKS / f"{runbook}.md").read_text()
     for level, heading in enumerate(headings, 2):
         text = text.split(f"\n{'#' * level} {heading}\n")[1]
@@ -64,7 +67,7 @@ class Shell:
         }
 
     def run(self, runbook: str, *headings: str) -> list[tuple[int, str]]:
-        """Run what stands under the headings, command by command; return exit codes and output."""
+        """Run the commands under the headings one by one; return exit codes and output."""
         results = []
         for language, text in blocks(runbook, *headings):
             if language == "python":
@@ -95,41 +98,29 @@ def test_every_command_of_a_runbook_is_run_by_a_test_here() -> None:
             if "```" in section:
                 holding.add((path.stem, section.splitlines()[0].lstrip("# ")))
 
-    assert holding == {
-        ("limbo", "Look"),
-        ("limbo", "retry"),
-        ("limbo", "write-off"),
-        ("limbo", "complete"),
-        ("limbo", "Without the CLI"),
-        ("limbo", "Verify"),
-        ("settlement-stalled", "Look"),
-        ("settlement-stalled", "Act"),
-        ("settlement-stalled", "Verify"),
-        ("compensation-stalled", "Look"),
-        ("compensation-stalled", "Act"),
-        ("compensation-stalled", "Verify"),
-        ("kyc-outage", "Look"),
-        ("kyc-outage", "The API key"),
-        ("kyc-outage", "The signing secret"),
-        ("kyc-outage", "Verify"),
-        ("dead-pager", "Look"),
-        ("dead-pager", "Act"),
-        ("dead-pager", "Verify"),
+    sections = {
+        "limbo": ["Look", "retry", "write-off", "complete", "Without the CLI", "Verify"],
+        "settlement-stalled": ["Look", "Act", "Verify"],
+        "compensation-stalled": ["Look", "Act", "Verify"],
+        "kyc-outage": ["Look", "The API key", "The signing secret", "Verify"],
+        "dead-pager": ["Look", "Act", "Verify"],
     }
+    assert holding == {(runbook, heading) for runbook, headings in sections.items() for heading in headings}
 
 
 @pytest.mark.parametrize(
-    ("decision", "status", "code", "balances"),
+    ("decision", "status", "code", "balances", "losses"),
     [
-        ("retry", "COMPENSATED", 4, ("100.00", "0.59")),
-        ("write-off", "COMPENSATED", 4, ("100.00", "7.72")),
-        ("complete", "SETTLED", 0, ("51.80", "7.72")),
+        ("retry", "COMPENSATED", 4, ("100.00", "0.59"), 0),
+        ("write-off", "COMPENSATED", 4, ("100.00", "7.72"), 4772),
+        ("complete", "SETTLED", 0, ("51.80", "7.72"), 0),
     ],
 )
 def test_limbo_is_understood_and_resolved_by_its_runbook(
-    embedded: Embedded, decision: str, status: str, code: int, balances: tuple[str, str]
+    embedded: Embedded, decision: str, status: str, code: int, balances: tuple[str, str], losses: int
 ) -> None:
     one = stuck(embedded)
+    before = table_scan.check(embedded.stack).totals["EUR"]["losses"]
     shell = Shell(embedded, one.key)
 
     (shown, what), (stands, _) = shell.run("limbo", "Look")
@@ -144,10 +135,11 @@ def test_limbo_is_understood_and_resolved_by_its_runbook(
     verify(shell, one, "limbo", status, code)
 
     assert one.balances() == balances
+    assert before - table_scan.check(embedded.stack).totals["EUR"]["losses"] == losses
 
 
 def verify(shell: Shell, one: Stuck, runbook: str, status: str, code: int) -> None:
-    """What the runbook's last section promises; in the end the proof of the sums."""
+    """Demand the promises of the runbook's last section; in the end the proof of the sums."""
     (stands, text), *lists, (proven, sums) = shell.run(runbook, "Verify")
     assert (stands, status in text) == (code, True), text
     for listed, open_cases in lists:
@@ -170,9 +162,8 @@ def test_limbo_is_resolved_through_the_api_of_aws(embedded: Embedded) -> None:
 
 
 def test_a_stalled_settlement_is_given_up_by_its_runbook(embedded: Embedded) -> None:
-    payer, payee = new_account(embedded, "gina", "100.00"), new_account(embedded, "hugo")
-    one = Stuck(embedded, new_key("stalled"), payer, payee, shop="")
-    request = {"key": one.key, "payer": payer, "payee": payee, "amount": "48.20", "currency": "EUR"}
+    request = new_request(embedded)
+    one = Stuck(embedded, request["key"], request["payer"], request["payee"], shop="")
     claimed = embedded.invoke("ClaimKey", request)["settlement"]
     assert "errorType" not in embedded.invoke("HoldFunds", claimed)  # and no execution runs it any further
     shell = Shell(embedded, one.key)
@@ -188,8 +179,7 @@ def test_a_stalled_settlement_is_given_up_by_its_runbook(embedded: Embedded) -> 
 
 def test_a_dead_compensation_is_driven_on_by_its_runbook(embedded: Embedded) -> None:
     one = stuck(embedded)
-    machines = embedded.step_functions
-    machines.stop_execution(executionArn=one.row()["waiting"]["execution"])
+    embedded.stop(one.row()["waiting"]["execution"])
     shell = Shell(embedded, one.key)
 
     (code, _), (listed, open_cases) = shell.run("compensation-stalled", "Look")

@@ -1,4 +1,4 @@
-"""What `docs/starting.md` tells upstream services works as it stands there, in each of the three ways."""
+"""`docs/calling/starting.md` works as it stands there, in each of the three ways."""
 
 import ast
 import json
@@ -14,9 +14,11 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from settlement.ledger import keys
-from tests.e2e.embedded import Embedded
-from tests.e2e.upstream import PAGE, Upstream, new_request, paid_once, service, settled
-from tests.support.templates import PROJECT
+from tests.e2e.embedded import Embedded, new_request, paid_once
+from tests.e2e.upstream import PAGE, Upstream, service, settled
+from tests.world.templates import PROJECT
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def queue(embedded: Embedded) -> Iterator[Upstream]:
 
 
 def ended(embedded: Embedded, upstream: Upstream, execution: str) -> dict[str, Any]:
-    """Look until the execution is over, and return the outcome that it tells."""
+    """Look until the execution is over; return its outcome."""
     found: list[dict[str, Any]] = []
 
     def over() -> bool:
@@ -54,23 +56,21 @@ def ended(embedded: Embedded, upstream: Upstream, execution: str) -> dict[str, A
 
 
 def test_express_tells_the_outcome_and_again_the_same(embedded: Embedded, express: Upstream) -> None:
-    request = new_request(embedded)
+    request = new_request(embedded, deadline_seconds=120)
 
     first, again = express.settle(request), express.settle(request)
 
     assert (first["status"], first["replayed"]) == ("SETTLED", False)
     assert again == first | {"replayed": True}
     assert paid_once(embedded, request)
+    assert embedded.settlement(request["key"])["deadline_seconds"] == 120
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"amount": "84.20"}, ("IdempotencyConflict", "key: ")),
         ({"deadline_seconds": 120}, ("IdempotencyConflict", "key: ")),
         ({"amount": 48.2}, ("InvalidRequest", "amount: must be a decimal string")),
-        ({"deadline_seconds": 29}, ("InvalidRequest", "deadline_seconds: must be a whole number from 30")),
-        ({"fees": "0"}, ("InvalidRequest", "fees: unknown field")),
     ],
     ids=str,
 )
@@ -102,7 +102,7 @@ def test_after_a_lost_answer_express_is_asked_by_key(embedded: Embedded, express
     assert paid_once(embedded, request)
 
 
-def test_what_express_does_not_know_is_asked_by_key(embedded: Embedded, express: Upstream) -> None:
+def test_after_a_failed_execution_express_is_asked_by_key(embedded: Embedded, express: Upstream) -> None:
     request = new_request(embedded)
     express.settle(request)
 
@@ -114,15 +114,6 @@ def test_what_express_does_not_know_is_asked_by_key(embedded: Embedded, express:
     assert (asked["status"], asked["replayed"]) == ("SETTLED", True)
 
 
-def test_a_request_may_name_its_deadline(embedded: Embedded, express: Upstream) -> None:
-    request = new_request(embedded, deadline_seconds=120)
-
-    outcome = express.settle(request)
-
-    assert outcome["status"] == "SETTLED"
-    assert embedded.settlement(request["key"])["deadline_seconds"] == 120
-
-
 def test_express_waits_longer_than_an_execution_lasts_and_sends_it_once(express: Upstream) -> None:
     config = express.step_functions.meta.config
 
@@ -131,7 +122,7 @@ def test_express_waits_longer_than_an_execution_lasts_and_sends_it_once(express:
 
 
 def test_the_example_runs_unchanged_on_the_embedded_aws_as_the_page_shows_it(embedded: Embedded) -> None:
-    """In a shell that has none of AWS's variables but those that `settle local env` prints."""
+    """In a shell that has only those of AWS's variables that `settle local env` prints."""
     (shown,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     finished = subprocess.run(
         ["bash", "-euc", shown],
@@ -162,24 +153,15 @@ def test_standard_is_looked_at_until_it_has_ended(embedded: Embedded, standard: 
     assert paid_once(embedded, request)
 
 
-@pytest.mark.parametrize(
-    ("changes", "name", "words"),
-    [
-        ({"payee": "another-payee"}, "IdempotencyConflict", "key: "),
-        ({"currency": "eur"}, "InvalidRequest", "currency: must be one of "),
-    ],
-    ids=str,
-)
-def test_standard_refuses_in_words_and_leaves_all_as_it_was(
-    embedded: Embedded, standard: Upstream, changes: dict[str, Any], name: str, words: str
-) -> None:
+def test_standard_refuses_in_words_and_leaves_all_as_it_was(embedded: Embedded, standard: Upstream) -> None:
     request = new_request(embedded)
     ended(embedded, standard, standard.start(request))
 
     with pytest.raises(standard.Refused) as refused:
-        ended(embedded, standard, standard.start(request | changes))
+        ended(embedded, standard, standard.start(request | {"payee": "another-payee"}))
 
-    assert (refused.value.args[0], refused.value.args[1].startswith(words)) == (name, True)
+    name, message = refused.value.args
+    assert (name, message.startswith("key: ")) == ("IdempotencyConflict", True)
     assert paid_once(embedded, request)
 
 
@@ -196,21 +178,11 @@ def test_after_a_lost_answer_standard_is_started_again(embedded: Embedded, stand
     assert paid_once(embedded, request)
 
 
-def test_what_standard_does_not_know_is_started_again(embedded: Embedded, standard: Upstream) -> None:
-    request = new_request(embedded)
-    ended(embedded, standard, standard.start(request))
-
-    with embedded.without_grants("ReportOutcome"), pytest.raises(standard.Unknown) as unknown:
-        ended(embedded, standard, standard.start(request))
-
-    assert unknown.value.args == ("SettlementStalled",)
-
-
 # The queue
 
 
 def put_aside(embedded: Embedded, request: dict[str, Any]) -> dict[str, str]:
-    """The attributes of a request's message in the dead-letter queue, once it is there; it is taken out."""
+    """Take a request's message out of the dead-letter queue once it is there; return its attributes."""
     sqs, url = embedded.stack.client("sqs"), embedded.stack.outputs["StartDeadLetterQueueUrl"]
     found: list[dict[str, Any]] = []
 
@@ -238,19 +210,9 @@ def test_a_message_is_settled_once_however_often_it_is_sent(embedded: Embedded, 
     assert paid_once(embedded, request)
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"amount": 48.2}, "InvalidRequest: amount: must be a decimal string"),
-        ({"amount": "84.20"}, "IdempotencyConflict: key: "),
-    ],
-    ids=str,
-)
-def test_a_message_that_is_refused_is_put_aside_with_its_reason(
-    embedded: Embedded, queue: Upstream, changes: dict[str, Any], reason: str
-) -> None:
+def test_a_message_that_is_refused_is_put_aside_with_its_reason(embedded: Embedded, queue: Upstream) -> None:
     good = new_request(embedded)
-    bad = good | changes
+    bad = good | {"amount": "84.20"}
 
     queue.send(good)
     embedded.wait_for(settled(embedded, good))
@@ -258,16 +220,13 @@ def test_a_message_that_is_refused_is_put_aside_with_its_reason(
     attributes = put_aside(embedded, bad)
 
     assert attributes.keys() == {"reason", "message_id"}
-    assert attributes["reason"].startswith(reason)
+    assert attributes["reason"].startswith("IdempotencyConflict: key: ")
     assert paid_once(embedded, good)
 
 
-@pytest.mark.parametrize("key", [{"key": "too short"}, {}], ids=["a malformed key", "no key in any stage"])
-def test_a_message_beside_a_malformed_one_is_settled(
-    embedded: Embedded, queue: Upstream, key: dict[str, str]
-) -> None:
+def test_a_message_beside_a_malformed_one_is_settled(embedded: Embedded, queue: Upstream) -> None:
     request = new_request(embedded)
-    malformed = {name: value for name, value in request.items() if name != "key"} | key
+    malformed = {name: value for name, value in request.items() if name != "key"}
 
     queue.send(malformed)
     queue.send(request)
@@ -276,7 +235,9 @@ def test_a_message_beside_a_malformed_one_is_settled(
     assert put_aside(embedded, malformed)["reason"].startswith("InvalidRequest: key: ")
 
 
-def test_what_was_sent_one_way_may_be_asked_for_in_another(embedded: Embedded, express: Upstream) -> None:
+def test_a_request_may_be_sent_one_way_and_asked_for_in_another(
+    embedded: Embedded, express: Upstream
+) -> None:
     request = new_request(embedded)
 
     with service(embedded, "The queue") as queue:

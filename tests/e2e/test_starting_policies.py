@@ -1,13 +1,15 @@
-"""The policies of `docs/starting.md` allow what the page shows, and none of the other calls below."""
+"""The policies of `docs/calling/starting.md` allow its own calls, and none of the others below."""
 
 import json
 from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.embedded import Embedded
+from tests.e2e.embedded import Embedded, new_request
 from tests.e2e.test_iam import outcome_of
-from tests.e2e.upstream import WAYS, Upstream, new_request, service, settled
+from tests.e2e.upstream import WAYS, Upstream, service, settled
+
+pytestmark = pytest.mark.long
 
 MAY = {
     "Express": {"start_sync_execution SettlementExpressArn"},

@@ -1,10 +1,9 @@
-"""Everything dies at random, and all that was in flight ends: an embedded AWS of its own, with its clock.
+"""Functions die at random, and each settlement ends: an embedded AWS of its own, with its schedule.
 
 `STORM_KILLS=1000 pytest tests/e2e/test_storm.py` goes on until so many functions are killed (50 unless it is
 named); new settlements keep coming until then.
 """
 
-import json
 import os
 import random
 import subprocess
@@ -28,27 +27,29 @@ from settlement.model.orders import Decision
 from settlement.model.status import Status
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, embedded_aws, new_account, new_key
 
+pytestmark = pytest.mark.long
+
 KILLS = int(os.environ.get("STORM_KILLS", "50"))
 BURST, PORTION = 20, 10
-"""How many settlements are started at once, and how many follow whenever most of the last have ended."""
+"""The number of settlements at first, and the number that follows whenever most of the last have ended."""
 
 AT_WORK_MIN = 0.2
-"""The share of those who die that must have had a call; the others were waiting for one."""
+"""The least share of killed functions that had a call; the others were waiting for one."""
 
 STORM_SECONDS_MAX, CALM_SECONDS_MAX = 300 + 6 * KILLS, 1800
 DEADLINE_SECONDS = 86_400
 """Out of the storm's reach: every payable settlement must settle, on a slow machine too."""
 
 HIGHEST = "1000000.00"
-"""What an account may hold at most on the local stage."""
+"""The most that an account may hold on the local stage."""
 
 IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
 DIED_AT_WORK = ("Runtime exited before returning a response", "bootstrap exited during init with code -9")
-"""What the embedded AWS says of a call whose function was killed: at work, or as it started for the call."""
+"""The embedded AWS's messages for a call whose function was killed: at work, or as it started for it."""
 
 KILLED = {"Runtime.ExitError", "Runtime.Unknown", "Sandbox.Timedout", "States.Timeout"}
 THROTTLED = {"Lambda.TooManyRequestsException", "StoreUnavailable"}
-"""What a reversal may get stuck on here: a function that is killed, too slow or throttled at every try."""
+"""The errors that a reversal may get stuck on here: a function killed, too slow or throttled at each try."""
 
 UNVERIFIED = {
     (Status.COMPENSATED, ("verify", "KycUnavailable")),
@@ -58,7 +59,7 @@ UNVERIFIED = {
 
 PAYABLE = {(Status.SETTLED, None), *UNVERIFIED}
 UNPAYABLE = {(Status.COMPENSATED, ("release", "CapExceeded")), *UNVERIFIED}
-"""How a settlement may end, and for which reason."""
+"""The ends of a settlement, with their reasons."""
 
 
 @dataclass
@@ -84,7 +85,7 @@ class Storm:
         return bool(self.requests[key]["payee"] != self.payees[0])
 
     def ask(self, many: int) -> None:
-        """Start so many settlements more; their keys are unclaimed."""
+        """Start more settlements; their keys are unclaimed."""
         for _ in range(many):
             key = new_key("storm")
             self.requests[key] = {
@@ -98,15 +99,10 @@ class Storm:
             self.start(key)
 
     def start(self, key: str) -> None:
-        started = self.embedded.step_functions.start_execution(
-            stateMachineArn=self.embedded.stack.outputs["SettlementStandardArn"],
-            name=new_key(key),
-            input=json.dumps(self.requests[key]),
-        )
-        self.executions[key] = started["executionArn"]
+        self.executions[key] = self.embedded.run("SettlementStandardArn", self.requests[key], new_key(key))
 
     def is_driven(self, key: str) -> bool:
-        """Whether the execution that was started last for a key is still at it."""
+        """Whether the execution that was started last for a key still runs."""
         described = self.embedded.step_functions.describe_execution(executionArn=self.executions[key])
         return bool(described["status"] == "RUNNING")
 
@@ -140,12 +136,12 @@ class Storm:
                     self.keep_in_flight()
 
     def keep_in_flight(self) -> None:
-        """Ask for more where most of what was asked for last has ended."""
+        """Ask for more if most of the last ones have ended."""
         if sum(map(self.is_driven, list(self.requests)[-PORTION:])) < PORTION / 2:
             self.ask(PORTION)
 
     def resolved(self, ended: dict[str, Row]) -> dict[str, Row]:
-        """The same once a person has ordered a retry of all that is in LIMBO.
+        """Return the rows after a person has ordered a retry of each case of LIMBO.
 
         A reversal whose function dies at every retry gets stuck, or at once if it dies as it starts: on the
         embedded AWS that is an unforeseen failure.
@@ -164,7 +160,7 @@ class Storm:
         return ended
 
     def unspent(self) -> set[str]:
-        """The settlements whose payer has the money, all of it."""
+        """Return the settlements whose payer has all of the money."""
         balances = {row["pk"]: row["available"] for row in self.embedded.rows() if row["sk"] == "BALANCE"}
         payers = {key: keys.account(request["payer"])["pk"] for key, request in self.requests.items()}
         assert {balances[payer] for payer in payers.values()} <= {0, 100}
@@ -181,12 +177,12 @@ class Storm:
         return sum(row["status"] == Status.SETTLED for row in self.rows().values())
 
     def rows(self) -> dict[str, Row]:
-        """The rows of the settlements that are claimed, by their keys."""
+        """Return the rows of the claimed settlements, by their keys."""
         found = {keys.subject(row)[1]: row for row in self.embedded.rows() if keys.is_settlement(row)}
         return {key: found[key] for key in self.requests if key in found}
 
     def over(self) -> dict[str, Row]:
-        """The same once nothing is in flight any more. A client asks again for an unclaimed key."""
+        """Return the same once nothing is in flight any more. A client asks again for an unclaimed key."""
         give_up_at = time.monotonic() + CALM_SECONDS_MAX
         while True:
             found = self.rows()
@@ -217,7 +213,7 @@ def log(embedded: Embedded) -> Path:
 
 
 def functions(process: psutil.Process) -> list[psutil.Process]:
-    """The functions' processes, at work or not: children of the embedded AWS that have got to Python."""
+    """Return the functions' processes, at work or not: children of the embedded AWS that run Python."""
     found = []
     for child in process.children():
         with suppress(psutil.Error):
@@ -233,14 +229,14 @@ def is_busy(process: psutil.Process) -> bool:
 
 
 def end(row: Row) -> tuple[str, tuple[str, str] | None]:
-    """How a settlement stands, and why it has not settled: the step that failed, and how."""
+    """Return a settlement's status, and the failure that kept it from settling: its step and error."""
     failure = row.get("failure")
     return row["status"], (failure["step"], failure["error"]) if failure else None
 
 
 @contextmanager
 def stopped_and_started(embedded: Embedded) -> Iterator[psutil.Process]:
-    """Stop the embedded AWS with all that runs on it, and start it again from what it has kept."""
+    """Stop the embedded AWS with all functions, and start it again from the state that it has kept."""
     process = psutil.Process(embedded.running().pid)
     command, environment, folder = process.cmdline(), process.environ(), process.cwd()
     at_work = functions(process)

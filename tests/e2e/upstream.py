@@ -1,4 +1,4 @@
-"""A service that starts settlements as `docs/starting.md` shows it, with the page's policies and no more."""
+"""A service that starts settlements as `docs/calling/starting.md` shows it, with its policies alone."""
 
 import json
 import re
@@ -14,10 +14,10 @@ from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
 from settlement.ledger import keys
-from tests.e2e.embedded import Embedded, check_outcomes, new_account, new_key
-from tests.support.templates import PROJECT
+from tests.e2e.embedded import Embedded, check_outcomes, new_key
+from tests.world.templates import PROJECT
 
-PAGE = (PROJECT / "docs" / "starting.md").read_text()
+PAGE = (PROJECT / "docs" / "calling" / "starting.md").read_text()
 WAYS = {"Express": "express", "Standard": "standard", "The queue": "message"}
 """The sections of the page that show a way of starting, and the example of each."""
 
@@ -34,13 +34,13 @@ class Upstream:
         return self.example[name]
 
     def client(self, service: str) -> Any:
-        """For what the example does not do."""
+        """Return a client for calls that the example does not make."""
         config = Config(inject_host_prefix=False, retries={"total_max_attempts": 1})
         return self.session.client(service, endpoint_url=self.endpoint_url, config=config)
 
     @contextmanager
     def losing_the_answer(self, client: str, operation: str) -> Iterator[None]:
-        """For a while, what is sent arrives and is done, but the answer is not waited for to its end."""
+        """Lose the answers to an operation for a while: the requests arrive and are carried out."""
 
         def lose(**_: Any) -> None:
             raise ReadTimeoutError(endpoint_url=self.endpoint_url)
@@ -54,7 +54,7 @@ class Upstream:
 
 
 def policy(embedded: Embedded, way: str) -> str:
-    """The page's policy for one way of starting, with the stack's own names in it."""
+    """Return the page's policy for one way of starting, with the stack's own names in it."""
     section = re.split(r"\n## ", PAGE.split(f"\n## {way}\n")[1])[0]
     (text,) = re.findall(r"```json\n(.*?)```", section, re.DOTALL)
     outputs = embedded.stack.outputs
@@ -68,12 +68,12 @@ def policy(embedded: Embedded, way: str) -> str:
     }
     for placeholder, name in names.items():
         text = text.replace(placeholder, name)
-    return text
+    return str(text)
 
 
 @contextmanager
 def service(embedded: Embedded, way: str) -> Iterator[Upstream]:
-    """A new role with exactly the page's policy, and the page's example with its credentials."""
+    """Yield the page's example, with the credentials of a new role that has exactly the page's policy."""
     iam, sts, name = embedded.stack.client("iam"), embedded.stack.client("sts"), new_key("upstream")
     trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
@@ -94,18 +94,6 @@ def service(embedded: Embedded, way: str) -> Iterator[Upstream]:
         if "step_functions" in example:
             check_outcomes(example["step_functions"].meta.events)
         yield Upstream(example, boto3.Session(), endpoint_url)
-
-
-def new_request(embedded: Embedded, **changes: Any) -> dict[str, Any]:
-    """A request of a payer who has 100.00 EUR to pay 48.20 of it."""
-    payer, payee = new_account(embedded, "dora", "100.00"), new_account(embedded, "emil")
-    request = {"key": new_key("order"), "payer": payer, "payee": payee, "amount": "48.20", "currency": "EUR"}
-    return request | changes
-
-
-def paid_once(embedded: Embedded, request: dict[str, Any]) -> bool:
-    balances = [embedded.available(request[party]) for party in ("payer", "payee")]
-    return balances == ["51.80", "47.72"]
 
 
 def settled(embedded: Embedded, request: dict[str, Any]) -> Callable[[], bool]:

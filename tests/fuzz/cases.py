@@ -58,7 +58,7 @@ def run(stage: Stage, case: Case) -> str:
     stage.set(rows_of(case.state), TIMES[case.at], ANSWERS[case.answer])
     if case.function in _WIRES:
         check = claims.check_webhook if case.function == "kyc_decided" else claims.check_batch
-        return str(check(stage, json.loads(case.text)))  # type: ignore[operator]
+        return str(check(stage, json.loads(case.text)))
     check_one = claims.check_not_written_by_a_fault if case.anyhow else claims.check
     return check_one(stage, case.function, claims.read(case.text))
 

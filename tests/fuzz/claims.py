@@ -12,8 +12,8 @@ from settlement.model.errors import InvalidRequest, KycRejected, SettlementError
 from tests.fuzz.mutation import CANARY, DEEPEST, levels_left
 from tests.fuzz.stage import HANDLERS, Stage
 from tests.fuzz.table import Rows
-from tests.handlers.calls import Context
-from tests.support.contracts import checked_outcome
+from tests.world.contracts import checked_outcome
+from tests.world.functions import Context
 
 _OF_A_DEBITED_ACCOUNT = "AccountNotFound CurrencyMismatch InsufficientFunds"
 REFUSALS = {
@@ -138,7 +138,7 @@ def check_nothing_done(stage: Stage, refusal: Exception | None = None) -> None:
         "input: "
     ):  # these may depend on the row
         assert stage.table.sent == 0, "a request against the contract reached the table"
-    assert not stage.starts.made, "a refusal has started an execution"
+    assert not stage.step_functions.started, "a refusal has started an execution"
 
 
 def check_message(message: str) -> None:
@@ -176,7 +176,7 @@ def _total(table: Rows) -> dict[str, int]:
     sums: Counter[str] = Counter()
     for row in map(from_wire, table.values()):
         if "available" in row or "escrow" in row:
-            held = row.get("available", row.get("escrow"))
+            held = row["available"] if "available" in row else row["escrow"]
             assert held >= 0
             assert 0 <= row.get("fee", 0) < row.get("amount", 1)
             sums[row["currency"]] += held

@@ -19,13 +19,14 @@ from settle import stack as stacks  # isort: skip
 from settle.local import embedded_aws  # isort: skip
 from settle.queries import follow, snapshot, table_scan  # isort: skip
 from settlement.model.errors import SettlementError
-from tests.conftest import NOW
 from tests.fuzz.mutation import TEXTS, Choices
 from tests.fuzz.wires import message
-from tests.handlers.calls import KEY, Context
 from tests.settle.desk import COMPENSATION, RECOVERY, Functions, Identity, Reached
-from tests.support.contracts import checked_outcome
-from tests.support.kyc import APPROVED
+from tests.world.constants import KEY
+from tests.world.contracts import checked_outcome
+from tests.world.environment import NOW
+from tests.world.functions import Context
+from tests.world.provider import APPROVED
 
 _WORDS = (
     *("", "-", "--", "--json", "--stack", "--reason"),
@@ -44,11 +45,7 @@ _SLOTS = {
     "<decision>": ("retry", "write-off", "complete"),
     "<amount>": ("48.20", "0", "48.200", "-5", "1e3", "٤"),
     "<when>": (
-        "2h",
-        "99999999d",
-        "9" * 30 + "d",
-        "2026-11-20T09:30:00Z",
-        "2026-11-20",
+        *("2h", "99999999d", "9" * 30 + "d", "2026-11-20T09:30:00Z", "2026-11-20"),
         "0001-01-01T00:00:00+23:59",
     ),
 }
@@ -127,7 +124,10 @@ def _content(choices: Choices) -> bytes:
 
 
 class Machines:
-    """Step Functions, whose Express machine is only the claim; compensations are started and never run."""
+    """Step Functions, whose Express machine is only the claim; compensations are started and never run.
+
+    It does not read an input, as the shared fake does: an input may be as deep as a parser reads at all.
+    """
 
     def __init__(self) -> None:
         self.started: list[str] = []
@@ -241,7 +241,7 @@ def run(stage: Stage, line: Line, file: str) -> Ended:
         "StageConfig": os.environ["STAGE_CONFIG"],
     }
     clients = {"dynamodb": Reader(stage), "stepfunctions": machines, "lambda": Functions(), "sts": Identity()}
-    stack = Reached("under-test", outputs, None, clients=clients)  # type: ignore[arg-type]
+    stack = Reached("under-test", outputs, None, clients=clients)
     with open(file, "wb") as written:
         written.write(line.content)
     stdout = io.TextIOWrapper(out, "utf-8", "strict", write_through=True)

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import atheris
+import atheris  # type: ignore[import-untyped]
 
 with atheris.instrument_imports(include=["settlement", "handlers"], enable_loader_override=False):
     from tests.fuzz.stage import staged  # first: it makes the functions' environment

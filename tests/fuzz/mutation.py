@@ -15,19 +15,8 @@ CANARY = "canary-8c1f"
 
 NAMES = (
     *("settlement", "execution", "execution_arn", "state", "steps", "reversed", "error", "Error", "Cause"),
-    *(
-        "owner",
-        "reversal",
-        "resolution",
-        "case",
-        "reason",
-        "by",
-        "decision",
-        "expected_status",
-        "key",
-        "payer",
-        "payee",
-    ),
+    *("owner", "reversal", "resolution", "case", "reason", "by", "decision", "expected_status", "key"),
+    *("payer", "payee"),
     *("amount", "fee", "currency", "deadline_seconds", "stuck", "alerts", "replayed", "claimed_at", "token"),
     *("payer_name", "payee_name"),
     *("idempotency_key", "reference", "headers", "body", "Records", "pk", "status", "__class__", ""),

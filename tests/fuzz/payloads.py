@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.fuzz.mutation import Choices, copied, mutated, text
-from tests.handlers.calls import (
+from tests.world.constants import (
     CLAIMED_AT,
     EXECUTION_ARN,
     KEY,
@@ -13,7 +13,7 @@ from tests.handlers.calls import (
     STALLED_ORDER,
     WIRE,
 )
-from tests.handlers.stand_ins import VERDICT
+from tests.world.services import VERDICT
 
 _SETTLEMENT = {"settlement": WIRE, "execution": "execution-1"}
 _ALL, _NONE = ["fee", "hold", "release", "verify"], list[str]()
@@ -104,7 +104,7 @@ queue these are the bodies of their messages.
 """
 
 _ANY, _TEXT = "any", "text"
-_ERROR = {("error", "Error"): _TEXT, ("error", "Cause"): _TEXT}
+_ERROR: dict[tuple[str, ...], str] = {("error", "Error"): _TEXT, ("error", "Cause"): _TEXT}
 FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     **{name: {("settlement",): _ANY} for name in PAYLOADS},
     "begin_compensation": {("state",): _ANY},

@@ -6,51 +6,29 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.conftest import NOW, Ledger  # first: it makes the functions' environment
+from tests.world.environment import NOW  # first: it makes the functions' environment
+from tests.world.ledger import Ledger  # first: it makes the functions' environment
 
 from handlers import _step_functions, _kyc, _dead_letters, _dependencies, _secrets  # isort: skip
 from settlement.adapters import telemetry
 from settlement.model.errors import SettlementError
+from settlement.model.verdict import Verdict
 from tests.fuzz.table import Rows, Table
-from tests.handlers.calls import LIMBO_AFTER, REJECTED_BY_KYC, REVERSALS, Calls
-from tests.handlers.stand_ins import Queues, Secrets, Starts
-from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED, Provider
+from tests.world import functions
+from tests.world.constants import LIMBO_AFTER, REJECTED_BY_KYC
+from tests.world.functions import Calls
+from tests.world.provider import APPROVED, IN_REVIEW, REJECTED, Provider
+from tests.world.services import Queues, Secrets
+from tests.world.step_functions import StepFunctions
 
-FILES = sorted((Path(_dependencies.__file__).parent).glob("[a-z]*.py"))
-HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
-    file.stem: import_module(f"handlers.{file.stem}").handler for file in FILES
-}
+HANDLERS = dict(zip((file.stem for file in functions.FILES), functions.HANDLERS.values(), strict=True))
 """Every function, by the name of its file."""
 
 TIMES = (NOW, NOW + timedelta(seconds=40), NOW + timedelta(hours=2), NOW + timedelta(days=2))
 ANSWERS = (APPROVED, REJECTED, IN_REVIEW)
-_EXECUTION_INPUT_BYTES_MAX = 262_144
-
-
-class Machines(Starts):
-    """Step Functions, with AWS's limits for a name and an input."""
-
-    def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> None:  # noqa: A002, N803
-        assert 0 < len(name) <= 80
-        assert name.isascii()
-        assert len(input.encode()) <= _EXECUTION_INPUT_BYTES_MAX
-        super().start_execution(stateMachineArn=stateMachineArn, name=name, input=input)
-
-
-class DeadLetters(Queues):
-    """SQS, which refuses an attribute that is empty, too long or not fit for XML."""
-
-    def send_message(self, *, QueueUrl: str, MessageBody: str, MessageAttributes: Any) -> None:  # noqa: N803
-        for attribute in MessageAttributes.values():
-            text = attribute["StringValue"]
-            assert 0 < len(text.encode()) <= 8_192
-            assert text.isprintable()
-        super().send_message(QueueUrl=QueueUrl, MessageBody=MessageBody, MessageAttributes=MessageAttributes)
 
 
 @dataclass
@@ -59,8 +37,8 @@ class Stage:
 
     table: Table = field(default_factory=Table)
     provider: Provider = field(default_factory=Provider)
-    starts: Machines = field(default_factory=Machines)
-    queues: DeadLetters = field(default_factory=DeadLetters)
+    step_functions: StepFunctions = field(default_factory=StepFunctions)
+    queues: Queues = field(default_factory=Queues)
     at: datetime = NOW
 
     def set(self, rows: Rows, at: datetime, answer: Any) -> None:
@@ -68,7 +46,7 @@ class Stage:
         self.table = Table(rows)
         _dependencies.store = self.table.store()
         self.at, self.provider.answer = at, answer
-        self.starts.made.clear()
+        self.step_functions = _step_functions._client = StepFunctions()
         self.queues.sent.clear()
 
     def now(self) -> datetime:
@@ -76,8 +54,7 @@ class Stage:
 
     def calls(self) -> Calls:
         """Return the handlers by the names of their states, as their tests call them."""
-        named = {"".join(map(str.title, name.split("_"))): handler for name, handler in HANDLERS.items()}
-        return Calls(Ledger(self.table, "table", _dependencies.store), named)
+        return Calls(Ledger(self.table, "table", _dependencies.store))
 
 
 @contextmanager
@@ -90,7 +67,7 @@ def staged() -> Iterator[Stage]:
         mock.patch.object(_dependencies, "store", stage.table.store()),
         mock.patch.object(_dependencies, "now", stage.now),
         mock.patch.object(_kyc, "ask", stage.provider.ask),
-        mock.patch.object(_step_functions, "_client", stage.starts),
+        mock.patch.object(_step_functions, "_client", stage.step_functions),
         mock.patch.object(_dead_letters, "_client", stage.queues),
         mock.patch.object(_secrets._provider, "client", Secrets()),
         mock.patch.object(_secrets._provider, "store", {}),
@@ -105,114 +82,77 @@ def staged() -> Iterator[Stage]:
             telemetry.logger.setLevel(level)
 
 
-def _in_review(calls: Calls, stage: Stage) -> None:
-    calls.before("VerifyKyc")
-    stage.provider.answer = IN_REVIEW
-    calls("VerifyKyc")
+Step = Callable[[Calls, Stage], object]
 
 
-def _refused_by_kyc(calls: Calls, stage: Stage) -> None:
-    calls.before("VerifyKyc")
-    stage.provider.answer = REJECTED
-    with suppress(SettlementError):
-        calls("VerifyKyc")
+def _to(method: str, *positional: Any, **named: Any) -> Step:
+    """Return a step that calls a method of the handlers' callers."""
+    return lambda calls, stage: getattr(calls, method)(*positional, **named)
 
 
-def _expired(calls: Calls, stage: Stage) -> None:
-    calls.before("ReleaseFunds")
+def _opened(account: str, available: int, **extra: Any) -> Step:
+    return lambda calls, stage: calls.ledger.open(account, available, **extra)
+
+
+def _verified(answer: Verdict) -> Step:
+    def verify(calls: Calls, stage: Stage) -> None:
+        stage.provider.answer = answer
+        with suppress(SettlementError):
+            calls("VerifyKyc")
+
+    return verify
+
+
+def _expire(calls: Calls, stage: Stage) -> None:
     stage.at = TIMES[2]
     calls.recover()
 
 
-def _with(before: str, account: str, available: int, **extra: Any) -> Callable[[Calls, Stage], None]:
-    """Return a function that brings the settlement before a state, with another balance of one party."""
-
-    def reach(calls: Calls, stage: Stage) -> None:
-        if before in REVERSALS:
-            calls.reopened(before)
-        else:
-            calls.before(before)
-        calls.ledger.open(account, available, **extra)
-
-    return reach
-
-
-def _without(before: str, account: str) -> Callable[[Calls, Stage], None]:
-    def reach(calls: Calls, stage: Stage) -> None:
-        calls.before(before)
-        calls.close(account)
-
-    return reach
-
-
-def _fallen(stuck: str) -> Callable[[Calls, Stage], None]:
-    def reach(calls: Calls, stage: Stage) -> None:
-        calls.fall(stuck)
-
-    return reach
-
-
-def _waiting(calls: Calls, stage: Stage) -> None:
-    calls.fall("release")
-    calls("AwaitResolution", execution="compensation-1", token="token-1", execution_arn="arn:waits")
-
-
-def _resolved(decision: str) -> Callable[[Calls, Stage], None]:
-    def reach(calls: Calls, stage: Stage) -> None:
-        calls.fall("release")
-        calls.resolve(decision)
-
-    return reach
-
-
-def _compensated(calls: Calls, stage: Stage) -> None:
-    calls.before("ReleaseFunds")
+def _unwind(calls: Calls, stage: Stage) -> None:
     calls.unwind(calls.begin(error=REJECTED_BY_KYC))
 
 
-def _rejected(calls: Calls, stage: Stage) -> None:
-    calls.before("HoldFunds")
-    calls("RejectSettlement", error=REJECTED_BY_KYC)
-
-
-STATES: dict[str, Callable[[Calls, Stage], Any]] = {
-    "nothing": lambda calls, stage: None,
-    "unclaimed": lambda calls, stage: calls.before("ClaimKey"),
-    "claimed": lambda calls, stage: calls.before("HoldFunds"),
-    "held": lambda calls, stage: calls.before("VerifyKyc"),
-    "verified": lambda calls, stage: calls.before("ReleaseFunds"),
-    "released": lambda calls, stage: calls.before("CollectFee"),
-    "settled": lambda calls, stage: calls.after("CollectFee"),
-    "claimed, the payer is poor": _with("HoldFunds", "alice", 4_819),
-    "claimed, the payer is in LIMBO": _with("HoldFunds", "alice", 10_000, limbo_keys={"order-2026-000001"}),
-    "claimed, the payer is gone": _without("HoldFunds", "alice"),
-    "verified, the payee is rich": _with("ReleaseFunds", "bob", 100_000_000),
-    "verified, the payee is foreign": _with("ReleaseFunds", "bob", 0, currency="USD"),
-    "compensating, the payee is poor": _with("ReclaimFunds", "bob", 4_771),
-    "in review": _in_review,
-    "refused by KYC": _refused_by_kyc,
-    "rejected": _rejected,
-    "expired": _expired,
-    "compensating, held": lambda calls, stage: (
-        calls.before("VerifyKyc"),
-        calls.begin(error=REJECTED_BY_KYC),
+_WAITS = _to("__call__", "AwaitResolution", token="token-1", execution_arn="arn:waits")
+STATES: dict[str, tuple[Step, ...]] = {
+    "nothing": (),
+    "unclaimed": (_to("before", "ClaimKey"),),
+    "claimed": (_to("before", "HoldFunds"),),
+    "held": (_to("before", "VerifyKyc"),),
+    "verified": (_to("before", "ReleaseFunds"),),
+    "released": (_to("before", "CollectFee"),),
+    "settled": (_to("after", "CollectFee"),),
+    "claimed, the payer is poor": (_to("before", "HoldFunds"), _opened("alice", 4_819)),
+    "claimed, the payer is in LIMBO": (
+        _to("before", "HoldFunds"),
+        _opened("alice", 10_000, limbo_keys={"order-2026-000001"}),
     ),
-    "compensating, settled": lambda calls, stage: calls.reopened("RefundFee"),
-    "compensating, fee back": lambda calls, stage: calls.reopened("ReclaimFunds"),
-    "compensating, release back": lambda calls, stage: calls.reopened("VoidHold"),
-    "compensated": _compensated,
-    **{f"LIMBO at {stuck}": _fallen(stuck) for stuck in LIMBO_AFTER},
-    "LIMBO, waiting": _waiting,
-    "retried": _resolved("retry"),
-    "written off": _resolved("write-off"),
-    "completed": _resolved("complete"),
+    "claimed, the payer is gone": (_to("before", "HoldFunds"), _to("close", "alice")),
+    "verified, the payee is rich": (_to("before", "ReleaseFunds"), _opened("bob", 100_000_000)),
+    "verified, the payee is foreign": (_to("before", "ReleaseFunds"), _opened("bob", 0, currency="USD")),
+    "compensating, the payee is poor": (_to("reopened", "ReclaimFunds"), _opened("bob", 4_771)),
+    "in review": (_to("before", "VerifyKyc"), _verified(IN_REVIEW)),
+    "refused by KYC": (_to("before", "VerifyKyc"), _verified(REJECTED)),
+    "rejected": (_to("before", "HoldFunds"), _to("__call__", "RejectSettlement", error=REJECTED_BY_KYC)),
+    "expired": (_to("before", "ReleaseFunds"), _expire),
+    "compensating, held": (_to("before", "VerifyKyc"), _to("begin", error=REJECTED_BY_KYC)),
+    "compensating, settled": (_to("reopened", "RefundFee"),),
+    "compensating, fee back": (_to("reopened", "ReclaimFunds"),),
+    "compensating, release back": (_to("reopened", "VoidHold"),),
+    "compensated": (_to("before", "ReleaseFunds"), _unwind),
+    **{f"LIMBO at {stuck}": (_to("fall", stuck),) for stuck in LIMBO_AFTER},
+    "LIMBO, waiting": (_to("fall"), _WAITS),
+    "retried": (_to("fall"), _to("resolve", "retry")),
+    "written off": (_to("fall"), _to("resolve", "write-off")),
+    "completed": (_to("fall"), _to("resolve", "complete")),
 }
-"""The functions that bring the key into each of its states."""
+"""The steps that bring the key into each of its states."""
 
 
 @cache
 def rows_of(state: str) -> Rows:
     """Return the table's rows with the key in a state. They are shared: no table may change one in place."""
     with staged() as stage:
-        STATES[state](stage.calls(), stage)
+        calls = stage.calls()
+        for step in STATES[state]:
+            step(calls, stage)
         return dict(stage.table.rows)

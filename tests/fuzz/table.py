@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from settlement.adapters.dynamodb import Store
-from tests.support.memory_dynamodb import MemoryDynamoDb, error
+from tests.world.expressions import Item
+from tests.world.memory_dynamodb import Key, MemoryDynamoDb, error
 
 ITEM_BYTES_MAX = 400 * 1024
 KEY_BYTES_MAX = {"pk": 2_048, "sk": 1_024, "gsi1pk": 2_048, "gsi1sk": 1_024}
 _INTEGER = re.compile(r"-?[0-9]{1,38}", re.ASCII)
 _WRITES = ("put_item", "update_item", "transact_write_items")
 
-Rows = dict[tuple[str, str], dict[str, Any]]
+Rows = dict[Key, Item]
 
 
 class Table:

@@ -4,10 +4,10 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from tests.conftest import NOW
 from tests.fuzz.mutation import DEEPEST, TEXTS, Choices, levels_left, mutated
 from tests.fuzz.payloads import hostile
-from tests.handlers.stand_ins import PREVIOUS, SECRET, THIRD, Caller
+from tests.world.environment import NOW
+from tests.world.services import PREVIOUS, SECRET, THIRD, Caller
 
 _IDS = ("evt_1", "evt_2", "e" * 200, "e" * 201, "evt 1", "é", "evt.1")
 _DEPTH_MAX = {"kyc_decided": 8_000}

@@ -3,49 +3,26 @@
 import io
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from handlers import (
-    _dead_letters,
-    _dependencies,
-    _kyc,
-    _secrets,
-    _step_functions,
-    await_resolution,
-    begin_compensation,
-    claim_key,
-    collect_fee,
-    enter_limbo,
-    hold_funds,
-    kyc_decided,
-    prepare_alert,
-    reclaim_funds,
-    recover_stalled,
-    refund_fee,
-    reject_settlement,
-    release_funds,
-    report_outcome,
-    resolve_limbo,
-    start_settlements,
-    verify_kyc,
-    void_hold,
-)
+from handlers import _dead_letters, _dependencies, _kyc, _secrets, _step_functions
 from settlement.adapters import telemetry
 from settlement.ledger import keys
-from tests.conftest import NOW, Ledger, make_ledger
-from tests.handlers.calls import KEY, Calls
-from tests.handlers.stand_ins import Queues, Secrets, Starts
-from tests.support.kyc import IN_REVIEW, Provider
+from tests.world.constants import KEY
+from tests.world.environment import NOW
+from tests.world.functions import Calls
+from tests.world.ledger import Ledger
+from tests.world.provider import IN_REVIEW, Provider
+from tests.world.services import Queues, Secrets
+from tests.world.step_functions import StepFunctions
 
 Counted = Callable[[], dict[str, float]]
-
-
-@pytest.fixture(params=["memory"])
-def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """The table of the functions, in memory; `tests/store` proves that it behaves as DynamoDB does."""
-    yield from make_ledger(request)
+Later = Callable[..., None]
+Meanwhile = Callable[..., None]
 
 
 @pytest.fixture
@@ -62,29 +39,7 @@ def calls(ledger: Ledger, provider: Provider, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(_dependencies, "store", ledger.store)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW)
     telemetry.metrics.clear_metrics()
-    return Calls(
-        ledger,
-        {
-            "ClaimKey": claim_key.handler,
-            "HoldFunds": hold_funds.handler,
-            "VerifyKyc": verify_kyc.handler,
-            "ReleaseFunds": release_funds.handler,
-            "CollectFee": collect_fee.handler,
-            "RejectSettlement": reject_settlement.handler,
-            "ReportOutcome": report_outcome.handler,
-            "BeginCompensation": begin_compensation.handler,
-            "RefundFee": refund_fee.handler,
-            "ReclaimFunds": reclaim_funds.handler,
-            "VoidHold": void_hold.handler,
-            "EnterLimbo": enter_limbo.handler,
-            "PrepareAlert": prepare_alert.handler,
-            "AwaitResolution": await_resolution.handler,
-            "ResolveLimbo": resolve_limbo.handler,
-            "KycDecided": kyc_decided.handler,
-            "RecoverStalled": recover_stalled.handler,
-            "StartSettlements": start_settlements.handler,
-        },
-    )
+    return Calls(ledger)
 
 
 @pytest.fixture
@@ -97,11 +52,11 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
 
 
 @pytest.fixture
-def starts(monkeypatch: pytest.MonkeyPatch) -> Starts:
-    """Step Functions, as far as a start of an execution goes."""
-    starts = Starts()
-    monkeypatch.setattr(_step_functions, "_client", starts)
-    return starts
+def step_functions(monkeypatch: pytest.MonkeyPatch) -> StepFunctions:
+    """Step Functions, whose executions stay before their first state."""
+    client = StepFunctions()
+    monkeypatch.setattr(_step_functions, "_client", client)
+    return client
 
 
 @pytest.fixture
@@ -114,7 +69,7 @@ def queues(monkeypatch: pytest.MonkeyPatch) -> Queues:
 
 
 @pytest.fixture
-def in_review(calls: Calls, provider: Provider, secrets: Secrets, starts: Starts) -> Calls:
+def in_review(calls: Calls, provider: Provider, secrets: Secrets, step_functions: StepFunctions) -> Calls:
     """A settlement whose payment is in review, as `ver_1`."""
     calls.before("VerifyKyc")
     provider.answer = IN_REVIEW
@@ -132,7 +87,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
 
 
 @pytest.fixture
-def later(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def later(monkeypatch: pytest.MonkeyPatch) -> Later:
     """Move the handlers' clock: by seven seconds, or by another time."""
 
     def move(**by: float) -> None:
@@ -140,6 +95,16 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(_dependencies, "now", lambda: moment)
 
     return move
+
+
+@pytest.fixture
+def change_config(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A function that changes the stage's configuration, as a deployment does."""
+
+    def change(**to: Any) -> None:
+        monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, **to))
+
+    return change
 
 
 @pytest.fixture
@@ -152,6 +117,27 @@ def freeze_reads(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
         monkeypatch.setattr(_dependencies.store, "read", lambda key: dict(row) if key == own else read(key))
 
     return freeze
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """Have another call happen once, around the next call of a method."""
+
+    def interleave(owner: Any, method: str, act: Callable[[], object], *, after: bool = False) -> None:
+        real = getattr(owner, method)
+
+        def interleaved(*positional: Any, **named: Any) -> Any:
+            monkeypatch.setattr(owner, method, real)
+            if not after:
+                act()
+            answer = real(*positional, **named)
+            if after:
+                act()
+            return answer
+
+        monkeypatch.setattr(owner, method, interleaved)
+
+    return interleave
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from settlement.ledger import keys
 from settlement.model.errors import KycUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.verdict import Verdict
-from tests.conftest import Ledger
+from tests.world.ledger import Ledger
 
 REAL_ASK = _kyc.ask
 """The real function, kept before a fixture replaces it."""
@@ -77,10 +77,23 @@ class Stage:
                 self.ask(settlement)
 
 
+class CircuitsClient:
+    """The table's client for the circuit, whose reads the model in memory would refuse as not consistent."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, operation: str) -> Any:
+        return getattr(self._client, operation)
+
+    def get_item(self, **parameters: Any) -> Any:
+        return self._client.get_item(**parameters | {"ConsistentRead": True})
+
+
 def stage(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Stage:
     made = Stage(ledger)
     monkeypatch.setattr(_kyc._client, "_exchange", made.exchange)
-    monkeypatch.setattr(_kyc._circuit, "client", ledger.client)
+    monkeypatch.setattr(_kyc._circuit, "client", CircuitsClient(ledger.client))
     monkeypatch.setattr(_kyc._circuit, "table_name", ledger.table_name)
     monkeypatch.setattr(_kyc._circuit, "_has_failed", False)
     monkeypatch.setattr(_kyc, "_events", made)

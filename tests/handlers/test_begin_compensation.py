@@ -1,23 +1,34 @@
 """BeginCompensation is the fence: it stops the forward steps and finds the steps to reverse."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
+from handlers import _dependencies
+from settlement.ledger.keys import Row
+from settlement.model.errors import (
+    IdempotencyConflict,
+    InvalidRequest,
+    NotReversible,
+    ResolutionRefused,
+    StepFenced,
+)
 from settlement.model.status import Status
-from tests.handlers.calls import (
+from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.world.constants import (
     CLAIMED_AT,
     HASH,
     KEY,
-    MALFORMED_SETTLEMENTS,
+    LATER_AT,
+    ORDER,
     OTHER_CONTENT,
     REJECTED_BY_KYC,
+    STALLED_ORDER,
     WIRE,
-    Calls,
-    Context,
 )
+from tests.world.functions import Calls, Context
+from tests.world.services import OWNER, signed, throttled
+from tests.world.step_functions import StepFunctions
 
 FOUND = {
     "settlement": WIRE,
@@ -28,248 +39,388 @@ FOUND = {
     "case": 1,
     "alerts": 0,
 }
-PROGRESS = [
-    pytest.param("ClaimKey", [], "hold", id="nothing"),
-    pytest.param("HoldFunds", ["hold"], "verify", id="hold"),
-    pytest.param("VerifyKyc", ["hold", "verify"], "release", id="verify"),
-    pytest.param("ReleaseFunds", ["hold", "release", "verify"], "fee", id="release"),
-]
-UNCLAIMED = {
-    "pk": f"SETTLEMENT#{KEY}",
-    "sk": "SETTLEMENT",
-    "status": "REJECTED",
-    "escrow": 0,
-    "payer": "alice",
-    "payee": "bob",
-    "amount": 4820,
-    "fee": 48,
-    "currency": "EUR",
-    "request_hash": HASH,
-    "owner": "compensation-1",
-    "claimed_at": CLAIMED_AT,
-    "deadline_at": CLAIMED_AT,
-    "owner_epoch": 0,
-    "failure": {"step": "claim", "error": "KycRejected", "cause": "kyc: the provider says no"},
-    "finished_at": CLAIMED_AT,
+HELD = FOUND | {"steps": ["hold"]}
+RELEASED = FOUND | {"steps": ["hold", "release", "verify"]}
+SETTLED = FOUND | {"steps": ["fee", "hold", "release", "verify"]}
+FAILURE = {"step": "verify", "error": "KycRejected", "cause": "kyc: the provider says no"}
+ORDERED = {
+    "step": "reverse",
+    "error": "ReversalRequested",
+    "cause": f"sent to the wrong shop (by {ORDER['by']})",
 }
-NO_ERROR = {"error": "CompensationRequested", "cause": "no error was given"}
+MINE: dict[str, Any] = {"owner": "execution-1", "error": REJECTED_BY_KYC}
+"""The input of the execution that claimed the key, after a failed step."""
+
+NO_CAUSE = r"^input: must have the error or the reversal for which it is to be compensated$"
+UNCLAIMED = f"^input: compensate: the key {KEY} was never claimed$"
+IN_FLIGHT_AGAIN = {
+    "in_flight_since": LATER_AT,
+    "gsi1pk": "IN_FLIGHT#2",
+    "gsi1sk": "2026-11-20T12:00:37.123Z",
+}
 
 
-@pytest.mark.parametrize(("state", "committed", "failed"), PROGRESS)
-def test_processing_is_taken_away_and_the_committed_steps_are_found(
-    calls: Calls, later: Callable[[], None], state: str, committed: list[str], failed: str
-) -> None:
-    calls.after(state)
-    before, others = calls.row(), calls.ledger.rows()
-    later()
-
-    found = calls.begin(error=REJECTED_BY_KYC)
-
-    assert found == FOUND | {"steps": committed}
-    failure = {"step": failed, "error": "KycRejected", "cause": "kyc: the provider says no"}
-    after = before | {
+def begun(failure: dict[str, str]) -> Row:
+    """Return the attributes of a row whose reversal began for a failure."""
+    return {
         "status": "COMPENSATING",
         "failure": failure,
         "reversed_for": failure,
         "resolutions": 0,
         "owner": "compensation-1",
     }
+
+
+# A failed step
+
+
+@pytest.mark.parametrize("more", [{"owner": "execution-1"}, {"owner": None}, {}])
+def test_processing_is_taken_away_and_the_committed_steps_are_found(
+    calls: Calls, counted: Counted, more: dict[str, Any]
+) -> None:
+    calls.after("HoldFunds")
+    before, others = calls.row(), calls.ledger.rows()
+    counted()
+
+    assert calls.begin(error=REJECTED_BY_KYC, **more) == HELD
+
+    after = before | begun(FAILURE)
     assert calls.ledger.rows() == [after if row == before else row for row in others]
-
-
-@pytest.mark.parametrize(
-    ("more", "failure"),
-    [
-        pytest.param({"error": None}, NO_ERROR, id="null"),
-        pytest.param({"error": "KycRejected"}, NO_ERROR, id="a text"),
-        pytest.param({"error": ["KycRejected"]}, NO_ERROR, id="a list"),
-        pytest.param({"error": {}}, NO_ERROR, id="an empty object"),
-        pytest.param({"error": {"Cause": "x"}}, NO_ERROR, id="a cause alone"),
-        pytest.param({"error": {"Error": 5, "Cause": "x"}}, NO_ERROR, id="a number as name"),
-        pytest.param({"error": {"Error": None, "Cause": "x"}}, NO_ERROR, id="null as name"),
-        pytest.param(
-            {"error": {"Error": "States.Timeout"}}, {"error": "States.Timeout", "cause": ""}, id="bare"
-        ),
-        pytest.param({"error": {"Error": "E", "Cause": "why"}}, {"error": "E", "cause": "why"}, id="plain"),
-        pytest.param(
-            {"error": {"Error": "E", "Cause": None}}, {"error": "E", "cause": "None"}, id="no cause"
-        ),
-        pytest.param(
-            {"error": {"Error": "E", "Cause": 5}}, {"error": "E", "cause": "5"}, id="a number as cause"
-        ),
-        pytest.param(
-            {"error": {"Error": "E", "Cause": "x" * 501}},
-            {"error": "E", "cause": "x" * 500},
-            id="a long cause",
-        ),
-        pytest.param(
-            {"error": {"Error": "E" * 101, "Cause": "x"}},
-            {"error": "E" * 100, "cause": "x"},
-            id="a long name",
-        ),
-    ],
-)
-@pytest.mark.parametrize(("claimed", "step"), [(True, "verify"), (False, "claim")])
-def test_any_error_is_put_on_record_and_fences_the_settlement(
-    calls: Calls, more: dict[str, Any], failure: dict[str, str], claimed: bool, step: str
-) -> None:
-    if claimed:
-        calls.after("HoldFunds")
-
-    calls.begin(**more)
-
-    assert calls.row()["failure"] == {"step": step, **failure}
-    assert calls.row()["status"] == ("COMPENSATING" if claimed else "REJECTED")
-
-
-def test_an_unclaimed_key_gets_a_tombstone(calls: Calls) -> None:
-    found = calls.begin(error=REJECTED_BY_KYC)
-
-    assert found == FOUND | {"finished": True}
-    assert calls.ledger.rows() == [UNCLAIMED]
-
-
-@pytest.mark.parametrize("execution", ["execution-1", "compensation-1"])
-def test_a_late_claim_finds_the_tombstone_and_holds_nothing(
-    calls: Calls, later: Callable[[], None], execution: str
-) -> None:
-    calls.ledger.open("alice", 10_000)
-    calls.begin(error=REJECTED_BY_KYC)
-    later()
-
     with calls.writes_nothing():
-        assert calls("ClaimKey", execution=execution)["replayed"] is True
-        with pytest.raises(StepFenced):
-            calls("HoldFunds", execution=execution)
+        assert calls.begin(error={"Error": "States.Timeout"}, **more) == HELD
+    assert counted() == {"StepCalled": 2}
 
 
-@pytest.mark.parametrize("claimed", [True, False])
-def test_a_second_call_finds_the_same_and_the_first_failure_stays(
-    calls: Calls, later: Callable[[], None], claimed: bool, counted: Callable[[], dict[str, float]]
+@pytest.mark.parametrize("owner", [{}, {"owner": "execution-2"}])
+def test_an_unclaimed_key_gets_a_tombstone_and_a_late_claim_holds_nothing(
+    calls: Calls, later: Later, owner: dict[str, str]
 ) -> None:
-    if claimed:
-        calls.after("HoldFunds")
-    found = calls.begin(error=REJECTED_BY_KYC)
+    assert calls.begin(error=REJECTED_BY_KYC, **owner) == FOUND | {"finished": True}
+
+    (row,) = calls.ledger.rows()
+    assert row == {
+        "pk": f"SETTLEMENT#{KEY}",
+        "sk": "SETTLEMENT",
+        "status": "REJECTED",
+        "escrow": 0,
+        "payer": "alice",
+        "payee": "bob",
+        "amount": 4820,
+        "fee": 48,
+        "currency": "EUR",
+        "request_hash": HASH,
+        "owner": "compensation-1",
+        "claimed_at": CLAIMED_AT,
+        "deadline_at": CLAIMED_AT,
+        "owner_epoch": 0,
+        "failure": FAILURE | {"step": "claim"},
+        "finished_at": CLAIMED_AT,
+    }
     later()
+    with calls.writes_nothing():
+        assert calls("ClaimKey")["replayed"] is True
+        with pytest.raises(StepFenced):
+            calls("HoldFunds")
+
+
+@pytest.mark.parametrize("more", [MINE, MINE | {"owner": "execution-2"}, {"error": REJECTED_BY_KYC}, {}])
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
+def test_a_settlement_past_processing_is_reported_and_only_a_caller_that_resumes_becomes_its_owner(
+    calls: Calls, status: Status, more: dict[str, Any]
+) -> None:
+    calls.after("ReleaseFunds")
+    calls.alter(status=status, reversed={"release", "fee"}, resolutions=2)
+    before = calls.row()
+
+    found = calls.begin(**more)
+
+    assert found == RELEASED | {
+        "reversed": ["fee", "release"],
+        "finished": status in (Status.SETTLED, Status.REJECTED, Status.COMPENSATED),
+        "in_limbo": status is Status.LIMBO,
+        "case": 3,
+    }
+    resumed = status is Status.COMPENSATING and not more
+    assert calls.row() == before | ({"owner": "compensation-1"} if resumed else {})
+
+
+@pytest.mark.parametrize("owner", ["execution-2", "execution-10", "compensation-1", ""])
+def test_a_settlement_of_another_owner_is_left_and_reported_as_finished(
+    calls: Calls, counted: Counted, owner: str
+) -> None:
+    calls.after("HoldFunds")
     counted()
 
     with calls.writes_nothing():
-        assert calls.begin(error={"Error": "States.Timeout"}) == found
+        assert calls.begin(error=REJECTED_BY_KYC, owner=owner) == HELD | {"finished": True}
 
     assert counted() == {"StepCalled": 1}
 
 
-@pytest.mark.parametrize(
-    ("status", "finished", "in_limbo"),
-    [
-        (Status.SETTLED, True, False),
-        (Status.REJECTED, True, False),
-        (Status.COMPENSATING, False, False),
-        (Status.COMPENSATED, True, False),
-        (Status.LIMBO, False, True),
-    ],
-)
-def test_a_settlement_past_processing_is_reported_and_left_as_it_is(
-    calls: Calls, status: Status, finished: bool, in_limbo: bool
+def test_a_released_settlement_is_left_by_its_owner_and_reversed_for_a_caller_without_a_name(
+    calls: Calls,
 ) -> None:
     calls.after("ReleaseFunds")
-    calls.alter(status=status, reversed={"release", "fee"}, resolutions=2)
 
     with calls.writes_nothing():
-        found = calls.begin(error=REJECTED_BY_KYC)
+        assert calls.begin(**MINE) == RELEASED | {"finished": True}
 
-    assert found == FOUND | {
-        "steps": ["hold", "release", "verify"],
-        "reversed": ["fee", "release"],
-        "finished": finished,
-        "in_limbo": in_limbo,
-        "case": 3,
-    }
+    assert calls.begin(error=REJECTED_BY_KYC) == RELEASED
 
 
-def test_a_settlement_that_settled_meanwhile_is_reported_and_not_reversed(calls: Calls) -> None:
-    calls.after("CollectFee")
+def test_a_settlement_in_review_is_left_by_its_owner_and_waits_for_the_verdict(in_review: Calls) -> None:
+    with in_review.writes_nothing():
+        assert in_review.begin(**MINE) == HELD | {"finished": True}
 
-    with calls.writes_nothing():
-        found = calls.begin(error={"Error": "States.Timeout", "Cause": ""})
-
-    assert found == FOUND | {"steps": ["fee", "hold", "release", "verify"], "finished": True}
-    assert calls.report(**found)["status"] == "SETTLED"
+    assert in_review.decided(signed())[0] == 200
 
 
-@pytest.mark.parametrize("other", OTHER_CONTENT)
-@pytest.mark.parametrize("status", [Status.PROCESSING, Status.SETTLED, Status.LIMBO])
-def test_other_content_is_refused(
-    calls: Calls, status: Status, other: dict[str, str], counted: Callable[[], dict[str, float]]
+def test_a_webhook_that_wins_the_race_against_a_reversal_is_not_reversed(
+    in_review: Calls, meanwhile: Meanwhile
 ) -> None:
-    calls.after("HoldFunds")
-    calls.alter(status=status)
+    meanwhile(_dependencies.store, "update", lambda: in_review.decided(signed()))
+
+    with pytest.warns(UserWarning, match="No application metrics"):  # the webhook has published all of them
+        found = in_review.begin(**MINE)
+
+    assert found == FOUND | {"steps": ["hold", "verify"], "finished": True}
+    assert (in_review.row()["status"], in_review.row()["owner"]) == ("PROCESSING", OWNER)
+
+
+# No cause: a machine that resumes
+
+
+@pytest.mark.parametrize(
+    ("state", "message"), [(None, UNCLAIMED), ("ClaimKey", NO_CAUSE), ("ReleaseFunds", NO_CAUSE)]
+)
+@pytest.mark.parametrize("more", [{}, {"case": 1}, {"resolution": ORDER | {"decision": "retry"}}])
+def test_without_a_cause_no_settlement_in_flight_is_fenced(
+    calls: Calls, counted: Counted, *, state: str | None, message: str, more: dict[str, Any]
+) -> None:
+    if state:
+        calls.after(state)
     counted()
 
-    with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=rf"^key: {KEY} was claimed"):
-        calls.begin(settlement=other, error=REJECTED_BY_KYC)
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
+        calls.begin(**more)
 
-    assert counted() == {"StepCalled": 1, "IdempotencyConflict": 1}
+    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
 
 
 @pytest.mark.parametrize(
     "back",
     [
-        pytest.param({"error": {"Error": "StepFenced", "Cause": "x"}}, id="from a reversal that was fenced"),
-        pytest.param(
-            {"alert": {"key": KEY}, "wait_seconds": 1800, "alerts": 7, "error": {"Error": "StepFenced"}},
-            id="from an alert that came too late",
-        ),
-        pytest.param({"steps": ["fee"], "reversed": ["hold"], "finished": True}, id="with an outdated state"),
+        {"error": {"Error": "StepFenced", "Cause": "x"}},
+        {"alert": {"key": KEY}, "wait_seconds": 1800, "alerts": 7, "error": {"Error": "StepFenced"}},
+        {"steps": ["fee"], "reversed": ["hold"], "finished": True},
     ],
+    ids=["from a fenced reversal", "from a late alert", "with an outdated state"],
 )
-def test_a_machine_that_returns_with_its_state_reads_the_row_again(
-    calls: Calls, back: dict[str, Any]
+def test_a_machine_that_returns_with_its_state_reads_the_row_again_and_is_its_owner(
+    calls: Calls, step_functions: StepFunctions, later: Later, back: dict[str, Any]
 ) -> None:
     calls.after("HoldFunds")
     found = calls.begin(error=REJECTED_BY_KYC)
+    before = calls.row()
 
-    with calls.writes_nothing():
-        assert calls.begin(found | back) == FOUND | {"steps": ["hold"]}
+    assert calls.begin_as("the-second", found | back) == HELD
+
+    assert calls.row() == before | {"owner": "the-second"}
+    later(seconds=30)
+    calls.recover()
+    assert [arn.rpartition(":")[2] for arn in step_functions.described] == ["the-second"]
+
+
+@pytest.mark.parametrize("state", [None, [], [{"settlement": WIRE}], "settlement", 5, True, WIRE])
+def test_an_input_without_its_envelope_is_refused(calls: Calls, state: Any) -> None:
+    message = r"^input: must be a JSON object with a settlement$"
+    if state is WIRE:
+        message = r"^request: must be a JSON object"
+    event = {"state": state, "execution": "compensation-1"}
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
+        calls.handlers["BeginCompensation"](event, Context())
+
+
+@pytest.mark.parametrize("execution", [None, 7, ["compensation-1"]])
+def test_an_execution_without_a_name_is_refused_before_any_write(calls: Calls, execution: Any) -> None:
+    calls.after("CollectFee")
+    message = r"^execution: must be the name of an execution$"
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
+        calls.begin_as(execution, {"settlement": WIRE, "reversal": ORDER})
+
+
+@pytest.mark.parametrize("more", [{"reversal": ORDER, **MINE}, {"error": REJECTED_BY_KYC, "owner": 7}])
+def test_an_input_with_two_causes_or_no_name_as_owner_is_refused_before_any_write(
+    calls: Calls, more: dict[str, Any]
+) -> None:
+    calls.after("HoldFunds")
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest):
+        calls.begin(**more)
+
+
+# A person's order to reverse
 
 
 @pytest.mark.parametrize(
-    "announced", [{"put": {"FailedEntryCount": 0}}, {"error": {"Error": "States.Timeout", "Cause": ""}}]
+    ("state", "order", "found"),
+    [("CollectFee", ORDER, SETTLED), ("ReleaseFunds", STALLED_ORDER, RELEASED)],
 )
-def test_after_a_decision_the_machine_returns_to_the_next_case(
-    calls: Calls, announced: dict[str, Any]
+def test_a_settlement_is_reversed_on_order_and_the_person_is_on_record(
+    calls: Calls, later: Later, counted: Counted, *, state: str, order: dict[str, str], found: Row
 ) -> None:
-    calls.fall("release")
-    resolved = calls.resolve("retry")
+    calls.after(state)
+    before = calls.row()
+    later()
+    counted()
+
+    assert calls.begin(reversal=order, owner="execution-2") == found  # the owner does not matter to a person
+
+    assert calls.entry("reverse") == {"posted_at": LATER_AT, **ORDER}
+    before.pop("finished_at", None)
+    assert calls.row() == before | begun(ORDERED) | IN_FLIGHT_AGAIN
+    other = {"reason": "asked for by the payer", "by": "arn:aws:iam::123456789012:user/bea"}
+    with calls.writes_nothing():
+        for again in (order, other):  # resumes the first one
+            assert calls.begin(reversal=again) == found
+    assert counted() == {"StepCalled": 3, "StepReplayed": 2}
+
+
+@pytest.mark.parametrize(
+    ("order", "status"),
+    [
+        (order, status)
+        for order in (ORDER, STALLED_ORDER)
+        for status in Status
+        if status != order.get("expected_status", "SETTLED")
+    ],
+)
+def test_a_settlement_in_another_status_than_the_person_saw_is_not_reversed(
+    calls: Calls, counted: Counted, order: dict[str, str], status: Status
+) -> None:
+    calls.after("ReleaseFunds")
+    calls.alter(status=status)
+    counted()
+    expected = order.get("expected_status", "SETTLED")
+
+    message = f"^reverse: it was to be {expected}, but the settlement is {status}$"
+    with calls.writes_nothing(), pytest.raises(NotReversible, match=message):
+        calls.begin(reversal=order)
+
+    assert counted() == {"StepCalled": 1, "NotReversible": 1}
+
+
+def test_an_unclaimed_key_is_not_reversed_and_gets_no_tombstone(calls: Calls) -> None:
+    message = f"^reverse: the key {KEY} was never claimed$"
+    with calls.writes_nothing(), pytest.raises(NotReversible, match=message):
+        calls.begin(reversal=ORDER)
+
+
+def test_a_reversal_that_a_person_ended_by_completing_is_not_resumed(calls: Calls) -> None:
+    calls.fall("fee")
+    calls.resolve("complete")
+
+    message = r"^the settlement was completed out of LIMBO since it was first ordered$"
+    with calls.writes_nothing(), pytest.raises(NotReversible, match=message.replace("^", "^reverse: ")):
+        calls.begin(reversal=ORDER)
+
+
+def test_an_order_whose_execution_died_before_it_became_the_owner_is_recovered(
+    calls: Calls, step_functions: StepFunctions, later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls.after("CollectFee")
+
+    def dies(write: object) -> None:
+        raise throttled("UpdateItem")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(_dependencies.store, "update", dies)
+        with pytest.raises(Exception, match="ThrottlingException"):
+            calls.begin(reversal=ORDER)
+    assert (calls.row()["status"], calls.row()["owner"]) == ("COMPENSATING", "execution-1")
+    later(seconds=30)
+
+    calls.recover()
+
+    assert step_functions.started == [("Compensation", f"{KEY}-compensate-1", {"settlement": WIRE})]
+
+
+# A person's decision on a case of LIMBO
+
+
+DECISION = ORDER | {"decision": "retry"}
+STUCK = RELEASED | {"in_limbo": True}
+
+
+def second_case(calls: Calls) -> dict[str, Any]:
+    """Get stuck, decide to retry, and get stuck again; return the machine's state before the decision."""
+    first = calls.fall()
+    calls.limbo(calls.begin(calls.resolve("retry")))
+    return first
+
+
+@pytest.mark.parametrize(
+    ("named", "meant"), [({}, 2), ({"case": None}, 2), ({"case": 2}, 2), ({"case": 1}, 1)]
+)
+def test_a_decision_means_the_case_it_names_and_the_open_one_by_default(
+    calls: Calls, named: dict[str, Any], meant: int
+) -> None:
+    second_case(calls)
 
     with calls.writes_nothing():
-        found = calls.begin(resolved | announced)
+        found = calls.begin(resolution=DECISION | named)
 
-    assert found == FOUND | {"steps": ["hold", "release", "verify"], "case": 2}
-
-
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize("state", [None, [], [{"settlement": WIRE}], "settlement", 5, True])
-def test_an_input_that_is_no_object_is_refused(calls: Calls, state: Any) -> None:
-    handler = calls.handlers["BeginCompensation"]
-
-    with (
-        calls.writes_nothing(),
-        pytest.raises(InvalidRequest, match=r"^input: must be a JSON object with a settlement$"),
-    ):
-        handler({"state": state, "execution": "compensation-1"}, Context())
+    assert found == STUCK | {"case": 2, "resolution": DECISION | {"case": meant}}
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize(("settlement", "message"), MALFORMED_SETTLEMENTS)
-def test_a_malformed_settlement_is_refused(calls: Calls, settlement: Any, message: str) -> None:
-    calls.before("HoldFunds")
+@pytest.mark.parametrize("status", [Status.SETTLED, Status.COMPENSATED])
+def test_a_decision_that_finds_no_open_case_is_passed_on_with_the_last_closed_one(
+    calls: Calls, status: Status
+) -> None:
+    calls.fall()
+    calls.alter(status=status, resolutions=1)
 
-    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
-        calls.begin(settlement=settlement, error=REJECTED_BY_KYC)
+    with calls.writes_nothing():
+        found = calls.begin(resolution=DECISION)
+
+    assert found == RELEASED | {"finished": True, "case": 2, "resolution": DECISION | {"case": 1}}
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-def test_a_request_without_its_envelope_is_refused(calls: Calls) -> None:
-    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^request: must be a JSON object"):
-        calls.begin(WIRE)
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
+def test_a_decision_on_a_case_that_there_never_was_is_refused_before_any_write(
+    calls: Calls, counted: Counted, status: Status
+) -> None:
+    calls.fall()
+    calls.alter(status=status, owner="the-owner")
+    calls.alter(resolutions=1)
+    counted()
+
+    latest = 2 if status is Status.LIMBO else 1
+    message = rf"^resolution: there is no case number 3, the latest is {latest}$"
+    with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=message):
+        calls.begin(resolution=DECISION | {"case": 3})
+
+    assert counted() == {"StepCalled": 1, "ResolutionRefused": 1}
+
+
+def test_a_decision_on_other_content_is_a_conflict_and_not_a_refused_decision(calls: Calls) -> None:
+    calls.after("HoldFunds")
+    calls.begin(error=REJECTED_BY_KYC)
+
+    with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=rf"^key: {KEY} was claimed"):
+        calls.begin(settlement=OTHER_CONTENT[0], resolution=DECISION)
+
+
+@pytest.mark.parametrize("resolution", [None, DECISION | {"decision": "give up"}, DECISION | {"case": 0}])
+def test_a_malformed_decision_is_refused_by_a_start_and_forgotten_by_a_machine_that_returns(
+    calls: Calls, resolution: Any
+) -> None:
+    back = second_case(calls) | {"error": {"Error": "StepFenced"}, "resolution": resolution}
+
+    with calls.writes_nothing():
+        with pytest.raises(InvalidRequest, match=r"^resolution"):
+            calls.begin(resolution=resolution)
+        assert calls.begin(back) == STUCK | {"case": 2}
+        assert calls.begin(back | {"resolution": DECISION | {"case": 2}}) == STUCK | {"case": 2}

@@ -1,29 +1,24 @@
 """The stage's provider: keys rotate without a deployment, and every change of the circuit is reported."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
 
 from handlers import _kyc
-from settlement.adapters import telemetry
+from settlement.adapters import kyc_opensanctions, telemetry
+from settlement.ledger import keys
 from settlement.model.errors import KycCircuitOpen, KycRequestRefused, KycUnavailable, SettlementError
 from settlement.model.settlement import Settlement
-from tests.conftest import Ledger, make_ledger
 from tests.handlers.conftest import Counted
 from tests.handlers.provider_stage import DEAD, FAILURES, YES, Stage, stage
-from tests.handlers.stand_ins import API_KEY, NEW_API_KEY, Secrets, throttled, unanswered
+from tests.world.constants import KEY, WIRE
+from tests.world.functions import Calls
+from tests.world.ledger import Ledger
+from tests.world.services import API_KEY, NEW_API_KEY, Secrets, throttled, unanswered
 
 OLD, NEW = {"api_key": API_KEY}, {"api_key": NEW_API_KEY}
 CREDENTIALS = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:credentials-AbCdEf"
-
-
-@pytest.fixture(params=["moto", "dynamodb-local"])
-def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """The table on the engines, as the circuit writes expressions of its own."""
-    yield from make_ledger(request)
 
 
 @pytest.fixture
@@ -66,68 +61,16 @@ def test_a_key_that_the_provider_no_longer_accepts_is_read_again_once(
     assert (kyc.circuit(), kyc.events) == ({}, [])
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_the_provider_is_not_asked_again_with_the_key_that_it_refused(
-    kyc: Stage, settlement: Settlement, secrets: Secrets, status: int
+@pytest.mark.parametrize(("status", "reads"), [(401, 2), (403, 2), (422, 1)])
+def test_a_refusal_that_another_key_does_not_change_is_final(
+    kyc: Stage, settlement: Settlement, secrets: Secrets, status: int, reads: int
 ) -> None:
     kyc.answers = [(status, b"canary-answer")]
 
     refused(kyc, settlement, KycRequestRefused, f"refuses the request with status {status}")
 
-    assert kyc.sent == [API_KEY]
-    assert len(secrets.read) == 2
-    assert kyc.circuit() == {}
-
-
-def test_a_new_key_that_is_refused_too_is_final(kyc: Stage, settlement: Settlement, secrets: Secrets) -> None:
-    kyc.ask(settlement)
-    secrets.content = NEW
-    kyc.answers = [(401, b"")]
-
-    refused(kyc, settlement, KycUnavailable, "the API key has just been renewed")
-    refused(kyc, settlement, KycRequestRefused, "status 401")
-
-    assert kyc.sent == [API_KEY, API_KEY, NEW_API_KEY]
-    assert len(secrets.read) == 3
-
-
-def test_a_refusal_of_another_kind_does_not_read_the_key_again(
-    kyc: Stage, settlement: Settlement, secrets: Secrets
-) -> None:
-    kyc.answers = [(422, b"")]
-
-    refused(kyc, settlement, KycRequestRefused, "status 422")
-
-    assert (len(kyc.sent), len(secrets.read)) == (1, 1)
+    assert (kyc.sent, len(secrets.read)) == ([API_KEY], reads)
     assert (kyc.circuit(), kyc.events) == ({}, [])
-
-
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize(
-    "content",
-    [
-        throttled("GetSecretValue"),
-        unanswered(),
-        "canary, and no JSON",
-        "[]",
-        "null",
-        {},
-        {"api_key": None},
-        {"api_key": 7},
-        {"api_key": "canary\r\nX-Evil: 1"},
-        {"api_key": "canary-\u00e9"},
-        {"api_key": ""},
-    ],
-)
-def test_without_a_key_the_provider_is_not_asked_and_the_circuit_does_not_count(
-    kyc: Stage, settlement: Settlement, secrets: Secrets, content: Any
-) -> None:
-    secrets.content = content
-
-    for _ in range(FAILURES + 1):
-        refused(kyc, settlement, KycUnavailable, "secret: ")
-
-    assert (kyc.sent, kyc.circuit(), kyc.events) == ([], {}, [])
 
 
 def test_a_secret_that_cannot_be_read_again_leaves_the_refusal_unknown(
@@ -139,7 +82,18 @@ def test_a_secret_that_cannot_be_read_again_leaves_the_refusal_unknown(
 
     refused(kyc, settlement, KycUnavailable, "secret: GetParameterError")
 
-    assert kyc.circuit() == {}
+    assert (kyc.sent, kyc.circuit()) == ([API_KEY, API_KEY], {})
+
+
+def test_without_a_key_the_provider_is_not_asked_and_the_circuit_does_not_count(
+    kyc: Stage, settlement: Settlement, secrets: Secrets
+) -> None:
+    secrets.content = {}
+
+    for _ in range(FAILURES + 1):
+        refused(kyc, settlement, KycUnavailable, "secret: api_key must be a string of printable ASCII")
+
+    assert (kyc.sent, kyc.circuit(), kyc.events) == ([], {}, [])
 
 
 def test_the_opening_of_the_circuit_is_reported_once(kyc: Stage, settlement: Settlement) -> None:
@@ -161,18 +115,6 @@ def test_the_opening_of_the_circuit_is_reported_once(kyc: Stage, settlement: Set
         "state": "OPEN",
         "runbook": "docs/runbooks/kyc-outage.md",
     }
-
-
-def test_one_failure_less_neither_opens_the_circuit_nor_reports_it(
-    kyc: Stage, settlement: Settlement
-) -> None:
-    kyc.answers = [DEAD] * (FAILURES - 1) + [YES]
-    for _ in range(FAILURES - 1):
-        refused(kyc, settlement, KycUnavailable, "ConnectTimeoutError")
-
-    assert kyc.ask(settlement).decision == "APPROVED"
-
-    assert (kyc.events, kyc.circuit()["failure_count"]) == ([], 0)
 
 
 def test_a_probe_that_succeeds_closes_the_circuit_and_each_change_is_reported(
@@ -202,35 +144,21 @@ def test_a_probe_that_fails_opens_the_circuit_again_and_each_change_is_reported(
 
 
 @pytest.mark.parametrize(
-    "bus",
-    [1, throttled("PutEvents"), unanswered(), EndpointConnectionError(endpoint_url="https://x.invalid")],
+    ("bus", "failed"),
+    [(0, []), (1, [1]), (throttled("PutEvents"), ["ClientError"]), (unanswered(), ["ReadTimeoutError"])],
 )
-def test_a_bus_that_refuses_the_event_changes_nothing(
-    kyc: Stage, settlement: Settlement, bus: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_bus_that_refuses_the_event_is_logged_and_changes_nothing(
+    kyc: Stage, settlement: Settlement, monkeypatch: pytest.MonkeyPatch, bus: Any, failed: list[object]
 ) -> None:
     warned: list[tuple[str, dict[str, Any]]] = []
-    monkeypatch.setattr(_kyc.logger, "warning", lambda text, **more: warned.append((text, more)))
+    monkeypatch.setattr(telemetry.logger, "warning", lambda text, **more: warned.append((text, more)))
     kyc.bus = bus
 
     kyc.open(settlement)
-    kyc.answers = [YES]
-    kyc.recovered()
 
-    assert kyc.ask(settlement).decision == "APPROVED"
-    assert kyc.circuit()["state"] == "CLOSED"
-    failed = 1 if bus == 1 else type(bus).__name__
-    assert [more for text, more in warned if text == "event not taken"] == [{"failed": failed}] * 3
-
-
-def test_a_bus_that_accepts_the_event_is_not_logged(
-    kyc: Stage, settlement: Settlement, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warned: list[tuple[str, dict[str, Any]]] = []
-    monkeypatch.setattr(_kyc.logger, "warning", lambda text, **more: warned.append((text, more)))
-
-    kyc.open(settlement)
-
-    assert warned == [("circuit", {"circuit": "kyc", "state": "OPEN"})]
+    assert kyc.circuit()["state"] == "OPEN"
+    circuit = ("circuit", {"circuit": "kyc", "state": "OPEN"})
+    assert warned == [circuit, *(("event not taken", {"failed": name}) for name in failed)]
 
 
 def measured(counted: Counted) -> float | None:
@@ -261,3 +189,76 @@ def test_the_metric_is_one_while_the_circuit_is_open_and_zero_with_each_answer(
     assert measured(counted) == 1  # half-open, and the zero of closed
     kyc.ask(settlement)
     assert measured(counted) == 0
+
+
+# A provider that asks for names
+
+
+NAMED = WIRE | {"payer_name": "Alice Muster", "payee_name": "Bob Muster"}
+NO_MATCH = {"status": 200, "results": []}
+
+
+@pytest.fixture
+def opensanctions(calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The questions to OpenSanctions, which matches no one. A settlement has names, and one has none."""
+    asked = list[Any]()
+
+    def exchange(headers: Any, body: bytes) -> tuple[int, bytes]:
+        asked.append(json.loads(body))
+        return 200, json.dumps({"responses": {"payer": NO_MATCH, "payee": NO_MATCH}}).encode()
+
+    monkeypatch.setattr(_kyc._client, "_exchange", exchange)
+    monkeypatch.setattr(_kyc._client, "_provider", kyc_opensanctions)
+    monkeypatch.setattr(_kyc, "ask", kyc.ask)
+    calls.ledger.open("alice", 10_000)
+    for wire in (WIRE, NAMED | {"key": "order-2026-000102"}):
+        for state in ("ClaimKey", "HoldFunds"):
+            calls(state, wire)
+    return asked
+
+
+def test_opensanctions_is_asked_by_name(calls: Calls, opensanctions: list[Any]) -> None:
+    assert calls("VerifyKyc", NAMED | {"key": "order-2026-000102"}) == {"in_review": False}
+
+    (question,) = opensanctions
+    names = {party: query["properties"]["name"] for party, query in question["queries"].items()}
+    assert names == {"payer": ["Alice Muster"], "payee": ["Bob Muster"]}
+
+
+@pytest.mark.parametrize("opened_at", [None, 2**40, 0], ids=["closed", "open", "a probe is due"])
+def test_a_settlement_without_names_is_refused_for_good_and_leaves_the_circuit_as_it_was(
+    calls: Calls, kyc: Stage, opensanctions: list[Any], secrets: Secrets, opened_at: int | None
+) -> None:
+    """The key was claimed before the stage required them. KycCircuitOpen would invite another try."""
+    if opened_at is not None:
+        opened = {"state": "OPEN", "failure_count": 5, "opened_at": opened_at}
+        kyc.ledger.put(keys.circuit("kyc") | opened)
+    before = kyc.circuit()
+
+    for _ in range(FAILURES + 1):
+        with calls.writes_nothing(), pytest.raises(KycRequestRefused, match=r"no payer_name, payee_name$"):
+            calls("VerifyKyc")
+
+    assert (opensanctions, secrets.read, kyc.events, kyc.circuit()) == ([], [], [], before)
+    if opened_at == 0:  # the next payment with names is the probe
+        assert calls("VerifyKyc", NAMED | {"key": "order-2026-000102"}) == {"in_review": False}
+        assert kyc.states() == ["HALF_OPEN", "CLOSED"]
+
+
+def test_our_own_contract_sends_no_names(calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data that the provider does not need stays here."""
+    asked = list[bytes]()
+
+    def exchange(headers: Any, body: bytes) -> tuple[int, bytes]:
+        asked.append(body)
+        return YES
+
+    monkeypatch.setattr(_kyc._client, "_exchange", exchange)
+    monkeypatch.setattr(_kyc, "ask", kyc.ask)
+    calls.ledger.open("alice", 10_000)
+    for state in ("ClaimKey", "HoldFunds", "VerifyKyc"):
+        calls(state, NAMED)
+
+    (question,) = asked
+    assert json.loads(question).keys() == {"payer", "payee", "amount", "currency"}
+    assert KEY not in question.decode()

@@ -1,186 +1,174 @@
 """KycDecided: the provider's webhook has one effect, for any number and any order of calls."""
 
+import base64
 import io
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
-from handlers import kyc_decided
+from handlers import _dependencies, kyc_decided
 from settlement.ledger import keys
-from settlement.model.errors import SettlementError
+from settlement.model.errors import SettlementError, StoreUnavailable
 from settlement.model.status import Status
-from tests.handlers.calls import CLAIMED_AT, KEY, LATER_AT, REJECTED_BY_KYC, WIRE, Calls
-from tests.handlers.conftest import Counted
-from tests.handlers.stand_ins import OWNER, Secrets, Starts, past, signed
+from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, WIRE
+from tests.world.functions import Calls
+from tests.world.services import (
+    OWNER,
+    PREVIOUS,
+    THIRD,
+    VERDICT,
+    Died,
+    Secrets,
+    execution,
+    past,
+    signed,
+    text,
+    throttled,
+    unanswered,
+)
+from tests.world.step_functions import StepFunctions
 
-ACCEPTED = {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED"}
+ACCEPTED = (200, {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED"})
 STARTED = ("SettlementStandard", OWNER, WIRE)
+SECOND = replace(signed, id="evt_2")
+"""A valid call with another event."""
 
 
-def event_row(calls: Calls, event: str = "evt_1") -> keys.Row | None:
-    return calls.ledger.row(keys.event(event))
-
-
-def refused(in_review: Calls, event: Any, status: int, error: str, message: str) -> None:
+def refused(calls: Calls, event: Any, status: int, error: str, message: str) -> None:
     """Check that the call is refused with this answer, and that it writes nothing."""
-    with in_review.writes_nothing():
-        answered, content = in_review.decided(event)
+    with calls.writes_nothing():
+        answered, content = calls.decided(event)
     assert (answered, content["error"]) == (status, error)
-    assert message in content["message"]
+    assert content["message"].startswith(message)
+    assert "canary" not in content["message"]
 
 
-def test_an_approval_is_recorded_with_its_event_and_the_settlement_resumes(
-    in_review: Calls, starts: Starts, counted: Counted, later: Callable[..., None]
+# A verdict
+
+
+@pytest.mark.parametrize(("decision", "steps"), [("APPROVED", {"hold", "verify"}), ("REJECTED", {"hold"})])
+def test_a_verdict_is_recorded_with_its_event_and_the_settlement_resumes(
+    in_review: Calls,
+    *,
+    step_functions: StepFunctions,
+    counted: Counted,
+    later: Later,
+    decision: str,
+    steps: set[str],
 ) -> None:
     before = in_review.row()
     later()
     counted()
 
-    assert in_review.decided(replace(signed, at=past(seconds=7))()) == (200, ACCEPTED)
+    answer = in_review.decided(replace(signed, at=past(seconds=7))(decision=decision, reason="seen\x1b[31m"))
 
-    decided = {
-        "verdict": "APPROVED",
-        "steps": {"hold", "verify"},
+    assert answer == (200, {"idempotency_key": f"{KEY}:verify", "decision": decision})
+    assert in_review.row() == {name: before[name] for name in before if name != "review"} | {
+        "verdict": decision,
+        "steps": steps,
         "owner": OWNER,
         "owner_epoch": 1,
         "deadline_at": LATER_AT.replace("12:00", "12:15"),
         "in_flight_since": LATER_AT,
         "gsi1sk": LATER_AT.replace("00:07", "00:37"),
     }
-    assert in_review.row() == {name: before[name] for name in before if name != "review"} | decided
-    assert starts.made == [STARTED]
-    assert counted() == {"StepCalled": 1}
-
-
-def test_the_entry_and_the_marker_of_the_event_have_the_verdict_on_record(in_review: Calls) -> None:
-    in_review.decided(signed(reason="seen\x1b[31m by a person"))
-
     assert in_review.entry("verify") == {
-        "posted_at": CLAIMED_AT,
-        "decision": "APPROVED",
+        "posted_at": LATER_AT,
+        "decision": decision,
         "reference": "ver_1",
-        "reason": "seen [31m by a person",
+        "reason": "seen [31m",
         "provider": "webhook",
     }
-    marker = event_row(in_review)
+    marker = in_review.ledger.row(keys.event("evt_1"))
     assert marker is not None
-    assert (marker["key"], marker["received_at"]) == (KEY, CLAIMED_AT)
+    assert (marker["key"], marker["received_at"]) == (KEY, LATER_AT)
+    assert (step_functions.started, counted()) == ([STARTED], {"StepCalled": 1})
 
 
-def test_a_rejection_is_recorded_and_the_settlement_resumes_towards_its_reversal(
-    in_review: Calls, starts: Starts
+def test_the_started_execution_runs_the_settlement_to_its_end_and_the_event_may_come_again(
+    in_review: Calls, step_functions: StepFunctions
 ) -> None:
-    assert in_review.decided(signed(decision="REJECTED")) == (200, ACCEPTED | {"decision": "REJECTED"})
-
-    row = in_review.row()
-    assert (row["verdict"], row["steps"], row["status"]) == ("REJECTED", {"hold"}, Status.PROCESSING)
-    assert starts.made == [STARTED]
-
-
-def test_the_started_execution_runs_the_settlement_to_its_end(in_review: Calls) -> None:
     in_review.decided(signed())
 
-    claimed = in_review("ClaimKey", execution=OWNER)
+    assert in_review("ClaimKey", execution=OWNER)["replayed"] is False
     for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
         in_review(state, execution=OWNER, claimed_at=CLAIMED_AT)
+    step_functions.end(execution(OWNER, "SettlementStandard"), "SUCCEEDED")
 
-    assert claimed["replayed"] is False
-    assert (in_review.row()["status"], in_review.account("bob")["available"]) == ("SETTLED", 500 + 4772)
+    assert in_review.row()["status"] == "SETTLED"
+    with in_review.writes_nothing():
+        assert in_review.decided(signed()) == ACCEPTED
+    assert step_functions.started == [STARTED]
 
 
-@pytest.mark.parametrize("before_our_own_request", [True, False])
-def test_a_webhook_may_come_before_the_wait_for_it(
-    calls: Calls, secrets: Secrets, starts: Starts, before_our_own_request: bool
+@pytest.mark.usefixtures("secrets")
+@pytest.mark.parametrize(("state", "owner"), [("VerifyKyc", OWNER), ("ReleaseFunds", "execution-1")])
+def test_a_webhook_may_come_before_the_answer_or_after_the_same_verdict_of_our_own_request(
+    calls: Calls, step_functions: StepFunctions, state: str, owner: str
 ) -> None:
-    calls.before("VerifyKyc" if before_our_own_request else "ReleaseFunds")
+    calls.before(state)
 
-    assert calls.decided(signed()) == (200, ACCEPTED)
+    assert calls.decided(signed()) == ACCEPTED
 
-    assert calls.row()["verdict"] == "APPROVED"
-    assert calls.row()["owner"] == (OWNER if before_our_own_request else "execution-1")
-    assert starts.made == [STARTED]
+    assert (calls.row()["verdict"], calls.row()["owner"]) == ("APPROVED", owner)
+    assert step_functions.started == [STARTED]
 
 
-@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-def test_the_same_event_again_writes_nothing_and_only_starts(
-    in_review: Calls, starts: Starts, later: Callable[..., None], decision: str
+@pytest.mark.parametrize("again", [signed, SECOND])
+def test_the_same_verdict_again_writes_nothing_and_only_starts(
+    in_review: Calls,
+    *,
+    step_functions: StepFunctions,
+    later: Later,
+    counted: Counted,
+    log: io.StringIO,
+    again: Callable[..., Any],
 ) -> None:
-    first = in_review.decided(signed(decision=decision))
+    in_review.decided(signed())
     later(minutes=4)
-
-    with in_review.writes_nothing():
-        assert in_review.decided(signed(decision=decision)) == first
-        assert in_review.decided(replace(signed, at=past(minutes=4))(decision=decision)) == first
-
-    assert (starts.made, starts.asked) == ([STARTED], 3)
-
-
-def test_another_event_with_the_same_decision_writes_nothing(in_review: Calls, starts: Starts) -> None:
-    in_review.decided(signed())
-
-    with in_review.writes_nothing():
-        assert in_review.decided(replace(signed, id="evt_2")()) == (200, ACCEPTED)
-
-    assert starts.made == [STARTED]
-
-
-@pytest.mark.parametrize("state", ["CollectFee", "compensated"])
-def test_an_event_that_comes_again_after_the_end_changes_nothing(in_review: Calls, state: str) -> None:
-    in_review.decided(signed())
-    if state == "compensated":
-        in_review.unwind(in_review.begin(error=REJECTED_BY_KYC))
-    else:
-        for step in ("ReleaseFunds", "CollectFee"):
-            in_review(step, execution=OWNER, claimed_at=CLAIMED_AT)
-
-    with in_review.writes_nothing():
-        assert in_review.decided(signed()) == (200, ACCEPTED)
-
-
-@pytest.mark.parametrize(("first", "then"), [("APPROVED", "REJECTED"), ("REJECTED", "APPROVED")])
-def test_a_second_event_that_decides_otherwise_is_refused(
-    in_review: Calls, starts: Starts, first: str, then: str
-) -> None:
-    in_review.decided(signed(decision=first))
-    other = replace(signed, id="evt_2")(decision=then)
-
-    refused(in_review, other, 409, "IdempotencyConflict", f"decision: {first} is on record, for good")
-
-    assert starts.asked == 1
-
-
-@pytest.mark.parametrize("event", ["evt_2", "evt_1"])
-def test_a_contradiction_is_counted_and_logged_without_its_reason(
-    in_review: Calls, counted: Counted, log: io.StringIO, event: str
-) -> None:
-    in_review.decided(replace(signed, id="evt_1")())
     counted()
 
-    other = replace(signed, id=event)(decision="REJECTED", reason="a listed person")
-    assert in_review.decided(other)[0] == 409
+    with in_review.writes_nothing():
+        assert in_review.decided(again()) == ACCEPTED
 
-    assert counted()["KycVerdictConflict"] == 1
-    logged = log.getvalue()
-    assert '"message":"conflict"' in logged
-    assert "a listed person" not in logged
+    assert (step_functions.called, step_functions.names) == (["start_execution"] * 2, [OWNER])
+    assert counted() == {"StepCalled": 1}
+    assert "replayed" in [json.loads(line)["message"] for line in log.getvalue().splitlines()]
 
 
-def test_a_verdict_that_is_repeated_is_no_contradiction(in_review: Calls, counted: Counted) -> None:
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (SECOND(decision="REJECTED", reason="canary"), "decision: APPROVED is on record, for good"),
+        (signed(decision="REJECTED", reason="canary"), "webhook-id: was used before"),
+        (signed(reason="canary"), "webhook-id: was used before"),
+    ],
+)
+def test_a_contradiction_is_refused_counted_and_logged_without_its_reason(
+    in_review: Calls,
+    *,
+    step_functions: StepFunctions,
+    counted: Counted,
+    log: io.StringIO,
+    event: Any,
+    message: str,
+) -> None:
     in_review.decided(signed())
     counted()
+    log.truncate(0)
 
-    in_review.decided(replace(signed, id="evt_2")())
+    refused(in_review, event, 409, "IdempotencyConflict", message)
 
-    assert "KycVerdictConflict" not in counted()
-
-
-def test_the_id_of_an_event_is_refused_with_other_content(in_review: Calls) -> None:
-    in_review.decided(signed())
-
-    refused(in_review, signed(decision="REJECTED"), 409, "IdempotencyConflict", "webhook-id: was used before")
-    refused(in_review, signed(reason="other"), 409, "IdempotencyConflict", "webhook-id: was used before")
+    assert counted() == {"StepCalled": 1, "IdempotencyConflict": 1, "KycVerdictConflict": 1}
+    assert step_functions.called == ["start_execution"]
+    lines = [json.loads(line) for line in log.getvalue().strip("\0").splitlines()]
+    assert [line["reference"] for line in lines if line["message"] == "conflict"] == ["ver_1"]
+    assert "canary" not in log.getvalue()
 
 
 def test_the_id_of_an_event_is_refused_for_another_settlement(in_review: Calls) -> None:
@@ -194,56 +182,44 @@ def test_the_id_of_an_event_is_refused_for_another_settlement(in_review: Calls) 
     refused(in_review, again, 409, "IdempotencyConflict", "webhook-id: was used before")
 
 
-def test_a_verdict_on_another_verification_is_refused(in_review: Calls, starts: Starts) -> None:
-    refused(in_review, signed(reference="ver_2"), 409, "StepFenced", "waits for another verification")
+def test_a_verdict_on_another_verification_or_an_unclaimed_key_is_refused(
+    in_review: Calls, step_functions: StepFunctions, counted: Counted
+) -> None:
+    counted()
 
-    assert starts.asked == 0
-
-
-def test_a_verdict_on_an_unclaimed_key_is_refused(in_review: Calls, starts: Starts) -> None:
+    refused(in_review, signed(reference="ver_2"), 409, "StepFenced", "reference: ")
     unknown = signed(idempotency_key="order-2026-999999:verify")
-
     message = "idempotency_key: no request has claimed its settlement"
     refused(in_review, unknown, 404, "SettlementNotFound", message)
 
-    assert starts.asked == 0
-
-
-def test_a_verdict_before_the_hold_is_refused(calls: Calls, secrets: Secrets, starts: Starts) -> None:
-    calls.before("HoldFunds")
-
-    refused(calls, signed(), 409, "StepFenced", "the settlement is PROCESSING with steps []")
-
-    assert starts.asked == 0
+    assert step_functions.called == []
+    assert counted() == {"StepCalled": 2, "StepFenced": 1, "SettlementNotFound": 1}
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_a_first_verdict_past_processing_is_refused(in_review: Calls, starts: Starts, status: Status) -> None:
+def test_a_first_verdict_past_processing_is_refused(
+    in_review: Calls, step_functions: StepFunctions, status: Status
+) -> None:
     in_review.alter(status=status)
 
-    refused(in_review, signed(), 409, "StepFenced", f"the settlement is {status}")
+    refused(in_review, signed(), 409, "StepFenced", f"verify: the settlement is {status}")
 
-    assert starts.asked == 0
-
-
-def test_a_review_may_end_up_to_its_last_moment(in_review: Calls, later: Callable[..., None]) -> None:
-    by = {"hours": 23, "minutes": 59, "seconds": 59, "milliseconds": 999}
-    later(**by)
-
-    assert in_review.decided(replace(signed, at=past(**by))()) == (200, ACCEPTED)
+    assert step_functions.called == []
 
 
-def test_a_verdict_that_comes_at_the_end_of_the_review_is_too_late(
-    in_review: Calls, starts: Starts, later: Callable[..., None]
+@pytest.mark.parametrize(("milliseconds", "accepted"), [(86_399_999, True), (86_400_000, False)])
+def test_a_review_may_end_up_to_its_last_moment(
+    in_review: Calls, step_functions: StepFunctions, later: Later, milliseconds: int, accepted: bool
 ) -> None:
-    later(days=1)
-    late = replace(signed, at=past(days=1))()
+    later(milliseconds=milliseconds)
+    event = replace(signed, at=past(milliseconds=milliseconds))()
 
-    refused(
-        in_review, late, 409, "DeadlineExceeded", "the settlement's deadline was 2026-11-21T12:00:00.123Z"
-    )
-
-    assert starts.asked == 0
+    if accepted:
+        assert in_review.decided(event) == ACCEPTED
+    else:
+        message = "verify: the settlement's deadline was 2026-11-21T12:00:00.123Z"
+        refused(in_review, event, 409, "DeadlineExceeded", message)
+        assert step_functions.called == []
 
 
 def test_every_refusal_of_a_settlement_has_one_http_status() -> None:
@@ -259,3 +235,194 @@ def test_every_refusal_of_a_settlement_has_one_http_status() -> None:
         "StoreUnavailable": 503,
     }
     assert all(issubclass(error, SettlementError) for error in kyc_decided.STATUSES)
+
+
+# A call that fails half way
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [throttled("StartExecution"), unanswered(), EndpointConnectionError(endpoint_url="https://x.invalid")],
+)
+def test_a_failed_start_is_reported_and_the_next_call_starts(
+    in_review: Calls, step_functions: StepFunctions, failure: Exception
+) -> None:
+    step_functions.failing["start_execution"] = failure
+
+    message = f"{OWNER}: not started: {type(failure).__name__}"
+    assert in_review.decided(signed()) == (503, {"error": "StartUnavailable", "message": message})
+
+    assert in_review.row()["verdict"] == "APPROVED"
+    step_functions.failing.clear()
+    with in_review.writes_nothing():
+        assert in_review.decided(signed()) == ACCEPTED
+    assert step_functions.started == [STARTED]
+
+
+def test_the_next_call_starts_the_execution_if_the_function_died_after_its_commit(
+    in_review: Calls, step_functions: StepFunctions
+) -> None:
+    step_functions.failing["start_execution"] = Died()
+    with pytest.raises(Died):
+        in_review.decided(signed())
+    step_functions.failing.clear()
+
+    with in_review.writes_nothing():
+        assert in_review.decided(signed()) == ACCEPTED
+
+    assert step_functions.started == [STARTED]
+
+
+@pytest.mark.parametrize("operation", ["read", "transact"])
+@pytest.mark.parametrize("failure", [StoreUnavailable("DynamoDB: ReadTimeoutError"), Died()])
+def test_a_table_that_does_not_answer_is_reported_and_nothing_is_started(
+    in_review: Calls,
+    step_functions: StepFunctions,
+    monkeypatch: pytest.MonkeyPatch,
+    operation: str,
+    failure: BaseException,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise failure
+
+    with monkeypatch.context() as patch, in_review.writes_nothing():
+        patch.setattr(_dependencies.store, operation, fail)
+        if isinstance(failure, Died):
+            with pytest.raises(Died):
+                in_review.decided(signed())
+        else:
+            answer = {"error": "StoreUnavailable", "message": "DynamoDB: ReadTimeoutError"}
+            assert in_review.decided(signed()) == (503, answer)
+        patch.undo()
+
+    assert step_functions.called == []
+    assert in_review.decided(signed()) == ACCEPTED
+
+
+def test_of_two_concurrent_calls_one_writes_and_both_get_the_same_answer(
+    in_review: Calls, step_functions: StepFunctions, meanwhile: Meanwhile
+) -> None:
+    answers = []
+    meanwhile(_dependencies.store, "transact", lambda: answers.append(in_review.decided(signed())))
+
+    with pytest.warns(UserWarning, match="No application metrics"):  # the twin has published all of them
+        answers.append(in_review.decided(signed()))
+
+    assert answers == [ACCEPTED, ACCEPTED]
+    assert step_functions.started == [STARTED]
+
+
+# A call that is unsigned, late or against the contract
+
+
+STOLEN = replace(signed, secret=THIRD)
+"""A call that is signed with a secret that the stage does not share."""
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (STOLEN(), "webhook-signature: is by no secret that is shared with this stage"),
+        (STOLEN("{"), "webhook-signature: is by no secret that is shared with this stage"),
+        (replace(signed, at=past(seconds=301))(), "webhook-timestamp: is more than 5 minutes away"),
+        (signed() | {"body": text(VERDICT | {"decision": "REJECTED"})}, "webhook-signature: is by no secret"),
+        (signed() | {"headers": {}}, "webhook: must have the headers webhook-id, -timestamp and -signature"),
+    ],
+    ids=["a stolen secret", "a stolen secret and no JSON", "another time", "another body", "no headers"],
+)
+def test_a_call_that_is_not_signed_is_refused_without_a_word_about_its_body(
+    in_review: Calls, step_functions: StepFunctions, event: dict[str, Any], message: str
+) -> None:
+    refused(in_review, event, 401, "SignatureRefused", message)
+
+    assert step_functions.called == []
+
+
+def test_the_previous_secret_is_accepted_too_and_a_recorded_call_not_for_long(
+    in_review: Calls, later: Later
+) -> None:
+    event = replace(signed, secret=PREVIOUS)()
+    assert in_review.decided(event) == ACCEPTED
+    later(minutes=5, seconds=1)
+
+    refused(in_review, event, 401, "SignatureRefused", "webhook-timestamp: is more than 5 minutes away")
+
+
+@pytest.mark.parametrize("encode", [True, False])
+@pytest.mark.parametrize(("size", "accepted"), [(16_384, True), (16_385, False), (1_048_576, False)])
+def test_a_body_is_bounded_in_bytes_before_anything_else(
+    in_review: Calls, secrets: Secrets, encode: bool, size: int, accepted: bool
+) -> None:
+    body = text(VERDICT | {"reason": ""})
+    filled = body.replace('""', '"' + "x" * (size - len(body)) + '"')
+
+    if accepted:
+        assert in_review.decided(signed(filled, encode=encode)) == ACCEPTED
+    else:
+        message = "body: must be at most 16384 bytes"
+        refused(in_review, signed(filled, encode=encode), 400, "InvalidRequest", message)
+        assert secrets.read == []
+
+
+OBJECT = "body: must be a JSON object with the fields decision, idempotency_key, reason, reference"
+KEY_OF_ANOTHER_KIND = "idempotency_key: must be the one that the verification was asked with"
+EVENT_ID = "webhook-id: must be at most 200 printable characters of ASCII"
+MANY_BYTES = json.dumps(VERDICT | {"reason": "\u00e9" * 9_000}, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        pytest.param(
+            signed(MANY_BYTES), "body: must be at most 16384 bytes", id="many bytes of few characters"
+        ),
+        *(
+            pytest.param(
+                signed() | {"body": body, "isBase64Encoded": True}, "body: must be text", id=f"{body!a}"
+            )
+            for body in ("%%%", "YQ", "\u00e9")
+        ),
+        pytest.param(signed() | {"body": "\ud800"}, "body: must be text", id="no Unicode"),
+        pytest.param(signed("") | {"body": None}, "body: must be JSON", id="no body"),
+        pytest.param(signed("") | {"body": ""}, "body: must be JSON", id="an empty body"),
+        pytest.param(signed("{"), "body: must be JSON", id="no JSON"),
+        pytest.param(signed("[" * 16_000), "body: must be JSON", id="deep JSON"),
+        pytest.param(signed("9" * 5_000), "body: must be JSON", id="a long number"),
+        pytest.param(signed("null"), OBJECT, id="null"),
+        pytest.param(signed(text([VERDICT])), OBJECT, id="a list"),
+        pytest.param(signed(canary=1), OBJECT, id="an unknown field"),
+        pytest.param(signed("{}"), "decision: must be one of", id="nothing in it"),
+        pytest.param(signed(decision="REVIEW"), "decision: must be APPROVED or REJECTED", id="a review"),
+        pytest.param(signed(reference="canary b"), "reference: must be", id="a free text"),
+        pytest.param(signed(reason={"canary": 1}), "reason: must be a string", id="no text as reason"),
+        *(
+            pytest.param(signed(idempotency_key=name), KEY_OF_ANOTHER_KIND, id=f"key {name!a:.20}")
+            for name in (None, 7, "", ":verify", KEY, f"{KEY}:hold", "short:verify", f"{KEY}:verify:verify")
+        ),
+        *(
+            pytest.param(replace(signed, id=name)(), EVENT_ID, id=f"event {name!a:.10}")
+            for name in ("x" * 201, "evt 1", "evt\t1")
+        ),
+    ],
+)
+def test_a_signed_call_against_the_contract_is_refused_with_the_field_at_fault(
+    in_review: Calls, step_functions: StepFunctions, event: dict[str, Any], message: str
+) -> None:
+    refused(in_review, event, 400, "InvalidRequest", message)
+
+    assert step_functions.called == []
+
+
+def test_an_event_s_id_may_have_200_characters(in_review: Calls) -> None:
+    assert in_review.decided(replace(signed, id="x" * 200)()) == ACCEPTED
+
+
+def test_signed_bytes_that_are_not_utf_8_are_refused(
+    in_review: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handlers.kyc_decided.verify", lambda *_: "evt_1")
+    body = base64.b64encode(text(VERDICT).encode().replace(b"ver_1", b"ver_\xff")).decode()
+
+    event = signed() | {"body": body, "isBase64Encoded": True}
+
+    refused(in_review, event, 400, "InvalidRequest", "body: must be JSON")

@@ -1,6 +1,5 @@
 """RecoverStalled for one settlement that a person names: the same path, at once, with an answer."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,12 +12,13 @@ from settlement.model.errors import (
     StartUnavailable,
     StoreUnavailable,
 )
-from tests.handlers.calls import EXECUTION_ARN, KEY, REJECTED_BY_KYC, WIRE, Calls
-from tests.handlers.conftest import Counted
-from tests.handlers.stand_ins import Starts, execution, throttled
+from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.world.constants import EXECUTION_ARN, KEY, REJECTED_BY_KYC, WIRE
+from tests.world.functions import Calls
+from tests.world.services import execution, throttled
+from tests.world.step_functions import StepFunctions
 
-Later = Callable[..., None]
-
+OWNER = execution("compensation-1")
 NOTHING = {"key": KEY, "action": "none", "execution": None}
 
 
@@ -26,111 +26,85 @@ def took(action: str, name: str) -> dict[str, str]:
     return {"key": KEY, "action": action, "execution": f"{KEY}-{name}"}
 
 
-@pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds"])
-def test_a_settlement_in_flight_is_resumed_before_it_is_due(
-    calls: Calls, starts: Starts, counted: Counted, state: str
+def test_a_settlement_in_flight_is_resumed_before_it_is_due_and_no_other(
+    calls: Calls, step_functions: StepFunctions, counted: Counted
 ) -> None:
-    calls.after(state)
+    calls.after("HoldFunds")
+    calls("ClaimKey", WIRE | {"key": "order-2026-000999"})
     counted()
 
     assert calls.recover_now() == took("settle", "r1")
 
-    assert starts.made == [("SettlementStandard", f"{KEY}-r1", WIRE)]
+    assert step_functions.started == [("SettlementStandard", f"{KEY}-r1", WIRE)]
     assert (calls.row()["owner"], calls.row()["gsi1sk"]) == (f"{KEY}-r1", "2026-11-20T12:01:00.123Z")
     assert counted() == {"StepCalled": 1, "RecoveredBySettlement": 1}
 
 
-def test_a_settlement_past_its_deadline_is_refunded(calls: Calls, starts: Starts, later: Later) -> None:
+def test_a_settlement_past_its_deadline_is_reversed(
+    calls: Calls, step_functions: StepFunctions, later: Later
+) -> None:
     calls.after("HoldFunds")
     later(minutes=15)
 
     assert calls.recover_now() == took("compensate", "compensate-1")
 
-    calls.unwind(calls.begin(starts.made[0][2]))
-    assert calls.row()["status"] == "COMPENSATED"
 
-
-@pytest.mark.parametrize("state", ["CollectFee", "VoidHold", "RejectSettlement"])
 def test_a_finished_settlement_needs_nothing(
-    calls: Calls, starts: Starts, counted: Counted, state: str
+    calls: Calls, step_functions: StepFunctions, counted: Counted
 ) -> None:
-    if state == "CollectFee":
-        calls.after(state)
-    elif state == "VoidHold":
-        calls.after("HoldFunds")
-        calls.unwind(calls.begin(error=REJECTED_BY_KYC))
-    else:
-        calls.begin(error=REJECTED_BY_KYC)  # of an unclaimed key
+    calls.after("CollectFee")
     counted()
 
     with calls.writes_nothing():
         assert calls.recover_now() == NOTHING
 
-    assert (starts.asked, starts.described, counted()) == (0, [], {"StepCalled": 1})
+    assert (step_functions.called, counted()) == ([], {"StepCalled": 1})
 
 
-def test_a_settlement_in_review_waits_for_the_end_of_the_review(
-    in_review: Calls, starts: Starts, later: Later
+def test_a_review_that_begins_meanwhile_is_left_to_its_end(
+    calls: Calls, step_functions: StepFunctions, meanwhile: Meanwhile
 ) -> None:
-    with in_review.writes_nothing():
-        assert in_review.recover_now() == NOTHING
-    later(days=1)
+    calls.after("HoldFunds")
+    meanwhile(_dependencies.store, "update", lambda: calls.alter(review="ver_1"))
 
-    assert in_review.recover_now() == took("compensate", "compensate-1")
+    assert calls.recover_now() == NOTHING
 
-    assert starts.names == [f"{KEY}-compensate-1"]
+    assert (step_functions.called, calls.row()["owner"]) == ([], "execution-1")
 
 
 def test_a_reversal_with_a_running_execution_needs_nothing_and_one_without_is_resumed(
-    calls: Calls, starts: Starts
+    calls: Calls, step_functions: StepFunctions
 ) -> None:
     calls.after("HoldFunds")
     calls.begin(error=REJECTED_BY_KYC)
-    starts.running = {execution("compensation-1")}
+    step_functions.add(execution("compensation-1"))
     assert calls.recover_now() == NOTHING
-    assert starts.asked == 0
-    starts.running = set()
+    step_functions.end(execution("compensation-1"))
 
     assert calls.recover_now() == took("compensate", "compensate-1")
     assert calls.recover_now() == NOTHING
 
-    assert starts.made == [("Compensation", f"{KEY}-compensate-1", {"settlement": WIRE})]
+    assert step_functions.started == [("Compensation", f"{KEY}-compensate-1", {"settlement": WIRE})]
 
 
 def test_a_case_with_a_waiting_execution_needs_nothing_and_one_without_alerts_at_once(
-    calls: Calls, starts: Starts
+    calls: Calls, step_functions: StepFunctions
 ) -> None:
-    calls.fall("release")
+    calls.fall()
     calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
-    starts.running = {EXECUTION_ARN}
+    step_functions.add(EXECUTION_ARN)
     with calls.writes_nothing():
         assert calls.recover_now() == NOTHING
-    starts.running = set()
+    step_functions.end(EXECUTION_ARN)
 
     assert calls.recover_now() == took("alert", "compensate-1")
-    starts.ended = {execution(f"{KEY}-compensate-1"): "FAILED"}
+    step_functions.end(execution(f"{KEY}-compensate-1"))
     assert calls.recover_now() == took("alert", "compensate-2")  # a person does not wait for the backoff
 
 
-def test_two_concurrent_calls_are_one_start_and_the_second_needs_nothing(
-    calls: Calls, starts: Starts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls.after("HoldFunds")
-    before = calls.row()
-    assert calls.recover_now() == took("settle", "r1")
-    monkeypatch.setattr(_dependencies.store, "read", lambda key: before)
-
-    assert calls.recover_now() == NOTHING
-
-    assert starts.names == [f"{KEY}-r1"]
-
-
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize(
-    "key", [None, 7, True, "", "too-short", KEY + "\n", "k" * 65, "order#2026#000101", [KEY], {"key": KEY}]
-)
+@pytest.mark.parametrize("key", [None, 7, "", KEY + "\n", "k" * 65, "order#2026#000101", [KEY]])
 def test_an_invalid_key_is_refused_with_its_pattern(
-    calls: Calls, starts: Starts, counted: Counted, key: Any
+    calls: Calls, step_functions: StepFunctions, counted: Counted, key: Any
 ) -> None:
     calls.after("HoldFunds")
     counted()
@@ -139,56 +113,51 @@ def test_an_invalid_key_is_refused_with_its_pattern(
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=expected):
         calls.recover_now(key)
 
-    assert (starts.asked, counted()) == (0, {"StepCalled": 1, "InvalidRequest": 1})
+    assert (step_functions.called, counted()) == ([], {"StepCalled": 1, "InvalidRequest": 1})
 
 
-def test_an_unclaimed_key_is_not_found(calls: Calls, starts: Starts, counted: Counted) -> None:
+def test_an_unclaimed_key_is_not_found(calls: Calls, counted: Counted) -> None:
     with calls.writes_nothing(), pytest.raises(SettlementNotFound, match=r"^key: no request has claimed it$"):
         calls.recover_now()
 
-    assert (starts.asked, counted()) == (0, {"StepCalled": 1, "SettlementNotFound": 1})
+    assert counted() == {"StepCalled": 1, "SettlementNotFound": 1}
 
 
 @pytest.mark.parametrize(
-    ("where", "expected"),
-    [("read", StoreUnavailable), ("describe", StartUnavailable), ("start", StartUnavailable)],
+    ("operation", "expected", "message"),
+    [
+        ("read", StoreUnavailable, "DynamoDB: ReadTimeoutError"),
+        (
+            "describe_execution",
+            StartUnavailable,
+            f"{OWNER}: not described: ClientError",
+        ),
+        ("start_execution", StartUnavailable, f"{KEY}-compensate-1: not started: ClientError"),
+    ],
 )
 def test_the_caller_gets_the_error_of_an_unavailable_service(
     calls: Calls,
-    starts: Starts,
+    *,
+    step_functions: StepFunctions,
     counted: Counted,
     monkeypatch: pytest.MonkeyPatch,
-    where: str,
+    operation: str,
     expected: type[SettlementError],
+    message: str,
 ) -> None:
     calls.after("HoldFunds")
     calls.begin(error=REJECTED_BY_KYC)
 
     def unreachable(key: object) -> None:
-        raise StoreUnavailable("DynamoDB: ReadTimeoutError")
+        raise StoreUnavailable(message)
 
-    if where == "read":
+    if operation == "read":
         monkeypatch.setattr(_dependencies.store, "read", unreachable)
-    elif where == "describe":
-        starts.not_described = throttled("DescribeExecution")
     else:
-        starts.failure = throttled("StartExecution")
+        step_functions.failing[operation] = throttled(operation)
     counted()
 
-    with pytest.raises(expected) as raised:
+    with pytest.raises(expected, match=f"^{message}$"):
         calls.recover_now()
 
     assert counted() == {"StepCalled": 1, expected.__name__: 1}
-    assert "canary" not in str(raised.value)
-
-
-def test_only_the_named_settlement_is_looked_at(calls: Calls, starts: Starts, later: Later) -> None:
-    calls.after("HoldFunds")
-    other = WIRE | {"key": "order-2026-000999"}
-    calls("ClaimKey", other)
-    later(minutes=15)
-
-    calls.recover_now("order-2026-000999")
-
-    assert starts.names == ["order-2026-000999-compensate-1"]
-    assert calls.row()["owner_epoch"] == 0

@@ -1,208 +1,78 @@
-"""ResolveLimbo: the three ways out, each atomic, and on record with the person and the reason."""
+"""ResolveLimbo: the three ways out, each decided once, and on record with the person and the reason."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.ledger.keys import Row
-from settlement.model.errors import IdempotencyConflict, InvalidRequest, ResolutionRefused, StepFenced
-from settlement.model.status import Status
-from tests.handlers.calls import (
-    CLAIMED_AT,
-    EXECUTION_ARN,
-    KEY,
-    LATER_AT,
-    MALFORMED_SETTLEMENTS,
-    ORDER,
-    OTHER_CONTENT,
-    STUCK_STEPS,
-    WIRE,
-    Calls,
-)
-from tests.handlers.test_begin_resolution import MALFORMED
+from settlement.model.errors import InvalidRequest, ResolutionRefused, StepFenced
+from tests.handlers.conftest import Counted, Later
+from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, ORDER, WIRE
+from tests.world.functions import Calls, Found
 
-BY = ORDER["by"]
-ESCROW = f"escrow:{KEY}"
-PARTIES = {"fee": "fees:EUR", "release": "bob", "hold": "alice", "nothing": "alice"}
 DECISIONS = ["retry", "write-off", "complete"]
-IN_FLIGHT = {"gsi1pk": "IN_FLIGHT#2", "gsi1sk": "2026-11-20T12:00:37.123Z"}
-NOTHING_TO_COVER = r"^write-off: the escrow lacks nothing that could be covered; use retry$"
-NOTHING_TO_ACCEPT = r"^complete: there is no release left that could be accepted; use retry$"
+CLOSED = f"^resolve: case 1 of {KEY} was closed in another way$"
+MOVED = {
+    "retry": {},
+    "write-off": {
+        "debit": "losses:EUR",
+        "credit": f"escrow:{KEY}",
+        "side": "debit",
+        "amount": 4772,
+        "gsi1pk": "ACCOUNT#losses:EUR#2",
+    },
+    "complete": {
+        "debit": f"escrow:{KEY}",
+        "credit": "fees:EUR",
+        "side": "credit",
+        "amount": 48,
+        "gsi1pk": "ACCOUNT#fees:EUR#2",
+    },
+}
+REVERSING = {"status": "COMPENSATING", "gsi1pk": "IN_FLIGHT#2", "gsi1sk": "2026-11-20T12:00:37.123Z"}
+AFTER: dict[str, dict[str, Any]] = {
+    "retry": REVERSING,
+    "write-off": REVERSING | {"escrow": 4820, "reversed": {"release"}},
+    "complete": {"status": "SETTLED", "escrow": 0, "finished_at": LATER_AT},
+}
 
 
-def notice(decision: str, account: str, case: int = 1, at: str = LATER_AT) -> dict[str, Any]:
+def notice(decision: str, case: int = 1, at: str = LATER_AT) -> dict[str, Any]:
     return {
-        "summary": f"{KEY} is out of LIMBO: {decision} by {BY}",
+        "summary": f"{KEY} is out of LIMBO: {decision} by {ORDER['by']}",
         "key": KEY,
         "case": case,
         "decided_at": at,
-        "account": account,
+        "account": "bob",
         "decision": decision,
         **ORDER,
     }
 
 
-def left(before: Row, decision: str, *removed: str) -> Row:
-    """Return the settlement's row after a decision: the attributes that all decisions change."""
-    kept = {
-        name: value
-        for name, value in before.items()
-        if name not in ("stuck_step", "waiting", "recover_at", *removed)
-    }
-    resolution = {**ORDER, "decision": decision, "decided_at": LATER_AT}
-    taken_over = {"owner": "compensation-2", "in_flight_since": LATER_AT}
-    return kept | {"resolutions": 1, "resolution": resolution, **taken_over}
-
-
-def fallen(calls: Calls, stuck: str) -> Row:
-    """Put a settlement into LIMBO, waiting for a decision and known to recovery; return its row."""
-    calls.fall(stuck)
-    calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
-    calls.alter(recover_at=CLAIMED_AT)
-    return calls.row()
-
-
-@pytest.mark.parametrize("stuck", STUCK_STEPS)
-def test_retry_goes_back_to_reversing_and_moves_nothing(
-    calls: Calls, later: Callable[[], None], stuck: str
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_a_decision_closes_the_case_and_its_execution_owns_the_settlement(
+    calls: Calls, later: Later, counted: Counted, decision: str
 ) -> None:
-    before = fallen(calls, stuck)
-    accounts = {name: calls.account(name) for name in ("alice", "bob")}
-    later()
-
-    result = calls.resolve("retry", execution="compensation-2")
-
-    account = PARTIES[stuck]
-    assert result == {"settlement": WIRE, "case": 1, "notice": notice("retry", account)}
-    assert calls.entry("resolve:1") == {
-        "posted_at": LATER_AT,
-        "account": account,
-        "decision": "retry",
-        **ORDER,
-    }
-    status = {"status": "COMPENSATING", "failure": before["reversed_for"]}
-    assert calls.row() == left(before, "retry") | IN_FLIGHT | status
-    for row in accounts.values():
-        row.pop("limbo_keys", None)
-    assert {name: calls.account(name) for name in accounts} == accounts
-
-
-@pytest.mark.parametrize(
-    ("stuck", "amount", "escrow", "reversed_"),
-    [("fee", 48, 48, {"fee"}), ("release", 4772, 4820, {"release"})],
-)
-def test_write_off_covers_the_stuck_amount_from_the_losses(
-    calls: Calls, later: Callable[[], None], stuck: str, amount: int, escrow: int, reversed_: set[str]
-) -> None:
-    before = fallen(calls, stuck)
-    later()
-
-    result = calls.resolve("write-off", execution="compensation-2")
-
-    account = PARTIES[stuck]
-    assert result == {"settlement": WIRE, "case": 1, "notice": notice("write-off", account)}
-    assert calls.entry("resolve:1") == {
-        "posted_at": LATER_AT,
-        "account": account,
-        "decision": "write-off",
-        **ORDER,
-        "debit": "losses:EUR",
-        "credit": ESCROW,
-        "side": "debit",
-        "amount": amount,
-        "currency": "EUR",
-        "gsi1pk": "ACCOUNT#losses:EUR#2",
-        "gsi1sk": f"{LATER_AT}#{KEY}:resolve:1",
-    }
-    status = {"status": "COMPENSATING", "failure": before["reversed_for"]}
-    moved = {"escrow": escrow, "reversed": reversed_}
-    assert calls.row() == left(before, "write-off") | IN_FLIGHT | status | moved
-    assert calls.account("bob") == {"available": 5272, "currency": "EUR"}
-
-
-def test_a_written_off_step_is_not_reversed(calls: Calls) -> None:
-    calls.fall("release")
-    found = calls.begin(calls.resolve("write-off"))
-
-    with calls.writes_nothing():
-        calls.reverse("ReclaimFunds", found)
-    calls.unwind(found)
-
-    assert (calls.row()["status"], calls.row()["escrow"]) == ("COMPENSATED", 0)
-    assert "compensate:release" not in calls.entries()
-
-
-@pytest.mark.parametrize(
-    ("stuck", "reopened", "rest"), [("release", False, 48), ("release", True, 48), ("fee", True, 0)]
-)
-def test_complete_accepts_the_release_and_the_rest_is_the_fee(
-    calls: Calls, later: Callable[[], None], stuck: str, reopened: bool, rest: int
-) -> None:
-    if stuck == "release" and reopened:
-        calls.limbo(calls.reopened("ReclaimFunds"))
-    else:
-        calls.fall(stuck)
-    calls.alter(recover_at=CLAIMED_AT)
+    calls.fall()
+    calls("AwaitResolution", token="AQC", execution_arn="arn")
     before = calls.row()
     later()
-
-    result = calls.resolve("complete", execution="compensation-2")
-
-    account = PARTIES[stuck]
-    assert result == {"settlement": WIRE, "case": 1, "notice": notice("complete", account)}
-    assert calls.entry("resolve:1") == {
-        "posted_at": LATER_AT,
-        "account": account,
-        "decision": "complete",
-        **ORDER,
-        "debit": ESCROW,
-        "credit": "fees:EUR",
-        "side": "credit",
-        "amount": rest,
-        "currency": "EUR",
-        "gsi1pk": "ACCOUNT#fees:EUR#2",
-        "gsi1sk": f"{LATER_AT}#{KEY}:resolve:1",
-    }
-    finished = {"status": "SETTLED", "escrow": 0, "finished_at": LATER_AT}
-    assert calls.row() == left(before, "complete", "failure", "gsi1pk", "gsi1sk") | finished
-    assert calls.account("alice") == {"available": 5180, "currency": "EUR"}
-    assert calls.account("bob") == {"available": 5272, "currency": "EUR"}
-
-
-def test_complete_is_refused_once_the_release_is_reversed(calls: Calls) -> None:
-    calls.limbo(calls.reopened("VoidHold"), step="hold")
-
-    with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=NOTHING_TO_ACCEPT):
-        calls.resolve("complete")
-
-
-@pytest.mark.parametrize("stuck", ["hold", "nothing"])
-@pytest.mark.parametrize(
-    ("decision", "message"), [("write-off", NOTHING_TO_COVER), ("complete", NOTHING_TO_ACCEPT)]
-)
-def test_only_a_retry_fits_if_nothing_is_missing_from_the_escrow(
-    calls: Calls, stuck: str, decision: str, message: str, counted: Callable[[], dict[str, float]]
-) -> None:
-    calls.fall(stuck)
     counted()
 
-    with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=message):
-        calls.resolve(decision)
+    result = calls.resolve(decision, settlement=WIRE | {"amount": "48.2"}, execution="the-second")
 
-    assert counted() == {"StepCalled": 1, "ResolutionRefused": 1}
-
-
-@pytest.mark.parametrize("decision", DECISIONS)
-@pytest.mark.parametrize("others", [set(), {"order-2026-000099"}])
-def test_an_accounts_block_ends_with_its_last_case(calls: Calls, decision: str, others: set[str]) -> None:
-    calls.fall("release")
-    calls.ledger.open("bob", 0, limbo_keys={KEY, *others})
-
-    calls.resolve(decision)
-
-    assert calls.account("bob").get("limbo_keys", set()) == others
-    assert ("limbo_keys" in calls.account("bob")) is bool(others)
+    assert result == {"settlement": WIRE, "case": 1, "notice": notice(decision)}
+    moved = {"currency": "EUR", "gsi1sk": f"{LATER_AT}#{KEY}:resolve:1"} if MOVED[decision] else {}
+    evidence = {"posted_at": LATER_AT, "account": "bob", "decision": decision, **ORDER}
+    assert calls.entry("resolve:1") == evidence | MOVED[decision] | moved
+    ended = {"failure", "gsi1pk", "gsi1sk"} if decision == "complete" else set()
+    kept = {name: before[name] for name in before if name not in {"stuck_step", "waiting", *ended}}
+    decided = {"resolutions": 1, "resolution": {**ORDER, "decision": decision, "decided_at": LATER_AT}}
+    decided |= {"owner": "the-second", "in_flight_since": LATER_AT}
+    failure = {} if ended else {"failure": before["reversed_for"]}
+    assert calls.row() == kept | decided | failure | AFTER[decision]
+    assert calls.account("bob") == {"available": 5272, "currency": "EUR"}
+    assert counted() == {"StepCalled": 1} | ({"Settled": 1} if decision == "complete" else {})
 
 
 @pytest.mark.parametrize("decision", DECISIONS)
@@ -210,55 +80,133 @@ def test_an_accounts_block_ends_with_its_last_case(calls: Calls, decision: str, 
 def test_an_account_that_is_gone_does_not_keep_its_settlement_in_limbo(
     calls: Calls, decision: str, gone_at: str
 ) -> None:
-    found = calls.fall("release") if gone_at == "decision" else calls.reopened("ReclaimFunds")
+    found = calls.fall() if gone_at == "decision" else calls.reopened("ReclaimFunds")
     calls.close("bob")
     if gone_at == "entry":
         calls.limbo(found)
 
-    first = calls.resolve(decision)
+    first = calls.resolve(decision, execution="the-second")
 
-    assert first["notice"] == notice(decision, "bob", at=CLAIMED_AT)
-    assert calls.row()["status"] == ("SETTLED" if decision == "complete" else "COMPENSATING")
+    assert first["notice"] == notice(decision, at=CLAIMED_AT)
+    assert (calls.row()["status"], calls.row()["owner"]) == (AFTER[decision]["status"], "the-second")
     with calls.writes_nothing():
         assert calls.resolve(decision) == first
 
 
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.LIMBO])
-@pytest.mark.parametrize("decision", DECISIONS)
-def test_a_decision_outside_limbo_is_fenced(calls: Calls, decision: str, status: Status) -> None:
-    calls.fall("release")
-    calls.alter(status=status)
+@pytest.mark.parametrize("decision", ["write-off", "complete"])
+def test_a_decision_that_does_not_fit_is_refused(calls: Calls, counted: Counted, decision: str) -> None:
+    calls.fall("hold")
+    counted()
 
-    with (
-        calls.writes_nothing(),
-        pytest.raises(StepFenced, match=f"^resolve: the settlement is {status}, not in LIMBO$"),
-    ):
+    with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=f"^{decision}: .*; use retry$"):
         calls.resolve(decision)
 
-
-@pytest.mark.parametrize("other", OTHER_CONTENT)
-@pytest.mark.parametrize("decision", DECISIONS)
-def test_other_content_is_refused(calls: Calls, decision: str, other: dict[str, str]) -> None:
-    calls.ledger.open("carol", 10_000)
-    calls.fall("release")
-
-    with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
-        calls.resolve(decision, settlement=other)
+    assert counted() == {"StepCalled": 1, "ResolutionRefused": 1}
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize(("resolution", "message"), MALFORMED)
-def test_a_malformed_decision_writes_nothing(calls: Calls, resolution: Any, message: str) -> None:
-    calls.fall("release")
+@pytest.mark.parametrize("resolution", [None, {**ORDER, "decision": "give up"}])
+def test_a_malformed_decision_writes_nothing(calls: Calls, resolution: Any) -> None:
+    calls.fall()
 
-    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^resolution"):
         calls("ResolveLimbo", resolution=resolution, case=1)
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize(("settlement", "message"), MALFORMED_SETTLEMENTS)
-def test_a_malformed_settlement_is_refused(calls: Calls, settlement: Any, message: str) -> None:
-    calls.fall("release")
+# Repeated, or too late
 
-    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
-        calls.resolve("retry", settlement=settlement)
+
+@pytest.mark.parametrize("first", DECISIONS)
+@pytest.mark.parametrize("raced", [True, False])
+def test_a_case_is_decided_once_and_the_same_decision_by_the_same_person_returns_the_same_notice(
+    calls: Calls, later: Later, freeze_reads: Callable[[], None], first: str, raced: bool
+) -> None:
+    calls.fall()
+    if raced:
+        freeze_reads()
+    answer = calls.resolve(first)
+    before = calls.ledger.rows()
+    later(days=1)
+
+    assert calls.resolve(first) == answer
+    others: list[dict[str, Any]] = [{"decision": second} for second in DECISIONS if second != first]
+    for other in [*others, {"reason": "because"}, {"by": "arn:aws:iam::123456789012:user/bea"}]:
+        with pytest.raises(StepFenced, match=CLOSED):
+            calls.resolve(**{"decision": first, **other})
+
+    assert calls.ledger.rows() == before
+
+
+@pytest.mark.parametrize(
+    ("decision", "since"),
+    [
+        (decision, since)
+        for decision in DECISIONS
+        for since in ({"escrow": 47}, {"resolutions": 1}, {"reversed": {"release"}})
+        if decision != "retry" or "reversed" not in since  # a retry fits with any reversal
+    ],
+)
+def test_a_decision_on_a_case_that_has_changed_since_it_was_read_is_refused(
+    calls: Calls, freeze_reads: Callable[[], None], decision: str, since: dict[str, Any]
+) -> None:
+    calls.fall()
+    freeze_reads()
+    calls.alter(**since)
+
+    message = r"has moved on since it was looked at$"
+    with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=message):
+        calls.resolve(decision)
+
+
+def second_case(calls: Calls) -> Found:
+    """Get stuck, decide to retry, get stuck again; return the answer to the first decision."""
+    calls.fall()
+    first: Found = calls.resolve("retry")
+    calls.limbo(calls.begin(first))
+    return first
+
+
+@pytest.mark.parametrize("named", [{}, {"case": 2}, {"case": None}])
+def test_a_second_case_is_decided_by_its_own_number(calls: Calls, named: dict[str, Any]) -> None:
+    second_case(calls)
+
+    result = calls("ResolveLimbo", resolution={**ORDER, "decision": "retry", **named}, case=2)
+
+    assert result["notice"] == notice("retry", case=2, at=CLAIMED_AT)
+    assert calls.row()["resolutions"] == 2
+
+
+def test_a_decision_means_the_case_that_it_names_and_not_the_one_that_the_machine_waits_on(
+    calls: Calls,
+) -> None:
+    first = second_case(calls)
+
+    with calls.writes_nothing():
+        named = {**ORDER, "decision": "retry", "case": 1}
+        assert calls("ResolveLimbo", resolution=named, case=2) == first
+        with pytest.raises(StepFenced, match=CLOSED):
+            calls.resolve("write-off", case=1)
+
+
+def test_a_decision_on_a_future_case_is_refused(calls: Calls) -> None:
+    calls.fall()
+
+    message = r"^resolution: the open case is number 1, not 2$"
+    with calls.writes_nothing(), pytest.raises(ResolutionRefused, match=message):
+        calls.resolve("retry", case=2)
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_a_decision_whose_execution_died_is_carried_out_by_the_next_one_that_starts_with_it(
+    calls: Calls, decision: str
+) -> None:
+    calls.fall()
+    first = calls.resolve(decision)
+    found = calls.begin(resolution={**ORDER, "decision": decision})
+
+    with calls.writes_nothing():
+        assert calls("ResolveLimbo", resolution=found["resolution"], case=found["case"]) == first
+        found = calls.begin(first)
+    if not found["finished"]:
+        calls.unwind(found)
+
+    assert calls.row()["status"] == ("SETTLED" if decision == "complete" else "COMPENSATED")

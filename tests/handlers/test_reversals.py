@@ -1,57 +1,79 @@
 """RefundFee, ReclaimFunds and VoidHold: each reverses its committed step, once."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
-from settlement.model.status import Status
-from tests.handlers.calls import (
-    CLAIMED_AT,
-    KEY,
-    MALFORMED_SETTLEMENTS,
-    ORDER,
-    OTHER_CONTENT,
-    REJECTED_BY_KYC,
-    REVERSALS,
-    WIRE,
-    Calls,
+from settlement.model.errors import (
+    AccountNotFound,
+    CurrencyMismatch,
+    EscrowMismatch,
+    InsufficientFunds,
+    StepFenced,
 )
+from tests.handlers.conftest import Counted, Later
+from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, REJECTED_BY_KYC, REVERSALS
+from tests.world.functions import Calls
 
-STATES = pytest.mark.parametrize("state", REVERSALS)
-NEVER_COMMITTED = [
-    ("RefundFee", "ReleaseFunds"),
-    ("RefundFee", "ClaimKey"),
-    ("ReclaimFunds", "VerifyKyc"),
-    ("ReclaimFunds", "ClaimKey"),
-    ("VoidHold", "ClaimKey"),
-]
 ALL = ["fee", "hold", "release", "verify"]
+ENTRIES = {
+    "RefundFee": {
+        "debit": "fees:EUR",
+        "credit": f"escrow:{KEY}",
+        "side": "debit",
+        "amount": 48,
+        "gsi1pk": "ACCOUNT#fees:EUR#2",
+    },
+    "ReclaimFunds": {
+        "debit": "bob",
+        "credit": f"escrow:{KEY}",
+        "side": "debit",
+        "amount": 4772,
+        "gsi1pk": "ACCOUNT#bob",
+    },
+    "VoidHold": {
+        "debit": f"escrow:{KEY}",
+        "credit": "alice",
+        "side": "credit",
+        "amount": 4820,
+        "gsi1pk": "ACCOUNT#alice",
+    },
+}
+AFTER = {
+    "RefundFee": {"escrow": 48, "reversed": {"fee"}},
+    "ReclaimFunds": {"escrow": 4820, "reversed": {"fee", "release"}},
+    "VoidHold": {
+        "escrow": 0,
+        "reversed": {"fee", "release", "hold"},
+        "status": "COMPENSATED",
+        "finished_at": LATER_AT,
+    },
+}
+BALANCES = {"RefundFee": (5180, 5272), "ReclaimFunds": (5180, 500), "VoidHold": (10_000, 500)}
 
 
-@STATES
-def test_a_replay_leaves_the_first_entry_and_moves_nothing(
-    calls: Calls, later: Callable[[], None], state: str, counted: Callable[[], dict[str, float]]
+@pytest.mark.parametrize("state", REVERSALS)
+def test_the_first_call_reverses_the_step_and_the_last_one_finishes(
+    calls: Calls, later: Later, state: str
 ) -> None:
     found = calls.reopened(state)
-    calls.reverse(state, found)
-    first = calls.entry(f"compensate:{REVERSALS[state]}")
+    before = calls.row()
     later()
-    counted()
 
-    with calls.writes_nothing():
-        assert calls.reverse(state, found) is None
+    assert calls.reverse(state, found) is None
 
-    assert first == calls.entry(f"compensate:{REVERSALS[state]}")
-    assert first["posted_at"] == CLAIMED_AT
-    assert counted() == {"StepCalled": 1, "StepReplayed": 1}
+    name = f"compensate:{REVERSALS[state]}"
+    fixed = {"posted_at": LATER_AT, "currency": "EUR", "gsi1sk": f"{LATER_AT}#{KEY}:{name}"}
+    assert calls.entry(name) == ENTRIES[state] | fixed
+    index = ("gsi1pk", "gsi1sk") if state == "VoidHold" else ()
+    kept = {attribute: before[attribute] for attribute in before if attribute not in index}
+    assert calls.row() == kept | AFTER[state]
+    assert (calls.account("alice")["available"], calls.account("bob")["available"]) == BALANCES[state]
 
 
-@STATES
-def test_a_step_that_is_reversed_already_is_left_alone(
-    calls: Calls, state: str, counted: Callable[[], dict[str, float]]
+@pytest.mark.parametrize("state", REVERSALS)
+def test_a_step_that_is_known_to_be_reversed_is_left_alone(
+    calls: Calls, counted: Counted, state: str
 ) -> None:
     calls.unwind(calls.reopened("RefundFee"))
     counted()
@@ -62,56 +84,24 @@ def test_a_step_that_is_reversed_already_is_left_alone(
     assert counted() == {"StepCalled": 1}  # no write was tried, else it would be a replay
 
 
-@pytest.mark.parametrize(("state", "last"), NEVER_COMMITTED)
-def test_a_skipped_reversal_is_on_record_and_moves_nothing(
-    calls: Calls, later: Callable[[], None], state: str, last: str
-) -> None:
-    calls.after(last)
+@pytest.mark.parametrize("state", REVERSALS)
+def test_a_skipped_reversal_is_on_record_and_moves_nothing(calls: Calls, later: Later, state: str) -> None:
+    calls.after("ClaimKey")
     found = calls.begin(error=REJECTED_BY_KYC)
-    balances = (calls.account("alice"), calls.account("bob"))
-    step = REVERSALS[state]
-    evidence = {"posted_at": CLAIMED_AT, "reason": f"nothing to reverse: {step} never committed"}
-
-    assert calls.reverse(state, found) is None
-
-    assert calls.entry(f"compensate:{step}") == evidence
-    assert (calls.account("alice"), calls.account("bob")) == balances
-    later()
-    with calls.writes_nothing():
-        calls.reverse(state, found)
-    assert calls.entry(f"compensate:{step}") == evidence
-
-
-@pytest.mark.parametrize(("state", "last"), NEVER_COMMITTED[:4])
-def test_a_skipped_reversal_of_a_fee_or_a_release_leaves_the_row(calls: Calls, state: str, last: str) -> None:
-    calls.after(last)
-    found = calls.begin(error=REJECTED_BY_KYC)
-    before = calls.row()
 
     calls.reverse(state, found)
 
-    assert calls.row() == before
-
-
-@STATES
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.COMPENSATING])
-def test_a_step_is_reversed_only_in_compensation(
-    calls: Calls, state: str, status: Status, counted: Callable[[], dict[str, float]]
-) -> None:
-    found = calls.reopened(state)
-    calls.alter(status=status)
-    counted()
-
-    with (
-        calls.writes_nothing(),
-        pytest.raises(StepFenced, match=rf"^compensate:{REVERSALS[state]}: the settlement is {status} with"),
-    ):
+    step = REVERSALS[state]
+    evidence = {"posted_at": CLAIMED_AT, "reason": f"nothing to reverse: {step} never committed"}
+    assert calls.entry(f"compensate:{step}") == evidence
+    assert (calls.account("alice")["available"], calls.account("bob")["available"]) == (10_000, 500)
+    assert calls.row()["status"] == ("COMPENSATED" if state == "VoidHold" else "COMPENSATING")
+    later()
+    with calls.writes_nothing():
         calls.reverse(state, found)
 
-    assert counted() == {"StepCalled": 1, "StepFenced": 1}
 
-
-@STATES
+@pytest.mark.parametrize("state", REVERSALS)
 def test_the_reversal_of_a_step_that_was_written_off_meanwhile_is_fenced(calls: Calls, state: str) -> None:
     found = calls.reopened(state)
     calls.alter(reversed={*calls.row().get("reversed", ()), REVERSALS[state]})
@@ -120,63 +110,51 @@ def test_the_reversal_of_a_step_that_was_written_off_meanwhile_is_fenced(calls: 
         calls.reverse(state, found)
 
 
-@STATES
-def test_the_reversal_of_a_step_that_is_not_on_the_row_is_fenced(calls: Calls, state: str) -> None:
-    found = calls.reopened(state)
-    calls.alter(steps={"verify"})
+SPENT, MOVED = "payee: the account has too little available to give back", "the account is kept in USD"
+GONE = "there is no such account"
 
-    with (
-        calls.writes_nothing(),
-        pytest.raises(StepFenced, match=r"is COMPENSATING with steps \[verify\] committed and \["),
-    ):
+
+@pytest.mark.parametrize(
+    ("state", "account", "row", "error", "message"),
+    [
+        ("ReclaimFunds", "bob", {"available": 4771}, InsufficientFunds, SPENT),
+        ("ReclaimFunds", "bob", {"available": 9000, "currency": "USD"}, CurrencyMismatch, f"payee: {MOVED}"),
+        ("ReclaimFunds", "bob", None, AccountNotFound, f"payee: {GONE}"),
+        ("VoidHold", "alice", {"available": 0, "currency": "USD"}, CurrencyMismatch, f"payer: {MOVED}"),
+        ("VoidHold", "alice", None, AccountNotFound, f"payer: {GONE}"),
+    ],
+)
+def test_a_reversal_that_its_account_stops_is_refused_by_name(
+    calls: Calls,
+    counted: Counted,
+    *,
+    state: str,
+    account: str,
+    row: dict[str, Any] | None,
+    error: type[Exception],
+    message: str,
+) -> None:
+    found = calls.reopened(state)
+    calls.close(account)
+    if row:
+        calls.ledger.open(account, **row)
+    counted()
+
+    with calls.writes_nothing(), pytest.raises(error, match=f"^{message}"):
         calls.reverse(state, found)
 
-
-@STATES
-def test_nothing_is_reversed_for_a_key_that_was_never_claimed(calls: Calls, state: str) -> None:
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open("bob", 10_000)
-
-    with calls.writes_nothing(), pytest.raises(StepFenced, match=r"was never claimed$"):
-        calls.reverse(state, {"steps": ALL, "reversed": []})
+    assert counted() == {"StepCalled": 1, error.__name__: 1}
 
 
-@pytest.mark.parametrize("other", OTHER_CONTENT)
-@pytest.mark.parametrize("reversed_", [True, False])
-@STATES
-def test_other_content_is_refused(calls: Calls, state: str, reversed_: bool, other: dict[str, str]) -> None:
-    calls.ledger.open("carol", 10_000)
-    found = calls.reopened(state)
-    if reversed_:
-        calls.reverse(state, found)
+@pytest.mark.parametrize("before", ["RefundFee", "ReclaimFunds"])
+def test_the_hold_is_not_voided_before_every_other_reversal(
+    calls: Calls, counted: Counted, before: str
+) -> None:
+    found = calls.reopened(before)
+    counted()
 
-    with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
-        calls.reverse(state, found, other)
+    message = "^compensate:hold: the escrow holds something else than was held$"
+    with calls.writes_nothing(), pytest.raises(EscrowMismatch, match=message):
+        calls.reverse("VoidHold", found)
 
-
-@STATES
-def test_a_settlement_without_a_fee_is_reversed_too(calls: Calls, state: str) -> None:
-    free = WIRE | {"fee": "0.00"}
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open("bob", 500)
-    for forward in ("ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
-        calls(forward, free, claimed_at=CLAIMED_AT)
-    found = calls.begin(settlement=free, reversal=ORDER)
-    for earlier in REVERSALS:
-        calls.reverse(earlier, found, free)
-        if earlier == state:
-            break
-
-    entry = calls.ledger.row(keys.entry(KEY, f"compensate:{REVERSALS[state]}"))
-    assert entry is not None
-    assert entry["amount"] == {"RefundFee": 0, "ReclaimFunds": 4820, "VoidHold": 4820}[state]
-
-
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize(("settlement", "message"), MALFORMED_SETTLEMENTS)
-@STATES
-def test_a_malformed_settlement_is_refused(calls: Calls, state: str, settlement: Any, message: str) -> None:
-    found = calls.reopened(state)
-
-    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
-        calls.reverse(state, found, settlement)
+    assert counted() == {"StepCalled": 1, "EscrowMismatch": 1}

@@ -1,183 +1,138 @@
 """StartSettlements: a message is claimed and started once, or becomes a dead letter with the reason."""
 
 import hashlib
+import io
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from handlers import _dependencies
-from settlement.model.errors import IdempotencyConflict
-from tests.handlers.calls import CLAIMED_AT, KEY, OTHER_CONTENT, WIRE, WITHOUT_FEE, Calls
-from tests.handlers.conftest import Counted
-from tests.handlers.stand_ins import Queues, Starts, text
-
-Later = Callable[..., None]
+from settlement.model.errors import StoreUnavailable
+from tests.handlers.conftest import Counted, Later
+from tests.world.constants import CLAIMED_AT, KEY, OTHER_CONTENT, WIRE, WITHOUT_FEE
+from tests.world.functions import Calls
+from tests.world.services import Died, Queues, execution, text, throttled, unanswered
+from tests.world.step_functions import StepFunctions
 
 NAMELESS = {name: value for name, value in WIRE.items() if name != "key"}
 OTHER = WIRE | {"key": "order-2026-000102"}
+LAST = WIRE | {"key": "order-2026-000103"}
+MACHINE = "SettlementStandard"
 
 
 def owner(body: str, key: str = KEY) -> str:
     return f"{key}-{hashlib.sha256(body.encode()).hexdigest()[:12]}"
 
 
+FIRST, SECOND = owner(text(WIRE)), owner(text(OTHER), OTHER["key"])
+
+
 def test_a_message_is_claimed_and_started_under_the_name_that_owns_it(
-    calls: Calls, starts: Starts, queues: Queues, counted: Counted
+    calls: Calls, step_functions: StepFunctions, queues: Queues, counted: Counted
 ) -> None:
     body = text(WITHOUT_FEE)
 
     assert calls.receive(body) == []
 
-    assert starts.made == [("SettlementStandard", owner(body), WIRE)]
+    assert step_functions.started == [(MACHINE, owner(body), WIRE)]
     row = calls.row()
     assert (row["owner"], row["claimed_at"], row["status"]) == (owner(body), CLAIMED_AT, "PROCESSING")
     assert (queues.sent, counted()) == ([], {"StepCalled": 1, "Claimed": 1})
-
-
-def test_the_started_execution_runs_the_settlement_that_was_claimed_for_it(
-    calls: Calls, starts: Starts, queues: Queues
-) -> None:
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open("bob", 500)
-    calls.receive(text(WIRE))
-    ((_, name, settlement),) = starts.made
-
-    claimed = calls("ClaimKey", settlement, execution=name)
-    assert not claimed["replayed"]
-    for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
-        calls(state, claimed["settlement"], execution=name, claimed_at=claimed["claimed_at"])
-
-    assert calls.row()["status"] == "SETTLED"
-    with calls.writes_nothing():
-        assert calls.receive(text(WIRE)) == []
-    assert len(starts.made) == 1
-
-
-@pytest.mark.parametrize("length", [16, 64])
-def test_the_longest_key_too_makes_a_name_that_step_functions_takes(
-    calls: Calls, starts: Starts, queues: Queues, length: int
-) -> None:
-    calls.receive(text(WIRE | {"key": "k" * length}))
-
-    assert len(starts.names[0]) == length + 13 <= 80
+    assert not calls("ClaimKey", execution=owner(body))["replayed"]
 
 
 def test_a_batch_of_good_bad_and_conflicting_messages_has_each_its_own_outcome(
-    calls: Calls, starts: Starts, queues: Queues, counted: Counted
+    calls: Calls, step_functions: StepFunctions, queues: Queues, counted: Counted
 ) -> None:
     calls("ClaimKey")
     counted()
-    good = [text(WIRE | {"key": f"order-2026-00020{number}"}) for number in range(5)]
+    good = [text(WIRE | {"key": f"order-2026-00020{number}"}) for number in range(3)]
     conflict, bad = text(OTHER_CONTENT[0]), text(OTHER | {"note": "x"})
-    bodies = [*good[:2], "no json", good[2], conflict, good[3], bad, good[4], text(WIRE), "[]"]
 
-    assert calls.receive(*bodies) == []
+    assert calls.receive(good[0], "no json", conflict, good[1], bad, good[2], text(WIRE), "[]") == []
 
-    assert starts.names == [owner(body, json.loads(body)["key"]) for body in good]
-    aside = [(sent["message_id"], sent["body"], sent["reason"].partition(":")[0]) for sent in queues.sent]
-    assert aside == [
-        ("m-2", "no json", "InvalidRequest"),
-        ("m-4", conflict, "IdempotencyConflict"),
-        ("m-6", bad, "InvalidRequest"),
-        ("m-9", "[]", "InvalidRequest"),
+    assert step_functions.names == [owner(body, json.loads(body)["key"]) for body in good]
+    assert [(sent["message_id"], sent["body"]) for sent in queues.sent] == [
+        ("m-1", "no json"),
+        ("m-2", conflict),
+        ("m-4", bad),
+        ("m-7", "[]"),
     ]
-    assert counted() == {"StepCalled": 1, "Claimed": 5, "StartRefused": 4, "IdempotencyReplay": 1}
+    reasons = [
+        "InvalidRequest: message: must be a request in JSON",
+        f"IdempotencyConflict: key: {KEY} was claimed by a request with other content",
+        "InvalidRequest: note: unknown field",
+        "InvalidRequest: request: must be a JSON object",
+    ]
+    for sent, reason in zip(queues.sent, reasons, strict=True):
+        assert sent["reason"].startswith(reason)
+    assert counted() == {"StepCalled": 1, "Claimed": 3, "StartRefused": 4, "IdempotencyReplay": 1}
 
 
-NOT_FIT = [
-    pytest.param("", "message: must be a request in JSON", id="nothing"),
-    pytest.param("{", "message: must be a request in JSON", id="broken JSON"),
-    pytest.param("[" * 100_000, "message: must be a request in JSON", id="deep nesting"),
-    pytest.param('{"amount":' + "9" * 5_000 + "}", "message: must be a request in JSON", id="a long number"),
-    pytest.param("\ufeff" + text(WIRE), "message: must be a request in JSON", id="a byte order mark"),
-    pytest.param("null", "request: must be a JSON object", id="null"),
-    pytest.param("NaN", "request: must be a JSON object", id="NaN"),
-    pytest.param(text([WIRE]), "request: must be a JSON object", id="a list"),
-    pytest.param(text(text(WIRE)), "request: must be a JSON object", id="JSON in a text"),
-    pytest.param(
-        text(WIRE).replace('"48.20"', "NaN"), "amount: must be a decimal string", id="NaN as amount"
-    ),
-    pytest.param(text(WIRE | {"amount": 48.2}), "amount: must be a decimal string", id="a number as amount"),
-    pytest.param(text(NAMELESS), "key: missing", id="no key"),
-    pytest.param(text(WIRE | {"deadline_seconds": 29}), "deadline_seconds: must be", id="a short deadline"),
-    pytest.param(text(WIRE | {"x" * 200_000: ""}), "x" * 40 + ": unknown field", id="200 kB of a name"),
-    pytest.param(text(WIRE | {"payer": "a" * 200_000}), "payer: must be a string", id="200 kB of an account"),
-    pytest.param(
-        text(WIRE | {f"f{number}": 1 for number in range(9_000)}), "f0: unknown field", id="9,000 fields"
-    ),
-]
-
-
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize(("body", "reason"), NOT_FIT)
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        pytest.param("", "message: must be a request in JSON", id="nothing"),
+        pytest.param("[" * 100_000, "message: must be a request in JSON", id="deep nesting"),
+        pytest.param('{"amount":' + "9" * 5_000 + "}", "message: must be a request in JSON", id="a number"),
+        pytest.param("\ufeff" + text(WIRE), "message: must be a request in JSON", id="a byte order mark"),
+        pytest.param("NaN", "request: must be a JSON object", id="NaN"),
+        pytest.param(text(NAMELESS), "key: missing", id="no key"),
+        pytest.param(text(WIRE | {"x" * 200_000: ""}), "x" * 40 + ": unknown field", id="200 kB of a name"),
+    ],
+)
 def test_a_message_that_breaks_the_contract_becomes_a_dead_letter_with_the_reason(
-    calls: Calls, starts: Starts, queues: Queues, counted: Counted, *, body: str, reason: str
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    queues: Queues,
+    counted: Counted,
+    change_config: Callable[..., None],
+    body: str,
+    reason: str,
 ) -> None:
+    change_config(idempotency_key="optional")  # a message needs its key in every stage
+
     with calls.writes_nothing():
         assert calls.receive(body) == []
 
     (sent,) = queues.sent
     assert (sent["body"], sent["message_id"]) == (body, "m-0")
-    assert sent["reason"].startswith("InvalidRequest: ")
-    assert reason in sent["reason"]
-    assert len(sent["reason"]) < 2_000
-    assert (starts.asked, counted()) == (0, {"StepCalled": 1, "StartRefused": 1})
+    assert sent["reason"].startswith(f"InvalidRequest: {reason}")
+    assert (step_functions.called, counted()) == ([], {"StepCalled": 1, "StartRefused": 1})
 
 
-@pytest.mark.parametrize("other", OTHER_CONTENT)
-def test_a_key_is_refused_to_a_message_of_other_content(
-    calls: Calls, starts: Starts, queues: Queues, other: dict[str, str]
-) -> None:
-    calls.receive(text(WIRE))
-
-    with calls.writes_nothing():
-        assert calls.receive(text(other)) == []
-
-    assert [sent["reason"] for sent in queues.sent] == [
-        f"IdempotencyConflict: key: {KEY} was claimed by a request with other content"
-    ]
-    assert starts.names == [owner(text(WIRE))]
-
-
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("ended", [False, True])
 def test_a_message_that_comes_again_starts_nothing_twice(
-    calls: Calls, starts: Starts, queues: Queues, times: int
+    calls: Calls, step_functions: StepFunctions, queues: Queues, ended: bool
 ) -> None:
     calls.receive(text(WIRE))
+    if ended:
+        step_functions.end(execution(FIRST, MACHINE))
 
     with calls.writes_nothing():
-        assert calls.receive(*[text(WIRE)] * times) == []
+        assert calls.receive(text(WIRE), text(WIRE)) == []
 
-    assert starts.names == [owner(text(WIRE))]
+    assert (step_functions.names, queues.sent) == ([FIRST], [])
 
 
-def test_the_same_request_in_other_white_space_is_a_replay(
-    calls: Calls, starts: Starts, queues: Queues, counted: Counted
+def test_the_same_request_in_another_text_or_from_an_execution_is_a_replay(
+    calls: Calls, step_functions: StepFunctions, queues: Queues, counted: Counted
 ) -> None:
-    bodies = [text(WIRE), json.dumps(WIRE, indent=2), text(WIRE | {"amount": "48.2"})]
+    calls("ClaimKey", OTHER)
+    counted()
 
-    assert calls.receive(*bodies) == []
+    assert calls.receive(text(WIRE), json.dumps(WIRE, indent=2), text(OTHER)) == []
 
-    assert starts.names == [owner(bodies[0])]
-    assert (queues.sent, counted()) == ([], {"StepCalled": 1, "Claimed": 1, "IdempotencyReplay": 2})
-
-
-def test_a_settlement_that_an_execution_has_claimed_is_not_started_by_a_message(
-    calls: Calls, starts: Starts, queues: Queues
-) -> None:
-    calls("ClaimKey")
-
-    with calls.writes_nothing():
-        assert calls.receive(text(WIRE)) == []
-
-    assert (starts.asked, queues.sent, calls.row()["owner"]) == (0, [], "execution-1")
+    assert (step_functions.names, queues.sent) == ([FIRST], [])
+    assert counted() == {"StepCalled": 1, "Claimed": 1, "IdempotencyReplay": 2}
 
 
 def test_a_message_that_comes_again_after_a_recovery_does_not_take_it_back(
-    calls: Calls, starts: Starts, queues: Queues, later: Later
+    calls: Calls, step_functions: StepFunctions, queues: Queues, later: Later
 ) -> None:
     calls.receive(text(WIRE))
     later(minutes=1)
@@ -186,53 +141,170 @@ def test_a_message_that_comes_again_after_a_recovery_does_not_take_it_back(
     with calls.writes_nothing():
         assert calls.receive(text(WIRE)) == []
 
-    assert starts.names == [owner(text(WIRE)), f"{KEY}-r1"]
+    assert step_functions.names == [FIRST, f"{KEY}-r1"]
 
 
-@pytest.mark.parametrize("keys", ["optional", "required"])
-def test_a_message_without_a_key_becomes_a_dead_letter_in_every_stage(
-    calls: Calls, starts: Starts, queues: Queues, counted: Counted, monkeypatch: pytest.MonkeyPatch, keys: str
+@pytest.mark.parametrize("claimed", [False, True])
+def test_a_stage_that_requires_names_starts_no_message_without_them_and_replays_those_it_claimed_before(
+    calls: Calls,
+    step_functions: StepFunctions,
+    queues: Queues,
+    change_config: Callable[..., None],
+    claimed: bool,
 ) -> None:
-    monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, idempotency_key=keys))
+    if claimed:
+        calls("ClaimKey")
+    change_config(party_names="required")
 
     with calls.writes_nothing():
-        assert calls.receive(text(NAMELESS), text(NAMELESS)) == []
+        assert calls.receive(text(WIRE)) == []
 
-    reason = "InvalidRequest: key: missing"
-    assert [(sent["message_id"], sent["reason"]) for sent in queues.sent] == [
-        ("m-0", reason),
-        ("m-1", reason),
-    ]
-    assert (starts.asked, counted()) == (0, {"StepCalled": 1, "StartRefused": 2})
+    reasons = [] if claimed else ["InvalidRequest: payee_name: missing; payer_name: missing"]
+    assert [sent["reason"] for sent in queues.sent] == reasons
+    assert step_functions.called == []
 
 
-def test_a_dead_letter_that_is_sent_back_starts_no_second_execution(
-    calls: Calls, starts: Starts, queues: Queues
+def test_a_started_execution_has_the_names_and_the_deadline_of_its_message(
+    calls: Calls, step_functions: StepFunctions, queues: Queues
 ) -> None:
-    conflict = text(OTHER_CONTENT[0])
-    calls.receive(text(WIRE), conflict)
-
-    with calls.writes_nothing():
-        assert calls.receive(*[sent["body"] for sent in queues.sent]) == []
-
-    assert (starts.names, len(queues.sent)) == ([owner(text(WIRE))], 2)
-
-
-def test_the_key_that_a_conflict_names_is_not_started_by_it(
-    calls: Calls, starts: Starts, queues: Queues
-) -> None:
-    calls.receive(text(OTHER_CONTENT[0]), text(WIRE))
-
-    assert starts.names == [owner(text(OTHER_CONTENT[0]))]
-    with pytest.raises(IdempotencyConflict):
-        calls("ClaimKey", WIRE)
-
-
-def test_a_deadline_that_a_message_names_is_the_settlements(
-    calls: Calls, starts: Starts, queues: Queues
-) -> None:
-    request: dict[str, Any] = WIRE | {"deadline_seconds": 60}
+    request: dict[str, Any] = WIRE | {"payer_name": "Alice", "payee_name": "Bob", "deadline_seconds": 60}
 
     calls.receive(text(request))
 
-    assert (starts.made[0][2], calls.row()["deadline_at"]) == (request, "2026-11-20T12:01:00.123Z")
+    assert step_functions.started[0][2] == request
+
+
+# Services that are unavailable
+
+
+@pytest.mark.parametrize("failure", [throttled("StartExecution"), unanswered()])
+@pytest.mark.parametrize("loses_answers", [False, True])
+def test_a_message_whose_start_fails_is_received_again_and_started_once(
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    queues: Queues,
+    counted: Counted,
+    failure: Exception,
+    loses_answers: bool,
+) -> None:
+    step_functions.failing["start_execution"] = failure
+    step_functions.loses_answers = loses_answers
+    assert calls.receive(text(WIRE), text(OTHER)) == ["m-0", "m-1"]
+    assert counted() == {"StepCalled": 1, "Claimed": 2, "StartUnavailable": 2}
+    step_functions.failing.clear()
+
+    with calls.writes_nothing():
+        assert calls.receive(text(WIRE), text(OTHER)) == []
+
+    assert (step_functions.names, queues.sent) == ([FIRST, SECOND], [])
+
+
+def test_a_settlement_that_was_claimed_and_never_started_is_recovered_without_a_second_delivery(
+    calls: Calls, step_functions: StepFunctions, queues: Queues, later: Later
+) -> None:
+    step_functions.failing["start_execution"] = Died()
+    with suppress(Died):
+        calls.receive(text(WIRE))
+    step_functions.failing.clear()
+    later(seconds=30)
+
+    calls.recover()
+
+    assert step_functions.started == [(MACHINE, f"{KEY}-r1", WIRE)]
+
+
+@pytest.mark.parametrize("failure", [throttled("SendMessage"), unanswered()])
+@pytest.mark.parametrize("body", ["no json", text(OTHER_CONTENT[0])])
+def test_a_message_that_cannot_become_a_dead_letter_is_received_again_and_the_others_are_started(
+    calls: Calls, step_functions: StepFunctions, queues: Queues, failure: Exception, body: str
+) -> None:
+    calls("ClaimKey")
+    queues.failure = failure
+    assert calls.receive(body, text(OTHER)) == ["m-0"]
+    assert (step_functions.names, queues.sent) == ([SECOND], [])
+    queues.failure = None
+
+    assert calls.receive(body) == []
+
+    assert [sent["body"] for sent in queues.sent] == [body]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("failure", "metric"),
+    [(StoreUnavailable("DynamoDB: x"), "StoreUnavailable"), (ValueError("x"), "FunctionFailed")],
+)
+def test_a_message_whose_claim_gets_no_answer_is_received_again_and_the_others_are_started(
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    queues: Queues,
+    counted: Counted,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: Exception,
+    metric: str,
+    after: bool,
+) -> None:
+    claim = _dependencies.store.claim
+
+    def fails(write: Any) -> Any:
+        if write.parameters["Item"]["pk"] != f"SETTLEMENT#{KEY}":
+            return claim(write)
+        if after:
+            claim(write)
+        raise failure
+
+    with monkeypatch.context() as broken:
+        broken.setattr(_dependencies.store, "claim", fails)
+        assert calls.receive(text(WIRE), text(OTHER)) == ["m-0"]
+    assert counted() == {"StepCalled": 1, "Claimed": 1, metric: 1}
+
+    assert calls.receive(text(WIRE)) == []
+
+    assert (step_functions.names, queues.sent) == ([SECOND, FIRST], [])
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "failed"),
+    [
+        pytest.param([11_000, 11_000], [], id="enough"),
+        pytest.param([11_000, 10_999], ["m-1"], id="enough for one"),
+        pytest.param([10_999, 10_998], ["m-0", "m-1"], id="not enough"),
+    ],
+)
+def test_a_message_for_which_no_time_is_left_is_received_again_and_not_begun(
+    calls: Calls, step_functions: StepFunctions, queues: Queues, left_ms: list[int], failed: list[str]
+) -> None:
+    assert calls.receive(text(WIRE), text(OTHER), left_ms=iter(left_ms)) == failed
+
+    begun = [FIRST, SECOND][: 2 - len(failed)]
+    assert (step_functions.names, len(calls.ledger.rows())) == (begun, len(begun))
+    assert calls.receive(text(WIRE), text(OTHER)) == []
+    assert step_functions.names == [FIRST, SECOND]
+
+
+def test_each_line_of_the_log_carries_the_key_of_its_own_message(
+    calls: Calls, step_functions: StepFunctions, queues: Queues, log: io.StringIO
+) -> None:
+    calls("ClaimKey")
+    log.truncate(0)
+    step_functions.failing["start_execution"] = throttled("StartExecution")
+
+    calls.receive(text(OTHER), text(NAMELESS), "no json", text(OTHER_CONTENT[0]), text(LAST))
+
+    lines = [json.loads(line) for line in log.getvalue().strip("\0").splitlines()]
+    told = [
+        (line["message"], line["message_id"], line.get("key"), line["error"])
+        for line in lines
+        if "message_id" in line
+    ]
+    assert told == [
+        ("not started", "m-0", OTHER["key"], "StartUnavailable"),
+        ("refused", "m-1", None, "InvalidRequest"),
+        ("refused", "m-2", None, "InvalidRequest"),
+        ("refused", "m-3", KEY, "IdempotencyConflict"),
+        ("not started", "m-4", LAST["key"], "StartUnavailable"),
+    ]
+    claims = [line["key"] for line in lines if line["message"] == "dynamodb"]
+    assert claims == [OTHER["key"], KEY, LAST["key"]]

@@ -1,14 +1,17 @@
 """VerifyKyc: the provider is asked once, and its verdict is on record for ever."""
 
+import io
+import json
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from handlers import _kyc
+from settlement.adapters import telemetry
 from settlement.model.errors import (
     DeadlineExceeded,
-    IdempotencyConflict,
-    InvalidRequest,
     KycCircuitOpen,
     KycRejected,
     KycRequestRefused,
@@ -16,18 +19,14 @@ from settlement.model.errors import (
     SettlementError,
     StepFenced,
 )
-from settlement.model.status import Status
-from tests.handlers.calls import (
-    CLAIMED_AT,
-    KEY,
-    LATER_AT,
-    MALFORMED_SETTLEMENTS,
-    OTHER_CONTENT,
-    WIRE,
-    Calls,
-)
-from tests.handlers.conftest import Counted
-from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED, Provider
+from settlement.model.timestamps import timestamp
+from settlement.model.verdict import Verdict
+from tests.handlers.conftest import Counted, Later
+from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, REJECTED_BY_KYC, WIRE
+from tests.world.environment import NOW
+from tests.world.functions import Calls
+from tests.world.provider import APPROVED, IN_REVIEW, REJECTED, Provider
+from tests.world.services import OWNER, signed
 
 EVIDENCE = {
     "posted_at": CLAIMED_AT,
@@ -40,18 +39,45 @@ VERDICT = {"in_review": False}
 """The answer; the provider's verdict itself stays in the journal."""
 
 DEAD = KycUnavailable("kyc: ConnectTimeoutError")
-REVIEW_ENDS = "2026-11-21T12:00:00.123Z"
+ANSWERS = [APPROVED, REJECTED, IN_REVIEW]
+UNTIL = ("deadline_at", "in_flight_since", "gsi1sk")
+"""The attributes that a review moves to its end."""
 
 
-def test_the_first_call_records_the_verdict(calls: Calls, provider: Provider) -> None:
+def during(provider: Provider, answer: Verdict, meanwhile: Callable[[], object]) -> None:
+    """Call `meanwhile` once while the provider is asked, before it answers."""
+
+    def once() -> None:
+        provider.meanwhile = lambda: None
+        meanwhile()
+        telemetry.count("StepCalled")  # the call in between has published the metrics of this one
+        provider.answer = answer
+
+    provider.meanwhile = once
+
+
+def outcome(calls: Calls) -> str:
+    """Return the answer or the error of VerifyKyc as text."""
+    try:
+        return f"in_review: {calls('VerifyKyc')['in_review']}"
+    except KycRejected as rejected:
+        return type(rejected).__name__
+
+
+# The question
+
+
+def test_the_first_call_records_the_verdict_at_the_time_of_the_answer(
+    calls: Calls, provider: Provider, later: Later
+) -> None:
     calls.before("VerifyKyc")
+    provider.meanwhile = later
 
     assert calls("VerifyKyc") == VERDICT
 
     row = calls.row()
-    assert calls.entry("verify") == EVIDENCE
-    assert (row["escrow"], row["steps"], row["verdict"]) == (4820, {"hold", "verify"}, "APPROVED")
-    assert "review" not in row
+    assert calls.entry("verify") == EVIDENCE | {"posted_at": LATER_AT}
+    assert (row["steps"], row["verdict"], "review" in row) == ({"hold", "verify"}, "APPROVED", False)
     assert provider.asked == [KEY]
 
 
@@ -63,25 +89,29 @@ def test_a_rejection_is_on_record_and_does_not_commit_the_step(calls: Calls, pro
         calls("VerifyKyc")
 
     row = calls.row()
-    assert (row["status"], row["escrow"], row["steps"]) == (Status.PROCESSING, 4820, {"hold"})
-    assert (row["verdict"], calls.entry("verify")["decision"]) == ("REJECTED", "REJECTED")
+    assert (row["status"], row["steps"], row["verdict"]) == ("PROCESSING", {"hold"}, "REJECTED")
+    assert calls.entry("verify")["decision"] == "REJECTED"
 
 
-def test_a_review_keeps_the_settlement_until_its_end(
-    calls: Calls, provider: Provider, counted: Counted
+def test_a_review_keeps_the_settlement_until_its_end_and_is_not_asked_for_again(
+    calls: Calls, provider: Provider, counted: Counted, later: Later
 ) -> None:
     calls.before("VerifyKyc")
     before = calls.row()
-    provider.answer = IN_REVIEW
+    provider.answer, provider.meanwhile = IN_REVIEW, later
     counted()
 
     assert calls("VerifyKyc") == {"in_review": True}
 
-    until = ("deadline_at", "in_flight_since", "gsi1sk")
-    in_review = {"review": "ver_1"} | dict.fromkeys(until, REVIEW_ENDS)
-    assert calls.row() == before | in_review
-    assert "verify" not in calls.entries()
+    ends = "2026-11-21T12:00:07.123Z"  # a day after the answer
+    assert calls.row() == before | {"review": "ver_1"} | dict.fromkeys(UNTIL, ends)
+    assert calls.entries() == {"hold"}
     assert counted() == {"StepCalled": 1, "KycReview": 1}
+    provider.answer = APPROVED
+    later(hours=23)
+    with calls.writes_nothing():
+        assert calls("VerifyKyc") == {"in_review": True}
+    assert (provider.asked, counted()) == ([KEY], {"StepCalled": 1, "KycReview": 1})
 
 
 @pytest.mark.parametrize(
@@ -92,145 +122,50 @@ def test_without_a_verdict_nothing_is_written_and_it_is_asked_again(
 ) -> None:
     calls.before("VerifyKyc")
     provider.answer = error
-
     with calls.writes_nothing(), pytest.raises(type(error)):
         calls("VerifyKyc")
     provider.answer = APPROVED
 
     assert calls("VerifyKyc") == VERDICT
+
     assert provider.asked == [KEY, KEY]
 
 
-def test_an_approval_is_asked_for_once_and_replayed_even_if_the_provider_is_dead(
-    calls: Calls, provider: Provider, later: Callable[..., None]
-) -> None:
-    calls.after("VerifyKyc")
-    provider.answer = DEAD
-
-    for days in (0, 1, 400):
-        later(days=days)
-        with calls.writes_nothing():
-            assert calls("VerifyKyc") == VERDICT
-
-    assert provider.asked == [KEY]
-
-
-def test_a_rejection_is_asked_for_once_and_replayed_even_if_the_provider_would_approve_now(
-    calls: Calls, provider: Provider, later: Callable[..., None]
+@pytest.mark.parametrize("verdict", [APPROVED, REJECTED])
+@pytest.mark.parametrize("answer", [DEAD, *ANSWERS])
+def test_a_verdict_is_replayed_for_ever_without_a_question(
+    calls: Calls,
+    *,
+    provider: Provider,
+    later: Later,
+    counted: Counted,
+    verdict: Verdict,
+    answer: Verdict | Exception,
 ) -> None:
     calls.before("VerifyKyc")
-    provider.answer = REJECTED
-    with pytest.raises(KycRejected):
-        calls("VerifyKyc")
-    provider.answer = APPROVED
-
-    for days in (0, 400):
-        later(days=days)
-        with calls.writes_nothing(), pytest.raises(KycRejected, match="ver_1"):
-            calls("VerifyKyc")
-
-    assert provider.asked == [KEY]
-
-
-def test_a_replay_is_counted_as_one(calls: Calls, counted: Counted) -> None:
-    calls.after("VerifyKyc")
+    provider.answer = verdict
+    first = outcome(calls)
+    provider.answer = answer
+    later(days=400)
     counted()
 
-    calls("VerifyKyc")
-
-    assert counted() == {"StepCalled": 1, "StepReplayed": 1}
-
-
-def test_a_settlement_in_review_is_not_asked_about_again(
-    calls: Calls, provider: Provider, later: Callable[..., None]
-) -> None:
-    calls.before("VerifyKyc")
-    provider.answer = IN_REVIEW
-    calls("VerifyKyc")
-    provider.answer = APPROVED
-    later(hours=23)
-
     with calls.writes_nothing():
-        assert calls("VerifyKyc") == {"in_review": True}
+        assert outcome(calls) == first
 
     assert provider.asked == [KEY]
-
-
-def test_a_review_starts_when_the_provider_has_answered(
-    calls: Calls, provider: Provider, later: Callable[..., None]
-) -> None:
-    calls.before("VerifyKyc")
-    provider.answer, provider.meanwhile = IN_REVIEW, lambda: later(seconds=7)
-
-    calls("VerifyKyc")
-
-    assert calls.row()["deadline_at"] == REVIEW_ENDS.replace("00.123", "07.123")
-
-
-def test_a_verdict_bears_the_time_at_which_the_provider_has_answered(
-    calls: Calls, provider: Provider, later: Callable[..., None]
-) -> None:
-    calls.before("VerifyKyc")
-    provider.meanwhile = lambda: later(seconds=7)
-
-    assert calls("VerifyKyc") == VERDICT
-
-    assert calls.entry("verify") == EVIDENCE | {"posted_at": LATER_AT}
-
-
-@pytest.mark.parametrize("other", OTHER_CONTENT)
-@pytest.mark.parametrize("prepare", [Calls.before, Calls.after])
-def test_other_content_is_refused(
-    calls: Calls, provider: Provider, prepare: Callable[[Calls, str], Any], other: dict[str, str]
-) -> None:
-    prepare(calls, "VerifyKyc")
-    provider.asked.clear()
-
-    with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
-        calls("VerifyKyc", other)
-
-    assert provider.asked == []
-
-
-def test_other_content_is_refused_in_review(calls: Calls, provider: Provider) -> None:
-    calls.before("VerifyKyc")
-    provider.answer = IN_REVIEW
-    calls("VerifyKyc")
-
-    with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
-        calls("VerifyKyc", WIRE | {"amount": "48.21"})
-
-
-@pytest.mark.parametrize("state", ["ClaimKey", "HoldFunds"])
-def test_the_provider_is_not_asked_before_the_hold(calls: Calls, provider: Provider, state: str) -> None:
-    calls.before(state)
-
-    with calls.writes_nothing(), pytest.raises(StepFenced):
-        calls("VerifyKyc")
-
-    assert provider.asked == []
+    rejected = {} if verdict is APPROVED else {"KycRejected": 1}
+    assert counted() == {"StepCalled": 1, "StepReplayed": 1, **rejected}
 
 
 @pytest.mark.parametrize("review", [{}, {"review": "ver_1"}])
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_the_provider_is_not_asked_past_processing(
-    calls: Calls, provider: Provider, status: Status, review: dict[str, str]
+def test_the_provider_is_not_asked_before_the_hold_or_from_the_deadline_on(
+    calls: Calls, provider: Provider, later: Later, review: dict[str, str]
 ) -> None:
-    calls.before("VerifyKyc")
-    calls.alter(status=status, **review)
-
-    with calls.writes_nothing(), pytest.raises(StepFenced):
-        calls("VerifyKyc")
-
-    assert provider.asked == []
-
-
-@pytest.mark.parametrize("review", [{}, {"review": "ver_1"}])
-def test_the_provider_is_not_asked_from_the_deadline_on(
-    calls: Calls, provider: Provider, later: Callable[..., None], review: dict[str, str]
-) -> None:
-    calls.before("VerifyKyc")
+    calls.before("HoldFunds")
     calls.alter(**review)
+    with calls.writes_nothing(), pytest.raises(StepFenced):
+        calls("VerifyKyc")
+    calls("HoldFunds")
     later(minutes=15)
 
     with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
@@ -239,25 +174,146 @@ def test_the_provider_is_not_asked_from_the_deadline_on(
     assert provider.asked == []
 
 
-def test_the_provider_is_asked_up_to_the_deadline(
-    calls: Calls, provider: Provider, later: Callable[..., None]
+@pytest.mark.parametrize("review_seconds", [3_600, 14_400])
+def test_a_deadline_that_the_request_names_is_moved_neither_by_a_review_nor_by_a_verdict(
+    calls: Calls, provider: Provider, monkeypatch: pytest.MonkeyPatch, review_seconds: int
+) -> None:
+    named = WIRE | {"deadline_seconds": 7_200}
+    calls.ledger.open("alice", 10_000)
+    for state in ("ClaimKey", "HoldFunds"):
+        calls(state, named)
+    monkeypatch.setattr(_kyc, "review_seconds", review_seconds)
+    provider.answer = IN_REVIEW
+
+    assert calls("VerifyKyc", named) == {"in_review": True}
+
+    deadline = timestamp(NOW + timedelta(seconds=7_200))
+    assert {calls.row()[name] for name in UNTIL} == {deadline}
+
+
+@pytest.mark.usefixtures("secrets", "step_functions")
+def test_a_verdict_of_the_webhook_leaves_the_deadline_that_the_request_named(
+    calls: Calls, provider: Provider
+) -> None:
+    named = WIRE | {"deadline_seconds": 7_200}
+    calls.ledger.open("alice", 10_000)
+    for state in ("ClaimKey", "HoldFunds"):
+        calls(state, named)
+    provider.answer = IN_REVIEW
+    calls("VerifyKyc", named)
+
+    assert calls.decided(signed())[0] == 200
+
+    assert calls.row()["deadline_at"] == timestamp(NOW + timedelta(seconds=7_200))
+
+
+# Changes of the settlement while the provider is asked
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_answer_that_comes_after_a_compensation_began_or_ended_changes_nothing(
+    calls: Calls, provider: Provider, answer: Verdict, ended: bool
 ) -> None:
     calls.before("VerifyKyc")
-    later(minutes=14, seconds=59, milliseconds=999)
 
-    assert calls("VerifyKyc") == VERDICT
+    def reverse() -> None:
+        found = calls.begin(error=REJECTED_BY_KYC)
+        if ended:
+            calls.unwind(found)
 
-    assert (provider.asked, calls.row()["verdict"]) == ([KEY], "APPROVED")
+    during(provider, answer, reverse)
+
+    with pytest.raises(StepFenced, match="COMPENSATED" if ended else "COMPENSATING"):
+        calls("VerifyKyc")
+
+    assert "verify" not in calls.entries()
+    assert not calls.row().keys() & {"verdict", "review"}
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize(("settlement", "message"), MALFORMED_SETTLEMENTS)
-def test_a_malformed_settlement_is_refused(
-    calls: Calls, provider: Provider, settlement: Any, message: str
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_that_comes_at_the_deadline_changes_nothing(
+    calls: Calls, provider: Provider, later: Later, answer: Verdict
 ) -> None:
     calls.before("VerifyKyc")
+    during(provider, answer, lambda: later(minutes=15))
 
-    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
-        calls("VerifyKyc", settlement)
+    with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
+        calls("VerifyKyc")
 
-    assert provider.asked == []
+
+@pytest.mark.parametrize("first", [APPROVED, REJECTED])
+@pytest.mark.parametrize("second", ANSWERS)
+@pytest.mark.parametrize("by_webhook", [True, False])
+@pytest.mark.usefixtures("secrets", "step_functions")
+def test_of_two_answers_the_first_verdict_stays_and_a_contradiction_is_counted_and_logged(
+    calls: Calls,
+    *,
+    provider: Provider,
+    counted: Counted,
+    log: io.StringIO,
+    first: Verdict,
+    second: Verdict,
+    by_webhook: bool,
+) -> None:
+    calls.before("VerifyKyc")
+    provider.answer = replace(first, reference="ver_2", reason="canary-first")
+
+    def decided() -> None:
+        if by_webhook:
+            assert calls.decided(signed(decision=first.decision, reference="ver_2"))[0] == 200
+        else:
+            outcome(calls)
+        counted()
+
+    during(provider, replace(second, reason="canary-second"), decided)
+
+    assert outcome(calls) == ("in_review: False" if first is APPROVED else "KycRejected")
+
+    contradicts = {first, second} == {APPROVED, REJECTED}
+    conflict = {"KycVerdictConflict": 1} if contradicts else {}
+    rejected = {"KycRejected": 1} if first is REJECTED else {}
+    assert counted() == {"StepCalled": 1, "StepReplayed": 1, **conflict, **rejected}
+    assert (calls.row()["verdict"], calls.entry("verify")["reference"]) == (first.decision, "ver_2")
+    assert ("review" in calls.row(), calls.row()["owner"] == OWNER) == (False, by_webhook)
+    lines = [line for line in map(json.loads, log.getvalue().splitlines()) if line["message"] == "conflict"]
+    logged = [(line["level"], line["reference"], line["on_record"]) for line in lines]
+    assert logged == ([("WARNING", "ver_1", "ver_2")] if contradicts else [])
+    assert "canary" not in log.getvalue()
+
+
+def test_of_two_reviews_the_first_one_stays(calls: Calls, provider: Provider, later: Later) -> None:
+    calls.before("VerifyKyc")
+    provider.answer = replace(IN_REVIEW, reference="ver_2")
+
+    def twin() -> None:
+        calls("VerifyKyc")
+        later()
+
+    during(provider, IN_REVIEW, twin)
+
+    assert calls("VerifyKyc") == {"in_review": True}
+
+    assert (calls.row()["review"], calls.row()["deadline_at"]) == ("ver_2", "2026-11-21T12:00:00.123Z")
+
+
+@pytest.mark.parametrize("answer", [APPROVED, REJECTED])
+@pytest.mark.parametrize("compensated", [False, True])
+def test_after_the_review_of_a_twin_only_the_review_decides_unless_it_was_compensated(
+    calls: Calls, provider: Provider, answer: Verdict, compensated: bool
+) -> None:
+    calls.before("VerifyKyc")
+    provider.answer = IN_REVIEW
+
+    def twin() -> None:
+        calls("VerifyKyc")
+        if compensated:
+            calls.begin(error=REJECTED_BY_KYC)
+
+    during(provider, answer, twin)
+
+    error, message = (StepFenced, "COMPENSATING") if compensated else (KycUnavailable, "in review")
+    with pytest.raises(error, match=message):
+        calls("VerifyKyc")
+
+    assert (calls.row()["review"], calls.entries()) == ("ver_1", {"hold"})

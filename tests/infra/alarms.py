@@ -1,50 +1,92 @@
-"""The alarms of a template by their names, and the metrics that functions write."""
+"""The table of alarms, as they must be deployed, and the metrics that the functions write."""
 
 import ast
-from typing import Any
-
-import pytest
+from typing import Any, NamedTuple
 
 from infra.config import STAGES
 from infra.functions import LAMBDAS
-from settlement.adapters import dynamodb
+from settlement.adapters import dynamodb, telemetry
 from settlement.model import errors
-from tests.infra.machines import name
-from tests.support import templates
+from settlement.policy import recovery
+from tests.infra.stack import properties
 
-PERIODS = {"OldestInFlight": 4}
-"""The alarms on more than one period. For the others the last period decides."""
+_SERVICE = telemetry.metrics.service
+_VISIBLE, _OLDEST = "ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"
+
+
+class Alarm(NamedTuple):
+    """An alarm on one metric: it goes off when `threshold` is reached in one of the last `periods`."""
+
+    namespace: str
+    metric: str
+    dimension: tuple[str, str]
+    statistic: str
+    seconds: int
+    threshold: int
+    missing: str = "notBreaching"
+    periods: int = 1
+
+
+def _ours(metric: str, threshold: int = 1, statistic: str = "Sum", seconds: int = 300, **more: Any) -> Alarm:
+    """Return an alarm on a metric of our own, which the functions write into their logs."""
+    namespace = str(telemetry.metrics.namespace)
+    return Alarm(namespace, metric, ("service", str(_SERVICE)), statistic, seconds, threshold, **more)
+
+
+def _errors(function: str, threshold: int) -> Alarm:
+    return Alarm("AWS/Lambda", "Errors", ("FunctionName", f"${{{function}}}"), "Sum", 300, threshold)
+
+
+def _ended(machine: str, end: str, seconds: int, threshold: int = 1) -> Alarm:
+    arn = ("StateMachineArn", f"${{{machine}}}")
+    return Alarm("AWS/States", f"Executions{end}", arn, "Sum", seconds, threshold)
+
+
+def _queue(queue: str, metric: str, threshold: int = 1) -> Alarm:
+    named = ("QueueName", f"${{{queue}.QueueName}}")
+    return Alarm("AWS/SQS", metric, named, "Maximum", 60, threshold)
+
 
 ALARMS = {
-    "OldestInFlight": ("Settlement", "OldestInFlightSeconds", "Maximum"),
-    "RecoveryFailed": ("AWS/Lambda", "Errors", "Sum"),
-    "NotRecovered": ("Settlement", "NotRecovered", "Sum"),
-    "AlertUndelivered": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum"),
-    "CompensationFailed": ("AWS/States", "ExecutionsFailed", "Sum"),
-    "CompensationTimedOut": ("AWS/States", "ExecutionsTimedOut", "Sum"),
-    "CompensationAborted": ("AWS/States", "ExecutionsAborted", "Sum"),
-    "LimboAge": ("Settlement", "OldestLimboSeconds", "Maximum"),
-    "LimboOpen": ("Settlement", "LimboOpen", "Maximum"),
-    "FunctionFailed": ("Settlement", "FunctionFailed", "Sum"),
-    "StoreUnavailable": ("Settlement", "StoreUnavailable", "Sum"),
-    "RecoveryCutShort": ("Settlement", "RecoveryCutShort", "Sum"),
-    "TransactionConflict": ("Settlement", "TransactionConflict", "Sum"),
-    "Recoveries": ("Settlement", "Recoveries", "Sum"),
-    "SettlementExpressFailed": ("AWS/States", "ExecutionsFailed", "Sum"),
-    "SettlementExpressTimedOut": ("AWS/States", "ExecutionsTimedOut", "Sum"),
-    "SettlementStandardFailed": ("AWS/States", "ExecutionsFailed", "Sum"),
-    "SettlementStandardTimedOut": ("AWS/States", "ExecutionsTimedOut", "Sum"),
-    "SettlementStandardAborted": ("AWS/States", "ExecutionsAborted", "Sum"),
-    "StartQueueAge": ("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum"),
-    "StartDeadLetters": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum"),
-    "StartSettlementsFailed": ("AWS/Lambda", "Errors", "Sum"),
-    "KycDecidedFailed": ("AWS/Lambda", "Errors", "Sum"),
-    "KycCircuitOpen": ("Settlement", "KycCircuit", "Maximum"),
-    "KycRequestRefused": ("Settlement", "KycRequestRefused", "Sum"),
-    "KycSecretUnreadable": ("Settlement", "KycSecretUnreadable", "Sum"),
-    "KycVerdictConflict": ("Settlement", "KycVerdictConflict", "Sum"),
+    # A run measures a stalled settlement when it is due: after the longest pause, and up to a minute late.
+    # Recovery measures in each run: no data means that it is dead, and LIMBO stays as it is.
+    "OldestInFlight": _ours(
+        "OldestInFlightSeconds",
+        STAGES["prod"].deadline_seconds + recovery.BACKOFF_SECONDS_MAX,
+        "Maximum",
+        missing="breaching",
+        periods=recovery.BACKOFF_SECONDS_MAX // 300 + 1,
+    ),
+    "LimboAge": _ours("OldestLimboSeconds", 4 * 3600, "Maximum", missing="ignore"),
+    "LimboOpen": _ours("LimboOpen", 1, "Maximum", missing="ignore"),
+    "Recoveries": _ours("Recoveries", 20, seconds=60),
+    "RecoveryFailed": _errors("RecoverStalled", 3),
+    "NotRecovered": _ours("NotRecovered"),
+    "RecoveryCutShort": _ours("RecoveryCutShort", 5),
+    "AlertUndelivered": _queue("PagerUndelivered", _VISIBLE),
+    "CompensationFailed": _ended("Compensation", "Failed", 60),
+    "CompensationTimedOut": _ended("Compensation", "TimedOut", 60),
+    "CompensationAborted": _ended("Compensation", "Aborted", 60),
+    "FunctionFailed": _ours("FunctionFailed"),
+    "StoreUnavailable": _ours("StoreUnavailable", 5),
+    "TransactionConflict": _ours("TransactionConflict", 6),
+    # A refused request fails its execution, too.
+    "SettlementExpressFailed": _ended("SettlementExpress", "Failed", 300, 5),
+    "SettlementExpressTimedOut": _ended("SettlementExpress", "TimedOut", 300),
+    "SettlementStandardFailed": _ended("SettlementStandard", "Failed", 300, 5),
+    "SettlementStandardTimedOut": _ended("SettlementStandard", "TimedOut", 300),
+    "SettlementStandardAborted": _ended("SettlementStandard", "Aborted", 300),
+    "StartQueueAge": _queue("StartQueue", _OLDEST, 600),
+    "StartDeadLetters": _queue("StartDeadLetters", _VISIBLE),
+    "StartSettlementsFailed": _errors("StartSettlements", 1),
+    "KycDecidedFailed": _errors("KycDecided", 1),
+    # A circuit reports its changes alone.
+    "KycCircuitOpen": _ours("KycCircuit", 1, "Maximum", seconds=60, missing="ignore"),
+    "KycRequestRefused": _ours("KycRequestRefused", 3),
+    "KycSecretUnreadable": _ours("KycSecretUnreadable"),
+    "KycVerdictConflict": _ours("KycVerdictConflict"),
 }
-"""Each alarm on one metric, with its namespace, name and statistic."""
+"""Each alarm on one metric."""
 
 SUMS = {
     "ForwardThrottled": ("AWS/Lambda", {"Throttles"}),
@@ -54,21 +96,11 @@ SUMS = {
 }
 """The alarms on a sum of metrics, on AWS only: the embedded AWS has no metric math."""
 
-OURS = {alarm for alarm, (namespace, *_) in ALARMS.items() if namespace == "Settlement"}
-"""Alarms on metrics of our own, which the functions write into their logs."""
 
-each_alarm = pytest.mark.parametrize(
-    ("stage", "alarm"), [(stage, alarm) for stage in STAGES for alarm in ALARMS]
-)
-each_sum = pytest.mark.parametrize(
-    ("stage", "alarm"), [(stage, alarm) for stage in ("dev", "prod") for alarm in SUMS]
-)
-
-
-def properties(stage: str) -> dict[str, Any]:
+def deployed(stage: str) -> dict[str, Any]:
     """Return the properties of the stage's alarms by their names."""
-    found = templates.resources("AWS::CloudWatch::Alarm", stage)
-    return {name(one).removeprefix("Pager"): resource["Properties"] for one, resource in found.items()}
+    found = properties(stage, "CloudWatch::Alarm")
+    return {name.removeprefix("Pager"): alarm for name, alarm in found.items()}
 
 
 def counted() -> set[str]:
@@ -86,7 +118,8 @@ def counted() -> set[str]:
         }
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and _called(node.func) in ("count", "gauge", "add_metric"):
-                for part in _named(node):
+                given = [*node.args[:1], *(one.value for one in node.keywords if one.arg == "name")]
+                for part in (part for one in given for part in ast.walk(one)):
                     found |= _texts(part) | _texts(tables.get(getattr(part, "id", ""), ast.Pass()))
             elif isinstance(node, ast.keyword) and node.arg == "metric":  # a StepTransaction's
                 found |= _texts(node.value)
@@ -94,13 +127,7 @@ def counted() -> set[str]:
 
 
 def _called(function: ast.expr) -> str:
-    return getattr(function, "attr", getattr(function, "id", ""))
-
-
-def _named(call: ast.Call) -> list[ast.AST]:
-    """Return the expressions that a metric's name may come from."""
-    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "name")]
-    return [part for one in given for part in ast.walk(one)]
+    return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
 def _texts(part: ast.AST) -> set[str]:

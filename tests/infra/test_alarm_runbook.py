@@ -1,16 +1,13 @@
 """Each alarm leads to its section of `alarms.md`; links and commands of runbooks are valid."""
 
 import re
-from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from infra.config import STAGES
-from settle.cli import app
-from tests.infra.alarms import ALARMS, SUMS, properties
-from tests.infra.machines import each_stage
-from tests.support.templates import PROJECT
+from tests.infra.alarms import ALARMS, SUMS, deployed
+from tests.infra.stack import each_stage
+from tests.world.templates import PROJECT
 
 RUNBOOKS = PROJECT / "docs" / "runbooks"
 EACH = sorted(path.name for path in RUNBOOKS.glob("*.md"))
@@ -35,7 +32,7 @@ def commands(text: str) -> list[str]:
 
 @each_stage
 def test_an_alarms_description_ends_with_the_address_of_its_section(stage: str) -> None:
-    for alarm, found in properties(stage).items():
+    for alarm, found in deployed(stage).items():
         told, _, address = found["AlarmDescription"].partition(" Read ")
         assert address == f"{STAGES[stage].runbooks}/alarms.md#{alarm.lower()}", alarm
         assert told.endswith("."), alarm
@@ -64,44 +61,10 @@ def test_the_table_lists_the_sections_in_their_order() -> None:
     assert all(anchor == alarm.lower() for alarm, anchor in found)
 
 
-@pytest.mark.parametrize("runbook", EACH)
-def test_a_link_of_a_runbook_leads_somewhere(runbook: str) -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", (RUNBOOKS / runbook).read_text()):
-        path, _, anchor = target.partition("#")
-        assert (RUNBOOKS / path).is_file() or not path, target
-        assert not anchor or anchor in anchors(path or runbook), target
-
-
 def test_every_runbook_can_be_found_from_the_first_page() -> None:
     listed = set(re.findall(r"\]\((\S+\.md)\)", (RUNBOOKS / "README.md").read_text()))
 
     assert listed | {"README.md"} == set(EACH)
-
-
-@pytest.mark.parametrize("runbook", EACH)
-def test_a_command_of_settle_in_a_sentence_is_valid(runbook: str) -> None:
-    """Other tests run those in blocks. Of these the names and options at least must be right."""
-    for command in commands((RUNBOOKS / runbook).read_text()):
-        program, *words = re.findall(r'"[^"]*"|\S+', command)
-        if program == "settle":
-            assert _unknown(words) == [], command
-
-
-def _unknown(words: list[str]) -> list[str]:
-    """Return the words of a command line that are no command or option of `settle`."""
-    found: Any = get_command(app)
-    while hasattr(found, "commands"):
-        if words[0] not in found.commands:
-            return words
-        found, words = found.commands[words[0]], words[1:]
-    options = {one for parameter in found.params for one in parameter.opts}
-    return [word for word in words if word.startswith("-") and word not in options]
-
-
-def test_an_unknown_command_is_found() -> None:
-    assert _unknown(["limbo", "list", "$STACK"]) == []
-    assert _unknown(["limbo", "lists", "$STACK"]) == ["lists", "$STACK"]
-    assert _unknown(["status", '"$KEY"', "--jsn"]) == ["--jsn"]
 
 
 @pytest.mark.parametrize(

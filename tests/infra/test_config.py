@@ -1,8 +1,8 @@
-"""The stages' settings: invalid ones are refused, and the functions get amounts in minor units."""
+"""The stages' settings: invalid ones are refused before a deployment, and the functions can read the rest."""
 
 import dataclasses
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import aws_cdk as cdk
@@ -11,10 +11,15 @@ import typer
 
 from app import build
 from infra.config import STAGES, Settings
+from infra.kyc_config import NOT_NAMED, PROVIDERS, SCREENS_BY_NAME, KycSettings
 from settle.cli import app as commands
 from settle.local import record
+from settlement.adapters import kyc_client
+from settlement.model.errors import KycRequestRefused
+from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.policy.pager import PagerConfig
+from tests.infra.stack import each_stage, template
 
 UNCHANGED = (
     *("fee_basis_points", "deadline_seconds", "recover_after_seconds"),
@@ -22,211 +27,226 @@ UNCHANGED = (
 )
 """The settings that the functions get as they are."""
 
+RECOVER = "recover_after_seconds: must be positive, and below deadline_seconds$"
+ALERT = "alert_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400$"
+EXCHANGE = "kyc: both timeouts must leave 3 s of function_timeout_seconds for the rest$"
+ADDRESS = "url: must be an address without user, query or fragment$"
+PROBE = "recovery_seconds: must be longer than a probe takes"
+HTTPS = r"kyc\.url: must be an HTTPS address$"
+BY_NAME = {"kyc": KycSettings(url="https://api.opensanctions.org", provider="opensanctions")}
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    *(({"currencies": ("EUR", code)}, f"currencies: .*{code}$") for code in ("XXQ", "eur", "", "EURO")),
+    # Gold has a code, but no exponent: an amount of it cannot be written.
+    ({"currencies": ("EUR", "XAU")}, "currencies: .*XAU$"),
+    ({"currencies": ("XYZ", "EUR", "ABC")}, "currencies: .*ABC, XYZ$"),
+    # A fee is less than its amount.
+    *(({"fee_basis_points": points}, "fee_basis_points: ") for points in (-1, 10_000, 10_001)),
+    # A second execution from the beginning, or none before the deadline.
+    *(({"deadline_seconds": 60, "recover_after_seconds": after}, RECOVER) for after in (-1, 0, 60, 61)),
+    # Misspelt, it must not mean that a payment is made twice, or without a screening.
+    *(
+        ({name: rule}, f"{name}: must be required or optional$")
+        for name in ("idempotency_key", "party_names")
+        for rule in ("", "Required", "never", True, None)
+    ),
+    # The function could never run.
+    *(
+        ({name: reserved}, f"{name}: must be at least 1, or None$")
+        for name in ("webhook_concurrency", "recovery_concurrency")
+        for reserved in (-1, 0)
+    ),
+    # The function may run on after its task has timed out, and overwrite a live token with a dead one.
+    *(({"alert_again_after_seconds": seconds}, ALERT) for seconds in (-1, 0, 7, 8, 86_401)),
+    # Cut or misread, it would be another bound than the settings say.
+    *(
+        ({"highest_balances": {currency: amount}}, f"highest_balances: .*{currency}")
+        for currency, amount in (
+            *(("EUR", "10.001"), ("JPY", "10.5"), ("KWD", "10.0001"), ("EUR", "-10"), ("EUR", "1e3")),
+            *(("EUR", "NaN"), ("EUR", "ten"), ("EUR", 10.5), ("USD", "10.00")),
+        )
+    ),
+    # Cut off, the function would not count the failure, and the circuit would never open.
+    *(
+        (
+            {"kyc": KycSettings(connect_timeout_seconds=connect, read_timeout_seconds=read)},
+            EXCHANGE,
+        )
+        for connect, read in ((1, 5), (3, 3), (5, 1), (1, 8))
+    ),
+    # Requests about customers are encrypted in transit. The embedded AWS asks on the same machine.
+    ({"kyc": KycSettings(url="http://kyc.example")}, HTTPS),
+    # It knows no account ids: it would approve every payment.
+    (BY_NAME, "party_names: must be required with the KYC provider opensanctions, which screens by name"),
+]
+"""Changes of the settings, and the beginning of the refusal."""
+
+ACCEPTED: list[dict[str, Any]] = [
+    *({"fee_basis_points": points} for points in (0, 9_999)),
+    {"deadline_seconds": 60, "recover_after_seconds": 59},
+    *({"idempotency_key": rule, "party_names": rule} for rule in ("required", "optional")),
+    *({"webhook_concurrency": reserved, "recovery_concurrency": reserved} for reserved in (1, None)),
+    *({"alert_again_after_seconds": seconds} for seconds in (9, 60, 1800, 86_400)),
+    *(
+        {"kyc": KycSettings(connect_timeout_seconds=connect, read_timeout_seconds=read)}
+        for connect, read in ((1, 4), (4, 1), (1, 1))
+    ),
+    {"kyc": KycSettings(url="http://kyc.example"), "embedded_python": "/usr/bin/python3"},
+    BY_NAME | {"party_names": "required"},
+]
+
+NUMBERS = {
+    "connect_timeout_seconds": (1, 10),
+    "read_timeout_seconds": (1, 60),
+    "failures": (1, 1_000),
+    "failures_within_seconds": (1, 3_600),
+    "recovery_seconds": (1, 3_600),
+    "review_seconds": (60, 2_592_000),
+}
+"""The bounds of each number of the provider's settings."""
+
+BAD_ADDRESSES = [
+    *("", "kyc.example", "ftp://kyc.example", "https://", "https:///verifications"),
+    *("https://user:secret@kyc.example", "https://kyc.example?key=secret"),
+    *("https://kyc.example/v1?key=secret", "https://kyc.example/#top", "https://kyc.example#top"),
+    *("https://kyc example", "https://kyc.example/v 1", "https://kyc.example\n", " https://kyc.example"),
+]
+"""Settings are in the repository and in the template: no place for a password or a key."""
+
+KYC_REFUSED: list[tuple[dict[str, Any], str]] = [
+    *(
+        ({"provider": provider}, "provider: must be one of opensanctions, verifications$")
+        for provider in ("", "Verifications", "acme", "verifications ")
+    ),
+    *(({"url": url}, ADDRESS) for url in BAD_ADDRESSES),
+    # It would change the path.
+    *(
+        ({"dataset": dataset}, "dataset: must be letters, digits, _ and -$")
+        for dataset in ("", "a/b", "a b", "../match", "a?b", "über")
+    ),
+    *(
+        ({field: number}, f"{field}: must be a whole number from {least} to {most}$")
+        for field, (least, most) in NUMBERS.items()
+        for number in (0, -1, least - 1, most + 1, least + 0.5, True, "5", None)
+    ),
+    *(({"recovery_seconds": seconds}, PROBE) for seconds in (3, 4)),
+]
+KYC_ACCEPTED: list[dict[str, Any]] = [
+    *({"provider": provider} for provider in ("opensanctions", "verifications")),
+    *(
+        {"url": url}
+        for url in (
+            *("https://kyc.example", "https://kyc.example/", "https://kyc.example:8443/api/v1"),
+            "http://127.0.0.1:8081",
+        )
+    ),
+    *({"dataset": dataset} for dataset in ("default", "us_ofac_sdn", "EU-2026")),
+    {"recovery_seconds": 5},  # both timeouts are 4 s
+    *(
+        {"connect_timeout_seconds": 1, "read_timeout_seconds": 1, "recovery_seconds": 3_600, field: number}
+        for field, bounds in NUMBERS.items()
+        for number in bounds
+        if (field, number) != ("recovery_seconds", 1)  # it depends on the timeouts
+    ),
+]
+
 
 def settings(**changes: Any) -> Settings:
     defaults: dict[str, Any] = {"stage": "test", "currencies": ("EUR", "JPY", "KWD")}
     return Settings(**defaults | changes)
 
 
+def config(**changes: Any) -> StageConfig:
+    return StageConfig.from_json(settings(**changes).stage_config)
+
+
 def parse(command: str) -> dict[str, Any]:
     """Return the parameters of a command line, as the command itself parses them."""
-    program, group, name, *arguments = command.split()
-    assert program == "settle"
+    _, group, name, *arguments = command.split()
     click: Any = typer.main.get_command(commands)
     found: dict[str, Any] = click.commands[group].commands[name].make_context(name, arguments).params
     return found
 
 
-def config(**changes: Any) -> StageConfig:
-    return StageConfig.from_json(settings(**changes).stage_config)
+@pytest.mark.parametrize(("changes", "message"), REFUSED, ids=str)
+def test_an_invalid_setting_is_refused_by_its_name(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        settings(**changes).stage_config  # noqa: B018 - refused here at the latest
 
 
-@pytest.mark.parametrize("code", ["XXQ", "eur", "", "EURO"])
-def test_a_currency_outside_iso_4217_is_refused(code: str) -> None:
-    with pytest.raises(ValueError, match=f"^currencies: .*{code}$"):
-        settings(currencies=("EUR", code))
+@pytest.mark.parametrize("changes", ACCEPTED, ids=str)
+def test_a_setting_at_its_bounds_is_accepted(changes: dict[str, Any]) -> None:
+    assert {name: getattr(settings(**changes), name) for name in changes} == changes
 
 
-def test_a_currency_without_minor_units_is_refused() -> None:
-    """Gold has a code, but no exponent: an amount of it cannot be written."""
-    with pytest.raises(ValueError, match=r"^currencies: .*XAU$"):
-        settings(currencies=("EUR", "XAU"))
+@pytest.mark.parametrize(("changes", "message"), KYC_REFUSED, ids=str)
+def test_an_invalid_setting_of_the_provider_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        KycSettings(**changes)
 
 
-def test_every_unknown_currency_is_named() -> None:
-    with pytest.raises(ValueError, match=r"^currencies: .*ABC, XYZ$"):
-        settings(currencies=("XYZ", "EUR", "ABC"))
+@pytest.mark.parametrize("changes", KYC_ACCEPTED, ids=str)
+def test_a_setting_of_the_provider_at_its_bounds_is_accepted(changes: dict[str, Any]) -> None:
+    found = KycSettings(**changes)
+
+    assert {name: getattr(found, name) for name in changes} == changes
+    assert found.is_secure is (not found.url.startswith("http:"))
 
 
-@pytest.mark.parametrize("basis_points", [-1, 10_000, 10_001])
-def test_a_fee_of_nothing_less_or_of_everything_is_refused(basis_points: int) -> None:
-    with pytest.raises(ValueError, match=r"^fee_basis_points: "):
-        settings(fee_basis_points=basis_points)
+def test_every_setting_of_the_provider_is_examined_here() -> None:
+    fields = {field.name for field in dataclasses.fields(KycSettings)}
+
+    assert fields == {*NUMBERS, "url", "provider", "dataset"}
 
 
-@pytest.mark.parametrize("basis_points", [0, 9_999])
-def test_a_fee_from_nothing_to_almost_everything_is_accepted(basis_points: int) -> None:
-    assert settings(fee_basis_points=basis_points).fee_basis_points == basis_points
+def test_settings_do_not_change() -> None:
+    for frozen, name in ((settings(), "fee_basis_points"), (KycSettings(), "url")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(frozen, name, None)
 
 
-@pytest.mark.parametrize("recover_after", [60, 61])
-def test_a_recovery_that_begins_after_the_deadline_is_refused(recover_after: int) -> None:
-    with pytest.raises(
-        ValueError, match=r"^recover_after_seconds: must be positive, and below deadline_seconds$"
-    ):
-        settings(deadline_seconds=60, recover_after_seconds=recover_after)
-
-
-def test_a_recovery_before_the_deadline_is_accepted() -> None:
-    assert settings(deadline_seconds=60, recover_after_seconds=59).recover_after_seconds == 59
-
-
-@pytest.mark.parametrize("recover_after", [-1, 0])
-def test_a_recovery_that_waits_for_nothing_is_refused(recover_after: int) -> None:
-    """Every settlement would have a second execution from its beginning."""
-    with pytest.raises(
-        ValueError, match=r"^recover_after_seconds: must be positive, and below deadline_seconds$"
-    ):
-        settings(recover_after_seconds=recover_after)
-
-
-@pytest.mark.parametrize("name", ["idempotency_key", "party_names"])
-@pytest.mark.parametrize("rule", ["required", "optional"])
-def test_keys_and_names_are_required_or_optional(name: str, rule: str) -> None:
-    assert getattr(config(**{name: rule}), name) == rule
-
-
-@pytest.mark.parametrize("name", ["idempotency_key", "party_names"])
-@pytest.mark.parametrize("rule", ["", "Required", "never", True, None])
-def test_any_other_rule_is_refused(name: str, rule: object) -> None:
-    """Misspelt, it must not mean that a payment is made twice, or without a screening."""
-    with pytest.raises(ValueError, match=rf"^{name}: must be required or optional$"):
-        settings(**{name: rule})
-
-
-def test_names_are_optional_by_default_and_on_every_stage() -> None:
-    """No stage of the repository screens by name."""
-    assert settings().party_names == "optional"
+def test_a_stage_is_strict_where_nothing_is_said_and_where_money_is_real() -> None:
+    """No stage of the repository screens by name, and only the embedded one asks over plain HTTP."""
+    assert (settings().idempotency_key, settings().party_names) == ("required", "optional")
+    assert {name for name, one in STAGES.items() if one.idempotency_key == "optional"} == {"dev"}
     assert {one.party_names for one in STAGES.values()} == {"optional"}
+    assert {name for name, one in STAGES.items() if not one.kyc.is_secure} == {"local"}
+    assert {name for name, one in STAGES.items() if not one.keeps_data} == {"local"}
+    assert {name for name, one in STAGES.items() if one.is_embedded} == {"local"}
 
 
-def test_keys_are_required_where_nothing_is_said_and_where_money_is_real() -> None:
-    assert settings().idempotency_key == "required"
-    assert {stage for stage, one in STAGES.items() if one.idempotency_key == "optional"} == {"dev"}
+@each_stage
+def test_a_stage_is_found_by_its_name(stage: str) -> None:
+    assert STAGES[stage].stage == stage
+    assert STAGES[stage].stack_name == f"settlement-{stage}"
+    assert (STAGES[stage].stack_name == record.STACK_NAME) is STAGES[stage].is_embedded
 
 
-@pytest.mark.parametrize("name", ["webhook_concurrency", "recovery_concurrency"])
-@pytest.mark.parametrize("reserved", [-1, 0])
-def test_a_function_that_could_never_run_is_refused(name: str, reserved: int) -> None:
-    with pytest.raises(ValueError, match=rf"^{name}: must be at least 1, or None$"):
-        settings(**{name: reserved})
-
-
-@pytest.mark.parametrize("name", ["webhook_concurrency", "recovery_concurrency"])
-@pytest.mark.parametrize("reserved", [1, None])
-def test_a_function_may_have_some_concurrency_for_itself_or_share_the_accounts(
-    name: str, reserved: int | None
-) -> None:
-    assert getattr(settings(**{name: reserved}), name) == reserved
-
-
-@pytest.mark.parametrize("seconds", [-1, 0, 86_401])
-def test_a_wait_that_is_none_or_longer_than_a_day_is_refused(seconds: int) -> None:
-    """An alert each second is noise, and one a day is the least that a settlement in LIMBO asks for."""
-    with pytest.raises(ValueError, match=r"^alert_again_after_seconds: "):
-        settings(alert_again_after_seconds=seconds)
-
-
-@pytest.mark.parametrize("seconds", [60, 1800, 86_400])
-def test_a_wait_of_up_to_a_day_is_accepted(seconds: int) -> None:
-    chosen = settings(alert_again_after_seconds=seconds)
-
-    assert chosen.alert_again_after_seconds == seconds
-    assert json.loads(chosen.pager)["again_after_seconds"] == seconds
-
-
-@pytest.mark.parametrize("seconds", [7, 8])
-def test_a_wait_that_ends_before_its_function_does_is_refused(seconds: int) -> None:
-    """The function may run on after its task has timed out, and overwrite a live token with a dead one."""
-    with pytest.raises(
-        ValueError, match=r"^alert_again_after_seconds: must exceed function_timeout_seconds\b"
-    ):
-        settings(function_timeout_seconds=8, alert_again_after_seconds=seconds)
-
-
-def test_a_wait_that_outlasts_its_function_is_accepted() -> None:
-    chosen = settings(function_timeout_seconds=8, alert_again_after_seconds=9)
-
-    assert chosen.alert_again_after_seconds == 9
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_the_command_in_an_alert_is_valid(stage: str) -> None:
-    """On AWS it must name the stack; the embedded one is the command's default."""
+@each_stage
+def test_the_alert_has_a_valid_command_and_the_address_of_the_runbook(stage: str) -> None:
+    """On AWS the command must name the stack; the embedded one is its default."""
     on_aws = [] if stage == "local" else ["--stack", f"settlement-{stage}"]
-    key = "order-2026-000101"
-
-    command = json.loads(STAGES[stage].pager)["show_command"].format(key=key)
+    chosen = replace(STAGES[stage], runbooks="https://runbooks.example/settlement")
+    alert, key = json.loads(chosen.pager), "order-2026-000101"
+    command = alert["show_command"].format(key=key)
 
     assert command.split() == ["settle", "limbo", "show", key, *on_aws]
     parsed = parse(command)
     assert (parsed["key"], parsed["stack"]) == (key, f"settlement-{stage}" if on_aws else None)
+    assert alert["runbook"] == "https://runbooks.example/settlement/limbo.md"
+    assert alert["again_after_seconds"] == chosen.alert_again_after_seconds
+    assert asdict(PagerConfig.from_json(chosen.pager)) == alert
 
 
-def test_the_alert_has_the_stages_address_of_the_runbook() -> None:
-    pager = json.loads(settings(runbooks="https://runbooks.example/settlement").pager)
-
-    assert pager["runbook"] == "https://runbooks.example/settlement/limbo.md"
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_the_functions_read_the_pagers_configuration(stage: str) -> None:
-    text = STAGES[stage].pager
-
-    assert asdict(PagerConfig.from_json(text)) == json.loads(text)
-
-
-def test_exponents_come_from_iso_4217() -> None:
-    assert config().currencies == {"EUR": 2, "JPY": 0, "KWD": 3}
-
-
-def test_highest_balances_become_minor_units() -> None:
+def test_exponents_come_from_iso_4217_and_highest_balances_become_minor_units() -> None:
     highest = {"EUR": "1000000.5", "JPY": "1000000", "KWD": "1000000.125"}
+    found = config(highest_balances=highest)
 
-    assert config(highest_balances=highest).highest_balances == {
-        "EUR": 100_000_050,
-        "JPY": 1_000_000,
-        "KWD": 1_000_000_125,
-    }
+    assert found.currencies == {"EUR": 2, "JPY": 0, "KWD": 3}
+    assert found.highest_balances == {"EUR": 100_000_050, "JPY": 1_000_000, "KWD": 1_000_000_125}
 
 
-@pytest.mark.parametrize(
-    ("currency", "amount"),
-    [
-        pytest.param("EUR", "10.001", id="three decimals of EUR"),
-        pytest.param("JPY", "10.5", id="a decimal of JPY"),
-        pytest.param("KWD", "10.0001", id="four decimals of KWD"),
-        pytest.param("EUR", "-10", id="negative"),
-        pytest.param("EUR", "1e3", id="an exponent"),
-        pytest.param("EUR", "NaN", id="not a number"),
-        pytest.param("EUR", "ten", id="a word"),
-        pytest.param("EUR", 10.5, id="a float"),
-    ],
-)
-def test_a_highest_balance_that_is_no_amount_of_its_currency_is_refused(
-    currency: str, amount: object
-) -> None:
-    """Cut or misread, it would be another bound than the settings say."""
-    with pytest.raises(ValueError, match=f"^highest_balances: .*{currency}"):
-        settings(highest_balances={currency: amount}).stage_config  # noqa: B018 - refused here at the latest
-
-
-def test_a_highest_balance_in_a_currency_that_the_stage_does_not_accept_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^highest_balances: .*USD"):
-        settings(highest_balances={"USD": "10.00"}).stage_config  # noqa: B018 - refused here at the latest
-
-
-@pytest.mark.parametrize("stage", STAGES)
+@each_stage
 def test_the_functions_read_the_configuration_that_the_stage_sets(stage: str) -> None:
     text = STAGES[stage].stage_config
 
@@ -235,22 +255,25 @@ def test_the_functions_read_the_configuration_that_the_stage_sets(stage: str) ->
     assert asdict(parsed) == json.loads(text)
     for name in UNCHANGED:
         assert getattr(parsed, name) == getattr(STAGES[stage], name)
+    for rule in ("required", "optional"):
+        found = config(idempotency_key=rule, party_names=rule)
+        assert (found.idempotency_key, found.party_names) == (rule, rule)
 
 
-def test_settings_do_not_change() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        settings().fee_basis_points = 0  # type: ignore[misc]
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_providers_that_screen_by_name_are_those_that_ask_nothing_without_a_name(
+    provider: str, settlement: Settlement, config: StageConfig
+) -> None:
+    """A new provider that needs names, but is not in the list, would be asked with account ids."""
+    body = kyc_client.PROVIDERS[provider].body
+    named = replace(settlement, payer_name="Alice Muster", payee_name="Bob Muster")
 
+    asked_by_name = "Alice Muster" in json.dumps(body(named, config))
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_stage_is_found_by_its_name(stage: str) -> None:
-    assert STAGES[stage].stage == stage
-    assert STAGES[stage].stack_name == f"settlement-{stage}"
-
-
-def test_only_the_embedded_stage_deletes_its_data() -> None:
-    assert {stage for stage, one in STAGES.items() if not one.keeps_data} == {"local"}
-    assert {stage for stage, one in STAGES.items() if one.is_embedded} == {"local"}
+    assert asked_by_name == (provider in SCREENS_BY_NAME)
+    if asked_by_name:
+        with pytest.raises(KycRequestRefused):
+            body(settlement, config)
 
 
 @pytest.mark.parametrize("context", [{"stage": "production"}, {"stage": ""}, {}])
@@ -264,5 +287,28 @@ def test_an_unknown_stage_is_refused_in_one_line_that_lists_the_stages(context: 
     assert all(stage in message for stage in STAGES)
 
 
-def test_the_command_looks_for_the_stack_that_the_local_stage_deploys() -> None:
-    assert STAGES["local"].stack_name == record.STACK_NAME
+@pytest.mark.parametrize("context", [{"stage": "dev"}, {"stage": "dev", "kyc_url": ""}])
+def test_a_stage_whose_settings_name_no_provider_is_refused_without_the_argument(
+    context: dict[str, str],
+) -> None:
+    """Deployed, it would reverse every payment."""
+    message = r"^kyc_url: name the KYC provider's address; pass it as -c kyc_url="
+    with pytest.raises(SystemExit, match=message):
+        build(cdk.App(context=context))
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [("http://kyc.example", HTTPS), ("kyc.example", ADDRESS), ("https://user:secret@kyc.example", ADDRESS)],
+)
+def test_the_argument_is_refused_as_a_setting_is(url: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}") as refused:
+        build(cdk.App(context={"stage": "prod", "kyc_url": url}))
+
+    assert "secret" not in str(refused.value)
+
+
+def test_the_argument_changes_no_setting() -> None:
+    """The settings are frozen and shared with the next stack of the process."""
+    assert template("dev")
+    assert STAGES["dev"].kyc.url == NOT_NAMED

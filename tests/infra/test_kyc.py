@@ -3,7 +3,6 @@
 import base64
 import json
 import string
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,88 +12,38 @@ from infra.kyc_config import PROVIDERS
 from settlement.adapters import kyc_client
 from settlement.adapters.kyc_circuit import Thresholds
 from settlement.model.stage_config import StageConfig
-from tests.infra.iam import arn, attribute, statements, text
-from tests.infra.machines import bus, each_stage, function_id, logical_id, name
-from tests.infra.test_functions import FUNCTIONS, properties
-from tests.infra.test_grants import about, granted
-from tests.support import templates
-from tests.support.templates import PROJECT
+from tests.infra.stack import FUNCTIONS, KEPT, KYC_URL, each_stage, only, properties, resources, variables
+from tests.world.templates import PROJECT
 
 READERS = {"KycCredentials": "VerifyKyc", "KycSigning": "KycDecided"}
-"""Each secret, and the one function that needs it."""
+"""Each secret, and the one function that needs it. That no other may read it is in test_roles.py."""
 
-each_secret = pytest.mark.parametrize(
-    ("stage", "secret"), [(stage, secret) for stage in STAGES for secret in READERS]
-)
-
-
-def secrets(stage: str) -> dict[str, str]:
-    """Return the secrets' logical ids, by their names in the stack."""
-    return {name(one): one for one in templates.resources("AWS::SecretsManager::Secret", stage)}
-
-
-def resource(stage: str, secret: str) -> Any:
-    return templates.resources("AWS::SecretsManager::Secret", stage)[secrets(stage)[secret]]
-
-
-def variables(stage: str, function: str) -> Any:
-    return properties(stage, function)["Environment"]["Variables"]
+NEW = {"KycCredentials": ({}, "api_key"), "KycSigning": ({"previous": None}, "current")}
+"""The content of a new secret: its known fields, and the name of the random one."""
 
 
 def description(stage: str) -> Any:
-    """Return VerifyKyc's settings of the provider, with the secret's ARN as `${<logical id>.Id}`."""
-    return json.loads(text(variables(stage, "VerifyKyc")["KYC"]))
+    """Return VerifyKyc's settings of the provider."""
+    return json.loads(variables(stage, "VerifyKyc")["KYC"])
 
 
 @each_stage
-def test_these_are_the_secrets(stage: str) -> None:
-    assert secrets(stage).keys() == READERS.keys()
+def test_a_new_secret_is_random_and_no_value_of_it_is_in_the_template(stage: str) -> None:
+    """Every person who may describe the stack can read its template.
 
+    44 characters of base64 make a webhook's key of 33 bytes.
+    """
+    found = properties(stage, "SecretsManager::Secret")
 
-@each_secret
-def test_no_value_of_a_secret_is_in_the_template(stage: str, secret: str) -> None:
-    """Every person who may describe the stack can read its template."""
-    found = resource(stage, secret)["Properties"]
-
-    assert found.keys() == {"GenerateSecretString"}
-    known = json.loads(found["GenerateSecretString"]["SecretStringTemplate"])
-    assert known == {"KycCredentials": {}, "KycSigning": {"previous": None}}[secret]
-
-
-@each_secret
-def test_a_new_secret_is_random_under_the_name_that_its_function_reads(stage: str, secret: str) -> None:
-    """44 characters of base64 make a webhook's key of 33 bytes."""
-    generated = resource(stage, secret)["Properties"]["GenerateSecretString"]
-
-    assert generated["GenerateStringKey"] == {"KycCredentials": "api_key", "KycSigning": "current"}[secret]
-    assert set(string.punctuation) <= set(generated["ExcludeCharacters"])
-    assert not generated.get("IncludeSpace")
-    assert len(base64.b64decode("x" * generated["PasswordLength"], validate=True)) >= 24
-
-
-@each_secret
-def test_a_secret_can_be_read_by_exactly_one_function(stage: str, secret: str) -> None:
-    reading = {
-        role
-        for role in templates.resources("AWS::IAM::Role", stage)
-        for one in about("secretsmanager", statements(role, stage))
-        if secrets(stage)[secret] in one.resources or any("*" in resource for resource in one.resources)
-    }
-
-    assert reading == {attribute(properties(stage, READERS[secret])["Role"])}
-
-
-@each_secret
-def test_a_function_may_read_its_secret_and_neither_change_nor_list_it(stage: str, secret: str) -> None:
-    (allowed,) = about("secretsmanager", granted(stage, READERS[secret]))
-
-    assert allowed.actions == {"secretsmanager:DescribeSecret", "secretsmanager:GetSecretValue"}
-    assert allowed.resources == (secrets(stage)[secret],)
-
-
-@each_stage
-def test_no_secret_has_a_policy_of_its_own(stage: str) -> None:
-    assert templates.resources("AWS::SecretsManager::ResourcePolicy", stage) == {}
+    assert found.keys() == READERS.keys()
+    for secret, (known, random) in NEW.items():
+        assert found[secret].keys() == {"GenerateSecretString"}
+        generated = found[secret]["GenerateSecretString"]
+        assert json.loads(generated["SecretStringTemplate"]) == known
+        assert generated["GenerateStringKey"] == random
+        assert set(string.punctuation) <= set(generated["ExcludeCharacters"])
+        assert not generated.get("IncludeSpace")
+        assert len(base64.b64decode("x" * generated["PasswordLength"], validate=True)) >= 24
 
 
 @each_stage
@@ -102,74 +51,45 @@ def test_a_function_knows_its_own_secret_only(stage: str) -> None:
     known = {
         (function, secret)
         for function in FUNCTIONS
-        for secret, identifier in secrets(stage).items()
-        if identifier in json.dumps(variables(stage, function))
+        for secret in READERS
+        if f"${{{secret}" in json.dumps(variables(stage, function))
     }
 
     assert known == {(reader, secret) for secret, reader in READERS.items()}
-    assert arn(variables(stage, "KycDecided")["KYC_SIGNING_SECRET"], stage) == secrets(stage)["KycSigning"]
-    assert description(stage)["secret_id"] == f"${{{secrets(stage)['KycCredentials']}.Id}}"
-
-
-@each_secret
-def test_where_money_is_real_a_secret_outlives_the_stack(stage: str, secret: str) -> None:
-    policy = "Retain" if STAGES[stage].keeps_data else "Delete"
-
-    assert resource(stage, secret)["DeletionPolicy"] == policy
-    assert resource(stage, secret)["UpdateReplacePolicy"] == policy
+    assert variables(stage, "KycDecided")["KYC_SIGNING_SECRET"] == "${KycSigning.Id}"
+    assert description(stage)["secret_id"] == "${KycCredentials.Id}"
+    assert variables(stage, "VerifyKyc")["EVENT_BUS"] == "${PagerBus}"
 
 
 @each_stage
-def test_the_webhook_is_the_stacks_only_public_address(stage: str) -> None:
-    """No CORS: a browser has no business there. Its calls carry a signature, so AWS asks for none."""
-    (address,) = templates.resources("AWS::Lambda::Url", stage).values()
-
-    assert address["Properties"] == {
-        "AuthType": "NONE",
-        "TargetFunctionArn": {"Fn::GetAtt": [function_id(stage, "KycDecided"), "Arn"]},
-    }
+def test_where_money_is_real_a_secret_outlives_the_stack(stage: str) -> None:
+    secrets = resources(stage, "SecretsManager::Secret").values()
+    assert secrets
+    for found in secrets:
+        assert found["DeletionPolicy"] == found["UpdateReplacePolicy"] == KEPT[stage]
 
 
 @each_stage
-def test_the_webhook_can_be_called_through_its_address_only(stage: str) -> None:
-    """AWS asks for both permissions; either without its restriction lets any account invoke the function."""
-    webhook = {"Fn::GetAtt": [function_id(stage, "KycDecided"), "Arn"]}
-    permissions = [
-        one["Properties"] for one in templates.resources("AWS::Lambda::Permission", stage).values()
-    ]
+def test_the_webhook_is_the_stacks_only_public_address_and_can_be_called_through_it_only(stage: str) -> None:
+    """No CORS: a browser has no business there. Its calls carry a signature, so AWS asks for none.
 
-    assert sorted(permissions, key=str) == sorted(
-        [
-            {
-                "Action": "lambda:InvokeFunctionUrl",
-                "FunctionName": webhook,
-                "FunctionUrlAuthType": "NONE",
-                "Principal": "*",
-            },
-            {
-                "Action": "lambda:InvokeFunction",
-                "FunctionName": webhook,
-                "InvokedViaFunctionUrl": True,
-                "Principal": "*",
-            },
-        ],
-        key=str,
-    )
-
-
-@each_stage
-def test_the_webhook_is_limited_and_recovery_has_its_own_concurrency(stage: str) -> None:
-    """A reservation is a limit, too; a new account has not enough concurrency to reserve any.
-
-    Recovery has its own: a run, and beside it a person's call for one settlement.
+    AWS asks for both permissions; either without its restriction lets any account invoke the function.
     """
-    reserved = {
-        function: properties(stage, function)["ReservedConcurrentExecutions"]
-        for function in FUNCTIONS
-        if "ReservedConcurrentExecutions" in properties(stage, function)
-    }
+    webhook = {"FunctionName": "${KycDecided.Arn}", "Principal": "*"}
 
-    assert reserved == ({"KycDecided": 20, "RecoverStalled": 2} if stage == "prod" else {})
+    assert only(stage, "Lambda::Url") == {"AuthType": "NONE", "TargetFunctionArn": "${KycDecided.Arn}"}
+    assert properties(stage, "Lambda::Permission") == {
+        "KycDecidedinvokefunctionurl": {
+            "Action": "lambda:InvokeFunctionUrl",
+            "FunctionUrlAuthType": "NONE",
+            **webhook,
+        },
+        "KycDecidedinvokefunction": {
+            "Action": "lambda:InvokeFunction",
+            "InvokedViaFunctionUrl": True,
+            **webhook,
+        },
+    }
 
 
 @each_stage
@@ -180,7 +100,7 @@ def test_verify_kyc_can_read_its_settings_of_the_provider(stage: str) -> None:
 
     assert found.keys() == {"endpoint", "breaker", "review_seconds", "secret_id", "runbook"}
     assert endpoint == kyc_client.Endpoint(
-        url="https://kyc.example.com",  # in the context of the tests' templates
+        url=KYC_URL,  # in the context of the tests' templates
         provider=expected.provider,
         dataset=expected.dataset,
         connect_timeout_seconds=expected.connect_timeout_seconds,
@@ -200,48 +120,14 @@ def test_a_stage_may_choose_every_provider_that_has_a_module() -> None:
     assert len(set(PROVIDERS)) == len(PROVIDERS)
 
 
-@each_stage
+@pytest.mark.parametrize("stage", STAGES)
 def test_an_exchange_ends_before_its_function_does(stage: str) -> None:
-    endpoint = description(stage)["endpoint"]
+    timeout = properties(stage, "Lambda::Function")["VerifyKyc"]["Timeout"]
 
-    seconds = endpoint["connect_timeout_seconds"] + endpoint["read_timeout_seconds"]
-
-    assert 0 < seconds < STAGES[stage].function_timeout_seconds <= properties(stage, "VerifyKyc")["Timeout"]
+    assert 0 < STAGES[stage].kyc.exchange_seconds < STAGES[stage].function_timeout_seconds <= timeout
 
 
 @each_stage
 def test_a_change_of_the_circuit_names_an_existing_runbook(stage: str) -> None:
-    runbook = description(stage)["runbook"]
-
-    assert runbook == f"{STAGES[stage].runbooks}/kyc-outage.md"
-    assert (PROJECT / "docs" / "runbooks" / Path(runbook).name).is_file()
-
-
-@each_stage
-def test_verify_kyc_may_put_events_on_the_stages_bus_only(stage: str) -> None:
-    (allowed,) = about("events", granted(stage, "VerifyKyc"))
-
-    assert allowed.actions == {"events:PutEvents"}
-    assert allowed.resources == (bus(stage),)
-    assert variables(stage, "VerifyKyc")["EVENT_BUS"] == {"Ref": bus(stage)}
-
-
-@each_stage
-def test_a_verdict_starts_the_standard_settlement_and_nothing_else(stage: str) -> None:
-    """Express takes the same name again at once: only a Standard machine knows that it runs already."""
-    machine = logical_id(stage, "SettlementStandard")
-
-    (allowed,) = about("states", granted(stage, "KycDecided"))
-
-    assert allowed.actions == {"states:StartExecution"}
-    assert allowed.resources == (machine,)
-    assert variables(stage, "KycDecided")["SETTLEMENT_MACHINE"] == {"Ref": machine}
-
-
-@each_stage
-def test_the_webhook_may_not_read_the_tables_index(stage: str) -> None:
-    """A caller with a valid signature names one key, and learns nothing about others."""
-    found = about("dynamodb", granted(stage, "KycDecided"))
-
-    assert not [one for one in found if any("index" in resource for resource in one.resources)]
-    assert "dynamodb:Query" not in {action for one in found for action in one.actions}
+    assert description(stage)["runbook"] == f"{STAGES[stage].runbooks}/kyc-outage.md"
+    assert (PROJECT / "docs/runbooks/kyc-outage.md").is_file()

@@ -1,58 +1,75 @@
-"""`cdk synth` needs no network, no credentials, no git and no Docker."""
+"""`cdk synth` needs no network, no credentials, no git and no Docker; its result is our sources alone."""
 
 import json
 import os
+import py_compile
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import aws_cdk as cdk
 import pytest
 
+from app import build
 from infra.config import STAGES
-from tests.infra.machines import context
+from infra.functions import LAMBDAS
+from tests.infra.stack import KYC_URL, context, name, readable
 from tests.infra.test_outputs import CONTRACT
-from tests.support.templates import PROJECT
+from tests.world.templates import PROJECT
 
 FORBIDDEN = {"git", "docker", "aws"}
 NOWHERE = "http://127.0.0.1:9"
+UNPACKED = Path.home() / ".cache/aws/jsii/package-cache"
+"""The CDK's own library as its wheel has it: to unpack it takes longer than all the other work."""
 
 
-@pytest.fixture(scope="session")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the machine's programs, without those that synthesis must not need."""
-    directory = tmp_path_factory.mktemp("bin")
-    for folder in (Path("/bin"), Path("/usr/bin")):
-        for program in folder.iterdir():
-            link = directory / program.name
-            if program.name not in FORBIDDEN and not link.is_symlink():
-                link.symlink_to(program)
-    return directory
+class Assembly(NamedTuple):
+    """The result of a stage's synthesis."""
+
+    stage: str
+    path: Path
+
+    @property
+    def template(self) -> Any:
+        return json.loads((self.path / f"settlement-{self.stage}.template.json").read_text())
+
+    @property
+    def manifest(self) -> Any:
+        return json.loads((self.path / "manifest.json").read_text())
 
 
-@pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an empty home: no credentials, no settings, and no cache of an earlier run."""
-    return tmp_path_factory.mktemp("home")
+def in_this_process(stage: str, scratch: Path) -> None:
+    app = cdk.App(context=context(stage), outdir=str(scratch / "out"))
+    build(app)
+    app.synth()
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_stage_is_synthesised_offline(stage: str, tools: Path, home: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+def offline(stage: str, scratch: Path) -> None:
+    """Run `cdk synth` with an empty home, no way out, and the machine's programs without the forbidden."""
+    tools, home = scratch / "bin", scratch / "home"
+    tools.mkdir()
+    home.mkdir()
+    for program in (*Path("/bin").iterdir(), *Path("/usr/bin").iterdir()):
+        link = tools / program.name
+        if program.name not in FORBIDDEN and not link.is_symlink():
+            link.symlink_to(program)
     virtual_environment = Path(sys.executable).parent
     assert not FORBIDDEN & {path.name for folder in (virtual_environment, tools) for path in folder.iterdir()}
-    environment = {
-        "HOME": str(home),
-        "PATH": os.pathsep.join((str(virtual_environment), str(tools))),
-        "TMPDIR": str(tmp_path),
-        **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), NOWHERE),
-    }
     arguments = [word for given in context(stage).items() for word in ("-c", "=".join(given))]
     command = [str(PROJECT / "node_modules/.bin/cdk"), "synth", "--quiet", "--no-notices"]
 
     result = subprocess.run(
-        [*command, *arguments, "-o", str(out)],
+        [*command, *arguments, "-o", str(scratch / "out")],
         cwd=PROJECT,
-        env=environment,
+        env={
+            "HOME": str(home),
+            "PATH": os.pathsep.join((str(virtual_environment), str(tools))),
+            "TMPDIR": str(scratch),
+            "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(UNPACKED),
+            **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), NOWHERE),
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -61,7 +78,51 @@ def test_a_stage_is_synthesised_offline(stage: str, tools: Path, home: Path, tmp
     )
 
     assert result.returncode == 0, result.stdout + result.stderr
-    template = json.loads((out / f"settlement-{stage}.template.json").read_text())
-    assert template["Outputs"].keys() == CONTRACT
+
+
+def files(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("stage", "synthesise"),
+    [
+        pytest.param("prod", offline, id="prod-offline"),
+        pytest.param("local", in_this_process, id="local"),
+        pytest.param("dev", offline, id="dev-offline", marks=pytest.mark.long),
+        pytest.param("local", offline, id="local-offline", marks=pytest.mark.long),
+    ],
+)
+def test_a_stage_is_synthesised_offline_from_our_sources_alone(
+    stage: str, synthesise: Callable[[str, Path], None], tmp_path: Path
+) -> None:
+    """One test, as a synthesis takes seconds. The bytecode beside the sources must stay there."""
+    for package in ("handlers", "settlement"):
+        py_compile.compile(str(LAMBDAS / package / "__init__.py"))
+
+    synthesise(stage, tmp_path)
+
+    check(Assembly(stage, tmp_path / "out"))
+
+
+def check(found: Assembly) -> None:
+    """Check the outputs, the asset, the provider's address, and the protection of the stack."""
+    settings = STAGES[found.stage]
+    assert found.template["Outputs"].keys() == CONTRACT.keys() | {"StageConfig"}
     # A context lookup would be noted here as missing, and asked of AWS at the next synthesis.
-    assert "missing" not in json.loads((out / "manifest.json").read_text())
+    assert "missing" not in found.manifest
+
+    # No bytecode, so that the same sources make the same asset on every machine.
+    (asset,) = (path for path in found.path.glob("asset.*") if path.is_dir())
+    sources = {file for file in files(LAMBDAS) if file.endswith(".py")}
+    assert files(asset) == sources | ({"bootstrap"} if settings.is_embedded else set())
+    assert not list(asset.rglob("__pycache__"))
+
+    # The provider's address is that of the deployment: a deployment to another account changes no file.
+    (verify,) = (one for key, one in found.template["Resources"].items() if name(key) == "VerifyKyc")
+    described = json.loads(readable(verify["Properties"]["Environment"]["Variables"]["KYC"]))
+    assert described["endpoint"]["url"] == (settings.kyc.url if settings.is_embedded else KYC_URL)
+
+    # Where money is real, the stack cannot be deleted by mistake.
+    stack = found.manifest["artifacts"][f"settlement-{found.stage}"]["properties"]
+    assert stack.get("terminationProtection", False) is settings.keeps_data

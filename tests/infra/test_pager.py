@@ -1,107 +1,75 @@
-"""The way of an alert: a bus, a rule, an encrypted topic, and a queue for undelivered alerts."""
+"""The way of an alert: a bus, rules, an encrypted topic, and a queue for undelivered alerts."""
 
+import json
+import re
 from typing import Any
 
 import pytest
 
-from infra.config import STAGES
-from tests.infra import rules
-from tests.infra.iam import Statement, attribute, of_document
-from tests.infra.machines import bus, definition, each_stage, name
-from tests.infra.rules import LIMBO, RULES, each_rule, target
-from tests.support import templates
-
-ADMITTED_IF: dict[str, Any] = {
-    "events.amazonaws.com": {},
-    "cloudwatch.amazonaws.com": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
-}
-PUBLISHERS = [*ADMITTED_IF]
-"""The publishers of the topic. `ADMITTED_IF` has the condition of each in the topic's policy."""
-
-each_lasting_stage = pytest.mark.parametrize("stage", ["dev", "prod"])
-each_publisher = pytest.mark.parametrize(
-    ("stage", "publisher"), [(stage, publisher) for stage in STAGES for publisher in PUBLISHERS]
+from tests.infra.stack import (
+    KEPT,
+    allow,
+    attached,
+    definition,
+    each_stage,
+    no_plain_http,
+    only,
+    permissions,
+    properties,
+    resources,
 )
+from tests.world.templates import PROJECT
 
-KEY_USE = {"kms:Decrypt", "kms:GenerateDataKey*"}
-OVER_PLAIN_HTTP = {"Bool": {"aws:SecureTransport": "false"}}
+LIMBO, ENDED = "PagerRule", "PagerCompensationEnded"
+"""The rules for the machine's events about LIMBO, and for AWS's events about the machine's end."""
 
+ENDS_BADLY = ["ABORTED", "FAILED", "TIMED_OUT"]
+EVENTS, CLOUDWATCH = "events.amazonaws.com", "cloudwatch.amazonaws.com"
+TOPIC, QUEUE = "${PagerTopic}", "${PagerUndelivered.Arn}"
+ROOT = "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"
+OUR_ACCOUNT = {"StringEquals": {"aws:SourceAccount": "${AWS::AccountId}"}}
 
-def only(kind: str, stage: str) -> Any:
-    """Return the logical id and the resource of the only one of its kind."""
-    ((logical_id, resource),) = templates.resources(kind, stage).items()
-    return logical_id, resource
-
-
-def topic_key(stage: str) -> Any:
-    topic = only("AWS::SNS::Topic", stage)[1]["Properties"]
-    return templates.resources("AWS::KMS::Key", stage)[attribute(topic["KmsMasterKeyId"])]
+each_bad_end = pytest.mark.parametrize("status", ENDS_BADLY)
 
 
-def key_policy(stage: str) -> list[Statement]:
-    return of_document(topic_key(stage)["Properties"]["KeyPolicy"], stage)
-
-
-def topic_policy(stage: str) -> list[Statement]:
-    topic, _ = only("AWS::SNS::Topic", stage)
-    properties = only("AWS::SNS::TopicPolicy", stage)[1]["Properties"]
-    assert properties["Topics"] == [{"Ref": topic}]
-    return of_document(properties["PolicyDocument"], stage)
-
-
-def undelivered(stage: str) -> Any:
-    """Return the logical id and the resource of the queue of undelivered alerts."""
-    queues = templates.resources("AWS::SQS::Queue", stage)
-    (found,) = (one for one in queues.items() if name(one[0]) == "PagerUndelivered")
+def target(stage: str, rule: str) -> Any:
+    """Return the one target of the rule."""
+    (found,) = properties(stage, "Events::Rule")[rule]["Targets"]
     return found
 
 
-def queue_policy(stage: str) -> list[Statement]:
-    """Return the statements of the one policy that names the queue; it names no other queue."""
-    queue, _ = undelivered(stage)
-    policies = [one["Properties"] for one in templates.resources("AWS::SQS::QueuePolicy", stage).values()]
-    (properties,) = (one for one in policies if {"Ref": queue} in one["Queues"])
-    assert properties["Queues"] == [{"Ref": queue}]
-    return of_document(properties["PolicyDocument"], stage)
+def event(status: str) -> dict[str, Any]:
+    """Return AWS's event, with the longest name that an execution can have: 80 characters."""
+    name = "order-2026-000101".ljust(80, "x")
+    arn = f"arn:aws:states:eu-west-1:000000000000:execution:Compensation:{name}"
+    return {"detail": {"status": status, "name": name, "executionArn": arn, "output": None}}
+
+
+def alert(stage: str, status: str) -> Any:
+    """Return the message as EventBridge makes it: a value in quotes stays text, any other becomes JSON."""
+    transformer = target(stage, ENDED)["InputTransformer"]
+    message = transformer["InputTemplate"]
+    for variable, path in transformer["InputPathsMap"].items():
+        value: Any = event(status)
+        for part in path.removeprefix("$.").split("."):
+            value = value[part]
+        message = message.replace(f":<{variable}>", f":{json.dumps(value)}").replace(f"<{variable}>", value)
+    return json.loads(message)
 
 
 @each_stage
-def test_the_bus_is_the_stages_own(stage: str) -> None:
-    """On the account's default bus, other rules would match our events, and our rule other events."""
-    _, resource = only("AWS::Events::EventBus", stage)
-
-    assert resource["Properties"]["Name"] == f"settlement-{stage}"
-
-
-@each_stage
-def test_only_this_account_puts_events_on_the_bus(stage: str) -> None:
-    assert templates.resources("AWS::Events::EventBusPolicy", stage) == {}
-    assert "Policy" not in only("AWS::Events::EventBus", stage)[1]["Properties"]
-
-
-@each_stage
-def test_these_are_the_rules(stage: str) -> None:
-    found = [name(one) for one in templates.resources("AWS::Events::Rule", stage)]
-
-    assert sorted(found) == sorted(RULES)
-
-
-@each_stage
-def test_the_rule_matches_the_machines_events_about_limbo(stage: str) -> None:
-    rule = rules.properties(stage, LIMBO)
-
-    assert rule["EventBusName"] == {"Ref": bus(stage)}
-    assert rule["State"] == "ENABLED"
-    assert rule["EventPattern"] == {
-        "source": ["settlement"],
-        "detail-type": ["LimboEntered", "LimboResolved"],
-    }
+def test_the_bus_is_the_stages_own_and_these_are_the_rules(stage: str) -> None:
+    """On the account's default bus, other rules would match our events. The bus admits this account only."""
+    assert only(stage, "Events::EventBus") == {"Name": f"settlement-{stage}"}
+    assert resources(stage, "Events::Rule").keys() == {LIMBO, ENDED}
+    for rule in properties(stage, "Events::Rule").values():
+        assert rule["State"] == "ENABLED"
 
 
 @each_stage
 def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
     """A bus silently drops an event that no rule matches."""
-    pattern = rules.properties(stage, LIMBO)["EventPattern"]
+    rule = properties(stage, "Events::Rule")[LIMBO]
     entries = [
         entry
         for state in definition(stage, "Compensation")["States"].values()
@@ -109,168 +77,131 @@ def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
         for entry in state["Parameters"]["Entries"]
     ]
 
-    assert sorted(entry["DetailType"] for entry in entries) == sorted(pattern["detail-type"])
+    assert rule["EventBusName"] == "${PagerBus}"
+    assert rule["EventPattern"] == {
+        "source": ["settlement"],
+        "detail-type": ["LimboEntered", "LimboResolved"],
+    }
+    assert sorted(entry["DetailType"] for entry in entries) == rule["EventPattern"]["detail-type"]
     for entry in entries:
-        assert [entry["Source"]] == pattern["source"]
-        assert entry["EventBusName"] == "${EventBus}"
+        assert (entry["Source"], entry["EventBusName"]) == ("settlement", "${EventBus}")
 
 
 @each_stage
-def test_the_message_is_the_events_detail_alone(stage: str) -> None:
+def test_every_end_of_the_compensating_machine_but_success_alerts(stage: str) -> None:
+    """Only the default bus has AWS's own events.
+
+    A failed settlement was refused, or its compensation alerts for itself: only this machine has such a rule.
+    """
+    found = properties(stage, "Events::Rule")[ENDED]
+    detail = found["EventPattern"]["detail"]
+
+    assert "EventBusName" not in found
+    assert found["EventPattern"] == {
+        "source": ["aws.states"],
+        "detail-type": ["Step Functions Execution Status Change"],
+        "detail": {"stateMachineArn": ["${Compensation}"], "status": detail["status"]},
+    }
+    assert sorted(detail["status"]) == ENDS_BADLY
+
+
+@each_stage
+def test_an_event_about_limbo_is_delivered_as_its_detail_alone(stage: str) -> None:
     assert target(stage, LIMBO)["InputPath"] == "$.detail"
     assert not target(stage, LIMBO).keys() & {"Input", "InputTransformer"}
 
 
-@each_rule
-def test_a_matched_event_goes_to_the_topic(stage: str, rule: str) -> None:
-    topic, _ = only("AWS::SNS::Topic", stage)
+@each_stage
+@each_bad_end
+def test_an_alert_about_an_end_names_the_execution_and_an_existing_runbook(stage: str, status: str) -> None:
+    """The execution's name begins with the settlement's key: with it the runbook's commands can be typed."""
+    detail = event(status)["detail"]
+    found = alert(stage, status)
 
-    assert target(stage, rule)["Arn"] == {"Ref": topic}
+    assert found == {
+        "summary": f"Compensation ended as {status}: {detail['name']}; see the runbook compensation-stalled",
+        "execution_arn": detail["executionArn"],
+    }
+    assert (PROJECT / "docs/runbooks/compensation-stalled.md").is_file()
 
 
-@each_rule
-def test_delivery_is_tried_for_a_quarter_of_an_hour(stage: str, rule: str) -> None:
+@each_stage
+def test_an_alert_about_an_end_has_only_parts_of_the_event(stage: str) -> None:
+    """A variable without a path would be in the alert as it is written."""
+    found = target(stage, ENDED)
+    transformer = found["InputTransformer"]
+
+    assert not found.keys() & {"Input", "InputPath"}
+    assert set(re.findall(r"<(.*?)>", transformer["InputTemplate"])) == transformer["InputPathsMap"].keys()
+
+
+@each_stage
+@pytest.mark.parametrize("rule", [LIMBO, ENDED])
+def test_an_alert_goes_to_the_topic_and_after_a_quarter_of_an_hour_to_the_queue(
+    stage: str, rule: str
+) -> None:
     """An alert that is retried for a day helps no one; in the queue it sets off an alarm.
 
     By default EventBridge makes up to 185 attempts, the maximum: time alone decides.
     """
-    policy = target(stage, rule)["RetryPolicy"]
+    found = target(stage, rule)
 
-    assert policy["MaximumEventAgeInSeconds"] == 15 * 60
-    assert policy.get("MaximumRetryAttempts", 185) == 185
-
-
-@each_rule
-def test_an_undelivered_alert_goes_to_the_queue(stage: str, rule: str) -> None:
-    queue, _ = undelivered(stage)
-
-    assert attribute(target(stage, rule)["DeadLetterConfig"]["Arn"]) == queue
+    assert found["Arn"] == TOPIC
+    assert found["RetryPolicy"]["MaximumEventAgeInSeconds"] == 15 * 60
+    assert found["RetryPolicy"].get("MaximumRetryAttempts", 185) == 185
+    assert found["DeadLetterConfig"] == {"Arn": QUEUE}
 
 
 @each_stage
-def test_an_undelivered_alert_is_kept_for_two_weeks(stage: str) -> None:
-    _, resource = undelivered(stage)
+def test_an_undelivered_alert_is_kept_for_two_weeks_and_encrypted_without_a_key(stage: str) -> None:
+    """EventBridge would need the key."""
+    found = properties(stage, "SQS::Queue")["PagerUndelivered"]
 
-    assert resource["Properties"]["MessageRetentionPeriod"] == 14 * 86_400
-
-
-@each_stage
-def test_the_queue_is_encrypted_without_a_key_that_eventbridge_would_need(stage: str) -> None:
-    _, resource = undelivered(stage)
-
-    assert resource["Properties"]["SqsManagedSseEnabled"] is True
-    assert "KmsMasterKeyId" not in resource["Properties"]
+    assert found == {"MessageRetentionPeriod": 14 * 86_400, "SqsManagedSseEnabled": True}
 
 
 @each_stage
 def test_only_the_rules_put_alerts_into_the_queue(stage: str) -> None:
     """EventBridge drops an alert for good if it may not send to the queue."""
-    queue, _ = undelivered(stage)
-    arns = [{"Fn::GetAtt": [rules.logical_id(stage, rule), "Arn"]} for rule in RULES]
+    admitted = [
+        allow("sqs:SendMessage", on=[QUEUE], by=EVENTS, only_if={"ArnEquals": {"aws:SourceArn": arn}})
+        for arn in (f"${{{LIMBO}.Arn}}", f"${{{ENDED}.Arn}}")
+    ]
 
-    allowed = [one for one in queue_policy(stage) if one.effect == "Allow"]
+    found = attached(stage, "SQS::QueuePolicy", "Queues", "${PagerUndelivered}")
 
-    for one in allowed:
-        assert one.principals == {"events.amazonaws.com"}
-        assert one.actions == {"sqs:SendMessage"}
-        assert one.resources == (queue,)
-    admitted = [one.conditions for one in allowed]
-    assert len(admitted) == len(arns)
-    for arn in arns:
-        assert {"ArnEquals": {"aws:SourceArn": arn}} in admitted
+    assert found == no_plain_http("sqs:*", QUEUE).union(*admitted)
 
 
 @each_stage
-def test_the_queue_takes_and_gives_nothing_over_plain_http(stage: str) -> None:
-    queue, _ = undelivered(stage)
-
-    (denied,) = (one for one in queue_policy(stage) if one.effect == "Deny")
-
-    assert denied.principals == {"*"}
-    assert denied.actions == {"sqs:*"}
-    assert denied.resources == (queue,)
-    assert denied.conditions == OVER_PLAIN_HTTP
-
-
-@each_stage
-def test_the_topic_takes_nothing_over_plain_http(stage: str) -> None:
-    topic, _ = only("AWS::SNS::Topic", stage)
-
-    (denied,) = (one for one in topic_policy(stage) if one.effect == "Deny")
-
-    assert denied.principals == {"*"}
-    assert denied.actions == {"sns:Publish"}
-    assert denied.resources == (topic,)
-    assert denied.conditions == OVER_PLAIN_HTTP
-
-
-@each_publisher
-def test_the_topic_admits_each_publisher(stage: str, publisher: str) -> None:
+def test_the_topic_admits_the_rules_and_this_accounts_alarms(stage: str) -> None:
     """Without its condition an alarm of another account could publish to our topic."""
-    topic, _ = only("AWS::SNS::Topic", stage)
-
-    found = [one for one in topic_policy(stage) if one.effect == "Allow" and publisher in one.principals]
-
-    assert found
-    for one in found:
-        assert one.actions == {"sns:Publish"}
-        assert one.resources == (topic,)
-        assert one.conditions == ADMITTED_IF[publisher]
+    assert attached(stage, "SNS::TopicPolicy", "Topics", TOPIC) == (
+        allow("sns:Publish", on=[TOPIC], by=EVENTS)
+        | allow("sns:Publish", on=[TOPIC], by=CLOUDWATCH, only_if=OUR_ACCOUNT)
+        | no_plain_http("sns:Publish", TOPIC)
+    )
 
 
 @each_stage
-def test_the_topic_admits_no_other_publisher(stage: str) -> None:
-    admitted = {one for found in topic_policy(stage) if found.effect == "Allow" for one in found.principals}
+def test_the_topics_key_is_its_own_and_each_publisher_may_use_it(stage: str) -> None:
+    """Without it the publisher gets an error, and its alert is lost. SNS asks it for these actions only.
 
-    assert admitted == set(PUBLISHERS)
+    A publisher that may use the table's key could decrypt rows.
+    """
+    key = properties(stage, "KMS::Key")["PagerKey"]
+    use = [allow("kms:Decrypt", "kms:GenerateDataKey*", on=["*"], by=by) for by in (EVENTS, CLOUDWATCH)]
 
-
-@each_publisher
-def test_each_publisher_may_use_the_topics_key(stage: str, publisher: str) -> None:
-    """Without it the publisher gets an error, and its alert is lost."""
-    found = [one for one in key_policy(stage) if publisher in one.principals]
-
-    assert {one.effect for one in found} == {"Allow"}
-    assert {action for one in found for action in one.actions if not one.conditions} == KEY_USE
-
-
-@each_publisher
-def test_no_publisher_may_do_more_with_the_topics_key(stage: str, publisher: str) -> None:
-    """SNS asks a publisher for these two actions only."""
-    found = [one for one in key_policy(stage) if publisher in one.principals]
-
-    assert {action for one in found for action in one.actions} == KEY_USE
+    assert only(stage, "SNS::Topic") == {"KmsMasterKeyId": "${PagerKey.Arn}"}
+    assert key["EnableKeyRotation"] is True
+    assert set(permissions(key["KeyPolicy"])) == allow("kms:*", on=["*"], by=ROOT).union(*use)
 
 
 @each_stage
-def test_no_other_principal_may_use_the_topics_key(stage: str) -> None:
-    """The account itself governs it, as it governs the table's."""
-    root = "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"
-    principals = {one for found in key_policy(stage) for one in found.principals}
-    (governing,) = (one for one in key_policy(stage) if "kms:*" in one.actions)
-
-    assert principals == {root, *PUBLISHERS}
-    assert governing.effect == "Allow"
-    assert governing.principals == {root}
-
-
-@each_stage
-def test_the_topics_key_is_its_own_and_rotates(stage: str) -> None:
-    """A publisher that may use the table's key could decrypt rows."""
-    table = only("AWS::DynamoDB::Table", stage)[1]["Properties"]["SSESpecification"]["KMSMasterKeyId"]
-    topic = only("AWS::SNS::Topic", stage)[1]["Properties"]["KmsMasterKeyId"]
-
-    assert topic != table
-    assert topic_key(stage)["Properties"]["EnableKeyRotation"] is True
-
-
-@each_lasting_stage
 def test_where_money_is_real_the_way_of_an_alert_outlives_the_stack(stage: str) -> None:
     """An alert in the queue has reached no person yet, and would be lost with the queue."""
-    for resource in (topic_key(stage), undelivered(stage)[1]):
-        assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain"
-
-
-def test_the_embedded_stages_key_and_queue_go_with_it() -> None:
-    for resource in (topic_key("local"), undelivered("local")[1]):
-        assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Delete"
+    for found in (
+        resources(stage, "KMS::Key")["PagerKey"],
+        resources(stage, "SQS::Queue")["PagerUndelivered"],
+    ):
+        assert found["DeletionPolicy"] == found["UpdateReplacePolicy"] == KEPT[stage]

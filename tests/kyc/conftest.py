@@ -1,4 +1,4 @@
-"""Fixtures of the tests that go to a provider over HTTP."""
+"""Fixtures of the tests that go to a provider over HTTP, or share a circuit."""
 
 import logging
 import threading
@@ -11,16 +11,30 @@ from aws_lambda_powertools.utilities.circuit_breaker.persistence import base as 
 from aws_lambda_powertools.utilities.circuit_breaker.persistence import dynamodb
 
 from settle.local.kyc_simulator import Server
-from settlement.adapters.telemetry import logger
-from tests.kyc.environments import Clock
+from settlement.adapters.kyc_client import Client, Refused
+from settlement.model.errors import KycUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.verdict import Verdict
+from tests.kyc.environments import PAYMENT, Shared
+from tests.kyc.raw import PERSON
+from tests.world.ledger import Ledger
 
-Said = Callable[[], str]
+API_KEY = "canary-of-the-api-key"
+CANARIES = (API_KEY, PERSON.decode(), PAYMENT.payer, PAYMENT.payee, "48.20")
+TIMES = ("created", "msecs", "relativeCreated")
+"""The fields of a log record whose digits may be those of an amount."""
+
+Ask = Callable[..., Verdict | Refused | KycUnavailable]
 
 
 class Counting(Server):
     """The simulated provider, which also counts its connections, and sends no webhook."""
 
     connections = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
 
     def decide(
         self, key: str, decision: str = "APPROVED", reference: str = "", event: str = ""
@@ -30,6 +44,12 @@ class Counting(Server):
     def get_request(self):  # type: ignore[no-untyped-def]
         self.connections += 1
         return super().get_request()
+
+
+@pytest.fixture
+def engine() -> str:
+    """A DynamoDB server: the model in memory does not know the expressions of Powertools' circuit."""
+    return "server"
 
 
 @pytest.fixture
@@ -46,27 +66,39 @@ def simulator() -> Iterator[Counting]:
 
 
 @pytest.fixture
-def said(caplog: pytest.LogCaptureFixture) -> Iterator[Said]:
-    """Return the text of all later log records, of any level and logger, with their fields and errors."""
+def ask(caplog: pytest.LogCaptureFixture) -> Ask:
+    """Ask about a payment; return the answer, or the outage.
+
+    Neither the outage nor a log record, of any level and logger, may tell a secret or name a person.
+    """
+
+    def ask(client: Client, settlement: Settlement = PAYMENT) -> Verdict | Refused | KycUnavailable:
+        caplog.clear()
+        answer: Verdict | Refused | KycUnavailable
+        try:
+            answer = client.ask(settlement, API_KEY)
+            told = ""
+        except KycUnavailable as error:
+            answer = error
+            told = f"{error} {error!r} {''.join(traceback.format_exception_only(error))}"
+        told += "\n".join(map(_everything, caplog.records))
+        assert [canary for canary in CANARIES if canary in told] == []
+        return answer
+
     caplog.set_level(logging.DEBUG)
-    logger.addHandler(caplog.handler)
-    yield lambda: "\n".join(map(_everything, caplog.records))
-    logger.removeHandler(caplog.handler)
-
-
-def url(simulator: Server) -> str:
-    return f"http://127.0.0.1:{simulator.server_address[1]}"
+    return ask
 
 
 def _everything(record: logging.LogRecord) -> str:
     trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
-    return f"{record.getMessage()} {record.__dict__} {trace}"
+    fields = {name: value for name, value in vars(record).items() if name not in TIMES}
+    return f"{record.getMessage()} {fields} {trace}"
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of the circuit, which only the test moves."""
-    clock = Clock()
+def shared(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Shared:
+    """A circuit on a fresh table, and its clock, which only the test moves."""
+    shared = Shared(ledger)
     for module in (base, persistence, dynamodb):
-        monkeypatch.setattr(module, "dt", clock)
-    return clock
+        monkeypatch.setattr(module, "dt", shared.clock)
+    return shared

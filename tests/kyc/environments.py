@@ -13,8 +13,9 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import KycUnavailable
 from settlement.model.settlement import Settlement
-from tests.conftest import Ledger
-from tests.support.kyc import Provider
+from tests.kyc.raw import WAIT_SECONDS_MAX
+from tests.world.ledger import Ledger
+from tests.world.provider import Provider
 
 DOWN = KycUnavailable("kyc: the provider is down")
 THRESHOLDS = kyc_circuit.Thresholds(failures=3, within_seconds=60, recovery_seconds=30)
@@ -54,34 +55,20 @@ class Watched:
         return call
 
 
-@dataclass
 class Environment:
     """One function environment, with the states that its circuit `announced` and `measured`."""
 
-    client: Watched
-    provider: Provider
-    announced: list[CircuitState] = field(default_factory=list)
-    measured: list[CircuitState] = field(default_factory=list)
-
-    @classmethod
-    def of(
-        cls,
-        ledger: Ledger,
-        provider: Any = None,
-        thresholds: kyc_circuit.Thresholds = THRESHOLDS,
-    ) -> "Environment":
-        self = cls(Watched(ledger.client), provider or Provider())
-        self.circuit = kyc_circuit.SharedCircuit(
-            self.client, ledger.table_name, thresholds, self.announced.append
-        )
+    def __init__(
+        self, ledger: Ledger, provider: Any = None, thresholds: kyc_circuit.Thresholds = THRESHOLDS
+    ) -> None:
+        self.client, self.provider = Watched(ledger.client), provider or Provider()
+        self.announced: list[CircuitState] = []
+        self.measured: list[CircuitState] = []
+        circuit = kyc_circuit.SharedCircuit(self.client, ledger.table_name, thresholds, self.announced.append)
         self._guarded = kyc_circuit.guarded(
-            lambda settlement, _: self.provider.ask(settlement),
-            self.circuit,
-            thresholds,
-            self.measured.append,
+            lambda settlement, _: self.provider.ask(settlement), circuit, thresholds, self.measured.append
         )
         self._thread = ThreadPoolExecutor(1)
-        return self
 
     def start(self, barrier: threading.Barrier | None = None) -> Future[Any]:
         def ask() -> Any:
@@ -96,10 +83,12 @@ class Environment:
         if answer is not None:
             self.provider.answer = answer
         if isinstance(self.provider.answer, Exception):
-            self.provider.answer.with_traceback(
-                None
-            )  # or it grows with each raise, and so does every log of it
+            self.provider.answer.with_traceback(None)  # or it grows with each raise, and each log of it
         return outcome(self.start())
+
+    def cut_off(self, outage: Exception, *calls: str) -> None:
+        """Let the calls to DynamoDB fail; by default all that touch the circuit's row."""
+        self.client.failing = dict.fromkeys(calls or ("get_item", "put_item", "update_item"), outage)
 
     @property
     def refused(self) -> list[CircuitState]:
@@ -112,22 +101,41 @@ class Environment:
         return len(self.provider.asked)
 
 
+@dataclass
+class Shared:
+    """A circuit's table, and its clock."""
+
+    ledger: Ledger
+    clock: Clock = field(default_factory=Clock)
+
+    def environment(self) -> Environment:
+        return Environment(self.ledger)
+
+    def opened(self) -> Environment:
+        """Return an environment that has just opened the circuit."""
+        opener = self.environment()
+        for _ in range(THRESHOLDS.failures):
+            opener.ask(DOWN)
+        assert self.state == "OPEN"
+        return opener
+
+    def wait(self, seconds: int) -> None:
+        self.clock.seconds += seconds
+
+    @property
+    def row(self) -> Row | None:
+        return self.ledger.row(keys.circuit(kyc_circuit.CIRCUIT))
+
+    @property
+    def state(self) -> str:
+        return str((self.row or {})["state"])
+
+    def has(self, **attributes: Any) -> bool:
+        """Whether the circuit's row has these attributes, among others."""
+        return (self.row or {}).items() >= attributes.items()
+
+
 def outcome(future: Future[Any]) -> Any:
     """Return the answer of a call, or its error."""
-    error = future.exception(timeout=30)
+    error = future.exception(timeout=WAIT_SECONDS_MAX)
     return error if error else future.result()
-
-
-def circuit_row(ledger: Ledger) -> Row | None:
-    return ledger.row(keys.circuit(kyc_circuit.CIRCUIT))
-
-
-def open_it(ledger: Ledger) -> Environment:
-    """Return an environment that has just opened the circuit."""
-    opener = Environment.of(ledger)
-    for _ in range(THRESHOLDS.failures):
-        opener.ask(DOWN)
-    row = circuit_row(ledger)
-    assert row
-    assert row["state"] == "OPEN"
-    return opener

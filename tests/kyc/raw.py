@@ -1,5 +1,6 @@
 """A server that sends the bytes of a test's choice, well-formed or not."""
 
+import os
 import socket
 import ssl
 import threading
@@ -10,18 +11,17 @@ from settlement.adapters import kyc_client
 from settlement.model.stage_config import StageConfig
 
 Talk = Callable[[socket.socket], object]
-WAIT_SECONDS_MAX = 30
+WAIT_SECONDS_MAX = 60
 """The longest wait of a test, under any fault."""
 
-HEAD_AND_LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 65000\r\n\r\n"
-VERDICT = b'{"decision": "APPROVED", "reference": "ver_1", "reason": "nothing is known"}'
+PERSON = b"canary-of-a-person"
+HEAD = b"HTTP/1.1 200 OK\r\n"
+HEAD_AND_LENGTH = HEAD + b"Content-Length: 65000\r\n\r\n"
+VERDICT = b'{"decision": "APPROVED", "reference": "ver_1", "reason": "%b"}' % PERSON
 
 
 class Raw:
-    """Answers every request. `requests` are the received bytes, `connections` is the number of connections.
-
-    It calls `talk` with the connection after each request, until that returns False.
-    """
+    """Calls `talk` with the connection after each request, until that returns False; counts connections."""
 
     def __init__(self, talk: Talk, context: ssl.SSLContext | None = None) -> None:
         self.requests: list[bytes] = []
@@ -109,17 +109,23 @@ def answer(body: bytes = VERDICT, status: int = 200, *headers: bytes) -> bytes:
     return b"\r\n".join(lines)
 
 
-IMPATIENT = {"connect_timeout_seconds": 0.4, "read_timeout_seconds": 0.4}
-"""Timeouts for answers that never come whole: no test depends on their length."""
+IMPATIENT = (0.2, 0.2)
+"""Timeouts to connect and to read for answers that never come whole: no test depends on their length."""
 
 
 def client(
-    url: str, config: StageConfig, provider: str = "verifications", **timeouts: float
+    url: str, timeouts: tuple[float, float] = (20, 20), provider: str = "verifications"
 ) -> kyc_client.Client:
-    """Return a client whose timeouts are one second, unless others are given."""
-    seconds = {"connect_timeout_seconds": 1, "read_timeout_seconds": 1} | timeouts
-    endpoint = kyc_client.Endpoint(url=url, provider=provider, dataset="default", **seconds)  # type: ignore[arg-type]
-    return kyc_client.Client(endpoint, config)
+    """Return a client. By default it is patient: an answer that comes at once is judged by its content."""
+    connect, read = timeouts
+    endpoint = kyc_client.Endpoint(
+        url=url,
+        provider=provider,
+        dataset="default",
+        connect_timeout_seconds=connect,  # type: ignore[arg-type]  # shorter than a stage may choose
+        read_timeout_seconds=read,  # type: ignore[arg-type]
+    )
+    return kyc_client.Client(endpoint, StageConfig.from_json(os.environ["STAGE_CONFIG"]))
 
 
 def _request(connection: socket.socket) -> bytes:

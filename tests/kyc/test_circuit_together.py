@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,25 +12,26 @@ from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
 
 from settlement.adapters import kyc_circuit
 from settlement.model.settlement import Settlement
-from tests.conftest import Ledger
-from tests.kyc.environments import DOWN, Clock, Environment, circuit_row, outcome
-from tests.support.kyc import APPROVED
+from tests.kyc.environments import DOWN, Environment, Shared, outcome
+from tests.kyc.raw import WAIT_SECONDS_MAX
+from tests.world.provider import APPROVED
 
-ENVIRONMENTS = 16
+COUNT = 16
 THRESHOLDS = kyc_circuit.Thresholds(failures=5, within_seconds=60, recovery_seconds=30)
-WAIT_SECONDS_MAX = 30
-
-# moto is not safe for threads; only AWS's own engine decides between rivals as DynamoDB does.
-pytestmark = pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
 
 
 @dataclass
 class Together:
-    """One provider for all: counts its calls, and answers once `allowed` is set."""
+    """The environments, and one provider for all: it counts its calls, and answers once `allowed` is set."""
 
+    shared: Shared
     answer: Any = DOWN
     asked: list[str] = field(default_factory=list)
     allowed: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.environments = [Environment(self.shared.ledger, self, THRESHOLDS) for _ in range(COUNT)]
+        self.allowed.set()
 
     def ask(self, settlement: Settlement) -> Any:
         self.asked.append(settlement.key)
@@ -38,127 +40,97 @@ class Together:
             raise self.answer
         return self.answer
 
+    def all_at_once(self, skipped: int = 0) -> list[Any]:
+        """Let all environments ask, but for the first ones; return their answers and errors."""
+        asking = self.environments[skipped:]
+        barrier = threading.Barrier(len(asking), timeout=WAIT_SECONDS_MAX)
+        return [outcome(future) for future in [environment.start(barrier) for environment in asking]]
+
+    @contextmanager
+    def held_until(self, condition: Callable[[], bool]) -> Iterator[None]:
+        """Hold all answers until the condition holds; if it never does, the test's own checks fail."""
+
+        def hold() -> None:
+            fails_at = time.monotonic() + WAIT_SECONDS_MAX / 2
+            while not condition() and time.monotonic() < fails_at:
+                threading.Event().wait(0.01)
+            self.allowed.set()
+
+        self.allowed.clear()
+        waiting = threading.Thread(target=hold)
+        waiting.start()
+        yield
+        waiting.join()
+
+    @property
+    def announced(self) -> list[CircuitState]:
+        return [state for environment in self.environments for state in environment.announced]
+
+    @property
+    def refused(self) -> int:
+        return sum(len(environment.refused) for environment in self.environments)
+
 
 @pytest.fixture
-def provider() -> Iterator[Together]:
-    provider = Together()
-    provider.allowed.set()
-    yield provider
-    provider.allowed.set()
+def together(shared: Shared) -> Together:
+    return Together(shared)
 
 
-@pytest.fixture
-def environments(ledger: Ledger, clock: Clock, provider: Together) -> list[Environment]:
-    return [Environment.of(ledger, provider, THRESHOLDS) for _ in range(ENVIRONMENTS)]
+def test_one_opens_the_circuit_and_announces_it_though_all_fail_at_once(together: Together) -> None:
+    with together.held_until(lambda: len(together.asked) == COUNT):
+        assert together.all_at_once() == [DOWN] * COUNT
+
+    assert len(together.asked) == COUNT
+    assert together.announced == [CircuitState.OPEN]
+    assert together.shared.state == "OPEN"
 
 
-def all_at_once(environments: list[Environment]) -> list[Any]:
-    barrier = threading.Barrier(len(environments), timeout=WAIT_SECONDS_MAX)
-    return [outcome(future) for future in [environment.start(barrier) for environment in environments]]
-
-
-def announced(environments: list[Environment]) -> list[CircuitState]:
-    return [state for environment in environments for state in environment.announced]
-
-
-def refused(environments: list[Environment]) -> int:
-    return sum(len(environment.refused) for environment in environments)
-
-
-def test_each_environment_has_one_failure_at_most_beyond_the_threshold(
-    environments: list[Environment], provider: Together
-) -> None:
+def test_each_environment_has_one_failure_at_most_beyond_the_threshold(together: Together) -> None:
     for _ in range(5):
-        all_at_once(environments)
+        together.all_at_once()
 
-    assert THRESHOLDS.failures <= len(provider.asked) <= THRESHOLDS.failures + ENVIRONMENTS - 1
-
-
-def test_one_opens_the_circuit_and_announces_it_though_all_fail_at_once(
-    ledger: Ledger, environments: list[Environment], provider: Together
-) -> None:
-    provider.allowed.clear()
-    threading.Thread(target=lambda: _when(lambda: len(provider.asked) == ENVIRONMENTS, provider)).start()
-
-    assert all_at_once(environments) == [DOWN] * ENVIRONMENTS
-
-    assert len(provider.asked) == ENVIRONMENTS
-    assert announced(environments) == [CircuitState.OPEN]
-    row = circuit_row(ledger)
-    assert row
-    assert row["state"] == "OPEN"
+    assert THRESHOLDS.failures <= len(together.asked) <= THRESHOLDS.failures + COUNT - 1
 
 
-def test_failures_that_come_together_are_all_counted(ledger: Ledger, environments: list[Environment]) -> None:
-    all_at_once(environments[: THRESHOLDS.failures - 1])
+def test_failures_that_come_together_are_all_counted(together: Together) -> None:
+    together.all_at_once(skipped=COUNT - THRESHOLDS.failures + 1)
 
-    row = circuit_row(ledger)
-    assert row
-    assert (row["state"], row["failure_count"]) == ("CLOSED", THRESHOLDS.failures - 1)
+    assert together.shared.has(state="CLOSED", failure_count=THRESHOLDS.failures - 1)
 
 
 @pytest.mark.parametrize("answer", [APPROVED, DOWN], ids=["healthy", "down"])
+@pytest.mark.parametrize("died", [0, 1], ids=["the first", "its successor"])
 def test_one_probe_is_let_through_and_each_change_is_announced_once(
-    environments: list[Environment], provider: Together, clock: Clock, answer: Any
+    together: Together, died: int, answer: Any
 ) -> None:
-    all_at_once(environments)
-    assert announced(environments) == [CircuitState.OPEN]
-    for environment in environments:
+    together.all_at_once()
+    together.shared.wait(THRESHOLDS.recovery_seconds)
+    if died:
+        together.answer = ZeroDivisionError()  # which the circuit does not learn of
+        assert outcome(together.environments[0].start()) is together.answer
+        together.shared.wait(THRESHOLDS.recovery_seconds)
+    for environment in together.environments:
         environment.announced.clear()
         environment.measured.clear()
-    provider.asked.clear()
-    provider.answer = answer
-    provider.allowed.clear()
-    clock.seconds += THRESHOLDS.recovery_seconds
-    others = ENVIRONMENTS - 1
-    threading.Thread(target=lambda: _when(lambda: refused(environments) == others, provider)).start()
+    together.asked.clear()
+    together.answer = answer
+    others = COUNT - died - 1
 
-    outcomes = all_at_once(environments)
+    with together.held_until(lambda: together.refused == others):
+        outcomes = together.all_at_once(skipped=died)
 
-    assert len(provider.asked) == 1
-    assert refused(environments) == others
+    assert (len(together.asked), together.refused) == (1, others)
     assert outcomes.count(answer) == 1
     after = CircuitState.CLOSED if answer is APPROVED else CircuitState.OPEN
-    assert announced(environments) == [CircuitState.HALF_OPEN, after]
+    assert together.announced == [CircuitState.HALF_OPEN, after]
 
 
-def test_every_call_is_let_through_once_the_probe_has_closed_the_circuit(
-    environments: list[Environment], provider: Together, clock: Clock
-) -> None:
-    all_at_once(environments)
-    provider.answer = APPROVED
-    clock.seconds += THRESHOLDS.recovery_seconds
-    assert outcome(environments[0].start()) == APPROVED
+def test_every_call_is_let_through_once_the_probe_has_closed_the_circuit(together: Together) -> None:
+    together.all_at_once()
+    together.answer = APPROVED
+    together.shared.wait(THRESHOLDS.recovery_seconds)
+    assert outcome(together.environments[0].start()) == APPROVED
 
-    clock.seconds += kyc_circuit.CACHE_SECONDS
+    together.shared.wait(kyc_circuit.CACHE_SECONDS)
 
-    assert all_at_once(environments) == [APPROVED] * ENVIRONMENTS
-
-
-def test_of_probes_that_died_one_successor_is_let_through(
-    environments: list[Environment], provider: Together, clock: Clock
-) -> None:
-    all_at_once(environments)
-    clock.seconds += THRESHOLDS.recovery_seconds
-    provider.answer = ZeroDivisionError()
-    assert outcome(environments[0].start()) is provider.answer
-    provider.asked.clear()
-    provider.answer = APPROVED
-    provider.allowed.clear()
-    clock.seconds += THRESHOLDS.recovery_seconds
-    before, others = refused(environments), ENVIRONMENTS - 2
-    waiting = environments[1:]
-    threading.Thread(target=lambda: _when(lambda: refused(environments) == before + others, provider)).start()
-
-    outcomes = all_at_once(waiting)
-
-    assert len(provider.asked) == 1
-    assert outcomes.count(APPROVED) == 1
-
-
-def _when(condition: Any, provider: Together) -> None:
-    """Let the provider answer once the condition holds; if it never does, the test's own checks fail."""
-    fails_at = time.monotonic() + WAIT_SECONDS_MAX / 3
-    while not condition() and time.monotonic() < fails_at:
-        threading.Event().wait(0.01)
-    provider.allowed.set()
+    assert together.all_at_once() == [APPROVED] * COUNT

@@ -1,7 +1,5 @@
 """The client's reading of each behaviour of a provider, over real HTTP."""
 
-import json
-import time
 from dataclasses import replace
 
 import pytest
@@ -9,17 +7,18 @@ import pytest
 from settle.local.kyc_behaviour import Behaviour
 from settlement.adapters.kyc_client import Refused
 from settlement.model.errors import KycUnavailable
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
 from settlement.model.verdict import KycDecision, Verdict
-from tests.kyc.conftest import Counting, url
-from tests.kyc.raw import WAIT_SECONDS_MAX, client
+from tests.kyc.conftest import API_KEY, Ask, Counting
+from tests.kyc.environments import PAYMENT
+from tests.kyc.raw import client
 
-IN_REVIEW = {Behaviour.REVIEW, Behaviour.REVIEW_APPROVE, Behaviour.REVIEW_REJECT, Behaviour.EARLY_APPROVE}
 DECISIONS = {
     Behaviour.APPROVE: KycDecision.APPROVED,
     Behaviour.REJECT: KycDecision.REJECTED,
-    **dict.fromkeys(IN_REVIEW, KycDecision.REVIEW),
+    Behaviour.REVIEW: KycDecision.REVIEW,
+    Behaviour.REVIEW_APPROVE: KycDecision.REVIEW,
+    Behaviour.REVIEW_REJECT: KycDecision.REVIEW,
+    Behaviour.EARLY_APPROVE: KycDecision.REVIEW,
 }
 OUTAGES = {
     Behaviour.BUSY: "kyc: the provider answers with status 429",
@@ -32,6 +31,11 @@ OUTAGES = {
     Behaviour.DRIP: "kyc: ",
     Behaviour.DRIP_HEADERS: "kyc: ",
 }
+KEPT = (Behaviour.REFUSE, Behaviour.BUSY, Behaviour.ERROR, Behaviour.REDIRECT)
+"""The behaviours without a verdict after which the connection is good for the next question."""
+
+SLOW = {Behaviour.HANG, Behaviour.DRIP, Behaviour.DRIP_HEADERS}
+OTHER = replace(PAYMENT, key="order-2026-000102")
 
 
 def test_no_behaviour_of_the_simulator_goes_untested() -> None:
@@ -39,147 +43,57 @@ def test_no_behaviour_of_the_simulator_goes_untested() -> None:
 
 
 @pytest.mark.parametrize("behaviour", DECISIONS)
-def test_a_decision_is_a_verdict(
-    simulator: Counting, settlement: Settlement, config: StageConfig, behaviour: Behaviour
-) -> None:
+def test_a_decision_is_a_verdict(simulator: Counting, ask: Ask, behaviour: Behaviour) -> None:
     simulator.state.behaviour = behaviour
 
-    verdict = client(url(simulator), config).ask(settlement, "secret")
+    verdict = ask(client(simulator.url))
 
     assert verdict == Verdict(
         decision=DECISIONS[behaviour],
-        reference=f"ver_{settlement.key}",
+        reference=f"ver_{PAYMENT.key}",
         reason=f"simulated: {behaviour}",
         provider="verifications",
     )
     assert simulator.state.calls == 1
 
 
-def test_a_refused_request_is_an_answer(
-    simulator: Counting, settlement: Settlement, config: StageConfig
+@pytest.mark.parametrize("behaviour", [Behaviour.REFUSE, *OUTAGES])
+def test_without_a_verdict_the_provider_is_asked_once_and_the_next_question_gets_its_own_answer(
+    simulator: Counting, ask: Ask, behaviour: Behaviour
 ) -> None:
-    simulator.state.behaviour = Behaviour.REFUSE
+    asking = client(simulator.url, (0.2, 1) if behaviour in SLOW else (20, 20))
 
-    assert client(url(simulator), config).ask(settlement, "secret") == Refused(400)
+    answer = ask(asking, replace(PAYMENT, payee=f"kyc-{behaviour}"))
+
+    if behaviour is Behaviour.REFUSE:
+        assert answer == Refused(400)
+    else:
+        assert isinstance(answer, KycUnavailable)
+        assert str(answer).startswith(OUTAGES[behaviour])
     assert simulator.state.calls == 1
+    verdict = ask(asking, OTHER)
+    assert isinstance(verdict, Verdict)
+    assert verdict.reference == f"ver_{OTHER.key}"
+    assert simulator.connections == (1 if behaviour in KEPT else 2)
 
 
-def test_a_refused_api_key_is_an_answer_that_wants_another_key(
-    simulator: Counting, settlement: Settlement, config: StageConfig
-) -> None:
+def test_a_refused_api_key_is_an_answer_that_wants_another_key(simulator: Counting, ask: Ask) -> None:
     simulator.state.api_keys = ["new"]
-    asking = client(url(simulator), config)
+    asking = client(simulator.url)
 
-    refused = asking.ask(settlement, "old")
+    assert ask(asking) == Refused(401)
 
-    assert refused == Refused(401)
-    assert isinstance(refused, Refused)
-    assert refused.wants_another_key
-    assert isinstance(asking.ask(settlement, "new"), Verdict)
+    simulator.state.api_keys = [API_KEY]
+    assert isinstance(ask(asking), Verdict)
 
 
-@pytest.mark.parametrize("behaviour", OUTAGES)
-def test_everything_else_is_an_outage_and_the_provider_is_asked_once(
-    simulator: Counting, settlement: Settlement, config: StageConfig, behaviour: Behaviour
-) -> None:
-    simulator.state.behaviour = behaviour
-    began = time.monotonic()
+def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(simulator: Counting, ask: Ask) -> None:
+    simulator.state.delay_seconds = 1.2
+    asking = client(simulator.url, (20, 1))
+    assert str(ask(asking)) == "kyc: ReadTimeoutError"
+    simulator.state.delay_seconds = 0.4
 
-    with pytest.raises(KycUnavailable) as outage:
-        client(url(simulator), config).ask(settlement, "secret")
-
-    assert str(outage.value).startswith(OUTAGES[behaviour])
-    assert simulator.state.calls == 1
-    assert time.monotonic() - began < WAIT_SECONDS_MAX  # a drip left alone takes longer
-
-
-@pytest.mark.parametrize("behaviour", OUTAGES)
-def test_after_an_outage_the_same_client_gets_its_own_answer(
-    simulator: Counting, settlement: Settlement, config: StageConfig, behaviour: Behaviour
-) -> None:
-    asking = client(url(simulator), config)
-    with pytest.raises(KycUnavailable):
-        asking.ask(replace(settlement, payee=f"kyc-{behaviour}"), "secret")
-
-    verdict = asking.ask(replace(settlement, key="order-2026-000102"), "secret")
+    verdict = ask(asking, OTHER)
 
     assert isinstance(verdict, Verdict)
-    assert verdict.reference == "ver_order-2026-000102"
-
-
-def test_an_answer_below_the_read_timeout_is_a_verdict(
-    simulator: Counting, settlement: Settlement, config: StageConfig
-) -> None:
-    simulator.state.delay_seconds = 0.5
-    asking = client(url(simulator), config, read_timeout_seconds=10)
-
-    assert isinstance(asking.ask(settlement, "secret"), Verdict)
-
-
-def test_an_answer_above_the_read_timeout_is_an_outage(
-    simulator: Counting, settlement: Settlement, config: StageConfig
-) -> None:
-    simulator.state.delay_seconds = 5
-
-    with pytest.raises(KycUnavailable, match=r"^kyc: ReadTimeoutError$"):
-        client(url(simulator), config).ask(settlement, "secret")
-
-
-def test_an_answer_at_the_read_timeout_is_one_or_the_other_and_is_not_taken_for_the_next_one(
-    simulator: Counting, settlement: Settlement, config: StageConfig
-) -> None:
-    simulator.state.delay_seconds = 1
-    asking = client(url(simulator), config)
-    try:
-        assert isinstance(asking.ask(settlement, "secret"), Verdict)
-    except KycUnavailable as outage:
-        assert str(outage) == "kyc: ReadTimeoutError"  # noqa: PT017  # either is right
-    simulator.state.delay_seconds = 0
-
-    verdict = asking.ask(replace(settlement, key="order-2026-000102"), "secret")
-
-    assert isinstance(verdict, Verdict)
-    assert verdict.reference == "ver_order-2026-000102"
-
-
-def test_the_same_settlement_gets_the_same_answer_whatever_the_provider_would_say_now(
-    simulator: Counting, settlement: Settlement, config: StageConfig
-) -> None:
-    asking = client(url(simulator), config)
-    first = asking.ask(settlement, "secret")
-    simulator.state.behaviour = Behaviour.REJECT
-
-    assert asking.ask(settlement, "secret") == first
-    assert simulator.state.calls == 2
-
-
-def test_many_questions_share_a_connection(
-    simulator: Counting, settlement: Settlement, config: StageConfig
-) -> None:
-    asking = client(url(simulator), config)
-
-    for number in range(20):
-        asking.ask(replace(settlement, key=f"order-2026-{number:06}"), "secret")
-
-    assert (simulator.state.calls, simulator.connections) == (20, 1)
-
-
-@pytest.mark.parametrize("behaviour", [Behaviour.REFUSE, Behaviour.BUSY, Behaviour.ERROR, Behaviour.REDIRECT])
-def test_an_answer_that_is_no_verdict_keeps_the_connection_too(
-    simulator: Counting, settlement: Settlement, config: StageConfig, behaviour: Behaviour
-) -> None:
-    asking = client(url(simulator), config)
-    told = replace(settlement, payee=f"kyc-{behaviour}")
-    try:
-        asking.ask(told, "secret")
-    except KycUnavailable:
-        assert behaviour is not Behaviour.REFUSE  # only that one is an answer
-
-    assert isinstance(asking.ask(settlement, "secret"), Verdict)
-    assert simulator.connections == 1
-
-
-def test_json_of_the_control_endpoint_has_no_secret(simulator: Counting) -> None:
-    simulator.state.change({"api_keys": ["canary"], "signing_secret": "canary", "webhook_url": "canary"})
-
-    assert "canary" not in json.dumps(simulator.state.describe())
+    assert verdict.reference == f"ver_{OTHER.key}"

@@ -8,10 +8,9 @@ import pytest
 import trustme
 
 from settlement.model.errors import KycUnavailable
-from settlement.model.settlement import Settlement
-from settlement.model.stage_config import StageConfig
 from settlement.model.verdict import Verdict
-from tests.kyc.raw import HEAD_AND_LENGTH, IMPATIENT, answer, client, dripping, raw, silent
+from tests.kyc.conftest import Ask
+from tests.kyc.raw import HEAD_AND_LENGTH, IMPATIENT, answer, client, dripping, raw, says, silent
 
 
 @pytest.fixture
@@ -31,18 +30,18 @@ def serving(certificate: trustme.LeafCert) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_certificate_of_a_trusted_authority_for_this_host_is_accepted(
-    authority: trustme.CA, settlement: Settlement, config: StageConfig, host: str
+def test_a_certificate_of_a_trusted_authority_for_this_host_is_accepted_and_its_connection_kept(
+    authority: trustme.CA, ask: Ask, host: str
 ) -> None:
-    with raw(answer(), serving(authority.issue_cert(host))) as server:
-        verdict = client(f"https://{host}:{server.port}", config).ask(settlement, "secret")
+    with raw(says(answer(), hang_up=False), serving(authority.issue_cert(host))) as server:
+        asking = client(f"https://{host}:{server.port}")
+        answers = [ask(asking) for _ in range(3)]
 
-    assert isinstance(verdict, Verdict)
+    assert [type(each) for each in answers] == [Verdict] * 3
+    assert server.connections == 1
 
 
-def test_no_other_certificate_is_accepted_and_no_request_is_sent(
-    authority: trustme.CA, settlement: Settlement, config: StageConfig
-) -> None:
+def test_no_other_certificate_is_accepted_and_no_request_is_sent(authority: trustme.CA, ask: Ask) -> None:
     long_ago = [datetime(year, 1, 1, tzinfo=UTC) for year in (2019, 2020)]
     for case, certificate in {
         "signed by an unknown authority": trustme.CA().issue_cert("127.0.0.1"),
@@ -51,39 +50,20 @@ def test_no_other_certificate_is_accepted_and_no_request_is_sent(
         "expired": authority.issue_cert("127.0.0.1", not_before=long_ago[0], not_after=long_ago[1]),
     }.items():
         with raw(answer(), serving(certificate)) as server:
-            with pytest.raises(KycUnavailable, match=r"^kyc: SSLError$"):
-                client(f"https://127.0.0.1:{server.port}", config).ask(settlement, "secret")
+            outage = ask(client(f"https://127.0.0.1:{server.port}"))
 
-            assert server.requests == [], case
-
-
-def test_a_handshake_that_is_not_answered_is_an_outage(settlement: Settlement, config: StageConfig) -> None:
-    with raw(silent) as server, pytest.raises(KycUnavailable):
-        client(f"https://127.0.0.1:{server.port}", config, **IMPATIENT).ask(settlement, "secret")
+        assert (str(outage), server.requests) == ("kyc: SSLError", []), case
 
 
-@pytest.mark.parametrize(
-    "head", [b"HTTP/1.1 200 OK\r\nX: ", HEAD_AND_LENGTH], ids=["in a header", "in the body"]
-)
-def test_a_drip_ends_within_the_bound_under_encryption_too(
-    authority: trustme.CA, settlement: Settlement, config: StageConfig, head: bytes
-) -> None:
+def test_a_handshake_that_is_not_answered_is_an_outage(ask: Ask) -> None:
+    with raw(silent) as server:
+        assert isinstance(ask(client(f"https://127.0.0.1:{server.port}", IMPATIENT)), KycUnavailable)
+
+
+def test_a_drip_ends_within_the_bound_under_encryption_too(authority: trustme.CA, ask: Ask) -> None:
     context = serving(authority.issue_cert("127.0.0.1"))
 
-    with raw(dripping(head, b"x"), context) as server, pytest.raises(KycUnavailable):
-        client(
-            f"https://127.0.0.1:{server.port}", config, connect_timeout_seconds=1, read_timeout_seconds=0.4
-        ).ask(settlement, "secret")
+    with raw(dripping(HEAD_AND_LENGTH, b"x"), context) as server:
+        outage = ask(client(f"https://127.0.0.1:{server.port}", (1, 0.2)))
 
-
-def test_a_connection_is_kept_under_encryption_too(
-    authority: trustme.CA, settlement: Settlement, config: StageConfig
-) -> None:
-    context = serving(authority.issue_cert("127.0.0.1"))
-
-    with raw(lambda connection: connection.sendall(answer()), context) as server:
-        asking = client(f"https://127.0.0.1:{server.port}", config)
-        for _ in range(5):
-            asking.ask(settlement, "secret")
-
-        assert (len(server.requests), server.connections) == (5, 1)
+    assert isinstance(outage, KycUnavailable)

@@ -1,4 +1,3 @@
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,24 +12,25 @@ from settle import cli, stack
 from settle.local import record
 from settle.queries import follow, table_scan
 from settlement.adapters import telemetry
-from tests.conftest import NOW, Ledger
-from tests.settle.desk import (
-    COMPENSATION,
-    RECOVERY,
-    STANDARD,
-    Desk,
-    Functions,
-    Identity,
-    Reached,
-    StepFunctions,
-)
+from tests.settle.desk import Desk
 from tests.settle.wire import Receiver, Simulator, receiving, simulating
+from tests.world.environment import NOW
+from tests.world.ledger import Ledger
 
 Ended = tuple[int, str, str]
 """Exit code, standard output, standard error."""
 
+Command = Callable[..., Ended]
+"""`settle` with these arguments."""
+
 Starts = Callable[..., subprocess.Popen[bytes]]
 WAIT = "import time; print(flush=True); time.sleep(600)"
+
+
+@pytest.fixture
+def engine() -> str:
+    """A DynamoDB server: the command scans, queries and reads in batches, which the model cannot."""
+    return "server"
 
 
 @pytest.fixture
@@ -76,9 +76,7 @@ def starts(home: Path) -> Iterator[Starts]:
 
 
 @pytest.fixture
-def settle(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Ended]:
+def settle(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """The whole command, error handling included, without the price of a process."""
 
     def run(*arguments: str) -> Ended:
@@ -102,27 +100,15 @@ def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     telemetry.metrics.clear_metrics()
     level = telemetry.logger.log_level
     telemetry.logger.setLevel("CRITICAL")  # as the command itself does: a failure's report stays readable
-    outputs = {
-        "TableName": ledger.table_name,
-        "CompensationArn": COMPENSATION,
-        "SettlementStandardArn": STANDARD,
-        "RecoverStalledArn": RECOVERY,
-        "StageConfig": os.environ["STAGE_CONFIG"],
-    }
-    clients = {"dynamodb": ledger.client, "stepfunctions": StepFunctions()}
-    clients |= {"lambda": Functions(), "sts": Identity()}
-    monkeypatch.setattr(_step_functions, "_client", clients["stepfunctions"])
-    monkeypatch.setenv("COMPENSATION_MACHINE", COMPENSATION)
-    desk = Desk(ledger, Reached("under-test", outputs, None, clients=clients))
+    desk = Desk(ledger)
+    monkeypatch.setattr(_step_functions, "_client", desk.machines)
     monkeypatch.setattr(_kyc, "ask", desk.provider.ask)
     yield desk.open()
     telemetry.logger.setLevel(level)
 
 
 @pytest.fixture
-def command(
-    desk: Desk, settle: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Ended]:
+def command(desk: Desk, settle: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     """The whole command, on the stack of the desk."""
     monkeypatch.setattr(stack, "find", lambda name: desk.stack)
     return settle

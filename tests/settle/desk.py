@@ -2,146 +2,46 @@
 
 import io
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from importlib import import_module
-from types import SimpleNamespace
-from typing import Any, cast
-
-from botocore.exceptions import ClientError
+from typing import Any
 
 from settle.actions import accounts
-from settle.local.record import PROJECT
 from settle.queries import statement
 from settle.stack import Stack
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
-from tests.conftest import Ledger
-from tests.support.contracts import checked_outcome
-from tests.support.interpreter import ARN, Execution, Machines, TaskFailed
-from tests.support.kyc import Provider
+from tests.world import constants
+from tests.world.constants import KEY
+from tests.world.contracts import checked_outcome
+from tests.world.definitions import EXPRESS, definitions
+from tests.world.functions import HANDLERS, Context
+from tests.world.interpreter import Execution, Machines, TaskFailed
+from tests.world.ledger import Ledger
+from tests.world.provider import Provider
+from tests.world.step_functions import StepFunctions, client_error
 
-KEY = "order-2026-000101"
-ADA = "arn:aws:iam::123456789012:user/ada"
+ADA = constants.ORDER["by"]
 REASON = "approved by finance"
-COMPENSATION = f"{ARN}:stateMachine:Compensation"
-STANDARD = f"{ARN}:stateMachine:SettlementStandard"
+COMPENSATION = os.environ["COMPENSATION_MACHINE"]
+STANDARD = os.environ["SETTLEMENT_MACHINE"]
 RECOVERY = "arn:aws:lambda:eu-west-1:123456789012:function:RecoverStalled"
-STOPPED = {"Error": "KycRejected", "Cause": json.dumps({"errorMessage": "kyc: the provider says no"})}
 FORWARD = {
-    "claim": "claim_key",
-    "hold": "hold_funds",
-    "verify": "verify_kyc",
-    "release": "release_funds",
-    "fee": "collect_fee",
-}
-_FUNCTIONS = {
-    "BeginCompensation": "begin_compensation",
-    "RefundFee": "refund_fee",
-    "ReclaimFunds": "reclaim_funds",
-    "VoidHold": "void_hold",
-    "EnterLimbo": "enter_limbo",
-    "PrepareAlert": "prepare_alert",
-    "AwaitResolution": "await_resolution",
-    "ResolveLimbo": "resolve_limbo",
-    "ReportOutcome": "report_outcome",
+    "claim": "ClaimKey",
+    "hold": "HoldFunds",
+    "verify": "VerifyKyc",
+    "release": "ReleaseFunds",
+    "fee": "CollectFee",
 }
 
 
-def call(module: str, event: Mapping[str, Any]) -> Any:
-    """Call a handler as Lambda does; what it prints are metrics, and none of the command's business."""
-    context = SimpleNamespace(
-        function_name="under-test",
-        memory_limit_in_mb=512,
-        invoked_function_arn="arn:aws:lambda:eu-west-1:123456789012:function:under-test",
-        aws_request_id="4f0b2c9e-0000-4000-8000-000000000001",
-    )
+def call(function: str, event: Mapping[str, Any]) -> Any:
+    """Call a function as Lambda does; what it prints are metrics, and none of the command's business."""
     with redirect_stdout(io.StringIO()):
-        return import_module(f"handlers.{module}").handler(event, context)
-
-
-def refusal(operation: str, code: str) -> ClientError:
-    kind = {each.__name__: each for each in _EXCEPTIONS}.get(code, ClientError)
-    return kind({"Error": {"Code": code, "Message": "as the test wants it"}}, operation)
-
-
-class ExecutionDoesNotExist(ClientError):
-    """As the Step Functions client has it."""
-
-
-class ExecutionAlreadyExists(ClientError):
-    """As the Step Functions client has it."""
-
-
-_EXCEPTIONS = (ExecutionDoesNotExist, ExecutionAlreadyExists)
-
-
-class StepFunctions:
-    """Step Functions as boto3 shows it: the real compensating machine over the real handlers, at once.
-
-    `broken` functions fail with what they are given, `refused` operations with that error code; what is
-    `detached` is started, but does not run.
-    """
-
-    exceptions = SimpleNamespace(**{each.__name__: each for each in _EXCEPTIONS})
-
-    def __init__(self) -> None:
-        definition = json.loads((PROJECT / "statemachines/compensation.asl.json").read_text())
-        self.machines = Machines({"Compensation": definition}, frozenset(), self._invoke)
-        self.broken: dict[str, SettlementError] = {}
-        self.refused: dict[str, str] = {}
-        self.detached = False
-        self.started: list[dict[str, Any]] = []
-        self.sent: list[dict[str, Any]] = []
-        self.before_start: Callable[[], object] = lambda: None
-        self.before_send: Callable[[], object] = lambda: None
-
-    def start_execution(self, **parameters: Any) -> dict[str, Any]:
-        assert parameters.keys() == {"stateMachineArn", "name", "input"}
-        assert len(parameters["name"]) <= 80
-        self.before_start()
-        self._refuse("start_execution")
-        self.started.append(json.loads(parameters["input"]))
-        machine = parameters["stateMachineArn"].rpartition(":")[2]
-        begun = self.machines.start(machine, json.loads(parameters["input"]), parameters["name"])
-        return {"executionArn": self._drive(begun).arn}
-
-    def describe_execution(self, *, executionArn: str) -> dict[str, Any]:  # noqa: N803
-        self._refuse("describe_execution")
-        found = next((one for one in self.machines.executions if one.arn == executionArn), None)
-        if found is None:
-            raise refusal("DescribeExecution", "ExecutionDoesNotExist")
-        return {"status": found.status}
-
-    def send_task_success(self, *, taskToken: str, output: str) -> None:  # noqa: N803
-        self.before_send()
-        self._refuse("send_task_success")
-        waiter = next((one for one in self.machines.executions if one.token == taskToken), None)
-        if waiter is None or not waiter.is_waiting:
-            raise refusal("SendTaskSuccess", "InvalidToken")
-        self.sent.append(json.loads(output))
-        waiter.succeed(json.loads(output))
-        self._drive(waiter)
-
-    def _refuse(self, operation: str) -> None:
-        if operation in self.refused:
-            raise refusal(operation, self.refused[operation])
-
-    def _drive(self, execution: Execution) -> Execution:
-        return execution if self.detached else execution.run()
-
-    def _invoke(self, name: str, payload: Any) -> Any:
-        function = name.strip("${}")
-        try:
-            if function in self.broken:
-                raise self.broken[function]
-            answer = call(_FUNCTIONS[function], payload)
-            return checked_outcome(answer) if function == "ReportOutcome" else answer
-        except SettlementError as failed:
-            cause = json.dumps({"errorType": type(failed).__name__, "errorMessage": str(failed)})
-            raise TaskFailed(type(failed).__name__, cause) from failed
+        return HANDLERS[function](event, Context())
 
 
 class Functions:
@@ -155,7 +55,7 @@ class Functions:
         assert parameters == {"FunctionName": RECOVERY, "InvocationType": "RequestResponse"}
         self.asked.append(payload)
         try:
-            return {"Payload": _stream(call("recover_stalled", payload))}
+            return {"Payload": _stream(call("RecoverStalled", payload))}
         except SettlementError as failed:
             told = {"errorType": type(failed).__name__, "errorMessage": str(failed)}
             return {"FunctionError": "Unhandled", "Payload": _stream(told)}
@@ -186,25 +86,39 @@ class Reached(Stack):
         return self.clients[service]
 
 
-@dataclass(frozen=True)
 class Desk:
-    """A stack under test, with what a test does to it and sees of it."""
+    """A stack under test, with what a test does to it and sees of it.
 
-    ledger: Ledger
-    stack: Reached
-    provider: Provider = field(default_factory=Provider)
+    Functions in `broken` fail with what they are given there.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger, self.provider, self.broken = ledger, Provider(), dict[str, SettlementError]()
+        self.machines = StepFunctions(Machines(definitions(), frozenset({EXPRESS}), self._invoke), runs=True)
+        self.functions, self.identity = Functions(), Identity()
+        outputs = {
+            "TableName": ledger.table_name,
+            "CompensationArn": COMPENSATION,
+            "SettlementStandardArn": STANDARD,
+            "RecoverStalledArn": RECOVERY,
+            "StageConfig": os.environ["STAGE_CONFIG"],
+        }
+        clients = {"dynamodb": ledger.client, "stepfunctions": self.machines}
+        clients |= {"lambda": self.functions, "sts": self.identity}
+        self.stack = Reached("under-test", outputs, None, clients=clients)
 
     @property
-    def machines(self) -> StepFunctions:
-        return cast(StepFunctions, self.stack.clients["stepfunctions"])
+    def executions(self) -> list[Execution]:
+        return self.machines.machines.executions
 
     @property
-    def functions(self) -> Functions:
-        return cast(Functions, self.stack.clients["lambda"])
+    def orders(self) -> list[Any]:
+        """The inputs of the executions that the command, or recovery for it, has started."""
+        return [order for _, _, order in self.machines.started]
 
-    @property
-    def identity(self) -> Identity:
-        return cast(Identity, self.stack.clients["sts"])
+    def refuse(self, operation: str, code: str) -> None:
+        """Let Step Functions refuse an operation with this error code."""
+        self.machines.failing[operation] = client_error(operation, code)
 
     def open(self) -> "Desk":
         """Open the accounts of all tests: Alice has 500.00 EUR, Bob and the shop nothing."""
@@ -214,14 +128,11 @@ class Desk:
 
     def pay(self, key: str = KEY, until: str = "fee", **request: str) -> dict[str, str]:
         """Let Alice pay Bob 48.20 EUR, 0.48 EUR of it the fee, as far as the step `until`."""
-        wire = {"key": key, "payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR"}
-        wire |= {"fee": "0.48"} | request
-        claimed_at = ""
-        for step, module in FORWARD.items():
-            event = {"settlement": wire, "execution": f"{key}-1", "claimed_at": claimed_at}
-            event["execution_arn"] = f"arn:of:{key}-1"
-            result = call(module, event)
-            claimed_at = (result or {}).get("claimed_at", claimed_at)
+        wire = constants.WIRE | {"key": key} | request
+        event: dict[str, Any] = {"settlement": wire, "execution": f"{key}-1", "claimed_at": ""}
+        event["execution_arn"] = f"arn:of:{key}-1"
+        for step, function in FORWARD.items():
+            event["claimed_at"] = (call(function, event) or event).get("claimed_at", event["claimed_at"])
             if step == until:
                 break
         return wire
@@ -230,58 +141,65 @@ class Desk:
         """Let Bob pass on what he has received, so that it cannot be reclaimed."""
         self.pay("order-spent-0001", payer="bob", payee="shop", amount="40.00", fee="0.00")
 
+    def pay_back(self) -> None:
+        """Give Bob enough again."""
+        self.pay("order-rich-00001", amount="100.00", fee="0.00")
+
     def compensate(self, wire: Mapping[str, str], **order: Any) -> None:
         """Start the compensating machine on an order: by default what stopped the settlement."""
-        order = order or {"error": STOPPED}
-        name = f"{wire['key']}-compensate-{len(self.machines.machines.executions)}"
-        self.machines.start_execution(
-            stateMachineArn=COMPENSATION, name=name, input=json.dumps({"settlement": wire, **order})
-        )
+        text = json.dumps({"settlement": wire, **(order or {"error": constants.REJECTED_BY_KYC})})
+        name = f"{wire['key']}-compensate-{len(self.executions)}"
+        self.machines.start_execution(stateMachineArn=COMPENSATION, name=name, input=text)
         self.machines.started.clear()
 
     def half_reversed(self, until: str = "ReclaimFunds") -> Execution:
         """Begin to reverse a settled payment, as far as the state `until`; return what does so, and runs."""
         wire = self.pay()
-        self.machines.detached = True
+        self.machines.runs = False
         self.compensate(wire, reversal={"reason": "first", "by": "grace"})
-        self.machines.detached = False
-        half = self.machines.machines.executions[-1].run(until=until)
+        self.machines.runs = True
+        half = self.executions[-1].run(until=until)
         assert self.row()["status"] == "COMPENSATING"
         return half
 
-    def stuck(self, step: str = "release", key: str = KEY) -> str:
-        """Put a settlement into LIMBO: the reversal of `step` is stuck; return its key.
+    def stuck(self, step: str = "release", key: str = KEY) -> None:
+        """Put a settlement into LIMBO: the reversal of `step` is stuck.
 
         Bob has spent what he got; of the other steps, the function is broken.
         """
-        self.machines.broken |= BREAKS[step]
-        until = {"fee": "fee", "release": "release", "hold": "hold", "nothing": "claim"}[step]
-        wire = self.pay(key, until)
+        wire = self.pay(key, "claim" if step == "nothing" else step)
         if step == "release":
             self.spend()
-        self.compensate(wire, **({"reversal": {"reason": "sent back", "by": ADA}} if step == "fee" else {}))
+        elif step == "fee":
+            self.broken["RefundFee"] = SettlementError("the fees are locked")
+        else:
+            self.broken["VoidHold"] = SettlementError("the payer is locked")
+        self.compensate(wire, **({"reversal": constants.ORDER} if step == "fee" else {}))
         assert self.row(key)["status"] == "LIMBO", self.row(key)
-        return key
-
-    def pay_back(self) -> None:
-        """Give Bob enough again."""
-        self.pay("order-rich-00001", amount="100.00", fee="0.00")
 
     def row(self, key: str = KEY) -> Row:
         row = self.ledger.row(keys.settlement(key))
         assert row is not None
         return row
 
-    def entry(self, step: str, key: str = KEY) -> Row | None:
-        return self.ledger.row(keys.entry(key, step))
+    def alter(self, **attributes: Any) -> None:
+        """Overwrite attributes of the settlement's row, past every condition."""
+        self.ledger.put(self.row() | attributes)
+
+    def entry(self, step: str, key: str = KEY) -> Row:
+        entry = self.ledger.row(keys.entry(key, step))
+        assert entry is not None
+        return entry
 
     def available(self, *names: str) -> list[str]:
         return [statement.show(self.stack, name)["available"] for name in names]
 
-
-BREAKS: dict[str, dict[str, SettlementError]] = {
-    "fee": {"RefundFee": SettlementError("the fees are locked")},
-    "release": {},
-    "hold": {"VoidHold": SettlementError("the payer is locked")},
-    "nothing": {"VoidHold": SettlementError("the payer is locked")},
-}
+    def _invoke(self, function: str, payload: Any) -> Any:
+        try:
+            if function in self.broken:
+                raise self.broken[function]
+            answer = call(function, payload)
+            return checked_outcome(answer) if function == "ReportOutcome" else answer
+        except SettlementError as failed:
+            cause = json.dumps({"errorType": type(failed).__name__, "errorMessage": str(failed)})
+            raise TaskFailed(type(failed).__name__, cause) from failed

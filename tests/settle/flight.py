@@ -8,8 +8,8 @@ from settlement.ledger.keys import Row
 from settlement.model.settlement import Settlement
 from settlement.model.status import Status
 from settlement.model.timestamps import timestamp
-from tests.conftest import NOW
 from tests.settle.desk import Desk
+from tests.world.environment import NOW
 
 
 def at(seconds: int) -> str:

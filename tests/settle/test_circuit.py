@@ -18,16 +18,12 @@ from settlement.ledger import keys
 from settlement.model.errors import KycCircuitOpen, KycUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.verdict import Verdict
-from tests.conftest import NOW
-from tests.settle.conftest import Ended
+from tests.settle.conftest import Command
 from tests.settle.desk import Desk
-from tests.support.kyc import APPROVED
-
-# What a circuit writes is tested on both engines; here it is how that is told.
-pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+from tests.world.environment import NOW
+from tests.world.provider import APPROVED
 
 THRESHOLDS = kyc_circuit.Thresholds(failures=3, within_seconds=60, recovery_seconds=30)
-Command = Callable[..., Ended]
 
 
 @dataclass
@@ -58,10 +54,6 @@ class Circuit:
         except (KycUnavailable, KycCircuitOpen):
             assert fails
 
-    def open(self) -> None:
-        for _ in range(THRESHOLDS.failures):
-            self.call(fails=True)
-
     def _ask(self, settlement: Settlement, api_key: str) -> Verdict:
         self.meanwhile()
         if self.fails:
@@ -87,79 +79,36 @@ def told(state: str, **fields: Any) -> dict[str, Any]:
     return {"circuit": "kyc", "state": state, **nothing, **fields}
 
 
-def never_failed(circuit: Circuit) -> None:
-    circuit.call(fails=False)
-
-
-def failed_twice(circuit: Circuit) -> None:
-    circuit.call(fails=True)
-    circuit.call(fails=True)
-
-
-def failed_and_succeeded(circuit: Circuit) -> None:
-    failed_twice(circuit)
-    circuit.call(fails=False)
-
-
-def opened(circuit: Circuit) -> None:
-    circuit.open()
-
-
-def opened_and_refused(circuit: Circuit) -> None:
-    circuit.open()
-    circuit.call(fails=True)
-
-
-def probed_in_vain(circuit: Circuit) -> None:
-    circuit.open()
-    circuit.call(fails=True, after=37)
-
-
-def closed_again(circuit: Circuit) -> None:
-    circuit.open()
-    circuit.call(fails=False, after=37)
-
-
-def closed_again_and_failed(circuit: Circuit) -> None:
-    closed_again(circuit)
-    circuit.call(fails=True, after=6)
-
-
-def opened_again(circuit: Circuit) -> None:
-    closed_again(circuit)
-    for after in (6, 1, 1):
-        circuit.call(fails=True, after=after)
-
-
-HISTORIES: list[tuple[Callable[[Circuit], None], dict[str, Any]]] = [
-    (never_failed, told("CLOSED")),
-    (failed_twice, told("CLOSED", failures=2, last_failure=at(2))),
-    (failed_and_succeeded, told("CLOSED", failures=0, last_failure=at(2))),
-    (opened, told("OPEN", since=at(3), failures=3, last_failure=at(3))),
-    (opened_and_refused, told("OPEN", since=at(3), failures=3, last_failure=at(3))),
-    (probed_in_vain, told("OPEN", since=at(40), last_failure=at(40), last_probe=at(40))),
-    (closed_again, told("CLOSED", since=at(40), last_probe=at(40))),
+FAIL, SUCCEED = {"fails": True}, {"fails": False}
+OPEN: list[dict[str, Any]] = [FAIL] * THRESHOLDS.failures
+CLOSED_AGAIN = [*OPEN, {"fails": False, "after": 37}]
+HISTORIES: list[tuple[list[dict[str, Any]], dict[str, Any]]] = [
+    ([SUCCEED], told("CLOSED")),
+    ([FAIL] * 2, told("CLOSED", failures=2, last_failure=at(2))),
+    ([FAIL, FAIL, SUCCEED], told("CLOSED", failures=0, last_failure=at(2))),
+    (OPEN, told("OPEN", since=at(3), failures=3, last_failure=at(3))),
+    ([*OPEN, FAIL], told("OPEN", since=at(3), failures=3, last_failure=at(3))),
     (
-        closed_again_and_failed,
+        [*OPEN, {"fails": True, "after": 37}],
+        told("OPEN", since=at(40), last_failure=at(40), last_probe=at(40)),
+    ),
+    (CLOSED_AGAIN, told("CLOSED", since=at(40), last_probe=at(40))),
+    (
+        [*CLOSED_AGAIN, {"fails": True, "after": 6}],
         told("CLOSED", since=at(40), failures=1, last_failure=at(46), last_probe=at(40)),
     ),
-    (opened_again, told("OPEN", since=at(48), failures=3, last_failure=at(48), last_probe=at(40))),
+    (
+        [*CLOSED_AGAIN, {"fails": True, "after": 6}, FAIL, FAIL],
+        told("OPEN", since=at(48), failures=3, last_failure=at(48), last_probe=at(40)),
+    ),
 ]
-histories = pytest.mark.parametrize(("drive", "expected"), HISTORIES)
-
-
-@histories
-def test_the_status_is_what_the_calls_have_made_of_the_circuit(
-    circuit: Circuit, drive: Callable[[Circuit], None], expected: dict[str, Any]
-) -> None:
-    drive(circuit)
-
-    assert status(circuit.desk.stack) == expected
+"""Calls of the provider, and the status after them."""
 
 
 def test_during_a_probe_the_circuit_is_half_open_since_then(circuit: Circuit) -> None:
     seen: list[dict[str, Any]] = []
-    circuit.open()
+    for _ in range(THRESHOLDS.failures):
+        circuit.call(fails=True)
     circuit.meanwhile = lambda: seen.append(status(circuit.desk.stack))
 
     circuit.call(fails=False, after=37)
@@ -168,35 +117,19 @@ def test_during_a_probe_the_circuit_is_half_open_since_then(circuit: Circuit) ->
     assert circuit.announced == ["OPEN", "HALF_OPEN", "CLOSED"]
 
 
-@histories
-def test_the_command_prints_the_status_as_one_json_value(
-    circuit: Circuit, command: Command, drive: Callable[[Circuit], None], expected: dict[str, Any]
+@pytest.mark.parametrize(("calls", "expected"), HISTORIES)
+def test_the_command_tells_what_the_calls_have_made_of_the_circuit_and_leaves_it_so(
+    circuit: Circuit, command: Command, calls: list[dict[str, Any]], expected: dict[str, Any]
 ) -> None:
-    drive(circuit)
-
-    code, out, err = command("kyc", "status", "--json")
-
-    assert (code, err, len(out.splitlines())) == (0, "", 1)
-    assert json.loads(out) == expected
-
-
-@histories
-def test_the_command_tells_a_person_the_same_a_field_a_line(
-    circuit: Circuit, command: Command, drive: Callable[[Circuit], None], expected: dict[str, Any]
-) -> None:
-    drive(circuit)
-
-    code, out, err = command("kyc", "status")
-
-    shown = [line.split() for line in out.splitlines()]
-    assert (code, err) == (0, "")
-    assert shown == [[name, *([] if value is None else [str(value)])] for name, value in expected.items()]
-
-
-def test_asking_how_the_circuit_stands_leaves_it_as_it_stands(circuit: Circuit, command: Command) -> None:
-    circuit.open()
+    for call in calls:
+        circuit.call(**call)
     before = circuit.desk.ledger.row(keys.circuit("kyc"))
 
-    command("kyc", "status")
+    code, out, err = command("kyc", "status", "--json")
+    text = command("kyc", "status")
 
+    assert (code, err, json.loads(out), len(out.splitlines())) == (0, "", expected, 1)
+    shown = [line.split() for line in text[1].splitlines()]
+    assert shown == [[name, *([] if value is None else [str(value)])] for name, value in expected.items()]
+    assert (text[0], text[2]) == (0, "")
     assert circuit.desk.ledger.row(keys.circuit("kyc")) == before

@@ -2,19 +2,19 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from settle import __main__, cli
 from settle.local import record
-from tests.settle.conftest import Ended
-
-Settle = Callable[..., Ended]
+from tests.settle.conftest import Command
 
 NEEDING_A_STACK = [
     ("local", "status"),
     ("local", "env"),
+    ("start", "-"),
+    ("start", "request.json"),
     ("account", "open", "alice", "--currency", "EUR"),
     ("account", "show", "alice"),
     ("status", "order-2026-000101"),
@@ -34,34 +34,22 @@ NEEDING_A_STACK = [
 ]
 
 
-@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
 @pytest.mark.parametrize("command", NEEDING_A_STACK, ids=" ".join)
 def test_without_an_embedded_aws_a_command_says_in_one_line_how_to_start_one(
-    settle: Settle, command: tuple[str, ...], options: tuple[str, ...]
+    settle: Command, home: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    code, out, err = settle(*command, *(options if command != ("local", "env") else ()))
-
-    assert code == 3
-    assert out == ""
-    assert err.startswith("settle: ")
-    assert "`settle local up`" in err
-    assert len(err.splitlines()) == 1
-
-
-@pytest.mark.parametrize("name", ["-", "request.json"], ids=["standard input", "file"])
-def test_without_an_embedded_aws_a_good_request_is_not_started(
-    settle: Settle, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("{}"))
+    monkeypatch.chdir(home)
     (home / "request.json").write_text("{}")
+    for options in ((), ("--json",)) if command != ("local", "env") else ((),):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("{}"))
+        code, out, err = settle(*command, *options)
 
-    code, out, err = settle("start", name if name == "-" else str(home / name))
+        assert (code, out, len(err.splitlines())) == (3, "", 1)
+        assert err.startswith("settle: ")
+        assert "`settle local up`" in err
 
-    assert (code, out, len(err.splitlines())) == (3, "", 1)
-    assert "`settle local up`" in err
 
-
-def test_down_without_an_embedded_aws_has_nothing_to_stop(settle: Settle) -> None:
+def test_down_without_an_embedded_aws_has_nothing_to_stop(settle: Command) -> None:
     assert settle("local", "down", "--json") == (0, '{"stopped": false}\n', "")
 
 
@@ -81,7 +69,7 @@ def test_down_without_an_embedded_aws_has_nothing_to_stop(settle: Settle) -> Non
         ("local", "env", "--nonsense"),
         ("account", "open", "alice"),
         ("account", "close", "alice"),
-        ("local", "up", "--port", "many"),
+        *(("local", "up", "--port", port) for port in ("many", "-1", "65536")),
         ("reconcile", "--nonsense"),
         ("limbo", "nonsense"),
         ("limbo", "list", "order-2026-000101"),
@@ -105,7 +93,7 @@ def test_down_without_an_embedded_aws_has_nothing_to_stop(settle: Settle) -> Non
     ],
     ids=" ".join,
 )
-def test_what_the_command_does_not_know_is_a_usage_error(settle: Settle, command: tuple[str, ...]) -> None:
+def test_an_unknown_or_missing_argument_is_a_usage_error(settle: Command, command: tuple[str, ...]) -> None:
     code, out, err = settle(*command)
 
     assert code == 2
@@ -114,55 +102,15 @@ def test_what_the_command_does_not_know_is_a_usage_error(settle: Settle, command
 
 
 @pytest.mark.parametrize(
-    "which",
-    [
-        (),
-        ("--in-flight", "--limbo"),
-        ("--limbo", "--since", "1h"),
-        ("--in-flight", "--since", "1h"),
-        ("--in-flight", "--limbo", "--since", "1h"),
-    ],
-    ids=" ".join,
-)
-def test_not_exactly_one_list_is_a_usage_error_in_one_line(settle: Settle, which: tuple[str, ...]) -> None:
-    assert settle("list", *which) == (
-        2,
-        "",
-        "settle: list: give one of --in-flight, --limbo and --since WHEN\n",
-    )
-
-
-@pytest.mark.parametrize("when", ["", "soon", "2026-11-20", "9999-01-01T00:00:00Z"])
-def test_a_bad_since_is_a_usage_error_in_one_line(settle: Settle, when: str) -> None:
-    code, out, err = settle("list", "--since", when)
-
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert err.startswith("settle: since: ")
-
-
-@pytest.mark.parametrize("port", ["-1", "65536", "70000"])
-def test_a_port_that_there_is_not_is_a_usage_error(settle: Settle, port: str) -> None:
-    code, _, err = settle("local", "up", "--port", port)
-
-    assert code == 2
-    assert "port" in err
-
-
-@pytest.mark.parametrize(
-    "command",
-    [(), ("local",), ("local", "up"), ("account",), ("account", "open"), ("start",), ("status",), ("demo",)],
-    ids=" ".join,
-)
-def test_each_command_explains_itself(settle: Settle, command: tuple[str, ...]) -> None:
-    code, out, err = settle(*command, "--help")
-
-    assert (code, err) == (0, "")
-    assert "Usage: settle" in out
-
-
-@pytest.mark.parametrize(
     ("command", "words"),
     [
+        ((), ("start", "status", "demo")),
+        (("start",), ("--machine", "--json", "--stack")),
+        (("local",), ("up", "down", "status", "env")),
+        (("local", "up"), ("--port",)),
+        (("account",), ("open", "show")),
+        (("account", "open"), ("--currency", "--deposit")),
+        (("demo",), ("--json",)),
         (("limbo",), ("list", "show", "resolve")),
         (("limbo", "list"), ("--json", "--stack")),
         (("limbo", "show"), ("key", "--json", "--stack")),
@@ -179,78 +127,66 @@ def test_each_command_explains_itself(settle: Settle, command: tuple[str, ...]) 
     ],
     ids=str,
 )
-def test_each_command_of_the_person_on_call_explains_what_it_takes(
-    settle: Settle, command: tuple[str, ...], words: tuple[str, ...]
+def test_each_command_explains_what_it_takes(
+    settle: Command, command: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     code, out, err = settle(*command, "--help")
 
-    assert (code, err) == (0, "")
+    assert (code, err, "Usage: settle" in out) == (0, "", True)
     assert [word for word in words if word not in out] == []
 
 
-def _missing(path: Path) -> None:
-    pass
-
-
-def _empty(path: Path) -> None:
-    path.touch()
-
-
-def _blank(path: Path) -> None:
-    path.write_text(" \n\n")
-
-
-def _binary(path: Path) -> None:
-    path.write_bytes(bytes(range(256)))
-
-
-def _directory(path: Path) -> None:
-    path.mkdir()
-
-
-def _too_deep(path: Path) -> None:
-    path.write_text("[" * 100_000)
-
-
-def _half_good(path: Path) -> None:
-    path.write_text('{"key": "order-2026-000101"}\nnonsense\n')
+ONE_LIST = "list: give one of --in-flight, --limbo and --since WHEN"
 
 
 @pytest.mark.parametrize(
-    ("make", "what"),
+    ("arguments", "message"),
     [
-        (_missing, "file: "),
-        (_empty, "file: "),
-        (_blank, "file: "),
-        (_binary, "file: "),
-        (_directory, "file: "),
-        (_too_deep, "line 1: request: must be JSON: "),
-        (_half_good, "line 2: request: must be JSON: "),
+        ((), ONE_LIST),
+        (("--in-flight", "--limbo"), ONE_LIST),
+        (("--limbo", "--since", "1h"), ONE_LIST),
+        (("--in-flight", "--since", "1h"), ONE_LIST),
+        *((("--since", when), "since: ") for when in ("", "soon", "2026-11-20", "9999-01-01T00:00:00Z")),
     ],
 )
+def test_a_list_of_none_of_several_or_of_no_time_is_a_usage_error_in_one_line(
+    settle: Command, arguments: tuple[str, ...], message: str
+) -> None:
+    code, out, err = settle("list", *arguments)
+
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert err.startswith(f"settle: {message}")
+
+
+@pytest.mark.parametrize("is_file", [True, False], ids=["file", "standard input"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "file: "),
+        (b" \n\n", "file: "),
+        (bytes(range(256)), "file: "),
+        (b"[" * 100_000, "line 1: request: must be JSON: "),
+        (b'{"key": "order-2026-000101"}\nnonsense\n', "line 2: request: must be JSON: "),
+    ],
+    ids=["empty", "blank", "binary", "too deep", "half good"],
+)
 def test_a_file_that_holds_no_request_is_a_usage_error_in_one_line(
-    settle: Settle, home: Path, make: Callable[[Path], None], what: str
+    settle: Command, home: Path, monkeypatch: pytest.MonkeyPatch, is_file: bool, content: bytes, message: str
 ) -> None:
     file = home / "request.json"
-    make(file)
+    file.write_bytes(content)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
 
-    code, out, err = settle("start", str(file))
-
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert err.startswith(f"settle: {what}")
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00"], ids=["empty", "binary"])
-def test_standard_input_that_holds_no_request_is_a_usage_error_in_one_line(
-    settle: Settle, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
-    stdin = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="strict")
-    monkeypatch.setattr(sys, "stdin", stdin)
-
-    code, out, err = settle("start", "-")
+    code, out, err = settle("start", str(file) if is_file else "-")
 
     assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert err.startswith("settle: file: ")
+    assert err.startswith(f"settle: {message}")
+
+
+def test_a_file_that_is_missing_or_a_directory_is_a_usage_error(settle: Command, home: Path) -> None:
+    for path in (home, home / "missing"):
+        code, out, err = settle("start", str(path))
+        assert (code, out, err.startswith("settle: file: ")) == (2, "", True)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +195,7 @@ def test_standard_input_that_holds_no_request_is_a_usage_error_in_one_line(
     ids=" ".join,
 )
 def test_a_home_that_cannot_be_one_is_told_in_one_line(
-    settle: Settle, home: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    settle: Command, home: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     (home / "a-file").touch()
     monkeypatch.setattr(record, "HOME", home / "a-file")
@@ -286,3 +222,19 @@ def test_the_installed_command_ends_with_the_code_and_the_line(tmp_path: Path) -
     assert finished.stderr == (
         "settle: no stack: start the embedded AWS with `settle local up`, or pass --stack NAME\n"
     )
+
+
+def test_ctrl_c_outside_a_command_ends_it_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Typer takes care of a command that runs; this is about the rest, such as the loading of modules."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", interrupted)
+
+    with pytest.raises(SystemExit) as end:
+        __main__.main()
+
+    assert (end.value.code, capsys.readouterr()) == (__main__.INTERRUPTED, ("", ""))

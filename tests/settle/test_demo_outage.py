@@ -1,5 +1,7 @@
 """The demo's outage: what is paid while the provider fails, and that the provider always comes back."""
 
+import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +13,7 @@ from settle.machines import Machine
 from settlement.model.errors import KycCircuitOpen, KycRejected, KycUnavailable
 from tests.settle.desk import Desk
 from tests.settle.wire import Simulator
-from tests.support.kyc import APPROVED
-
-# What the steps write is tested on both engines; here it is how the demo tells of it.
-pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
+from tests.world.provider import APPROVED
 
 Walk = Callable[[], dict[str, Any]]
 
@@ -29,7 +28,7 @@ class Paying:
         self.desk, self.simulator, self.refused = desk, simulator, 0
 
     def start(self, stack: object, machine: Machine, request: str) -> None:
-        wire = outage.json.loads(request) | {"fee": "0.00"}
+        wire = json.loads(request) | {"fee": "0.00"}
         self.desk.provider.answer = self._answer(wire)
         try:
             self.desk.pay(**wire)
@@ -50,7 +49,7 @@ class Paying:
 def paying(desk: Desk, simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> Paying:
     paying = Paying(desk, simulator)
     monkeypatch.setattr(outage, "start", paying.start)
-    monkeypatch.setattr(outage.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     return paying
 
 
@@ -60,7 +59,7 @@ def walk(desk: Desk, simulator: Simulator, paying: Paying) -> Walk:
 
 
 @pytest.mark.parametrize("refused", [0, 2])
-def test_what_is_paid_in_an_outage_comes_back_and_payments_flow_again_after_it(
+def test_payments_in_an_outage_are_refunded_and_payments_settle_again_after_it(
     walk: Walk, paying: Paying, refused: int
 ) -> None:
     paying.refused = refused
@@ -76,7 +75,7 @@ def test_what_is_paid_in_an_outage_comes_back_and_payments_flow_again_after_it(
     assert (walked["returned"], walked["conserved"]) == ("100.00 EUR of 100.00 EUR", True)
 
 
-def test_an_outage_that_does_not_end_is_told(
+def test_an_outage_that_does_not_end_fails_the_demo(
     walk: Walk, paying: Paying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paying.refused = 1000

@@ -13,7 +13,7 @@ import pytest
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import deployment, embedded_aws, processes, record
 from settle.local.record import Running
-from tests.settle.conftest import WAIT, Ended, Starts
+from tests.settle.conftest import WAIT, Command, Starts
 
 
 def silent(text: str) -> None:
@@ -47,83 +47,73 @@ def write(content: bytes | dict[str, Any]) -> None:
     record.STATE.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
 
 
-@pytest.mark.parametrize(
-    "name", ["app.py", "cdk.json", "infra/table.py", "lambdas/handlers/a.py", "statemachines/a.asl.json"]
+SOURCE, SOURCES = (
+    "lambdas/handlers/a.py",
+    ["app.py", "cdk.json", "infra/table.py", "statemachines/a.asl.json"],
 )
-def test_a_changed_source_is_deployed_again(project: Path, name: str) -> None:
-    before = deployment.digest()
-
-    (project / name).write_text("something else")
-
-    assert deployment.digest() != before
-
-
-def _new(project: Path) -> None:
-    (project / "lambdas" / "handlers" / "b.py").touch()
+IGNORED = [
+    "lambdas/__pycache__/a.pyc",
+    "infra/deep/__pycache__/b.pyc",
+    "README.md",
+    "settle/cli.py",
+    "cdk.out/x",
+]
 
 
-def _removed(project: Path) -> None:
-    (project / "lambdas" / "handlers" / "a.py").unlink()
+def rewrite(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("new")
 
 
-def _renamed(project: Path) -> None:
-    (project / "lambdas" / "handlers" / "a.py").rename(project / "lambdas" / "handlers" / "c.py")
-
-
-@pytest.mark.parametrize("alter", [_new, _removed, _renamed])
-def test_a_source_that_comes_or_goes_is_deployed_again(project: Path, alter: Callable[[Path], None]) -> None:
-    before = deployment.digest()
-
-    alter(project)
-
-    assert deployment.digest() != before
+def rename(path: Path) -> None:
+    path.rename(path.with_name("c.py"))
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["lambdas/__pycache__/a.pyc", "infra/deep/__pycache__/b.pyc", "README.md", "settle/cli.py", "cdk.out/x"],
+    ("name", "alter", "is_deployed_again"),
+    [
+        *((name, rewrite, True) for name in [SOURCE, *SOURCES, "lambdas/handlers/b.py"]),
+        (SOURCE, Path.unlink, True),
+        (SOURCE, rename, True),
+        *((name, rewrite, False) for name in IGNORED),
+    ],
 )
-def test_what_no_deployment_depends_on_is_not_deployed_again(project: Path, name: str) -> None:
+def test_a_deployment_follows_each_change_of_its_sources_and_of_nothing_else(
+    project: Path, name: str, alter: Callable[[Path], object], is_deployed_again: bool
+) -> None:
     before = deployment.digest()
-
-    (project / name).parent.mkdir(parents=True, exist_ok=True)
-    (project / name).write_text("new")
-
     assert deployment.digest() == before
 
+    alter(project / name)
 
-def test_the_digest_of_the_same_sources_is_the_same(project: Path) -> None:
-    assert deployment.digest() == deployment.digest()
-
-
-def test_without_a_record_nothing_is_running(home: Path) -> None:
-    assert embedded_aws.running() is None
-    assert embedded_aws.down() is False
+    assert (deployment.digest() != before) is is_deployed_again
 
 
 @pytest.mark.parametrize(
     "content",
     [
+        None,
         b"",
         b"\xff\xfe",
         b"{",
         b"null",
         b"[]",
-        b"17",
         b"{}",
         b'{"pid": 1}',
         b'{"pid": 1, "port": 1}',
         b'{"pid": 1, "port": 1, "kyc_port": 2, "version": 2}',
         b'{"pid": "x", "port": 1, "kyc_port": 2}',
-        b'{"pid": null, "port": 1, "kyc_port": 2}',
         b'{"pid": -1, "port": 1, "kyc_port": 2}',
         b'{"pid": 1.5, "port": 1, "kyc_port": 2}',
         b'{"pid": 1, "port": 1, "kyc_port": 2}',
         b'{"pid": 100000000000000000000, "port": 1, "kyc_port": 2}',
     ],
 )
-def test_a_record_that_is_garbage_counts_as_not_running_and_is_cleaned_up(home: Path, content: bytes) -> None:
-    write(content)
+def test_a_record_that_is_missing_or_garbage_counts_as_not_running_and_is_cleaned_up(
+    home: Path, content: bytes | None
+) -> None:
+    if content is not None:
+        write(content)
 
     assert embedded_aws.running() is None
     assert embedded_aws.down() is False
@@ -136,23 +126,40 @@ def test_a_record_of_another_version_counts_as_not_running(starts: Starts) -> No
     assert embedded_aws.running() is None
 
 
-def test_a_record_of_a_process_that_has_ended_counts_as_not_running(starts: Starts) -> None:
+@pytest.mark.parametrize(
+    ("is_a_zombie", "left_behind"),
+    [(True, None), (False, None), (False, "awslambdaric"), (True, "settle.local.kyc_simulator")],
+)
+def test_a_server_that_has_ended_counts_as_not_running_and_what_it_left_behind_is_stopped(
+    starts: Starts, is_a_zombie: bool, left_behind: str | None
+) -> None:
     ended = starts("ministack", code="print(flush=True)")
-    ended.wait()
+    if is_a_zombie:  # nothing has waited for it yet
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    else:
+        ended.wait()
+    process = starts(left_behind) if left_behind else ended
     write(recorded(ended))
 
     assert embedded_aws.running() is None
-    assert embedded_aws.down() is False
+    assert embedded_aws.down() is bool(left_behind)
+    assert has_ended(process)
     assert not record.STATE.exists()
 
 
-def test_a_process_that_has_not_been_waited_for_counts_as_not_running(starts: Starts) -> None:
-    zombie = starts("ministack", code="print(flush=True)")
-    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
-    write(recorded(zombie))
+def test_a_process_is_asked_politely_and_killed_if_it_does_not_heed(
+    starts: Starts, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "STOP_SECONDS_MAX", 0.5)
+    bye = "import pathlib, signal, sys; bye = lambda *_: (pathlib.Path('../bye').touch(), sys.exit())"
+    polite = starts("ministack", code=f"{bye}; signal.signal(15, bye); {WAIT}")
+    stubborn = starts("awslambdaric", code=STUBBORN)
 
-    assert embedded_aws.running() is None
-    assert embedded_aws.down() is False
+    assert embedded_aws.down() is True
+
+    assert has_ended(polite)
+    assert has_ended(stubborn)
+    assert (home / "bye").exists()
 
 
 @pytest.mark.parametrize(
@@ -200,40 +207,6 @@ def test_down_stops_the_processes_of_this_home_and_removes_their_files(
     assert not record.STATE.exists()
 
 
-@pytest.mark.parametrize("program", ["awslambdaric", "settle.local.kyc_simulator"])
-def test_what_is_left_without_its_server_is_no_embedded_aws_and_is_stopped(
-    starts: Starts, program: str
-) -> None:
-    server, function = starts("ministack", code="print(flush=True)"), starts(program)
-    server.wait()
-    write(recorded(server))
-
-    assert embedded_aws.running() is None
-    assert embedded_aws.down() is True
-    assert has_ended(function)
-
-
-def test_a_process_is_asked_politely_first(starts: Starts, home: Path) -> None:
-    bye = "import pathlib, signal, sys; bye = lambda *_: (pathlib.Path('../bye').touch(), sys.exit())"
-    server = starts("ministack", code=f"{bye}; signal.signal(15, bye); {WAIT}")
-
-    embedded_aws.down()
-
-    assert has_ended(server)
-    assert (home / "bye").exists()
-
-
-def test_a_process_that_does_not_heed_a_polite_request_is_killed(
-    starts: Starts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "STOP_SECONDS_MAX", 0.5)
-    stubborn = starts("awslambdaric", code=STUBBORN)
-
-    assert embedded_aws.down() is True
-
-    assert has_ended(stubborn)
-
-
 @pytest.mark.parametrize(
     ("outputs", "found"),
     [({"TableName": "t"}, True), ({}, False)],
@@ -279,7 +252,7 @@ def test_an_embedded_aws_that_is_busy_is_waited_for(
 
 
 def test_an_embedded_aws_that_stays_silent_is_told_as_busy_and_not_as_absent(
-    starts: Starts, settle: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+    starts: Starts, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(recorded(starts("ministack")))
     monkeypatch.setattr(embedded_aws, "BUSY_SECONDS_MAX", -1)
@@ -298,14 +271,17 @@ def test_an_embedded_aws_that_ends_while_it_is_waited_for_is_not_running(
 ) -> None:
     server = starts("ministack")
     write(recorded(server))
-    monkeypatch.setattr(embedded_aws, "_answers", Busy(silent=99, end=lambda: (server.kill(), server.wait())))
+
+    def killed() -> None:
+        server.kill()
+        server.wait()
+
+    monkeypatch.setattr(embedded_aws, "_answers", Busy(silent=99, end=killed))
 
     assert embedded_aws.running() is None
 
 
-def test_the_environment_of_the_embedded_aws_is_printed_for_a_shell(
-    starts: Starts, settle: Callable[..., Ended]
-) -> None:
+def test_the_environment_of_the_embedded_aws_is_printed_for_a_shell(starts: Starts, settle: Command) -> None:
     outputs = {"TableName": "t", "SettlementExpressArn": "arn:express", "StartQueueUrl": "http://queue/a b"}
     write(recorded(starts("ministack"), port=4566, outputs=outputs))
 
@@ -330,7 +306,7 @@ def test_a_port_that_another_process_has_taken_is_named(home: Path) -> None:
         with pytest.raises(CommandFailed, match=f"port: {port} is taken by another process") as refused:
             embedded_aws.up(silent, port)
 
-    assert refused.value.code == Exit.CONFLICT == 6
+    assert refused.value.code == Exit.CONFLICT
     assert embedded_aws.running() is None
 
 
@@ -344,7 +320,7 @@ def test_files_that_could_not_be_removed_do_not_keep_up_from_starting(
     def started(*_: Any, **__: Any) -> None:
         raise CommandFailed(Exit.FAILED, "got as far as starting")
 
-    monkeypatch.setattr(processes.subprocess, "Popen", started)
+    monkeypatch.setattr(subprocess, "Popen", started)
 
     with pytest.raises(CommandFailed, match="got as far as starting"):
         embedded_aws.up(silent)

@@ -4,7 +4,7 @@ import pytest
 
 from settle import instants
 from settle.exit_codes import CommandFailed, Exit
-from tests.conftest import NOW
+from tests.world.environment import NOW
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_an_instant_or_an_age_is_understood(text: str, meant: datetime) -> None:
         *("9999999999d", "99999999999999999999d", "0001-01-01T00:00:00+14:00"),
     ],
 )
-def test_what_is_neither_is_refused_with_examples_of_both(text: str) -> None:
+def test_a_text_that_is_neither_an_instant_nor_an_age_is_refused_with_examples(text: str) -> None:
     with pytest.raises(CommandFailed) as told:
         instants.parse(text, NOW)
 
@@ -42,7 +42,7 @@ def test_what_is_neither_is_refused_with_examples_of_both(text: str) -> None:
     assert "such as 2026-11-20T09:30:00Z, its offset included, or an age such as 90m" in str(told.value)
 
 
-def test_what_has_yet_to_come_is_refused_at_any_offset() -> None:
+def test_an_instant_in_the_future_is_refused_at_any_offset() -> None:
     later = (NOW + timedelta(milliseconds=1)).astimezone(timezone(timedelta(hours=-9)))
 
     assert instants.parse(NOW.isoformat(), NOW) == NOW

@@ -21,7 +21,8 @@ from settlement.adapters.webhook_signature import verify
 from tests.settle.conftest import Starts
 from tests.settle.test_embedded_aws import recorded as content_of
 from tests.settle.test_embedded_aws import silent, write
-from tests.settle.wire import KEY, PAYMENT, Receiver
+from tests.settle.wire import PAYMENT, Receiver
+from tests.world.constants import KEY
 
 API_KEY, SIGNING = (
     "canary-api-key",
@@ -62,7 +63,7 @@ def embedded(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
     monkeypatch.setattr(kyc_provider, "boto3", SimpleNamespace(client=client))
     monkeypatch.setattr(embedded_aws, "_answers", lambda started: True)
-    monkeypatch.setattr(processes.subprocess, "Popen", Kept)
+    monkeypatch.setattr(subprocess, "Popen", Kept)
     yield
     embedded_aws.down()
     for process in started:
@@ -100,52 +101,42 @@ def calls(running: Running) -> int:
     return counted
 
 
-def test_up_starts_the_provider_on_the_recorded_port_and_on_this_machine_only(running: Running) -> None:
+def test_up_starts_one_provider_with_the_stage_s_secrets_and_webhook_and_down_stops_it(
+    running: Running, receiver: Receiver
+) -> None:
+    """No secret is on its command line or in a file: any user who may list processes could read it there."""
+    reported: list[str] = []
+
     assert embedded_aws.up(silent) == running
 
     (provider,) = providers()
     listening = [s.laddr for s in provider.net_connections("inet") if s.status == psutil.CONN_LISTEN]
     assert listening == [("127.0.0.1", running.kyc_port)]
-
-
-def test_the_provider_takes_the_stage_s_api_key_and_no_other(running: Running) -> None:
-    embedded_aws.up(silent)
-
-    assert (asked(running, API_KEY), asked(running, "another-key")) == (200, 401)
-
-
-def test_the_provider_calls_the_stage_s_webhook_and_signs_with_its_secret(
-    running: Running, receiver: Receiver
-) -> None:
-    embedded_aws.up(silent)
-    asked(running, API_KEY, payee="kyc-review-approve")
-
+    assert (asked(running, API_KEY, payee="kyc-review-approve"), asked(running, "another-key")) == (200, 401)
     told = receiver.received()
     assert told.path == "/_aws/lambda-url/abc123/"
     assert verify(told.headers, told.body, [SIGNING], datetime.now(UTC)) == f"evt_ver_{KEY}"
-
-
-def test_no_secret_is_on_the_provider_s_command_line_or_in_its_log(running: Running) -> None:
-    """Any user who may list processes could read them there."""
-    embedded_aws.up(silent)
-    asked(running, API_KEY)
-
-    (provider,) = providers()
     seen = " ".join(provider.cmdline()) + (record.SCRATCH / "kyc-log").read_text() + record.STATE.read_text()
-    assert API_KEY not in seen
-    assert SIGNING not in seen
+    assert (API_KEY in seen, SIGNING in seen) == (False, False)
 
-
-def test_up_again_finds_the_provider_with_what_it_remembers(running: Running) -> None:
-    reported: list[str] = []
-    embedded_aws.up(silent)
-    before = [provider.pid for provider in providers()]
-    asked(running, API_KEY)
-
+    counted = calls(running)
     embedded_aws.up(reported.append)
 
-    assert [provider.pid for provider in providers()] == before
-    assert (calls(running), reported) == (1, [])
+    assert ([one.pid for one in providers()], calls(running), reported) == ([provider.pid], counted, [])
+    assert running.describe() == {
+        "endpoint_url": f"http://127.0.0.1:{running.port}",
+        "region": "eu-west-1",
+        "kyc_url": f"http://127.0.0.1:{running.kyc_port}",
+        "outputs": OUTPUTS,
+    }
+
+    assert embedded_aws.down() is True
+
+    assert not provider.is_running()
+    assert list(processes.ours()) == []
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", running.kyc_port)) != 0
+    assert embedded_aws.down() is False
 
 
 def test_up_starts_a_provider_again_that_has_died_where_the_stage_asks_it(
@@ -191,7 +182,9 @@ def test_another_process_on_the_provider_s_port_is_not_taken_for_it(
     assert providers() == []
 
 
-def test_a_provider_that_does_not_start_is_told(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_that_does_not_start_fails_the_command(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kyc_provider, "START_SECONDS_MAX", -1)
 
     with pytest.raises(CommandFailed, match="the simulated KYC provider did not start") as failed:
@@ -200,20 +193,7 @@ def test_a_provider_that_does_not_start_is_told(running: Running, monkeypatch: p
     assert failed.value.code == Exit.FAILED
 
 
-def test_down_stops_the_provider_and_leaves_no_process(running: Running) -> None:
-    embedded_aws.up(silent)
-    (provider,) = providers()
-
-    assert embedded_aws.down() is True
-
-    assert not provider.is_running()
-    assert list(processes.ours()) == []
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", running.kyc_port)) != 0
-    assert embedded_aws.down() is False
-
-
-def test_a_deployment_is_told_where_its_provider_is(
+def test_a_deployment_gets_the_address_of_its_provider(
     starts: Starts, receiver: Receiver, home: Path, project: Path
 ) -> None:
     outdated = recorded(starts, receiver, sources="of another day")
@@ -229,12 +209,3 @@ def test_a_deployment_is_told_where_its_provider_is(
     assert f"kyc_url=http://127.0.0.1:{outdated.kyc_port}" in options
     assert (running.kyc_port, running.outputs) == (outdated.kyc_port, OUTPUTS)
     assert embedded_aws.running() == running
-
-
-def test_what_up_prints_names_the_provider(running: Running) -> None:
-    assert running.describe() == {
-        "endpoint_url": f"http://127.0.0.1:{running.port}",
-        "region": "eu-west-1",
-        "kyc_url": f"http://127.0.0.1:{running.kyc_port}",
-        "outputs": OUTPUTS,
-    }

@@ -1,10 +1,17 @@
-"""The simulated KYC provider at the wire: how it answers, and how it fails to."""
+"""The simulated KYC provider at the wire: its answers, its failures, its control and its webhook.
 
+`tests/kyc/test_contract.py` sends it generated requests, and holds its answers against the contract.
+"""
+
+import base64
+import json
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -12,171 +19,94 @@ import urllib3
 
 from settle.local import kyc_simulator
 from settle.local.kyc_behaviour import Behaviour
-from settle.local.kyc_simulator import Server
-from tests.settle.wire import KEY, SECONDS_MAX, Simulator, raw_verification
+from settle.local.kyc_simulator import BODY_BYTES_MAX
+from settlement.adapters.webhook_signature import verify
+from settlement.model.errors import SignatureRefused
+from tests.settle.wire import KEY, PAYMENT, SECONDS_MAX, Delivery, Receiver, Simulator
 
-Choose = Callable[[Simulator, Behaviour], dict[str, str]]
+SECRET = "whsec_" + base64.b64encode(b"shared by the two, and no others alike").decode()
+OTHER_SECRET = "whsec_" + base64.b64encode(b"shared with another service altogether").decode()
+BOUND_SECONDS = 3
+"""After which a delivery is abandoned here. The provider's own minute is a hundred deliveries long."""
 
-
-def by_payee(simulator: Simulator, behaviour: Behaviour) -> dict[str, str]:
-    return {"payee": f"kyc-{behaviour}"}
-
-
-def by_payer_of_a_run(simulator: Simulator, behaviour: Behaviour) -> dict[str, str]:
-    return {"payer": f"kyc-{behaviour}.4f0b2c9e"}
-
-
-def by_control(simulator: Simulator, behaviour: Behaviour) -> dict[str, str]:
-    assert simulator.tell({"behaviour": behaviour}).status == 200
-    return {}
+ORDER = {"idempotency_key": f"{KEY}:verify"}
+HEADERS = {"Idempotency-Key": f"{KEY}:verify", "Authorization": "Bearer any"}
 
 
-choosing = pytest.mark.parametrize("choose", [by_payee, by_payer_of_a_run, by_control])
-
-
-class Watch(threading.Event):
-    """The provider's patience, without the wait: for how long it would have waited each time."""
+class Waits(threading.Event):
+    """The provider's waits, none of which takes time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.waits: list[float | None] = []
+        self.seconds: list[float | None] = []
 
     def wait(self, timeout: float | None = None) -> bool:
-        self.waits.append(timeout)
+        self.seconds.append(timeout)
         return False
 
 
 @pytest.fixture
-def watch(simulator: Simulator) -> Watch:
-    watch = Watch()
-    simulator.server.stopped = watch
-    return watch
+def waits(simulator: Simulator) -> Waits:
+    waits = Waits()
+    simulator.server.stopped = waits
+    return waits
 
 
-@choosing
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses between deliveries, which move the provider's clock and nothing else does."""
+    slept: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: 1000 + sum(slept), sleep=slept.append)
+    monkeypatch.setattr(kyc_simulator, "time", clock)
+    monkeypatch.setattr(kyc_simulator, "WEBHOOK_SECONDS_MAX", BOUND_SECONDS)
+    return slept
+
+
+@pytest.fixture
+def provider(simulator: Simulator, receiver: Receiver, slept: list[float]) -> Simulator:
+    """The provider, which knows the webhook's address and shares its secret."""
+    assert simulator.tell({"webhook_url": receiver.url, "signing_secret": SECRET}).status == 200
+    return simulator
+
+
+def event_of(delivery: Delivery, secret: str = SECRET) -> str:
+    """Return the event's id. Raises SignatureRefused if it is not signed with the secret, and just now."""
+    return verify(delivery.headers, delivery.body, [secret], datetime.now(UTC))
+
+
+@pytest.mark.parametrize("chosen_by", ["payee", "payer", "control"])
 @pytest.mark.parametrize(
-    ("behaviour", "decision"),
+    ("behaviour", "status", "decision"),
     [
-        (Behaviour.APPROVE, "APPROVED"),
-        (Behaviour.REJECT, "REJECTED"),
-        (Behaviour.REVIEW, "REVIEW"),
+        (Behaviour.APPROVE, 200, "APPROVED"),
+        (Behaviour.REJECT, 200, "REJECTED"),
+        (Behaviour.REVIEW, 200, "REVIEW"),
+        (Behaviour.REFUSE, 400, None),
+        (Behaviour.BUSY, 429, None),
+        (Behaviour.ERROR, 500, None),
+        (Behaviour.REDIRECT, 307, None),
     ],
 )
-def test_a_decision_is_answered_as_the_contract_has_it(
-    simulator: Simulator, choose: Choose, behaviour: Behaviour, decision: str
+def test_a_behaviour_is_chosen_by_an_account_or_by_the_control(
+    simulator: Simulator, chosen_by: str, behaviour: Behaviour, status: int, decision: str | None
 ) -> None:
-    answer = simulator.verify(**choose(simulator, behaviour))
+    if chosen_by == "control":
+        assert simulator.tell({"behaviour": behaviour}).status == 200
+        answer = simulator.verify()
+    else:
+        answer = simulator.verify(**{chosen_by: f"kyc-{behaviour}.4f0b2c9e"})
 
-    assert answer.status == 200
-    assert answer.headers["Content-Type"] == "application/json"
-    assert answer.json() == {
-        "decision": decision,
-        "reference": f"ver_{KEY}",
-        "reason": f"simulated: {behaviour}",
-    }
-
-
-@choosing
-@pytest.mark.parametrize(
-    ("behaviour", "status"),
-    [(Behaviour.REFUSE, 400), (Behaviour.BUSY, 429), (Behaviour.ERROR, 500), (Behaviour.REDIRECT, 307)],
-)
-def test_a_status_is_answered_with_an_error_and_without_a_decision(
-    simulator: Simulator, choose: Choose, behaviour: Behaviour, status: int
-) -> None:
-    answer = simulator.verify(**choose(simulator, behaviour))
-
-    assert answer.status == status
-    assert answer.json().keys() == {"error", "message"}
-
-
-def test_a_redirect_leads_back_to_the_provider(simulator: Simulator) -> None:
-    answer = simulator.verify(payee="kyc-redirect")
-
-    assert answer.headers["Location"] == "/verifications"
-
-
-@choosing
-def test_garbage_is_a_whole_answer_that_is_no_json(simulator: Simulator, choose: Choose) -> None:
-    answer = simulator.verify(**choose(simulator, Behaviour.GARBAGE))
-
-    assert (answer.status, answer.data) == (200, b"<p>hello</p>")
-
-
-@choosing
-def test_a_huge_answer_is_sent_whole(simulator: Simulator, choose: Choose) -> None:
-    head, _, body = simulator.raw(**choose(simulator, Behaviour.HUGE)).partition(b"\r\n\r\n")
-
-    assert head == b"HTTP/1.1 200 OK\r\nContent-Length: 10000000"
-    assert (len(body), body.strip()) == (10_000_000, b"")
-
-
-@choosing
-@pytest.mark.parametrize(("behaviour", "seconds"), [(Behaviour.CLOSE, 0), (Behaviour.HANG, 60)])
-def test_the_connection_is_closed_without_a_byte_at_once_or_after_a_long_while(
-    simulator: Simulator, watch: Watch, choose: Choose, behaviour: Behaviour, seconds: int
-) -> None:
-    assert simulator.raw(**choose(simulator, behaviour)) == b""
-    assert watch.waits == [seconds]
-
-
-def test_a_caller_who_gives_up_on_a_provider_that_hangs_has_had_no_answer(simulator: Simulator) -> None:
-    with socket.create_connection(("127.0.0.1", simulator.server.server_port)) as wire:
-        wire.sendall(raw_verification(payee="kyc-hang"))
-        wire.settimeout(0.3)
-
-        with pytest.raises(TimeoutError):
-            wire.recv(1)
-
-    assert simulator.verify().status == 200  # it hangs for that caller alone
-
-
-@choosing
-@pytest.mark.parametrize(
-    ("behaviour", "head"),
-    [
-        (Behaviour.DRIP, b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"),
-        (Behaviour.DRIP_HEADERS, b"HTTP/1.1 200 OK\r\n"),
-    ],
-)
-def test_a_drip_is_a_byte_every_half_second_and_never_whole(
-    simulator: Simulator, watch: Watch, choose: Choose, behaviour: Behaviour, head: bytes
-) -> None:
-    answer = simulator.raw(**choose(simulator, behaviour))
-
-    dripped = answer.removeprefix(head)
-    assert answer.startswith(head + b'{"decision": "APPROVED"')
-    assert len(dripped) == 99
-    assert b"\n" not in dripped
-    assert watch.waits == [0.5] * len(dripped)
-
-
-def test_a_drip_ends_once_the_provider_is_stopped(simulator: Simulator) -> None:
-    simulator.server.stopped.set()
-
-    assert simulator.raw(payee="kyc-drip").endswith(b"\r\n\r\n")
-
-
-@pytest.mark.parametrize("behaviour", ["drip", "close"])
-def test_an_http_client_takes_no_half_answer_for_a_whole_one(
-    simulator: Simulator, watch: Watch, behaviour: str
-) -> None:
-    with pytest.raises(urllib3.exceptions.ProtocolError):
-        simulator.verify(payee=f"kyc-{behaviour}")
+    assert (answer.status, answer.json().get("decision")) == (status, decision)
+    assert status != 307 or answer.headers["Location"] == "/verifications"
 
 
 @pytest.mark.parametrize(
     ("payer", "payee", "decision"),
     [
-        ("alice", "bob", "REVIEW"),
         ("kyc-reject", "kyc-approve", "APPROVED"),
-        ("kyc-approve", "kyc-reject.x", "REJECTED"),
         ("kyc-reject", "kyc-nonsense", "REJECTED"),
-        ("kyc-nonsense", "bob", "REVIEW"),
-        ("reject", "approve", "REVIEW"),
         ("kyc-rejected", "my-kyc-reject", "REVIEW"),
-        ("kyc-", "kyc", "REVIEW"),
-        ("kyc-REJECT", "KYC-reject", "REVIEW"),
+        ("kyc-REJECT", "kyc-", "REVIEW"),
     ],
 )
 def test_an_account_decides_before_the_control_and_the_payee_before_the_payer(
@@ -187,37 +117,130 @@ def test_an_account_decides_before_the_control_and_the_payee_before_the_payer(
     assert simulator.verify(payer=payer, payee=payee).json()["decision"] == decision
 
 
-def test_no_behaviour_is_left_untested() -> None:
-    tested = {
-        *(Behaviour.APPROVE, Behaviour.REJECT, Behaviour.REVIEW),
-        *(Behaviour.REVIEW_APPROVE, Behaviour.REVIEW_REJECT, Behaviour.EARLY_APPROVE),
-        *(Behaviour.REFUSE, Behaviour.BUSY, Behaviour.ERROR, Behaviour.REDIRECT),
-        *(Behaviour.GARBAGE, Behaviour.HUGE, Behaviour.CLOSE, Behaviour.HANG),
-        *(Behaviour.DRIP, Behaviour.DRIP_HEADERS),
-    }
-
-    assert tested == set(Behaviour)
+def test_broken_answers_are_broken_as_their_names_say(simulator: Simulator, waits: Waits) -> None:
+    assert simulator.verify(payee="kyc-garbage").data == b"<p>hello</p>"
+    head, _, body = simulator.raw(payee="kyc-huge").partition(b"\r\n\r\n")
+    assert (head, len(body)) == (b"HTTP/1.1 200 OK\r\nContent-Length: 10000000", 10_000_000)
+    assert (simulator.raw(payee="kyc-close"), waits.seconds) == (b"", [0])
+    assert (simulator.raw(payee="kyc-hang"), waits.seconds) == (b"", [0, 60])
 
 
-def test_a_delay_comes_before_the_answer(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(kyc_simulator.time, "sleep", slept.append)
+@pytest.mark.parametrize(
+    ("behaviour", "head"),
+    [
+        (Behaviour.DRIP, b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"),
+        (Behaviour.DRIP_HEADERS, b"HTTP/1.1 200 OK\r\n"),
+    ],
+)
+def test_a_drip_is_a_byte_every_half_second_and_never_whole(
+    simulator: Simulator, waits: Waits, behaviour: Behaviour, head: bytes
+) -> None:
+    answer = simulator.raw(payee=f"kyc-{behaviour}")
+
+    assert answer.startswith(head + b'{"decision": "APPROVED"')
+    assert len(answer) == len(head) + 99
+    assert waits.seconds == [0.5] * 99
+
+
+def test_the_same_key_gets_the_same_answer_after_any_change_of_the_settings(simulator: Simulator) -> None:
+    simulator.tell({"behaviour": "error"})
+    assert simulator.verify().status == 500, "a failure is no answer"
+    simulator.tell({"behaviour": "approve"})
+    first = simulator.verify()
+    simulator.tell({"behaviour": "reject"})
+
+    again, conflict = simulator.verify(), simulator.verify(amount="48.21")
+
+    assert again.json() == first.json()
+    assert (conflict.status, conflict.json()["error"]) == (409, "IdempotencyConflict")
+    assert simulator.verify("order-2026-000102").json()["decision"] == "REJECTED"
+    assert simulator.seen()["calls"] == 5
+
+
+@pytest.mark.parametrize(
+    ("authorization", "status"),
+    [
+        *((None, 401), ("", 401), ("Bearer", 401), ("Bearer new", 401), ("Bearer new-key2", 401)),
+        *(("Basic new-key", 401), ("new-key", 401)),
+        *(("Bearer old-key", 200), ("bearer new-key", 200)),
+    ],
+)
+def test_exactly_a_known_api_key_is_accepted(
+    simulator: Simulator, authorization: str | None, status: int
+) -> None:
+    simulator.tell({"api_keys": ["old-key", "new-key"]})
+    headers = {name: value for name, value in (HEADERS | {"Authorization": authorization}).items() if value}
+
+    assert simulator.request("POST", "/verifications", json=PAYMENT, headers=headers).status == status
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (PAYMENT, {"Idempotency-Key": f"{KEY}:hold"}),
+        (PAYMENT, {"Content-Type": "text/plain"}),
+        (b"[" * 50_000, {}),
+        (b'"\xff"', {}),
+        (PAYMENT | {"fee": "0.48"}, {}),
+        (PAYMENT | {"amount": 48.2}, {}),
+        (json.dumps(PAYMENT).encode().ljust(BODY_BYTES_MAX + 1), {}),
+    ],
+    ids=["another step", "no JSON type", "too deep", "not UTF-8", "a field too many", "a number", "too long"],
+)
+def test_a_request_outside_the_contract_is_refused(
+    simulator: Simulator, body: Any, headers: dict[str, str]
+) -> None:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    all_headers = HEADERS | {"Content-Type": "application/json"} | headers
+
+    answer = simulator.request("POST", "/verifications", body=raw, headers=all_headers)
+
+    assert (answer.status, answer.json()["error"]) == (400, "InvalidRequest")
+
+
+@pytest.mark.parametrize(
+    "request_head", ["Content-Length: -1", "Content-Length: x", "Transfer-Encoding: chunked\r\n\r\n4\r\nnull"]
+)
+def test_a_body_without_a_proper_length_closes_the_connection(
+    simulator: Simulator, request_head: str
+) -> None:
+    answer = simulator.raw(f"POST /verifications HTTP/1.1\r\n{request_head}\r\n\r\n".encode())
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        *({"behavior": "approve"}, {"behaviour": "APPROVE"}, {"behaviour": "reject", "nonsense": 1}),
+        *({"delay_seconds": -1}, {"api_keys": "new-key"}, [], None),
+    ],
+    ids=json.dumps,
+)
+def test_the_control_refuses_a_setting_that_it_does_not_know_and_changes_nothing(
+    simulator: Simulator, control: Any
+) -> None:
+    simulator.tell({"behaviour": "review", "delay_seconds": 0.5, "api_keys": ["canary"]})
+
+    answer = simulator.tell(control)
+
+    assert (answer.status, answer.json()["error"]) == (400, "InvalidRequest")
+    assert simulator.seen() == {"behaviour": "review", "delay_seconds": 0.5, "calls": 0}
+
+
+def test_a_delay_comes_before_the_answer(simulator: Simulator, slept: list[float]) -> None:
     simulator.tell({"delay_seconds": 2.5})
 
-    assert simulator.verify().status == 200
-    assert slept == [2.5]
+    assert (simulator.verify().status, slept) == (200, [2.5])
 
 
-def test_it_listens_on_this_machine_only(simulator: Simulator) -> None:
-    assert simulator.server.socket.getsockname()[0] == "127.0.0.1"
-
-
-def test_the_program_listens_on_the_port_that_it_is_given_on_this_machine_only() -> None:
+def test_the_program_listens_on_its_port_of_this_machine_only() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     process = subprocess.Popen([sys.executable, "-m", "settle.local.kyc_simulator", "--port", str(port)])
     try:
-        retries = urllib3.Retry(connect=60, backoff_factor=0.1, backoff_max=0.2)
+        retries = urllib3.Retry(connect=600, backoff_factor=0.1, backoff_max=0.2)
         answer = urllib3.request("GET", f"http://127.0.0.1:{port}/control", retries=retries)
         sockets = psutil.Process(process.pid).net_connections("inet")
     finally:
@@ -228,6 +251,119 @@ def test_the_program_listens_on_the_port_that_it_is_given_on_this_machine_only()
     assert {s.laddr for s in sockets if s.status == psutil.CONN_LISTEN} == {("127.0.0.1", port)}
 
 
-def test_a_port_that_is_taken_is_not_shared(simulator: Simulator) -> None:
-    with pytest.raises(OSError, match="in use"):
-        Server(simulator.server.server_port)
+@pytest.mark.parametrize(
+    ("behaviour", "decision"),
+    [("review-approve", "APPROVED"), ("review-reject", "REJECTED"), ("early-approve", "APPROVED")],
+)
+def test_a_review_ends_with_a_signed_decision_about_the_same_verification(
+    provider: Simulator, receiver: Receiver, behaviour: str, decision: str
+) -> None:
+    answer = provider.verify(payee=f"kyc-{behaviour}.x").json()
+    assert behaviour != "early-approve" or receiver.deliveries.qsize() == 1, "before the answer"
+
+    event = receiver.received()
+    assert answer["decision"] == "REVIEW"
+    assert event.content.keys() == {"idempotency_key", "decision", "reference", "reason"}
+    assert (event.content["decision"], event.content["reference"]) == (decision, answer["reference"])
+    assert (event.path, event_of(event)) == ("/webhook", f"evt_ver_{KEY}")
+
+
+def test_no_other_answer_calls_the_webhook(provider: Simulator, receiver: Receiver) -> None:
+    provider.verify(payee="kyc-review")
+    provider.verify("order-2026-000102", payee="kyc-approve")
+    assert provider.verify(payee="kyc-early-approve").status == 409
+
+    assert receiver.deliveries.empty()
+
+
+def test_a_decision_is_signed_with_the_latest_secret(provider: Simulator, receiver: Receiver) -> None:
+    provider.tell({"signing_secret": OTHER_SECRET})
+    provider.decide(ORDER)
+
+    event = receiver.received()
+    assert event_of(event, OTHER_SECRET)
+    with pytest.raises(SignatureRefused, match="by no secret"):
+        event_of(event)
+
+
+@pytest.mark.parametrize(
+    ("order", "content"),
+    [
+        ({}, {"decision": "APPROVED", "reference": f"ver_{KEY}"}),
+        (
+            {"decision": "REJECTED", "reference": "ver_other"},
+            {"decision": "REJECTED", "reference": "ver_other"},
+        ),
+        ({"event": "evt_7"}, {"decision": "APPROVED"}),
+    ],
+    ids=str,
+)
+def test_a_person_may_end_a_review_at_will(
+    provider: Simulator, receiver: Receiver, order: dict[str, str], content: dict[str, str]
+) -> None:
+    answer = provider.decide(ORDER | order)
+
+    event = receiver.received()
+    assert answer.json() == {"http_status": 200, "answer": '{"told": true}'}
+    assert content.items() <= event.content.items()
+    assert event_of(event) == order.get("event", f"evt_ver_{KEY}")
+
+
+@pytest.mark.parametrize("order", [{}, ORDER | {"nonsense": "x"}, {"idempotency_key": None}, []], ids=str)
+def test_a_malformed_order_calls_no_webhook(provider: Simulator, receiver: Receiver, order: Any) -> None:
+    assert provider.decide(order).status == 400
+    assert receiver.deliveries.empty()
+
+
+@pytest.mark.parametrize("failing", [[503], [500, 503, 599], [401, 429, 502], [302, 403, 422]], ids=str)
+def test_a_webhook_that_fails_is_called_again_under_the_same_id(
+    provider: Simulator, receiver: Receiver, slept: list[float], failing: list[int]
+) -> None:
+    receiver.statuses.extend(failing)
+
+    answer = provider.decide(ORDER)
+
+    events = [receiver.received() for _ in range(len(failing) + 1)]
+    assert answer.json()["http_status"] == 200
+    assert {event_of(one) for one in events} == {f"evt_ver_{KEY}"}
+    assert len({one.body for one in events}) == 1
+    assert (slept, receiver.deliveries.empty()) == ([0.5] * len(failing), True)
+
+
+def test_each_repetition_is_signed_afresh(
+    provider: Simulator, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A webhook takes no signature that is older than five minutes, and an outage may last longer."""
+    receiver.statuses.append(503)
+    moments = iter([datetime(2026, 11, 20, 12, 0, tzinfo=UTC), datetime(2026, 11, 20, 12, 10, tzinfo=UTC)])
+    monkeypatch.setattr(kyc_simulator, "datetime", SimpleNamespace(now=lambda zone: next(moments)))
+
+    provider.decide(ORDER)
+
+    for minute in (0, 10):
+        event = receiver.received()
+        verify(event.headers, event.body, [SECRET], datetime(2026, 11, 20, 12, minute, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("status", [200, 400, 404, 409])
+def test_a_final_answer_of_the_webhook_ends_the_delivery(
+    provider: Simulator, receiver: Receiver, slept: list[float], status: int
+) -> None:
+    receiver.statuses.append(status)
+
+    assert provider.decide(ORDER).json() == {"http_status": status, "answer": '{"told": true}'}
+    assert (receiver.deliveries.qsize(), slept) == (1, [])
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_a_delivery_is_abandoned_after_a_while(
+    provider: Simulator, receiver: Receiver, slept: list[float], reachable: bool
+) -> None:
+    receiver.statuses.extend([503] * 1000)
+    if not reachable:
+        receiver.server.server_close()
+
+    answer = provider.decide(ORDER)
+
+    assert answer.json()["http_status"] == (503 if reachable else 599)
+    assert sum(slept) == pytest.approx(BOUND_SECONDS, abs=0.5)

@@ -1,7 +1,6 @@
 """`settle list`: the index says where to look, the rows decide, and no more is read than is shown."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,15 +9,11 @@ from settle import instants
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries import in_flight, index, limbo
 from settlement.ledger import keys as ledger_keys
-from tests.conftest import NOW
-from tests.settle.conftest import Ended
-from tests.settle.desk import Desk, refusal
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk
 from tests.settle.flight import at, claimed, finished, key_of, stuck
-
-# The rows' conditions are tested on both engines; here it is what is read of them and how it is told.
-pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-
-Command = Callable[..., Ended]
+from tests.world.environment import NOW
+from tests.world.step_functions import client_error
 
 
 class Client:
@@ -29,7 +24,6 @@ class Client:
         self.spares = 0
         self.asked: list[int] = []
         self.listed = 0
-        self.queries = 0
         self._client.meta.events.register("after-call.dynamodb.Query", self._count)
         desk.stack.clients["dynamodb"] = self
 
@@ -42,7 +36,7 @@ class Client:
         keys = wanted["Keys"]
         self.asked.append(len(keys))
         served = len(keys) - self.spares if self.spares else len(keys)
-        answer = {"Responses": {table: []}, "UnprocessedKeys": {}}
+        answer: Any = {"Responses": {table: []}, "UnprocessedKeys": {}}
         if served > 0:
             answer = self._client.batch_get_item(RequestItems={table: wanted | {"Keys": keys[:served]}})
         if served < len(keys):
@@ -50,7 +44,6 @@ class Client:
         return answer
 
     def _count(self, parsed: Any, **_: Any) -> None:
-        self.queries += 1
         self.listed += len(parsed["Items"])
 
 
@@ -70,7 +63,7 @@ def keys(found: index.Found) -> list[str]:
     return [ledger_keys.subject(row)[1] for row in found.rows]
 
 
-def test_what_is_due_first_is_in_front_in_any_shard(desk: Desk) -> None:
+def test_the_settlement_that_is_due_first_is_in_front_in_any_shard(desk: Desk) -> None:
     due = {number: (number * 37) % 20 for number in range(1, 20)}
     shards = {claimed(desk, number, due=seconds)["gsi1pk"] for number, seconds in due.items()}
     assert len(shards) == ledger_keys.IN_FLIGHT_SHARDS
@@ -81,29 +74,18 @@ def test_what_is_due_first_is_in_front_in_any_shard(desk: Desk) -> None:
     assert not found.more
 
 
-def test_of_many_the_first_are_shown_and_that_there_are_more(desk: Desk) -> None:
-    for number in range(10):
-        claimed(desk, number, due=number)
-
-    for limit in (1, 9):
-        found = in_flight.in_flight(desk.stack, limit)
-        assert (keys(found), found.more) == ([key_of(number) for number in range(limit)], True)
-    found = in_flight.in_flight(desk.stack, 10)
-    assert (len(found.rows), found.more) == (10, False)
-
-
-def test_a_shard_of_several_pages_is_read_to_its_end_in_batches(
-    desk: Desk, client: Client, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("limit", "more"), [(1, True), (29, True), (30, False)])
+def test_a_list_of_many_is_read_in_batches_up_to_its_limit_and_says_whether_there_are_more(
+    desk: Desk, client: Client, monkeypatch: pytest.MonkeyPatch, limit: int, more: bool
 ) -> None:
     monkeypatch.setattr(index, "BATCH_MAX", 2)
     for number in range(30):
         claimed(desk, number, due=number)
 
-    found = in_flight.in_flight(desk.stack, 30)
+    found = in_flight.in_flight(desk.stack, limit)
 
-    assert keys(found) == [key_of(number) for number in range(30)]
-    assert client.queries > ledger_keys.IN_FLIGHT_SHARDS
-    assert client.asked == [2] * 15
+    assert (keys(found), found.more) == ([key_of(number) for number in range(limit)], more)
+    assert client.asked == [2] * ((limit + 1) // 2)
 
 
 def test_no_more_is_read_than_it_takes_to_show_so_many(
@@ -121,7 +103,7 @@ def test_no_more_is_read_than_it_takes_to_show_so_many(
 
 
 @pytest.mark.parametrize("status", ["SETTLED", "REJECTED", "COMPENSATED", "LIMBO"])
-def test_what_has_ended_since_it_was_listed_is_dropped_and_the_next_takes_its_place(
+def test_a_settlement_that_has_ended_since_it_was_listed_is_dropped_and_the_next_takes_its_place(
     desk: Desk, status: str
 ) -> None:
     """The index may be behind: it lists what the row no longer is."""
@@ -133,107 +115,80 @@ def test_what_has_ended_since_it_was_listed_is_dropped_and_the_next_takes_its_pl
     assert not in_flight.in_flight(desk.stack, 2).more
 
 
-def test_what_is_gone_from_the_table_is_dropped(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    claimed(desk, 1)
-    gone = {**ledger_keys.settlement(key_of(2)), "gsi1sk": at(0)}
-    listed = index._entries
-    monkeypatch.setattr(index, "_entries", lambda *where: iter([gone, *listed(*where)]))
-
-    assert keys(in_flight.in_flight(desk.stack, 10)) == [key_of(1)]
-
-
-def test_one_that_is_moved_while_the_index_is_read_is_shown_once(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("behind", "shown"), [(key_of(2), [1]), (key_of(1), [1])], ids=["gone", "moved"])
+def test_a_row_that_is_gone_or_moves_while_the_index_is_read_is_shown_once_at_most(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, behind: str, shown: list[int]
 ) -> None:
     """DynamoDB refuses to read a row twice in one call."""
-    row = claimed(desk, 1, due=90)
-    behind = {"pk": row["pk"], "sk": row["sk"], "gsi1sk": at(0)}
-    listed = index._entries
+    partition = claimed(desk, 1, due=90)["gsi1pk"]
+    listed, stale = index._entries, [{**ledger_keys.settlement(behind), "gsi1sk": at(0)}]
     monkeypatch.setattr(
         index,
         "_entries",
-        lambda stack, client, partition: iter(
-            [behind, *listed(stack, client, partition)]
-            if partition == row["gsi1pk"]
-            else listed(stack, client, partition)
-        ),
+        lambda *where: iter([*(stale if where[-1] == partition else []), *listed(*where)]),
     )
 
-    assert keys(in_flight.in_flight(desk.stack, 10)) == [key_of(1)]
+    assert keys(in_flight.in_flight(desk.stack, 10)) == [key_of(number) for number in shown]
 
 
-def test_rows_that_dynamodb_leaves_unread_are_asked_for_again(desk: Desk, client: Client) -> None:
+@pytest.mark.parametrize("recovers", [True, False])
+def test_rows_that_dynamodb_leaves_unread_are_asked_for_again_some_times(
+    desk: Desk, client: Client, monkeypatch: pytest.MonkeyPatch, recovers: bool
+) -> None:
     for number in range(5):
         claimed(desk, number, due=number)
     client.spares = 2
+    if recovers:
+        monkeypatch.setattr(index, "pause", lambda tries: setattr(client, "spares", 0))
 
-    with pytest.raises(CommandFailed):  # it spares two of the last two for ever
-        in_flight.in_flight(desk.stack, 5)
-    assert client.asked == [5] + [2] * (index.TRIES_MAX - 1)
+        assert keys(in_flight.in_flight(desk.stack, 5)) == [key_of(number) for number in range(5)]
+    else:
+        with pytest.raises(CommandFailed, match="left rows unread"):
+            in_flight.in_flight(desk.stack, 5)
 
-    client.asked.clear()
-    client.spares = 0
-    assert len(in_flight.in_flight(desk.stack, 5).rows) == 5
-    assert client.asked == [5]
-
-
-def test_what_was_read_and_what_is_asked_for_again_make_one_list(desk: Desk, client: Client) -> None:
-    for number in range(5):
-        claimed(desk, number, due=number)
-    client.spares = 1
-    serve = client.batch_get_item
-
-    def recovering(**parameters: Any) -> Any:
-        answer = serve(**parameters)
-        client.spares = 0
-        return answer
-
-    client.batch_get_item = recovering  # type: ignore[method-assign]
-
-    assert keys(in_flight.in_flight(desk.stack, 5)) == [key_of(number) for number in range(5)]
-    assert client.asked == [5, 1]
+    assert client.asked == [5] + [2] * (1 if recovers else index.TRIES_MAX - 1)
 
 
-def test_a_line_tells_the_progress_of_a_settlement_and_its_owner(desk: Desk) -> None:
-    claimed(desk, ago=100, due=12, steps={"verify", "hold"}, owner_epoch=2, owner="an-execution")
+REVIEW: dict[str, Any] = {
+    "review": "ver_1",
+    "in_flight_since": at(86_340),
+    "deadline_at": at(86_340),
+    "due": 86_340,
+}
+"""The row of a settlement in review has the review's end as the time from which recovery counts."""
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ({}, {"since": at(-100), "in_review": False, "recover_at": at(12), "deadline_at": at(800)}),
+        ({"in_flight_since": at(-7)}, {"since": at(-7), "in_review": False, "deadline_at": at(800)}),
+        (REVIEW, {"since": at(-100), "in_review": True, "deadline_at": at(86_340)}),
+        ({"currency": "DEM"}, {"amount": None, "currency": "DEM"}),
+    ],
+    ids=["claimed", "set in motion again", "in review", "a currency that the stage has given up"],
+)
+def test_a_line_of_in_flight_tells_progress_owner_and_recoverys_next_look(
+    desk: Desk, extra: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    progress: dict[str, Any] = {"steps": {"verify", "hold"}, "owner_epoch": 2, "owner": "an-execution"}
+    claimed(desk, ago=100, **{"due": 12, **progress, **extra})
 
     (row,) = in_flight.in_flight(desk.stack, 1).rows
+    line = in_flight.describe_in_flight(desk.stack, row)
 
-    assert in_flight.describe_in_flight(desk.stack, row) == {
-        "key": key_of(1),
-        "status": "PROCESSING",
-        "steps": ["hold", "verify"],
-        "amount": "48.20",
-        "currency": "EUR",
-        "owner": "an-execution",
-        "owner_epoch": 2,
-        "since": at(-100),
-        "in_review": False,
-        "recover_at": at(12),
-        "deadline_at": at(800),
-    }
+    common: dict[str, Any] = {"key": key_of(1), "status": "PROCESSING", "amount": "48.20", "currency": "EUR"}
+    common |= {**progress, "steps": ["hold", "verify"]}
+    assert (common | expected).items() <= line.items()
+    assert line.keys() == common.keys() | {"since", "in_review", "recover_at", "deadline_at"}
 
 
-def test_what_was_set_in_motion_again_is_in_flight_since_then(desk: Desk) -> None:
-    row = claimed(desk, ago=100, in_flight_since=at(-7))
+def test_a_line_of_since_tells_when_it_was_claimed_and_ended(desk: Desk) -> None:
+    ended = in_flight.describe_claimed(desk.stack, finished(desk, ago=5))
 
-    shown = in_flight.describe_in_flight(desk.stack, row)
-
-    assert (shown["since"], shown["in_review"]) == (at(-7), False)
-
-
-def test_a_payment_in_review_is_in_flight_since_its_claim_and_in_review_until_its_deadline(
-    desk: Desk, command: Command
-) -> None:
-    """Its row has the end of the review as the time from which recovery counts: that lies ahead."""
-    until = at(86_340)
-    row = claimed(desk, ago=100, due=86_340, in_flight_since=until, deadline_at=until, review="ver_1")
-
-    shown = in_flight.describe_in_flight(desk.stack, row)
-    (line,) = (line for line in command("list", "--in-flight")[1].splitlines() if key_of(1) in line)
-
-    assert (shown["since"], shown["in_review"]) == (at(-100), True)
-    assert "PROCESSING (in review, until in 23h 59m)  1m 40s ago" in line
+    assert (ended["key"], ended["status"], ended["amount"]) == (key_of(1), "SETTLED", "48.20")
+    assert (ended["claimed_at"], ended["finished_at"]) == (at(-5), at(1))
+    assert in_flight.describe_claimed(desk.stack, claimed(desk, 2))["finished_at"] is None
 
 
 @pytest.mark.parametrize("missing", ["status", "amount", "currency", "owner", "claimed_at", "owner_epoch"])
@@ -248,12 +203,6 @@ def test_a_broken_row_is_listed_with_what_it_has(desk: Desk, command: Command, m
     (line,) = json.loads(out)
     assert (code, line["key"], text[0]) == (Exit.FINE, key_of(1), Exit.FINE)
     assert key_of(1) in text[1]
-
-
-def test_a_currency_that_the_stage_has_given_up_leaves_the_amount_open(desk: Desk) -> None:
-    row = claimed(desk, currency="DEM")
-
-    assert in_flight.describe_in_flight(desk.stack, row)["amount"] is None
 
 
 def test_limbo_is_listed_as_settle_limbo_list_has_it(desk: Desk, command: Command) -> None:
@@ -307,23 +256,8 @@ def test_since_reads_every_page_of_the_table(desk: Desk) -> None:
     assert len(in_flight.claimed_since(desk.stack, instants.parse("1h", NOW), 10).rows) == 8
 
 
-def test_a_line_of_since_tells_when_it_was_claimed_and_ended(desk: Desk) -> None:
-    assert in_flight.describe_claimed(desk.stack, finished(desk, ago=5)) == {
-        "key": key_of(1),
-        "status": "SETTLED",
-        "steps": [],
-        "amount": "48.20",
-        "currency": "EUR",
-        "owner": f"{key_of(1)}-1",
-        "owner_epoch": 0,
-        "claimed_at": at(-5),
-        "finished_at": at(1),
-    }
-    assert in_flight.describe_claimed(desk.stack, claimed(desk, 2))["finished_at"] is None
-
-
 @pytest.mark.parametrize("which", [("--in-flight",), ("--limbo",), ("--since", "1h")], ids=" ".join)
-def test_each_list_is_json_for_scripts_and_a_sentence_where_it_is_empty(
+def test_an_empty_list_is_json_for_scripts_and_a_sentence_for_a_person(
     command: Command, which: tuple[str, ...]
 ) -> None:
     assert command("list", *which, "--json") == (Exit.FINE, "[]\n", "")
@@ -333,7 +267,7 @@ def test_each_list_is_json_for_scripts_and_a_sentence_where_it_is_empty(
 
 
 @pytest.mark.parametrize("which", [("--in-flight",), ("--limbo",), ("--since", "1h")], ids=" ".join)
-def test_the_limit_is_told_on_standard_error_only_where_there_are_more(
+def test_the_limit_is_told_on_standard_error_only_if_there_are_more(
     desk: Desk, command: Command, which: tuple[str, ...]
 ) -> None:
     make = stuck if which == ("--limbo",) else claimed
@@ -347,9 +281,12 @@ def test_the_limit_is_told_on_standard_error_only_where_there_are_more(
     assert (code, len(json.loads(out)), err) == (Exit.FINE, 3, "")
 
 
-def test_a_person_sees_ages_and_the_key_spelled_once(desk: Desk, command: Command) -> None:
+def test_a_person_sees_ages_and_the_key_spelled_once(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)  # no limit to a line in a pipe
     claimed(desk, ago=100, due=-20, steps={"hold", "verify"}, owner_epoch=3, owner=f"{key_of(1)}-r3")
-    claimed(desk, 2, due=3600, review="a-reference")
+    claimed(desk, 2, ago=80, **REVIEW)
 
     _, out, _ = command("list", "--in-flight")
 
@@ -357,17 +294,7 @@ def test_a_person_sees_ages_and_the_key_spelled_once(desk: Desk, command: Comman
     for shown in (key_of(1), "1m 40s", "20s ago", "verify", "48.20 EUR", "…-r3"):
         assert shown in late
     assert "hold" not in out
-    assert "PROCESSING (in review, until in 15m)" in resting
-    assert "in 1h" in resting
-
-
-def test_the_longest_key_is_printed_whole(desk: Desk, command: Command) -> None:
-    longest = "k" * 64
-    row = claimed(desk)
-    desk.ledger.put(row | ledger_keys.settlement(longest))
-
-    for which in (("--in-flight",), ("--since", "1h")):
-        assert longest in command("list", *which)[1]
+    assert "PROCESSING (in review, until in 23h 59m)  1m 20s ago" in resting
 
 
 def test_a_throttled_list_is_a_failed_command_in_one_line(
@@ -376,7 +303,7 @@ def test_a_throttled_list_is_a_failed_command_in_one_line(
     claimed(desk)
 
     def throttled(**_: Any) -> Any:
-        raise refusal("BatchGetItem", "ThrottlingException")
+        raise client_error("BatchGetItem", "ThrottlingException")
 
     monkeypatch.setattr(client, "batch_get_item", throttled)
 

@@ -51,7 +51,7 @@ def test_all_that_was_reversed_written_off_completed_or_is_stuck_is_conserved(bo
     assert findings.settlements == len(KEYS)
 
 
-def test_what_was_written_off_is_a_loss_in_the_sums_which_stay_zero(book: Book) -> None:
+def test_a_write_off_is_a_loss_in_the_sums_which_stay_zero(book: Book) -> None:
     findings = reconcile(book.rows, nothing_to_look_at)
 
     # Covered were a release and a fee. Completed were two, for a fee each. One holds its amount, one its fee.
@@ -92,6 +92,10 @@ def all_of(*plants: Plant) -> Plant:
     return lambda book: [plant(book) for plant in plants]
 
 
+def not_reversed(name: str, step: str) -> Plant:
+    return lambda book: book.row(*row(name))["reversed"].remove(step)
+
+
 FAULTS: dict[str, tuple[Plant, str]] = {
     **{
         f"a reversed {step} has no entry": (drop(*back("refunded", step)), says("refunded", "the row says"))
@@ -128,7 +132,7 @@ FAULTS: dict[str, tuple[Plant, str]] = {
     ),
     **{
         f"a {step} moved back, but is not reversed": (
-            lambda book, step=step: book.row(*row("half-way"))["reversed"].remove(step),
+            not_reversed("half-way", step),
             says("half-way", "the row says 1000 EUR, its entries 1000"),
         )
         for step in ("fee", "release")

@@ -1,127 +1,138 @@
+"""`settle limbo resolve`: which decision is handed over, to which execution, and which one is refused."""
+
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from settle.actions import resolution
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import table_scan
 from settlement.model.orders import TEXT_LENGTH_MAX, Decision
-from tests.settle.desk import ADA, KEY, REASON, Desk
+from tests.settle.desk import ADA, REASON, Desk
+from tests.world.constants import KEY, WIRE
 
-WRITTEN_OFF = ["500.00", "7.72", "40.00", "-47.72"]
-COMPLETED = ["451.80", "7.72", "40.00"]
+RETRY, WRITE_OFF, COMPLETE = Decision
 UNREADABLE = ["", " ", "\t", "one\ntwo", "one\r", "\u2028", "x" * (TEXT_LENGTH_MAX + 1), "\ud800"]
+GONE = ["ExecutionDoesNotExist", "InvalidToken", "TaskDoesNotExist", "TaskTimedOut"]
 
 
 def resolve(
-    desk: Desk, decision: Decision = Decision.WRITE_OFF, reason: str = REASON, case: int | None = None
+    desk: Desk, decision: Decision = WRITE_OFF, reason: str = REASON, case: int | None = None
 ) -> dict[str, Any]:
     return resolution.resolve(desk.stack, KEY, decision, reason, case)
 
 
 def refused(
-    desk: Desk, decision: Decision, reason: str = REASON, case: int | None = None, key: str = KEY
-) -> CommandFailed:
-    """Return the refusal of a decision; nothing is written, and nothing is sent."""
-    before = desk.ledger.rows()
+    desk: Desk, decision: Decision = RETRY, reason: str = REASON, case: int | None = None
+) -> tuple[Exit, str]:
+    """Return the code and the message of a refused decision; nothing is written, and nothing is sent."""
+    before, sent = desk.ledger.rows(), (len(desk.machines.sent), len(desk.orders))
     with pytest.raises(CommandFailed) as told:
-        resolution.resolve(desk.stack, key, decision, reason, case)
+        resolve(desk, decision, reason, case)
     assert desk.ledger.rows() == before
-    assert (desk.machines.sent, desk.machines.started) == ([], [])
-    return told.value
+    assert (len(desk.machines.sent), len(desk.orders)) == sent
+    return told.value.code, str(told.value)
 
 
-def test_the_waiting_execution_is_told_what_why_who_and_which_case(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    ("decision", "status"), [(RETRY, "LIMBO"), (WRITE_OFF, "COMPENSATED"), (COMPLETE, "SETTLED")]
+)
+def test_the_waiting_execution_carries_the_decision_out_and_its_outcome_is_told(
+    desk: Desk, decision: Decision, status: str
+) -> None:
     desk.stuck()
 
-    resolve(desk)
+    outcome = resolve(desk, decision)
 
-    assert desk.machines.sent == [{"decision": "write-off", "reason": REASON, "by": ADA, "case": 1}]
-    assert desk.machines.started == []
+    assert (outcome["status"], outcome["key"]) == (status, KEY)
+    assert desk.machines.sent == [{"decision": decision, "reason": REASON, "by": ADA, "case": 1}]
+    assert desk.orders == []
 
 
-def test_a_write_off_makes_the_payer_whole_at_the_cost_of_the_losses(desk: Desk) -> None:
+def token_refused(desk: Desk, code: str) -> None:
+    desk.refuse("send_task_success", code)
+
+
+def execution_unknown(desk: Desk, code: str) -> None:
+    desk.refuse("describe_execution", code)
+
+
+def execution_aborted(desk: Desk, code: str) -> None:
+    desk.executions[0].abort()
+    desk.machines.before = lambda operation: (
+        operation != "send_task_success" or pytest.fail("its token is used")
+    )
+
+
+def no_execution_waits_yet(desk: Desk, code: str) -> None:
+    row = desk.row()
+    del row["waiting"]
+    desk.ledger.put(row)
+
+
+@pytest.mark.parametrize(
+    ("lose", "code"),
+    [
+        *((token_refused, code) for code in GONE),
+        *((execution_unknown, code) for code in GONE),
+        (execution_aborted, ""),
+        (no_execution_waits_yet, ""),
+    ],
+)
+def test_if_no_execution_waits_any_more_a_new_one_carries_the_decision_out(
+    desk: Desk, lose: Callable[[Desk, str], None], code: str
+) -> None:
     desk.stuck()
+    lose(desk, code)
 
     outcome = resolve(desk)
 
-    assert (outcome["status"], outcome["escrow"]) == ("COMPENSATED", "0.00")
-    assert desk.available("alice", "bob", "shop", "losses:EUR") == WRITTEN_OFF
-    assert table_scan.check(desk.stack).conserved
+    assert (outcome["status"], desk.machines.sent) == ("COMPENSATED", [])
+    decided = {"decision": "write-off", "reason": REASON, "by": ADA, "case": 1}
+    assert desk.orders == [{"settlement": WIRE, "resolution": decided}]
+    assert desk.executions[-1].name.startswith(f"{KEY}-resolve-")
 
 
-def test_a_completion_leaves_the_payee_what_they_have_and_settles(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [("describe_execution", "AccessDeniedException"), ("send_task_success", "InvalidOutput")],
+)
+def test_any_other_error_of_the_hand_over_is_raised_and_starts_nothing(
+    desk: Desk, operation: str, code: str
+) -> None:
     desk.stuck()
+    desk.refuse(operation, code)
 
-    outcome = resolve(desk, Decision.COMPLETE)
+    with pytest.raises(ClientError, match=code):
+        resolve(desk)
 
-    assert (outcome["status"], outcome["escrow"], outcome["failure"]) == ("SETTLED", "0.00", None)
-    assert desk.available("alice", "bob", "shop", "fees:EUR") == [*COMPLETED, "0.48"]
-    assert table_scan.check(desk.stack).conserved
+    assert (desk.orders, desk.row()["status"]) == ([], "LIMBO")
 
 
-def test_a_retry_reverses_once_the_cause_is_gone(desk: Desk) -> None:
+def test_after_a_retry_that_did_not_help_another_decision_is_on_the_next_case(desk: Desk) -> None:
     desk.stuck()
-    desk.pay_back()
+    resolve(desk, RETRY)
 
-    outcome = resolve(desk, Decision.RETRY)
-
-    assert (outcome["status"], outcome["reversed"]) == ("COMPENSATED", ["hold", "release"])
-    assert desk.available("alice", "bob", "shop") == ["400.00", "60.00", "40.00"]
-    assert table_scan.check(desk.stack).conserved
-
-
-def test_what_gets_stuck_again_is_told_as_stuck(desk: Desk) -> None:
-    desk.stuck()
-
-    outcome = resolve(desk, Decision.RETRY)
-
-    assert outcome["status"] == "LIMBO"
-    assert desk.row()["resolutions"] == 1
-    assert desk.machines.sent[0]["case"] == 1
-
-
-def test_each_case_is_decided_by_itself(desk: Desk) -> None:
-    """After a retry that did not help, another decision is no contradiction: it is on another case."""
-    desk.stuck()
-    resolve(desk, Decision.RETRY)
-
-    outcome = resolve(desk, Decision.WRITE_OFF, "it will not come back")
+    outcome = resolve(desk, WRITE_OFF, "it will not come back")
 
     assert outcome["status"] == "COMPENSATED"
     assert [one["case"] for one in desk.machines.sent] == [1, 2]
-    assert desk.available("alice", "bob", "shop", "losses:EUR") == WRITTEN_OFF
 
 
-def test_a_decision_that_was_made_already_is_only_followed(desk: Desk) -> None:
+def test_a_repeated_decision_is_followed_and_another_one_is_a_conflict_that_tells_the_first(
+    desk: Desk,
+) -> None:
     desk.stuck()
     first = resolve(desk)
-    desk.machines.sent.clear()
-    before = desk.ledger.rows()
+    before, desk.machines.sent[:] = desk.ledger.rows(), []
 
-    second = resolve(desk)
-
-    assert second == first
-    assert desk.ledger.rows() == before
-    assert (desk.machines.sent, desk.machines.started) == ([], [])
-
-
-def test_a_second_and_different_decision_is_a_conflict_that_tells_the_first(desk: Desk) -> None:
-    desk.stuck()
-    resolve(desk)
-    desk.machines.sent.clear()
-    others = [
-        (Decision.RETRY, REASON),
-        (Decision.COMPLETE, REASON),
-        (Decision.WRITE_OFF, "another reason"),
-    ]
-
-    told = [refused(desk, decision, reason) for decision, reason in others]
-
+    assert resolve(desk) == resolve(desk, reason=f"  {REASON} ") == first
+    assert (desk.ledger.rows(), desk.machines.sent, desk.orders) == (before, [], [])
     decided_at = desk.row()["resolution"]["decided_at"]
-    assert {one.code for one in told} == {Exit.CONFLICT}
-    first = f"{KEY}: case 1 was resolved by write-off at {decided_at}: {REASON} ({ADA})"
-    assert {str(one) for one in told} == {first}
+    conflict = f"{KEY}: case 1 was resolved by write-off at {decided_at}: {REASON} ({ADA})"
+    for decision, reason in [(RETRY, REASON), (COMPLETE, REASON), (WRITE_OFF, "another reason")]:
+        assert refused(desk, decision, reason) == (Exit.CONFLICT, conflict)
 
 
 @pytest.mark.parametrize("then_decides_again", [False, True], ids=["once", "and decides the next case too"])
@@ -131,54 +142,50 @@ def test_a_command_that_another_decision_overtakes_reports_that_decision(
     """Another person decides between this command's read of the row and its message to the machine."""
     desk.stuck()
 
-    def overtake() -> None:
-        desk.machines.before_send = lambda: None
-        resolve(desk, Decision.RETRY, "bob has paid in")
-        if then_decides_again:
-            resolve(desk, Decision.COMPLETE, "bob has not")
+    def overtake(operation: str) -> None:
+        if operation == "send_task_success":
+            desk.machines.before = lambda operation: None
+            resolve(desk, RETRY, "bob has paid in")
+            if then_decides_again:
+                resolve(desk, COMPLETE, "bob has not")
 
-    desk.machines.before_send = overtake
+    desk.machines.before = overtake
 
     with pytest.raises(CommandFailed, match=r"case 1 was resolved by retry at .*: bob has paid in") as told:
-        resolve(desk, Decision.WRITE_OFF)
+        resolve(desk)
 
     assert told.value.code is Exit.CONFLICT
 
 
-def test_an_unclaimed_key_is_not_found(desk: Desk) -> None:
-    told = refused(desk, Decision.RETRY, key="order-unclaimed-01")
-
-    assert told.code is Exit.NOT_FOUND
-    assert str(told) == "key: no request has claimed order-unclaimed-01 in under-test"
+def flying(desk: Desk) -> None:
+    desk.pay(until="release")
 
 
-@pytest.mark.parametrize(("until", "status"), [("release", "PROCESSING"), ("fee", "SETTLED")])
-def test_what_is_not_in_limbo_takes_no_decision(desk: Desk, until: str, status: str) -> None:
-    desk.pay(until=until)
-
-    for decision in Decision:
-        told = refused(desk, decision)
-
-        assert (told.code, str(told)) == (Exit.CONFLICT, f"{KEY}: is {status}, not in LIMBO")
+def settled(desk: Desk) -> None:
+    desk.pay()
 
 
-def test_what_was_reversed_without_getting_stuck_takes_no_decision(desk: Desk) -> None:
+def compensated(desk: Desk) -> None:
     desk.compensate(desk.pay(until="release"))
 
-    told = refused(desk, Decision.RETRY)
 
-    assert (told.code, str(told)) == (Exit.CONFLICT, f"{KEY}: is COMPENSATED, not in LIMBO")
+@pytest.mark.parametrize(
+    ("make", "status"), [(flying, "PROCESSING"), (settled, "SETTLED"), (compensated, "COMPENSATED")]
+)
+def test_a_settlement_that_is_not_in_limbo_takes_no_decision(
+    desk: Desk, make: Callable[[Desk], None], status: str
+) -> None:
+    make(desk)
+
+    assert refused(desk) == (Exit.CONFLICT, f"{KEY}: is {status}, not in LIMBO")
 
 
-def test_an_unreadable_reason_is_a_usage_error_before_anything_is_asked(desk: Desk) -> None:
-    desk.stuck()
+def test_a_malformed_reason_or_case_is_a_usage_error_before_anything_is_asked(desk: Desk) -> None:
+    message = f"resolution.reason: must be one line of at most {TEXT_LENGTH_MAX} "
 
-    told = [refused(desk, Decision.RETRY, reason) for reason in UNREADABLE]
-
-    assert {one.code for one in told} == {Exit.USAGE}
-    (message,) = {str(one) for one in told}
-    assert message.startswith(f"resolution.reason: must be one line of at most {TEXT_LENGTH_MAX} ")
-    assert message.isprintable()
+    for code, told in [refused(desk, reason=reason) for reason in UNREADABLE]:
+        assert (code, told.startswith(message), told.isprintable()) == (Exit.USAGE, True, True)
+    assert [refused(desk, case=case)[0] for case in (0, -1)] == [Exit.USAGE] * 2
     assert desk.identity.asked == 0
 
 
@@ -189,110 +196,62 @@ def test_the_longest_reason_goes_on_record_as_it_is(desk: Desk) -> None:
     resolve(desk, reason=reason)
 
     entry = desk.entry("resolve:1")
-    assert entry is not None
     assert (entry["reason"], entry["by"], entry["decision"]) == (reason, ADA, "write-off")
 
 
-def test_a_reason_is_the_same_with_blanks_around_it(desk: Desk) -> None:
-    desk.stuck()
-
-    assert resolve(desk, reason=f"  {REASON} ") == resolve(desk)
-
-
 @pytest.mark.parametrize("step", ["hold", "nothing"])
-def test_a_decision_that_makes_no_sense_is_a_conflict(desk: Desk, step: str) -> None:
+def test_a_decision_that_the_case_does_not_allow_is_a_conflict_that_names_the_retry(
+    desk: Desk, step: str
+) -> None:
     desk.stuck(step)
 
-    complete, write_off = refused(desk, Decision.COMPLETE), refused(desk, Decision.WRITE_OFF)
+    for decision in (COMPLETE, WRITE_OFF):
+        code, told = refused(desk, decision)
+        assert (code, told.startswith(f"{KEY}: {decision}: "), "; use retry" in told) == (
+            Exit.CONFLICT,
+            True,
+            True,
+        )
 
-    assert (complete.code, write_off.code) == (Exit.CONFLICT, Exit.CONFLICT)
-    assert str(complete).startswith(f"{KEY}: complete: ")
-    assert str(write_off).startswith(f"{KEY}: write-off: ")
-    assert "; use retry" in str(complete)
-    assert "; use retry" in str(write_off)
 
-
-def test_a_repeated_command_is_never_taken_for_a_decision_on_the_next_case(desk: Desk) -> None:
+def test_a_repeated_command_is_a_decision_on_the_next_case_only_if_it_names_that_case(desk: Desk) -> None:
     """A person who repeats a command whose answer was lost has not seen that it is stuck again."""
     desk.stuck()
-    resolve(desk, Decision.RETRY)
-    desk.machines.sent.clear()
+    resolve(desk, RETRY, case=1)
 
-    told = refused(desk, Decision.RETRY)
-
-    assert told.code is Exit.LIMBO
-    assert str(told).startswith(f"{KEY}: that was carried out as case 1, and it is stuck again as case 2; ")
-    assert str(told).endswith("then decide with --case 2")
-
-
-def test_the_printed_way_out_of_a_repeated_decision_carries_it_out(desk: Desk) -> None:
-    """The same decision on the next case, named by its number, is a decision of its own."""
-    desk.stuck()
-    resolve(desk, Decision.RETRY)
-    desk.machines.sent.clear()
-    told = refused(desk, Decision.RETRY)
+    assert refused(desk) == (
+        Exit.LIMBO,
+        f"{KEY}: that was carried out as case 1, and it is stuck again as case 2;"
+        " look at it with `settle limbo show`, then decide with --case 2",
+    )
     desk.pay_back()
-
-    outcome = resolve(desk, Decision.RETRY, case=2)
-
-    assert str(told).endswith("then decide with --case 2")
-    assert outcome["status"] == "COMPENSATED"
-    assert [one["case"] for one in desk.machines.sent] == [2]
-
-
-def test_a_decision_that_names_its_case_is_on_that_case(desk: Desk) -> None:
-    desk.stuck()
-    resolve(desk, Decision.RETRY, REASON, case=1)
-    desk.pay_back()
-
-    outcome = resolve(desk, Decision.RETRY, "bob has paid in", case=2)
-
+    outcome = resolve(desk, RETRY, case=2)
     assert outcome["status"] == "COMPENSATED"
     assert [one["case"] for one in desk.machines.sent] == [1, 2]
-    assert resolve(desk, Decision.RETRY, REASON, case=1) == outcome
+    assert resolve(desk, RETRY, case=1) == outcome
 
 
 @pytest.mark.parametrize("case", [2, 17])
 def test_a_case_that_there_is_not_takes_no_decision(desk: Desk, case: int) -> None:
     desk.stuck()
 
-    told = refused(desk, Decision.RETRY, case=case)
-
-    assert (told.code, str(told)) == (Exit.CONFLICT, f"{KEY}: is LIMBO, and has no case {case}")
-
-
-@pytest.mark.parametrize("case", [0, -1])
-def test_a_number_that_no_case_has_is_a_usage_error(desk: Desk, case: int) -> None:
-    desk.stuck("nothing")
-
-    assert refused(desk, Decision.RETRY, case=case).code is Exit.USAGE
+    assert refused(desk, case=case) == (Exit.CONFLICT, f"{KEY}: is LIMBO, and has no case {case}")
 
 
 @pytest.mark.parametrize("case", [None, 1])
-def test_a_decided_settlement_is_resumed_if_no_execution_runs_it(desk: Desk, case: int | None) -> None:
+def test_a_command_that_gave_up_on_its_execution_can_be_repeated_after_the_execution_died(
+    desk: Desk, case: int | None
+) -> None:
     desk.stuck()
-    desk.machines.detached = True
-    with pytest.raises(CommandFailed, match="is still LIMBO"):
+    desk.machines.runs = False
+    message = f"^{KEY}: is still LIMBO; look at it with `settle status`, then repeat this command$"
+    with pytest.raises(CommandFailed, match=message) as gave_up:
         resolve(desk)
-    died = desk.machines.machines.executions[0].run(until="VoidHold")
-    died.abort()
-    desk.machines.detached = False
-    assert desk.row()["status"] == "COMPENSATING"
+    desk.executions[0].run(until="VoidHold").abort()
+    desk.machines.runs = True
+    assert (gave_up.value.code, desk.row()["status"]) == (Exit.FAILED, "COMPENSATING")
 
-    outcome = resolve(desk, case=case)
+    assert resolve(desk, case=case)["status"] == "COMPENSATED"
 
-    assert outcome["status"] == "COMPENSATED"
-    assert desk.available("alice", "bob", "shop", "losses:EUR") == WRITTEN_OFF
-
-
-def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(desk: Desk) -> None:
-    desk.stuck()
-    desk.machines.detached = True
-
-    with pytest.raises(
-        CommandFailed, match=f"^{KEY}: is still LIMBO; look at it with `settle status`"
-    ) as gave_up:
-        resolve(desk)
-
-    assert gave_up.value.code is Exit.FAILED
-    assert desk.machines.sent[0]["case"] == 1
+    decided = {"decision": "write-off", "reason": REASON, "by": ADA, "case": 1}
+    assert desk.orders == [{"settlement": WIRE, "resolution": decided}]

@@ -1,213 +1,226 @@
+"""`settle reverse`: the order that it gives, and what it leaves to recovery or to a person's decision."""
+
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settle.actions import resolution, reversal
+from settle.actions import recovery, resolution, reversal
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import table_scan
+from settle.stack import Stack
 from settlement.model.orders import Decision
-from tests.settle.desk import ADA, KEY, REASON, Desk
+from tests.settle.desk import ADA, REASON, Desk
 from tests.settle.test_resolve import UNREADABLE
+from tests.world.constants import KEY, ORDER, WIRE
 
 WHY = "the goods came back"
 
 
-def reverse(desk: Desk, reason: str = WHY) -> dict[str, Any]:
-    """The outcome of the command, whose reason is the one on record."""
+def reverse(desk: Desk, reason: str = WHY, *, is_on_record: bool = True) -> dict[str, Any]:
+    """Return the outcome of the command, whose reason is the one on record, or not."""
     outcome = reversal.reverse(desk.stack, KEY, reason)
-    assert reversal.is_on_record(desk.stack, KEY, reason)
+    assert reversal.is_on_record(desk.stack, KEY, reason) is is_on_record
     return outcome
 
 
-def unheard(desk: Desk, reason: str = WHY) -> dict[str, Any]:
-    """The outcome of the command, whose reason is not on record: another one is, or none."""
-    outcome = reversal.reverse(desk.stack, KEY, reason)
-    assert not reversal.is_on_record(desk.stack, KEY, reason)
-    return outcome
+def unheard(desk: Desk) -> dict[str, Any]:
+    return reverse(desk, "another reason", is_on_record=False)
 
 
-def test_what_has_settled_is_reversed_with_its_fee(desk: Desk) -> None:
-    desk.pay()
-
-    outcome = reverse(desk)
-
-    assert (outcome["status"], outcome["escrow"]) == ("COMPENSATED", "0.00")
-    assert outcome["reversed"] == ["fee", "hold", "release"]
-    assert outcome["failure"] == {
-        "step": "reverse",
-        "error": "ReversalRequested",
-        "cause": f"{WHY} (by {ADA})",
-    }
-    assert desk.available("alice", "bob", "fees:EUR") == ["500.00", "0.00", "0.00"]
-    assert table_scan.check(desk.stack).conserved
+def refused(desk: Desk) -> tuple[Exit, str]:
+    with pytest.raises(CommandFailed) as told:
+        reverse(desk)
+    return told.value.code, str(told.value)
 
 
-def test_who_reverses_and_why_goes_on_record(desk: Desk) -> None:
-    wire = desk.pay()
-
-    reverse(desk)
-
-    assert desk.machines.started == [
-        {"settlement": wire, "reversal": {"reason": WHY, "by": ADA, "expected_status": "SETTLED"}}
-    ]
-    entry = desk.entry("reverse")
-    assert entry is not None
-    assert (entry["reason"], entry["by"]) == (WHY, ADA)
-    assert desk.machines.machines.executions[-1].name.startswith(f"{KEY}-reverse-")
-    assert desk.functions.asked == []
-
-
-def test_what_was_reversed_before_is_only_told(desk: Desk) -> None:
-    desk.pay()
-    first = reverse(desk)
-    desk.machines.started.clear()
-    before = desk.ledger.rows()
-
-    assert unheard(desk, "another reason") == first
-
-    assert (desk.ledger.rows(), desk.machines.started, desk.functions.asked) == (before, [], [])
-
-
-def test_what_is_reversed_already_without_a_person_is_only_told(desk: Desk) -> None:
-    desk.compensate(desk.pay(until="release"))
-    before = desk.ledger.rows()
-
-    outcome = unheard(desk)
-
-    assert (outcome["status"], outcome["failure"]["error"]) == ("COMPENSATED", "KycRejected")
-    assert (desk.ledger.rows(), desk.machines.started, desk.functions.asked) == (before, [], [])
-
-
-@pytest.mark.parametrize("until", ["claim", "hold", "verify", "release"])
-def test_what_has_stalled_is_given_up_and_the_payer_is_whole(desk: Desk, until: str) -> None:
+@pytest.mark.parametrize(
+    ("until", "status"), [("fee", "SETTLED"), ("claim", "PROCESSING"), ("release", "PROCESSING")]
+)
+def test_a_settled_or_stalled_payment_is_reversed_on_an_order_with_who_and_why(
+    desk: Desk, until: str, status: str
+) -> None:
     wire = desk.pay(until=until)
 
-    outcome = reverse(desk)
+    outcome = reverse(desk, f"  {WHY} ")
 
-    assert outcome["status"] == "COMPENSATED"
-    assert desk.machines.started == [
-        {"settlement": wire, "reversal": {"reason": WHY, "by": ADA, "expected_status": "PROCESSING"}}
-    ]
+    order = {"reason": WHY, "by": ADA, "expected_status": status}
+    assert desk.orders == [{"settlement": wire, "reversal": order}]
+    assert desk.machines.names[0].startswith(f"{KEY}-reverse-")
+    assert (outcome["status"], outcome["failure"]) == (
+        "COMPENSATED",
+        {"step": "reverse", "error": "ReversalRequested", "cause": f"{WHY} (by {ADA})"},
+    )
     assert desk.functions.asked == []
-    assert desk.available("alice", "bob") == ["500.00", "0.00"]
-    assert table_scan.check(desk.stack).conserved
 
 
-def test_a_reason_is_on_record_with_blanks_around_it_or_without(desk: Desk) -> None:
+def reversed_on_order(desk: Desk) -> None:
     desk.pay()
+    reverse(desk)
 
-    assert reverse(desk, f"  {WHY} ") == reverse(desk)
+
+def reversed_for_a_failure(desk: Desk) -> None:
+    desk.compensate(desk.pay(until="release"))
 
 
-def test_what_waits_for_a_decision_is_told_and_left_to_it(desk: Desk) -> None:
+def stuck(desk: Desk) -> None:
     desk.stuck()
-    before = desk.ledger.rows()
 
-    outcome = unheard(desk)
 
-    assert outcome["status"] == "LIMBO"
-    assert (desk.ledger.rows(), desk.machines.started, desk.machines.sent) == (before, [], [])
-    assert (desk.functions.asked, desk.identity.asked) == ([], 0)
+@pytest.mark.parametrize(
+    ("make", "status"),
+    [(reversed_on_order, "COMPENSATED"), (reversed_for_a_failure, "COMPENSATED"), (stuck, "LIMBO")],
+)
+def test_a_settlement_that_is_reversed_or_in_limbo_is_only_told(
+    desk: Desk, make: Callable[[Desk], None], status: str
+) -> None:
+    make(desk)
+    before, asked = desk.ledger.rows(), desk.identity.asked
+    desk.machines.started.clear()
+
+    assert unheard(desk)["status"] == status
+
+    assert (desk.ledger.rows(), desk.orders, desk.machines.sent) == (before, [], [])
+    assert (desk.functions.asked, desk.identity.asked) == ([], asked)
 
 
 def test_a_reversal_that_gets_stuck_ends_in_limbo(desk: Desk) -> None:
     desk.pay()
     desk.spend()
 
-    outcome = reverse(desk)
+    assert reverse(desk)["status"] == "LIMBO"
 
-    assert (outcome["status"], outcome["escrow"], outcome["reversed"]) == ("LIMBO", "0.48", ["fee"])
     assert desk.functions.asked == []  # only the machine carries out an order
-    assert table_scan.check(desk.stack).conserved
 
 
-def test_what_a_person_has_completed_is_not_reversed(desk: Desk) -> None:
+def completed(desk: Desk) -> None:
     desk.stuck()
     resolution.resolve(desk.stack, KEY, Decision.COMPLETE, REASON)
+
+
+def rejected(desk: Desk) -> None:
+    desk.pay(until="claim")
+    desk.alter(status="REJECTED")
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (completed, "SETTLED and cannot be reversed: a person decided to complete it"),
+        (rejected, "REJECTED and cannot be reversed: nothing was ever held"),
+    ],
+)
+def test_a_completed_or_rejected_settlement_is_not_reversed(
+    desk: Desk, make: Callable[[Desk], None], why: str
+) -> None:
+    make(desk)
     before = desk.ledger.rows()
 
-    with pytest.raises(CommandFailed) as told:
-        reverse(desk)
+    assert refused(desk) == (Exit.CONFLICT, f"{KEY}: is {why}")
 
-    assert told.value.code is Exit.CONFLICT
-    assert str(told.value) == f"{KEY}: is SETTLED, and not to be reversed: it was completed out of LIMBO"
-    assert (desk.ledger.rows(), desk.machines.started) == (before, [])
-
-
-def test_what_was_rejected_has_nothing_to_reverse(desk: Desk) -> None:
-    desk.pay(until="claim")
-    desk.ledger.put(desk.row() | {"status": "REJECTED"})
-
-    with pytest.raises(CommandFailed) as told:
-        reverse(desk)
-
-    assert (told.value.code, str(told.value)) == (
-        Exit.CONFLICT,
-        f"{KEY}: is REJECTED, and not to be reversed",
-    )
-    assert desk.machines.started == []
-
-
-def test_an_unclaimed_key_is_not_found(desk: Desk) -> None:
-    with pytest.raises(CommandFailed) as told:
-        reverse(desk)
-
-    assert told.value.code is Exit.NOT_FOUND
-    assert desk.machines.started == []
+    assert (desk.ledger.rows(), desk.orders) == (before, [])
 
 
 def test_an_unreadable_reason_is_a_usage_error_before_anything_is_asked(desk: Desk) -> None:
-    desk.pay()
-
     for reason in UNREADABLE:
         with pytest.raises(CommandFailed, match=r"^reversal\.reason: must be one line") as told:
             reverse(desk, reason)
 
         assert told.value.code is Exit.USAGE
-    assert (desk.identity.asked, desk.machines.started) == (0, [])
-    assert desk.row()["status"] == "SETTLED"
+    assert (desk.identity.asked, desk.orders) == (0, [])
+
+
+def completed_later(desk: Desk) -> None:
+    desk.spend()
+    desk.compensate(WIRE, reversal=ORDER)
+    resolution.resolve(desk.stack, KEY, Decision.COMPLETE, REASON)
 
 
 @pytest.mark.parametrize(
-    ("until", "then", "status", "code"),
+    ("until", "meanwhile", "status"),
     [
-        ("release", "fee", "SETTLED", Exit.CONFLICT),
-        ("claim", "rejected", "REJECTED", Exit.CONFLICT),
-        ("fee", "completed", "SETTLED", Exit.CONFLICT),
+        ("release", lambda desk: desk.pay(), "SETTLED"),
+        ("claim", lambda desk: desk.alter(status="REJECTED"), "REJECTED"),
+        ("fee", completed_later, "SETTLED"),
     ],
 )
-def test_what_has_moved_on_since_it_was_looked_at_is_not_reversed(
-    desk: Desk, until: str, then: str, status: str, code: Exit
+def test_a_settlement_that_has_moved_on_since_it_was_looked_at_is_a_conflict(
+    desk: Desk, until: str, meanwhile: Callable[[Desk], object], status: str
 ) -> None:
     """A settlement that was to be reversed as stalled settles meanwhile: a person must look at it."""
-    wire = desk.pay(until=until)
+    desk.pay(until=until)
 
-    def overtake() -> None:
-        desk.machines.before_start = lambda: None
-        if then == "fee":
-            desk.pay()
-        elif then == "rejected":
-            desk.ledger.put(desk.row() | {"status": "REJECTED"})
-        else:
-            desk.spend()
-            desk.compensate(wire, reversal={"reason": "sent back", "by": ADA})
-            resolution.resolve(desk.stack, KEY, Decision.COMPLETE, REASON)
+    def overtake(operation: str) -> None:
+        desk.machines.before = lambda operation: None
+        meanwhile(desk)
 
-    desk.machines.before_start = overtake
+    desk.machines.before = overtake
 
-    with pytest.raises(CommandFailed) as told:
-        reverse(desk)
-
-    assert told.value.code is code
+    assert refused(desk) == (
+        Exit.CONFLICT,
+        f"{KEY}: became {status} while this command ran, and was not reversed; see `settle status {KEY}`",
+    )
     assert desk.row()["status"] == status
-    assert table_scan.check(desk.stack).conserved
 
 
 def test_a_command_gives_up_on_a_machine_that_does_not_come_to_an_end(desk: Desk) -> None:
     desk.pay()
-    desk.machines.detached = True
+    desk.machines.runs = False
 
-    with pytest.raises(CommandFailed, match=f"^{KEY}: is still SETTLED; look at it with") as gave_up:
-        reverse(desk)
+    code, told = refused(desk)
 
-    assert gave_up.value.code is Exit.FAILED
+    assert (code, told.startswith(f"{KEY}: is still SETTLED; look at it with")) == (Exit.FAILED, True)
+
+
+def test_a_reversal_that_died_is_started_again_by_recovery_for_its_first_reason(desk: Desk) -> None:
+    """The caller's identity is not looked up: their reason goes on no record."""
+    desk.half_reversed().abort()
+
+    outcome = unheard(desk)
+
+    assert (outcome["status"], outcome["failure"]["cause"]) == ("COMPENSATED", "first (by grace)")
+    assert (desk.functions.asked, desk.identity.asked) == ([{"key": KEY}], 0)
+    assert desk.machines.names == [f"{KEY}-compensate-1"]
+
+
+def test_a_reversal_that_runs_is_followed_and_none_is_started_beside_it(desk: Desk) -> None:
+    runs = desk.half_reversed()
+
+    with pytest.raises(CommandFailed, match=f"^{KEY}: is still COMPENSATING; look at it with") as told:
+        unheard(desk)
+
+    assert (told.value.code, desk.functions.asked, desk.orders) == (Exit.FAILED, [{"key": KEY}], [])
+    runs.run()
+    assert unheard(desk)["status"] == "COMPENSATED"
+
+
+@pytest.mark.parametrize(
+    ("operation", "what"), [("describe_execution", "not described"), ("start_execution", "not started")]
+)
+def test_a_reversal_that_recovery_cannot_start_fails_the_command_which_may_be_repeated(
+    desk: Desk, operation: str, what: str
+) -> None:
+    desk.half_reversed().abort()
+    desk.refuse(operation, "ServiceUnavailable")
+
+    with pytest.raises(CommandFailed, match=f"^{KEY}: not recovered, .*: {what}: ") as told:
+        unheard(desk)
+
+    assert (told.value.code, desk.row()["status"], desk.orders) == (Exit.FAILED, "COMPENSATING", [])
+    desk.machines.failing.clear()
+    assert unheard(desk)["status"] == "COMPENSATED"
+    assert len(desk.orders) == 1
+
+
+def test_a_reversal_that_ends_just_before_recovery_is_asked_is_told_as_it_stands(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, real = desk.half_reversed(), recovery.recover
+
+    def late(stack: Stack, key: str) -> Any:
+        runs.run()
+        return real(stack, key)
+
+    monkeypatch.setattr(recovery, "recover", late)
+
+    assert unheard(desk)["status"] == "COMPENSATED"
+    assert (desk.functions.asked, desk.orders) == ([], [])

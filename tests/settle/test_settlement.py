@@ -1,22 +1,36 @@
-from typing import Any
+"""`settle status`: the state, the journal, the review, and whether it is safe to pay again."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from settle.actions import resolution, reversal
-from settle.exit_codes import CommandFailed, Exit
-from settle.queries import settlement
+from settle.exit_codes import Exit
+from settle.queries import settlement, table_scan
+from settlement.ledger.kyc_review import WebhookEvent
+from settlement.model.errors import KycRejected
 from settlement.model.orders import Decision
-from settlement.model.settlement import Settlement
 from settlement.model.state import SettlementState
-from tests.conftest import NOW
-from tests.settle.desk import ADA, KEY, REASON, Desk
+from settlement.model.verdict import Verdict, parse_verdict
+from settlement.policy import steps
+from tests.settle.conftest import Command
+from tests.settle.desk import ADA, REASON, Desk
+from tests.world.constants import KEY, WIRE
+from tests.world.environment import NOW
+from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 
+Make = Callable[[Desk], object]
 FORWARD = [
     ("hold", "alice → escrow", "48.20", "48.20"),
     ("verify", "", "", "48.20"),
     ("release", "escrow → bob", "47.72", "0.48"),
     ("fee", "escrow → fees:EUR", "0.48", "0.00"),
 ]
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold]ok[/bold]\r\nsettle: all is well\x9b31m\u202egnorw\u2028\x00\x7f end"
+WORDS = ("[2J", "]0;owned", "[bold]ok[/bold]", "settle: all is well", "31m", "gnorw", "end")
+"""What is left of it, and does no harm."""
 
 
 def timeline(desk: Desk) -> list[tuple[str, str, str, str]]:
@@ -26,104 +40,56 @@ def timeline(desk: Desk) -> list[tuple[str, str, str, str]]:
 
 
 def notes(desk: Desk) -> dict[str, str]:
-    return {line["step"]: line["note"] for line in settlement.describe(desk.stack, KEY)["entries"]}
+    entries = settlement.describe(desk.stack, KEY)["entries"]
+    return {line["step"]: line["note"] for line in entries if line["note"]}
 
 
-def advice(desk: Desk) -> dict[str, Any]:
-    retry: dict[str, Any] = settlement.describe(desk.stack, KEY)["retry"]
-    return retry
+def verify(desk: Desk, verdict: Verdict) -> None:
+    """Let Alice pay Bob until the provider has said `verdict`."""
+    desk.provider.answer = verdict
+    desk.pay(until="verify")
 
 
-def steps_of(evidence: list[str]) -> list[str]:
-    """The steps that the lines of evidence name, after their times."""
-    return [line.split(" ")[1].removesuffix(":") for line in evidence]
+def decide(desk: Desk, verdict: Verdict) -> None:
+    """Do what the provider's webhook does to a settlement in review."""
+    in_review(desk)
+    settlement = SettlementState.from_row(desk.row()).settlement
+    later, event = NOW + timedelta(hours=1), WebhookEvent("evt_1", "a-digest")
+    desk.ledger.store.transact(
+        steps.record_webhook_verdict(settlement, verdict, event, f"{KEY}-decided", later, desk.stack.config)
+    )
 
 
-def test_a_row_gives_back_the_settlement_that_was_claimed(desk: Desk, settlement: Settlement) -> None:
-    desk.pay(until="claim")
-
-    found = SettlementState.from_row(desk.row())
-
-    assert found.settlement == settlement
-    assert found.request_hash == settlement.request_hash == desk.row()["request_hash"]
+def in_review(desk: Desk) -> None:
+    verify(desk, IN_REVIEW)
 
 
-def test_an_unclaimed_key_is_not_found(desk: Desk) -> None:
-    desk.pay("order-2026-000102")
-
-    with pytest.raises(CommandFailed) as told:
-        settlement.describe(desk.stack, KEY)
-
-    assert told.value.code is Exit.NOT_FOUND
-    assert str(told.value) == f"key: no request has claimed {KEY} in under-test"
+def rejected_by_provider(desk: Desk) -> None:
+    with pytest.raises(KycRejected):
+        verify(desk, REJECTED)
 
 
-def test_a_settlement_is_told_step_by_step_with_its_escrow(desk: Desk) -> None:
+def approved_by_webhook(desk: Desk) -> None:
+    decide(desk, replace(APPROVED, provider="webhook"))
+
+
+def rejected_by_webhook(desk: Desk) -> None:
+    decide(desk, replace(REJECTED, provider="webhook"))
+
+
+def settled_after_review(desk: Desk) -> None:
+    approved_by_webhook(desk)
     desk.pay()
 
-    described = settlement.describe(desk.stack, KEY)
 
-    assert timeline(desk) == FORWARD
-    times = [line["posted_at"] for line in described["entries"]]
-    assert times == sorted(set(times))
-    assert (described["status"], described["escrow"], described["replayed"]) == ("SETTLED", "0.00", False)
+def given_back(desk: Desk) -> None:
+    rejected_by_provider(desk)
+    desk.compensate(WIRE)
 
 
-def test_only_the_settlement_s_own_entries_are_told(desk: Desk) -> None:
-    desk.pay()
-    desk.pay("order-2026-0001012", amount="1.00", fee="0.00")
-
-    assert timeline(desk) == FORWARD
-
-
-def test_a_reversal_is_told_after_what_it_reverses(desk: Desk) -> None:
-    desk.pay()
-    reversal.reverse(desk.stack, KEY, "sent back")
-
-    assert timeline(desk) == [
-        *FORWARD,
-        ("reverse", "", "", "0.00"),
-        ("compensate:fee", "fees:EUR → escrow", "0.48", "0.48"),
-        ("compensate:release", "bob → escrow", "47.72", "48.20"),
-        ("compensate:hold", "escrow → alice", "48.20", "0.00"),
-    ]
-
-
-def test_the_way_through_limbo_is_told_with_why_and_who(desk: Desk) -> None:
-    desk.stuck()
-    resolution.resolve(desk.stack, KEY, Decision.WRITE_OFF, REASON)
-
-    assert timeline(desk) == [
-        *FORWARD[:3],
-        ("compensate:fee", "", "", "0.48"),
-        ("limbo:1", "", "", "0.48"),
-        ("resolve:1", "losses:EUR → escrow", "47.72", "48.20"),
-        ("compensate:hold", "escrow → alice", "48.20", "0.00"),
-    ]
-    assert notes(desk) == {
-        "hold": "",
-        "verify": notes(desk)["verify"],
-        "release": "",
-        "compensate:fee": "reason: nothing to reverse: fee never committed",
-        "limbo:1": (
-            "error: InsufficientFunds; cause: payee: the account has too little available"
-            " to give back what it received"
-        ),
-        "resolve:1": f"decision: write-off; reason: {REASON}; by: {ADA}",
-        "compensate:hold": "",
-    }
-    assert "reference: " in notes(desk)["verify"]
-
-
-@pytest.mark.parametrize("until", ["hold", "fee"])
-def test_entries_of_one_millisecond_are_told_in_the_order_of_their_steps(desk: Desk, until: str) -> None:
-    """Clocks differ between functions: an escrow that seems to be overdrawn alarms its reader."""
-    desk.pay(until=until)
-    for step, *_ in FORWARD:
-        if entry := desk.entry(step):
-            desk.ledger.put(entry | {"posted_at": NOW.isoformat()})
-
-    assert timeline(desk) == (FORWARD if until == "fee" else FORWARD[:1])
+def ran_out(desk: Desk) -> None:
+    in_review(desk)
+    desk.compensate(WIRE, error={"Error": "DeadlineExceeded", "Cause": "recover: the review"})
 
 
 def claimed(desk: Desk) -> None:
@@ -138,19 +104,21 @@ def settled(desk: Desk) -> None:
     desk.pay()
 
 
-def rejected(desk: Desk) -> None:
-    desk.pay(until="claim")
-    desk.ledger.put(desk.row() | {"status": "REJECTED"})
+def never_held(desk: Desk) -> None:
+    claimed(desk)
+    desk.alter(status="REJECTED")
 
 
 def half_reversed(desk: Desk) -> None:
-    desk.machines.detached = True
-    desk.compensate(desk.pay(until="release"))
-    desk.machines.machines.executions[0].run(until="VoidHold")
+    desk.half_reversed("VoidHold")
 
 
 def compensated(desk: Desk) -> None:
     desk.compensate(desk.pay(until="release"))
+
+
+def compensated_from_nothing(desk: Desk) -> None:
+    desk.compensate(desk.pay(until="claim"))
 
 
 def stuck(desk: Desk) -> None:
@@ -167,76 +135,203 @@ def written_off(desk: Desk) -> None:
     resolution.resolve(desk.stack, KEY, Decision.WRITE_OFF, REASON)
 
 
-MOVED = ["hold", "release"]
+def reversed_on_order(desk: Desk) -> None:
+    desk.pay()
+    reversal.reverse(desk.stack, KEY, "sent back")
+
+
+@pytest.mark.parametrize(
+    ("make", "lines"),
+    [
+        (settled, FORWARD),
+        (
+            reversed_on_order,
+            [
+                *FORWARD,
+                ("reverse", "", "", "0.00"),
+                ("compensate:fee", "fees:EUR → escrow", "0.48", "0.48"),
+                ("compensate:release", "bob → escrow", "47.72", "48.20"),
+                ("compensate:hold", "escrow → alice", "48.20", "0.00"),
+            ],
+        ),
+        (
+            written_off,
+            [
+                *FORWARD[:3],
+                ("compensate:fee", "", "", "0.48"),
+                ("limbo:1", "", "", "0.48"),
+                ("resolve:1", "losses:EUR → escrow", "47.72", "48.20"),
+                ("compensate:hold", "escrow → alice", "48.20", "0.00"),
+            ],
+        ),
+    ],
+)
+def test_the_journal_is_told_entry_by_entry_with_the_escrow_after_each(
+    desk: Desk, make: Make, lines: list[tuple[str, str, str, str]]
+) -> None:
+    make(desk)
+    desk.pay(f"{KEY}2", amount="1.00", fee="0.00")  # its journal is its own
+
+    assert timeline(desk) == lines
+    times = [line["posted_at"] for line in settlement.describe(desk.stack, KEY)["entries"]]
+    assert times == sorted(set(times))
+
+
+@pytest.mark.parametrize("until", ["hold", "fee"])
+def test_entries_of_one_millisecond_are_told_in_the_order_of_their_steps(desk: Desk, until: str) -> None:
+    """Clocks differ between functions: an escrow that seems to be overdrawn alarms its reader."""
+    desk.pay(until=until)
+    expected = FORWARD if until == "fee" else FORWARD[:1]
+    for step, *_ in expected:
+        desk.ledger.put(desk.entry(step) | {"posted_at": NOW.isoformat()})
+
+    assert timeline(desk) == expected
+
+
+SAID = "decision: {}; reason: {}; reference: ver_1; provider: {}"
+"""The note of a verdict's entry."""
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (settled, {"verify": SAID.format("APPROVED", "nothing is known", "verifications")}),
+        (rejected_by_provider, {"verify": SAID.format("REJECTED", "a listed party", "verifications")}),
+        (settled_after_review, {"verify": SAID.format("APPROVED", "nothing is known", "webhook")}),
+        (rejected_by_webhook, {"verify": SAID.format("REJECTED", "a listed party", "webhook")}),
+        (
+            written_off,
+            {
+                "verify": SAID.format("APPROVED", "nothing is known", "verifications"),
+                "compensate:fee": "reason: nothing to reverse: fee never committed",
+                "limbo:1": "error: InsufficientFunds; cause: payee: the account has too little available"
+                " to give back what it received",
+                "resolve:1": f"decision: write-off; reason: {REASON}; by: {ADA}",
+            },
+        ),
+    ],
+)
+def test_an_entry_s_note_says_what_was_decided_why_and_who_decided(
+    desk: Desk, make: Make, expected: dict[str, str]
+) -> None:
+    make(desk)
+
+    assert notes(desk) == expected
+
+
+def test_a_rejection_is_told_before_the_reversal_that_it_led_to(desk: Desk) -> None:
+    given_back(desk)
+
+    described = settlement.describe(desk.stack, KEY)
+
+    told = [line["step"] for line in described["entries"]]
+    assert told == ["hold", "verify", "compensate:fee", "compensate:release", "compensate:hold"]
+    assert (described["steps"], described["failure"]["error"]) == (["hold"], "KycRejected")
+
+
+FLYING = "NOT safe: it may still go through: the escrow has {} EUR"
+PAID = "NOT safe: the payee has been paid, and would be paid twice"
+REFUNDED = "safe: the payer is refunded in full"
 
 
 @pytest.mark.parametrize(
     ("make", "status", "new_key", "evidence"),
     [
-        (held, "PROCESSING", "NOT safe: it may still go through: the escrow has 48.20 EUR", ["hold"]),
-        (
-            settled,
-            "SETTLED",
-            "NOT safe: the payee has been paid, and would be paid twice",
-            ["release", "fee"],
-        ),
+        (claimed, "PROCESSING", FLYING.format("0.00"), []),
+        (held, "PROCESSING", FLYING.format("48.20"), ["hold"]),
+        (in_review, "PROCESSING", FLYING.format("48.20"), ["hold"]),
+        (settled, "SETTLED", PAID, ["release", "fee"]),
+        (completed, "SETTLED", PAID, ["release"]),
+        (never_held, "REJECTED", "safe: nothing was ever held", []),
         (
             half_reversed,
             "COMPENSATING",
             "NOT safe: its reversal is not finished: the escrow has 48.20 EUR",
-            [*MOVED, "compensate:release"],
+            ["hold", "release", "fee", "compensate:fee", "compensate:release"],
         ),
-        (compensated, "COMPENSATED", "safe: the payer is refunded in full", ["hold", "compensate:hold"]),
-        (written_off, "COMPENSATED", "safe: the payer is refunded in full", ["hold", "compensate:hold"]),
+        (compensated, "COMPENSATED", REFUNDED, ["hold", "compensate:hold"]),
+        (written_off, "COMPENSATED", REFUNDED, ["hold", "compensate:hold"]),
+        (compensated_from_nothing, "COMPENSATED", REFUNDED, ["compensate:hold"]),
         (
             stuck,
             "LIMBO",
             "NOT safe: it waits for a person's decision: the escrow has 0.48 EUR; see `settle limbo show`",
-            MOVED,
+            ["hold", "release"],
         ),
-        (completed, "SETTLED", "NOT safe: the payee has been paid, and would be paid twice", ["release"]),
     ],
 )
 def test_the_advice_follows_from_the_status_and_names_the_entries_that_prove_it(
-    desk: Desk, make: Any, status: str, new_key: str, evidence: list[str]
+    desk: Desk, make: Make, status: str, new_key: str, evidence: list[str]
 ) -> None:
     make(desk)
 
-    found = advice(desk)
+    described = settlement.describe(desk.stack, KEY)
 
-    assert found["same_key"] == f"safe: it answers {status} again and moves nothing"
-    assert found["new_key"] == new_key
-    assert found["new_key_safe"] is new_key.startswith("safe")
-    assert steps_of(found["evidence"]) == evidence
+    proof = described["retry"].pop("evidence")
+    assert described["retry"] == {
+        "same_key": f"safe: it answers {status} again and moves nothing",
+        "new_key": new_key,
+        "new_key_safe": new_key.startswith("safe"),
+    }
+    assert described["status"] == status
+    lines = {line["step"]: line for line in described["entries"]}
+    expected = []
+    for line in (lines[step] for step in evidence):
+        what = line["moved"] or line["note"]
+        expected.append(f"{line['posted_at']} {line['step']}: {what} {line['amount']}".rstrip())
+    assert proof == (expected or ["no journal entry moves money"])
+
+
+def test_a_settlement_in_review_is_told_with_whose_review_and_until_when(
+    desk: Desk, command: Command
+) -> None:
+    in_review(desk)
+
+    described = settlement.describe(desk.stack, KEY)
+    _, out, _ = command("status", KEY)
+
+    until = desk.row()["deadline_at"]
+    assert described["review"] == {"reference": "ver_1", "until": until}
+    assert until.startswith("2026-11-21T12:00:")
+    (line,) = (line for line in out.splitlines() if line.startswith("review"))
+    assert "ver_1" in line
+    assert until in line
 
 
 @pytest.mark.parametrize(
-    ("make", "new_key"),
+    "make",
     [
-        (claimed, "NOT safe: it may still go through: the escrow has 0.00 EUR"),
-        (rejected, "safe: nothing was ever held"),
+        *(held, settled, approved_by_webhook, rejected_by_webhook, settled_after_review),
+        *(rejected_by_provider, given_back, ran_out),
     ],
 )
-def test_where_no_money_has_moved_the_evidence_says_so(desk: Desk, make: Any, new_key: str) -> None:
+def test_a_settlement_that_is_not_in_review_or_no_longer_is_told_without_one(desk: Desk, make: Make) -> None:
     make(desk)
 
-    found = advice(desk)
-
-    assert (found["new_key"], found["evidence"]) == (new_key, ["no journal entry moves money"])
+    assert settlement.describe(desk.stack, KEY)["review"] is None
 
 
-def test_a_line_of_evidence_says_when_which_step_moved_how_much(desk: Desk) -> None:
-    desk.pay(until="hold")
-    entry = desk.entry("hold")
-    assert entry is not None
+@pytest.mark.parametrize("make", [in_review, rejected_by_provider, settled_after_review, given_back, ran_out])
+def test_the_books_are_right_in_and_after_a_review(desk: Desk, command: Command, make: Make) -> None:
+    """An event's marker and the circuit's row are in the table too, and hold no money."""
+    make(desk)
+    desk.ledger.put({"pk": "CIRCUIT", "sk": "kyc", "state": "OPEN", "failure_count": 5, "opened_at": 1})
 
-    assert advice(desk)["evidence"] == [f"{entry['posted_at']} hold: alice → escrow 48.20"]
+    findings = table_scan.check(desk.stack)
+
+    assert (findings.faults, findings.unproven, findings.in_flight) == ([], [], 0)
+    assert command("reconcile")[0] == Exit.FINE
 
 
-def test_what_was_reversed_before_anything_was_held_has_evidence_that_can_be_read(desk: Desk) -> None:
-    desk.compensate(desk.pay(until="claim"))
+@pytest.mark.parametrize("provider", ["verifications", "webhook"])
+def test_a_hostile_reason_of_the_provider_is_told_without_its_control_characters(
+    desk: Desk, command: Command, provider: str
+) -> None:
+    said = {"decision": "APPROVED", "reference": IN_REVIEW.reference, "reason": HOSTILE}
+    (decide if provider == "webhook" else verify)(desk, parse_verdict(said, provider))
 
-    found = advice(desk)
+    _, out, _ = command("status", KEY)
 
-    assert (desk.row()["status"], found["new_key_safe"]) == ("COMPENSATED", True)
-    assert not [line for line in found["evidence"] if line.endswith(":")]
+    assert out.replace("\n", "").isprintable()
+    squeezed = "".join(out.split())
+    assert [word for word in WORDS if "".join(word.split()) not in squeezed] == []

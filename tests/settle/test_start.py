@@ -1,24 +1,29 @@
 import json
 import os
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from settle import stack
 from settle.actions import start as starting
 from settle.actions.start import Ended, start, start_code
 from settle.exit_codes import CommandFailed, Exit
 from settle.machines import Machine, explain
 from settle.request_file import INPUT_BYTES_MAX, key_of
 from settle.stack import Stack
-from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
+from settlement.policy import outcome
+from tests.settle.conftest import Ended as Finished
+from tests.world.constants import KEY
+from tests.world.saga import FINISHED
 
-KEY = "order-2026-000101"
 REQUEST = json.dumps({"key": KEY})
 
 
@@ -65,42 +70,22 @@ def stack_of(machines: Machines) -> Stack:
 
 def row_of(status: str) -> Row:
     """The settlement's row while its machine runs."""
-    failure = {"step": "compensate:release", "error": "InsufficientFunds", "cause": "spent"}
     return {
-        **keys.settlement(KEY),
+        **FINISHED,
         "status": status,
-        "payer": "alice",
-        "payee": "bob",
-        "amount": 4820,
-        "fee": 48,
-        "currency": "EUR",
         "escrow": 48,
         "steps": {"hold", "verify", "release"},
-        "claimed_at": "2026-11-20T12:00:00.123Z",
-        "deadline_at": "2026-11-20T12:15:00.123Z",
-        "request_hash": "not-compared-here",
-        "owner": f"{KEY}-1",
-        "owner_epoch": 0,
-        "failure": failure,
+        "failure": {"step": "compensate:release", "error": "InsufficientFunds", "cause": "spent"},
     }
 
 
 @pytest.mark.parametrize(
     ("cause", "message"),
     [
-        (
-            '{"errorMessage": "amount: must be positive", "errorType": "InvalidRequest"}',
-            "amount: must be positive",
-        ),
-        (
-            json.dumps(
-                {"Error": "AccountNotFound", "Cause": json.dumps({"errorMessage": "bob: no such account"})}
-            ),
-            "AccountNotFound: bob: no such account",
-        ),
+        ('{"errorMessage": "amount: missing", "errorType": "InvalidRequest"}', "amount: missing"),
         ('{"Error": "States.Timeout"}', "States.Timeout: "),
-        ('{"Error": "States.Timeout", "Cause": "the task timed out"}', "States.Timeout: the task timed out"),
         ('{"Error": "A", "Cause": "{\\"Error\\": \\"B\\", \\"Cause\\": \\"why\\"}"}', "A: B: why"),
+        ('{"Error": "A", "Cause": "{\\"errorMessage\\": \\"why\\"}"}', "A: why"),
         ("the machine was stopped", "the machine was stopped"),
         ("", ""),
         ("{}", "{}"),
@@ -117,29 +102,20 @@ def test_a_cause_of_any_form_is_explained_in_one_line(cause: str, message: str) 
     assert explain(cause) == message
 
 
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [
-        ("PROCESSING", 7),
-        ("COMPENSATING", 7),
-        ("SETTLED", 0),
-        ("REJECTED", 4),
-        ("COMPENSATED", 4),
-        ("LIMBO", 5),
-    ],
-)
-def test_a_status_has_the_same_exit_code_in_start_and_in_status(status: str, code: int) -> None:
-    assert start_code(Ended(KEY, "e", {"status": status})) == code
-    assert Exit.of_status(status) == code
+CODES = {
+    Status.PROCESSING: Exit.IN_FLIGHT,
+    Status.COMPENSATING: Exit.IN_FLIGHT,
+    Status.SETTLED: Exit.FINE,
+    Status.REJECTED: Exit.REFUSED,
+    Status.COMPENSATED: Exit.REFUSED,
+    Status.LIMBO: Exit.LIMBO,
+}
 
 
-def test_every_status_has_an_exit_code() -> None:
-    assert {Exit.of_status(status) for status in Status} == {
-        Exit.FINE,
-        Exit.REFUSED,
-        Exit.LIMBO,
-        Exit.IN_FLIGHT,
-    }
+def test_each_status_has_the_same_exit_code_in_start_and_in_status() -> None:
+    assert {status: Exit.of_status(status) for status in Status} == CODES
+    assert {status: start_code(Ended(KEY, "e", {"status": status})) for status in Status} == CODES
+    assert [int(code) for code in Exit] == list(range(8))
 
 
 @pytest.mark.parametrize(
@@ -164,52 +140,67 @@ def test_of_several_answers_one_of_which_nothing_is_known_is_the_gravest() -> No
     assert by_gravity[-3:] == [Exit.IN_FLIGHT, Exit.LIMBO, Exit.FAILED]
 
 
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [(["REJECTED", "SETTLED"], 4), (["SETTLED", "PROCESSING", "REJECTED"], 7), (["SETTLED", "SETTLED"], 0)],
+)
+def test_the_command_ends_with_the_gravest_code_of_its_requests(
+    settle: Callable[..., Finished],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    statuses: list[str],
+    code: int,
+) -> None:
+    answers = iter(statuses)
+    monkeypatch.setattr(stack, "find", lambda name: None)
+    monkeypatch.setattr(starting, "start", lambda *_: Ended(KEY, "e", {"key": KEY, "status": next(answers)}))
+    file = tmp_path / "requests.jsonl"
+    file.write_text("\n".join([REQUEST] * len(statuses)))
+
+    assert settle("start", str(file), "--json")[0] == code
+
+
 @pytest.mark.parametrize("machine", Machine)
-def test_a_machine_that_succeeds_ends_with_its_output(machine: Machine) -> None:
+def test_a_request_is_started_as_it_is_under_a_new_name_and_ends_with_the_machine_s_output(
+    machine: Machine,
+) -> None:
     machines = Machines(status="SUCCEEDED", output='{"status": "SETTLED"}')
+    longest = json.dumps({"key": "k" * 64}).ljust(INPUT_BYTES_MAX)
 
-    ended = start(stack_of(machines), machine, REQUEST)
+    for request in (REQUEST, REQUEST, longest):
+        ended = start(stack_of(machines), machine, request)
 
-    assert ended == Ended(KEY, machines.started[0]["name"], {"status": "SETTLED"})
-    assert [(one["stateMachineArn"], one["input"]) for one in machines.started] == [
-        (f"arn:{machine}", REQUEST)
-    ]
-
-
-@pytest.mark.parametrize("machine", Machine)
-def test_a_machine_that_fails_ends_with_its_error_and_no_outcome(machine: Machine) -> None:
-    machines = Machines(
-        status="FAILED", error="SettlementStalled", cause='{"Error": "AccountNotFound", "Cause": "x"}'
-    )
-
-    ended = start(stack_of(machines), machine, REQUEST)
-
-    assert (ended.outcome, ended.error, ended.message) == (None, "SettlementStalled", "AccountNotFound: x")
+        started = machines.started[-1]
+        assert ended == Ended(key_of(request), started["name"], {"status": "SETTLED"})
+        assert (started["stateMachineArn"], started["input"]) == (f"arn:{machine}", request)
+        assert started["name"].startswith(f"{key_of(request)}-")
+        assert len(started["name"]) <= 80
+    assert len({started["name"] for started in machines.started}) == 3
 
 
 @pytest.mark.parametrize("machine", Machine)
-@pytest.mark.parametrize("status", ["TIMED_OUT", "ABORTED"])
-def test_a_machine_that_ends_without_an_error_is_no_success(machine: Machine, status: str) -> None:
-    ended = start(stack_of(Machines(status=status)), machine, REQUEST)
+@pytest.mark.parametrize(
+    ("end", "error", "message"),
+    [
+        (
+            {"status": "FAILED", "error": "SettlementStalled", "cause": '{"Error": "A", "Cause": "x"}'},
+            *("SettlementStalled", "A: x"),
+        ),
+        ({"status": "TIMED_OUT"}, "TIMED_OUT", ""),
+        ({"status": "ABORTED"}, "ABORTED", ""),
+    ],
+)
+def test_a_machine_that_does_not_succeed_ends_with_its_error_and_no_outcome(
+    machine: Machine, end: dict[str, str], error: str, message: str
+) -> None:
+    """Even if the row is in LIMBO: the machine that has ended is believed."""
+    machines = Machines(row_of("LIMBO"), **end)
 
-    assert (ended.outcome, ended.error, ended.message) == (None, status, "")
+    ended = start(stack_of(machines), machine, REQUEST)
 
-
-def test_each_start_has_a_name_of_its_own_that_begins_with_the_key() -> None:
-    machines = Machines(status="SUCCEEDED", output="{}")
-
-    names = {start(stack_of(machines), Machine.EXPRESS, REQUEST).execution for _ in range(50)}
-
-    assert len(names) == 50
-    assert all(name.startswith(f"{KEY}-") and len(name) <= 80 for name in names)
-
-
-def test_the_name_of_the_longest_key_fits_into_80_characters() -> None:
-    machines = Machines(status="SUCCEEDED", output="{}")
-
-    ended = start(stack_of(machines), Machine.EXPRESS, json.dumps({"key": "k" * 64}))
-
-    assert len(ended.execution) <= 80
+    name = machines.started[0]["name"]
+    assert ended.outcome is None
+    assert ended.describe() == {"key": KEY, "execution": name, "error": error, "message": message}
 
 
 @pytest.mark.parametrize(
@@ -240,7 +231,6 @@ def test_a_request_without_a_good_key_is_for_the_machine_to_refuse(request_text:
         ("", "must be JSON"),
         ("nonsense", "must be JSON"),
         ('{"amount": NaN}', "NaN is no JSON"),
-        ('{"amount": Infinity}', "Infinity is no JSON"),
         ('{"amount": -Infinity}', "-Infinity is no JSON"),
         ('{"key": "a"} {"key": "b"}', "must be JSON"),
         ("\ufeff{}", "must be JSON"),
@@ -250,53 +240,17 @@ def test_a_request_without_a_good_key_is_for_the_machine_to_refuse(request_text:
         ("[" * 100_000, "must be JSON"),
         ('"\udcff"', "must be"),
     ],
-    ids=[
-        "empty",
-        "not JSON",
-        "NaN",
-        "Infinity",
-        "-Infinity",
-        "two values",
-        "byte order mark",
-        "too long a number",
-        "too long",
-        "too long in bytes",
-        "too deep",
-        "not Unicode",
-    ],
+    ids=lambda text: ascii(text)[:20],
 )
-def test_what_no_machine_could_read_is_refused_before_it_is_sent(request_text: str, expected: str) -> None:
+def test_a_request_that_no_machine_could_read_is_refused_before_it_is_sent(
+    request_text: str, expected: str
+) -> None:
     machines = Machines(status="SUCCEEDED", output="{}")
 
-    with pytest.raises(CommandFailed, match=expected) as refused:
+    with pytest.raises(CommandFailed, match=rf"^request: .*{expected}.*$") as refused:
         start(stack_of(machines), Machine.EXPRESS, request_text)
 
-    assert refused.value.code == Exit.USAGE
-    assert str(refused.value).startswith("request: ")
-    assert "\n" not in str(refused.value)
-    assert machines.started == []
-
-
-def test_the_key_is_told_with_what_went_wrong() -> None:
-    machines = Machines(status="FAILED", error="IdempotencyConflict", cause='{"errorMessage": "key: used"}')
-
-    ended = start(stack_of(machines), Machine.EXPRESS, REQUEST)
-
-    assert ended.describe() == {
-        "key": KEY,
-        "execution": machines.started[0]["name"],
-        "error": "IdempotencyConflict",
-        "message": "key: used",
-    }
-    assert key_of(REQUEST) == KEY
-
-
-def test_a_request_of_exactly_the_longest_size_is_sent() -> None:
-    machines = Machines(status="SUCCEEDED", output="{}")
-
-    start(stack_of(machines), Machine.EXPRESS, REQUEST.ljust(INPUT_BYTES_MAX))
-
-    assert len(machines.started) == 1
+    assert (refused.value.code, machines.started) == (Exit.USAGE, [])
 
 
 @pytest.mark.parametrize("status", [None, "PROCESSING", "COMPENSATING", "COMPENSATED", "SETTLED"])
@@ -306,13 +260,13 @@ def test_waiting_for_a_standard_machine_has_an_end(
     monkeypatch.setattr(starting, "STANDARD_SECONDS_MAX", -1)
     machines = Machines(row_of(status) if status else None, status="RUNNING")
 
-    with pytest.raises(CommandFailed, match="is still running; ask again with `settle status`") as gave_up:
+    with pytest.raises(CommandFailed, match="is still running; see `settle status") as gave_up:
         start(stack_of(machines), Machine.STANDARD, REQUEST)
 
     assert gave_up.value.code == Exit.IN_FLIGHT
 
 
-def test_a_standard_machine_whose_settlement_waits_for_a_person_is_waited_for_no_longer(
+def test_a_standard_machine_whose_settlement_is_in_limbo_is_waited_for_no_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A person may take days; the outcome is the row's, which says that it is stuck and why."""
@@ -321,31 +275,10 @@ def test_a_standard_machine_whose_settlement_waits_for_a_person_is_waited_for_no
 
     ended = start(stack_of(machines), Machine.STANDARD, REQUEST)
 
-    assert ended.outcome == {
-        "key": KEY,
-        "status": "LIMBO",
-        "payer": "alice",
-        "payee": "bob",
-        "amount": "48.20",
-        "fee": "0.48",
-        "currency": "EUR",
-        "escrow": "0.48",
-        "steps": ["hold", "verify", "release"],
-        "reversed": [],
-        "failure": {"step": "compensate:release", "error": "InsufficientFunds", "cause": "spent"},
-        "replayed": False,
-        "claimed_at": "2026-11-20T12:00:00.123Z",
-        "finished_at": None,
-    }
-    assert start_code(ended) is Exit.LIMBO
-
-
-def test_a_machine_that_has_ended_is_believed_over_a_row_in_limbo() -> None:
-    machines = Machines(row_of("LIMBO"), status="FAILED", error="SettlementStalled", cause="aborted")
-
-    ended = start(stack_of(machines), Machine.STANDARD, REQUEST)
-
-    assert (ended.outcome, ended.error, ended.message) == (None, "SettlementStalled", "aborted")
+    stuck = outcome.of_state(
+        SettlementState.from_row(row_of("LIMBO")), stack_of(machines).config, replayed=False
+    )
+    assert (ended.outcome, start_code(ended)) == (stuck, Exit.LIMBO)
 
 
 @pytest.mark.parametrize("machine", Machine)
@@ -363,7 +296,7 @@ def test_an_answer_that_is_lost_leaves_a_key_to_ask_for(
     for method in lost.split():
         monkeypatch.setattr(Machines, method, lose)
 
-    with pytest.raises(CommandFailed, match=rf"^{KEY}: outcome unknown, ask with `settle status`") as told:
+    with pytest.raises(CommandFailed, match=rf"^{KEY}: its outcome is unknown; see `settle status") as told:
         start(stack_of(Machines()), machine, REQUEST)
 
     assert told.value.code is Exit.FAILED

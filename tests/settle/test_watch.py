@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,15 +14,12 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.output import live
 from settle.queries import snapshot
 from settlement.ledger import keys
-from tests.conftest import NOW
-from tests.settle.conftest import Ended
-from tests.settle.desk import Desk, refusal
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk
 from tests.settle.flight import at, claimed, finished, key_of, stuck
+from tests.world.environment import NOW
+from tests.world.step_functions import client_error
 
-# The reads of the table are tested elsewhere; these tests are about the snapshot made of them.
-pytestmark = pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-
-Command = Callable[..., Ended]
 OPENED_AT = int(NOW.timestamp()) - 5
 
 
@@ -32,11 +28,10 @@ class Sleep:
 
     def __init__(self) -> None:
         self.slept: list[int] = []
-        self.nights = 2
 
     def __call__(self, seconds: int) -> None:
         self.slept.append(seconds)
-        if len(self.slept) == self.nights:
+        if len(self.slept) % 2 == 0:
             raise KeyboardInterrupt
 
 
@@ -98,51 +93,47 @@ def test_an_idle_stack_is_a_snapshot_of_nothing(desk: Desk) -> None:
     }
 
 
-def test_what_is_in_flight_is_counted_by_its_status_and_the_oldest_is_named(desk: Desk) -> None:
-    claimed(desk, 1, ago=10)
+def test_settlements_in_flight_are_counted_by_status_and_the_oldest_that_does_not_rest_is_named(
+    desk: Desk,
+) -> None:
+    """One in review rests; one that was set in motion again is as old as that."""
+    claimed(desk, 1, ago=80_000, review="a-reference", due=6_400, deadline_at=at(6_400))
+    assert snapshot.look(desk.stack, NOW)["in_flight"]["oldest"] is None
     claimed(desk, 2, ago=300, status="COMPENSATING", due=200)
     claimed(desk, 3, ago=4000, in_flight_since=at(-5))
+    before = desk.ledger.rows()
 
     seen = snapshot.look(desk.stack, NOW)["in_flight"]
 
     assert (seen["count"], seen["by_status"]) == (3, {"PROCESSING": 2, "COMPENSATING": 1})
-    assert seen["oldest"] == {"key": key_of(2), "since": at(-300)}
+    assert (seen["in_review"], seen["oldest"]) == (1, {"key": key_of(2), "since": at(-300)})
+    assert desk.ledger.rows() == before
 
 
-def test_a_review_is_counted_and_is_not_the_oldest_as_it_only_rests(desk: Desk) -> None:
-    claimed(desk, 1, ago=80_000, review="a-reference", due=6_400, deadline_at=at(6_400))
-    assert snapshot.look(desk.stack, NOW)["in_flight"]["oldest"] is None
-
-    claimed(desk, 2, ago=10)
-    seen = snapshot.look(desk.stack, NOW)["in_flight"]
-
-    assert (seen["in_review"], seen["due"], seen["oldest"]["key"]) == (1, 0, key_of(2))
-
-
-@pytest.mark.parametrize(("due", "counted"), [(-1, 1), (0, 1), (1, 0)])
-def test_what_recovery_has_yet_to_look_after_is_due(desk: Desk, due: int, counted: int) -> None:
-    claimed(desk, due=due)
-
-    assert snapshot.look(desk.stack, NOW)["in_flight"]["due"] == counted
+LATE = {"deadline_at": at(-1)}
 
 
 @pytest.mark.parametrize(
-    ("extra", "counted"),
+    ("extra", "due", "overdue"),
     [
-        ({"deadline_at": at(-1)}, 1),
-        ({"deadline_at": at(0)}, 1),
-        ({"deadline_at": at(1)}, 0),
-        ({"deadline_at": at(-1), "steps": {"hold", "verify"}}, 1),
-        ({"deadline_at": at(-1), "steps": {"hold", "verify", "release"}}, 0),
-        ({"deadline_at": at(-1), "status": "COMPENSATING"}, 0),
+        ({"due": -1}, 1, 0),
+        ({"due": 0}, 1, 0),
+        ({"due": 1}, 0, 0),
+        ({"deadline_at": at(0)}, 0, 1),
+        ({"deadline_at": at(1)}, 0, 0),
+        ({**LATE, "steps": {"hold", "verify"}}, 0, 1),
+        ({**LATE, "steps": {"hold", "verify", "release"}}, 0, 0),
+        ({**LATE, "status": "COMPENSATING"}, 0, 0),
     ],
 )
-def test_what_is_past_its_deadline_before_its_release_is_overdue(
-    desk: Desk, extra: dict[str, Any], counted: int
+def test_a_settlement_is_due_for_recovery_at_its_time_and_overdue_after_its_deadline_before_its_release(
+    desk: Desk, extra: dict[str, Any], due: int, overdue: int
 ) -> None:
     claimed(desk, **extra)
 
-    assert snapshot.look(desk.stack, NOW)["in_flight"]["overdue"] == counted
+    seen = snapshot.look(desk.stack, NOW)["in_flight"]
+
+    assert (seen["due"], seen["overdue"]) == (due, overdue)
 
 
 def test_limbo_is_counted_with_its_oldest_case_and_the_sums_at_risk(desk: Desk) -> None:
@@ -211,40 +202,29 @@ def test_a_snapshot_for_a_person_says_the_same(desk: Desk, command: Command) -> 
     ]
 
 
-def test_once_is_one_snapshot_and_no_waiting(desk: Desk, command: Command, sleep: Sleep) -> None:
-    code, out, err = command("watch", "--once", "--json")
+def test_once_is_one_snapshot_and_a_watch_one_after_each_pause_until_it_is_interrupted(
+    desk: Desk, command: Command, sleep: Sleep
+) -> None:
+    expected = snapshot.look(desk.stack, NOW)
+    once, watched, patient = (
+        command("watch", *options, "--json") for options in (("--once",), (), ("--every", "7"))
+    )
 
-    assert (code, err, len(out.splitlines()), sleep.slept) == (Exit.FINE, "", 1, [])
-    assert json.loads(out) == snapshot.look(desk.stack, NOW)
+    for (code, out, err), looks in ((once, 1), (watched, 2), (patient, 2)):
+        assert (code, err) == (Exit.FINE, "")
+        assert [json.loads(line) for line in out.splitlines()] == [expected] * looks
+    assert sleep.slept == [2, 2, 7, 7]
 
 
-def test_once_fails_as_any_command_where_its_look_fails(
+def test_once_fails_as_any_command_if_its_look_fails(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fails_then_works(desk, monkeypatch, refusal("Query", "ThrottlingException"))
+    fails_then_works(desk, monkeypatch, client_error("Query", "ThrottlingException"))
 
     code, out, err = command("watch", "--once", "--json")
 
     assert (code, out, len(err.splitlines())) == (Exit.FAILED, "", 1)
     assert "ThrottlingException" in err
-
-
-def test_a_watch_is_a_json_object_a_line_until_it_is_interrupted(
-    desk: Desk, command: Command, sleep: Sleep
-) -> None:
-    sleep.nights = 3
-
-    code, out, err = command("watch", "--json")
-
-    assert (code, err) == (Exit.FINE, "")
-    assert [json.loads(line)["error"] for line in out.splitlines()] == [None] * 3
-    assert sleep.slept == [2, 2, 2]
-
-
-def test_a_watch_looks_as_often_as_it_is_told_to(command: Command, sleep: Sleep) -> None:
-    assert command("watch", "--every", "7")[0] == Exit.FINE
-
-    assert sleep.slept == [7, 7]
 
 
 def test_an_interrupt_in_the_middle_of_a_look_ends_the_watch_as_well(
@@ -259,7 +239,7 @@ def test_an_interrupt_in_the_middle_of_a_look_ends_the_watch_as_well(
 
 
 FAILURES = [
-    (refusal("Query", "ThrottlingException"), "ClientError: An error occurred (ThrottlingException)"),
+    (client_error("Query", "ThrottlingException"), "ClientError: An error occurred (ThrottlingException)"),
     (EndpointConnectionError(endpoint_url="https://aws.invalid"), "EndpointConnectionError: Could not"),
     (CommandFailed(Exit.FAILED, "DynamoDB: left rows unread"), "DynamoDB: left rows unread"),
     (OSError("no route"), "OSError: no route"),
@@ -281,6 +261,27 @@ def test_a_failed_look_is_told_and_the_next_one_is_taken(
     assert [name for name, value in failed.items() if value is None] == ["in_flight", "limbo", "circuit"]
 
 
+@pytest.mark.parametrize(
+    ("failures", "snapshots"), [((None, OSError("no route")), 2), ((OSError("x"), OSError("no route")), 0)]
+)
+def test_on_a_terminal_a_failed_look_is_shown_with_the_last_good_snapshot_if_there_is_one(
+    desk: Desk,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: io.StringIO,
+    failures: tuple[Exception | None, ...],
+    snapshots: int,
+) -> None:
+    """The snapshot stands there twice: as it was seen, and once more above the error."""
+    fails_then_works(desk, monkeypatch, *failures)
+
+    assert command("watch")[0] == Exit.FINE
+
+    before, error, _ = terminal.getvalue().partition("the look failed: OSError: no route")
+    assert error
+    assert before.count("KYC circuit") == snapshots
+
+
 def test_off_a_terminal_a_failed_look_is_a_line_between_the_snapshots(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,36 +291,3 @@ def test_off_a_terminal_a_failed_look_is_a_line_between_the_snapshots(
 
     assert out.splitlines()[-1] == f"{at(0)}  the look failed: OSError: [bold]no route[/]"
     assert out.count("KYC circuit") == 1
-
-
-def test_on_a_terminal_a_failed_look_leaves_the_last_good_snapshot_on_view(
-    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, terminal: io.StringIO
-) -> None:
-    fails_then_works(desk, monkeypatch, None, OSError("no route"))
-
-    assert command("watch")[0] == Exit.FINE
-
-    before, error, _ = terminal.getvalue().partition("the look failed: OSError: no route")
-    assert error
-    assert before.count("KYC circuit") == 2  # as it was seen, and once more above the error
-
-
-def test_on_a_terminal_a_first_look_that_fails_is_shown_alone(
-    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, terminal: io.StringIO
-) -> None:
-    fails_then_works(desk, monkeypatch, OSError("no route"), OSError("no route yet"))
-
-    assert command("watch")[0] == Exit.FINE
-
-    assert "KYC circuit" not in terminal.getvalue()
-    assert "the look failed: OSError: no route yet" in terminal.getvalue()
-
-
-def test_a_look_writes_nothing(desk: Desk) -> None:
-    claimed(desk, 1, due=-99)
-    stuck(desk, 2)
-    before = desk.ledger.rows()
-
-    snapshot.look(desk.stack, NOW)
-
-    assert desk.ledger.rows() == before

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from tests.handlers.calls import KEY
-from tests.simulation import picture
-from tests.simulation.picture import ESCROW, STEPS, Move, Picture
-from tests.simulation.world import World
-from tests.support.interpreter import Execution
+from tests.world import picture
+from tests.world.constants import KEY
+from tests.world.interpreter import Execution
+from tests.world.picture import ESCROW, STEPS, Move, Picture
+from tests.world.world import World
 
 SPENT, REPAID = "order-2026-spent-it", "order-2026-repaid-it"
 CASE_1: dict[str, Move] = {"limbo:1": None}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.simulation import picture
-from tests.simulation.picture import MONEY, MOVES, STEPS, Picture
-from tests.simulation.world import ORDER, STARTING, Fault, World
+from tests.world import picture
+from tests.world.picture import MONEY, MOVES, STEPS, Picture
+from tests.world.world import ORDER, STARTING, Fault, World
 
 STATES = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
 RETRY = {"decision": "retry", "reason": "the store is back", "by": "olga"}
@@ -27,7 +27,6 @@ def test_exactly_the_steps_that_committed_are_reversed(world: World, steps: int)
     assert {name: world.available(name) for name in STARTING} == STARTING
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("first_only", [True, False])
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("state", [*STATES, "BeginCompensation", "ReportOutcome"])
@@ -100,21 +99,6 @@ def test_a_reversal_whose_answer_is_lost_makes_no_case_if_it_committed(
     assert world.machines.events == []
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize(("steps", "state", "fault"), UNHEARD)
-def test_a_reversal_whose_every_answer_is_lost_is_not_retried_for_ever(
-    world: World, steps: int, state: str, fault: Fault
-) -> None:
-    """Its function does its work and never answers, even if nothing is left to do."""
-    order = world.commit(steps)
-    world.strike(state, fault)
-
-    execution = world.compensate(**order)
-
-    assert execution.is_waiting or execution.status != "RUNNING"
-    assert world.picture().reversed >= {STATES[state]} & set(STEPS[:steps])
-
-
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("steps", [0, 3, 4])
 def test_a_compensation_that_cannot_begin_is_stalled_and_may_be_started_again(
@@ -136,7 +120,6 @@ def test_a_compensation_that_cannot_begin_is_stalled_and_may_be_started_again(
     assert world.picture() == picture.reversed_from(steps)
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("fault", Fault)
 def test_an_execution_whose_report_is_lost_fails_though_the_payer_is_refunded(
     world: World, fault: Fault
@@ -160,69 +143,6 @@ def test_a_settled_settlement_is_reversed_on_a_persons_order_only(world: World) 
     assert without.data["status"] == settled.status == "SETTLED"
     assert settled == picture.of("SETTLED", STEPS)
     assert world.picture() == picture.reversed_from(4)
-
-
-def test_an_order_to_reverse_that_is_given_twice_reverses_once(world: World) -> None:
-    world.commit(4)
-    world.compensate("first", reversal=ORDER)
-
-    again = world.compensate("second", reversal=ORDER | {"by": "piet"})
-
-    assert (again.status, again.data["status"]) == ("SUCCEEDED", "COMPENSATED")
-    assert world.picture() == picture.reversed_from(4)
-
-
-def test_a_person_can_reverse_a_settlement_that_is_stuck_on_its_forward_path(world: World) -> None:
-    world.commit(3)
-
-    world.compensate(reversal=ORDER | {"expected_status": "PROCESSING"})
-
-    assert world.picture() == picture.compensated(STEPS[:3], {"reverse": None})
-
-
-@pytest.mark.parametrize(("steps", "expected"), [(3, "SETTLED"), (4, "PROCESSING")])
-def test_an_order_with_another_expected_status_writes_nothing(
-    world: World, steps: int, expected: str
-) -> None:
-    world.commit(steps)
-    before = world.ledger.rows()
-
-    execution = world.compensate(reversal=ORDER | {"expected_status": expected})
-
-    assert (execution.status, execution.error["Error"]) == ("FAILED", "NotReversible")
-    assert world.ledger.rows() == before
-
-
-@pytest.mark.parametrize("steps", range(4))
-def test_a_settlement_in_flight_is_not_reversed_without_a_reason(world: World, steps: int) -> None:
-    world.commit(steps)
-    before = world.ledger.rows()
-
-    execution = world.resume()
-
-    assert (execution.status, execution.error["Error"]) == ("FAILED", "InvalidRequest")
-    assert world.ledger.rows() == before
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_a_compensation_is_resumed_without_a_reason(world: World, state: str) -> None:
-    world.compensation(**world.commit(4)).run(until=state).abort()
-
-    execution = world.resume()
-
-    assert execution.data["status"] == "COMPENSATED"
-    assert world.picture() == picture.reversed_from(4)
-
-
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize("order", [{"reason": " ", "by": "olga"}, {"reason": "x"}, None, "please"])
-def test_an_incomplete_order_writes_nothing(world: World, order: object) -> None:
-    world.commit(4)
-
-    execution = world.compensate(reversal=order)
-
-    assert (execution.status, execution.error["Error"]) == ("FAILED", "InvalidRequest")
-    assert world.picture() == picture.of("SETTLED", STEPS)
 
 
 def test_a_settlement_without_a_fee_is_reversed_like_any_other(world: World) -> None:

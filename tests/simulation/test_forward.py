@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.simulation import picture
-from tests.simulation.picture import STEPS
-from tests.simulation.world import BOTH, EXPRESS, STANDARD, STARTING, Fault, World
+from tests.world import picture
+from tests.world.definitions import BOTH, EXPRESS
+from tests.world.picture import STEPS
+from tests.world.world import STARTING, Fault, World
 
 STATES = {
     "ClaimKey": "claim",
@@ -14,11 +15,6 @@ STATES = {
     "CollectFee": "fee",
 }
 SETTLED = picture.of("SETTLED", STEPS)
-PAIRS = [
-    pytest.param("moto", EXPRESS, id="express-moto"),
-    pytest.param("dynamodb-local", STANDARD, id="standard-dynamodb-local"),
-]
-"""The two machines differ in how they start the compensation, which is the same on both engines."""
 
 
 def steps_before(state: str) -> tuple[str, ...]:
@@ -29,7 +25,7 @@ def steps_with(state: str) -> tuple[str, ...]:
     return STEPS[: list(STATES).index(state)]
 
 
-@pytest.mark.parametrize(("ledger", "machine"), PAIRS, indirect=["ledger"])
+@pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("state", STATES)
@@ -46,7 +42,7 @@ def test_a_transient_fault_has_no_effect(
     assert (world.available("alice"), world.available("bob")) == (5_180, 5_272)
 
 
-@pytest.mark.parametrize(("ledger", "machine"), PAIRS, indirect=["ledger"])
+@pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("state", [state for state in STATES if state != "ClaimKey"])
 def test_a_permanent_fault_leaves_the_row_in_flight_and_a_compensation_refunds_the_payer(
@@ -103,7 +99,6 @@ def test_a_claim_whose_answer_is_lost_is_fenced_off_whether_it_committed_or_not(
     assert {name: world.available(name) for name in STARTING} == STARTING
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("state", ["RejectSettlement", "ReportOutcome"])
@@ -129,7 +124,6 @@ def test_an_execution_whose_last_answer_is_lost_reports_no_wrong_outcome(
         assert world.picture() == (picture.of("REJECTED") if fault.commits else picture.compensated(()))
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 def test_two_express_executions_of_one_name_settle_once(world: World) -> None:
     world.open_both()
     twins = [world.start(EXPRESS), world.start(EXPRESS)]

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from settlement.policy import outcome
-from tests.simulation.world import World
-from tests.support.asl_data import Unsupported, evaluate, fill, holds, put, read
-from tests.support.interpreter import Execution, Machines, TaskFailed
+from tests.world.asl_data import Unsupported, evaluate, fill, holds, put, read
+from tests.world.interpreter import Execution, Machines, TaskFailed
+from tests.world.world import World
 
 LAMBDA, TOKEN = "arn:aws:states:::lambda:invoke", "arn:aws:states:::lambda:invoke.waitForTaskToken"
 CALL = {"FunctionName": "Act", "Payload": {"at.$": "$.at", "by.$": "$$.Execution.Name"}}

@@ -2,21 +2,20 @@
 
 import pytest
 
-from tests.handlers.calls import KEY
-from tests.simulation import picture
-from tests.simulation.picture import STEPS
 from tests.simulation.stuck import (
     CASE_1,
     RETRIED,
     decision,
     in_limbo,
-    repay,
-    retried,
     spend,
     stuck,
     written_off,
 )
-from tests.simulation.world import BOTH, EXPRESS, Fault, World
+from tests.world import picture
+from tests.world.constants import KEY
+from tests.world.definitions import BOTH, EXPRESS
+from tests.world.picture import STEPS
+from tests.world.world import Fault, World
 
 
 @pytest.mark.parametrize("steps", [3, 4])
@@ -46,13 +45,6 @@ def test_the_alert_has_all_facts_of_the_case(world: World, steps: int) -> None:
         "compensate:release",
     )
     assert row["waiting"] == {"token": execution.token, "execution": execution.arn}
-
-
-def test_a_clawback_without_funds_is_tried_once_only(world: World) -> None:
-    execution = stuck(world)
-
-    assert execution.visited.count("ReclaimFunds") == world.called.count("ReclaimFunds") == 1
-    assert [event["DetailType"] for event in world.machines.events] == ["LimboEntered"]
 
 
 def test_an_account_in_limbo_places_no_hold_but_may_be_paid(world: World) -> None:
@@ -92,7 +84,6 @@ def test_the_payee_who_spends_before_the_machine_compensates_by_itself(world: Wo
     assert world.picture() == written_off(3)
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 def test_without_a_decision_it_alerts_again_and_waits_twice_as_long(world: World) -> None:
     execution = stuck(world)
     waits = []
@@ -107,22 +98,6 @@ def test_without_a_decision_it_alerts_again_and_waits_twice_as_long(world: World
     assert {alert["since"] for alert in world.events("LimboEntered")} == {world.row()["gsi1sk"]}
     assert world.row()["waiting"]["token"] == execution.token
     assert world.picture() == in_limbo()
-
-
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize("refused", [None, [], "retry", {"decision": "burn", "reason": "x", "by": "olga"}])
-def test_a_malformed_decision_is_alerted_and_nothing_is_written(world: World, refused: object) -> None:
-    execution = stuck(world)
-
-    execution.succeed(refused)
-    world.drain()
-
-    assert execution.is_waiting
-    assert world.picture() == in_limbo()
-    alerts = world.events("LimboEntered")
-    assert [alert["alert"] for alert in alerts] == [1, 2]
-    assert "refused" not in alerts[0]
-    assert alerts[1]["refused"].startswith("resolution")
 
 
 @pytest.mark.parametrize("fault", Fault)
@@ -150,21 +125,6 @@ def test_an_execution_that_fails_on_its_way_into_limbo_is_repaired_by_another(
     assert [alert["alert"] for alert in world.events("LimboEntered")] == [1]
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize("first_only", [True, False])
-@pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("state", ["EnterLimbo", "PrepareAlert"])
-def test_a_transient_fault_on_the_way_into_limbo_has_no_effect(
-    world: World, state: str, fault: Fault, first_only: bool
-) -> None:
-    world.strike(state, fault, 1 if first_only else world.tries(state) - 1)
-
-    stuck(world)
-
-    assert [alert["alert"] for alert in world.events("LimboEntered")] == [1]
-
-
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("error", ["EventBridge.FailedEntry", "EventBridge.AccessDeniedException"])
 def test_an_alert_that_the_bus_refuses_fails_the_execution_and_the_settlement_stays_in_limbo(
     world: World, error: str
@@ -180,7 +140,6 @@ def test_an_alert_that_the_bus_refuses_fails_the_execution_and_the_settlement_st
     assert world.limbo_keys("bob") == {KEY}
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 def test_an_event_entry_that_the_bus_refuses_is_no_alert(world: World) -> None:
     order = world.commit(4)
     spend(world)
@@ -195,7 +154,6 @@ def test_an_event_entry_that_the_bus_refuses_is_no_alert(world: World) -> None:
 NOT_LATE = [Fault.REFUSED_BY_STORE, Fault.KILLED_BEFORE, Fault.KILLED_AFTER]
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("fault", NOT_LATE)
 def test_a_wait_that_begins_at_the_last_try_has_no_effect(world: World, fault: Fault) -> None:
     world.strike("AwaitResolution", fault, world.tries("AwaitResolution") - 1)
@@ -206,7 +164,6 @@ def test_a_wait_that_begins_at_the_last_try_has_no_effect(world: World, fault: F
     assert world.row()["waiting"]["token"] == execution.token
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("end", [*NOT_LATE, "the task is failed by hand"])
 def test_a_wait_that_cannot_begin_alerts_again_in_its_time_only(world: World, end: Fault | str) -> None:
     if isinstance(end, Fault):
@@ -229,21 +186,6 @@ def test_a_wait_that_cannot_begin_alerts_again_in_its_time_only(world: World, en
     assert world.picture() == written_off()
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-def test_a_decision_during_the_pause_between_alerts_is_carried_out_by_another_execution(world: World) -> None:
-    world.strike("AwaitResolution", Fault.KILLED_BEFORE, world.tries("AwaitResolution"))
-    paused = stuck(world)
-    assert "waiting" not in world.row()
-
-    world.compensate("by-olga", resolution=decision("write-off", case=1))
-    paused.time_out()
-    world.drain()
-
-    assert (paused.status, paused.data["status"]) == ("SUCCEEDED", "COMPENSATED")
-    assert world.picture() == written_off()
-    assert len(world.events("LimboEntered")) == 1
-
-
 @pytest.mark.parametrize("gone", ["payee", "payer"])
 def test_a_missing_account_makes_the_settlement_stuck_and_blocks_no_account(world: World, gone: str) -> None:
     order = world.commit(4)
@@ -262,28 +204,3 @@ def test_a_missing_account_makes_the_settlement_stuck_and_blocks_no_account(worl
 
     assert execution.data["status"] == "COMPENSATED"
     assert world.picture() == picture.reversed_from(4, CASE_1 | RETRIED)
-
-
-def test_a_decision_is_carried_out_though_the_stuck_account_is_missing(world: World) -> None:
-    order = world.commit(4)
-
-    with world.without("bob"):
-        execution = world.compensate(**order)
-        execution.succeed(decision("write-off"))
-        world.drain()
-        assert world.picture() == written_off()
-
-    world.drain()
-    assert world.available("alice") == 10_000
-
-
-def test_a_retry_after_a_repayment_refunds_the_payer(world: World) -> None:
-    execution = stuck(world)
-    repay(world)
-
-    execution.succeed(decision("retry"))
-    world.drain()
-
-    assert execution.data["status"] == "COMPENSATED"
-    assert world.picture() == retried()
-    assert [world.available(name) for name in ("alice", "bob", "carol")] == [10_000, 500, 0]

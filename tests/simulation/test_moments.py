@@ -22,6 +22,7 @@ def current() -> Iterator[Current]:
         yield current
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_rule_holds_however_late_a_call_is(current: Current, scenario: str) -> None:
     life, committed = record(current, scenario, {}), 0

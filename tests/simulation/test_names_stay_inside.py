@@ -3,13 +3,13 @@
 import pytest
 
 from tests.simulation.stuck import spend
-from tests.simulation.world import STANDARD, WIRE, Fault, World
-from tests.support.interpreter import Execution
+from tests.world.constants import WIRE
+from tests.world.definitions import STANDARD
+from tests.world.interpreter import Execution
+from tests.world.world import Fault, World
 
 NAMED = WIRE | {"payer_name": "Wilhelmina Muster", "payee_name": "Balthasar Beispiel"}
 STATES = ["ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"]
-
-pytestmark = pytest.mark.parametrize("ledger", ["memory"], indirect=True)
 
 
 def failed_without_names(execution: Execution, error: str) -> None:

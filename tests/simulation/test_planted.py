@@ -9,6 +9,8 @@ from tests.simulation.seeded.run import run, tell
 
 FOUND = planted.recorded()
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("bug", planted.bugs(), ids=lambda bug: bug["name"])
 def test_a_planted_bug_is_found(bug: dict[str, Any]) -> None:

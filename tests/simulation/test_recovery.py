@@ -1,99 +1,74 @@
-"""Recovery may run at any time: it resumes late settlements, and reverses overdue ones."""
+"""Recovery may run at any time: it resumes stalled settlements, and reverses overdue ones."""
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
 
-from tests.handlers.calls import KEY, WIRE
-from tests.simulation import picture
-from tests.simulation.outside import DECIDED, Killed, Outside, in_turn, killed, unreachable
-from tests.simulation.picture import STEPS
-from tests.simulation.world import BOTH, STANDARD, STARTING, World
-from tests.support.interpreter import Execution
-from tests.support.kyc import IN_REVIEW
+from tests.world import picture
+from tests.world.constants import KEY, WIRE
+from tests.world.definitions import BOTH, COMPENSATION, STANDARD
+from tests.world.interpreter import Execution
+from tests.world.picture import STEPS
+from tests.world.services import Died, unanswered
+from tests.world.world import STARTING, World
 
 FORWARD = {"HoldFunds": 0, "VerifyKyc": 1, "IsInReview": 2, "ReleaseFunds": 2, "CollectFee": 3}
 """The number of steps committed before each state."""
 
 
-def each_minute(world: World, outside: Outside) -> Callable[[Execution], None]:
+def recover_each_minute(world: World) -> None:
+    """Run recovery, a minute later, before each state of each execution."""
+
     def recover(execution: Execution) -> None:
         world.pass_time(minutes=1)
-        assert outside.recover() == []
+        assert world.recover() == []
 
-    return recover
+    world.always = recover
 
 
 @pytest.mark.parametrize("machine", BOTH)
 def test_recovery_between_every_two_states_starts_more_executions_that_settle_once(
-    world: World, outside: Outside, machine: str
+    world: World, machine: str
 ) -> None:
     world.open_both()
-    world.always = each_minute(world, outside)
+    recover_each_minute(world)
 
     first = world.settle(machine)
 
     assert world.picture() == picture.of("SETTLED", STEPS)
     assert first.data["status"] == "SETTLED"
     taken = range(1, world.row()["owner_epoch"] + 1)
-    assert outside.machines.started == [f"{KEY}-r{n}" for n in taken]
+    assert world.step_functions.names == [f"{KEY}-r{n}" for n in taken]
     assert {one.data["status"] for one in world.machines.executions} == {"SETTLED"}
     assert len(world.provider.asked) == 1
 
 
-@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-@pytest.mark.parametrize("machine", BOTH)
-def test_recovery_between_every_two_states_leaves_a_review_alone(
-    world: World, outside: Outside, machine: str, decision: str
-) -> None:
-    world.provider.answer = IN_REVIEW
-    world.always = each_minute(world, outside)
-    outside.in_review(machine)
-    before, started = world.ledger.rows(), list(outside.machines.started)
-    for _ in range(3):
-        world.pass_time(hours=7)
-        outside.recover_all()
-    assert (world.ledger.rows(), outside.machines.started) == (before, started)
-
-    assert outside.webhook(decision) == 200
-    world.drain()
-
-    approved = decision == "APPROVED"
-    ends = picture.of("SETTLED", STEPS) if approved else picture.compensated(["hold"], {"verify": None})
-    assert world.picture() == ends
-    assert outside.machines.started[len(started)] == DECIDED
-
-
 @pytest.mark.parametrize("steps", range(5))
-def test_recovery_between_every_two_states_leaves_a_compensation_alone(
-    world: World, outside: Outside, steps: int
-) -> None:
+def test_recovery_between_every_two_states_leaves_a_compensation_alone(world: World, steps: int) -> None:
     order = world.commit(steps)
     execution = world.compensation(**order)
     execution.advance()
-    outside.until_deadline()
-    world.always = each_minute(world, outside)
+    world.until_deadline()
+    recover_each_minute(world)
 
     execution.run()
 
     assert execution.data["status"] == "COMPENSATED"
     assert world.picture() == picture.reversed_from(steps)
-    assert outside.machines.started == []
+    assert world.step_functions.names == []
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("state", FORWARD)
 def test_a_settlement_past_its_deadline_expires_at_any_state_before_its_release(
-    world: World, outside: Outside, state: str, machine: str
+    world: World, state: str, machine: str
 ) -> None:
     world.open_both()
 
     def too_late() -> None:
-        outside.until_deadline()
-        assert outside.recover() == []
-        world.always = each_minute(world, outside)
+        world.until_deadline()
+        assert world.recover() == []
+        recover_each_minute(world)
 
     world.before[state] = too_late
 
@@ -101,15 +76,14 @@ def test_a_settlement_past_its_deadline_expires_at_any_state_before_its_release(
 
     if state == "CollectFee":
         assert world.picture() == picture.of("SETTLED", STEPS)
-        assert outside.machines.started[0] == f"{KEY}-r1"
-        assert outside.compensations() == []
+        assert world.step_functions.names[0] == f"{KEY}-r1"
+        assert world.of(COMPENSATION) == []
     else:
         first = world.machines.executions[0]
         expected = "REJECTED" if state == "HoldFunds" else "COMPENSATED"
         assert world.picture().status == expected
         assert world.picture().steps == frozenset(STEPS[: FORWARD[state]])
-        assert outside.machines.started[0] == f"{KEY}-compensate-1"
-        assert first.status == "SUCCEEDED"
+        assert world.step_functions.names[0] == f"{KEY}-compensate-1"
         # It is not the owner any more: the owner reports the end of the settlement.
         assert first.data["status"] == ("REJECTED" if state == "HoldFunds" else "PROCESSING")
         assert {name: world.available(name) for name in STARTING} == STARTING
@@ -118,98 +92,119 @@ def test_a_settlement_past_its_deadline_expires_at_any_state_before_its_release(
 @pytest.mark.parametrize(("early_ms", "started"), [(1, [f"{KEY}-r1"]), (0, [f"{KEY}-compensate-1"])])
 @pytest.mark.parametrize("in_review", [False, True])
 def test_the_deadline_is_kept_to_the_millisecond(
-    world: World, outside: Outside, in_review: bool, early_ms: int, started: list[str]
+    world: World, in_review: bool, early_ms: int, started: list[str]
 ) -> None:
     if in_review:
-        world.provider.answer = IN_REVIEW
-        outside.in_review()
+        world.in_review()
     else:
         world.commit(1)
     deadline = datetime.fromisoformat(world.row()["deadline_at"])
     world.now = deadline - timedelta(milliseconds=early_ms, seconds=1)
 
-    outside.recover_all()
+    world.recover_all()
 
-    assert outside.machines.started == ([] if in_review and early_ms else started)
+    assert world.step_functions.names == ([] if in_review and early_ms else started)
 
 
-@pytest.mark.parametrize("days", [1, 30])
-def test_a_released_settlement_never_expires(world: World, outside: Outside, days: int) -> None:
+def test_a_released_settlement_never_expires(world: World) -> None:
     """However late it is, its fee is collected, and the payee keeps the amount."""
     world.commit(3)
-    world.pass_time(days=days)
+    world.pass_time(days=30)
 
-    outside.recover_all()
+    world.recover_all()
 
     assert world.picture() == picture.of("SETTLED", STEPS)
-    assert outside.machines.started == [f"{KEY}-r1"]
-    assert outside.compensations() == []
+    assert world.step_functions.names == [f"{KEY}-r1"]
 
 
 @pytest.mark.parametrize("steps", range(3))
-def test_each_step_of_an_abandoned_settlement_is_refunded(world: World, outside: Outside, steps: int) -> None:
+def test_each_step_of_an_abandoned_settlement_is_refunded(world: World, steps: int) -> None:
     world.commit(steps)
-    outside.until_deadline()
+    world.until_deadline()
 
-    outside.recover_all()
+    world.recover_all()
 
     assert world.picture() == picture.compensated(STEPS[:steps])
     assert world.row()["failure"]["cause"] == "recover: the time to settle is over"
     assert {name: world.available(name) for name in STARTING} == STARTING
 
 
-@pytest.mark.parametrize("befalls", [unreachable, killed])
+@pytest.mark.parametrize("befalls", [unanswered(), Died()], ids=["unreachable", "killed"])
 @pytest.mark.parametrize("starts", [False, True])
 def test_a_failed_start_is_repeated_when_the_settlement_is_listed_again(
-    world: World, outside: Outside, starts: bool, befalls: Callable[[], None]
+    world: World, starts: bool, befalls: BaseException
 ) -> None:
     world.commit(2)
-    outside.until_deadline()
-    setattr(outside.machines, "after" if starts else "before", befalls)
-    if befalls is killed:
-        with pytest.raises(Killed):
-            outside.recover()
+    world.until_deadline()
+    world.step_functions.failing["start_execution"] = befalls
+    world.step_functions.loses_answers = starts
+    if isinstance(befalls, Died):
+        with pytest.raises(Died):
+            world.recover()
     else:
-        assert outside.recover() == ["StartUnavailable"]
-    outside.machines.before = outside.machines.after = lambda: None
-    assert world.row()["owner_epoch"] == 1
-    outside.recover()
-    assert world.row()["owner_epoch"] == 1
+        assert world.recover() == ["StartUnavailable"]
+    world.step_functions.failing.clear()
+    world.recover()
+    assert world.row()["owner_epoch"] == 1, "it is not due again yet"
     world.pass_time(seconds=60)
 
-    outside.recover_all()
+    world.recover_all()
 
-    assert outside.machines.started == [
-        f"{KEY}-compensate-{1 if starts else 2}"
-    ]  # one running execution is enough
+    assert world.step_functions.names == [f"{KEY}-compensate-{1 if starts else 2}"], "one is enough"
     assert world.picture() == picture.compensated(STEPS[:2])
 
 
-def test_a_settlement_that_cannot_be_started_does_not_delay_the_others(
-    world: World, outside: Outside
-) -> None:
+def test_a_settlement_that_cannot_be_started_does_not_delay_the_others(world: World) -> None:
     world.commit(1)
     others = [WIRE | {"key": f"order-2026-other-{n:02}", "amount": "1.00", "fee": "0.00"} for n in range(12)]
     for other in others:
         world.start(STANDARD, other["key"], other).run(until="VerifyKyc").abort()
-    outside.until_deadline()
-    outside.machines.before = in_turn(unreachable)
+    world.until_deadline()
 
-    assert outside.recover() == ["StartUnavailable"]
+    def fail_once(operation: str) -> None:
+        world.step_functions.before = lambda operation: None
+        raise unanswered()
+
+    world.step_functions.before = fail_once
+
+    assert world.recover() == ["StartUnavailable"]
     world.drain()
 
     statuses = [world.row(other["key"])["status"] for other in [WIRE, *others]]
     assert sorted(statuses) == ["COMPENSATED"] * len(others) + ["PROCESSING"]
 
 
-def test_two_recoveries_at_once_start_one_compensation(world: World, outside: Outside) -> None:
+def test_two_recoveries_at_once_start_one_compensation(world: World) -> None:
     world.commit(1)
-    outside.until_deadline()
+    world.until_deadline()
     inner: list[list[str]] = []
-    world.meanwhile("update", lambda: inner.append(outside.recover()))
+    world.meanwhile("update", lambda: inner.append(world.recover()))
 
-    outside.recover_all()
+    world.recover_all()
 
     assert inner == [[]]
-    assert outside.machines.started == [f"{KEY}-compensate-1"]
+    assert world.step_functions.names == [f"{KEY}-compensate-1"]
     assert (world.row()["owner_epoch"], world.picture()) == (1, picture.compensated(["hold"]))
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_a_compensation_whose_executions_are_killed_before_each_state_is_finished_by_recovery(
+    world: World, steps: int
+) -> None:
+    order = world.commit(steps)
+    died: set[str] = set()
+
+    def kill(execution: Execution) -> None:
+        if execution.state not in died:
+            died.add(execution.state)
+            execution.abort()
+
+    world.compensation(**order).advance()
+    world.always = kill
+    for _ in range(20):
+        world.drain()
+        world.pass_time(minutes=16)
+        world.recover()
+
+    assert {"RefundFee", "ReclaimFunds", "VoidHold"} <= died
+    assert world.picture() == picture.reversed_from(steps)

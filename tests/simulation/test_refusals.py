@@ -7,11 +7,12 @@ import pytest
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.policy.outcome import of_state
-from tests.handlers.calls import KEY, WIRE
-from tests.simulation import picture
-from tests.simulation.picture import STEPS
-from tests.simulation.world import BOTH, COMPENSATION, EXPRESS, STANDARD, World
-from tests.support.interpreter import Execution
+from tests.world import picture
+from tests.world.constants import KEY, WIRE
+from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD
+from tests.world.interpreter import Execution
+from tests.world.picture import STEPS
+from tests.world.world import World
 
 CAP = 100_000_000
 """The highest balance in EUR of the tests' stage, in minor units."""
@@ -169,7 +170,6 @@ def test_a_compensation_whose_name_runs_already_is_only_reported(world: World, m
     ]
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize(
     ("starts", "times", "status"),

@@ -2,13 +2,8 @@
 
 import pytest
 
-from tests.handlers.calls import KEY
-from tests.simulation import picture
-from tests.simulation.picture import ESCROW, STEPS, Picture
 from tests.simulation.stuck import (
-    CASE_1,
     COMPLETED,
-    RETRIED,
     completed,
     decision,
     in_limbo,
@@ -17,7 +12,9 @@ from tests.simulation.stuck import (
     stuck,
     written_off,
 )
-from tests.simulation.world import ORDER, Fault, World
+from tests.world.constants import KEY
+from tests.world.picture import Picture
+from tests.world.world import ORDER, Fault, World
 
 DECISIONS = ["retry", "write-off", "complete"]
 OTHERS = [(one, other) for one in DECISIONS for other in DECISIONS if one != other]
@@ -96,26 +93,6 @@ def test_each_decision_ends_as_designed(world: World, name: str, steps: int) -> 
     )
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("first_only", [True, False])
-@pytest.mark.parametrize("name", DECISIONS)
-def test_a_transient_fault_in_the_decision_decides_once(
-    world: World, name: str, fault: Fault, first_only: bool
-) -> None:
-    execution = stuck(world)
-    prepare(world, name)
-    world.strike("ResolveLimbo", fault, 1 if first_only else world.tries("ResolveLimbo") - 1)
-
-    execution.succeed(decision(name))
-    world.drain()
-
-    assert execution.status == "SUCCEEDED"
-    assert_ended(world, name)
-    assert len(world.events("LimboResolved")) == 1
-
-
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("name", DECISIONS)
 def test_a_decision_whose_answer_is_lost_is_committed_or_asked_for_again(
@@ -156,7 +133,6 @@ def test_an_interrupted_decision_is_repeated_by_a_new_execution(world: World, na
     assert_ended(world, name)
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("case", [{}, {"case": 1}])
 @pytest.mark.parametrize("name", DECISIONS)
 def test_a_decision_reaches_a_settlement_without_a_waiting_execution(
@@ -211,49 +187,6 @@ def test_a_second_and_different_decision_on_a_case_is_not_carried_out(
     assert waiting.visited[waiting.visited.index("ResolveLimbo") + 1] == "BeginCompensation"
 
 
-@pytest.mark.parametrize("name", ["write-off", "complete"])
-def test_a_decision_that_does_not_fit_is_refused_and_alerted(world: World, name: str) -> None:
-    """Nothing was released, so that there is nothing to accept and nothing to cover."""
-    order = world.commit(2)
-    world.strike("VoidHold", Fault.KILLED_BEFORE)
-    execution = world.compensate(**order)
-    before = world.picture()
-    assert (before.status, world.row()["stuck_step"]) == ("LIMBO", "compensate:hold")
-
-    execution.succeed(decision(name))
-    world.drain()
-
-    assert execution.is_waiting
-    assert world.picture() == before
-    alerts = world.events("LimboEntered")
-    assert ["refused" in alert for alert in alerts] == [False, True]
-    assert alerts[1]["refused"].startswith(f"{name}: ")
-    world.faults.clear()
-    execution.succeed(decision("retry"))
-    world.drain()
-    assert world.picture() == picture.compensated(STEPS[:2], CASE_1 | RETRIED)
-
-
-@pytest.mark.parametrize("name", ["write-off", "complete"])
-def test_a_stuck_refund_of_the_fee_can_be_covered_or_accepted(world: World, name: str) -> None:
-    order = world.commit(4)
-    world.strike("RefundFee", Fault.KILLED_BEFORE)
-    execution = world.compensate(**order)
-    assert world.row()["stuck_step"] == "compensate:fee"
-    world.faults.clear()
-
-    execution.succeed(decision(name))
-    world.drain()
-
-    entries = picture.ordered(4) | CASE_1
-    if name == "complete":
-        nothing = {"resolve:1": (ESCROW, "fees:EUR", 0)}
-        assert world.picture() == picture.of("SETTLED", STEPS, entries | nothing)
-    else:
-        covered = {"resolve:1": ("losses:EUR", ESCROW, 48)}
-        assert world.picture() == picture.compensated(STEPS, entries | covered, covered=["fee"])
-
-
 @pytest.mark.parametrize("steps", [3, 4])
 def test_a_settlement_that_a_person_completed_is_never_reversed(world: World, steps: int) -> None:
     stuck(world, steps).succeed(decision("complete"))
@@ -268,22 +201,6 @@ def test_a_settlement_that_a_person_completed_is_never_reversed(world: World, st
     assert world.picture().entries["resolve:1"] == COMPLETED["resolve:1"]
 
 
-@pytest.mark.parametrize(
-    ("steps", "error"), [(0, "InvalidRequest"), (2, "InvalidRequest"), (4, "ResolutionRefused")]
-)
-def test_a_decision_on_a_settlement_that_was_never_in_limbo_writes_nothing(
-    world: World, steps: int, error: str
-) -> None:
-    world.commit(steps)
-    before = world.ledger.rows()
-
-    execution = world.compensate(resolution=decision("write-off"))
-
-    assert (execution.status, execution.error["Error"]) == ("FAILED", error)
-    assert world.ledger.rows() == before
-
-
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("name", DECISIONS)
 def test_a_decision_whose_notice_the_bus_refuses_is_carried_out(world: World, name: str) -> None:
     execution = stuck(world)

@@ -1,15 +1,21 @@
-"""A settlement resumes after a review in time, and is refunded after a late one; executions may be killed."""
+"""A review: the webhook ends it, at any time and any number of times, or its time runs out."""
+
+from collections.abc import Callable
 
 import pytest
 
-from tests.handlers.calls import KEY
-from tests.simulation import picture
-from tests.simulation.decided import ENDS, VERDICT
-from tests.simulation.outside import DECIDED, Outside
-from tests.simulation.picture import STEPS
-from tests.simulation.world import BOTH, STARTING, Fault, World
-from tests.support.kyc import IN_REVIEW
+from tests.world import picture
+from tests.world.constants import KEY, WIRE
+from tests.world.definitions import BOTH, COMPENSATION, STANDARD
+from tests.world.picture import STEPS, Picture
+from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
+from tests.world.services import Died, unanswered
+from tests.world.world import STARTING, World
 
+DECIDED = f"{KEY}-decided"
+"""The execution that the webhook starts."""
+
+SHARED = ("ClaimKey", "IsReplay", "HoldFunds", "VerifyKyc")
 WAYS = {
     "APPROVED": [
         "ClaimKey",
@@ -22,157 +28,177 @@ WAYS = {
     ],
     "REJECTED": ["ClaimKey", "IsReplay", "HoldFunds", "VerifyKyc", "Compensate", "ReportOutcome"],
 }
-"""The states of the execution that the webhook starts."""
+"""The states of that execution."""
 
-CALLS = [(name, state) for name, way in WAYS.items() for state in way if not state.startswith("Is")]
-FUNCTIONS = [(name, state) for name, state in CALLS if state != "Compensate"]
-UNWINDING = ["BeginCompensation", "IsDecided", "RefundFee", "ReclaimFunds", "VoidHold", "ReportOutcome"]
+ENDS: dict[str, Picture] = {
+    "APPROVED": picture.of("SETTLED", STEPS),
+    "REJECTED": picture.compensated(["hold"], {"verify": None}),
+}
+OTHER = {"APPROVED": "REJECTED", "REJECTED": "APPROVED"}
+TOO_EARLY = {"ClaimKey": 404, "IsReplay": 409, "HoldFunds": 409}
+PLACES = [*TOO_EARLY, "VerifyKyc", "IsInReview", "ReportOutcome"]
+
+each_decision = pytest.mark.parametrize("decision", ENDS)
+each_machine = pytest.mark.parametrize("machine", BOTH)
 
 
-@pytest.fixture(autouse=True)
-def _in_review(world: World) -> None:
-    world.provider.answer = IN_REVIEW
+def assert_ended(world: World, decision: str) -> None:
+    """Check that the webhook's execution has ended the settlement, and that it alone reverses it."""
+    (resumed,) = (one for one in world.machines.executions if one.name == DECIDED)
+    assert (resumed.machine, resumed.begun_with) == (STANDARD, WIRE)
+    assert (resumed.status, resumed.data["status"]) == ("SUCCEEDED", ENDS[decision].status)
+    assert world.picture() == ENDS[decision]
+    assert (world.row()["verdict"], "review" in world.row()) == (decision, False)
+    assert world.row()["owner"] == (f"{KEY}-compensate-1" if decision == "REJECTED" else DECIDED)
+    balances = STARTING if decision == "REJECTED" else {"alice": 5_180, "bob": 5_272}
+    assert {name: world.available(name) for name in STARTING} == balances
 
 
-@pytest.mark.parametrize("machine", BOTH)
-@pytest.mark.parametrize("decision", ENDS)
-def test_a_review_ends_as_the_provider_decides(
-    world: World, outside: Outside, decision: str, machine: str
-) -> None:
-    outside.in_review(machine)
+@each_machine
+@each_decision
+def test_a_review_ends_as_the_provider_decides(world: World, decision: str, machine: str) -> None:
+    world.in_review(machine)
     world.pass_time(hours=23)
 
-    assert outside.webhook(decision) == 200
+    assert world.webhook(decision) == 200
     world.drain()
 
-    resumed = outside.resumed()
-    assert (resumed.status, resumed.data["status"]) == ("SUCCEEDED", ENDS[decision].status)
-    assert resumed.data["replayed"] is False
-    assert resumed.visited == WAYS[decision]
-    assert world.picture() == ENDS[decision]
-    owner = f"{KEY}-compensate-1" if decision == "REJECTED" else f"{KEY}-decided"
-    assert (world.row()["verdict"], world.row()["owner"]) == (decision, owner)
-    assert "review" not in world.row()
+    assert_ended(world, decision)
+    resumed = world.machines.executions[1]
+    assert (resumed.visited, resumed.data["replayed"]) == (WAYS[decision], False)
     assert world.provider.asked == [KEY]
 
 
-@pytest.mark.parametrize("machine", BOTH)
-def test_a_payment_in_review_is_not_changed_until_the_review_ends(
-    world: World, outside: Outside, machine: str
+@each_machine
+def test_an_expired_review_refunds_the_payer(world: World, machine: str) -> None:
+    world.in_review(machine)
+    before = world.ledger.rows()
+    for _ in range(3):
+        world.pass_time(hours=7)
+        world.recover_all()
+    assert (world.ledger.rows(), world.step_functions.names) == (before, [])
+
+    world.until_deadline()
+    world.recover_all()
+
+    assert world.picture() == picture.compensated(["hold"])
+    assert world.row()["failure"]["error"] == "DeadlineExceeded"
+    assert world.step_functions.names == [f"{KEY}-compensate-1"]
+    assert world.webhook() == 409
+
+
+@each_decision
+def test_the_same_event_twice_has_one_effect_and_another_event_none(world: World, decision: str) -> None:
+    world.in_review()
+
+    statuses = [world.webhook(decision) for _ in range(2)]
+    world.drain()
+    before = world.ledger.rows()
+    statuses += [world.webhook(decision), world.webhook(decision, "evt_2")]
+    statuses += [world.webhook(OTHER[decision], "evt_3"), world.webhook(OTHER[decision])]
+    world.drain()
+
+    assert statuses == [200, 200, 200, 200, 409, 409]
+    assert_ended(world, decision)
+    assert world.step_functions.names == [DECIDED]
+    assert world.webhook_events() == ["KYC_EVENT#evt_1"]
+    assert world.ledger.rows() == before
+
+
+@each_decision
+@each_machine
+@pytest.mark.parametrize("place", PLACES)
+def test_a_webhook_before_any_state_of_the_first_execution_counts_once_money_is_held(
+    world: World, place: str, machine: str, decision: str
 ) -> None:
-    outside.in_review(machine)
+    world.open_both()
+    world.provider.answer = IN_REVIEW
+    statuses = []
+    world.before[place] = lambda: statuses.append(world.webhook(decision))
+
+    world.settle(machine)
+    assert statuses == [TOO_EARLY.get(place, 200)]
+    if place in TOO_EARLY:
+        assert (world.picture(), world.webhook_events()) == (picture.of("PROCESSING", ["hold"]), [])
+        assert world.webhook(decision) == 200
+        world.drain()
+
+    assert_ended(world, decision)
+
+
+@each_decision
+@pytest.mark.parametrize("answer", [APPROVED, REJECTED, IN_REVIEW], ids=lambda answer: answer.decision.value)
+@each_machine
+def test_a_webhook_that_comes_before_the_answer_to_our_request_counts(
+    world: World, machine: str, answer: object, decision: str
+) -> None:
+    world.open_both()
+    world.provider.answer = answer  # type: ignore[assignment]
+    statuses = []
+    world.provider.meanwhile = lambda: statuses.append(world.webhook(decision))
+
+    world.settle(machine)
+
+    assert statuses == [200]
+    assert_ended(world, decision)
+    assert len(world.provider.asked) == 1
+
+
+@each_decision
+def test_two_webhooks_at_once_have_one_effect(world: World, decision: str) -> None:
+    world.in_review()
+    inner: list[int] = []
+    world.meanwhile("transact", lambda: inner.append(world.webhook(OTHER[decision], "evt_2")))
+
+    assert world.webhook(decision) == 409
+    world.drain()
+
+    assert inner == [200]
+    assert_ended(world, OTHER[decision])
+
+
+def test_a_decision_on_another_verification_is_refused(world: World) -> None:
+    world.in_review()
     before = world.ledger.rows()
 
-    for _ in range(12):
-        world.pass_time(hours=1, minutes=59)
-        outside.recover_all()
-    again = world.settle(machine, name="again")
+    assert world.webhook(reference="ver_2") == 409
 
-    assert (again.data["status"], again.data["replayed"]) == ("PROCESSING", True)
     assert world.ledger.rows() == before
-    assert world.provider.asked == [KEY]
 
 
-@pytest.mark.parametrize("machine", BOTH)
-def test_an_expired_review_refunds_the_payer(world: World, outside: Outside, machine: str) -> None:
-    outside.in_review(machine)
-    world.pass_time(hours=25)
+@each_decision
+@pytest.mark.parametrize("starts", [False, True])
+@pytest.mark.parametrize("befalls", [unanswered, Died])
+def test_the_next_delivery_repairs_a_webhook_that_died_at_the_start(
+    world: World, befalls: Callable[[], BaseException], starts: bool, decision: str
+) -> None:
+    world.in_review()
+    error = world.step_functions.failing["start_execution"] = befalls()
+    world.step_functions.loses_answers = starts
+    if isinstance(error, Died):
+        with pytest.raises(Died):
+            world.webhook(decision)
+    else:
+        assert world.webhook(decision) == 503
+    del world.step_functions.failing["start_execution"]
 
-    outside.recover_all()
+    assert world.webhook(decision) == 200
+    world.drain()
 
-    assert world.picture() == picture.compensated(["hold"])
-    assert "the review has not ended in time" in world.row()["failure"]["cause"]
-    assert {name: world.available(name) for name in STARTING} == STARTING
-    before = world.picture()
-    assert [outside.webhook(decision) for decision in ENDS] == [409, 409]
-    assert (world.picture(), outside.markers()) == (before, [])
-    assert outside.machines.started == [f"{KEY}-compensate-1"]
+    assert_ended(world, decision)
+    assert world.step_functions.names == [DECIDED]
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize(("decision", "state"), [(name, state) for name in WAYS for state in WAYS[name]])
-def test_a_resumed_execution_that_is_killed_anywhere_loses_no_money(
-    world: World, outside: Outside, decision: str, state: str
+def test_a_resumed_execution_that_is_killed_before_a_state_is_resumed_by_recovery(
+    world: World, decision: str, state: str
 ) -> None:
-    """Its name is taken, so that the webhook cannot start it again: recovery has to."""
-    outside.in_review()
-    assert outside.webhook(decision) == 200
-    outside.resumed().run(until=state).abort()
-    world.drain()
-    killed_with = world.picture()
-
-    assert outside.webhook(decision) == 200
-    world.drain()
-    assert world.picture() == killed_with
-    outside.until_deadline()
-    outside.recover_all()
-
-    if state == "CollectFee":
-        assert killed_with == picture.of("PROCESSING", STEPS[:3])
-        assert world.picture() == picture.of("SETTLED", STEPS)
-        assert outside.machines.started == [DECIDED, f"{KEY}-r2"]
-    else:
-        committed = STEPS[:2] if decision == "APPROVED" else STEPS[:1]
-        assert world.picture() == picture.compensated(committed, VERDICT)
-        assert {name: world.available(name) for name in STARTING} == STARTING
-    assert world.provider.asked == [KEY]
-
-
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize(("decision", "state"), FUNCTIONS)
-def test_a_transient_fault_has_no_effect_on_a_resumed_execution(
-    world: World, outside: Outside, decision: str, state: str, fault: Fault, times: int
-) -> None:
-    outside.in_review()
-    world.strike(state, fault, times)
-
-    assert outside.webhook(decision) == 200
-    world.drain()
-
-    assert outside.resumed().data["status"] == ENDS[decision].status
-    assert world.picture() == ENDS[decision]
-    assert world.provider.asked == [KEY]
-
-
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
-@pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize(("decision", "state"), FUNCTIONS)
-def test_a_permanent_fault_loses_no_money(
-    world: World, outside: Outside, decision: str, state: str, fault: Fault
-) -> None:
-    outside.in_review()
-    world.strike(state, fault)
-
-    assert outside.webhook(decision) == 200
-    world.drain()
-    assert outside.resumed().error["Error"] == "SettlementStalled"
-    world.faults.clear()
-    outside.until_deadline()
-    outside.recover_all()
-
-    if state == "CollectFee" or (state == "ReleaseFunds" and fault.commits):
-        assert world.picture() == picture.of("SETTLED", STEPS)
-    else:
-        committed = STEPS[:2] if decision == "APPROVED" else STEPS[:1]
-        assert world.picture() == picture.compensated(committed, VERDICT)
-    assert world.provider.asked == [KEY]
-
-
-@pytest.mark.parametrize("state", UNWINDING)
-def test_a_compensation_of_an_expired_review_may_be_killed_anywhere(
-    world: World, outside: Outside, state: str
-) -> None:
-    outside.in_review()
-    world.pass_time(hours=25)
-    assert outside.recover() == []
-    world.machines.executions[-1].run(until=state).abort()
-
+    world.in_review()
+    assert world.webhook(decision) == 200
+    world.machines.executions[1].run(until=state).abort()
     world.pass_time(minutes=1)
-    outside.recover_all()
 
-    numbers = [1] if state == "ReportOutcome" else [1, 2]  # before that state it has ended
-    assert outside.compensations() == [f"{KEY}-compensate-{number}" for number in numbers]
-    assert world.picture() == picture.compensated(["hold"])
-    assert {name: world.available(name) for name in STARTING} == STARTING
+    world.recover_all()
+
+    assert world.picture() == ENDS[decision]
+    assert len(world.of(COMPENSATION)) == (decision == "REJECTED")

@@ -7,6 +7,7 @@ import pytest
 from tests.simulation.seeded.exhaust import try_all, try_pairs
 from tests.simulation.seeded.scenarios import SCENARIOS, live, singles
 from tests.simulation.seeded.stage import Current, set_up
+from tests.simulation.seeded.world import World
 
 ONE_OF, ONE_OF_THE_LONGEST = 60, 300
 """One pair of this many is tried here; `make exhaust` tries them all."""
@@ -37,7 +38,7 @@ def current() -> Iterator[Current]:
     ],
 )
 def test_without_faults_each_life_ends_as_it_should(current: Current, name: str, end: str) -> None:
-    world = live(current, name, {})
+    world: World = live(current, name, {})
 
     row = world.oracle.settlements["order-2026-000101"]
     assert row["status"]["S"] == end
@@ -53,10 +54,12 @@ def test_every_rule_holds_with_each_fault_at_each_call(current: Current, name: s
     assert result.histories > 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_rule_holds_with_two_faults(current: Current, name: str) -> None:
     one_of = ONE_OF_THE_LONGEST if name == "is paid by a blocked payer" else ONE_OF
-    tried, all_broken = 0, {}
+    tried = 0
+    all_broken: dict[str, str] = {}
     for single in list(singles(current, name)):
         result, broken = try_pairs(current, name, single, one_of)
         tried += result.histories

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.seeded import cloud
 from tests.simulation.seeded.chance import Script
+from tests.simulation.seeded.cloud import RunningExecution
 from tests.simulation.seeded.hub import Killed
 from tests.simulation.seeded.world import World
-from tests.support.interpreter import Execution, TaskFailed
+from tests.world.functions import HANDLERS
+from tests.world.interpreter import Execution, TaskFailed
 
 AGAIN = {"ErrorEquals": ["Runtime.ExitError", "Again"], "MaxAttempts": 1, "JitterStrategy": "FULL"}
 ASK = {
@@ -34,7 +35,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 def run(world: World, monkeypatch: pytest.MonkeyPatch, act: Callable[[str], None]) -> Execution:
     """Run the machine, whose function does this with its token."""
-    monkeypatch.setattr(cloud, "_handler", lambda name: lambda event, context: act(event["token"]))
+    monkeypatch.setitem(HANDLERS, "Ask", lambda event, context: act(event["token"]))
     execution = world.cloud.machines.start("m", {"wait": WAIT_SECONDS}, "run-1")
     world.hub.run(10 * WAIT_SECONDS * 1000, lambda: False)
     return execution
@@ -176,7 +177,7 @@ def test_a_token_is_void_once_the_execution_is_stopped(world: World, monkeypatch
     def act(token: str) -> None:
         def stops() -> None:
             (execution,) = world.cloud.machines.executions
-            assert isinstance(execution, cloud.RunningExecution)
+            assert isinstance(execution, RunningExecution)
             world.cloud.stop(execution)
             taken.append(world.cloud.wake(token, "yes"))
 
@@ -190,8 +191,8 @@ def test_a_token_is_void_once_the_execution_is_stopped(world: World, monkeypatch
 def test_a_token_is_void_while_the_execution_pauses_after_its_task(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    states = {"Ask": {**ASK, "Next": "Pause"}, "Pause": {"Type": "Wait", "SecondsPath": "$", "Next": "Over"}}
-    del states["Ask"]["End"]
+    ask = {name: value for name, value in ASK.items() if name != "End"} | {"Next": "Pause"}
+    states = {"Ask": ask, "Pause": {"Type": "Wait", "SecondsPath": "$", "Next": "Over"}}
     over = {"Type": "Fail", "Error": "Over", "Cause": "in time"}
     world.cloud.machines.definitions = {"m": {"StartAt": "Ask", "States": {**states, "Over": over}}}
     taken: list[bool] = []

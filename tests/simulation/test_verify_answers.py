@@ -5,16 +5,17 @@ from collections.abc import Callable
 import pytest
 
 from settlement.model.errors import KycCircuitOpen, KycRequestRefused, KycUnavailable, StoreUnavailable
-from tests.handlers.calls import KEY
-from tests.simulation import picture
-from tests.simulation.outside import Outside, in_turn
-from tests.simulation.picture import STEPS, Picture
-from tests.simulation.world import BOTH, EXPRESS, STANDARD, STARTING, Fault, World
-from tests.support.interpreter import TaskFailed
-from tests.support.kyc import APPROVED, IN_REVIEW, REJECTED
+from settlement.model.verdict import Verdict
+from tests.world import picture
+from tests.world.constants import KEY
+from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD
+from tests.world.interpreter import TaskFailed
+from tests.world.picture import STEPS, Picture
+from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
+from tests.world.world import STARTING, Fault, World
 
 UNAVAILABLE, REFUSED = KycUnavailable("kyc: down"), KycRequestRefused("kyc: status 422")
-ANSWERS = {
+ANSWERS: dict[str, Verdict | Exception] = {
     "approved": APPROVED,
     "rejected": REJECTED,
     "in review": IN_REVIEW,
@@ -61,7 +62,7 @@ def assert_ended(world: World, machine: str, answer: str) -> None:
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_an_answer_leads_where_it_must(world: World, outside: Outside, answer: str, machine: str) -> None:
+def test_an_answer_leads_where_it_must(world: World, answer: str, machine: str) -> None:
     world.open_both()
     world.provider.answer = ANSWERS[answer]
 
@@ -71,12 +72,11 @@ def test_an_answer_leads_where_it_must(world: World, outside: Outside, answer: s
     assert len(world.provider.asked) == (TRIES if answer == "unavailable" else 1)
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_an_answer_leads_to_the_same_end_though_one_call_is_lost(
-    world: World, outside: Outside, answer: str, fault: Fault, machine: str
+    world: World, answer: str, fault: Fault, machine: str
 ) -> None:
     world.open_both()
     world.provider.answer = ANSWERS[answer]
@@ -89,12 +89,11 @@ def test_an_answer_leads_to_the_same_end_though_one_call_is_lost(
     assert len(world.provider.asked) == (asked if answer in NO_ANSWER else 1)
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_call_without_any_answer_stalls_until_the_deadline_and_then_refunds_the_payer(
-    world: World, outside: Outside, answer: str, fault: Fault, machine: str
+    world: World, answer: str, fault: Fault, machine: str
 ) -> None:
     world.open_both()
     world.provider.answer = ANSWERS[answer]
@@ -109,12 +108,12 @@ def test_a_call_without_any_answer_stalls_until_the_deadline_and_then_refunds_th
     assert len(world.provider.asked) == fault.commits * (TRIES if answer in NO_ANSWER else 1)
     assert ("review" in world.row()) is (fault.commits and answer == "in review")
 
-    outside.until_deadline()
-    outside.recover_all()
+    world.until_deadline()
+    world.recover_all()
 
     assert world.picture() == picture.compensated(committed, entries)
     assert world.row()["failure"]["error"] == "DeadlineExceeded"
-    assert outside.compensations() == [f"{KEY}-compensate-1"]
+    assert [one.name for one in world.of(COMPENSATION)] == [f"{KEY}-compensate-1"]
     assert {name: world.available(name) for name in STARTING} == STARTING
 
 
@@ -126,15 +125,19 @@ def no_table() -> None:
     raise StoreUnavailable("DynamoDB: gone while the provider thought")
 
 
-@pytest.mark.parametrize("ledger", ["moto"], indirect=True)
 @pytest.mark.parametrize("befalls", [die, no_table])
 @pytest.mark.parametrize("answer", ["approved", "rejected", "in review"])
 def test_the_provider_is_asked_again_for_an_answer_that_was_not_recorded(
-    world: World, outside: Outside, answer: str, befalls: Callable[[], None]
+    world: World, answer: str, befalls: Callable[[], None]
 ) -> None:
     world.open_both()
     world.provider.answer = ANSWERS[answer]
-    world.provider.meanwhile = in_turn(befalls, befalls)
+
+    def fail_twice() -> None:
+        if len(world.provider.asked) < TRIES:
+            befalls()
+
+    world.provider.meanwhile = fail_twice
 
     world.settle(STANDARD)
 
@@ -144,17 +147,15 @@ def test_the_provider_is_asked_again_for_an_answer_that_was_not_recorded(
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_an_answer_that_comes_after_the_fence_has_no_effect(
-    world: World, outside: Outside, answer: str, machine: str
-) -> None:
+def test_an_answer_that_comes_after_the_fence_has_no_effect(world: World, answer: str, machine: str) -> None:
     """The provider takes so long that recovery has refunded the payer when it answers."""
     world.open_both()
     world.provider.answer = ANSWERS[answer]
 
     def give_up() -> None:
         if world.row()["status"] == "PROCESSING":
-            outside.until_deadline()
-            assert outside.recover() == []
+            world.until_deadline()
+            assert world.recover() == []
             world.machines.executions[-1].run()
 
     world.provider.meanwhile = give_up
@@ -171,17 +172,17 @@ def test_an_answer_that_comes_after_the_fence_has_no_effect(
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("recovers", [False, True])
 def test_the_payer_is_refunded_if_the_provider_is_never_available(
-    world: World, outside: Outside, recovers: bool, machine: str
+    world: World, recovers: bool, machine: str
 ) -> None:
     world.open_both()
     world.provider.answer = UNAVAILABLE
     world.settle(machine)
 
     if recovers:
-        outside.until_deadline()
-        outside.recover_all()
+        world.until_deadline()
+        world.recover_all()
 
     assert world.picture() == picture.compensated(["hold"])
     assert world.row()["escrow"] == 0
     assert len(world.provider.asked) == TRIES
-    assert outside.compensations() == [f"{KEY}-compensate-0"]
+    assert [one.name for one in world.of(COMPENSATION)] == [f"{KEY}-compensate-0"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from settlement.adapters import dynamodb
 from settlement.model.status import Status
-from tests.support import wire
+from tests.world import wire
 
 TEXTS = st.text(max_size=5) | st.sampled_from(Status)
 NUMBERS = (

@@ -1,13 +1,21 @@
-"""The test cases of mocks/MockConfigFile.json: how each must end, and through which states.
+"""The test cases of mocks/MockConfigFile.json, and their execution in this process.
 
-A trail names each state as it is entered, `*n` for n tries. An execution ends with the status in its outcome,
-or with the name of the error by which it fails. A mocked alert grants one second to decide, because Step
-Functions Local really waits.
+The file lists the states of a case in the order in which they are first called. A mocked alert grants one
+second to decide, because Step Functions Local really waits.
 """
 
 import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tests.statemachines.definitions import DEFINITIONS
+from tests.world.constants import WIRE
+from tests.world.contracts import checked_outcome
+from tests.world.interpreter import Execution, Machines, TaskFailed
 
 MOCK_FILE = Path(__file__).parent / "mocks" / "MockConfigFile.json"
 MOCKS: dict[str, Any] = json.loads(MOCK_FILE.read_text())
@@ -20,138 +28,93 @@ MACHINES = {
 }
 """Each machine's definition, and how it starts the other one: the one difference of the two settlements."""
 
-WIRE = {
-    "key": "order-2026-000101",
-    "payer": "alice",
-    "payee": "bob",
-    "amount": "48.20",
-    "currency": "EUR",
-    "fee": "0.48",
-}
 INPUTS: dict[str, Any] = {
     "settlement": WIRE,
     "compensation": {"settlement": WIRE, "error": {"Error": "DeadlineExceeded", "Cause": "as mocked"}},
 }
-
-_HELD = "ClaimKey IsReplay HoldFunds"
-_VERIFIED = f"{_HELD} VerifyKyc"
-_RELEASED = f"{_VERIFIED} IsInReview ReleaseFunds"
-_BACK = "Compensate ReportOutcome"
-
-_SETTLEMENT = {
-    "Settles": ("SETTLED", f"{_RELEASED} CollectFee"),
-    "SettlesAtLast": (
-        "SETTLED",
-        "ClaimKey*3 IsReplay HoldFunds*3 VerifyKyc*3 IsInReview ReleaseFunds*3 CollectFee*3",
-    ),
-    "IsReplayed": ("PROCESSING", "ClaimKey IsReplay ReportOutcome"),
-    "RequestIsInvalid": ("InvalidRequest", "ClaimKey RequestRefused"),
-    "KeyIsTaken": ("IdempotencyConflict", "ClaimKey RequestRefused"),
-    "HoldLacksFunds": ("REJECTED", f"{_HELD} RejectSettlement"),
-    "HoldFindsNoAccount": ("REJECTED", f"{_HELD} RejectSettlement"),
-    "HoldFindsLimbo": ("REJECTED", f"{_HELD} RejectSettlement"),
-    "HoldFindsAnotherCurrency": ("REJECTED", f"{_HELD} RejectSettlement"),
-    "HoldIsLate": ("REJECTED", f"{_HELD} RejectSettlement"),
-    "HoldIsFenced": ("REJECTED", f"{_HELD} RejectSettlement"),
-    "RejectsAtLast": ("REJECTED", f"{_HELD} RejectSettlement*3"),
-    "VerifyIsLate": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
-    "VerifyIsFenced": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
-    "KycRejects": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
-    "KycRefusesTheRequest": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
-    "KycIsUnavailable": ("COMPENSATING", f"{_VERIFIED}*3 {_BACK}"),
-    "KycCircuitIsOpen": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
-    "KycIsBack": ("SETTLED", f"{_VERIFIED}*3 IsInReview ReleaseFunds CollectFee"),
-    "IsInReview": ("PROCESSING", f"{_VERIFIED} IsInReview ReportOutcome"),
-    "IsInReviewAtLast": ("PROCESSING", f"{_VERIFIED}*2 IsInReview ReportOutcome"),
-    "ReleaseFindsNoAccount": ("COMPENSATING", f"{_RELEASED} {_BACK}"),
-    "ReleaseExceedsTheCap": ("COMPENSATING", f"{_RELEASED} {_BACK}"),
-    "ReleaseFindsAnotherCurrency": ("COMPENSATING", f"{_RELEASED} {_BACK}"),
-    "ReleaseIsLate": ("COMPENSATING", f"{_RELEASED} {_BACK}"),
-    "ReleaseIsFenced": ("COMPENSATING", f"{_RELEASED} {_BACK}"),
-    "FeeIsFenced": ("COMPENSATING", f"{_RELEASED} CollectFee {_BACK}"),
-    "RejectIsFenced": ("COMPENSATING", f"{_HELD} RejectSettlement {_BACK}"),
-    "CompensatesAtLast": ("COMPENSATING", f"{_VERIFIED} Compensate*3 ReportOutcome*3"),
-    "CompensationRunsAlready": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
-    "CompensationRunsAlreadyOnTheEmbeddedAws": ("COMPENSATING", f"{_VERIFIED} {_BACK}"),
-    "ClaimStalls": ("SettlementStalled", "ClaimKey*3 SettlementStalled"),
-    "HoldStalls": ("SettlementStalled", f"{_HELD}*4 SettlementStalled"),
-    "VerifyStalls": ("SettlementStalled", f"{_VERIFIED} SettlementStalled"),
-    "ReleaseStalls": ("SettlementStalled", f"{_RELEASED}*3 SettlementStalled"),
-    "FeeStalls": ("SettlementStalled", f"{_RELEASED} CollectFee*3 SettlementStalled"),
-    "RejectStalls": ("SettlementStalled", f"{_HELD} RejectSettlement SettlementStalled"),
-    "CompensationCannotStart": ("SettlementStalled", f"{_VERIFIED} Compensate*3 CompensationUnfinished"),
-    "CompensationFails": ("SettlementStalled", f"{_VERIFIED} Compensate CompensationUnfinished"),
-    "ReportStalls": ("SettlementStalled", f"{_VERIFIED} Compensate ReportOutcome*3 SettlementStalled"),
+MOCKED: dict[tuple[str, str], dict[str, str]] = {
+    (machine, case): responses
+    for machine, mocked in MOCKS["StateMachines"].items()
+    for case, responses in mocked["TestCases"].items()
 }
-
-_BEGUN = "BeginCompensation IsDecided"
-_REVERSED = f"{_BEGUN} RefundFee ReclaimFunds VoidHold"
-_STUCK = f"{_BEGUN} RefundFee ReclaimFunds"
-_DONE = f"{_BEGUN} ReportOutcome"
-_ALERTED = "PrepareAlert PageOnCall IsPaged AwaitResolution"
-_RESOLVED = f"ResolveLimbo AnnounceResolution {_DONE}"
-_LIMBO = f"{_ALERTED} {_RESOLVED}"
-
-_COMPENSATION = {
-    "Reverses": ("COMPENSATED", f"{_REVERSED} ReportOutcome"),
-    "ReversesAtLast": (
-        "COMPENSATED",
-        "BeginCompensation*3 IsDecided RefundFee*3 ReclaimFunds*3 VoidHold*3 ReportOutcome*3",
-    ),
-    "IsFinished": ("COMPENSATED", _DONE),
-    "RequestIsInvalid": ("InvalidRequest", "BeginCompensation RequestRefused"),
-    "KeyIsTaken": ("IdempotencyConflict", "BeginCompensation RequestRefused"),
-    "IsNotReversible": ("NotReversible", "BeginCompensation RequestRefused"),
-    "IsNotResolvable": ("ResolutionRefused", "BeginCompensation RequestRefused"),
-    "BeginStalls": ("CompensationStalled", "BeginCompensation*9 CompensationStalled"),
-    "RefundIsFenced": ("COMPENSATED", f"{_BEGUN} RefundFee {_DONE}"),
-    "ReclaimIsFenced": ("COMPENSATED", f"{_STUCK} {_DONE}"),
-    "VoidIsFenced": ("COMPENSATED", f"{_REVERSED} {_DONE}"),
-    "RefundIsStuck": ("COMPENSATED", f"{_BEGUN} RefundFee*9 EnterLimbo {_LIMBO}"),
-    "ReclaimIsStuck": ("COMPENSATED", f"{_STUCK} EnterLimbo {_LIMBO}"),
-    "VoidIsStuck": ("COMPENSATED", f"{_REVERSED} EnterLimbo {_LIMBO}"),
-    "LimboIsFenced": ("COMPENSATED", f"{_STUCK} EnterLimbo {_DONE}"),
-    "LimboStalls": ("CompensationStalled", f"{_STUCK} EnterLimbo*10 CompensationStalled"),
-    "IsInLimbo": ("COMPENSATED", f"{_BEGUN} {_LIMBO}"),
-    "BringsADecision": ("COMPENSATED", f"{_BEGUN} {_RESOLVED}"),
-    "BringsADecisionOnAClosedCase": ("COMPENSATED", f"{_BEGUN} {_RESOLVED}"),
-    "AlertIsFenced": ("COMPENSATED", f"{_BEGUN} PrepareAlert {_DONE}"),
-    "AlertStalls": ("CompensationStalled", f"{_BEGUN} PrepareAlert*9 CompensationStalled"),
-    "BusIsAway": ("PagerUnreachable", f"{_BEGUN} PrepareAlert PageOnCall*10 PagerUnreachable"),
-    "AlertIsNotTaken": ("PagerUnreachable", f"{_BEGUN} PrepareAlert PageOnCall IsPaged PagerUnreachable"),
-    "NoDecisionAtFirst": ("COMPENSATED", f"{_BEGUN} {_ALERTED} {_LIMBO}"),
-    "WaitFails": ("COMPENSATED", f"{_BEGUN} {_ALERTED} PauseBetweenAlerts {_LIMBO}"),
-    "WaitIsFenced": ("COMPENSATED", f"{_BEGUN} {_ALERTED} {_DONE}"),
-    "DecisionIsRefused": ("COMPENSATED", f"{_BEGUN} {_ALERTED} ResolveLimbo {_LIMBO}"),
-    "DecisionIsFenced": ("COMPENSATED", f"{_BEGUN} {_ALERTED} ResolveLimbo {_DONE}"),
-    "NoticeIsNotTaken": ("COMPENSATED", f"{_BEGUN} {_ALERTED} ResolveLimbo AnnounceResolution*3 {_DONE}"),
-    "ResolvesAtLast": (
-        "COMPENSATED",
-        f"{_STUCK} EnterLimbo*3 PrepareAlert*3 PageOnCall*6 IsPaged AwaitResolution*4"
-        f" ResolveLimbo*3 AnnounceResolution*3 {_DONE}",
-    ),
-    "ReportStalls": ("CompensationStalled", f"{_BEGUN} ReportOutcome*9 CompensationStalled"),
-}
+"""The name of the responses of each state that a case calls."""
 
 
-def _waited_for(ends: str) -> str:
-    """Return the status that a settlement reports after it has waited for its compensation."""
-    return {"COMPENSATING": "COMPENSATED"}.get(ends, ends)
+@dataclass
+class Visit:
+    """One entry into a state with the execution's data: the errors of its attempts, None for success."""
+
+    state: str
+    data: Any
+    attempts: list[str | None] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return self.state + (f"*{len(self.attempts)}" if len(self.attempts) > 1 else "")
 
 
-EXPECTED = {
-    "SettlementExpress": _SETTLEMENT,
-    "SettlementStandard": {name: (_waited_for(ends), trail) for name, (ends, trail) in _SETTLEMENT.items()},
-    "Compensation": _COMPENSATION,
-}
-CASES = [(machine, case) for machine, cases in EXPECTED.items() for case in cases]
+@dataclass
+class Run:
+    """A finished execution, with a Visit for each state that it entered."""
+
+    execution: Execution
+    visits: list[Visit]
+
+    @property
+    def trail(self) -> str:
+        """Each state as it was entered, with `*n` for n tries."""
+        return " ".join(map(str, self.visits))
+
+    @property
+    def ends(self) -> str:
+        """The outcome's status, or the error of an execution that failed."""
+        ended = self.execution
+        if ended.status != "SUCCEEDED":
+            return ended.error["Error"]
+        return str(checked_outcome(ended.data)["status"])
 
 
-def response(machine: str, case: str, state: str, call: int) -> Any:
-    """Return the mock file's answer to a call of a state; calls are counted from 0, retries included."""
-    name = MOCKS["StateMachines"][machine]["TestCases"][case][state]
+@cache
+def run(machine: str, case: str) -> Run:
+    """Execute a test case with the strict interpreter of `tests/world`."""
+    definition, _ = MACHINES[machine]
+    visits: list[Visit] = []
+    calls: Counter[str] = Counter()
+
+    def enter(execution: Execution) -> None:
+        visits.append(Visit(execution.state, execution.data))
+
+    def answer(execution: Execution, call: Callable[[], Any]) -> Any:
+        state = execution.state
+        mocked = _response(MOCKED[machine, case][state], calls[state])
+        calls[state] += 1
+        thrown = mocked.get("Throw")
+        visits[-1].attempts.append(thrown and thrown["Error"])
+        if thrown:
+            raise TaskFailed(thrown["Error"], thrown["Cause"])
+        return mocked["Return"]
+
+    def refuse(function: str, payload: Any) -> Any:
+        raise AssertionError(f"{function} was called and not mocked")
+
+    machines = Machines(DEFINITIONS, frozenset(), refuse, around=answer, between=enter)
+    execution = machines.start(definition, INPUTS[definition], case).run()
+    while execution.is_waiting:  # in a Wait state, as every call is mocked
+        execution.time_out()
+        execution.run()
+    return Run(execution, visits)
+
+
+def answers(state: str) -> list[Any]:
+    """Return every answer that the file has for a state, and no error."""
+    names = sorted({responses[state] for responses in MOCKED.values() if state in responses})
+    every = [answer for name in names for answer in MOCKS["MockedResponses"][name].values()]
+    return [answer["Return"] for answer in every if "Return" in answer]
+
+
+def _response(name: str, call: int) -> Any:
+    """Return the file's answer to a call of a state; calls are counted from 0, retries included."""
     for numbers, answer in MOCKS["MockedResponses"][name].items():
         first, _, last = numbers.partition("-")
         if int(first) <= call <= int(last or first):
             return answer
-    raise AssertionError(f"{machine}#{case}: no response {call} in {name}")
+    raise AssertionError(f"no response {call} in {name}")

@@ -31,6 +31,7 @@ CALLED = {(machine, name): DEFINITIONS[machine]["States"][name]["Resource"] for 
 INVOCATIONS = [each for each, resource in CALLED.items() if resource in (LAMBDA, TOKEN)]
 """The Tasks that invoke a function of this project."""
 
+WAITS = [each for each, resource in CALLED.items() if resource == TOKEN]
 PUTS = [each for each, resource in CALLED.items() if resource == EVENTS]
 STARTS = [each for each, resource in CALLED.items() if resource == START]
 
@@ -46,8 +47,15 @@ class Way:
     rule: Mapping[str, Any]
 
 
+def states(machine: str) -> dict[str, Any]:
+    """Return a machine's states by their names."""
+    found: dict[str, Any] = DEFINITIONS[machine]["States"]
+    return found
+
+
 def task(machine: str, name: str) -> Any:
-    return DEFINITIONS[machine]["States"][name]
+    """Return one state."""
+    return states(machine)[name]
 
 
 def ways(state: Any) -> Iterator[Way]:
@@ -60,12 +68,19 @@ def ways(state: Any) -> Iterator[Way]:
             yield Way(f"{how} {number}", rule["Next"], rule)
 
 
+def entrances(machine: str, target: str) -> list[tuple[str, Way]]:
+    """Return every way into a state, each with the state that it leaves."""
+    every = [(name, way) for name, state in states(machine).items() for way in ways(state)]
+    return [(name, way) for name, way in every if way.target == target]
+
+
 def targets(state: Any) -> list[str]:
     """Return every state that may follow `state`."""
     return [way.target for way in ways(state)]
 
 
 def is_terminal(state: Any) -> bool:
+    """Return whether an execution may end in a state."""
     return state.get("End") is True or state["Type"] in ("Succeed", "Fail")
 
 
@@ -91,11 +106,6 @@ def caught(state: Any, error: str) -> str:
     return target
 
 
-def retried(state: Any) -> set[str]:
-    """Return the errors after which a state is retried."""
-    return {error for retry in state["Retry"] for error in retry["ErrorEquals"]}
-
-
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each scalar of a JSON value with the field that holds it."""
     if isinstance(value, dict):
@@ -110,12 +120,10 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 def keys(value: Any) -> Iterator[str]:
     """Yield the name of each field of a JSON value, at any depth."""
-    if isinstance(value, dict):
-        for name, member in value.items():
-            yield name
-            yield from keys(member)
-    elif isinstance(value, list):
-        for member in value:
+    members = value.items() if isinstance(value, dict) else [("", member) for member in value or ()]
+    for name, member in members:
+        yield name
+        if isinstance(member, dict | list):
             yield from keys(member)
 
 

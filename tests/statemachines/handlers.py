@@ -16,62 +16,48 @@ ANSWERS = {
 ANSWERED_BY = {"BeginCompensation": "settlement/policy/compensation"}
 """The module that makes a function's answer; the handler's own, unless named here."""
 
-STATE_READERS = {
-    "BeginCompensation": ("settlement/model/compensation_input", ("raw", "causes")),
-    "PrepareAlert": ("handlers/prepare_alert", ("given",)),
-    "ReportOutcome": ("handlers/report_outcome", ("given",)),
-}
-"""For each function that gets the whole state: the module that reads it, and its names there.
 
-`causes` are those fields of the state that may cause a compensation.
-"""
-
-
-def event_read(state: str) -> set[str]:
-    """Return the fields of its event that a handler needs."""
-    return set().union(*(_read(module, "event") for module in _event_readers(state)))
-
-
-def event_looked_for(state: str) -> set[str]:
-    """Return the fields of its event that a handler uses only if they are present."""
-    return set().union(*(_looked_for(module, "event") for module in _event_readers(state)))
-
-
-def state_read(state: str) -> set[str]:
-    """Return the fields of the machine's state that a handler needs."""
-    module, names = STATE_READERS[state]
-    return set().union(*(_read(module, name) for name in names))
-
-
-def state_looked_for(state: str) -> set[str]:
-    """Return the fields of the machine's state that a handler uses only if they are present."""
-    module, names = STATE_READERS[state]
-    return set().union(*(_looked_for(module, name) for name in names))
+def event_read(state: str) -> tuple[set[str], set[str]]:
+    """Return the fields of its event that a handler needs, and those that it uses only if present."""
+    called = {
+        f"handlers/{node.func.value.id}"
+        for node in _nodes(_module(state))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and any(isinstance(argument, ast.Name) and argument.id == "event" for argument in node.args)
+    }
+    needed, looked_for = set(), set()
+    for node in (node for module in (_module(state), *sorted(called)) for node in _nodes(module)):
+        match node:
+            case ast.Subscript(ast.Name("event"), ast.Constant(field)):
+                needed.add(str(field))
+            case ast.Call(ast.Attribute(ast.Name("event"), "get"), [ast.Constant(field), *_]):
+                looked_for.add(str(field))
+            case ast.Compare(ast.Constant(field), [ast.In() | ast.NotIn()], [ast.Name("event")]):
+                looked_for.add(str(field))
+    return needed, looked_for
 
 
 def returned(state: str) -> set[str]:
     """Return the fields of the state that a handler returns: those of the one object with a settlement."""
-    (found,) = (
-        {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
-        for node in _nodes(ANSWERED_BY.get(state, _module(state)))
-        if isinstance(node, ast.Dict) and any(_is(key, "settlement") for key in node.keys)
-    )
+    objects = (node for node in _nodes(ANSWERED_BY.get(state, _module(state))) if isinstance(node, ast.Dict))
+    (found,) = (fields for fields in map(_fields, objects) if "settlement" in fields)
     return found
 
 
 def answered(state: str) -> list[set[str]]:
-    """Return, for each `return` of the handler's own function, the fields that it always has."""
-    return [
-        {str(key.value) for key in value.keys if isinstance(key, ast.Constant)}
-        if isinstance(value, ast.Dict)
-        else set()
-        for value in _answers(state)
-    ]
+    """Return, for each `return` of the handler's own function, the fields that it always has.
 
-
-def answers_nothing(state: str) -> bool:
-    """Return whether a handler's own function returns None, which Lambda answers as null."""
-    return not any(_answers(state))
+    A function that returns None, which Lambda answers as null, has no `return` with a value.
+    """
+    (own,) = (
+        node
+        for node in _nodes(_module(state))
+        if isinstance(node, ast.FunctionDef) and node.name == "handler"
+    )
+    values = [node.value for node in ast.walk(own) if isinstance(node, ast.Return) and node.value]
+    return [_fields(value) if isinstance(value, ast.Dict) else set() for value in values]
 
 
 def errors_raised(*modules: str) -> set[str]:
@@ -89,64 +75,8 @@ def errors_raised(*modules: str) -> set[str]:
     return {each.id for each in classes if isinstance(each, ast.Name)}
 
 
-def _read(module: str, name: str) -> set[str]:
-    return {
-        str(node.slice.value)
-        for node in _nodes(module)
-        if isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == name
-        and isinstance(node.slice, ast.Constant)
-    }
-
-
-def _looked_for(module: str, name: str) -> set[str]:
-    asked = {
-        str(node.args[0].value)
-        for node in _nodes(module)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "get"
-        and isinstance(node.func.value, ast.Name)
-        and node.func.value.id == name
-        and isinstance(node.args[0], ast.Constant)
-    }
-    tested = {
-        str(node.left.value)
-        for node in _nodes(module)
-        if isinstance(node, ast.Compare)
-        and isinstance(node.ops[0], ast.In | ast.NotIn)
-        and isinstance(node.comparators[0], ast.Name)
-        and node.comparators[0].id == name
-        and isinstance(node.left, ast.Constant)
-    }
-    return asked | tested
-
-
-def _is(key: ast.expr | None, name: str) -> bool:
-    return isinstance(key, ast.Constant) and key.value == name
-
-
-def _event_readers(state: str) -> set[str]:
-    """Return the handler's module, and the modules of handlers/ that it passes its whole event to."""
-    called = {
-        node.func.value.id
-        for node in _nodes(_module(state))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and isinstance(node.func.value, ast.Name)
-        and any(isinstance(argument, ast.Name) and argument.id == "event" for argument in node.args)
-    }
-    return {_module(state), *(f"handlers/{name}" for name in called)}
-
-
-def _answers(state: str) -> list[ast.expr | None]:
-    (own,) = (
-        node
-        for node in _nodes(_module(state))
-        if isinstance(node, ast.FunctionDef) and node.name == "handler"
-    )
-    return [node.value for node in ast.walk(own) if isinstance(node, ast.Return)]
+def _fields(node: ast.Dict) -> set[str]:
+    return {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
 
 
 def _module(state: str) -> str:

@@ -9,8 +9,8 @@ call itself is answered from the file. Run as a program, in place of `ministack`
 from contextvars import ContextVar
 from typing import Any
 
-from ministack import app
-from ministack.services import stepfunctions as engine
+from ministack import app  # type: ignore[import-untyped]  # it has no types
+from ministack.services import stepfunctions as engine  # type: ignore[import-untyped]
 
 _current: ContextVar[tuple[Any, Any]] = ContextVar("current")
 """The execution that is at a task, and the context object of its state."""

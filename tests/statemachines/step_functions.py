@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -17,10 +18,10 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from settle.local.record import CREDENTIALS, REGION
-from tests.statemachines.cases import CASES, INPUTS, MACHINES, MOCK_FILE
-from tests.statemachines.definitions import DEFINITIONS, leaves
-from tests.support.contracts import checked_outcome
-from tests.support.templates import PROJECT
+from tests.statemachines.cases import INPUTS, MACHINES, MOCK_FILE, MOCKED
+from tests.statemachines.definitions import DEFINITIONS
+from tests.world.contracts import checked_outcome
+from tests.world.templates import PROJECT
 
 ENDPOINT = os.environ.get("STEPFUNCTIONS_LOCAL_ENDPOINT")
 """The address of Step Functions Local (compose.yaml); without one, the embedded AWS is started."""
@@ -52,12 +53,8 @@ def definition(machine: str) -> str:
     text = json.dumps(DEFINITIONS[name] if ENDPOINT is None else _hastened(DEFINITIONS[name]))
     compensation = f"{ARN}:stateMachine:Compensation"
     replaced = {"StartCompensation": start, "Compensation": compensation, "EventBus": "pages"}
-    functions = {str(value)[2:-1] for _, value in leaves(json.loads(text)) if str(value).startswith("${")}
-    for function in functions - replaced.keys():
-        replaced[function] = f"arn:aws:lambda:eu-west-1:123456789012:function:{function}"
-    for placeholder, value in replaced.items():
-        text = text.replace(f"${{{placeholder}}}", value)
-    return text
+    function = "arn:aws:lambda:eu-west-1:123456789012:function"
+    return re.sub(r"\$\{(\w+)\}", lambda found: replaced.get(found[1], f"{function}:{found[1]}"), text)
 
 
 def run_all(client: Any) -> dict[tuple[str, str], Ended]:
@@ -72,7 +69,7 @@ def run_all(client: Any) -> dict[tuple[str, str], Ended]:
         (machine, case): client.start_execution(
             stateMachineArn=f"{arns[machine]}#{case}", input=json.dumps(INPUTS[MACHINES[machine][0]])
         )["executionArn"]
-        for machine, case in CASES
+        for machine, case in MOCKED
     }
     give_up_at = time.monotonic() + RUN_SECONDS_MAX
     return {each: _ended(client, execution, give_up_at) for each, execution in started.items()}
@@ -113,17 +110,13 @@ def step_functions(scratch: Path) -> Iterator[Any]:
         client = _client(f"http://127.0.0.1:{port}")
         give_up_at = time.monotonic() + START_SECONDS_MAX
         while not _answers(client):
-            assert server.poll() is None, (scratch / "log").read_text()
-            assert time.monotonic() < give_up_at, (scratch / "log").read_text()
+            alive = server.poll() is None and time.monotonic() < give_up_at
+            assert alive, (scratch / "log").read_text()
             time.sleep(0.1)
         yield client
     finally:
-        server.terminate()
-        try:
-            server.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait(timeout=10)
+        server.kill()
+        server.wait(timeout=10)
 
 
 def _client(endpoint: str) -> Any:

@@ -1,5 +1,7 @@
 """The data of each state: every field that it reads is brought by all ways to it, and none is lost."""
 
+import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,26 +10,17 @@ import pytest
 from tests.statemachines.definitions import (
     DEFINITIONS,
     INVOCATIONS,
-    PUTS,
-    STARTS,
     TASKS,
     Way,
+    entrances,
     fields_read,
     is_terminal,
     leaves,
-    targets,
+    states,
     task,
     ways,
 )
-from tests.statemachines.handlers import (
-    ANSWERS,
-    STATE_READERS,
-    event_looked_for,
-    event_read,
-    returned,
-    state_looked_for,
-    state_read,
-)
+from tests.statemachines.handlers import ANSWERS, answered, event_read, returned
 
 OWNER = "$$.Execution.Name"
 """The owner of a settlement: the execution that runs it."""
@@ -43,34 +36,15 @@ KEPT = {
 SELECTED = {"VerifyKyc": {"in_review.$": "$.Payload.in_review"}}
 """The fields that are selected from a kept answer."""
 
-STUCK = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
-"""The name under which each stuck reversal is passed to EnterLimbo."""
-
-REFUSED = {"ClaimKey", "BeginCompensation"}
-"""The states that may refuse the request itself, before anything is written."""
-
-WHOLE = STATE_READERS.keys()
-"""The states that pass the whole state to their function."""
-
-NEEDED = {"PrepareAlert": {"settlement", "alerts"}, "ReportOutcome": {"settlement"}}
-"""The fields of the state without which these of the functions fail."""
-
-NAME_TAKEN = {"StepFunctions.ExecutionAlreadyExistsException", "ExecutionAlreadyExists"}
-"""The errors of a start that has succeeded before: they say nothing about the settlement."""
-
-COMPARATORS = {
-    kind + comparator
-    for kind in ("Numeric", "String", "Timestamp", "Boolean")
-    for comparator in ("Equals", "LessThan", "GreaterThan", "LessThanEquals", "GreaterThanEquals")
+EVENTS = {
+    "PageOnCall": ("LimboEntered", "$.alert"),
+    "AnnounceResolution": ("LimboResolved", "$.notice"),
 }
-
-PATH_FIELDS = {"InputPath", "ErrorPath", "CausePath", "SecondsPath", "TimeoutSecondsPath"} | {
-    f"{comparator}Path" for comparator in COMPARATORS
-}
-"""Fields whose value is a path into the state's input, besides those that end in `.$`."""
+"""The type of each event, and the detail that the function before it composed."""
 
 Merge = Callable[[set[str], set[str]], set[str]]
 
+each_machine = pytest.mark.parametrize("machine", DEFINITIONS)
 each_task = pytest.mark.parametrize(("machine", "name"), TASKS)
 each_invocation = pytest.mark.parametrize(("machine", "name"), INVOCATIONS)
 
@@ -79,7 +53,11 @@ def reads(state: Any) -> set[str]:
     """Return the fields that a state takes from its input, on any way out of it."""
     others = ("Retry", "Catch", "Choices", "ResultSelector")  # the last one reads the answer
     own = {name: value for name, value in state.items() if name not in others}
-    expressions = [str(value) for key, value in leaves(own) if key in PATH_FIELDS or key.endswith(".$")]
+    expressions = [
+        str(value)
+        for key, value in leaves(own)
+        if key.endswith((".$", "Path")) and key not in ("ResultPath", "OutputPath")
+    ]
     compared = [
         comparison["Variable"]
         for choice in state.get("Choices", ())
@@ -122,14 +100,13 @@ def entering(definition: Any, merge: Merge = set.intersection) -> dict[str, set[
     return known
 
 
-@pytest.mark.parametrize("machine", DEFINITIONS)
+@each_machine
 def test_no_state_reads_a_field_that_a_way_to_it_does_not_bring(machine: str) -> None:
     """States.Runtime, for a path that selects nothing, is an error that no Catch sees."""
-    definition = DEFINITIONS[machine]
-    sure = entering(definition)
+    sure = entering(DEFINITIONS[machine])
 
-    assert sure.keys() == definition["States"].keys()
-    for name, state in definition["States"].items():
+    assert sure.keys() == states(machine).keys()
+    for name, state in states(machine).items():
         assert reads(state) - {"$"} <= sure[name], name
 
 
@@ -154,41 +131,21 @@ def test_the_fields_followed_here_are_those_that_the_handler_returns(name: str) 
     assert returned(name) == ANSWERS[name]
 
 
-@pytest.mark.parametrize("name", sorted(WHOLE))
-def test_a_handler_that_gets_the_whole_state_finds_the_fields_that_it_needs(name: str) -> None:
-    needed, guarded = state_read(name), state_looked_for(name)
+def test_a_report_learns_of_a_replay_and_of_an_error_exactly_if_a_compensation_was_started() -> None:
+    """With an error in the state, a settlement in flight is reported as COMPENSATING.
 
-    if name == DEFINITIONS["compensation"]["StartAt"]:
-        assert needed <= guarded
-        assert guarded == {"settlement", "error", "owner", "reversal", "resolution", "case"}
-    else:
-        assert needed - guarded == NEEDED[name]
-        for definition in DEFINITIONS.values():
-            assert needed - guarded <= entering(definition).get(name, NEEDED[name])
-
-
-def test_a_report_always_learns_whether_the_settlement_was_replayed() -> None:
-    """The compensating machine never replays, and has no such field."""
-    assert "replayed" in state_looked_for("ReportOutcome")
-    assert "replayed" in entering(DEFINITIONS["settlement"])["ReportOutcome"]
-
-
-def test_a_report_gets_an_error_exactly_if_a_compensation_was_started_for_it() -> None:
-    """With an error in the state, a settlement in flight is reported as COMPENSATING."""
+    The compensating machine never replays, and reports no error.
+    """
     definition = DEFINITIONS["settlement"]
     sure, maybe = entering(definition), entering(definition, set.union)
-    ways_there = [
-        (name, state, way)
-        for name, state in definition["States"].items()
-        for way in ways(state)
-        if way.target == "ReportOutcome"
-    ]
+    into = entrances("settlement", "ReportOutcome")
 
-    assert "error" in state_looked_for("ReportOutcome")
-    assert {name for name, _, _ in ways_there} == {"IsReplay", "IsInReview", "Compensate"}
-    for name, state, way in ways_there:
+    assert "replayed" in sure["ReportOutcome"]
+    assert {name for name, _ in into} == {"IsReplay", "IsInReview", "Compensate"}
+    for name, way in into:
         known = sure if name == "Compensate" else maybe
-        assert ("error" in brought(name, state, way, known[name])) == (name == "Compensate"), name
+        fields = brought(name, task("settlement", name), way, known[name])
+        assert ("error" in fields) == (name == "Compensate"), name
     assert "error" not in entering(DEFINITIONS["compensation"], set.union)["ReportOutcome"]
 
 
@@ -197,14 +154,8 @@ def test_a_machine_that_returns_to_its_first_state_differs_from_one_that_begins(
     definition = DEFINITIONS["compensation"]
     sure = entering(definition)
 
-    without = [
-        (name, way.how)
-        for name, state in definition["States"].items()
-        for way in ways(state)
-        if way.target == definition["StartAt"] and "case" not in brought(name, state, way, sure[name])
-    ]
-
-    assert without == []
+    for name, way in entrances("compensation", definition["StartAt"]):
+        assert "case" in brought(name, task("compensation", name), way, sure[name]), name
 
 
 def test_one_reversal_is_stuck_at_a_time() -> None:
@@ -215,126 +166,79 @@ def test_one_reversal_is_stuck_at_a_time() -> None:
     assert [name for name in ("RefundFee", "ReclaimFunds", "VoidHold") if "stuck" in maybe[name]] == []
 
 
-@pytest.mark.parametrize("machine", DEFINITIONS)
-def test_the_first_state_takes_any_input(machine: str) -> None:
-    """A request that lacks fields reaches the function that refuses it by name."""
-    definition = DEFINITIONS[machine]
-
-    assert reads(definition["States"][definition["StartAt"]]) == {"$"}
-
-
-@pytest.mark.parametrize("machine", DEFINITIONS)
-def test_only_a_state_whose_answer_is_not_needed_ignores_its_error(machine: str) -> None:
-    """A second start of the same name counts as a start; a decision is committed before it is announced."""
-    states = DEFINITIONS[machine]["States"]
-
-    same = {name for name, state in states.items() if len(targets(state)) != len(set(targets(state)))}
-
-    assert same == ({"Compensate"} if machine == "settlement" else {"AnnounceResolution"})
-
-
 @each_task
 def test_a_task_keeps_its_input(machine: str, name: str) -> None:
     """Its result is dropped, or put beside the input; only the answers of four functions become the state."""
     state = task(machine, name)
+    shapes = ("InputPath", "ResultSelector", "ResultPath", "OutputPath")
+    found = {shape: state[shape] for shape in shapes if shape in state}
 
     if name in ANSWERS:
-        assert "ResultPath" not in state
-        assert state["OutputPath"] == "$.Payload"
+        assert found == {"OutputPath": "$.Payload"}
     elif is_terminal(state):
-        assert state["ResultPath"] == "$.result"
-        assert state["OutputPath"] == "$.result.Payload"
+        assert found == {"ResultPath": "$.result", "OutputPath": "$.result.Payload"}
     else:
-        assert state["ResultPath"] == KEPT.get(name)
-        assert "OutputPath" not in state
+        selected = {"ResultSelector": SELECTED[name]} if name in SELECTED else {}
+        assert found == {"ResultPath": KEPT.get(name)} | selected
 
 
-@each_task
-def test_no_task_hides_or_reshapes_its_state(machine: str, name: str) -> None:
-    assert "InputPath" not in task(machine, name)
-    assert task(machine, name).get("ResultSelector") == SELECTED.get(name)
+@pytest.mark.parametrize("name", SELECTED)
+def test_a_field_read_from_a_kept_answer_was_selected_and_is_in_every_answer(name: str) -> None:
+    """A path into an answer that selects nothing also fails with States.Runtime."""
+    kept = KEPT[name].removeprefix("$.")
+    selected = {key.removesuffix(".$") for key in SELECTED[name]}
+    in_answer = {path.removeprefix("$.Payload.") for path in SELECTED[name].values()}
+    everything = json.dumps(DEFINITIONS["settlement"])
+
+    assert set(re.findall(rf"\$\.{kept}\.(\w+)", everything)) == selected
+    assert f'"$.{kept}"' not in everything.replace(f'"ResultPath": "$.{kept}"', "")
+    assert answered(name)
+    for answer in answered(name):
+        assert in_answer <= answer
 
 
-@each_task
-def test_an_error_is_put_beside_the_input(machine: str, name: str) -> None:
-    """Except for a refused request, before anything is written: there the error replaces the input.
+@each_invocation
+def test_a_function_gets_each_field_that_its_handler_reads_under_its_own_name(
+    machine: str, name: str
+) -> None:
+    """No two fields can be swapped; the rest is from the context.
 
-    A name that is taken is dropped: `error` stays the reason for which the compensation runs.
+    The execution's name is the settlement's owner, and is on every log line.
     """
-    for entry in task(machine, name)["Catch"]:
-        if name in REFUSED and "InvalidRequest" in entry["ErrorEquals"]:
-            assert entry["ResultPath"] == "$"
-            assert DEFINITIONS[machine]["States"][entry["Next"]]["Type"] == "Fail"
-        elif entry["Next"] == "EnterLimbo":
-            assert entry["ResultPath"] == f"$.stuck.{STUCK[name]}"
-        elif NAME_TAKEN & set(entry["ErrorEquals"]):
-            assert set(entry["ErrorEquals"]) == NAME_TAKEN
-            assert entry["ResultPath"] is None
-        elif entry["Next"] == "CompensationUnfinished":
-            assert entry["ResultPath"] == "$.compensation"
-        else:
-            assert entry["ResultPath"] == "$.error"
-
-
-@each_invocation
-def test_a_state_passes_the_fields_to_its_function_that_the_handler_reads(machine: str, name: str) -> None:
-    payload = {key.removesuffix(".$") for key in task(machine, name)["Parameters"]["Payload"]}
-
-    assert payload == event_read(name) | {"execution"} | ({"state"} if name in WHOLE else {"settlement"})
-    assert event_looked_for(name) == set()
-
-
-@each_invocation
-def test_every_function_gets_the_name_of_its_execution(machine: str, name: str) -> None:
-    """The execution's name is the settlement's owner, and is on every log line."""
-    assert task(machine, name)["Parameters"]["Payload"]["execution.$"] == "$$.Execution.Name"
-
-
-@each_invocation
-def test_a_function_gets_each_field_under_its_own_name(machine: str, name: str) -> None:
-    """No two fields can be swapped; the rest is from the context, or is a constant."""
-    state = task(machine, name)
-    first = DEFINITIONS[machine]["StartAt"]
+    payload = task(machine, name)["Parameters"]["Payload"]
+    read, looked_for = event_read(name)
     odd = {
         "state.$": "$",
-        "execution.$": "$$.Execution.Name",
+        "execution.$": OWNER,
         "execution_arn.$": "$$.Execution.Id",
         "token.$": "$$.Task.Token",
-        "replayed": False,
-    } | ({"settlement.$": "$"} if (machine, name) == ("settlement", first) else {})
+    } | ({"settlement.$": "$"} if (machine, name) == ("settlement", "ClaimKey") else {})
 
-    for key, value in state["Parameters"]["Payload"].items():
-        assert value == odd.get(key, f"$.{key.removesuffix('.$')}"), key
-
-
-@pytest.mark.parametrize(("machine", "name"), PUTS)
-def test_an_event_carries_the_detail_that_the_function_before_it_composed(machine: str, name: str) -> None:
-    (entry,) = task(machine, name)["Parameters"]["Entries"]
-
-    kind, detail = {
-        "PageOnCall": ("LimboEntered", "$.alert"),
-        "AnnounceResolution": ("LimboResolved", "$.notice"),
-    }[name]
-    assert entry["DetailType"] == kind
-    assert entry["Detail.$"] == detail
+    fields = read | {"execution"} | (set() if "state" in read else {"settlement"})
+    assert payload == {f"{field}.$": odd.get(f"{field}.$", f"$.{field}") for field in fields}
+    assert looked_for == set()
 
 
-@pytest.mark.parametrize(("machine", "name"), STARTS)
-def test_a_compensation_is_named_after_its_settlement_and_gets_the_cause(machine: str, name: str) -> None:
-    """The same name for the same owner: no two callers can start it twice."""
-    parameters = task(machine, name)["Parameters"]
+@pytest.mark.parametrize("name", EVENTS)
+def test_an_event_carries_the_detail_that_the_function_before_it_composed(name: str) -> None:
+    kind, detail = EVENTS[name]
+    entry = {"EventBusName": "${EventBus}", "Source": "settlement", "DetailType": kind, "Detail.$": detail}
 
-    assert parameters["Name.$"] == "States.Format('{}-compensate-{}', $.settlement.key, $.owner_epoch)"
-    assert parameters["Input"] == {
-        "settlement.$": "$.settlement",
-        "error.$": "$.error",
-        "owner.$": OWNER,
-        "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID.$": "$$.Execution.Id",
+    assert task("compensation", name)["Parameters"] == {"Entries": [entry]}
+
+
+def test_a_compensation_is_named_after_its_settlement_and_gets_the_cause_and_the_owner() -> None:
+    """The same name for the same owner: no two callers can start it twice.
+
+    The owner is the name with which the execution claimed: by another no failure would ever be reversed.
+    """
+    assert task("settlement", "Compensate")["Parameters"] == {
+        "StateMachineArn": "${Compensation}",
+        "Name.$": "States.Format('{}-compensate-{}', $.settlement.key, $.owner_epoch)",
+        "Input": {
+            "settlement.$": "$.settlement",
+            "error.$": "$.error",
+            "owner.$": OWNER,
+            "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID.$": "$$.Execution.Id",
+        },
     }
-
-
-def test_an_execution_asks_for_a_reversal_by_the_name_with_which_it_claimed() -> None:
-    """By another name it would not be the owner, and no failure would ever be reversed."""
-    claim = task("settlement", DEFINITIONS["settlement"]["StartAt"])
-
-    assert claim["Parameters"]["Payload"]["execution.$"] == OWNER

@@ -1,7 +1,6 @@
 """Every machine as a graph: its states, the ways between them, and an end on every way."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -9,10 +8,12 @@ from settlement.model.status import Status
 from tests.statemachines.definitions import (
     DEFINITIONS,
     Way,
+    entrances,
     is_terminal,
     keys,
     leaves,
     paths,
+    states,
     targets,
     ways,
 )
@@ -47,8 +48,14 @@ cause of the child execution, as that holds its input.
 """
 
 
-def states(machine: str) -> dict[str, Any]:
-    return DEFINITIONS[machine]["States"]
+def reached(following: dict[str, set[str]], name: str) -> set[str]:
+    """Return every state that a state leads to, at once or later."""
+    seen: set[str] = set()
+    pending = following[name]
+    while pending:
+        seen |= pending
+        pending = set().union(*(following[each] for each in pending)) - seen
+    return seen
 
 
 def on_a_cycle(machine: str, follows: Callable[[str, Way], bool]) -> set[str]:
@@ -57,47 +64,20 @@ def on_a_cycle(machine: str, follows: Callable[[str, Way], bool]) -> set[str]:
         name: {way.target for way in ways(state) if follows(name, way)}
         for name, state in states(machine).items()
     }
-
-    def reached(name: str) -> set[str]:
-        seen: set[str] = set()
-        pending = set(following[name])
-        while pending:
-            seen |= pending
-            pending = set().union(*(following[each] for each in pending)) - seen
-        return seen
-
-    return {name for name in following if name in reached(name)}
+    return {name for name in following if name in reached(following, name)}
 
 
 @each_machine
-def test_a_machine_has_no_kind_of_state_that_these_tests_do_not_follow(machine: str) -> None:
-    kinds = {state["Type"] for state in states(machine).values()}
-
-    assert kinds <= {"Task", "Choice", "Wait", "Succeed", "Fail"}
-
-
-@each_machine
-def test_the_start_and_every_target_exist(machine: str) -> None:
-    named = {DEFINITIONS[machine]["StartAt"]}.union(*(targets(state) for state in states(machine).values()))
-
-    assert named <= states(machine).keys()
-
-
-@each_machine
-def test_every_state_can_be_reached(machine: str) -> None:
-    reached = {name for path in paths(DEFINITIONS[machine]) for name in path}
-
-    assert reached == states(machine).keys()
-
-
-@each_machine
-def test_every_path_ends_or_returns_to_a_state_that_leads_to_an_end(machine: str) -> None:
+def test_every_state_can_be_reached_and_leads_to_an_end(machine: str) -> None:
+    """A Task that ends still has its catches; a Choice always has a way out."""
     every = list(paths(DEFINITIONS[machine]))
     ended = {name for path in every if is_terminal(states(machine)[path[-1]]) for name in path}
 
-    dead_ends = [path for path in every if path[-1] not in ended]
-
-    assert dead_ends == []
+    assert {name for path in every for name in path} == states(machine).keys()
+    assert [path for path in every if path[-1] not in ended] == []
+    for name, state in states(machine).items():
+        way_on = "Default" if state["Type"] == "Choice" else "Next"
+        assert (way_on in state) != is_terminal(state), name
 
 
 def test_no_path_of_a_settlement_returns_to_a_state() -> None:
@@ -132,57 +112,28 @@ def test_no_two_alerts_follow_each_other_without_a_wait_or_a_decision_in_between
     assert "PageOnCall" not in on_a_cycle("compensation", takes_no_time)
 
 
-def test_a_payment_in_review_is_only_reported() -> None:
+def test_a_payment_in_review_is_only_reported_and_a_release_comes_only_after_a_verdict() -> None:
     """No wait, no step and no reversal: the webhook or the end of the review starts the next execution."""
+    following = {name: set(targets(state)) for name, state in states("settlement").items()}
     (in_review,) = (way for way in ways(states("settlement")["IsInReview"]) if way.how == "Choices 0")
-    after: set[str] = set()
-    pending = {in_review.target}
-    while pending:
-        after |= pending
-        pending = {target for name in pending for target in targets(states("settlement")[name])} - after
-
-    assert after == {"ReportOutcome", "SettlementStalled"}
-
-
-def test_a_release_comes_only_after_a_verdict() -> None:
-    """The one way to the release: VerifyKyc has succeeded, and the payment is not in review."""
-    entrances = {
-        target: [
-            (name, way.how)
-            for name, state in states("settlement").items()
-            for way in ways(state)
-            if way.target == target
-        ]
-        for target in ("IsInReview", "ReleaseFunds")
+    into = {
+        name: [(source, way.how) for source, way in entrances("settlement", name)]
+        for name in ("IsInReview", "ReleaseFunds")
     }
 
-    assert entrances == {
-        "IsInReview": [("VerifyKyc", "Next")],
-        "ReleaseFunds": [("IsInReview", "Default")],
-    }
-
-
-@each_machine
-def test_a_state_either_ends_or_leads_on(machine: str) -> None:
-    """A Task that ends still has its catches; a Choice always has a way out."""
-    for name, state in states(machine).items():
-        way_on = "Default" if state["Type"] == "Choice" else "Next"
-        assert (way_on in state) != is_terminal(state), name
+    assert in_review.rule == {"Variable": "$.kyc.in_review", "BooleanEquals": True, "Next": "ReportOutcome"}
+    assert reached(following, "ReportOutcome") == {"SettlementStalled"}
+    assert into == {"IsInReview": [("VerifyKyc", "Next")], "ReleaseFunds": [("IsInReview", "Default")]}
 
 
 @each_machine
 def test_no_state_compares_a_status(machine: str) -> None:
     """The database compares statuses: each transition is a condition on the row."""
     strings = {value for _, value in leaves(DEFINITIONS[machine])} & {status.value for status in Status}
-    comparators = {
-        key
-        for state in states(machine).values()
-        for key in keys(state.get("Choices", []))
-        if key.startswith("String")
-    }
+    choices = [state.get("Choices", []) for state in states(machine).values()]
 
     assert strings == set()
-    assert comparators == set()
+    assert [key for key in keys(choices) if key.startswith("String")] == []
 
 
 @each_machine
@@ -193,21 +144,19 @@ def test_no_state_is_written_in_jsonata(machine: str) -> None:
 
 
 @each_machine
-def test_a_failed_execution_says_why(machine: str) -> None:
-    """Every way to fail has a name of its own."""
-    fails = {name: state for name, state in states(machine).items() if state["Type"] == "Fail"}
-
-    assert {name: without_comment(state) for name, state in fails.items()} == FAILS[machine]
-
-
-@each_machine
-def test_a_machine_succeeds_only_with_an_outcome_from_a_function(machine: str) -> None:
-    """No Succeed, no Pass: a failed compensation must not be reported as a success."""
-    ends = {name for name, state in states(machine).items() if is_terminal(state)} - FAILS[machine].keys()
-
+def test_a_failed_execution_says_why_and_one_succeeds_only_with_an_outcome_from_a_function(
+    machine: str,
+) -> None:
+    """Every way to fail has a name of its own. A failed compensation must not be reported as a success."""
+    kinds = {state["Type"] for state in states(machine).values()}
+    ends = {name: state for name, state in states(machine).items() if is_terminal(state)}
+    fails = {
+        name: {field: value for field, value in state.items() if field != "Comment"}
+        for name, state in ends.items()
+        if state["Type"] == "Fail"
+    }
     settles = {"CollectFee", "RejectSettlement"} if machine == "settlement" else set()
-    assert ends == {"ReportOutcome"} | settles
 
-
-def without_comment(state: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in state.items() if name != "Comment"}
+    assert kinds <= {"Task", "Choice", "Wait", "Fail"}, "these tests follow no other kind"
+    assert fails == FAILS[machine]
+    assert ends.keys() - fails.keys() == {"ReportOutcome"} | settles

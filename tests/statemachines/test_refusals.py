@@ -1,156 +1,178 @@
 """The target of each refusal: a state catches by name those that its writes can raise, and no other."""
 
-from typing import Any
+from functools import cache
 
 import pytest
 
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import AlreadyApplied, Write
+from settlement.model.state import AccountState, SettlementState
 from settlement.model.status import Status, Step
-from tests.statemachines.definitions import DEFINITIONS, caught, retried, task
-from tests.statemachines.refusals import (
-    FENCED,
-    FORWARD,
-    LIMBO,
-    ORDERED,
-    OWN,
-    REVERSAL,
-    in_the_way_of,
-    meaning,
-    raised,
-)
+from tests.infra.writes import CLAIMED, FENCED, ORDERED, WRITES, entering, resolving, reversing, stuck_at
+from tests.statemachines.definitions import STARTS, TASKS, task
+from tests.statemachines.handlers import errors_raised
 from tests.unit.conditions import admits
+from tests.unit.every_row import rows_met_by
+from tests.unit.vectors import SETTLEMENT
 
 CONFLICT = "IdempotencyConflict"
 """The row belongs to another request: this execution must neither reject nor reverse it."""
 
-ON_REFUSAL = {
+ALREADY_STARTED = {"StepFunctions.ExecutionAlreadyExistsException", "ExecutionAlreadyExists"}
+"""The error of a start that has succeeded before: its name on AWS, and on the embedded AWS."""
+
+ASKING = (
+    "handlers/_kyc",
+    "handlers/_secrets",
+    "settlement/adapters/kyc_client",
+    "settlement/adapters/kyc_circuit",
+)
+"""The modules between VerifyKyc and the provider."""
+
+WITHIN = {"_Refused", "ConnectTimeoutError", CONFLICT}
+"""Errors that add no refusal: the circuit and the client catch the first two, writes raise the third too."""
+
+OF_PROVIDER = errors_raised("handlers/verify_kyc", *ASKING) - WITHIN
+"""The refusals that VerifyKyc adds: the meaning of the provider's answer, or of none."""
+
+FORWARD = {
     "HoldFunds": "RejectSettlement",
     "VerifyKyc": "Compensate",
     "ReleaseFunds": "Compensate",
     "CollectFee": "Compensate",
     "RejectSettlement": "Compensate",
 }
+"""The target of a step's refusal."""
+
+REVERSALS = {"RefundFee": Step.FEE, "ReclaimFunds": Step.RELEASE, "VoidHold": Step.HOLD}
+CASE = stuck_at(Step.RELEASE, set(Step))
+LIMBO = {
+    "EnterLimbo": entering(CASE),
+    "AwaitResolution": WRITES["AwaitResolution"],
+    "ResolveLimbo": resolving(CASE),
+}
+"""The writes about a case, for one case: the refusals are the same for each."""
 
 
-def caught_by_name(machine: str, name: str) -> dict[str, str]:
-    """Return each error that a state catches by its name, and the state that it leads to."""
+RAISED: dict[str, set[str]] = {
+    **{name: {"StepFenced", CONFLICT} for name in (*FORWARD, "RefundFee", "after an error")},
+    "ReclaimFunds": {"StepFenced", CONFLICT, "AccountNotFound", "CurrencyMismatch", "InsufficientFunds"},
+    "VoidHold": {"StepFenced", CONFLICT, "AccountNotFound", "CurrencyMismatch", "EscrowMismatch"},
+    "on an order": {"NotReversible", CONFLICT},
+    "EnterLimbo": {"StepFenced"},
+    "AwaitResolution": {"StepFenced"},
+    "ResolveLimbo": {"StepFenced", "ResolutionRefused"},
+}
+"""Refusals without which these tests would examine too few rows."""
+
+
+@cache
+def raised(which: str) -> set[str]:
+    """Return the names of all refusals that the writes of a function may raise, on any row in their way."""
     return {
-        error: entry["Next"]
-        for entry in task(machine, name)["Catch"]
-        for error in entry["ErrorEquals"]
-        if not error.startswith("States.")
+        type(answer).__name__
+        for write in (WRITES | LIMBO | {"on an order": ORDERED, "after an error": FENCED})[which]
+        for row in (None, *in_the_way_of(write))
+        if not admits(write, row) and not isinstance(answer := meaning(write, row), AlreadyApplied)
     }
 
 
-@pytest.mark.parametrize("name", FORWARD)
-def test_a_settlement_turns_back_for_exactly_the_refusals_that_a_step_raises(name: str) -> None:
-    refusals = (raised(FORWARD[name]) | OWN.get(name, set())) - {CONFLICT}
+def meaning(write: Write, row: Row | None) -> Exception | AlreadyApplied:
+    """Return the meaning of the write's failed condition on a row, which the store passes on as a state."""
+    if row is None:
+        return write.on_failure(None)
+    if row["pk"].startswith("ACCOUNT#"):
+        return write.on_failure(AccountState.from_row(row))
+    return write.on_failure(SettlementState.from_row(CLAIMED | row) if "status" in row else row)
 
-    assert "StepFenced" in refusals
-    assert caught_by_name("settlement", name) == dict.fromkeys(refusals, ON_REFUSAL[name])
+
+def in_the_way_of(write: Write) -> list[Row]:
+    """Return the rows that may stand where a write goes."""
+    key = write.parameters.get("Key") or write.parameters["Item"]
+    if key["pk"].startswith("ACCOUNT#"):
+        marks: list[Row] = [{}, {"limbo_keys": {"order-2026-000100"}}]
+        return [
+            {"pk": key["pk"], "currency": currency, "available": available} | mark
+            for currency in ("EUR", "USD")
+            for available in (0, 10_000, 100_000_000)
+            for mark in marks
+        ]
+    if key["sk"] == "SETTLEMENT":
+        return [{"pk": key["pk"], "owner_epoch": 0} | row for row in rows_met_by(write)]
+    return [{"pk": key["pk"], "request_hash": hash_} for hash_ in (SETTLEMENT.request_hash, "another")]
 
 
-@pytest.mark.parametrize("name", FORWARD)
-def test_a_row_of_another_request_stalls_a_settlement(name: str) -> None:
-    assert CONFLICT in raised(FORWARD[name])
-    assert caught(task("settlement", name), CONFLICT) == "SettlementStalled"
+def caught_by_name(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
+    """Return each error that a state catches by its name, with the state and the place that it leads to."""
+    named = [(error, entry) for entry in task(machine, name)["Catch"][:-1] for error in entry["ErrorEquals"]]
+    found = {error: (entry["Next"], entry["ResultPath"]) for error, entry in named}
+    assert len(found) == len(named), "only the first catch of an error counts"
+    return found
+
+
+def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
+    """Return the errors that a state must catch by name.
+
+    A refused request replaces the input, before anything is written; the name of a start that is taken is
+    dropped, so that `error` stays the reason for which the compensation runs; else the error is put beside.
+    """
+    if (machine, name) in STARTS:
+        return dict.fromkeys(ALREADY_STARTED, ("ReportOutcome", None))
+    if name == "ClaimKey":
+        return dict.fromkeys({"InvalidRequest", CONFLICT}, ("RequestRefused", "$"))
+    if name == "BeginCompensation":  # an unclaimed key gets a tombstone before it is fenced
+        refusals = (
+            raised("on an order")
+            | raised("after an error") - {"StepFenced"}
+            | {"InvalidRequest", "ResolutionRefused"}
+        )
+        return dict.fromkeys(refusals, ("RequestRefused", "$"))
+    if name in FORWARD:
+        refusals = raised(name) | (OF_PROVIDER if name == "VerifyKyc" else set())
+        return dict.fromkeys(refusals - {CONFLICT}, (FORWARD[name], "$.error"))
+    if name in {*REVERSALS, *LIMBO, "PrepareAlert"}:  # look at the row again
+        over = {"States.Timeout": ("PrepareAlert", "$.error")} if name == "AwaitResolution" else {}
+        return {"StepFenced": ("BeginCompensation", "$.error"), **over}
+    return {}
+
+
+@pytest.mark.parametrize(("machine", "name"), TASKS)
+def test_a_state_catches_by_name_exactly_the_refusals_that_its_writes_raise(machine: str, name: str) -> None:
+    """All others stall the machine, or put it into LIMBO: an attempt that may still commit is no refusal."""
+    assert caught_by_name(machine, name) == expected(machine, name)
 
 
 def test_a_payment_without_an_approval_is_reversed_for_one_of_four_reasons() -> None:
-    """Only an unavailable provider is asked again. An open circuit outlasts every retry of the machine."""
-    state = task("settlement", "VerifyKyc")
-
-    assert OWN["VerifyKyc"] == {"KycRejected", "KycRequestRefused", "KycUnavailable", "KycCircuitOpen"}
-    assert OWN["VerifyKyc"] & retried(state) == {"KycUnavailable"}
-    assert {caught(state, error) for error in OWN["VerifyKyc"]} == {"Compensate"}
+    assert {"KycRejected", "KycRequestRefused", "KycUnavailable", "KycCircuitOpen"} == OF_PROVIDER
 
 
-@pytest.mark.parametrize("error", ["SignatureRefused", "SettlementNotFound", "StartUnavailable"])
-def test_no_machine_names_an_error_that_only_triggered_functions_raise(error: str) -> None:
-    assert [each for each, text in DEFINITIONS.items() if error in str(text)] == []
+@pytest.mark.parametrize("which", RAISED)
+def test_the_writes_raise_at_least_these_refusals(which: str) -> None:
+    """A refused reversal goes to LIMBO: another try does not bring back money that the payee has spent.
+
+    A refused decision is reported with the next alert; nothing was written.
+    """
+    assert raised(which) >= RAISED[which]
 
 
-@pytest.mark.parametrize(
-    ("name", "refusals"),
-    [
-        ("RefundFee", set()),
-        ("ReclaimFunds", {"AccountNotFound", "CurrencyMismatch", "InsufficientFunds"}),
-        ("VoidHold", {"AccountNotFound", "CurrencyMismatch", "EscrowMismatch"}),
-    ],
-)
-def test_a_refused_reversal_goes_to_limbo_at_once(name: str, refusals: set[str]) -> None:
-    """Another try does not bring back money that the payee has spent. StepFenced leads back to the row."""
-    state = task("compensation", name)
-
-    assert raised(REVERSAL[name]) >= refusals | {"StepFenced", CONFLICT}
-    for refusal in raised(REVERSAL[name]) - {"StepFenced"}:
-        assert refusal not in retried(state)
-        assert caught(state, refusal) == "EnterLimbo"
-    assert caught_by_name("compensation", name) == {"StepFenced": "BeginCompensation"}
-
-
-@pytest.mark.parametrize("name", REVERSAL)
+@pytest.mark.parametrize("name", REVERSALS)
 def test_a_fenced_reversal_finds_something_new_at_the_beginning(name: str) -> None:
     """StepFenced leads back to the row. If that had not changed, it would lead there for ever.
 
     A row that is still COMPENSATING, with the step committed and not reversed, sends the machine to the
     same reversal again: any other fault of the row must have another name, and end in LIMBO.
     """
-    committed, _ = REVERSAL[name]
-    step = {"RefundFee": Step.FEE, "ReclaimFunds": Step.RELEASE, "VoidHold": Step.HOLD}[name]
-
+    committed, _ = reversing(REVERSALS[name])
     same = [
         row
         for row in in_the_way_of(committed.settlement)
         if row["status"] == Status.COMPENSATING
         and row["request_hash"] == committed.entry.parameters["Item"]["request_hash"]
-        and step in row.get("steps", ())
-        and step not in row.get("reversed", ())
+        and REVERSALS[name] in row.get("steps", ())
+        and REVERSALS[name] not in row.get("reversed", ())
     ]
 
     assert same
     for row in same:
         if not admits(committed.settlement, row):
             assert type(meaning(committed.settlement, row)).__name__ != "StepFenced", row
-
-
-@pytest.mark.parametrize("name", LIMBO)
-def test_a_fenced_step_of_a_case_looks_at_the_row_again(name: str) -> None:
-    assert "StepFenced" in raised(LIMBO[name])
-    assert caught_by_name("compensation", name) == {"StepFenced": "BeginCompensation"}
-
-
-def test_an_alert_about_a_settlement_that_has_left_limbo_looks_at_the_row_again() -> None:
-    """The handler writes nothing, so no condition refuses it: it finds out by reading."""
-    assert caught_by_name("compensation", "PrepareAlert") == {"StepFenced": "BeginCompensation"}
-
-
-def test_a_refused_decision_is_reported_with_the_next_alert() -> None:
-    """On call is alerted again, with the reason; nothing was written."""
-    state = task("compensation", "ResolveLimbo")
-
-    assert "ResolutionRefused" in raised(LIMBO["ResolveLimbo"])
-    for refusal in ("ResolutionRefused", "InvalidRequest"):
-        assert refusal not in retried(state)
-        assert caught(state, refusal) == "PrepareAlert"
-
-
-def test_a_compensation_is_refused_for_exactly_what_its_beginning_raises() -> None:
-    """An unclaimed key is not among them: it gets a tombstone before it is fenced."""
-    parsed = {"InvalidRequest", "ResolutionRefused"}
-
-    assert raised(ORDERED) == {"NotReversible", CONFLICT}
-    assert raised(FENCED) == {"StepFenced", CONFLICT}
-    refusals = raised(ORDERED) | (raised(FENCED) - {"StepFenced"}) | parsed
-    assert caught_by_name("compensation", "BeginCompensation") == dict.fromkeys(refusals, "RequestRefused")
-
-
-@pytest.mark.parametrize("machine", DEFINITIONS)
-def test_only_the_first_state_leads_to_a_refused_request(machine: str) -> None:
-    states: dict[str, Any] = DEFINITIONS[machine]["States"]
-    leading = {
-        name
-        for name, state in states.items()
-        if any(entry["Next"] == "RequestRefused" for entry in state.get("Catch", ()))
-    }
-
-    assert leading == {DEFINITIONS[machine]["StartAt"]}

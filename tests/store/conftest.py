@@ -5,8 +5,14 @@ import pytest
 from settlement.adapters import telemetry
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
-from tests.conftest import Ledger
-from tests.store.saga import Saga
+from tests.world.ledger import Ledger
+from tests.world.saga import Saga
+
+
+@pytest.fixture(params=["memory", "server"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Both engines, unless a test names one."""
+    return str(request.param)
 
 
 @pytest.fixture

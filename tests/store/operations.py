@@ -1,4 +1,4 @@
-"""Random operations on one table: the project's writes, on rows in any state, and others."""
+"""Random operations on one table: the project's writes, whole and weakened, on rows in any state."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,6 @@ from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys as ledger_keys
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write
-from tests.store.grammar import KEYS, LISTED, PARTITIONS, Grammar
 from tests.unit.conditions import clauses, without
 from tests.unit.every_row import rows_met_by
 from tests.unit.vectors import POSTERS, SETTLEMENT, YEN, named_writes, writes_of
@@ -33,7 +32,6 @@ class Operations:
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
-        self._grammar = Grammar(self._random)
 
     def __iter__(self) -> Iterator[Operation]:
         makers = {
@@ -41,9 +39,6 @@ class Operations:
             self._own_write: 10,
             self._own_state: 12,
             self._own_listed: 3,
-            self._any_transaction: 16,
-            self._any_write: 22,
-            self._any_listed: 6,
             self._read: 1,
             self._delete: 8,
         }
@@ -51,11 +46,9 @@ class Operations:
             (make,) = self._random.choices(list(makers), list(makers.values()))
             yield make()
 
-    # The project's own operations.
-
     def _transaction(self) -> Operation:
         """Return a transaction of a step, or of writes that never come together."""
-        if self._grammar.rarely(0.5):
+        if self._rarely(0.5):
             return _transact(self._weakened(self._random.choice(_transactions())))
         names = self._random.sample(sorted(_writes()), self._random.choice((1, 2, 3, 4)))
         return _transact(self._weakened([_writes()[name] for name in names]))
@@ -66,7 +59,7 @@ class Operations:
 
     def _weakened(self, writes: Sequence[Write]) -> list[Write]:
         """Return the writes, some without some of their conditions, so that more of them commit."""
-        if self._grammar.rarely(0.3):
+        if self._rarely(0.3):
             return list(writes)
         found = []
         for write in writes:
@@ -78,7 +71,7 @@ class Operations:
 
     def _own_state(self) -> Operation:
         """Put a settlement or an account in any state over the row that is there."""
-        if self._grammar.rarely(0.6):
+        if self._rarely(0.6):
             row = self._random.choice(rows_met_by(self._random.choice(_claims())))
         else:
             party = self._random.choice((SETTLEMENT.payer, SETTLEMENT.payee, YEN.payer, YEN.payee))
@@ -101,21 +94,6 @@ class Operations:
         ]
         return self._query(self._random.choice(partitions), ledger_keys.END_OF_TIME)
 
-    # Any others.
-
-    def _any_transaction(self) -> Operation:
-        writes = [self._any_of_a_kind() for _ in range(self._random.choice((1, 2, 2, 3, 4)))]
-        return _transact_wire(writes)
-
-    def _any_write(self) -> Operation:
-        return _alone(self._any_of_a_kind(), self._random)
-
-    def _any_of_a_kind(self) -> dict[str, Any]:
-        return self._grammar.put() if self._grammar.rarely(0.35) else self._grammar.update()
-
-    def _any_listed(self) -> Operation:
-        return self._query(self._random.choice(PARTITIONS), self._random.choice((*LISTED, *LISTED[-2:] * 4)))
-
     def _query(self, partition: str, up_to: str) -> Operation:
         parameters = {
             "IndexName": ledger_keys.INDEX,
@@ -128,12 +106,13 @@ class Operations:
     def _read(self) -> Operation:
         return Operation("get_item", {"Key": self._key(), "ConsistentRead": True})
 
+    def _rarely(self, share: float) -> bool:
+        return self._random.random() < share
+
     def _delete(self) -> Operation:
         return Operation("delete_item", {"Key": self._key()})
 
     def _key(self) -> dict[str, Any]:
-        if self._grammar.rarely(0.5):
-            return dict(self._random.choice(KEYS))
         return _key_of(_parameters(self._random.choice(list(_writes().values()))))
 
 

@@ -1,28 +1,27 @@
-"""Many callers of one settlement at once: a client each, a start together."""
+"""Many callers of one settlement at once: a connection each, a start together."""
 
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import boto3
+from botocore.config import Config
 
 from settlement.adapters.dynamodb import Store
-from tests.conftest import Ledger
-from tests.store.saga import Saga, outcome_of
+from tests.world.saga import Saga, outcome_of
+
+CONNECTIONS_MAX = 32
 
 
 def callers(saga: Saga, count: int) -> list[Saga]:
-    """Return the same settlement `count` times, each with a client of its own."""
-
-    def own() -> Ledger:
-        client = boto3.client("dynamodb", endpoint_url=saga.ledger.client.meta.endpoint_url)
-        return replace(
-            saga.ledger, client=client, store=Store(client, saga.ledger.table_name, lambda failed_tries: None)
-        )
-
-    return [replace(saga, ledger=own()) for _ in range(count)]
+    """Return the same settlement `count` times, over a client with as many connections."""
+    assert count <= CONNECTIONS_MAX
+    client = _client(saga.ledger.client.meta.endpoint_url)
+    store = Store(client, saga.ledger.table_name, lambda failed_tries: None)
+    return [replace(saga, ledger=replace(saga.ledger, client=client, store=store))] * count
 
 
 def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -35,3 +34,9 @@ def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
 
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(wait_and_call, calls))
+
+
+@cache
+def _client(endpoint_url: str) -> Any:
+    config = Config(max_pool_connections=CONNECTIONS_MAX)
+    return boto3.client("dynamodb", endpoint_url=endpoint_url, config=config)

@@ -1,6 +1,7 @@
-"""Every step, called by many threads at once, against AWS's own engine: a client each, a start together."""
+"""Steps, reversals, LIMBO and decisions, called by many threads at once, on a server."""
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -8,17 +9,32 @@ from typing import Any
 import pytest
 
 from settlement.ledger.keys import Row
-from settlement.model.errors import InsufficientFunds, StepFenced
+from settlement.model.errors import AccountInLimbo, InsufficientFunds, NotReversible, StepFenced
+from settlement.model.orders import Resolution
 from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
-from tests.conftest import NOW
-from tests.store.books import assert_conserved
+from settlement.model.status import REVERSIBLE, Status, Step
 from tests.store.rivals import at_once, callers
-from tests.store.saga import KEY, Saga, outcome_of, state_of
+from tests.store.rows import REVERSED, SKIPPED
+from tests.world.books import assert_conserved
+from tests.world.environment import NOW
+from tests.world.saga import (
+    COMPLETE,
+    DECIDED,
+    KEY,
+    ON_CALL,
+    RETRY,
+    STALLED,
+    WRITE_OFF,
+    Saga,
+    outcome_of,
+    state_of,
+)
 
-pytestmark = pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
+pytestmark = pytest.mark.parametrize("engine", ["server"])
 
-CALLERS, DUPLICATES = 32, 64
+CALLERS = 16
+ROUNDS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(1, 8))]
+"""The repetitions of a race of two: either may win, and both outcomes must be right."""
 
 
 @pytest.fixture
@@ -42,14 +58,14 @@ def test_a_step_called_by_many_at_once_is_one_entry_and_one_movement(
     answers = at_once(
         [
             partial(caller.commit, step, NOW + timedelta(milliseconds=number))
-            for number, caller in enumerate(callers(funded, DUPLICATES))
+            for number, caller in enumerate(callers(funded, CALLERS))
         ]
     )
 
     (posted,) = (entry for entry in entries(funded) if entry["step"] == step)
-    assert answers == [posted] * DUPLICATES
+    assert answers == [posted] * CALLERS
     settled = ["Settled"] if step is Step.FEE else []
-    assert sorted(counted) == [*settled, *["StepReplayed"] * (DUPLICATES - 1)]
+    assert sorted(counted) == [*settled, *["StepReplayed"] * (CALLERS - 1)]
     assert funded.row()["steps"] == set(list(Step)[: list(Step).index(step) + 1])
     assert_conserved(funded.ledger.rows())
 
@@ -58,12 +74,12 @@ def test_a_key_claimed_by_many_owners_at_once_has_one_owner(saga: Saga) -> None:
     claimed = at_once(
         [
             partial(caller.claim, NOW, f"execution-{number}")
-            for number, caller in enumerate(callers(saga, DUPLICATES))
+            for number, caller in enumerate(callers(saga, CALLERS))
         ]
     )
 
     (row,) = saga.ledger.rows()
-    assert claimed == [state_of(row)] * DUPLICATES
+    assert claimed == [state_of(row)] * CALLERS
 
 
 @pytest.mark.parametrize(("rivals", "affordable"), [(2, 1), (16, 5)])
@@ -87,7 +103,7 @@ def test_as_many_settlements_hold_as_the_payer_can_afford(funded: Saga, rivals: 
     assert_conserved(funded.ledger.rows())
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", ROUNDS)
 def test_steps_called_out_of_order_by_many_are_refused_and_leave_the_rows_consistent(
     funded: Saga, seed: int
 ) -> None:
@@ -141,3 +157,177 @@ def test_a_hold_and_a_rejection_at_once_never_both_commit(funded: Saga) -> None:
     assert {type(answer) for answer in held} == {StepFenced if lost else dict}
     assert len(entries(funded)) == (0 if lost else 1)
     assert_conserved(funded.ledger.rows())
+
+
+# Reversals, LIMBO and decisions
+
+
+def with_client_of(caller: Saga, other: Saga) -> Saga:
+    """Return another settlement, called with this caller's client."""
+    return replace(other, ledger=caller.ledger)
+
+
+@pytest.mark.parametrize(("last", "step"), [(None, Step.HOLD), *((Step.FEE, step) for step in REVERSIBLE)])
+def test_a_reversal_called_by_many_at_once_is_one_entry_and_one_movement(
+    saga: Saga, last: Step | None, step: Step, counted: list[str]
+) -> None:
+    saga.begun(last)
+    for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
+        saga.reverse(earlier)
+
+    answers = at_once([partial(caller.reverse, step) for caller in callers(saga, CALLERS)])
+
+    assert answers == [(SKIPPED if last is None else REVERSED)[step]] * CALLERS
+    outcomes = ["Compensated"] * (step is Step.HOLD) + ["Settled"] * (last is Step.FEE)
+    assert sorted(counted) == [*outcomes, *["StepReplayed"] * (CALLERS - 1)]
+    saga.books()
+
+
+def test_whole_reversals_at_once_reverse_each_step_once(saga: Saga) -> None:
+    saga.begun(Step.FEE)
+
+    def reverse(caller: Saga) -> None:
+        for step in REVERSIBLE:
+            caller.reverse(step)
+
+    answers = at_once([partial(reverse, caller) for caller in callers(saga, CALLERS)])
+
+    assert answers == [None] * CALLERS
+    assert (saga.row()["status"], saga.row()["reversed"]) == ("COMPENSATED", {"fee", "release", "hold"})
+    assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
+
+
+@pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY, Step.RELEASE])
+def test_a_step_and_the_fence_at_once_either_commits_before_it_or_never(
+    saga: Saga, last: Step | None
+) -> None:
+    saga.reach(last)
+    step = list(Step)[list(Step).index(last) + 1 if last else 0]
+    calls = [
+        partial(caller.commit, step) if number % 2 else caller.begin
+        for number, caller in enumerate(callers(saga, CALLERS))
+    ]
+
+    answers = at_once(calls)
+
+    committed = step in saga.row().get("steps", ())
+    assert {type(answer) for answer in answers[1::2]} == {dict if committed else StepFenced}
+    settled = step is Step.FEE and committed
+    assert saga.row()["status"] == (Status.SETTLED if settled else Status.COMPENSATING)
+    begun = {answer.status for answer in answers[::2]}
+    assert begun == {saga.row()["status"]}
+    if settled:
+        saga.order()
+    for each in REVERSIBLE:
+        saga.reverse(each)
+    assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
+
+
+@pytest.mark.parametrize("_round", ROUNDS)
+def test_an_order_on_a_stalled_settlement_and_the_last_step_at_once_never_both_commit(
+    saga: Saga, _round: int
+) -> None:
+    saga.reach(Step.RELEASE)
+    one, other = callers(saga, 2)
+
+    ordered, collected = at_once([partial(one.order, STALLED), partial(other.commit, Step.FEE)])
+
+    settled = saga.row()["status"] == Status.SETTLED
+    assert saga.row()["status"] in (Status.SETTLED, Status.COMPENSATING)
+    assert (type(ordered), type(collected)) == ((NotReversible, dict) if settled else (dict, StepFenced))
+    assert [row["sk"] == f"{KEY}:reverse" for row in saga.books()].count(True) == (0 if settled else 1)
+
+
+@pytest.mark.parametrize("_round", ROUNDS)
+def test_a_reclaim_and_a_spend_at_once_never_take_the_same_money(saga: Saga, _round: int) -> None:
+    saga.begun(Step.FEE)
+    saga.reverse(Step.FEE)
+    spending = saga.spent(5272)
+    one, other = callers(saga, 2)
+
+    reclaimed, spent = at_once(
+        [partial(one.reverse, Step.RELEASE), partial(with_client_of(other, spending).commit, Step.HOLD)]
+    )
+
+    losers = [answer for answer in (reclaimed, spent) if isinstance(answer, InsufficientFunds)]
+    assert len(losers) == 1
+    assert saga.books()[1]["available"] == (0 if losers == [reclaimed] else 500)
+
+
+@pytest.mark.parametrize("_round", ROUNDS)
+def test_a_hold_and_the_block_at_once_leave_a_hold_from_before_it_or_none(saga: Saga, _round: int) -> None:
+    saga.begun(Step.RELEASE)
+    spending = saga.spent(5000)
+    one, other = callers(saga, 2)
+
+    entered, held = at_once([one.enter, partial(with_client_of(other, spending).commit, Step.HOLD)])
+
+    assert isinstance(entered, dict)
+    assert isinstance(held, dict | AccountInLimbo)
+    bob = saga.books()[1]
+    assert (bob["available"], bob["limbo_keys"]) == (272 if isinstance(held, dict) else 5272, {KEY})
+
+
+def test_limbo_entered_by_many_at_once_is_one_case(saga: Saga) -> None:
+    saga.begun(Step.RELEASE)
+
+    answers = at_once([caller.enter for caller in callers(saga, CALLERS)])
+
+    assert {answer["step"] for answer in answers} == {"limbo:1"}
+    assert [row["step"] for row in saga.books() if ":limbo:" in row["sk"]] == ["limbo:1"]
+
+
+def test_a_reclaim_and_limbo_at_once_never_both_commit(saga: Saga) -> None:
+    saga.begun(Step.RELEASE)
+    seen = saga.case(Step.RELEASE)
+    calls = [
+        partial(caller.reverse, Step.RELEASE) if number % 2 else partial(caller.enter, seen)
+        for number, caller in enumerate(callers(saga, CALLERS))
+    ]
+
+    answers = at_once(calls)
+
+    stuck = saga.row()["status"] == Status.LIMBO
+    assert {type(answer) for answer in answers[::2]} == {dict if stuck else StepFenced}
+    assert {type(answer) for answer in answers[1::2]} == {StepFenced if stuck else dict}
+    bob = saga.books()[1]
+    assert (bob["available"], "limbo_keys" in bob) == ((5272, True) if stuck else (500, False))
+
+
+@pytest.mark.parametrize("_round", ROUNDS)
+def test_of_many_decisions_at_once_one_is_carried_out(saga: Saga, _round: int) -> None:
+    saga.stuck(Step.RELEASE)
+    case = saga.case()
+    decisions = [RETRY, WRITE_OFF, COMPLETE] * 4
+
+    answers = at_once(
+        [
+            partial(caller.resolve, decision, DECIDED, case)
+            for caller, decision in zip(callers(saga, len(decisions)), decisions, strict=True)
+        ]
+    )
+
+    won = answers[0]
+    assert answers == [won] * len(decisions)
+    assert [decision.is_on(won) for decision in decisions].count(True) == 4
+    escrow = {"retry": (48, "COMPENSATING"), "write-off": (4820, "COMPENSATING"), "complete": (0, "SETTLED")}
+    assert (saga.row()["escrow"], saga.row()["status"]) == escrow[won["decision"]]
+    assert "limbo_keys" not in saga.books()[1]
+
+
+def test_one_decision_by_two_people_at_once_is_the_decision_of_one(saga: Saga) -> None:
+    saga.stuck(Step.RELEASE)
+    case = saga.case()
+    people = [
+        Resolution(decision=WRITE_OFF.decision, reason="agreed", by=f"{ON_CALL}-{n}") for n in range(CALLERS)
+    ]
+
+    answers = at_once(
+        [
+            partial(caller.resolve, by_one, DECIDED, case)
+            for caller, by_one in zip(callers(saga, CALLERS), people, strict=True)
+        ]
+    )
+
+    assert [by_one.is_on(answers[0]) for by_one in people].count(True) == 1
+    assert assert_conserved(saga.ledger.rows())["losses:EUR"] == -4772

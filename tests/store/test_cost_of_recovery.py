@@ -16,11 +16,12 @@ from settlement.ledger import forward, keys
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.timestamps import timestamp
-from tests.conftest import NOW, Ledger
-from tests.unit.observation import CONTEXT
+from tests.world.environment import NOW
+from tests.world.functions import Context
+from tests.world.ledger import Ledger
 
 DUE = 10
-FEW, MANY = 100, 100_000
+FEW = 100
 BATCH = 25
 THREADS = 4
 HEADERS = {
@@ -28,8 +29,9 @@ HEADERS = {
     "X-Amz-Target": "DynamoDB_20120810.BatchWriteItem",
     "Authorization": "AWS4-HMAC-SHA256 Credential=test/20261120/eu-west-1/dynamodb/aws4_request,"
     " SignedHeaders=host, Signature=0",
+    "X-Amz-Date": "20261120T120000Z",
 }
-"""DynamoDB Local reads the owner of the table from these, but checks no signature."""
+"""The servers read the owner of the table from these, but check no signature."""
 
 LATER = timestamp(NOW + timedelta(seconds=31))
 """The time at which the others are due: a second after the run."""
@@ -79,7 +81,7 @@ def answers_of(ledger: Ledger) -> Iterator[list[tuple[str, dict[str, Any]]]]:
 def run(ledger: Ledger) -> tuple[float, set[str]]:
     """Run recovery once; return the read units that it consumes, and the keys of the rows that it reads."""
     with answers_of(ledger) as answers:
-        recover_stalled.handler({}, CONTEXT)
+        recover_stalled.handler({}, Context())
     reads = [(name, answer) for name, answer in answers if name in ("Query", "GetItem")]
     listed = [answer for name, answer in reads if name == "Query"]
     assert len(listed) == keys.IN_FLIGHT_SHARDS + 1  # one query of each shard, and one of LIMBO
@@ -90,9 +92,14 @@ def run(ledger: Ledger) -> tuple[float, set[str]]:
     return sum(answer["ConsumedCapacity"]["CapacityUnits"] for _, answer in reads), set(shown)
 
 
-@pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
+@pytest.mark.parametrize("engine", ["server"])
+@pytest.mark.parametrize("many", [2_000, pytest.param(100_000, marks=pytest.mark.long)])
 def test_a_run_reads_the_due_settlements_however_many_are_in_flight(
-    ledger: Ledger, settlement: Settlement, config: StageConfig, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger,
+    settlement: Settlement,
+    config: StageConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    many: int,
 ) -> None:
     started: list[str] = []
     monkeypatch.setattr(_dependencies, "store", ledger.store)
@@ -106,7 +113,7 @@ def test_a_run_reads_the_due_settlements_however_many_are_in_flight(
     of_few, shown_of_few = run(ledger)
     for row in due:
         ledger.put(row)  # as if no run had been there
-    fill(ledger, range(FEW, MANY))
+    fill(ledger, range(FEW, many))
     of_many, shown_of_many = run(ledger)
 
     assert shown_of_few == shown_of_many == {row["pk"] for row in due}

@@ -1,43 +1,87 @@
-"""Into LIMBO and within it: the stuck reversal is on record, its party is blocked, and a person decides."""
+"""LIMBO on a table: a stuck reversal is on record and its party blocked, until a person decides, once."""
+
+from typing import Any
 
 import pytest
 
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.case import Case
-from settlement.model.errors import AccountInLimbo, AccountNotFound, IdempotencyConflict, StepFenced
+from settlement.model.errors import (
+    AccountInLimbo,
+    AccountNotFound,
+    IdempotencyConflict,
+    ResolutionRefused,
+    StepFenced,
+)
+from settlement.model.orders import Resolution
 from settlement.model.status import REVERSIBLE, Status, Step
-from tests.conftest import NOW
-from tests.store.reversal import AVAILABLE, ESCROW, REVERSED, REVERSED_AT, begun, book, entry, posted
-from tests.store.saga import DECIDED, KEY, RETRY, STUCK, Saga
+from settlement.policy import compensation
+from tests.store.rows import (
+    AVAILABLE,
+    DECIDED_AT,
+    DUE_AGAIN,
+    ESCROW,
+    REVERSED,
+    REVERSED_AT,
+    begun,
+    book,
+    decision,
+    entry,
+    finished,
+    moved,
+    posted,
+    said,
+)
+from tests.world.books import assert_conserved
+from tests.world.environment import NOW
+from tests.world.saga import COMPLETE, DECIDED, KEY, LATER, RETRY, STUCK, WRITE_OFF, Saga
 
 ACCOUNT = {Step.FEE: "fees:EUR", Step.RELEASE: "bob", Step.HOLD: "alice"}
 """The account of a stuck reversal, by its step."""
 
-BLOCK = {"limbo_keys": {KEY}}
-
-
-def limbo_row(step: Step, **changes: object) -> Row:
-    """Return the row of a settlement that had settled and whose reversal is stuck at `step`."""
-    before = REVERSIBLE[: REVERSIBLE.index(step)]
-    return begun(
-        Step.FEE,
-        **{
-            "status": "LIMBO",
-            "stuck_step": step.reversal,
-            "failure": STUCK | {"step": step.reversal},
-            "escrow": {Step.FEE: 0, Step.RELEASE: 48, Step.HOLD: 4820}[step],
-            "gsi1pk": "LIMBO",
-            "gsi1sk": REVERSED_AT,
-            **({"reversed": {earlier.value for earlier in before}} if before else {}),
-            **changes,
-        },
-    )
+BLOCK: Row = {"limbo_keys": {KEY}}
+DECISIONS = pytest.mark.parametrize(
+    "resolution", [RETRY, WRITE_OFF, COMPLETE], ids=lambda each: each.decision.value
+)
+ESCROW_ACCOUNT = f"escrow:{KEY}"
+NEVER_COMMITTED = [
+    *((None, step) for step in REVERSIBLE),
+    *((last, Step.FEE) for last in (Step.HOLD, Step.RELEASE)),
+    (Step.VERIFY, Step.RELEASE),
+]
+"""The last committed step of a settlement, and a step that never committed."""
 
 
 def limbo_entry(step: Step, number: int = 1) -> Row:
-    said = {name: STUCK[name] for name in ("error", "cause")}
-    return entry(f"limbo:{number}", account=ACCOUNT[step], **said)
+    return entry(
+        f"limbo:{number}", account=ACCOUNT[step], **{name: STUCK[name] for name in ("error", "cause")}
+    )
+
+
+def before(step: Step) -> list[Step]:
+    return list(REVERSIBLE[: REVERSIBLE.index(step)])
+
+
+def progress(step: Step) -> Row:
+    """Return the row's attributes once the reversals before that of `step` have committed."""
+    done = before(step)
+    escrow = sum(REVERSED[each]["amount"] for each in done)
+    return {"escrow": escrow, **({"reversed": {each.value for each in done}} if done else {})}
+
+
+def decided(last: Step | None, resolution: Resolution, **changes: Any) -> Row:
+    """Return the row of a settlement whose reversal continues after a decision."""
+    return begun(last, resolutions=1, resolution=decision(resolution), **DUE_AGAIN, **changes)
+
+
+def stuck_unmoved(saga: Saga, last: Step | None, step: Step) -> Row:
+    """Enter LIMBO at the skipped reversal of `step`, with nothing to reverse before it."""
+    saga.begun(last)
+    return saga.enter(failure=STUCK | {"step": step.reversal})
+
+
+# Into LIMBO
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
@@ -46,29 +90,57 @@ def test_a_stuck_reversal_puts_the_settlement_into_limbo_and_blocks_the_customer
 ) -> None:
     saga.stuck(step)
 
-    before = [REVERSED[earlier] for earlier in REVERSIBLE[: REVERSIBLE.index(step)]]
-    alice, bob = {"available": 5180}, {"available": 500 if step is Step.HOLD else 5272}
-    alice, bob = {"alice": (alice | BLOCK, bob), "bob": (alice, bob | BLOCK)}.get(ACCOUNT[step], (alice, bob))
-    assert saga.books() == book(
-        limbo_row(step), *posted(Step.FEE), *before, limbo_entry(step), alice=alice, bob=bob
+    blocked = {name: BLOCK if ACCOUNT[step] == name else {} for name in ("alice", "bob")}
+    alice: Row = {"available": 5180, **blocked["alice"]}
+    bob: Row = {"available": 500 if step is Step.HOLD else 5272, **blocked["bob"]}
+    row = begun(
+        Step.FEE,
+        status="LIMBO",
+        stuck_step=step.reversal,
+        failure=STUCK | {"step": step.reversal},
+        gsi1pk="LIMBO",
+        gsi1sk=REVERSED_AT,
+        **progress(step),
+    )
+    entries = [*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_entry(step)]
+    assert saga.books() == book(row, *entries, alice=alice, bob=bob)
+
+    state = saga.wait()
+    assert state == saga.state()
+    assert saga.row() == row | {"waiting": {"token": "token-1", "execution": "arn:execution-1"}}
+    assert saga.wait("token-2", "arn:execution-2").waiting == {
+        "token": "token-2",
+        "execution": "arn:execution-2",
+    }
+
+
+@pytest.mark.parametrize(("last", "step"), NEVER_COMMITTED)
+def test_a_stuck_reversal_of_an_uncommitted_step_risks_nothing_and_blocks_no_account(
+    saga: Saga, last: Step | None, step: Step
+) -> None:
+    entered = stuck_unmoved(saga, last, step)
+
+    assert entered == limbo_entry(step)
+    index = {"gsi1pk": "LIMBO", "gsi1sk": REVERSED_AT}
+    failure = STUCK | {"step": step.reversal}
+    row = begun(last, status="LIMBO", stuck_step=step.reversal, failure=failure, **index)
+    alice, bob = AVAILABLE[last]
+    assert saga.books() == book(row, *posted(last), entered, alice=alice, bob=bob)
+    assert saga.case() == Case(
+        step=step, account=ACCOUNT[step], blocked_account=None, amount=0, number=1, escrow=ESCROW[last]
     )
 
 
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.COMPENSATING])
-def test_nothing_enters_limbo_unless_it_is_being_reversed(saga: Saga, status: Status) -> None:
-    saga.begun(Step.RELEASE)
-    saga.alter(status=status)
-
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^limbo: the settlement is {status} "):
-        saga.enter()
-
-
-def test_a_second_entry_into_limbo_changes_nothing(saga: Saga, counted: list[str]) -> None:
+def test_a_second_entry_into_limbo_changes_nothing_and_with_other_content_is_a_conflict(
+    saga: Saga, counted: list[str]
+) -> None:
     saga.begun(Step.RELEASE)
     first = saga.enter()
 
     with saga.writes_nothing():
         again = saga.enter(failure=STUCK | {"error": "StoreUnavailable"}, now=DECIDED)
+        with pytest.raises(IdempotencyConflict, match="other content"):
+            saga.asking(amount=4821).enter()
 
     assert again == first == limbo_entry(Step.RELEASE)
     assert counted == ["LimboEntered", "StepReplayed"]
@@ -82,21 +154,14 @@ def test_a_case_from_before_the_last_decision_does_not_enter_limbo_again(saga: S
 
     with saga.writes_nothing():
         assert saga.enter(stale, now=DECIDED) == limbo_entry(Step.RELEASE)
-
-
-@pytest.mark.parametrize(("decided", "number"), [(0, 2), (1, 3), (2, 2)])
-def test_no_case_is_opened_but_the_one_that_is_next(saga: Saga, decided: int, number: int) -> None:
-    saga.begun(Step.RELEASE)
-    saga.alter(resolutions=decided)
-
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^limbo: the settlement is COMPENSATING "):
-        saga.enter(saga.case(Step.RELEASE, number=number))
+        with pytest.raises(StepFenced, match=r"^limbo: the settlement is COMPENSATING "):
+            saga.enter(saga.case(Step.RELEASE, number=3))
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
 def test_a_reversal_that_has_committed_after_all_is_not_stuck(saga: Saga, step: Step) -> None:
     saga.begun(Step.FEE)
-    for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
+    for earlier in before(step):
         saga.reverse(earlier)
     seen = saga.case(step)
     saga.reverse(step)
@@ -106,50 +171,13 @@ def test_a_reversal_that_has_committed_after_all_is_not_stuck(saga: Saga, step: 
         saga.enter(seen)
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_other_content_does_not_enter_limbo(saga: Saga, after: bool) -> None:
-    saga.begun(Step.RELEASE)
-    if after:
-        saga.enter()
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
-        saga.asking(amount=4821).enter()
-
-
-@pytest.mark.parametrize(
-    ("last", "step"),
-    [
-        *((None, step) for step in REVERSIBLE),
-        *((last, Step.FEE) for last in (Step.HOLD, Step.VERIFY, Step.RELEASE)),
-        *((last, Step.RELEASE) for last in (Step.HOLD, Step.VERIFY)),
-    ],
-)
-def test_a_stuck_reversal_of_an_uncommitted_step_risks_nothing_and_blocks_no_account(
-    saga: Saga, last: Step | None, step: Step
-) -> None:
-    saga.begun(last)
-    failure = STUCK | {"step": step.reversal}
-
-    entered = saga.enter(failure=failure)
-
-    assert entered == limbo_entry(step)
-    index = {"gsi1pk": "LIMBO", "gsi1sk": REVERSED_AT}
-    row = begun(last, status="LIMBO", stuck_step=step.reversal, failure=failure, **index)
-    alice, bob = AVAILABLE[last]
-    assert saga.books() == book(row, *posted(last), entered, alice=alice, bob=bob)
-    assert saga.case() == Case(
-        step=step, account=ACCOUNT[step], blocked_account=None, amount=0, number=1, escrow=ESCROW[last]
-    )
-
-
 def test_the_case_is_of_the_failed_reversal_and_not_of_another_that_is_due(saga: Saga) -> None:
     """The refund has committed, but the reversal of the hold failed before the reclaim was tried."""
     saga.begun(Step.FEE)
     saga.reverse(Step.FEE)
 
-    entered = saga.enter(failure=STUCK | {"step": "compensate:hold"})
+    assert saga.enter(failure=STUCK | {"step": "compensate:hold"}) == limbo_entry(Step.HOLD)
 
-    assert entered == limbo_entry(Step.HOLD)
     assert saga.row()["stuck_step"] == "compensate:hold"
     assert [row.get("limbo_keys") for row in saga.books()[:2]] == [{KEY}, None]
     assert saga.case() == Case(
@@ -157,117 +185,243 @@ def test_the_case_is_of_the_failed_reversal_and_not_of_another_that_is_due(saga:
     )
 
 
-@pytest.mark.parametrize(("last", "step"), [(Step.FEE, Step.RELEASE), (Step.VERIFY, Step.FEE)])
-def test_in_limbo_the_row_yields_the_very_case_that_was_entered(saga: Saga, last: Step, step: Step) -> None:
-    saga.begun(last)
-    case = saga.case(step)
+# Out of LIMBO
 
-    saga.enter(case)
 
-    assert saga.case() == case
+@pytest.mark.parametrize("step", REVERSIBLE)
+def test_to_retry_moves_nothing_and_lets_the_reversal_continue(saga: Saga, step: Step) -> None:
+    saga.stuck(step)
+    saga.wait()
+
+    resolved = saga.resolve(RETRY)
+
+    assert resolved == entry("resolve:1", DECIDED_AT, account=ACCOUNT[step], **said(RETRY))
+    assert saga.books() == book(
+        decided(Step.FEE, RETRY, **progress(step)),
+        *(*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_entry(step), resolved),
+        alice=5180,
+        bob=500 if step is Step.HOLD else 5272,
+    )
+    for each in REVERSIBLE:
+        saga.reverse(each)
+    assert saga.row()["status"] == Status.COMPENSATED
+    assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
+
+
+@pytest.mark.parametrize(
+    ("step", "amount", "left"),
+    [
+        (Step.FEE, 48, [10_000, 500, {"external:EUR": -10_500, "fees:EUR": 48, "losses:EUR": -48}]),
+        (Step.RELEASE, 4772, [10_000, 5272, {"external:EUR": -10_500, "losses:EUR": -4772}]),
+    ],
+)
+def test_to_write_off_covers_the_stuck_amount_from_the_losses_and_makes_the_payer_whole(
+    saga: Saga, step: Step, amount: int, left: list[Any]
+) -> None:
+    saga.stuck(step)
+
+    resolved = saga.resolve(WRITE_OFF)
+
+    assert resolved == moved(
+        *("resolve:1", "losses:EUR", ESCROW_ACCOUNT, amount, DECIDED_AT),
+        account=ACCOUNT[step],
+        **said(WRITE_OFF),
+    )
+    covered = [*before(step), step]
+    row = decided(Step.FEE, WRITE_OFF, escrow=48 if step is Step.FEE else 4820, reversed=set(covered))
+    entries = [*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_entry(step), resolved]
+    assert saga.books() == book(row, *entries, alice=5180, bob=5272)
+    for each in REVERSIBLE:
+        if each not in covered:
+            saga.reverse(each)
+    assert (saga.row()["status"], saga.row()["escrow"]) == ("COMPENSATED", 0)
+    alice, bob, *_ = saga.books()
+    assert [alice["available"], bob["available"], assert_conserved(saga.ledger.rows())] == left
+
+
+@pytest.mark.parametrize(
+    ("last", "step", "rest"),
+    [
+        pytest.param(Step.RELEASE, Step.RELEASE, 48, id="fee never collected"),
+        pytest.param(Step.RELEASE, Step.FEE, 48, id="fee never collected, and its refund stuck"),
+        pytest.param(Step.FEE, Step.RELEASE, 48, id="fee collected and refunded"),
+        pytest.param(Step.FEE, Step.FEE, 0, id="fee collected"),
+    ],
+)
+def test_to_complete_accepts_the_release_and_makes_the_rest_of_the_escrow_the_fee(
+    saga: Saga, last: Step, step: Step, rest: int
+) -> None:
+    stuck_unmoved(saga, last, step) if (last, step) == (Step.RELEASE, Step.FEE) else saga.stuck(step, last)
+    saga.wait()
+    earlier = [row for row in saga.books() if row["sk"].partition(":")[2].startswith(("comp", "limbo"))]
+
+    resolved = saga.resolve(COMPLETE)
+
+    assert resolved == moved(
+        *("resolve:1", ESCROW_ACCOUNT, "fees:EUR", rest, DECIDED_AT),
+        account=ACCOUNT[step],
+        **said(COMPLETE),
+    )
+    refunded = {"reversed": {"fee"}} if (last, step) == (Step.FEE, Step.RELEASE) else {}
+    row = decided(last, COMPLETE, status="SETTLED", finished_at=DECIDED_AT, escrow=0, **refunded)
+    row = {name: value for name, value in finished(row).items() if name != "failure"}
+    assert saga.books() == book(row, *posted(last), *earlier, resolved, alice=5180, bob=5272)
+    assert assert_conserved(saga.ledger.rows()) == {"external:EUR": -10_500, "fees:EUR": 48}
+
+
+@pytest.mark.parametrize(("last", "step"), NEVER_COMMITTED)
+def test_a_step_that_never_committed_is_retried_and_never_written_off(
+    saga: Saga, last: Step | None, step: Step
+) -> None:
+    """The check refuses to write it off, and so does the write if a caller passes the check."""
+    entered = stuck_unmoved(saga, last, step)
+    with pytest.raises(ResolutionRefused, match=r"^write-off: the escrow lacks nothing .*; use retry$"):
+        compensation.ensure_can_resolve(saga.state(), WRITE_OFF.decision)
+    with (
+        saga.writes_nothing(),
+        pytest.raises(ResolutionRefused, match=r"^resolution: .* has moved on since "),
+    ):
+        saga.resolve(WRITE_OFF)
+
+    resolved = saga.resolve(RETRY)
+
+    alice, bob = AVAILABLE[last]
+    entries = [*posted(last), entered, resolved]
+    assert saga.books() == book(decided(last, RETRY), *entries, alice=alice, bob=bob)
+
+
+@pytest.mark.parametrize("last", [Step.FEE, Step.VERIFY])
+@pytest.mark.parametrize("resolution", [WRITE_OFF, COMPLETE], ids=lambda each: each.decision.value)
+def test_a_reversed_or_uncommitted_release_is_neither_covered_nor_accepted(
+    saga: Saga, resolution: Resolution, last: Step
+) -> None:
+    saga.stuck(Step.HOLD, last)
+
+    with saga.writes_nothing(), pytest.raises(ResolutionRefused):
+        saga.resolve(resolution, case=saga.case(step=Step.RELEASE, amount=4772))
+
+
+@DECISIONS
+def test_a_second_decision_on_a_case_finds_the_first_and_changes_nothing(
+    saga: Saga, resolution: Resolution
+) -> None:
+    saga.stuck(Step.RELEASE)
+    case = saga.case()
+    resolved = saga.resolve(resolution)
+
+    with saga.writes_nothing():
+        for second in (RETRY, WRITE_OFF, COMPLETE):
+            again = saga.resolve(second, case=case, now=DECIDED + (DECIDED - NOW))
+            assert again == resolved
+            assert second.is_on(again) == (resolution is second)
+        with pytest.raises(IdempotencyConflict, match="other content"):
+            saga.asking(fee=49).resolve(resolution, case=case)
+
+
+@DECISIONS
+def test_a_decision_on_a_case_that_is_not_the_rows_is_refused(saga: Saga, resolution: Resolution) -> None:
+    saga.stuck(Step.RELEASE)
+
+    changes: list[dict[str, Any]] = [{"number": 2}, {"escrow": 49}]
+    for seen in changes:
+        with (
+            saga.writes_nothing(),
+            pytest.raises(ResolutionRefused, match=r"^resolution: the settlement has moved on since "),
+        ):
+            saga.resolve(resolution, case=saga.case(**seen))
+
+
+def test_each_case_is_decided_on_and_on_record_for_itself(saga: Saga) -> None:
+    saga.stuck(Step.RELEASE)
+    stale = saga.case()
+    first = saga.resolve(RETRY)
+    saga.enter(now=DECIDED)
+    with saga.writes_nothing():
+        for resolution in (RETRY, WRITE_OFF, COMPLETE):
+            assert saga.resolve(resolution, case=stale) == first
+
+    second = saga.resolve(WRITE_OFF)
+
+    assert second["step"] == "resolve:2"
+    assert (saga.row()["resolutions"], saga.row()["resolution"]) == (2, decision(WRITE_OFF))
+    names = {row["sk"].partition(":")[2] for row in saga.books() if row["pk"].startswith("SETTLEMENT#")}
+    assert names >= {"limbo:1", "limbo:2", "resolve:1", "resolve:2"}
 
 
 # The account
 
 
-def test_a_deleted_account_cannot_be_blocked_and_limbo_is_entered_without(saga: Saga) -> None:
-    saga.begun(Step.RELEASE)
-    key = {name: {"S": text} for name, text in keys.account("bob").items()}
-    saga.ledger.client.delete_item(TableName=saga.ledger.table_name, Key=key)
-    with saga.writes_nothing(), pytest.raises(AccountNotFound, match=r"^stuck party: "):
-        saga.enter()
-
-    entered = saga.enter(saga.case(Step.RELEASE, blocked_account=None))
-
-    assert entered == limbo_entry(Step.RELEASE)
-    assert saga.ledger.row(keys.account("bob")) is None
-    assert saga.row()["status"] == Status.LIMBO
-
-
-def test_a_blocked_account_places_no_hold_until_its_case_is_resolved(saga: Saga) -> None:
+def test_a_blocked_account_may_receive_and_places_no_hold_until_its_case_is_resolved(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     spending = saga.spent(1)
-
-    with saga.writes_nothing(), pytest.raises(AccountInLimbo):
-        spending.commit(Step.HOLD)
-
-    saga.resolve(RETRY)
-    spending.commit(Step.HOLD)
-    assert saga.books()[1]["available"] == 5271
-
-
-def test_a_blocked_account_may_receive(saga: Saga) -> None:
-    saga.stuck(Step.RELEASE)
     paying = saga.asking(key="order-2026-000303", amount=100, fee=0)
     paying.claim()
 
     for step in Step:
         paying.commit(step)
+    with saga.writes_nothing(), pytest.raises(AccountInLimbo):
+        spending.commit(Step.HOLD)
 
-    assert saga.books()[1] == {**saga.books()[1], "available": 5372, "limbo_keys": {KEY}}
-
-
-# Waiting
-
-
-def test_a_waiting_execution_is_recorded_and_nothing_else_changes(saga: Saga) -> None:
-    saga.stuck(Step.RELEASE)
-
-    state = saga.wait()
-
-    assert state == saga.state()
-    assert saga.row() == limbo_row(Step.RELEASE, waiting={"token": "token-1", "execution": "arn:execution-1"})
+    saga.resolve(RETRY)
+    spending.commit(Step.HOLD)
+    assert saga.books()[1]["available"] == 5371
 
 
-def test_the_last_waiting_execution_replaces_the_one_before(saga: Saga) -> None:
-    saga.stuck(Step.RELEASE)
-    saga.wait()
+def test_a_deleted_account_is_neither_blocked_nor_unblocked_and_stops_no_decision(saga: Saga) -> None:
+    saga.begun(Step.RELEASE)
+    blocked = saga.case(Step.RELEASE)
+    free = saga.case(Step.RELEASE, blocked_account=None)
+    saga.ledger.delete(keys.account("bob"))
+    with saga.writes_nothing(), pytest.raises(AccountNotFound, match=r"^stuck party: "):
+        saga.enter(blocked)
 
-    state = saga.wait("token-2", "arn:execution-2")
+    assert saga.enter(free) == limbo_entry(Step.RELEASE)
 
-    assert state.waiting == saga.row()["waiting"] == {"token": "token-2", "execution": "arn:execution-2"}
-
-
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.LIMBO])
-def test_no_execution_waits_for_a_decision_out_of_limbo(saga: Saga, status: Status) -> None:
-    saga.stuck(Step.RELEASE)
-    saga.alter(status=status)
-
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^limbo: the settlement is {status} "):
-        saga.wait()
-
-
-def test_no_execution_waits_with_other_content_or_for_an_unclaimed_key(saga: Saga) -> None:
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^limbo: .* was never claimed$"):
-        saga.wait()
-    saga.stuck(Step.RELEASE)
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict):
-        saga.asking(amount=4821).wait()
+    with saga.writes_nothing(), pytest.raises(AccountNotFound, match=r"^stuck party: "):
+        saga.resolve(WRITE_OFF)
+    resolved = saga.resolve(WRITE_OFF, case=free)
+    assert (resolved["account"], resolved["amount"]) == ("bob", 4772)
+    assert saga.ledger.row(keys.account("bob")) is None
 
 
-# Two settlements, one account
+@pytest.mark.parametrize("others", [{}, {"limbo_keys": {"order-2026-000099"}}], ids=["none", "another"])
+def test_an_account_that_was_never_blocked_stays_as_it_is(saga: Saga, others: Row) -> None:
+    """It was missing when its settlement got stuck, and may have been opened again since."""
+    saga.begun(Step.RELEASE)
+    saga.enter(saga.case(Step.RELEASE, blocked_account=None), STUCK, LATER)
+    saga.ledger.open("bob", 0, **others)
+
+    saga.resolve(WRITE_OFF)
+
+    assert saga.ledger.rows()[1] == {**keys.account("bob"), "available": 0, "currency": "EUR", **others}
+    assert saga.row()["escrow"] == ESCROW[Step.HOLD]
 
 
-def second(saga: Saga) -> Saga:
-    """Put another settlement between the same two into LIMBO, at its reclaim."""
+@pytest.mark.parametrize("resolution", [RETRY, COMPLETE], ids=lambda each: each.decision.value)
+def test_a_block_for_another_settlement_outlives_a_case_that_blocked_no_account(
+    saga: Saga, resolution: Resolution
+) -> None:
+    saga.begun(Step.RELEASE)
+    saga.ledger.put(saga.books()[1] | {"limbo_keys": {"order-2026-000099"}})
+    saga.enter(failure={"step": "compensate:fee", "error": "StoreUnavailable", "cause": "unreachable"})
+
+    saga.resolve(resolution)
+
+    assert saga.books()[1]["limbo_keys"] == {"order-2026-000099"}
+
+
+@pytest.mark.parametrize("first_out", [0, 1])
+def test_an_account_leaves_limbo_only_with_the_last_of_its_settlements(saga: Saga, first_out: int) -> None:
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
     other = saga.asking(key="order-2026-000404", amount=1000)
     other.claim()
     for step in (Step.HOLD, Step.VERIFY, Step.RELEASE):
         other.commit(step)
     other.begin()
     other.enter()
-    return other
+    spending = saga.spent(1)
+    early, late = (saga, other) if first_out == 0 else (other, saga)
 
-
-@pytest.mark.parametrize("first_out", [0, 1])
-def test_an_account_leaves_limbo_only_with_the_last_of_its_settlements(saga: Saga, first_out: int) -> None:
-    saga.stuck(Step.RELEASE, last=Step.RELEASE)
-    stuck = [saga, second(saga)]
-    spending = saga.spent(1, key="order-2026-000505")
-    assert saga.books()[1]["limbo_keys"] == {KEY, "order-2026-000404"}
-
-    early, late = stuck[first_out], stuck[1 - first_out]
     early.resolve(RETRY)
     assert saga.books()[1]["limbo_keys"] == {late.settlement.key}
     with saga.writes_nothing(), pytest.raises(AccountInLimbo):

@@ -1,7 +1,6 @@
 """The index's list of a partition up to a key: in order, the bound included, page by page."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -9,8 +8,8 @@ import pytest
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.model.errors import StoreUnavailable
-from tests.conftest import Ledger
 from tests.store.test_store_failures import ANSWERED, Scripted, failed, wire
+from tests.world.ledger import Ledger
 
 PARTITION = "IN_FLIGHT#3"
 BIG = "x" * 300_000
@@ -28,30 +27,20 @@ def listed(
     return list(ledger.store.listed(partition, up_to=up_to, limit=limit))
 
 
-def test_a_partition_is_listed_in_the_order_of_its_keys_and_not_of_the_writes(
+def test_a_partition_is_listed_by_its_keys_up_to_the_bound_and_no_further_than_the_limit(
     ledger: Ledger,
 ) -> None:
-    put(ledger, "c", "2026-11-20T12:00:00.003Z")
-    first = put(ledger, "z", "2026-11-20T12:00:00.001Z")
-    second = put(ledger, "a", "2026-11-20T12:00:00.002Z")
+    put(ledger, "later", "2027")
+    there = [put(ledger, name, f"2026-{number}") for number, name in enumerate("zcab")]
+    for number, name in reversed(list(enumerate("zcab"))):
+        put(ledger, name, f"2026-{number}")
+    put(ledger, "in another shard", "1", "IN_FLIGHT#30")
+    put(ledger, "in LIMBO", "1", "LIMBO")
 
-    found = listed(ledger, "2026-11-20T12:00:00.002Z")
-
-    assert found == [first, second]
-
-
-def test_the_bound_is_inclusive_and_a_row_due_a_moment_later_is_not_listed(ledger: Ledger) -> None:
-    due = put(ledger, "a", "2026-11-20T12:00:00.002Z")
-
-    assert listed(ledger, "2026-11-20T12:00:00.001Z") == []
-    assert listed(ledger, "2026-11-20T12:00:00.002Z") == [due]
-
-
-def test_only_the_partition_is_listed(ledger: Ledger) -> None:
-    put(ledger, "a", "1", "IN_FLIGHT#30")
-    put(ledger, "b", "1", "LIMBO")
-
-    assert listed(ledger) == []
+    assert listed(ledger, "2026-3") == there
+    assert listed(ledger, "2026-2.9") == there[:3]
+    for limit in (0, 1, 3, 4, 5):
+        assert listed(ledger, "2026-3", limit=limit) == there[:limit]
 
 
 def test_a_row_that_left_the_index_is_not_listed(ledger: Ledger) -> None:
@@ -62,19 +51,23 @@ def test_a_row_that_left_the_index_is_not_listed(ledger: Ledger) -> None:
 
 
 def test_of_a_row_only_its_keys_are_listed_and_no_other_projected_attribute(ledger: Ledger) -> None:
-    projected = {"amount": 4820, "currency": "EUR", "step": "hold", "side": "debit"}
+    projected: dict[str, Any] = {"amount": 4820, "currency": "EUR", "step": "hold", "side": "debit"}
     row = put(ledger, "a", "1", **projected, status="PROCESSING", owner="execution-1", escrow=4820)
 
     assert listed(ledger) == [row]
     assert row.keys() == {"pk", "sk", "gsi1sk"}
 
 
+@pytest.mark.parametrize("engine", ["server"])
 def test_all_pages_of_more_than_a_megabyte_are_listed_once_and_in_order(ledger: Ledger) -> None:
     """The size counts where it is projected, so a projected text is made long."""
     for number in range(8):
         put(ledger, f"k{number}", f"2026-{number}", side=BIG)
     pages: list[Any] = []
-    watch = partial(_watch, pages)
+
+    def watch(parsed: dict[str, Any], **_: Any) -> None:
+        pages.append(parsed["Items"])
+
     ledger.client.meta.events.register("after-call.dynamodb.Query", watch)
 
     found, first = listed(ledger), listed(ledger, limit=6)
@@ -83,10 +76,6 @@ def test_all_pages_of_more_than_a_megabyte_are_listed_once_and_in_order(ledger: 
     assert [row["pk"] for row in found] == [f"SETTLEMENT#k{number}" for number in range(8)]
     assert first == found[:6]
     assert len(pages) > 3
-
-
-def _watch(pages: list[Any], parsed: dict[str, Any], **_: Any) -> None:
-    pages.append(parsed["Items"])
 
 
 def page(*names: str, more: bool = False) -> dict[str, Any]:
@@ -128,35 +117,22 @@ def test_each_page_is_read_from_the_end_of_the_one_before_even_of_an_empty_one(
     )
 
 
-@pytest.mark.parametrize("limit", [0, 1, 4, 5, 6, 1_000])
-def test_at_most_the_limit_is_listed_from_the_first(ledger: Ledger, limit: int) -> None:
-    there = [put(ledger, f"k{number}", f"2026-{number}") for number in range(5)]
-    put(ledger, "later", "2027")
-
-    assert listed(ledger, "2026-4", limit=limit) == there[:limit]
-
-
-def test_the_limit_counts_over_the_pages_and_the_last_one_is_read_for_the_rest(
-    pauses: list[int],
+@pytest.mark.parametrize(
+    ("pages", "limit", "found", "asked"),
+    [
+        ([page("a", "b", more=True), page("c", more=True)], 3, ["a", "b", "c"], [3, 1]),
+        ([page(more=True), page("a", more=True)], 1, ["a"], [1, 1]),
+        ([], 0, [], []),
+    ],
+    ids=["over the pages", "not for an empty page", "zero"],
+)
+def test_the_limit_counts_the_rows_of_all_pages(
+    pauses: list[int], pages: list[Any], limit: int, found: list[str], asked: list[int]
 ) -> None:
-    found, client = scripted(pauses, page("a", "b", more=True), page("c", more=True), limit=3)
+    rows, client = scripted(pauses, *pages, limit=limit)
 
-    assert [row["pk"] for row in found] == ["a", "b", "c"]
-    assert [sent["Limit"] for _, sent in client.sent] == [3, 1]
-
-
-def test_an_empty_page_uses_up_none_of_the_limit(pauses: list[int]) -> None:
-    found, client = scripted(pauses, page(more=True), page("a", more=True), limit=1)
-
-    assert [row["pk"] for row in found] == ["a"]
-    assert [sent["Limit"] for _, sent in client.sent] == [1, 1]
-
-
-def test_nothing_is_read_for_a_limit_of_zero(pauses: list[int]) -> None:
-    found, client = scripted(pauses, limit=0)
-
-    assert list(found) == []
-    assert client.sent == []
+    assert [row["pk"] for row in rows] == found
+    assert [sent["Limit"] for _, sent in client.sent] == asked
 
 
 def test_a_page_is_not_read_before_the_previous_one_is_consumed(pauses: list[int]) -> None:

@@ -1,61 +1,64 @@
-"""The DynamoDB in memory answers the same random operations as AWS's DynamoDB Local does.
+"""The model in memory answers our writes, whole and weakened, at random, as each DynamoDB server does.
 
-`MEMORY_OPERATIONS` sets their number, `MEMORY_SEED` the series; a difference reports both and its cause.
+Dynoxide is asked in the quick suite, DynamoDB Local in the long one. `MEMORY_OPERATIONS` sets their number,
+`MEMORY_SEED` the series; a difference reports both and its cause.
 """
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from random import SystemRandom
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
 
 from tests.store.operations import Operation, Operations
-from tests.support import templates
-from tests.support.memory_dynamodb import MemoryDynamoDb
+from tests.world import engines, templates
+from tests.world.memory_dynamodb import MemoryDynamoDb
 
-OPERATIONS = int(os.environ.get("MEMORY_OPERATIONS", "3000"))
+SERVERS = [
+    pytest.param("dynoxide", 1_000, id="dynoxide"),
+    pytest.param("dynamodb-local", 5_000, id="dynamodb-local", marks=pytest.mark.long),
+]
 SEED = int(os.environ.get("MEMORY_SEED", "0")) or SystemRandom().randrange(1, 10**9)
 TABLE_COMPARED_EVERY = 250
+INVALID = ["invalid"]
 
 NOT_COMPARED = ("ConsumedCapacity", "ResponseMetadata", "Message", "message", "Count", "ScannedCount")
 """Parts of an answer that the model does not promise: texts of messages, the cost (`test_cost.py` asks the
 engine itself), and counts that the length of a list says as well.
 
-Nor is compared:
+Nor is compared (docs/decisions/2026-11-22-test-engines.md says what AWS does):
 
 - which of several rows with one sort key a query lists first: DynamoDB promises no order;
-- how a transaction says that a row makes one of its updates invalid, such as a sum with an attribute that is
-  missing: AWS documents a reason at its position, and so has the model, while DynamoDB Local refuses the
-  whole request or tells of fewer positions. Both write nothing, and the store takes neither for a refusal;
-- a transaction with two writes of one row: DynamoDB Local looks for them only where all conditions hold;
-- words that DynamoDB reserves, fractions, and other spellings of whole numbers: our rows hold none.
+- how a transaction says that a row makes one of its updates invalid: the model gives the reason at its
+  position, as AWS does; DynamoDB Local refuses the whole request. The store takes neither for a refusal;
+- a transaction with two writes of one row: the model refuses it, as AWS does; DynamoDB Local looks for
+  them only if all conditions hold;
+- requests that no write of ours makes, such as invalid ones, of which Dynoxide carries out some.
 """
 
 
-@pytest.fixture
-def table_name(dynamodb_local_client: Any) -> Iterator[str]:
-    name = f"t-{uuid.uuid4().hex}"
-    dynamodb_local_client.create_table(TableName=name, **templates.table_definition())
-    yield name
-    dynamodb_local_client.delete_table(TableName=name)
-
-
-def test_any_operations_have_the_same_answers_in_memory_as_on_dynamodb_local(
-    dynamodb_local_client: Any, table_name: str
-) -> None:
-    memory = MemoryDynamoDb()
-    for number, operation in enumerate(islice(Operations(SEED), OPERATIONS)):
-        before = dict(memory.items)
-
-        in_memory, on_aws = (answers(db, table_name, operation) for db in (memory, dynamodb_local_client))
-
-        assert in_memory == on_aws, reproduction(number, operation, before)
-        if number % TABLE_COMPARED_EVERY == 0 or number == OPERATIONS - 1:
-            assert table(memory, table_name) == table(dynamodb_local_client, table_name), f"seed {SEED}"
+@pytest.mark.parametrize(("name", "operations"), SERVERS)
+def test_any_operations_have_the_same_answers_in_memory_as_on_a_server(name: str, operations: int) -> None:
+    if reason := engines.missing(name):
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs a DynamoDB server: {reason}")
+    memory, table_name = MemoryDynamoDb(), f"t-{uuid.uuid4().hex}"
+    operations = int(os.environ.get("MEMORY_OPERATIONS", operations))
+    with engines.server(name) as endpoint_url:
+        server = boto3.client("dynamodb", endpoint_url=endpoint_url)
+        server.create_table(TableName=table_name, **templates.table_definition())
+        for number, operation in enumerate(islice(Operations(SEED), operations)):
+            before = dict(memory.items)
+            in_memory = answers(memory, table_name, operation)
+            assert in_memory == answers(server, table_name, operation), reproduction(
+                number, operation, before
+            )
+            if number % TABLE_COMPARED_EVERY == 0 or number == operations - 1:
+                assert table(memory, table_name) == table(server, table_name), f"seed {SEED}"
 
 
 def answers(client: Any, table_name: str, operation: Operation) -> list[Any]:
@@ -75,7 +78,7 @@ def answers(client: Any, table_name: str, operation: Operation) -> list[Any]:
         except ClientError as error:
             answer = error.response
             if _is_invalid(answer):
-                return ["invalid"]
+                return INVALID
         found.append(comparable(answer))
         if "LastEvaluatedKey" not in answer:
             return _apart_from_ties(found) if operation.name == "query" else found

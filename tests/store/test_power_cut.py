@@ -1,7 +1,7 @@
-"""AWS's DynamoDB Local on disk, killed with SIGKILL while threads settle: nothing is torn, and all ends.
+"""A server with its table on disk, killed with SIGKILL while threads settle: nothing is torn, and all ends.
 
 It may lose the last acknowledged calls, and then no call that was sent later may have survived.
-`POWER_CUTS=100 pytest tests/store/test_power_cut.py` kills it 100 times instead of 5.
+`POWER_CUTS=100 pytest tests/store/test_power_cut.py` kills it 100 times.
 """
 
 import os
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pytest
 from botocore.config import Config
 
 from settle.reconciliation import Look, reconcile
@@ -29,12 +30,18 @@ from settlement.model.errors import StoreUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.status import REVERSIBLE, Status, Step
-from tests.conftest import NOW, Ledger
-from tests.store.books import assert_conserved
-from tests.store.saga import Saga
-from tests.support import dynamodb_local, templates
+from tests.world import engines, templates
+from tests.world.books import assert_conserved
+from tests.world.environment import NOW
+from tests.world.ledger import Ledger
+from tests.world.saga import Saga
 
-CUTS = int(os.environ.get("POWER_CUTS", "5"))
+SERVERS = [
+    pytest.param("dynoxide", 1, id="dynoxide"),
+    pytest.param("dynamodb-local", 5, id="dynamodb-local", marks=pytest.mark.long),
+]
+"""The servers, and how often each is killed."""
+
 THREADS, NEW_EACH_TIME = 8, 18
 ACCOUNTS = ("alice", "bob", "carol", "dan")
 DEPOSIT, AMOUNT, FEE = 50_000_000, 4820, 48
@@ -149,9 +156,9 @@ class Bank:
 
 
 @contextmanager
-def table(folder: Path) -> Iterator[Ledger]:
+def table(server: str, folder: Path) -> Iterator[Ledger]:
     """Serve the table in that folder until the block ends, which kills the server."""
-    with dynamodb_local.server(folder) as endpoint_url:
+    with engines.server(server, folder) as endpoint_url:
         patient = Config(max_pool_connections=THREADS, read_timeout=WAIT_SECONDS_MAX)
         config = CLIENT_CONFIG.merge(patient)  # a slow answer is no lost one
         client = boto3.client("dynamodb", endpoint_url=endpoint_url, config=config)
@@ -218,14 +225,18 @@ def forget_what_is_lost(bank: Bank, found: list[Row]) -> int:
     return len(lost)
 
 
+@pytest.mark.parametrize(("server", "cuts"), SERVERS)
 def test_a_database_killed_at_work_has_whole_transactions_and_each_settlement_ends_once(
-    tmp_path: Path, config: StageConfig
+    tmp_path: Path, config: StageConfig, server: str, cuts: int
 ) -> None:
+    if reason := engines.missing(server):
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs a DynamoDB server: {reason}")
     bank, lost, at_work = Bank(config), 0, 0
+    cuts = int(os.environ.get("POWER_CUTS", cuts))
 
-    for _ in range(CUTS):
+    for _ in range(cuts):
         bank.ask(NEW_EACH_TIME)
-        with ExitStack() as threads, table(tmp_path) as ledger:
+        with ExitStack() as threads, table(server, tmp_path) as ledger:
             lost += forget_what_is_lost(bank, assert_whole(ledger))
             threads.enter_context(bank.threads(ledger))
             bank.wait_for(random.randint(10, 90))
@@ -233,13 +244,13 @@ def test_a_database_killed_at_work_has_whole_transactions_and_each_settlement_en
         at_work += bool(bank.unfinished())
 
     assert at_work > 0
-    with table(tmp_path) as ledger:
+    with table(server, tmp_path) as ledger:
         lost += forget_what_is_lost(bank, assert_whole(ledger))
         with bank.threads(ledger):
             pass  # until all have ended
         found = assert_whole(ledger)
 
-    print(f"{CUTS} times killed, {len(bank.acknowledged)} calls acknowledged, {lost} of them lost")
+    print(f"{cuts} times killed, {len(bank.acknowledged)} calls acknowledged, {lost} of them lost")
     assert committed(found) == {key: {name for name, _ in bank.plan(key)} for key in bank.settlements}
     assert {keys.subject(row)[1]: row["status"] for row in found if keys.is_settlement(row)} == {
         key: Status.COMPENSATED if key in bank.reversed_ else Status.SETTLED for key in bank.settlements

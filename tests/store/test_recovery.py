@@ -1,28 +1,21 @@
-"""Recovery expires a settlement past its deadline and not released: one run takes it over, to reverse it.
-
-For the takeovers of settlements that have time left, or are being reversed already, see test_takeovers.py.
-"""
+"""Recovery on a table: one run takes a settlement over, unless it moved on, and expires a late one."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
 from settlement.model.errors import DeadlineExceeded, StepFenced
-from settlement.model.state import SettlementState
+from settlement.model.state import MalformedRow, SettlementState
 from settlement.model.status import Status, Step
 from settlement.policy import recovery
 from tests.store.rivals import at_once, callers
-from tests.store.saga import CLAIMED, DEADLINE, KEY, OTHER_STATUSES, Saga, outcome_of, so_far, state_of
-from tests.store.verdicts import (
+from tests.store.rows import (
     ENDS,
     ENDS_AT,
-    HELD,
     JUST_BEFORE,
-    UNDER_REVIEW,
     begin_review,
     entries,
     held,
@@ -32,157 +25,134 @@ from tests.store.verdicts import (
     take_over,
     webhook,
 )
-from tests.support.kyc import REJECTED
+from tests.world.environment import NOW
+from tests.world.provider import REJECTED
+from tests.world.saga import (
+    COMPLETE,
+    DEADLINE,
+    KEY,
+    LATER,
+    RESOLVER,
+    RETRY,
+    REVERSER,
+    WRITE_OFF,
+    Saga,
+    outcome_of,
+    state_of,
+)
 
-AGAIN_AT = "2026-11-20T12:16:00.123Z"
-OWNER = f"{KEY}-compensate-1"
-EXPIRED_AT = "2026-11-20T12:15:00.123Z"
-CALLERS = 32
-THREADS = pytest.mark.parametrize("ledger", ["dynamodb-local"], indirect=True)
+CALLERS = 16
+THREADS = pytest.mark.parametrize("engine", ["server"])
+DUE = NOW + timedelta(seconds=30)
+MINUTE_AFTER_DUE = "2026-11-20T12:01:30.123Z"
+EXPIRED = {"owner": f"{KEY}-compensate-1", "gsi1sk": "2026-11-20T12:16:00.123Z", "owner_epoch": 1}
+EXPIRED |= {"expired_at": "2026-11-20T12:15:00.123Z"}
+EARLY = timedelta(milliseconds=1)
+"""The lag of a function's clock: it takes the time before it writes."""
+
+LAGS = pytest.mark.parametrize("behind", [timedelta(), EARLY], ids=["late", "in time"])
 
 
-def listed_at(saga: Saga) -> str:
-    """Return the time at which the index lists the settlement."""
-    (row,) = (
-        row
-        for shard in range(keys.IN_FLIGHT_SHARDS)
-        for row in saga.ledger.store.listed(keys.in_flight_partition(shard), up_to="9", limit=9)
-    )
-    return str(row["gsi1sk"])
+def reach(last: Step | None) -> Callable[[Saga], None]:
+    return lambda saga: saga.reach(last)
 
 
-@pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY])
-def test_an_overdue_settlement_is_taken_over_and_listed_again_for_later(
-    saga: Saga, last: Step | None
+def reversing(saga: Saga) -> None:
+    saga.begun(Step.VERIFY)
+
+
+def in_limbo(saga: Saga) -> None:
+    saga.stuck(Step.RELEASE)
+
+
+STARTS: dict[str, tuple[Callable[[Saga], Any], datetime, dict[str, Any]]] = {
+    "claimed": (reach(None), DUE, {"owner": f"{KEY}-r1", "gsi1sk": MINUTE_AFTER_DUE}),
+    "held": (held, DUE, {"owner": f"{KEY}-r1", "gsi1sk": MINUTE_AFTER_DUE}),
+    "released": (reach(Step.RELEASE), DUE, {"owner": f"{KEY}-r1", "gsi1sk": MINUTE_AFTER_DUE}),
+    "reversing": (reversing, DUE, {"owner": f"{KEY}-compensate-1", "gsi1sk": MINUTE_AFTER_DUE}),
+    "in LIMBO": (in_limbo, DUE, {"owner": f"{KEY}-compensate-1", "recover_at": MINUTE_AFTER_DUE}),
+    "late and claimed": (reach(None), DEADLINE, EXPIRED),
+    "late and held": (held, DEADLINE, EXPIRED),
+    "late and verified": (reach(Step.VERIFY), DEADLINE, EXPIRED),
+    "late and released": (
+        reach(Step.RELEASE),
+        DEADLINE,
+        {"owner": f"{KEY}-r1", "gsi1sk": "2026-11-20T12:16:00.123Z"},
+    ),
+    "late in review": (
+        in_review,
+        ENDS,
+        EXPIRED | {"gsi1sk": "2026-11-21T12:01:00.123Z", "expired_at": ENDS_AT},
+    ),
+}
+"""The progress of a settlement, the time of the look, and the attributes that the takeover changes."""
+
+EACH = pytest.mark.parametrize(("start", "now", "taken"), STARTS.values(), ids=STARTS)
+
+
+@EACH
+def test_a_takeover_changes_owner_and_next_look_and_is_not_repeated_from_an_earlier_look(
+    saga: Saga, start: Callable[[Saga], Any], now: datetime, taken: dict[str, Any]
 ) -> None:
-    saga.reach(last)
-    before = saga.row()
+    start(saga)
+    seen, before = saga.row(), saga.ledger.rows()
 
-    state = take_over(saga)
+    state = take_over(saga, now=now)
 
-    taken = {"owner": OWNER, "gsi1sk": AGAIN_AT, "owner_epoch": 1, "expired_at": EXPIRED_AT}
-    assert state == state_of(before | taken)
-    assert saga.row() == before | taken
-    assert saga.row() == CLAIMED | {
-        "escrow": 4820 if last else 0,
-        **(so_far(last) if last else {}),
-        **taken,
-    }
-    assert listed_at(saga) == AGAIN_AT
-
-
-def test_a_rejected_settlement_that_was_never_reversed_is_taken_over(saga: Saga) -> None:
-    held(saga)
-    own(saga, REJECTED)
-
-    assert take_over(saga).verdict == "REJECTED"
-
-
-def test_a_review_expires_exactly_at_its_end_and_is_not_taken_over_before(
-    saga: Saga,
-) -> None:
-    in_review(saga)
-
-    assert recovery.take_over(saga.state(), ENDS - timedelta(milliseconds=1), saga.config) is None
-
-    expired = UNDER_REVIEW | {
-        "owner": OWNER,
-        "gsi1sk": "2026-11-21T12:01:00.123Z",
-        "owner_epoch": 1,
-        "expired_at": ENDS_AT,
-    }
-    assert take_over(saga, now=ENDS) == state_of(expired)
-    assert saga.row() == expired
-
-
-def later_deadline(saga: Saga) -> None:
-    """Move the deadline as a verdict does, but neither the index nor the owner's epoch."""
-    saga.alter(deadline_at="2026-11-20T12:15:00.124Z")
-
-
-@pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY])
-def test_a_settlement_with_a_later_deadline_than_was_seen_does_not_expire(
-    saga: Saga, last: Step | None
-) -> None:
-    saga.reach(last)
-    seen = saga.state()
-    later_deadline(saga)
-
+    row = seen | taken | {"owner_epoch": 1}
+    assert state == state_of(row) == saga.state()
+    assert saga.ledger.rows() == [row if found == seen else found for found in before]
     with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^recover: the settlement has moved on$"):
-        take_over(saga, seen)
+        take_over(saga, state_of(seen), now)
 
 
-@pytest.mark.parametrize("status", OTHER_STATUSES)
-def test_a_settlement_in_any_other_status_does_not_expire(saga: Saga, status: Status) -> None:
-    held(saga)
+MOVES: dict[str, tuple[Callable[[Saga], Any], Callable[[Saga], Any]]] = {
+    "in_review": (held, begin_review),
+    "decided": (held, lambda saga: webhook(saga, now=LATER)),
+    "begun": (held, lambda saga: saga.begin()),
+    "rejected": (reach(None), lambda saga: saga.reject({"step": "hold"})),
+    "settled": (reach(Step.RELEASE), lambda saga: saga.commit(Step.FEE)),
+    "refunded": (reversing, lambda saga: [saga.reverse(step) for step in reversed(Step) if step != "verify"]),
+    "stuck": (
+        reversing,
+        lambda saga: saga.enter(failure={"step": "compensate:hold", "error": "", "cause": ""}),
+    ),
+    "retried": (in_limbo, lambda saga: saga.resolve(RETRY)),
+    "written off": (in_limbo, lambda saga: saga.resolve(WRITE_OFF)),
+    "completed": (in_limbo, lambda saga: saga.resolve(COMPLETE)),
+}
+
+
+@pytest.mark.parametrize(("start", "move"), MOVES.values(), ids=MOVES)
+def test_every_change_of_a_settlement_keeps_out_a_takeover_from_an_earlier_look(
+    saga: Saga, start: Callable[[Saga], Any], move: Callable[[Saga], Any]
+) -> None:
+    start(saga)
     seen = saga.state()
-    saga.alter(status=status)
+    move(saga)
 
     with saga.writes_nothing(), pytest.raises(StepFenced):
-        take_over(saga, seen)
-
-
-def test_a_released_settlement_continues_to_its_fee_however_late_it_is(saga: Saga) -> None:
-    saga.reach(Step.RELEASE)
-
-    state = take_over(saga, now=DEADLINE + timedelta(days=400))
-
-    assert (state.owner, state.is_expired) == (f"{KEY}-r1", False)
-    saga.commit(Step.FEE, DEADLINE + timedelta(days=400))
-    assert saga.row()["status"] == "SETTLED"
-
-
-def test_recovery_makes_no_row_of_an_unclaimed_key(saga: Saga) -> None:
-    for seen, now in ((HELD, JUST_BEFORE), (HELD, DEADLINE), (HELD | {"status": "LIMBO"}, DEADLINE)):
-        with saga.writes_nothing(), pytest.raises(StepFenced):
-            take_over(saga, state_of(seen), now)
+        take_over(saga, seen, DUE)
 
 
 @pytest.mark.parametrize(
-    "moved", [in_review, lambda saga: (held(saga), take_over(saga))], ids=["in_review", "taken over"]
+    ("start", "moved", "now"),
+    [
+        (held, {"review": "ver_1"}, DUE),
+        (held, {"deadline_at": "2026-11-20T12:15:00.124Z"}, DEADLINE),
+    ],
+    ids=["review", "deadline"],
 )
-def test_a_settlement_that_has_moved_in_the_index_is_not_expired_by_an_earlier_look(
-    saga: Saga, moved: Callable[[Saga], Any]
+def test_a_change_at_the_very_instant_of_the_look_keeps_out_the_takeover(
+    saga: Saga, start: Callable[[Saga], Any], moved: dict[str, str], now: datetime
 ) -> None:
-    moved(saga)
+    """Neither the epoch nor the index tells."""
+    start(saga)
+    seen = saga.state()
+    saga.alter(**moved)
 
     with saga.writes_nothing(), pytest.raises(StepFenced):
-        take_over(saga, state_of(HELD), ENDS)
-
-
-def test_an_expired_settlement_that_was_never_reversed_is_taken_over_again(saga: Saga) -> None:
-    held(saga)
-    take_over(saga)
-
-    state = take_over(saga, now=DEADLINE + timedelta(seconds=60))
-
-    assert (state.owner_epoch, state.listed_at) == (2, "2026-11-20T12:18:00.123Z")
-    assert state.owner == f"{KEY}-compensate-2"
-
-
-# Against the calls that would continue it
-
-
-@pytest.mark.parametrize("proceed", [own, begin_review, webhook], ids=["own", "begin_review", "webhook"])
-def test_at_the_deadline_recovery_wins_and_no_other_call_continues(
-    saga: Saga, proceed: Callable[..., Any]
-) -> None:
-    held(saga)
-    take_over(saga)
-
-    with saga.writes_nothing(), pytest.raises(DeadlineExceeded):
-        proceed(saga, now=DEADLINE)
-
-
-def test_a_settlement_that_a_webhook_has_just_decided_is_not_expired_by_an_earlier_look(saga: Saga) -> None:
-    in_review(saga)
-    old = saga.state()
-    webhook(saga, now=ENDS - timedelta(milliseconds=1))
-
-    with saga.writes_nothing(), pytest.raises(StepFenced):
-        take_over(saga, old, ENDS)
-    assert take_over(saga, now=ENDS).owner == f"{KEY}-r2"
-    assert "expired_at" not in saga.row()
+        take_over(saga, seen, now)
 
 
 def test_a_settlement_released_just_before_its_deadline_does_not_expire(saga: Saga) -> None:
@@ -194,56 +164,184 @@ def test_a_settlement_released_just_before_its_deadline_does_not_expire(saga: Sa
         take_over(saga, old)
 
 
+def test_a_step_that_commits_meanwhile_keeps_no_takeover_out_and_is_replayed_to_the_next_owner(
+    saga: Saga,
+) -> None:
+    """The former owner may be slow and alive: both find the committed step, and neither repeats it."""
+    saga.reach(Step.VERIFY)
+    seen = saga.state()
+    first = saga.commit(Step.RELEASE, LATER)
+
+    state = take_over(saga, seen, DUE)
+
+    assert (state.owner, *sorted(state.steps)) == (f"{KEY}-r1", "hold", "release", "verify")
+    assert saga.commit(Step.RELEASE, DUE) == first
+    saga.books()
+
+
+def test_the_former_owner_reverses_nothing_and_the_new_one_does(saga: Saga) -> None:
+    held(saga)
+    take_over(saga, now=DUE)
+
+    with saga.writes_nothing():
+        assert saga.begin(owner="execution-1").status is Status.PROCESSING
+
+    assert saga.begin(owner=f"{KEY}-r1").status is Status.COMPENSATING
+
+
+# Postponed and deferred
+
+
+@pytest.mark.parametrize("how", ["postpone", "defer"])
+def test_a_postponed_or_deferred_settlement_is_listed_later_unless_it_has_moved(saga: Saga, how: str) -> None:
+    reversing(saga)
+    seen = saga.row()
+    write, again = (
+        (recovery.postpone(state_of(seen), DUE, saga.config), MINUTE_AFTER_DUE)
+        if how == "postpone"
+        else (recovery.defer_unprocessable(seen, DUE), "2026-11-20T12:15:30.123Z")
+    )
+
+    state = saga.ledger.store.update(write)
+
+    assert state == state_of(seen | {"gsi1sk": again})
+    assert saga.row() == seen | {"gsi1sk": again}
+    with saga.writes_nothing(), pytest.raises(StepFenced):
+        saga.ledger.store.update(write)
+
+
+def test_a_settlement_with_an_unknown_status_is_deferred(saga: Saga) -> None:
+    """The write commits, but the row that it returns is still malformed."""
+    held(saga)
+    saga.alter(status="unheard of")
+    seen = saga.row()
+
+    with pytest.raises(MalformedRow, match="unheard of"):
+        saga.ledger.store.update(recovery.defer_unprocessable(seen, DUE, 60))
+
+    assert saga.row() == seen | {"gsi1sk": MINUTE_AFTER_DUE}
+
+
+# Expired
+
+
+def test_an_expired_settlement_that_was_never_reversed_is_taken_over_again(saga: Saga) -> None:
+    held(saga)
+    own(saga, REJECTED)
+    take_over(saga)
+
+    state = take_over(saga, now=DEADLINE + timedelta(seconds=60))
+
+    assert (state.owner, state.owner_epoch) == (f"{KEY}-compensate-2", 2)
+    assert state.listed_at == "2026-11-20T12:18:00.123Z"
+
+
+def test_a_review_does_not_expire_before_its_end(saga: Saga) -> None:
+    in_review(saga)
+
+    assert recovery.take_over(saga.state(), ENDS - EARLY, saga.config) is None
+
+
 @pytest.mark.parametrize(
-    ("last", "proceed"),
+    ("start", "end", "proceed"),
     [
-        (None, lambda saga, now: saga.commit(Step.HOLD, now)),
-        (Step.HOLD, own),
-        (Step.HOLD, begin_review),
-        (Step.HOLD, webhook),
-        (Step.VERIFY, lambda saga, now: saga.commit(Step.RELEASE, now)),
+        (reach(None), DEADLINE, lambda saga, now: saga.commit(Step.HOLD, now)),
+        (held, DEADLINE, own),
+        (held, DEADLINE, begin_review),
+        (held, DEADLINE, webhook),
+        (in_review, ENDS, webhook),
+        (reach(Step.VERIFY), DEADLINE, lambda saga, now: saga.commit(Step.RELEASE, now)),
     ],
-    ids=["hold", "own", "begin_review", "webhook", "release"],
+    ids=["hold", "own", "begin_review", "webhook", "webhook in review", "release"],
 )
 def test_an_expired_settlement_goes_no_further_though_the_caller_took_the_time_before(
-    saga: Saga, last: Step | None, proceed: Callable[..., Any]
+    saga: Saga, start: Callable[[Saga], Any], end: datetime, proceed: Callable[..., Any]
 ) -> None:
     """A function takes the time when it begins and may write seconds later. By then a reversal refunds the
     money: a late verdict would be accepted in vain, and a late release would have to be reclaimed.
     """
-    saga.reach(last)
-    take_over(saga)
+    start(saga)
+    take_over(saga, now=end)
 
-    with saga.writes_nothing(), pytest.raises(DeadlineExceeded):
-        proceed(saga, now=JUST_BEFORE)
+    with saga.writes_nothing():
+        for now in (end - EARLY, end):
+            with pytest.raises(DeadlineExceeded):
+                proceed(saga, now=now)
 
 
-def test_an_expired_review_is_not_ended_by_a_webhook_whose_clock_lags(saga: Saga) -> None:
+def test_a_settlement_that_a_webhook_has_just_decided_continues_and_does_not_expire(saga: Saga) -> None:
     in_review(saga)
-    take_over(saga, now=ENDS)
+    webhook(saga, now=ENDS - EARLY)
 
-    with saga.writes_nothing(), pytest.raises(DeadlineExceeded):
-        webhook(saga, now=ENDS - timedelta(milliseconds=1))
+    assert take_over(saga, now=ENDS).owner == f"{KEY}-r2"
+
+    assert "expired_at" not in saga.row()
+
+
+# At once
 
 
 @THREADS
-def test_of_many_recoveries_at_once_one_takes_the_settlement_over(saga: Saga) -> None:
-    in_review(saga)
+@pytest.mark.parametrize("start", ["released", "reversing", "in LIMBO", "late in review"])
+def test_of_many_takeovers_at_once_exactly_one_names_the_owner(saga: Saga, start: str) -> None:
+    begin, now, _ = STARTS[start]
+    begin(saga)
     seen = saga.state()
 
-    answers = at_once([partial(take_over, caller, seen, ENDS) for caller in callers(saga, CALLERS)])
+    answers = at_once([partial(take_over, caller, seen, now) for caller in callers(saga, CALLERS)])
 
     assert sum(isinstance(answer, SettlementState) for answer in answers) == 1
     assert sum(isinstance(answer, StepFenced) for answer in answers) == CALLERS - 1
     assert saga.row()["owner_epoch"] == 1
 
 
-EARLY = timedelta(milliseconds=1)
-"""The lag of a function's clock: it takes the time before it writes."""
+RIVALS: dict[str, tuple[Callable[[Saga], Any], Callable[[Saga], Any], str]] = {
+    "begin_review": (held, begin_review, "review"),
+    "decide": (in_review, lambda saga: webhook(saga, now=ENDS - EARLY), "verdict"),
+    "resolve": (in_limbo, lambda saga: saga.resolve(RETRY), "resolution"),
+}
 
 
 @THREADS
-@pytest.mark.parametrize("behind", [timedelta(), EARLY], ids=["late", "in time"])
+@pytest.mark.parametrize("rival", RIVALS)
+def test_a_takeover_and_its_rival_at_once_leave_no_mixture_of_the_two(saga: Saga, rival: str) -> None:
+    """Either may come first; a takeover that comes second needs the row unchanged since it was seen."""
+    start, move, mark = RIVALS[rival]
+    start(saga)
+    seen, now = saga.state(), ENDS if rival == "decide" else DUE
+    one, other = callers(saga, 2)
+
+    taken, _ = at_once([partial(take_over, one, seen, now), partial(move, other)])
+
+    row = saga.row()
+    if isinstance(taken, StepFenced):
+        assert mark in row
+        assert not str(row["owner"]).endswith(("-r1", "-compensate-1"))
+    else:
+        assert row["owner_epoch"] == 1
+        decided = rival == "resolve" and mark in row
+        assert row["owner"] == (RESOLVER if decided else taken.owner)
+        assert rival != "decide" or mark not in row
+
+
+@THREADS
+def test_a_takeover_and_the_begin_of_a_reversal_at_once_and_one_of_them_is_the_owner(saga: Saga) -> None:
+    """The former owner begins the reversal: a takeover that came first has fenced it off."""
+    held(saga)
+    seen = saga.state()
+    one, other = callers(saga, 2)
+
+    taken, _ = at_once([partial(take_over, one, seen, DUE), partial(other.begin, owner="execution-1")])
+
+    row = saga.row()
+    won = not isinstance(taken, StepFenced)
+    assert (row["status"], row["owner"]) == (
+        ("PROCESSING", f"{KEY}-r1") if won else ("COMPENSATING", REVERSER)
+    )
+
+
+@THREADS
+@LAGS
 def test_a_webhook_and_recovery_at_once_and_exactly_one_of_them_wins(saga: Saga, behind: timedelta) -> None:
     in_review(saga)
     seen = saga.state()
@@ -261,11 +359,14 @@ def test_a_webhook_and_recovery_at_once_and_exactly_one_of_them_wins(saga: Saga,
     assert heard == len(entries(saga)) == len(markers(saga))
     row = saga.row()
     assert ("verdict" in row, "expired_at" in row) == (bool(heard), bool(recovered))
-    assert (row["owner_epoch"], row["owner"]) == (1, OWNER if recovered else f"{KEY}-decided")
+    assert (row["owner_epoch"], row["owner"]) == (
+        1,
+        f"{KEY}-compensate-1" if recovered else f"{KEY}-decided",
+    )
 
 
 @THREADS
-@pytest.mark.parametrize("behind", [timedelta(), EARLY], ids=["late", "in time"])
+@LAGS
 def test_a_release_and_an_expiry_at_once_and_exactly_one_of_them_wins(saga: Saga, behind: timedelta) -> None:
     saga.reach(Step.VERIFY)
     seen = saga.state()

@@ -1,207 +1,392 @@
-"""Each reversal: one transaction of entry, settlement and balance, which commits once or not at all."""
+"""A compensation on a table: its beginning, its owner, and each reversal, which commits once."""
 
 import pytest
 
-from settlement.model.errors import IdempotencyConflict, StepFenced
+from settlement.ledger import keys, reversal
+from settlement.model.errors import (
+    AccountNotFound,
+    EscrowMismatch,
+    IdempotencyConflict,
+    InsufficientFunds,
+    NotReversible,
+    StepFenced,
+)
+from settlement.model.orders import Reversal
+from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.policy import compensation
-from tests.conftest import NOW
-from tests.store.books import assert_conserved
-from tests.store.reversal import AVAILABLE, REVERSED, REVERSED_AT, SKIPPED, begun, book, finished, posted
-from tests.store.saga import DEADLINE, DECIDED, LATER, Saga
+from settlement.policy import steps
+from tests.store.rows import (
+    AVAILABLE,
+    REVERSE,
+    REVERSED,
+    REVERSED_AT,
+    SKIPPED,
+    begun,
+    book,
+    finished,
+    posted,
+)
+from tests.world.books import assert_conserved
+from tests.world.environment import NOW
+from tests.world.saga import (
+    CAP,
+    COMPLETE,
+    DEADLINE,
+    DECIDED,
+    FAILURE,
+    FINISHED,
+    LATER,
+    ORDER,
+    OTHER_STATUSES,
+    POSTED_AT,
+    RETRY,
+    REVERSER,
+    STALLED,
+    WRITE_OFF,
+    Saga,
+    state_of,
+)
 
 STAGES = [None, *Step]
 """The last committed step of a settlement when its reversal begins."""
 
 DONE = {"status": "COMPENSATED", "finished_at": REVERSED_AT, "escrow": 0}
+OTHER_FAILURE = {"step": "hold", "error": "DeadlineExceeded", "cause": "hold: too late"}
+UNCLAIMED = {"step": "claim", "error": "StoreUnavailable", "cause": ""}
+NEVER_CLAIMED = FINISHED | {
+    "status": "REJECTED",
+    "owner": "compensation-1",
+    "failure": UNCLAIMED,
+    "deadline_at": POSTED_AT,
+    "finished_at": POSTED_AT,
+}
 
 
-def test_to_refund_the_fee_takes_it_from_the_fees_to_the_escrow(saga: Saga) -> None:
+def tombstone(saga: Saga) -> SettlementState:
+    return saga.ledger.store.claim(reversal.tombstone(saga.settlement, "compensation-1", UNCLAIMED, NOW))
+
+
+def due(saga: Saga, step: Step) -> None:
+    """Reverse a settled settlement up to the reversal of `step`, which is next."""
     saga.begun(Step.FEE)
-
-    assert saga.reverse(Step.FEE) == REVERSED[Step.FEE]
-
-    row = begun(Step.FEE, escrow=48, reversed={"fee"})
-    assert saga.books() == book(row, *posted(Step.FEE), REVERSED[Step.FEE], alice=5180, bob=5272)
+    for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
+        saga.reverse(earlier)
 
 
-def test_to_reclaim_takes_the_net_amount_from_the_payee_to_the_escrow(saga: Saga) -> None:
-    saga.begun(Step.RELEASE)
-
-    assert saga.reverse(Step.RELEASE) == REVERSED[Step.RELEASE]
-
-    row = begun(Step.RELEASE, escrow=4820, reversed={"release"})
-    assert saga.books() == book(row, *posted(Step.RELEASE), REVERSED[Step.RELEASE], alice=5180, bob=500)
+# The beginning, for a failure
 
 
-@pytest.mark.parametrize("last", [Step.HOLD, Step.VERIFY])
-def test_to_void_gives_the_amount_back_to_the_payer_and_finishes_in_one_transaction(
-    saga: Saga, last: Step
+@pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY, Step.RELEASE])
+def test_to_begin_takes_processing_away_and_moves_nothing(saga: Saga, last: Step | None) -> None:
+    saga.reach(last)
+
+    state = saga.begin()
+
+    alice, bob = AVAILABLE[last]
+    assert state == state_of(begun(last))
+    assert saga.books() == book(begun(last), *posted(last), alice=alice, bob=bob)
+    with saga.writes_nothing():
+        assert saga.begin(OTHER_FAILURE).reversed_for == FAILURE
+
+
+def test_in_any_other_status_the_row_is_unchanged_and_returned_as_it_is(saga: Saga) -> None:
+    saga.reach(Step.VERIFY)
+
+    for status in OTHER_STATUSES:
+        saga.alter(status=status)
+        with saga.writes_nothing():
+            assert saga.begin(OTHER_FAILURE) == saga.state()
+
+
+def test_a_former_owner_begins_nothing_and_the_owner_or_a_caller_without_a_name_does(saga: Saga) -> None:
+    saga.reach(Step.HOLD)
+    before = saga.state()
+
+    with saga.writes_nothing():
+        assert saga.begin(owner="execution-2") == before
+
+    assert saga.begin(owner="execution-1").status is Status.COMPENSATING
+    assert saga.row()["owner"] == REVERSER
+
+
+@pytest.mark.parametrize(("last", "review"), [(Step.HOLD, {"review": "ver_1"}), (Step.RELEASE, {})])
+def test_a_settlement_that_will_continue_is_begun_only_by_a_caller_without_a_name(
+    saga: Saga, last: Step, review: dict[str, str]
 ) -> None:
-    saga.begun(last)
+    """It continues with the end of the review, or with the fee."""
+    saga.reach(last)
+    saga.alter(**review)
+    before = saga.state()
 
-    assert saga.reverse(Step.HOLD) == REVERSED[Step.HOLD]
+    with saga.writes_nothing():
+        assert saga.begin(owner="execution-1") == before
+    assert saga.begin().status is Status.COMPENSATING
 
-    row = finished(begun(last), **DONE, reversed={"hold"})
-    assert saga.books() == book(row, *posted(last), REVERSED[Step.HOLD], alice=10_000, bob=500)
+
+def test_an_execution_that_resumes_a_reversal_is_its_owner_and_changes_nothing_else(saga: Saga) -> None:
+    saga.begun(Step.FEE)
+    before = saga.row()
+
+    assert saga.assign_owner("compensation-2") == saga.state()
+    assert saga.row() == before | {"owner": "compensation-2"}
+
+
+# The beginning, for an unclaimed key
+
+
+def test_a_tombstone_makes_an_unclaimed_key_a_finished_settlement_and_fences_the_claim_off(
+    saga: Saga,
+) -> None:
+    saga.fund()
+    assert tombstone(saga) == state_of(NEVER_CLAIMED)
+
+    with saga.writes_nothing():
+        assert saga.begin() == state_of(NEVER_CLAIMED)
+        claimed = saga.claim(LATER)
+        for step in Step:
+            with pytest.raises(StepFenced, match=f"^{step}: the settlement is REJECTED "):
+                saga.commit(step)
+
+    assert claimed == state_of(NEVER_CLAIMED)
+    assert steps.is_replay(claimed, "execution-1")
+    assert steps.is_replay(claimed, "compensation-1")
+    assert saga.row() == NEVER_CLAIMED
+
+
+def test_a_tombstone_changes_no_claimed_key_in_any_status(saga: Saga) -> None:
+    saga.reach(Step.HOLD)
+
+    for status in Status:
+        saga.alter(status=status)
+        with saga.writes_nothing():
+            assert tombstone(saga) == saga.state()
+
+
+# The beginning, on a person's order
 
 
 @pytest.mark.parametrize("last", STAGES)
-def test_a_settlement_reversed_from_any_step_leaves_both_parties_with_what_they_had(
+def test_an_order_begins_to_reverse_a_settled_or_stalled_settlement_and_records_who_and_why(
     saga: Saga, last: Step | None
 ) -> None:
+    saga.reach(last)
+
+    entry = saga.order(ORDER if last is Step.FEE else STALLED)
+
+    alice, bob = AVAILABLE[last]
+    failure = begun(Step.FEE)["failure"]
+    row = begun(last, failure=failure, reversed_for=failure, in_flight_since=POSTED_AT, owner="execution-1")
+    entries = [*posted(last), *([] if last is Step.FEE else [REVERSE])]
+    assert entry == REVERSE
+    assert saga.books() == book(row, *entries, alice=alice, bob=bob)
+
+
+def test_an_ordered_reversal_is_due_for_recovery_again(saga: Saga) -> None:
+    saga.reach(Step.FEE)
+
+    saga.order(now=LATER)
+
+    row = saga.row()
+    assert (row["gsi1pk"], row["gsi1sk"]) == ("IN_FLIGHT#2", "2026-11-20T12:00:37.123Z")
+    assert "finished_at" not in row
+
+
+@pytest.mark.parametrize("order", [ORDER, STALLED], ids=lambda order: order.expected_status)
+def test_a_settlement_completed_out_of_limbo_is_not_reversed(saga: Saga, order: Reversal) -> None:
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
+    saga.resolve(COMPLETE)
+    told = (
+        f"^reverse: it was to be {order.expected_status}, but the settlement is SETTLED and was completed out"
+    )
+
+    with saga.writes_nothing(), pytest.raises(NotReversible, match=told):
+        saga.order(order)
+
+
+def test_a_second_order_is_answered_with_the_first(saga: Saga, counted: list[str]) -> None:
+    saga.begun(Step.FEE)
+
+    with saga.writes_nothing():
+        for again in (ORDER, STALLED, Reversal(reason="again", by="another person")):
+            assert saga.order(again, LATER) == REVERSE
+        with pytest.raises(IdempotencyConflict, match="other content"):
+            saga.asking(fee=49).order()
+
+    assert counted == ["Settled", *["StepReplayed"] * 3]
+
+
+# The reversals
+
+
+@pytest.mark.parametrize("last", STAGES)
+def test_each_reversal_moves_entry_settlement_and_balance_in_one_transaction(
+    saga: Saga, last: Step | None
+) -> None:
+    """What has not committed is skipped, on record. A reversal knows no deadline."""
     saga.begun(last)
+    row, (alice, bob), entries = begun(last), AVAILABLE[last], posted(last)
+    now = LATER
 
     for step in REVERSIBLE:
-        saga.reverse(step)
+        is_due = step in row.get("steps", ())
+        expected = (REVERSED if is_due else SKIPPED)[step]
+        assert saga.reverse(step, now) == expected
+        entries.append(expected)
+        if is_due:
+            row = row | {"escrow": row["escrow"] + (0 if step is Step.HOLD else expected["amount"])}
+            row["reversed"] = row.get("reversed", set()) | {step.value}
+            bob -= 4772 * (step is Step.RELEASE)
+            alice += 4820 * (step is Step.HOLD)
+        row = finished(row, **DONE) if step is Step.HOLD else row
+        assert saga.books() == book(row, *entries, alice=alice, bob=bob)
 
-    committed = [step for step in REVERSIBLE if step in begun(last).get("steps", ())]
-    entries = [(REVERSED if step in committed else SKIPPED)[step] for step in REVERSIBLE]
-    reversed_ = {"reversed": {step.value for step in committed}} if committed else {}
-    row = finished(begun(last), **DONE, **reversed_)
-    assert saga.books() == book(row, *posted(last), *entries, alice=10_000, bob=500)
+    assert (alice, bob) == (10_000, 500)
     assert assert_conserved(saga.ledger.rows()) == {"external:EUR": -10_500}
 
 
-@pytest.mark.parametrize("step", [Step.FEE, Step.RELEASE])
-def test_the_reversal_of_an_uncommitted_step_is_skipped_on_record_and_moves_nothing(
-    saga: Saga, step: Step
-) -> None:
-    saga.begun(Step.VERIFY)
-
-    assert saga.reverse(step) == SKIPPED[step]
-
-    alice, bob = AVAILABLE[Step.VERIFY]
-    assert saga.books() == book(begun(Step.VERIFY), *posted(Step.VERIFY), SKIPPED[step], alice=alice, bob=bob)
-
-
 @pytest.mark.parametrize("fee", [0, 1, 4819])
-def test_any_fee_is_reversed_to_the_last_minor_unit(saga: Saga, fee: int) -> None:
+def test_any_fee_is_reversed_to_the_last_minor_unit_at_any_time(saga: Saga, fee: int) -> None:
     other = saga.asking(fee=fee)
     other.begun(Step.FEE)
 
-    amounts = [other.reverse(step)["amount"] for step in REVERSIBLE]
+    amounts = [other.reverse(step, DEADLINE + (DECIDED - NOW) * 1000)["amount"] for step in REVERSIBLE]
 
     assert amounts == [fee, 4820 - fee, 4820]
     assert [row["available"] for row in other.books()[:2]] == [10_000, 500]
 
 
-def test_a_reversal_knows_no_deadline(saga: Saga) -> None:
-    saga.begun(Step.FEE)
-
-    for step in REVERSIBLE:
-        saga.reverse(step, DEADLINE + (DECIDED - NOW) * 1000)
-
-    assert saga.row()["status"] == Status.COMPENSATED
-
-
-# Again
-
-
-def outcomes_of(last: Step | None, step: Step) -> list[str]:
-    """Return the metrics of a settlement that came as far as `last` and is reversed as far as `step`."""
-    return ["Settled"] * (last is Step.FEE) + ["Compensated"] * (step is Step.HOLD)
-
-
 @pytest.mark.parametrize("last", [None, Step.FEE])
-@pytest.mark.parametrize("step", REVERSIBLE)
 def test_a_reversal_that_is_called_again_returns_the_entry_of_the_first_call(
-    saga: Saga, last: Step | None, step: Step, counted: list[str]
+    saga: Saga, last: Step | None, counted: list[str]
 ) -> None:
     saga.begun(last)
-    for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
-        saga.reverse(earlier)
-    first = saga.reverse(step)
-    outcomes = outcomes_of(last, step)
-    assert counted == outcomes
+    firsts: list[object] = []
+    for step in REVERSIBLE:
+        firsts.append(saga.reverse(step))
+        with saga.writes_nothing():
+            assert [saga.reverse(each, DECIDED) for each in REVERSIBLE[: len(firsts)]] == firsts
+            with pytest.raises(IdempotencyConflict, match="other content"):
+                saga.asking(amount=4821).reverse(step)
 
-    with saga.writes_nothing():
-        assert saga.reverse(step, DECIDED) == first
-
-    assert counted == [*outcomes, "StepReplayed"]
-
-
-@pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_reversal_is_replayed_after_the_end(saga: Saga, step: Step) -> None:
-    saga.begun(Step.FEE)
-    for each in REVERSIBLE:
-        saga.reverse(each)
-
-    with saga.writes_nothing():
-        assert saga.reverse(step, DECIDED) == REVERSED[step]
+    outcomes = ["Settled"] * (last is Step.FEE) + ["StepReplayed"] * 3
+    assert counted == [*outcomes, "Compensated", *["StepReplayed"] * 3]
 
 
-@pytest.mark.parametrize("step", REVERSIBLE)
-def test_no_transaction_is_made_for_a_step_known_to_be_reversed(saga: Saga, step: Step) -> None:
-    assert compensation.reverse_step(saga.settlement, step, list(Step), [step], NOW) is None
+# The reasons for which a reversal is refused, or gets stuck
+
+
+def test_a_spent_amount_is_reclaimed_to_the_last_minor_unit_once_it_is_there_again(saga: Saga) -> None:
+    due(saga, Step.RELEASE)
+    spent, lent = saga.spent(501), saga.spent(4771, key="order-2026-000303")
+    spent.commit(Step.HOLD)
+    with saga.writes_nothing(), pytest.raises(InsufficientFunds, match=r"^payee: the account has too little"):
+        saga.reverse(Step.RELEASE)
+    lent.commit(Step.HOLD)
+    for other in (spent, lent):
+        other.begin()
+        other.reverse(Step.HOLD)
+
+    assert saga.reverse(Step.RELEASE) == REVERSED[Step.RELEASE]
+
+    assert saga.books()[1]["available"] == 500
 
 
 @pytest.mark.parametrize(
-    ("last", "step"), [(None, Step.HOLD), (Step.HOLD, Step.HOLD), *((Step.FEE, step) for step in REVERSIBLE)]
+    ("step", "party", "gone", "other"),
+    [(Step.RELEASE, "payee", "bob", "alice"), (Step.HOLD, "payer", "alice", "bob")],
 )
-def test_a_first_reversal_with_other_content_is_a_conflict(saga: Saga, last: Step | None, step: Step) -> None:
-    saga.begun(last)
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
-        saga.asking(amount=4821).reverse(step)
-
-
-@pytest.mark.parametrize("step", REVERSIBLE)
-@pytest.mark.parametrize("last", [None, Step.FEE])
-def test_a_repeated_reversal_with_other_content_is_a_conflict(
-    saga: Saga, step: Step, last: Step | None, counted: list[str]
+def test_a_reversal_needs_the_account_that_it_moves_and_no_other(
+    saga: Saga, step: Step, party: str, gone: str, other: str
 ) -> None:
-    saga.begun(last)
-    for each in REVERSIBLE[: REVERSIBLE.index(step) + 1]:
-        saga.reverse(each)
-
-    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
-        saga.asking(amount=4821).reverse(step)
-
-    assert counted == outcomes_of(last, step)
-
-
-# In another status
-
-OTHERS = [status for status in Status if status is not Status.COMPENSATING]
-
-
-@pytest.mark.parametrize("step", REVERSIBLE)
-@pytest.mark.parametrize("status", OTHERS)
-def test_nothing_is_reversed_unless_the_settlement_is_being_reversed(
-    saga: Saga, step: Step, status: Status
-) -> None:
-    saga.begun(Step.FEE)
-    for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
-        saga.reverse(earlier)
-    saga.alter(status=status)
-
+    due(saga, step)
+    row = saga.ledger.row(keys.account(gone))
+    assert row is not None
+    for account in (gone, other):
+        saga.ledger.delete(keys.account(account))
     with (
         saga.writes_nothing(),
-        pytest.raises(StepFenced, match=f"^compensate:{step}: the settlement is {status} with steps "),
+        pytest.raises(AccountNotFound, match=f"^{party}: there is no such account$"),
     ):
         saga.reverse(step)
 
+    saga.ledger.put(row | {"limbo_keys": {"order-2026-000099"}})  # a block of another settlement
 
-@pytest.mark.parametrize("status", OTHERS)
-def test_no_unheld_settlement_is_finished_unless_it_is_being_reversed(saga: Saga, status: Status) -> None:
-    saga.begun(None)
-    saga.alter(status=status)
+    assert saga.reverse(step) == REVERSED[step]
 
-    with (
-        saga.writes_nothing(),
-        pytest.raises(StepFenced, match=f"^compensate:hold: the settlement is {status} "),
-    ):
+
+def test_the_payer_is_refunded_whatever_the_cap(saga: Saga) -> None:
+    due(saga, Step.HOLD)
+    saga.ledger.open("alice", CAP)
+
+    saga.reverse(Step.HOLD)
+
+    assert saga.ledger.rows()[0]["available"] == CAP + 4820
+
+
+@pytest.mark.parametrize("first", [[], [Step.FEE], [Step.RELEASE]])
+def test_the_hold_is_not_voided_before_every_other_reversal(saga: Saga, first: list[Step]) -> None:
+    saga.begun(Step.FEE)
+    for step in first:
+        saga.reverse(step)
+
+    with saga.writes_nothing(), pytest.raises(EscrowMismatch, match=r"^compensate:hold: the escrow holds "):
         saga.reverse(Step.HOLD)
 
 
-@pytest.mark.parametrize(
-    ("step", "committed"), [*((step, tuple(Step)) for step in REVERSIBLE), (Step.HOLD, ())]
-)
-def test_nothing_is_reversed_for_an_unclaimed_key(
-    saga: Saga, step: Step, committed: tuple[Step, ...]
-) -> None:
-    saga.fund()
+def test_an_escrow_mismatch_leads_into_limbo_and_a_retry_finds_the_escrow_corrected(saga: Saga) -> None:
+    due(saga, Step.HOLD)
+    saga.alter(escrow=4819)
+    with pytest.raises(EscrowMismatch):
+        saga.reverse(Step.HOLD)
+    saga.enter(failure={"step": "compensate:hold", "error": "EscrowMismatch", "cause": "it holds less"})
+    saga.alter(escrow=4820)
+    saga.resolve(RETRY)
 
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^compensate:{step}: .* was never claimed$"):
-        saga.reverse(step, LATER, committed)
+    saga.reverse(Step.HOLD)
+
+    assert (saga.row()["status"], saga.row()["escrow"]) == ("COMPENSATED", 0)
+    assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
+
+
+@pytest.mark.parametrize("step", REVERSIBLE)
+def test_a_caller_that_believes_a_step_committed_is_corrected_by_the_row(saga: Saga, step: Step) -> None:
+    saga.begun(None)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r" with steps \[\] committed and \[\] "):
+        saga.reverse(step, LATER, tuple(Step))
+
+
+def test_a_caller_that_believes_nothing_was_held_is_corrected_by_the_row(saga: Saga) -> None:
+    saga.begun(Step.HOLD)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: .*\[hold\] committed"):
+        saga.reverse(Step.HOLD, LATER, ())
+
+
+@pytest.mark.parametrize("step", REVERSIBLE)
+def test_a_reversed_step_is_never_reversed_again_even_if_its_entry_is_lost(saga: Saga, step: Step) -> None:
+    due(saga, step)
+    saga.reverse(step)
+    saga.alter(status=Status.COMPENSATING, escrow=4820)
+    saga.ledger.delete(keys.entry(saga.settlement.key, step.reversal))
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r" and \[.*\] reversed$"):
+        saga.reverse(step)
+
+
+@pytest.mark.parametrize("step", [Step.FEE, Step.RELEASE])
+def test_a_step_that_a_write_off_has_covered_is_not_reversed_on_top_of_it(saga: Saga, step: Step) -> None:
+    saga.stuck(step)
+    saga.resolve(WRITE_OFF)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=rf" and \[.*{step}.*\] reversed$"):
+        saga.reverse(step)
+
+
+def test_the_settlement_is_named_before_the_balance_when_both_refuse(saga: Saga) -> None:
+    due(saga, Step.RELEASE)
+    saga.ledger.open("bob", 0)
+    saga.alter(status=Status.LIMBO)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced):
+        saga.reverse(Step.RELEASE)

@@ -7,14 +7,15 @@ import pytest
 
 from settlement.ledger import balances, entries, forward, keys
 from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied
+from settlement.ledger.transaction import AlreadyApplied, Write
 from settlement.model.errors import InsufficientFunds
 from settlement.model.state import AccountState, MalformedRow, SettlementState
 from settlement.model.status import Status, Step
 from settlement.policy import recovery
-from tests.conftest import NOW, Ledger
-from tests.store.reversal import entry
-from tests.store.saga import (
+from tests.store.rows import begin_review, entry, held
+from tests.world.environment import NOW
+from tests.world.ledger import Ledger
+from tests.world.saga import (
     ALICE,
     CLAIMED,
     DEADLINE,
@@ -28,7 +29,6 @@ from tests.store.saga import (
     Saga,
     state_of,
 )
-from tests.store.verdicts import EVENT, begin_review, held, in_review, marker, webhook
 
 OF_REQUEST = {"deadline_seconds": 600, "payer_name": "Alice Muster", "payee_name": "Bob Muster"}
 """The attributes of a request that names everything."""
@@ -56,15 +56,6 @@ REQUIRED = [
     *("status", "escrow", "owner", "owner_epoch", "claimed_at", "deadline_at"),
 ]
 """The attributes that every settlement's row has."""
-
-WITHOUT = pytest.mark.parametrize("name", REQUIRED)
-
-
-def lose(saga: Saga, name: str) -> None:
-    """Remove an attribute from the settlement's row, past every condition."""
-    row = saga.row()
-    del row[name]
-    saga.ledger.put(row)
 
 
 # Reads
@@ -111,17 +102,12 @@ def test_every_attribute_of_a_settlements_row_is_read(saga: Saga) -> None:
     assert {name: getattr(state, name) for name in OPTIONAL} == OPTIONAL
 
 
-def test_an_unclaimed_key_has_no_settlement(saga: Saga) -> None:
-    saga.claim()
-
-    assert saga.ledger.store.settlement("order-2026-000102") is None
-
-
 @pytest.mark.parametrize("limbo_keys", [frozenset[str](), frozenset({KEY, "order-2026-000102"})])
 def test_an_account_is_read_with_the_settlements_that_block_it(
     ledger: Ledger, limbo_keys: frozenset[str]
 ) -> None:
-    ledger.open("alice", 10_000, **({"limbo_keys": set(limbo_keys)} if limbo_keys else {}))
+    blocks: dict[str, Any] = {"limbo_keys": set(limbo_keys)} if limbo_keys else {}
+    ledger.open("alice", 10_000, **blocks)
 
     state = ledger.store.account("alice")
 
@@ -129,26 +115,20 @@ def test_an_account_is_read_with_the_settlements_that_block_it(
     assert state.is_blocked == bool(limbo_keys)
 
 
-@pytest.mark.parametrize("account", ["bob", "fees:EUR"])
-def test_an_account_that_was_never_opened_is_none_and_so_is_an_internal_one(saga: Saga, account: str) -> None:
+def test_what_is_not_there_is_none(saga: Saga) -> None:
+    saga.claim()
     saga.ledger.open("alice", 10_000)
 
-    assert saga.ledger.store.account(account) is None
-
-
-def test_an_entry_is_read_by_the_name_of_its_step(saga: Saga) -> None:
-    saga.after(Step.HOLD)
-
-    assert saga.ledger.store.entry(KEY, Step.HOLD) == ENTRIES[Step.HOLD]
-    assert saga.ledger.store.entry(KEY, "hold") == ENTRIES[Step.HOLD]
+    assert saga.ledger.store.settlement("order-2026-000102") is None
+    assert [saga.ledger.store.account(account) for account in ("bob", "fees:EUR")] == [None, None]
     assert saga.ledger.store.entry(KEY, Step.VERIFY) is None
-    assert saga.ledger.store.entry("order-2026-000102", Step.HOLD) is None
 
 
-def test_the_entries_of_cases_and_decisions_are_read_by_their_number(saga: Saga) -> None:
+def test_an_entry_is_read_by_the_name_of_its_step_or_the_number_of_its_case(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     resolved = saga.resolve(RETRY)
 
+    assert saga.ledger.store.entry(KEY, Step.HOLD) == ENTRIES[Step.HOLD]
     assert saga.ledger.store.entry(KEY, "resolve:1") == resolved
     assert saga.ledger.store.entry(KEY, "limbo:1") == entry(
         "limbo:1", account="bob", error=STUCK["error"], cause=STUCK["cause"]
@@ -168,51 +148,24 @@ def test_an_update_returns_the_state_that_it_leaves(saga: Saga) -> None:
     assert state == saga.state() == state_of(saga.row())
 
 
-def test_a_claim_returns_the_state_of_the_row_that_it_puts(saga: Saga) -> None:
-    assert saga.claim() == saga.state()
-
-
 # Rows that an earlier call has left
 
 
-def test_a_settlement_in_the_way_is_found_as_its_state(saga: Saga) -> None:
-    saga.before(Step.HOLD)
-    claim = forward.claim(saga.settlement, "execution-2", NOW, saga.config)
-
-    with saga.writes_nothing(), pytest.raises(AlreadyApplied) as applied:
-        saga.ledger.store.transact([claim])
-
-    assert applied.value.found == saga.state()
-    assert isinstance(applied.value.found, SettlementState)
-
-
-def test_an_account_in_the_way_is_found_as_its_state(saga: Saga) -> None:
-    saga.ledger.open("alice", 7, limbo_keys={KEY})
-
-    with saga.writes_nothing(), pytest.raises(AlreadyApplied) as applied:
-        saga.ledger.store.transact([balances.open_account("alice", "EUR", 10_000)])
-
-    assert applied.value.found == AccountState(
-        account="alice", available=7, currency="EUR", limbo_keys=frozenset({KEY})
-    )
-
-
-def test_an_entry_in_the_way_is_found_as_its_row(saga: Saga) -> None:
+def test_a_row_in_the_way_is_found_as_its_state_or_as_it_is(saga: Saga) -> None:
     saga.after(Step.HOLD)
-    evidence = entries.evidence(saga.settlement, "hold", {"reason": "another"}, NOW)
+    blocked = {"available": 5180, "limbo_keys": {KEY}}
+    saga.ledger.put(ALICE | blocked)
+    account = AccountState(account="alice", available=5180, currency="EUR", limbo_keys=frozenset({KEY}))
+    found: list[tuple[Write, Any]] = [
+        (forward.claim(saga.settlement, "execution-2", NOW, saga.config), saga.state()),
+        (balances.open_account("alice", "EUR", 10_000), account),
+        (entries.evidence(saga.settlement, "hold", {"reason": "another"}, NOW), ENTRIES[Step.HOLD]),
+    ]
 
-    with saga.writes_nothing(), pytest.raises(AlreadyApplied) as applied:
-        saga.ledger.store.transact([evidence])
-
-    assert applied.value.found == ENTRIES[Step.HOLD]
-
-
-def test_the_marker_of_an_event_in_the_way_is_found_as_its_row(saga: Saga) -> None:
-    in_review(saga)
-    webhook(saga)
-
-    with saga.writes_nothing():
-        assert webhook(saga) == marker(EVENT)
+    for write, expected in found:
+        with saga.writes_nothing(), pytest.raises(AlreadyApplied) as applied:
+            saga.ledger.store.transact([write])
+        assert applied.value.found == expected
 
 
 # Rows of a later release
@@ -262,38 +215,24 @@ CALLS: dict[str, Callable[[Saga], Any]] = {
 """One call of each kind, each refused by a settlement that has only been verified."""
 
 
-@WITHOUT
-def test_a_settlement_without_an_attribute_that_every_row_has_is_not_read(saga: Saga, name: str) -> None:
-    saga.claim()
-    lose(saga, name)
-
-    with pytest.raises(MalformedRow, match=rf"^SETTLEMENT#{KEY}: has no attribute '{name}'$"):
-        saga.ledger.store.settlement(KEY)
-
-
-@WITHOUT
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_malformed_settlement_in_the_way_is_neither_a_refusal_nor_a_replay_and_nothing_is_written(
-    saga: Saga, call: Callable[[Saga], Any], name: str, counted: list[str]
+def test_a_malformed_settlement_is_not_read_and_in_the_way_neither_a_refusal_nor_a_replay(
+    saga: Saga, call: Callable[[Saga], Any], counted: list[str]
 ) -> None:
     saga.before(Step.RELEASE)
-    lose(saga, name)
+    whole = saga.row()
 
-    with saga.writes_nothing(), pytest.raises(MalformedRow, match=f"has no attribute '{name}'$"):
+    for name in REQUIRED:
+        saga.ledger.put({attribute: value for attribute, value in whole.items() if attribute != name})
+        with pytest.raises(MalformedRow, match=rf"^SETTLEMENT#{KEY}: has no attribute '{name}'$"):
+            saga.ledger.store.settlement(KEY)
+        with saga.writes_nothing(), pytest.raises(MalformedRow, match=f"has no attribute '{name}'$"):
+            call(saga)
+    saga.ledger.put(whole | {"status": "unheard of"})
+    with saga.writes_nothing(), pytest.raises(MalformedRow, match="unheard of"):
         call(saga)
 
     assert counted == []
-
-
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_settlement_with_an_unknown_status_in_the_way_is_malformed_and_nothing_is_written(
-    saga: Saga, call: Callable[[Saga], Any]
-) -> None:
-    saga.before(Step.RELEASE)
-    saga.alter(status="unheard of")
-
-    with saga.writes_nothing(), pytest.raises(MalformedRow, match="unheard of"):
-        call(saga)
 
 
 @pytest.mark.parametrize("name", ["available", "currency"])
@@ -313,8 +252,8 @@ def test_a_malformed_account_in_the_way_is_no_refusal_and_nothing_is_written(sag
 def test_a_malformed_settlement_is_still_deferred_and_its_row_read(saga: Saga) -> None:
     """Recovery must be able to push it back: the write commits before the state is made."""
     saga.claim()
-    lose(saga, "owner")
-    before = saga.row()
+    before = {name: value for name, value in saga.row().items() if name != "owner"}
+    saga.ledger.put(before)
 
     with pytest.raises(MalformedRow, match=r"has no attribute 'owner'$"):
         saga.ledger.store.update(recovery.defer_unprocessable(before, DEADLINE, seconds=60))

@@ -1,72 +1,80 @@
-"""Our own request's verdict: an approval commits the step, a rejection only goes on record."""
+"""Verdicts on a table: our own answer, a review and the webhook leave one verdict, and one effect."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from itertools import permutations
+from typing import Any
 
 import pytest
 
-from settlement.model.errors import KycUnavailable, StepFenced
-from settlement.model.status import REVERSIBLE, Step
+from settlement.ledger import entries as ledger_entries
+from settlement.ledger import kyc_review
+from settlement.ledger.keys import Row
+from settlement.ledger.kyc_review import WebhookEvent
+from settlement.model.errors import DeadlineExceeded, IdempotencyConflict, KycUnavailable, StepFenced
+from settlement.model.state import SettlementState
+from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.model.verdict import Verdict
-from tests.conftest import NOW
-from tests.store.saga import LATER, Saga
-from tests.store.verdicts import (
+from tests.store.rivals import at_once, callers
+from tests.store.rows import (
+    ENDS,
+    EVENT,
     HELD,
+    JUST_BEFORE,
+    OWNER,
+    TIME,
+    UNDER_REVIEW,
+    WEBHOOK,
     begin_review,
     concluded,
     entries,
     entry_of,
+    event,
     held,
     in_review,
+    marker,
+    markers,
     own,
     webhook,
 )
-from tests.support.kyc import APPROVED, REJECTED
+from tests.world.environment import NOW
+from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
+from tests.world.saga import DEADLINE, LATER, Saga, outcome_of, state_of
 
+CALLERS = 16
+THREADS = pytest.mark.parametrize("engine", ["server"])
 VERDICTS = pytest.mark.parametrize("verdict", [APPROVED, REJECTED], ids=lambda each: each.decision)
-POSTED_AT = "2026-11-20T12:00:07.123Z"
+ANY = pytest.mark.parametrize("ask", [own, begin_review, webhook])
+LATER_AT, WEBHOOK_AT = "2026-11-20T12:00:07.123Z", "2026-11-20T17:00:00.123Z"
+OTHER_KEY = "order-2026-000202"
+
+
+def other_of(verdict: Verdict) -> Verdict:
+    return REJECTED if verdict is APPROVED else APPROVED
+
+
+# Our own answer
 
 
 @VERDICTS
-def test_a_verdict_is_one_entry_and_only_an_approval_commits_the_step(saga: Saga, verdict: Verdict) -> None:
-    held(saga)
-
-    entry = own(saga, verdict)
-
-    assert entry == entry_of(verdict, POSTED_AT)
-    assert entries(saga) == [entry]
-    assert saga.row() == concluded(HELD, verdict)
-    assert saga.row()["steps"] == ({"hold", "verify"} if verdict is APPROVED else {"hold"})
-
-
-@VERDICTS
-def test_a_verdict_of_our_own_does_not_end_a_review_that_another_call_has_left_the_payment_to(
+def test_a_verdict_is_one_entry_for_good_and_only_an_approval_commits_the_step(
     saga: Saga, verdict: Verdict
 ) -> None:
-    in_review(saga)
-
-    with saga.writes_nothing(), pytest.raises(KycUnavailable, match=r"^kyc: .* in review$"):
-        own(saga, verdict)
-
-    assert webhook(saga, verdict) is None
-    assert saga.row()["verdict"] == verdict.decision
-
-
-@VERDICTS
-@pytest.mark.parametrize("later", [APPROVED, REJECTED], ids=lambda each: f"then {each.decision}")
-def test_the_first_verdict_is_replayed_whatever_the_provider_says_later(
-    saga: Saga, verdict: Verdict, later: Verdict
-) -> None:
     held(saga)
-    first = own(saga, verdict)
 
+    assert own(saga, verdict) == entry_of(verdict, LATER_AT)
+
+    assert entries(saga) == [entry_of(verdict, LATER_AT)]
+    assert saga.row() == concluded(HELD, verdict)
+    assert saga.row()["steps"] == ({"hold", "verify"} if verdict is APPROVED else {"hold"})
     with saga.writes_nothing():
-        assert own(saga, replace(later, reference="ver_2"), NOW + timedelta(days=300)) == first
-
-
-def reject_ourselves(saga: Saga) -> None:
-    own(saga, REJECTED)
+        for later in (APPROVED, REJECTED):
+            again = own(saga, replace(later, reference="ver_2"), NOW + timedelta(days=300))
+            assert again == entry_of(verdict, LATER_AT)
+        assert begin_review(saga, now=LATER) == state_of(concluded(HELD, verdict))
+        assert webhook(saga, verdict, now=LATER) == entry_of(verdict, LATER_AT)
 
 
 def reject_in_review(saga: Saga) -> None:
@@ -74,41 +82,392 @@ def reject_in_review(saga: Saga) -> None:
     webhook(saga, REJECTED)
 
 
-def reject_before_our_answer(saga: Saga) -> None:
-    webhook(saga, REJECTED, now=LATER)
+REJECTIONS: dict[str, Callable[[Saga], Any]] = {
+    "our own": lambda saga: own(saga, REJECTED),
+    "in review": reject_in_review,
+    "before our answer": lambda saga: webhook(saga, REJECTED, now=LATER),
+}
 
 
-@pytest.mark.parametrize("reject", [reject_ourselves, reject_in_review, reject_before_our_answer])
-def test_a_rejection_never_lets_the_release_nor_the_fee_commit(
-    saga: Saga, reject: Callable[[Saga], None]
+@pytest.mark.parametrize("reject", REJECTIONS.values(), ids=REJECTIONS)
+def test_a_rejection_lets_neither_release_nor_fee_commit_and_the_payer_is_refunded(
+    saga: Saga, reject: Callable[[Saga], Any]
 ) -> None:
     held(saga)
     reject(saga)
-
     with saga.writes_nothing():
         own(saga, APPROVED)
         for step in (Step.RELEASE, Step.FEE):
             with pytest.raises(StepFenced, match=rf"^{step}: .* PROCESSING with steps \[hold\] committed$"):
                 saga.commit(step, LATER)
-
-
-def test_but_for_the_rejection_the_release_would_have_committed(saga: Saga) -> None:
-    held(saga)
-    own(saga, APPROVED)
-
-    assert saga.commit(Step.RELEASE, LATER)["amount"] == 4772
-
-
-@pytest.mark.parametrize("reject", [reject_ourselves, reject_in_review])
-def test_a_rejected_payment_is_refunded_to_the_payer(saga: Saga, reject: Callable[[Saga], None]) -> None:
-    held(saga)
-    reject(saga)
     saga.begin()
 
     for step in REVERSIBLE:
         saga.reverse(step)
 
-    alice, bob, *_ = saga.books()
-    assert (alice["available"], bob["available"]) == (10_000, 500)
+    assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
     assert (saga.row()["status"], saga.row()["verdict"]) == ("COMPENSATED", "REJECTED")
     assert "verify" not in saga.row()["steps"]
+
+
+# A review
+
+
+def test_a_review_holds_the_money_and_moves_deadline_and_index_to_its_first_end(saga: Saga) -> None:
+    held(saga)
+    before = saga.ledger.rows()
+
+    assert begin_review(saga) == state_of(UNDER_REVIEW)
+
+    assert saga.ledger.rows() == [UNDER_REVIEW if found == HELD else found for found in before]
+    assert list(saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-21T12:00:00.122Z", limit=9)) == []
+    (listed,) = saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-21T12:00:00.123Z", limit=9)
+    assert listed["pk"] == UNDER_REVIEW["pk"]
+    with saga.writes_nothing():
+        for again in (IN_REVIEW, replace(IN_REVIEW, reference="ver_2")):
+            assert begin_review(saga, again, LATER, ENDS + timedelta(hours=1)) == state_of(UNDER_REVIEW)
+        with pytest.raises(StepFenced):
+            saga.commit(Step.RELEASE, LATER)
+
+
+@VERDICTS
+def test_our_own_answer_gives_way_to_a_review_that_another_call_was_told_of(
+    saga: Saga, verdict: Verdict
+) -> None:
+    in_review(saga)
+
+    with saga.writes_nothing(), pytest.raises(KycUnavailable, match=r"^kyc: another call was told .* review"):
+        own(saga, verdict)
+
+    assert webhook(saga, verdict) is None
+    assert saga.row()["verdict"] == verdict.decision
+
+
+@ANY
+@pytest.mark.parametrize("start", [held, in_review])
+def test_a_verdict_after_compensation_began_is_refused(
+    saga: Saga, ask: Callable[..., Any], start: Callable[[Saga], None]
+) -> None:
+    start(saga)
+    saga.begin()
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^verify: the settlement is COMPENSATING "):
+        ask(saga, now=LATER)
+
+
+@ANY
+def test_each_comes_too_late_exactly_at_the_deadline_and_in_time_just_before_it(
+    saga: Saga, ask: Callable[..., Any]
+) -> None:
+    held(saga)
+
+    with saga.writes_nothing(), pytest.raises(DeadlineExceeded, match=r"^verify: the settlement's deadline "):
+        ask(saga, now=DEADLINE)
+
+    ask(saga, now=JUST_BEFORE)
+    assert ("review" in saga.row(), "verdict" in saga.row()) == (ask is begin_review, ask is not begin_review)
+
+
+def test_a_review_is_a_wait_for_the_verdict_up_to_its_end_long_after_the_first_deadline(saga: Saga) -> None:
+    held(saga)
+    begin_review(saga, now=JUST_BEFORE)
+
+    with saga.writes_nothing(), pytest.raises(DeadlineExceeded):
+        webhook(saga, now=ENDS)
+
+    assert webhook(saga, now=ENDS - timedelta(milliseconds=1)) is None
+    assert entries(saga)[0]["posted_at"] == "2026-11-21T12:00:00.122Z"
+
+
+# The webhook
+
+
+@VERDICTS
+def test_a_verdict_that_ends_a_review_leaves_event_entry_and_row_with_the_time_of_a_new_one(
+    saga: Saga, verdict: Verdict
+) -> None:
+    in_review(saga)
+    before = saga.ledger.rows()
+
+    assert webhook(saga, verdict) is None
+
+    row = concluded(UNDER_REVIEW, verdict, owner=OWNER, owner_epoch=1, **TIME)
+    expected = [
+        *(row if found == UNDER_REVIEW else found for found in before),
+        marker(),
+        entry_of(verdict, WEBHOOK_AT),
+    ]
+    assert saga.ledger.rows() == sorted(expected, key=lambda found: (found["pk"], found["sk"]))
+    assert list(saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:30.122Z", limit=9)) == []
+    (listed,) = saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:30.123Z", limit=9)
+    assert listed["pk"] == UNDER_REVIEW["pk"]
+
+
+def test_after_an_approval_the_settlement_continues_to_its_end(saga: Saga) -> None:
+    in_review(saga)
+    webhook(saga)
+
+    saga.commit(Step.RELEASE, WEBHOOK)
+    saga.commit(Step.FEE, WEBHOOK)
+
+    assert saga.row()["status"] == "SETTLED"
+    assert [row["available"] for row in saga.books()[:2]] == [5180, 5272]
+
+
+@VERDICTS
+def test_a_webhook_before_our_own_answer_takes_effect_and_the_answer_finds_it(
+    saga: Saga, verdict: Verdict
+) -> None:
+    held(saga)
+
+    assert webhook(saga, verdict, now=LATER) is None
+
+    time = {"deadline_at": "2026-11-20T12:15:07.123Z", "gsi1sk": "2026-11-20T12:00:37.123Z"}
+    row = concluded(HELD, verdict, owner=OWNER, owner_epoch=1, in_flight_since=LATER_AT, **time)
+    assert saga.row() == row
+    with saga.writes_nothing():
+        assert own(saga, other_of(verdict)) == entry_of(verdict, LATER_AT)
+        assert begin_review(saga, now=LATER) == state_of(row)
+
+
+@VERDICTS
+def test_a_decision_is_for_good_and_the_same_again_is_a_replay_in_any_status(
+    saga: Saga, verdict: Verdict
+) -> None:
+    in_review(saga)
+    webhook(saga, verdict)
+
+    for begin in (lambda: None, saga.begin):
+        begin()
+        with saga.writes_nothing():
+            assert webhook(saga, verdict) == marker()
+            in_other_words = replace(verdict, reason="in other words")
+            assert webhook(saga, in_other_words, event(2)) == entry_of(verdict, WEBHOOK_AT)
+            with pytest.raises(IdempotencyConflict, match=f"^decision: {verdict.decision} is on record, for"):
+                webhook(saga, other_of(verdict), event(2))
+
+
+def test_an_events_id_is_refused_to_other_content_and_to_another_settlement(saga: Saga) -> None:
+    in_review(saga)
+    webhook(saga)
+    other = saga.asking(key=OTHER_KEY)
+    other.claim()
+    other.commit(Step.HOLD)
+
+    with saga.writes_nothing():
+        for each, digest in ((saga, "d1x"), (saga, ""), (other, "d2")):
+            with pytest.raises(IdempotencyConflict, match=r"^webhook-id: was used before by an event with "):
+                webhook(each, APPROVED, WebhookEvent(EVENT.id, digest), now=LATER)
+
+
+def test_a_verdict_ends_only_the_review_whose_settlement_and_verification_it_names(saga: Saga) -> None:
+    in_review(saga)
+    other, named = saga.asking(key=OTHER_KEY), replace(APPROVED, reference="ver_other")
+    other.claim()
+    other.commit(Step.HOLD)
+    begin_review(other, named)
+    untouched = saga.row()
+
+    with saga.writes_nothing():
+        for each, verdict in ((saga, named), (other, APPROVED)):
+            with pytest.raises(StepFenced, match=r"^reference: the settlement waits for another verificat"):
+                webhook(each, verdict)
+    assert webhook(other, named) is None
+
+    assert saga.row() == untouched
+    assert (other.row()["owner"], other.row()["verdict"]) == (f"{OTHER_KEY}-decided", "APPROVED")
+
+
+def test_a_refused_event_leaves_no_marker_so_that_it_may_come_again(saga: Saga) -> None:
+    saga.fund()
+    saga.claim()
+    with saga.writes_nothing(), pytest.raises(StepFenced):
+        webhook(saga, now=LATER)
+    saga.commit(Step.HOLD)
+
+    assert webhook(saga, now=LATER) is None
+
+    assert [row["pk"] for row in markers(saga)] == ["KYC_EVENT#evt_1"]
+
+
+def test_a_verdict_is_not_taken_a_second_time_even_if_its_entry_and_event_are_lost(saga: Saga) -> None:
+    in_review(saga)
+    webhook(saga, REJECTED)
+    for lost in (*entries(saga), *markers(saga)):
+        saga.ledger.delete({name: lost[name] for name in ("pk", "sk")})
+
+    with saga.writes_nothing():
+        for ask in (webhook, own):
+            with pytest.raises(StepFenced, match=r"^verify: "):
+                ask(saga, APPROVED)
+
+
+@pytest.mark.parametrize("engine", ["memory"])
+def test_a_failed_condition_without_a_row_is_taken_for_a_conflict(saga: Saga) -> None:
+    for write in (
+        ledger_entries.verdict(saga.settlement, APPROVED, NOW),
+        kyc_review.event_marker(EVENT, saga.settlement, NOW),
+    ):
+        assert isinstance(write.on_failure(None), IdempotencyConflict)
+
+
+# In every order, and many at once
+
+CALLS: dict[str, Callable[[Saga], Any]] = {
+    "own": partial(own, verdict=APPROVED),
+    "begin_review": begin_review,
+    "approve": partial(webhook, verdict=APPROVED, event=event(1), now=LATER),
+    "reject": partial(webhook, verdict=REJECTED, event=event(2), now=LATER),
+}
+
+
+def assert_one_verdict(saga: Saga) -> Row:
+    """Check that there is one entry, that the row agrees, and that only an approval admits the release."""
+    (entry,) = entries(saga)
+    row = saga.row()
+    assert row["verdict"] == entry["decision"]
+    assert "review" not in row
+    assert ("verify" in row["steps"]) == (entry["decision"] == "APPROVED")
+    release = outcome_of(partial(saga.commit, Step.RELEASE, LATER))
+    assert type(release) is (dict if entry["decision"] == "APPROVED" else StepFenced)
+    saga.books()
+    return entry
+
+
+@pytest.mark.parametrize("order", list(permutations(CALLS)), ids="-".join)
+def test_in_every_order_the_first_decision_is_kept(saga: Saga, order: tuple[str, ...]) -> None:
+    held(saga)
+    reviewed = order.index("begin_review") < order.index("own")  # only the webhook ends a review
+    decided = next(name for name in order if name != "begin_review" and not (name == "own" and reviewed))
+
+    for name in order:
+        outcome_of(partial(CALLS[name], saga))
+
+    entry = assert_one_verdict(saga)
+    assert entry["decision"] == ("REJECTED" if decided == "reject" else "APPROVED")
+    assert (entry["provider"], len(markers(saga))) == ("verifications", 0 if decided == "own" else 1)
+
+
+@pytest.mark.parametrize("position", range(3))
+@pytest.mark.parametrize("order", list(permutations(("own", "begin_review", "reject"))), ids="-".join)
+def test_once_compensation_has_begun_no_later_call_changes_anything(
+    saga: Saga, order: tuple[str, ...], position: int
+) -> None:
+    held(saga)
+    for name in order[:position]:
+        outcome_of(partial(CALLS[name], saga))
+    saga.begin()
+
+    with saga.writes_nothing():
+        for name in order[position:]:
+            answer = outcome_of(partial(CALLS[name], saga))
+            assert isinstance(answer, dict | SettlementState | StepFenced | IdempotencyConflict)
+
+
+@THREADS
+@VERDICTS
+@pytest.mark.parametrize("start", [held, in_review])
+def test_one_event_delivered_by_many_at_once_has_one_effect(
+    saga: Saga, verdict: Verdict, start: Callable[[Saga], None]
+) -> None:
+    start(saga)
+
+    answers = at_once([partial(webhook, caller, verdict, now=LATER) for caller in callers(saga, CALLERS)])
+
+    (mark,) = markers(saga)
+    assert (answers.count(None), answers.count(mark)) == (1, CALLERS - 1)
+    assert assert_one_verdict(saga)["decision"] == verdict.decision
+
+
+@THREADS
+def test_of_opposite_decisions_at_once_one_is_kept_and_the_other_is_a_conflict(saga: Saga) -> None:
+    in_review(saga)
+
+    answers = at_once(
+        [
+            partial(webhook, caller, (APPROVED, REJECTED)[number % 2], event(number), LATER)
+            for number, caller in enumerate(callers(saga, CALLERS))
+        ]
+    )
+
+    entry = assert_one_verdict(saga)
+    lost = 1 if entry["decision"] == "APPROVED" else 0
+    assert [type(answer) for answer in answers[lost::2]] == [IdempotencyConflict] * (CALLERS // 2)
+    agreed = answers[1 - lost :: 2]
+    assert (agreed.count(None), agreed.count(entry)) == (1, CALLERS // 2 - 1)
+    assert [row["pk"] for row in markers(saga)] == [f"KYC_EVENT#evt_{answers.index(None)}"]
+
+
+@THREADS
+def test_one_events_id_with_contents_of_many_at_once_is_taken_by_one(saga: Saga) -> None:
+    in_review(saga)
+
+    answers = at_once(
+        [
+            partial(webhook, caller, APPROVED, replace(event(1), digest=f"d{number}"), LATER)
+            for number, caller in enumerate(callers(saga, CALLERS))
+        ]
+    )
+
+    assert answers.count(None) == 1
+    assert sum(isinstance(answer, IdempotencyConflict) for answer in answers) == CALLERS - 1
+    assert markers(saga)[0]["digest"] == f"d{answers.index(None)}"
+
+
+@THREADS
+@pytest.mark.parametrize("seed", range(2))
+def test_own_answers_reviews_and_webhooks_at_once_agree_on_one_verdict(saga: Saga, seed: int) -> None:
+    held(saga)
+    names = [name for name in CALLS for _ in range(CALLERS // len(CALLS))]
+    order = names[seed:] + names[:seed]
+
+    answers = at_once(
+        [partial(CALLS[name], caller) for name, caller in zip(order, callers(saga, CALLERS), strict=True)]
+    )
+
+    entry = assert_one_verdict(saga)
+    for name, answer in zip(order, answers, strict=True):
+        if name == "own":
+            assert answer == entry or isinstance(answer, KycUnavailable)
+        elif name == "begin_review":
+            assert answer.status is Status.PROCESSING
+            assert answer.is_in_review != (answer.verdict is not None)
+        elif (name, entry["decision"]) in (("reject", "APPROVED"), ("approve", "REJECTED")):
+            assert isinstance(answer, IdempotencyConflict)
+        else:
+            assert answer is None or answer in (entry, *markers(saga))
+    assert answers.count(None) == len(markers(saga)) <= 1
+
+
+@THREADS
+def test_a_review_begun_by_many_at_once_waits_for_one_verification(saga: Saga) -> None:
+    held(saga)
+
+    answers = at_once(
+        [
+            partial(begin_review, caller, replace(APPROVED, reference=f"ver_{number}"), NOW)
+            for number, caller in enumerate(callers(saga, CALLERS))
+        ]
+    )
+
+    assert answers == [saga.state()] * CALLERS
+
+
+@THREADS
+def test_a_webhook_and_the_beginning_of_compensation_at_once_never_leave_a_payment_in_doubt(
+    saga: Saga,
+) -> None:
+    in_review(saga)
+    calls = [
+        partial(webhook, caller, now=LATER) if number % 2 else caller.begin
+        for number, caller in enumerate(callers(saga, CALLERS))
+    ]
+
+    answers = at_once(calls)
+
+    row, webhooks = saga.row(), answers[1::2]
+    assert row["status"] == "COMPENSATING"
+    assert all(answer is None or isinstance(answer, dict | StepFenced) for answer in webhooks)
+    assert webhooks.count(None) == len(markers(saga)) == len(entries(saga)) == int("verdict" in row)
+    with saga.writes_nothing(), pytest.raises(StepFenced):
+        saga.commit(Step.RELEASE, LATER)

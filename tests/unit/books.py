@@ -1,139 +1,89 @@
-"""A settlement and its two parties in a table in memory, brought to any point of its life in one call."""
+"""A settlement on the table in memory, whose money the tests follow."""
 
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from hypothesis import strategies as st
 
-from settlement.ledger import balances as ledger_balances
-from settlement.ledger import forward as ledger_forward
-from settlement.ledger import keys, limbo, reversal
+from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.ledger.transaction import StepTransaction
-from settlement.model import accounts
-from settlement.model.case import Case
-from settlement.model.orders import Decision
 from settlement.model.settlement import Settlement
-from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.policy import compensation, steps
-from tests.conftest import NOW
-from tests.unit.table import Table
-from tests.unit.vectors import CONFIG, FAILURE, ORDER, RESOLVER, REVERSER, SETTLEMENT, VERDICT, resolution
+from settlement.model.status import REVERSIBLE, Step
+from tests.unit.vectors import CONFIG, SETTLEMENT
+from tests.world import ledger
+from tests.world.books import assert_conserved
+from tests.world.saga import Saga
 
-ERROR = {"step": "verify", "error": "DeadlineExceeded", "cause": "too late"}
-LATER = NOW + timedelta(hours=1)
-OPENING = 10**15
-"""The initial balance of each party: enough for every amount."""
+OPENING = {"alice": 10_000, "bob": 500}
+"""The first deposits, as `Saga.fund` makes them: enough for each of the amounts."""
 
+SETTLEMENTS = st.integers(1, OPENING["alice"]).flatmap(
+    lambda amount: st.builds(
+        Settlement,
+        key=st.just(SETTLEMENT.key),
+        payer=st.just("alice"),
+        payee=st.just("bob"),
+        amount=st.just(amount),
+        currency=st.just("EUR"),
+        fee=st.integers(0, amount - 1),
+    )
+)
 
-@dataclass(frozen=True)
-class Books:
-    """The table, and the sums of its entries."""
+LAST = [None, *Step]
+"""The last step that has committed."""
 
-    table: Table
-    settlement: Settlement
+STUCK = [
+    (last, step) for last in Step for step in REVERSIBLE if list(Step).index(step) <= list(Step).index(last)
+]
+"""The last step that has committed, and a committed one whose reversal may get stuck."""
 
-    def row(self) -> Row:
-        row = self.table.read(keys.settlement(self.settlement.key))
-        assert row is not None
-        return row
-
-    def state(self) -> SettlementState:
-        return SettlementState.from_row(self.row())
-
-    def account(self, name: str) -> Row:
-        row = self.table.read(keys.account(name))
-        assert row is not None
-        return row
-
-    def entries(self) -> list[Row]:
-        return [row for row in self.table.rows() if "posted_at" in row]
-
-    def moved(self) -> dict[str, int]:
-        """Return the change of each account by its entries; unchanged accounts are left out."""
-        balances: dict[str, int] = {}
-        for entry in self.entries():
-            amount = entry.get("amount", 0)
-            for side, sign in (("debit", -1), ("credit", 1)):
-                account = entry.get(side, "")
-                balances[account] = balances.get(account, 0) + sign * amount
-        return {account: change for account, change in balances.items() if change}
-
-    def assert_consistent(self) -> None:
-        """Check that every balance equals the sum of its entries, and that no money was created."""
-        moved = self.moved()
-        assert sum(moved.values()) == 0
-        for party in ("alice", "bob"):
-            assert self.account(party)["available"] == OPENING + moved.get(party, 0)
-        assert self.row()["escrow"] == moved.get(accounts.escrow(self.settlement.key), 0) >= 0
-
-    def reverse(self, step: Step) -> Row | None:
-        state = self.state()
-        transaction = compensation.reverse_step(
-            self.settlement, step, sorted(state.steps), sorted(state.reversed), LATER
-        )
-        return self.table.commit(transaction) if transaction else None
-
-    def stick(self, step: Step) -> Case:
-        """Put the settlement into LIMBO because the reversal of a step is stuck."""
-        case = compensation.case_of(self.state(), step)
-        self.table.commit(compensation.enter_limbo(self.settlement, case, FAILURE, LATER))
-        return case
-
-    def resolve(self, decision: Decision) -> Row:
-        state = self.state()
-        compensation.ensure_can_resolve(state, decision)
-        case = compensation.stuck_case(state)
-        return self.table.commit(
-            compensation.resolve(self.settlement, case, resolution(decision), RESOLVER, LATER, CONFIG)
-        )
-
-    def finish(self) -> None:
-        for step in REVERSIBLE:
-            self.reverse(step)
-
-    def bytes(self) -> str:
-        """Return the content of the table, to check that nothing has changed."""
-        return repr(sorted(self.table.rows(), key=lambda row: (row["pk"], row["sk"])))
+UNMOVED = [(last, step) for last in LAST for step in REVERSIBLE if (last, step) not in STUCK]
+"""The same with a step that has not committed: its skipped reversal may get stuck, too."""
 
 
-def forward(settlement: Settlement) -> dict[Step, StepTransaction]:
-    return {
-        Step.HOLD: steps.hold(settlement, NOW),
-        Step.VERIFY: steps.verify(settlement, VERDICT, NOW),
-        Step.RELEASE: steps.release(settlement, replace(CONFIG, highest_balances={}), NOW),
-        Step.FEE: steps.fee(settlement, NOW),
-    }
+def fresh(settlement: Settlement = SETTLEMENT) -> Saga:
+    return Saga(ledger.in_memory(), settlement, CONFIG)
 
 
-def claimed(committed: int, settlement: Settlement = SETTLEMENT) -> Books:
-    """Return a settlement whose first `committed` steps have committed."""
-    parties = [ledger_balances.open_account(name, settlement.currency, OPENING) for name in ("alice", "bob")]
-    books = Books(Table(dict(each.parameters["Item"]) for each in parties), settlement)
-    books.table.write(ledger_forward.claim(settlement, "execution", NOW, CONFIG))
-    for step in list(Step)[:committed]:
-        books.table.commit(forward(settlement)[step])
-    return books
+def reached(last: Step | None, settlement: Settlement = SETTLEMENT) -> Saga:
+    """Return a settlement whose steps have committed up to and with `last`."""
+    saga = fresh(settlement)
+    saga.reach(last)
+    return saga
 
 
-def compensating(committed: int, settlement: Settlement = SETTLEMENT) -> Books:
+def begun(last: Step | None, settlement: Settlement = SETTLEMENT) -> Saga:
     """Return such a settlement whose reversal has begun: on an order if it has settled, else by a failure."""
-    books = claimed(committed, settlement)
-    if books.row()["status"] == Status.SETTLED:
-        books.table.commit(compensation.reverse_on_order(settlement, ORDER, LATER, CONFIG))
-    else:
-        books.table.write(reversal.begin(settlement, ERROR, owner=None, execution=REVERSER))
-    return books
+    saga = fresh(settlement)
+    saga.begun(last)
+    return saga
 
 
-def in_limbo(committed: int, stuck: Step, settlement: Settlement = SETTLEMENT) -> Books:
-    """Return such a settlement whose reversal of the step `stuck` is stuck."""
-    books = compensating(committed, settlement)
-    for step in REVERSIBLE[: REVERSIBLE.index(stuck)]:
-        books.reverse(step)
-    books.stick(stuck)
-    return books
+def stuck(last: Step | None, step: Step, settlement: Settlement = SETTLEMENT) -> Saga:
+    """Return such a settlement in LIMBO, because the reversal of `step` is stuck."""
+    saga = begun(last, settlement)
+    for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
+        saga.reverse(earlier)
+    saga.enter(saga.case(step))
+    return saga
 
 
-def waiting(books: Books, token: str = "token-1") -> None:
-    """Record an execution that waits for the decision."""
-    books.table.write(limbo.await_decision(books.settlement, token, "arn:execution"))
+def unwind(saga: Saga) -> None:
+    """Reverse each step that is not reversed."""
+    for step in REVERSIBLE:
+        if step not in saga.state().reversed:
+            saga.reverse(step)
+
+
+def moved(saga: Saga) -> dict[str, int]:
+    """Check all the books; return the change of each account since the deposits, if it has changed."""
+    rows = saga.ledger.rows()
+    changes = assert_conserved(rows)
+    del changes["external:EUR"]
+    for row in filter(keys.is_account, rows):
+        _, account = keys.subject(row)
+        changes[account] = row["available"] - OPENING[account]
+    return {account: change for account, change in changes.items() if change}
+
+
+def entries(saga: Saga) -> dict[str, Row]:
+    """Return the settlement's journal entries by their names."""
+    own = keys.settlement(saga.settlement.key)["pk"]
+    return {row["step"]: row for row in saga.ledger.rows() if row["pk"] == own and "step" in row}

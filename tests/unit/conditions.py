@@ -1,13 +1,13 @@
 """The condition of a write, evaluated on a row: as a whole, and one fragment at a time."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write
-from tests.support import expressions, wire
-from tests.support.values import Value
+from tests.world import expressions, wire
+from tests.world.values import Value
 
 
 def clauses(write: Write) -> list[str]:
@@ -18,15 +18,31 @@ def clauses(write: Write) -> list[str]:
 
 def admits(write: Write, row: Row | None) -> bool:
     """Return whether the write's condition holds for a row (None: there is no row)."""
-    condition = write.parameters["ConditionExpression"]
-    return not condition or holds(condition, write, row)
+    return asked(write)(row)
 
 
-def holds(condition: str, write: Write, row: Row | None) -> bool:
-    """Return whether the write's condition, or a fragment of it, holds for the row."""
+def asked(write: Write, condition: str | None = None) -> Callable[[Row | None], bool]:
+    """Return the write's condition, or a fragment of it, as a question about rows."""
+    condition = write.parameters["ConditionExpression"] if condition is None else condition
+    if not condition:
+        return lambda row: True
+    holds = expressions.condition(condition).holds
     names = write.parameters.get("ExpressionAttributeNames", {})
-    values = _OnTheWire(write.parameters.get("ExpressionAttributeValues", {}))
-    return expressions.condition(condition).holds(_OnTheWire(row or {}), names, values)
+    values = wire.normal(write.parameters.get("ExpressionAttributeValues", {}))
+    return lambda row: holds(_OnTheWire(row or {}), names, values)
+
+
+def applied(write: Write, row: Row | None) -> Row:
+    """Return the row after the write, without a look at its condition."""
+    if write.action == "Put":
+        return dict(write.parameters["Item"])
+    before = wire.normal({**write.parameters["Key"], **(row or {})})
+    names = write.parameters.get("ExpressionAttributeNames", {})
+    values = wire.normal(write.parameters["ExpressionAttributeValues"])
+    after: Row = wire.from_wire(
+        expressions.change(write.parameters["UpdateExpression"]).apply(before, names, values)
+    )
+    return after
 
 
 class _OnTheWire(Mapping[str, Value]):
@@ -36,7 +52,8 @@ class _OnTheWire(Mapping[str, Value]):
         self._values = values
 
     def __getitem__(self, name: str) -> Value:
-        return wire.normal({name: self._values[name]})[name]
+        value: Value = wire.normal({name: self._values[name]})[name]
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)

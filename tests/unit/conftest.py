@@ -1,25 +1,21 @@
-"""Hypothesis as these tests use it: no wall clock, no database that differs from machine to machine."""
+"""Quick and repeatable tests: no database of Hypothesis, and a store that logs nothing."""
 
-import io
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
-from settlement.adapters import telemetry
-from tests.unit.observation import Output
+from settlement.adapters import dynamodb, telemetry
+from tests.world import wire
 
 settings.register_profile("unit", deadline=None, database=None, print_blob=True)
 settings.load_profile("unit")
 
 
-@pytest.fixture
-def output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Output]:
-    # The command-line tool switches metrics off for its whole process, which may be this one.
-    monkeypatch.delenv("POWERTOOLS_METRICS_DISABLED", raising=False)
-    log = io.StringIO()
-    monkeypatch.setattr(telemetry.logger.registered_handler, "stream", log)
-    telemetry.metrics.clear_metrics()
-    yield Output(log, capsys)
-    telemetry.metrics.clear_metrics()
-    telemetry.logger.remove_keys(["key", "step", "execution"])
+@pytest.fixture(autouse=True)
+def quiet_store() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dynamodb, "_to_wire", wire.to_wire)
+        patch.setattr(dynamodb, "from_wire", wire.from_wire)
+        patch.setattr(telemetry, "called", lambda operation, consumed: None)
+        yield

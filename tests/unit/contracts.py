@@ -5,7 +5,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from tests.support.contracts import CONTRACTS, OUTCOME
+from tests.world.contracts import CONTRACTS, OUTCOME
 
 __all__ = ["CIRCUIT", "CONTRACTS", "ENTERED", "OUTCOME", "REQUEST", "RESOLVED", "SCHEMAS", "faults"]
 

@@ -9,6 +9,7 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write
 from settlement.model.settlement import Settlement
+from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
 from tests.unit import states
 from tests.unit.vectors import DECIDER, EXECUTION, IN_HASTE, LISTED, REJECTED, SETTLEMENT, VERDICT, YEN
@@ -23,7 +24,6 @@ RESOLUTIONS: list[dict[str, Any]] = [
     {},
     {"resolutions": 0},
     {"resolutions": 1, "resolution": {"decision": "retry"}},
-    {"resolutions": 2, "resolution": {"decision": "retry"}},
 ]
 """The number of decisions: the attribute exists from the beginning of a compensation."""
 
@@ -83,15 +83,29 @@ def progress() -> Iterator[tuple[set[Step], set[Step]]]:
 
 def rows_met_by(write: Write) -> list[Row]:
     """Return every row that a write of a settlement's row may meet."""
+    return _rows_of(_settlement_of(write))
+
+
+def states_met_by(write: Write) -> list[tuple[Row, SettlementState]]:
+    """Return every row that a write of a settlement's row may meet, and its state."""
+    return _states_of(_settlement_of(write))
+
+
+def _settlement_of(write: Write) -> Settlement:
     key = write.parameters.get("Key") or write.parameters["Item"]
     known = (SETTLEMENT, YEN, IN_HASTE)
     (settlement,) = (each for each in known if keys.settlement(each.key)["pk"] == key["pk"])
-    return _rows_of(settlement)
+    return settlement
+
+
+@cache
+def _states_of(settlement: Settlement) -> list[tuple[Row, SettlementState]]:
+    return [(row, SettlementState.from_row(row)) for row in _rows_of(settlement)]
 
 
 @cache
 def _rows_of(settlement: Settlement) -> list[Row]:
-    escrows = (0, settlement.fee, settlement.net, settlement.amount)
+    escrows = (0, settlement.fee, settlement.amount)
     return [
         settlement_row(
             status,

@@ -9,8 +9,8 @@ from settlement.model.settlement import Settlement
 from settlement.model.state import AccountState, SettlementState
 from settlement.model.status import Status
 from settlement.model.timestamps import timestamp
-from tests.conftest import NOW
 from tests.unit.vectors import EXECUTION, SETTLEMENT
+from tests.world.environment import NOW
 
 
 def row(settlement: Settlement = SETTLEMENT, **changes: Any) -> Row:

@@ -1,5 +1,6 @@
 """The writes of the parties' balances: who may pay and be paid, and the meaning of a refusal."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,90 +13,110 @@ from settlement.model.errors import (
     CapExceeded,
     CurrencyMismatch,
     InsufficientFunds,
+    SettlementError,
 )
-from tests.unit import states
-from tests.unit.conditions import admits
-from tests.unit.states import found
+from tests.unit.conditions import admits, applied
+from tests.unit.states import account_row, found
 from tests.unit.vectors import SETTLEMENT
 
-MESSAGES: dict[type[Exception], str] = {
-    AccountNotFound: "there is no such account",
-    CurrencyMismatch: "the account is kept in USD, not in EUR",
-    InsufficientFunds: "the account has too little available for this amount",
-    AccountInLimbo: "the account is in LIMBO and places no holds until that is resolved",
-    CapExceeded: "the account would hold more than this stage allows in EUR",
-}
-"""The exact text of each error: it has no payload, so all of it may be logged."""
+BLOCKED: dict[str, Any] = {"limbo_keys": {"order-2026-000001"}}
+NO_ACCOUNT = (AccountNotFound, "there is no such account")
+OTHER_CURRENCY = (CurrencyMismatch, "the account is kept in USD, not in EUR")
+TOO_LITTLE = (InsufficientFunds, "the account has too little available for this amount")
+IN_LIMBO = (AccountInLimbo, "the account is in LIMBO and places no holds until that is resolved")
+OVER_THE_CAP = (CapExceeded, "the account would hold more than this stage allows in EUR")
+SPENT = (InsufficientFunds, "the account has too little available to give back what it received")
+
+DEBIT_PAYER, CREDIT_PAYER = balances.debit_payer, balances.credit_payer
+DEBIT_PAYEE = balances.debit_payee
+UNCAPPED = partial(balances.credit_payee, highest_balance=None)
+CAPPED = partial(balances.credit_payee, highest_balance=10_000)
 
 
-def account_row(available: int, currency: str = "EUR", **changes: Any) -> Row:
-    return states.account_row("alice", available, currency, **changes)
-
-
-LIMBO: dict[str, Any] = {"limbo_keys": {"order-2026-000001"}}
-
-
-@pytest.mark.parametrize("row", [account_row(4820), account_row(4821)])
-def test_a_payer_with_enough_is_debited(row: Row) -> None:
-    assert admits(balances.debit_payer(SETTLEMENT), row)
+def row(available: int, currency: str = "EUR", **changes: Any) -> Row:
+    return account_row("alice", available, currency, **changes)
 
 
 @pytest.mark.parametrize(
-    ("row", "expected"),
+    ("build", "before", "change"),
     [
-        pytest.param(None, AccountNotFound, id="no account"),
-        pytest.param(account_row(9999, "USD"), CurrencyMismatch, id="other currency"),
-        pytest.param(account_row(4819), InsufficientFunds, id="a cent too little"),
-        pytest.param(account_row(0), InsufficientFunds, id="nothing"),
-        pytest.param(account_row(9999, **LIMBO), AccountInLimbo, id="in LIMBO"),
-        pytest.param(account_row(0, **LIMBO), AccountInLimbo, id="in LIMBO with too little"),
-        pytest.param(account_row(0, "USD", **LIMBO), CurrencyMismatch, id="all at once"),
+        pytest.param(DEBIT_PAYER, row(4820), -4820, id="the payer has just enough"),
+        pytest.param(CAPPED, row(10_000 - 4772), 4772, id="the payee comes up to the cap"),
+        pytest.param(CAPPED, row(0, **BLOCKED), 4772, id="a blocked payee may receive"),
+        pytest.param(UNCAPPED, row(10**15), 4772, id="no cap"),
+        pytest.param(DEBIT_PAYEE, row(4772), -4772, id="the payee has just enough to give back"),
+        pytest.param(DEBIT_PAYEE, row(4773, **BLOCKED), -4772, id="a blocked payee gives back"),
+        pytest.param(CREDIT_PAYER, row(0, **BLOCKED), 4820, id="a blocked payer gets it back"),
+        pytest.param(CREDIT_PAYER, row(10**15), 4820, id="the payer gets it back over any cap"),
     ],
 )
-def test_a_payer_who_cannot_pay_is_told_why(row: Row | None, expected: type[Exception]) -> None:
-    write = balances.debit_payer(SETTLEMENT)
+def test_a_balance_moves_by_the_amount(build: Any, before: Row, change: int) -> None:
+    write = build(SETTLEMENT)
 
-    assert not admits(write, row)
-    refusal = write.on_failure(found(row))
-    assert type(refusal) is expected
-    assert str(refusal) == f"payer: {MESSAGES[expected]}"
-
-
-@pytest.mark.parametrize("row", [account_row(777_777_777, **LIMBO), account_row(777)])
-def test_a_refusal_does_not_tell_the_balance(row: Row) -> None:
-    assert "777" not in str(balances.debit_payer(SETTLEMENT).on_failure(found(row)))
-    assert "777" not in str(balances.credit_payee(SETTLEMENT, 800).on_failure(found(row)))
+    assert admits(write, before)
+    assert applied(write, before) == before | {"available": before["available"] + change}
 
 
 @pytest.mark.parametrize(
-    ("row", "cap"),
+    ("build", "before", "expected"),
     [
-        pytest.param(account_row(10_000 - 4772), 10_000, id="up to the cap"),
-        pytest.param(account_row(0, **LIMBO), 10_000, id="in LIMBO"),
-        pytest.param(account_row(10**15), None, id="no cap"),
+        pytest.param(DEBIT_PAYER, None, NO_ACCOUNT, id="payer without an account"),
+        pytest.param(DEBIT_PAYER, row(9999, "USD"), OTHER_CURRENCY, id="payer in another currency"),
+        pytest.param(DEBIT_PAYER, row(4819), TOO_LITTLE, id="payer with a cent too little"),
+        pytest.param(DEBIT_PAYER, row(9999, **BLOCKED), IN_LIMBO, id="blocked payer"),
+        pytest.param(DEBIT_PAYER, row(0, **BLOCKED), IN_LIMBO, id="blocked payer with too little"),
+        pytest.param(DEBIT_PAYER, row(0, "USD", **BLOCKED), OTHER_CURRENCY, id="all at once"),
+        pytest.param(CAPPED, None, NO_ACCOUNT, id="payee without an account"),
+        pytest.param(UNCAPPED, None, NO_ACCOUNT, id="payee without an account or cap"),
+        pytest.param(CAPPED, row(0, "USD"), OTHER_CURRENCY, id="payee in another currency"),
+        pytest.param(UNCAPPED, row(0, "USD"), OTHER_CURRENCY, id="payee in another currency, no cap"),
+        pytest.param(CAPPED, row(10_000 - 4771), OVER_THE_CAP, id="a cent over the cap"),
+        pytest.param(DEBIT_PAYEE, None, NO_ACCOUNT, id="deleted payee"),
+        pytest.param(DEBIT_PAYEE, row(9999, "USD"), OTHER_CURRENCY, id="payee's currency changed"),
+        pytest.param(DEBIT_PAYEE, row(4771), SPENT, id="payee with a cent too little"),
+        pytest.param(CREDIT_PAYER, None, NO_ACCOUNT, id="deleted payer"),
+        pytest.param(CREDIT_PAYER, row(0, "USD"), OTHER_CURRENCY, id="payer's currency changed"),
     ],
 )
-def test_a_payee_is_credited(row: Row, cap: int | None) -> None:
-    assert admits(balances.credit_payee(SETTLEMENT, cap), row)
-
-
-@pytest.mark.parametrize(
-    ("row", "cap", "expected"),
-    [
-        pytest.param(None, 10_000, AccountNotFound, id="no account"),
-        pytest.param(None, None, AccountNotFound, id="no account, no cap"),
-        pytest.param(account_row(0, "USD"), 10_000, CurrencyMismatch, id="other currency"),
-        pytest.param(account_row(0, "USD"), None, CurrencyMismatch, id="other currency, no cap"),
-        pytest.param(account_row(10_000 - 4771), 10_000, CapExceeded, id="a cent over the cap"),
-        pytest.param(account_row(0), 4771, CapExceeded, id="a cap below the credit itself"),
-    ],
-)
-def test_a_payee_who_cannot_receive_is_told_why(
-    row: Row | None, cap: int | None, expected: type[Exception]
+def test_a_party_that_cannot_take_part_is_told_why_without_account_or_amount(
+    build: Any, before: Row | None, expected: tuple[type[SettlementError], str]
 ) -> None:
-    write = balances.credit_payee(SETTLEMENT, cap)
+    write = build(SETTLEMENT)
+    party = "payer" if build in (DEBIT_PAYER, CREDIT_PAYER) else "payee"
 
-    assert not admits(write, row)
-    refusal = write.on_failure(found(row))
-    assert type(refusal) is expected
-    assert str(refusal) == f"payee: {MESSAGES[expected]}"
+    refusal = write.on_failure(found(before))
+
+    assert not admits(write, before)
+    assert type(refusal) is expected[0]
+    assert str(refusal) == f"{party}: {expected[1]}"
+
+
+def test_an_account_that_could_take_part_after_all_is_told_the_last_reason() -> None:
+    credit_payer = balances.credit_payer(SETTLEMENT).on_failure(found(row(0)))
+
+    assert (type(credit_payer), str(credit_payer)) == (AccountNotFound, f"payer: {NO_ACCOUNT[1]}")
+
+
+# The blocks
+
+
+@pytest.mark.parametrize("before", [{}, {"limbo_keys": {"k1"}}, {"limbo_keys": {"k1", "k2"}}])
+def test_a_case_blocks_the_account_and_unblocks_it_beside_any_other_case(before: dict[str, Any]) -> None:
+    block, unblock = balances.block("alice", "k3"), balances.unblock("alice", "k3")
+
+    blocked = applied(block, row(0, **before))
+
+    assert blocked["limbo_keys"] == before.get("limbo_keys", set()) | {"k3"}
+    assert applied(block, blocked) == blocked
+    assert applied(unblock, blocked) == applied(unblock, row(0, **before)) == row(0, **before)
+
+
+@pytest.mark.parametrize("mark", [balances.block, balances.unblock])
+def test_a_deleted_account_is_not_created_by_a_block(mark: Any) -> None:
+    write = mark("alice", "k")
+
+    assert admits(write, row(0))
+    assert not admits(write, None)
+    refusal = write.on_failure(None)
+    assert type(refusal) is AccountNotFound
+    assert str(refusal) == "stuck party: there is no such account"

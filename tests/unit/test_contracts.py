@@ -23,9 +23,9 @@ from settlement.model.request import (
 )
 from settlement.model.settlement import NAMES
 from settlement.model.stage_config import StageConfig
-from tests.support.templates import PROJECT
 from tests.unit.contracts import CIRCUIT, CONTRACTS, ENTERED, OUTCOME, REQUEST, RESOLVED, SCHEMAS, faults
 from tests.unit.test_money import NO_AMOUNTS
+from tests.world.templates import PROJECT
 
 each_contract = pytest.mark.parametrize("name", SCHEMAS)
 
@@ -37,11 +37,12 @@ def test_there_is_a_contract_for_every_input_and_output() -> None:
 
 
 @each_contract
-def test_a_contract_is_a_schema_of_its_draft(name: str) -> None:
+def test_a_contract_is_a_schema_of_its_draft_in_the_overview(name: str) -> None:
     Draft202012Validator.check_schema(SCHEMAS[name])
 
     assert SCHEMAS[name]["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
     assert SCHEMAS[name]["$id"] == f"urn:settlement:{name}"
+    assert f"[`{name}`]({name}.schema.json)" in (CONTRACTS / "README.md").read_text()
 
 
 @each_contract
@@ -68,11 +69,6 @@ def test_requests_are_closed_and_all_else_is_open(name: str) -> None:
     assert bool(faults(name, example | {"a_new_field": 1})) == (name == REQUEST)
 
 
-@each_contract
-def test_the_overview_names_every_contract(name: str) -> None:
-    assert f"[`{name}`]({name}.schema.json)" in (CONTRACTS / "README.md").read_text()
-
-
 # Requests
 
 VALID: dict[str, Any] = {
@@ -87,46 +83,25 @@ VALID: dict[str, Any] = {
     "payee_name": "Bob & Söhne",
 }
 
-ONLY_THE_PARSER = {
-    "payer and payee are one": ({"payee": "alice"}, "payee: must be another account than the payer's"),
-    "the fee is the amount": ({"fee": "48.2"}, "fee: must be less than the amount"),
-    "too many decimals for the currency": ({"amount": "48.201"}, "amount: must be a decimal string with "),
-    "decimals without the currency having any": (
-        {"amount": "48.20", "currency": "JPY", "fee": "0"},
-        "amount: must be a decimal string with no decimals",
-    ),
-    "too many digits for the currency": ({"amount": "9" * 14}, "amount: must be a decimal string with "),
-    "a currency that the stage does not accept": ({"currency": "GBP"}, "currency: must be one of "),
-    "a whole number written with a fraction": (
-        {"deadline_seconds": 60.0},
-        "deadline_seconds: must be a whole number from ",
-    ),
-    "a line break after a key": ({"key": "order-2026-000101\n"}, "key: must be a string that matches "),
-    "a line break after an account": ({"payer": "alice\n"}, "payer: must be a string that matches "),
-    "a line break after an amount": ({"amount": "48.20\n"}, "amount: must be a decimal string with "),
-    "a line break after a currency": ({"currency": "EUR\n"}, "currency: must be one of "),
-    "a line break after a name": (
-        {"payer_name": "Alice\n"},
-        "payer_name: must be printable text of 1 to 100 ",
-    ),
-    "a name with text in another direction": (
-        {"payee_name": "Bob\u202e"},
-        "payee_name: must be printable text of ",
-    ),
-    "a name of spaces that are not plain": (
-        {"payee_name": "\u3000\xa0"},
-        "payee_name: must be printable text of ",
-    ),
-    "a name without a visible character": (
-        {"payee_name": "\u200c \u200d"},
-        "payee_name: must be printable text of ",
-    ),
-    "a name whose composed form is longer than it is written": (
-        {"payee_name": "\u0958" * 51},
-        "payee_name: must be printable text of ",
-    ),
-}
-"""Faults that a schema cannot express, or not for each validator, and the message of InvalidRequest."""
+ONLY_THE_PARSER: list[dict[str, Any]] = [
+    {"payee": "alice"},
+    {"fee": "48.2"},
+    {"amount": "48.201"},
+    {"amount": "48.20", "currency": "JPY", "fee": "0"},
+    {"amount": "9" * 14},
+    {"currency": "GBP"},
+    {"deadline_seconds": 60.0},
+    {"key": "order-2026-000101\n"},
+    {"payer": "alice\n"},
+    {"amount": "48.20\n"},
+    {"currency": "EUR\n"},
+    {"payer_name": "Alice\n"},
+    {"payee_name": "Bob\u202e"},
+    {"payee_name": "\u3000\xa0"},
+    {"payee_name": "\u200c \u200d"},
+    {"payee_name": "\u0958" * 51},  # its composed form is longer than it is written
+]
+"""Faults that a schema cannot express, or not for each validator."""
 
 
 def refusal(request: Any, config: StageConfig) -> str | None:
@@ -170,16 +145,21 @@ def test_schema_and_parser_have_the_same_fields(config: StageConfig) -> None:
     assert missing == "; ".join(f"{name}: missing" for name in sorted(schema["required"]))
 
 
-def test_schema_and_parser_have_the_same_longest_name() -> None:
-    for name in NAMES:
-        assert SCHEMAS[REQUEST]["properties"][name]["maxLength"] == NAME_LENGTH_MAX
+def test_schema_and_parser_have_the_same_patterns_and_bounds() -> None:
+    fields = SCHEMAS[REQUEST]["properties"]
+    seconds = fields["deadline_seconds"]
+
+    assert fields["key"]["pattern"] == f"^{KEY.pattern}$"
+    assert fields["payer"]["pattern"] == fields["payee"]["pattern"] == f"^{ACCOUNT.pattern}$"
+    assert (seconds["minimum"], seconds["maximum"]) == (DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX)
+    assert {fields[name]["maxLength"] for name in NAMES} == {NAME_LENGTH_MAX}
 
 
-def test_schema_and_parser_have_the_same_patterns_of_keys_and_accounts() -> None:
-    patterns = {name: of.get("pattern") for name, of in SCHEMAS[REQUEST]["properties"].items()}
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_default_of_a_deadline_is_the_stages(stage: str) -> None:
+    seconds = StageConfig.from_json(STAGES[stage].stage_config).deadline_seconds
 
-    assert patterns["key"] == f"^{KEY.pattern}$"
-    assert patterns["payer"] == patterns["payee"] == f"^{ACCOUNT.pattern}$"
+    assert f"({seconds})" in SCHEMAS[REQUEST]["properties"]["deadline_seconds"]["description"]
 
 
 @pytest.mark.parametrize(
@@ -193,30 +173,14 @@ def test_the_longest_and_most_precise_amounts_are_accepted(
     assert (refusal(request, config), faults(REQUEST, request)) == (None, [])
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_the_bounds_of_a_deadline_are_the_parsers_and_its_default_is_the_stages(stage: str) -> None:
-    config, bounds = (
-        StageConfig.from_json(STAGES[stage].stage_config),
-        SCHEMAS[REQUEST]["properties"]["deadline_seconds"],
-    )
-
-    assert (bounds["minimum"], bounds["maximum"]) == (DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX)
-    assert f"({config.deadline_seconds})" in bounds["description"]
-
-
-def test_a_valid_request_is_one_by_schema_and_parser(config: StageConfig) -> None:
-    assert (refusal(VALID, config), faults(REQUEST, VALID)) == (None, [])
-
-
-@pytest.mark.parametrize("what", ONLY_THE_PARSER)
-def test_faults_that_only_the_parser_finds_are_known(what: str, config: StageConfig) -> None:
-    changes, message = ONLY_THE_PARSER[what]
+@pytest.mark.parametrize("changes", ONLY_THE_PARSER, ids=ascii)
+def test_faults_that_only_the_parser_finds_are_known(changes: dict[str, Any], config: StageConfig) -> None:
     request = VALID | changes
 
     told = refusal(request, config)
 
+    assert (refusal(VALID, config), faults(REQUEST, VALID)) == (None, [])
     assert told is not None
-    assert told.startswith(message)
     assert ";" not in told
     assert faults(REQUEST, request) == []
     assert excused(told, request)
@@ -255,7 +219,7 @@ def agree(request: dict[str, Any], config: StageConfig) -> None:
         assert [problem for problem in told.split("; ") if not excused(problem, request)] == []
 
 
-GARBAGE = (
+GARBAGE: st.SearchStrategy[Any] = (
     st.none()
     | st.booleans()
     | st.integers()
@@ -317,7 +281,7 @@ REFUSED_EXAMPLES = {"order-2026-000110": True, "order-2026-000111": False}
 
 
 def test_the_requests_that_are_shown_are_found() -> None:
-    assert {"settlements.jsonl", "README.md", "starting.md"} <= {where for where, _ in SHOWN}
+    assert {"settlements.jsonl", "start.md", "starting.md"} <= {where for where, _ in SHOWN}
 
 
 @pytest.mark.parametrize(("where", "request_shown"), SHOWN)

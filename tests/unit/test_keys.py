@@ -18,27 +18,21 @@ KEYS = st.from_regex(KEY, fullmatch=True)
 INSTANTS = st.datetimes(datetime(2000, 1, 1), datetime(2999, 12, 31), timezones=st.just(UTC))
 
 
-def test_the_keys_are_those_of_the_design() -> None:
-    assert ledger_keys.account("alice") == {"pk": "ACCOUNT#alice", "sk": "BALANCE"}
-    assert ledger_keys.settlement("k") == {"pk": "SETTLEMENT#k", "sk": "SETTLEMENT"}
-    assert ledger_keys.entry("k", "hold") == {"pk": "SETTLEMENT#k", "sk": "k:hold"}
-    assert ledger_keys.deposit("k") == {"pk": "DEPOSIT#k", "sk": "k:deposit"}
-    assert ledger_keys.event("e") == {"pk": "KYC_EVENT#e", "sk": "EVENT"}
-    assert ledger_keys.circuit("kyc") == {"pk": "CIRCUIT", "sk": "kyc"}
+def test_the_keys_are_those_of_the_design_and_tell_settlements_and_accounts_from_other_rows() -> None:
+    account, settlement = ledger_keys.account("alice"), ledger_keys.settlement("k")
+    others = {
+        "SETTLEMENT#k k:hold": ledger_keys.entry("k", "hold"),
+        "DEPOSIT#k k:deposit": ledger_keys.deposit("k"),
+        "KYC_EVENT#e EVENT": ledger_keys.event("e"),
+        "CIRCUIT kyc": ledger_keys.circuit("kyc"),
+    }
 
-
-def test_a_settlements_row_and_an_accounts_row_are_told_from_every_other_row() -> None:
-    others = (
-        ledger_keys.entry("k", "hold"),
-        ledger_keys.account("a"),
-        ledger_keys.deposit("k"),
-        ledger_keys.event("e"),
-    )
-
-    assert ledger_keys.is_settlement(ledger_keys.settlement("k")) is True
-    assert [ledger_keys.is_settlement(row) for row in others] == [False] * 4
-    assert [ledger_keys.is_account(row) for row in others] == [False, True, False, False]
-    assert ledger_keys.is_account(ledger_keys.settlement("k")) is False
+    assert account == {"pk": "ACCOUNT#alice", "sk": "BALANCE"}
+    assert settlement == {"pk": "SETTLEMENT#k", "sk": "SETTLEMENT"}
+    assert list(others) == [f"{row['pk']} {row['sk']}" for row in others.values()]
+    for row in (account, settlement, *others.values()):
+        assert ledger_keys.is_settlement(row) is (row is settlement)
+        assert ledger_keys.is_account(row) is (row is account)
 
 
 def test_a_row_has_the_subject_in_its_key_even_with_a_separator_in_the_name() -> None:
@@ -67,21 +61,19 @@ def test_no_two_rows_share_a_key(key: str, account: str, step: str) -> None:
 
 @given(account=ACCOUNTS)
 def test_no_customer_can_take_the_name_of_an_internal_account(account: str) -> None:
+    internals = {
+        "escrow": accounts.escrow,
+        "fees": accounts.fees,
+        "external": accounts.external,
+        "losses": accounts.losses,
+    }
+
     assert accounts.is_customer(account)
-    for internal in (
-        accounts.escrow(account),
-        accounts.fees(account),
-        accounts.external(account),
-        accounts.losses(account),
-    ):
+    for purpose, name in internals.items():
+        internal = name(account)
+        assert internal == f"{purpose}:{account}"
         assert not accounts.is_customer(internal)
         assert ACCOUNT.fullmatch(internal) is None
-
-
-def test_internal_accounts_are_named_after_their_purpose() -> None:
-    names = [accounts.fees("EUR"), accounts.losses("EUR"), accounts.external("EUR"), accounts.escrow("k")]
-
-    assert names == ["fees:EUR", "losses:EUR", "external:EUR", "escrow:k"]
 
 
 @given(
@@ -98,25 +90,16 @@ def test_an_entry_is_listed_in_a_partition_of_its_account(key: str, account: str
     assert index["gsi1sk"] == f"{posted_at}#{key}:fee"
 
 
-def test_a_customer_has_one_partition_and_an_internal_account_sixteen() -> None:
-    assert ledger_keys.statement_partitions("alice") == ["ACCOUNT#alice"]
-    assert ledger_keys.statement_partitions("fees:EUR") == [
-        f"ACCOUNT#fees:EUR#{shard}" for shard in range(16)
-    ]
-
-
 def test_keys_are_spread_over_all_partitions() -> None:
     keys = [f"order-2026-{number:06}" for number in range(1_000)]
 
     fees = {ledger_keys.statement_index("fees:EUR", key, "fee", "")["gsi1pk"] for key in keys}
     in_flight = {ledger_keys.in_flight_index(key, "")["gsi1pk"] for key in keys}
 
+    assert ledger_keys.statement_partitions("alice") == ["ACCOUNT#alice"]
     assert fees == set(ledger_keys.statement_partitions("fees:EUR"))
+    assert fees == {f"ACCOUNT#fees:EUR#{shard}" for shard in range(16)}
     assert in_flight == {f"IN_FLIGHT#{shard}" for shard in range(8)}
-
-
-def test_a_settlement_in_flight_is_listed_by_the_time_of_its_next_look() -> None:
-    assert ledger_keys.in_flight_index("order-2026-000101", "then")["gsi1sk"] == "then"
 
 
 def test_a_settlement_in_limbo_is_listed_by_the_start_of_its_case_and_apart_from_all_others() -> None:

@@ -37,15 +37,11 @@ class Recording:
     delete_item = update_item
 
 
-@pytest.fixture
-def recording() -> Recording:
-    return Recording()
-
-
-@pytest.fixture
-def circuit(recording: Recording) -> SharedCircuit:
-    thresholds = Thresholds(failures=1, within_seconds=60, recovery_seconds=30)
-    return SharedCircuit(recording, "table", thresholds, lambda state: None)
+def written_by(calls: Callable[[SharedCircuit], Any]) -> list[keys.Row]:
+    """Return the keys of the rows that the circuit writes."""
+    recording, thresholds = Recording(), Thresholds(failures=1, within_seconds=60, recovery_seconds=30)
+    calls(SharedCircuit(recording, "table", thresholds, lambda state: None))
+    return recording.keys
 
 
 def fail_and_succeed(circuit: SharedCircuit) -> None:
@@ -54,8 +50,9 @@ def fail_and_succeed(circuit: SharedCircuit) -> None:
 
 
 @pytest.mark.parametrize(
-    ("write", "calls"),
+    ("calls", "writes"),
     [
+        pytest.param(lambda circuit: circuit.succeeded(), 0, id="no failure to forget"),
         pytest.param(lambda circuit: circuit.save_open(CIRCUIT, 1, NOW), 2, id="count and open"),
         pytest.param(fail_and_succeed, 3, id="forget"),
         pytest.param(lambda circuit: circuit.try_acquire_half_open(CIRCUIT, "me", NOW), 1, id="probe"),
@@ -64,19 +61,9 @@ def fail_and_succeed(circuit: SharedCircuit) -> None:
     ],
 )
 def test_every_change_of_the_circuit_is_written_to_its_row(
-    write: Callable[[SharedCircuit], Any], calls: int, circuit: SharedCircuit, recording: Recording
+    calls: Callable[[SharedCircuit], Any], writes: int
 ) -> None:
-    write(circuit)
-
-    assert recording.keys == [keys.circuit(CIRCUIT)] * calls
-
-
-def test_a_circuit_that_has_not_failed_here_is_not_written(
-    circuit: SharedCircuit, recording: Recording
-) -> None:
-    circuit.succeeded()
-
-    assert recording.keys == []
+    assert written_by(calls) == [keys.circuit(CIRCUIT)] * writes
 
 
 def test_no_settlement_shares_the_circuits_row() -> None:

@@ -6,10 +6,12 @@ condition that keeps it out, meets them too, and must commit: otherwise the proo
 
 import ast
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from settlement.ledger import limbo
 from settlement.ledger.conditions import ABSENT, LISTED_IN_FLIGHT, status_is
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write
@@ -17,18 +19,17 @@ from settlement.model.errors import InvalidRequest
 from settlement.model.orders import parse_reversal
 from settlement.model.status import Status
 from settlement.policy import compensation
-from tests.conftest import NOW
 from tests.unit import vectors
-from tests.unit.conditions import admits, clauses, status_set_by, without
+from tests.unit.conditions import admits, applied, asked, clauses, status_set_by, without
 from tests.unit.every_row import rows_met_by
-from tests.unit.table import applied
+from tests.world.environment import NOW
 
 PROJECT = Path(__file__).parents[2]
 WRITES = vectors.settlement_writes()
 
 WAITING = "limbo.await_decision"
 ALERTED_AGAIN = "recovery.take_over.limbo"
-RESOLVING = {name for name in WRITES if name.startswith(("limbo.leave.", "compensation.resolve."))}
+RESOLVING = {name for name in WRITES if name.startswith("limbo.leave.")}
 KEPT_OUT = WRITES.keys() - RESOLVING - {WAITING, ALERTED_AGAIN}
 
 
@@ -36,12 +37,7 @@ def touched(write: Write, *, in_limbo: bool = True) -> list[Row]:
     """Return the rows in LIMBO, or else the others, on which the write commits."""
     met = [row for row in rows_met_by(write) if (row["status"] == Status.LIMBO) == in_limbo]
     assert met
-    return [row for row in met if admits(write, row)]
-
-
-def leaves(write: Write) -> bool:
-    """Return whether the write takes any row out of LIMBO."""
-    return any(applied(write, row)["status"] != Status.LIMBO for row in touched(write))
+    return list(filter(asked(write), met))
 
 
 def fence_of(write: Write) -> str:
@@ -64,39 +60,35 @@ def test_no_write_but_a_resolution_touches_a_settlement_in_limbo(name: str) -> N
 def test_without_its_fence_each_of_them_would_touch_one(name: str) -> None:
     mutant = without(WRITES[name], fence_of(WRITES[name]))
 
-    assert touched(mutant)
-    assert leaves(mutant) == (status_set_by(mutant) not in (None, Status.LIMBO))
+    rows = touched(mutant)
+    leaves = any(applied(mutant, row)["status"] != Status.LIMBO for row in rows)
+    assert rows
+    assert leaves == (status_set_by(mutant) not in (None, Status.LIMBO))
 
 
-def test_an_execution_that_waits_records_itself_and_changes_nothing_else() -> None:
-    write = WRITES[WAITING]
+@pytest.mark.parametrize(
+    ("name", "changed"), [(WAITING, {"waiting"}), (ALERTED_AGAIN, {"owner", "owner_epoch", "recover_at"})]
+)
+def test_an_execution_that_waits_or_alerts_again_records_itself_and_changes_nothing_else(
+    name: str, changed: set[str]
+) -> None:
+    write = WRITES[name]
+    rows = touched(write)
 
-    assert touched(write)
-    for row in touched(write):
-        waiting = write.parameters["ExpressionAttributeValues"][":waiting"]
-        assert applied(write, row) == row | {"waiting": waiting}
-
-
-def test_an_execution_that_alerts_again_becomes_the_owner_and_changes_nothing_else() -> None:
-    write = WRITES[ALERTED_AGAIN]
-
-    assert touched(write)
-    for row in touched(write):
+    assert rows
+    for row in rows:
         after = applied(write, row)
-        assert {name for name in after if after[name] != row.get(name)} == {
-            *("owner", "owner_epoch", "recover_at"),
-        }
+        assert {name for name in after if after[name] != row.get(name)} == changed
         assert row.keys() <= after.keys()
 
 
 @pytest.mark.parametrize("name", sorted(RESOLVING))
 def test_every_resolution_leads_out_of_limbo_to_the_status_of_its_decision(name: str) -> None:
     write = WRITES[name]
+    rows, target = touched(write), Status.SETTLED if ".complete." in name else Status.COMPENSATING
 
-    assert touched(write)
-    for row in touched(write):
-        completes = ".complete." in name
-        assert applied(write, row)["status"] == (Status.SETTLED if completes else Status.COMPENSATING)
+    assert rows
+    assert {applied(write, row)["status"] for row in rows} == {target}
 
 
 @pytest.mark.parametrize("name", [*sorted(RESOLVING), WAITING, ALERTED_AGAIN])
@@ -110,19 +102,10 @@ def test_a_resolution_touches_nothing_but_a_settlement_in_limbo(name: str) -> No
 
 def test_every_kind_of_write_is_examined() -> None:
     """Without the vectors of a module the proof would be incomplete."""
-    modules = {name.split(".")[0] for name in KEPT_OUT}
+    modules = {module.__name__.rpartition(".")[2] for module in vectors.BUILDERS | vectors.POSTERS}
 
-    assert modules == {
-        "forward",
-        "steps",
-        "reversal",
-        "limbo",
-        "compensation",
-        "kyc_review",
-        "recovery",
-        "takeover",
-    }
-    assert len(RESOLVING) == 11
+    assert {name.split(".")[0] for name in KEPT_OUT} == modules - {"balances", "entries"}
+    assert {vector.name for vector in vectors.LIMBO if vector.builder is limbo.leave} == RESOLVING
 
 
 # A person's order carries the status that its write compares
@@ -142,7 +125,6 @@ def test_no_order_reverses_a_settlement_in_limbo(expected: Status) -> None:
         assert parsed == replace(vectors.ORDER, expected_status=expected)
         write = compensation.reverse_on_order(vectors.SETTLEMENT, parsed, NOW, vectors.CONFIG).settlement
         assert not touched(write)
-        assert not leaves(write)
     else:
         with pytest.raises(InvalidRequest):
             parse_reversal(order)
@@ -160,6 +142,7 @@ def _sources() -> list[Path]:
     return [path for folder in ("lambdas", "settle") for path in sorted((PROJECT / folder).rglob("*.py"))]
 
 
+@cache
 def _words(path: Path) -> set[str]:
     """Return all names, attributes and texts of a file, but not its comments."""
     words: set[str] = set()

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,17 +17,13 @@ from settlement.model.status import Status, Step
 from settlement.model.timestamps import seconds_since, timestamp
 from settlement.policy import recovery
 from settlement.policy.recovery import Action, Takeover
-from tests.conftest import NOW
-from tests.unit.conditions import admits
-from tests.unit.every_row import AFTER, AT, BEFORE, MOVED, PREFIXES, settlement_row, verdicts
-from tests.unit.table import Table, applied
+from tests.unit.conditions import admits, applied
+from tests.unit.every_row import AFTER, AT, BEFORE, PREFIXES, settlement_row, verdicts
 from tests.unit.vectors import CONFIG, IN_HASTE, LISTED, PLACE, SETTLEMENT, SITUATIONS, STALLED
-
-NAME_LENGTH_MAX = 80
-"""Of an execution, by Step Functions."""
+from tests.world.environment import NOW
+from tests.world.ledger import in_memory
 
 FAR = timestamp(NOW + timedelta(days=1))
-MILLISECOND = timedelta(milliseconds=1)
 
 
 def stalled(**changes: Any) -> Row:
@@ -39,119 +36,80 @@ def take_over(row: Row, now: datetime = NOW) -> Takeover:
     return takeover
 
 
-def postpone(row: Row) -> Write:
-    return recovery.postpone(SettlementState.from_row(row), NOW, CONFIG)
-
-
 # The takeover
 
 
 @pytest.mark.parametrize("status", Status)
 def test_a_takeover_follows_from_the_status_the_release_the_deadline_and_the_review(status: Status) -> None:
-    for steps in PREFIXES:
-        for deadline_at in (BEFORE, AT, AFTER):
-            for verified in verdicts(steps):
-                row = {**STALLED, **settlement_row(status, set(steps), deadline_at, **verified)}
-                row = row if steps else {name: row[name] for name in row if name != "steps"}
-                expected = {
-                    Status.COMPENSATING: (Action.COMPENSATE, "compensate-1"),
-                    Status.LIMBO: (Action.ALERT, "compensate-1"),
-                }.get(status)
-                if status is Status.PROCESSING:
-                    if Step.RELEASE not in steps and deadline_at != AFTER:
-                        expected = (Action.COMPENSATE, "compensate-1")
-                    elif "review" not in verified:
-                        expected = (Action.SETTLE, "r1")
+    for steps, deadline_at in product(PREFIXES, (BEFORE, AT, AFTER)):
+        for verified in verdicts(steps):
+            row = {**stalled(), **settlement_row(status, set(steps), deadline_at, **verified)}
+            row = row if steps else {name: row[name] for name in row if name != "steps"}
+            expected = {
+                Status.COMPENSATING: (Action.COMPENSATE, "compensate-1"),
+                Status.LIMBO: (Action.ALERT, "compensate-1"),
+            }.get(status)
+            if status is Status.PROCESSING:
+                if Step.RELEASE not in steps and deadline_at != AFTER:
+                    expected = (Action.COMPENSATE, "compensate-1")
+                elif "review" not in verified:
+                    expected = (Action.SETTLE, "r1")
 
-                takeover = recovery.take_over(SettlementState.from_row(row), NOW, CONFIG)
+            takeover = recovery.take_over(SettlementState.from_row(row), NOW, CONFIG)
 
-                assert (takeover is None) == (expected is None), row
-                if takeover and expected:
-                    owner = takeover.write.parameters["ExpressionAttributeValues"][":owner"]
-                    assert takeover.action is expected[0]
-                    assert takeover.execution == owner == f"{SETTLEMENT.key}-{expected[1]}"
-                    assert admits(takeover.write, row)
+            assert (takeover is None) == (expected is None), row
+            if takeover and expected:
+                owner = takeover.write.parameters["ExpressionAttributeValues"][":owner"]
+                assert takeover.action is expected[0]
+                assert takeover.execution == owner == f"{SETTLEMENT.key}-{expected[1]}"
+                assert admits(takeover.write, row)
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_an_execution_is_started_with_the_settlement_and_an_error_only_if_it_expired(situation: str) -> None:
+    error = {
+        "processing.overdue": recovery.DEADLINE_PASSED,
+        "processing.review_over": recovery.REVIEW_EXPIRED,
+    }.get(situation)
+
     takeover = take_over(STALLED | SITUATIONS[situation])
 
-    given = takeover.input if takeover.action is Action.SETTLE else takeover.input["settlement"]
-    assert parse_settlement(given, CONFIG) == SETTLEMENT
-    errors = {"processing.overdue": "the time to settle", "processing.review_over": "the review"}
-    if situation in errors:
-        assert takeover.input["error"]["Error"] == "DeadlineExceeded"
-        assert takeover.input["error"]["Cause"].startswith(f"recover: {errors[situation]}")
-    elif takeover.action is not Action.SETTLE:
-        assert takeover.input.keys() == {"settlement"}
+    wire = SETTLEMENT.to_wire(CONFIG)
+    given = {"settlement": wire} | ({"error": error} if error else {})
+    assert takeover.input == (wire if takeover.action is Action.SETTLE else given)
+    assert parse_settlement(wire, CONFIG) == SETTLEMENT
 
 
 def test_a_resumed_settlement_keeps_the_deadline_that_its_request_named() -> None:
     row = stalled(**IN_HASTE.to_row(), **keys.settlement(IN_HASTE.key))
 
     assert take_over(row).input == IN_HASTE.to_wire(CONFIG)
-    assert parse_settlement(take_over(row).input, CONFIG) == IN_HASTE
-
-
-def test_a_deleted_settlement_is_not_created_again() -> None:
-    for changes in SITUATIONS.values():
-        assert not admits(take_over(STALLED | changes).write, None)
-    assert not admits(recovery.defer_unprocessable(PLACE, NOW), None)
-    assert not admits(postpone(STALLED), None)
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_the_longest_name_of_an_owner_is_valid_for_step_functions(situation: str) -> None:
-    """With a quarter of an hour between two looks the epoch has five digits after a hundred days."""
-    longest = keys.settlement("k" * 64) | {"owner_epoch": 9_998}
+def test_of_two_runs_that_have_read_the_same_row_one_makes_the_next_owner(situation: str) -> None:
+    ledger = in_memory()
+    ledger.put(STALLED | SITUATIONS[situation])
+    owners = []
 
-    assert len(take_over(STALLED | SITUATIONS[situation] | longest).execution) <= NAME_LENGTH_MAX
+    for epoch in (1, 2, 3):
+        (row,) = ledger.rows()
+        one, other = (take_over(row, NOW + timedelta(minutes=epoch)) for _ in range(2))
+        after = ledger.store.update(one.write)
+        assert (after.owner, after.owner_epoch) == (one.execution, epoch)
+        with pytest.raises(StepFenced, match=r"^recover: the settlement has moved on$"):
+            ledger.store.update(other.write)
+        owners.append(after.owner)
 
-
-# Two runs at once
-
-
-@pytest.mark.parametrize("situation", SITUATIONS)
-def test_of_two_runs_that_have_read_the_same_row_one_takes_it_over(situation: str) -> None:
-    row = STALLED | SITUATIONS[situation]
-    table = Table([row])
-
-    table.write(take_over(row).write)
-    with pytest.raises(StepFenced, match=r"^recover: the settlement has moved on$"):
-        table.write(take_over(row).write)
-
-    after = table.read(keys.settlement(SETTLEMENT.key))
-    assert after is not None
-    assert (after["owner_epoch"], after["owner"]) == (1, take_over(row).execution)
+    assert len(set(owners)) == 3
 
 
-@pytest.mark.parametrize("situation", SITUATIONS)
-def test_each_owner_has_its_own_epoch_and_so_its_own_name(situation: str) -> None:
-    table, names = Table([STALLED | SITUATIONS[situation]]), []
+@pytest.mark.parametrize("status", [Status.PROCESSING, Status.COMPENSATING, Status.LIMBO])
+def test_a_settlement_without_a_place_in_the_index_is_not_taken_over(status: Status) -> None:
+    unlisted = replace(SettlementState.from_row(stalled(status=status)), listed_at=None)
 
-    for minutes in range(3):
-        (row,) = table.rows()
-        takeover = take_over(row, NOW + timedelta(minutes=minutes))
-        table.write(takeover.write)
-        names.append((takeover.execution, table.rows()[0]["owner_epoch"]))
-
-    assert [epoch for _, epoch in names] == [1, 2, 3]
-    assert len({name for name, _ in names}) == 3
-
-
-@pytest.mark.parametrize("status", [None, *Status])
-def test_every_refusal_means_that_the_settlement_has_moved_on(status: Status | None) -> None:
-    state = SettlementState.from_row(stalled(status=status)) if status else None
-
-    for write in (
-        *(take_over(STALLED | changes).write for changes in SITUATIONS.values()),
-        recovery.defer_unprocessable(PLACE, NOW),
-        postpone(STALLED),
-    ):
-        refusal = write.on_failure(state)
-        assert type(refusal) is StepFenced
-        assert str(refusal) == "recover: the settlement has moved on"
+    with pytest.raises(MalformedRow, match=rf"^{SETTLEMENT.key}: is {status}, but has no place"):
+        recovery.take_over(unlisted, NOW, CONFIG)
 
 
 # The next look
@@ -171,9 +129,10 @@ def test_the_next_look_is_twice_as_late_each_time_up_to_a_quarter_of_an_hour(sit
     for owner_epoch, seconds in enumerate(BACKOFF):
         row = STALLED | SITUATIONS[situation] | {"owner_epoch": owner_epoch}
         row |= {"deadline_at": FAR} if situation == "processing" else {}
+        postponed = recovery.postpone(SettlementState.from_row(row), NOW, CONFIG)
 
         assert seconds_to_next_look(take_over(row).write, row) == seconds
-        assert seconds_to_next_look(postpone(row), row | {"status": "any"}) == seconds
+        assert seconds_to_next_look(postponed, row | {"status": "any"}) == seconds
 
 
 @pytest.mark.parametrize("owner_epoch", [0, 20])
@@ -187,54 +146,36 @@ def test_the_next_look_is_not_after_a_deadline_that_lies_ahead(
     assert seconds_to_next_look(take_over(row).write, row) == (left / 1000 if owner_epoch else expected)
 
 
-def test_the_deadline_does_not_bring_the_next_look_at_a_released_settlement_forward() -> None:
-    released = {Step.HOLD, Step.VERIFY, Step.RELEASE}
-    for deadline_at in (AFTER, AT, BEFORE):
-        row = stalled(deadline_at=deadline_at, steps=released)
+@pytest.mark.parametrize("deadline_at", [AFTER, AT, BEFORE])
+def test_the_deadline_does_not_bring_the_next_look_at_a_released_settlement_forward(deadline_at: str) -> None:
+    row = stalled(deadline_at=deadline_at, steps={Step.HOLD, Step.VERIFY, Step.RELEASE})
 
-        assert seconds_to_next_look(take_over(row).write, row) == 60
+    assert seconds_to_next_look(take_over(row).write, row) == 60
 
 
-def test_a_row_that_cannot_be_processed_is_deferred_for_a_quarter_of_an_hour() -> None:
+@pytest.mark.parametrize(("more", "seconds"), [((), 900), ((60,), 60)])
+def test_a_row_that_cannot_be_processed_is_deferred(more: tuple[int, ...], seconds: int) -> None:
     row = stalled(status="unknown")
 
-    assert applied(recovery.defer_unprocessable(PLACE, NOW), row) == row | {
-        "gsi1sk": "2026-11-20T12:15:00.123Z"
-    }
+    after = applied(recovery.defer_unprocessable(PLACE, NOW, *more), row)
 
-
-def test_a_settlement_whose_execution_gave_no_answer_is_deferred_for_the_given_time() -> None:
-    after = applied(recovery.defer_unprocessable(PLACE, NOW, 60), STALLED)
-
-    assert after == STALLED | {"gsi1sk": "2026-11-20T12:01:00.123Z"}
+    assert after == row | {"gsi1sk": timestamp(NOW + timedelta(seconds=seconds))}
 
 
 # Due settlements
 
 
 @pytest.mark.parametrize("status", Status)
-@pytest.mark.parametrize(("gsi1sk", "arrived"), [(BEFORE, True), (AT, True), (AFTER, False), (None, False)])
-def test_a_settlement_in_flight_is_due_by_its_row_as_the_index_may_lag(
-    status: Status, gsi1sk: str | None, arrived: bool
-) -> None:
-    row = stalled(status=status) | {"gsi1sk": gsi1sk}
-    if gsi1sk is None:  # a finished settlement is in no index
-        del row["gsi1sk"]
-        if status in (Status.PROCESSING, Status.COMPENSATING):
-            return
-
-    due = recovery.is_due(SettlementState.from_row(row), NOW)
-
-    in_flight = status in (Status.PROCESSING, Status.COMPENSATING)
-    assert due is ((in_flight and arrived) or status is Status.LIMBO)
-
-
+@pytest.mark.parametrize("at", [BEFORE, AT, AFTER])
 @pytest.mark.parametrize("recover_at", [None, BEFORE, AT, AFTER])
-def test_a_settlement_in_limbo_is_due_unless_it_was_taken_over_lately(recover_at: str | None) -> None:
-    """Its sort key in the index is the start of the case, so the time of the next look is an attribute."""
-    row = stalled(status=Status.LIMBO, gsi1sk=MOVED) | ({"recover_at": recover_at} if recover_at else {})
+def test_a_settlement_is_due_by_its_row_as_the_index_may_lag(
+    recover_at: str | None, at: str, status: Status
+) -> None:
+    """In LIMBO the sort key is the start of the case, so the time of the next look is an attribute."""
+    state = replace(SettlementState.from_row(stalled(status=status)), listed_at=at, recover_at=recover_at)
 
-    assert recovery.is_due(SettlementState.from_row(row), NOW) is (recover_at != AFTER)
+    in_flight = status in (Status.PROCESSING, Status.COMPENSATING) and at != AFTER
+    assert recovery.is_due(state, NOW) is (in_flight or (status is Status.LIMBO and recover_at != AFTER))
 
 
 @pytest.mark.parametrize(
@@ -243,9 +184,7 @@ def test_a_settlement_in_limbo_is_due_unless_it_was_taken_over_lately(recover_at
 def test_an_age_is_in_whole_seconds_and_never_below_zero_even_if_a_clock_lags(
     away: int, seconds: int
 ) -> None:
-    then = timestamp(NOW - away * MILLISECOND)
-
-    age = seconds_since(then, NOW)
+    age = seconds_since(timestamp(NOW - timedelta(milliseconds=away)), NOW)
 
     assert (type(age), age) == (int, seconds)
 
@@ -253,11 +192,3 @@ def test_an_age_is_in_whole_seconds_and_never_below_zero_even_if_a_clock_lags(
 def test_a_settlement_is_in_flight_since_its_claim_or_since_it_was_last_set_in_motion() -> None:
     assert recovery.in_flight_since(SettlementState.from_row(STALLED)) == LISTED
     assert recovery.in_flight_since(SettlementState.from_row(STALLED | {"in_flight_since": AT})) == AT
-
-
-@pytest.mark.parametrize("status", [Status.PROCESSING, Status.COMPENSATING, Status.LIMBO])
-def test_a_settlement_without_a_place_in_the_index_is_not_taken_over(status: Status) -> None:
-    unlisted = replace(SettlementState.from_row(stalled(status=status)), listed_at=None)
-
-    with pytest.raises(MalformedRow, match=r"has no place in the index$"):
-        recovery.take_over(unlisted, NOW, CONFIG)

@@ -8,9 +8,9 @@ import pytest
 from settle.local.record import Running
 from settlement.model.errors import IdempotencyConflict, InvalidRequest
 from settlement.model.status import Status
-from tests.support.templates import PROJECT
+from tests.world.templates import PROJECT
 
-PAGE = (PROJECT / "docs" / "starting.md").read_text()
+PAGE = (PROJECT / "docs" / "calling" / "starting.md").read_text()
 EXAMPLES = {path.name: path.read_text() for path in (PROJECT / "examples" / "starting").glob("*.py")}
 GRANTED = {
     "Express": {("states:StartSyncExecution", "arn:aws:states:REGION:ACCOUNT:stateMachine:EXPRESS_NAME")},
@@ -107,4 +107,4 @@ def test_the_page_shows_how_to_run_an_example_on_the_embedded_aws() -> None:
 
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", PAGE))
 def test_every_link_of_the_page_leads_somewhere(link: str) -> None:
-    assert (PROJECT / "docs" / link).exists()
+    assert (PROJECT / "docs" / "calling" / link).exists()

@@ -2,27 +2,24 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations
 
 import pytest
 
-from settlement.ledger import forward as ledger_forward
-from settlement.ledger import reversal
-from settlement.model.errors import SettlementError, StepFenced
+from settlement.model.errors import StepFenced
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.policy import recovery
 from settlement.policy.steps import is_replay
-from tests.conftest import NOW
-from tests.unit.books import ERROR, OPENING, Books, claimed, forward
-from tests.unit.states import found
-from tests.unit.vectors import CONFIG, REVERSER, SETTLEMENT
+from tests.unit import books
+from tests.unit.books import entries, moved
+from tests.unit.vectors import CONFIG, EXECUTION, SETTLEMENT
+from tests.world.environment import NOW
+from tests.world.saga import Saga
 
-Act = Callable[[Books], object]
+Act = Callable[[Saga], object]
 LATE = NOW + timedelta(seconds=CONFIG.recover_after_seconds)
-ALL_OF_IT = replace(SETTLEMENT, amount=OPENING, fee=48)
-"""The payer has enough for it once."""
+RESUMER = f"{SETTLEMENT.key}-r1"
 
 
 def interleavings(first: list[Act], second: list[Act]) -> Iterator[list[Act]]:
@@ -36,104 +33,76 @@ def run(owner: str) -> list[Act]:
     """Return the acts of an execution: its claim, and then its steps, if the claim made it the owner."""
     runs = []
 
-    def claim(books: Books) -> None:
-        row = books.table.write(ledger_forward.claim(books.settlement, owner, NOW, CONFIG))
-        runs.append(not is_replay(found(row), owner))
+    def claim(saga: Saga) -> None:
+        runs.append(not is_replay(saga.claim(owner=owner), owner))
 
     def act(step: Step) -> Act:
-        return lambda books: runs[-1] and books.table.commit(forward(books.settlement)[step])
+        return lambda saga: runs[-1] and saga.commit(step)
 
-    return [claim, *(act(step) for step in Step)]
+    return [claim, *map(act, Step)]
 
 
-def takeover(books: Books) -> None:
+def take_over(saga: Saga) -> None:
     """Let recovery make another execution the owner, unless the settlement is finished."""
-    taken = recovery.take_over(books.state(), LATE, CONFIG)
-    if taken:
-        assert taken.execution == f"{SETTLEMENT.key}-r1"
-        books.table.write(taken.write)
+    if taken := recovery.take_over(saga.state(), LATE, CONFIG):
+        assert taken.execution == RESUMER
+        saga.ledger.store.update(taken.write)
 
 
-def assert_settled_once(books: Books) -> None:
-    books.assert_consistent()
-    assert books.row()["status"] == Status.SETTLED
-    assert sorted(entry["step"] for entry in books.entries()) == sorted(Step)
-    assert books.moved()["alice"] == -books.settlement.amount
+def commit(step: Step) -> Act:
+    return lambda saga: saga.commit(step)
 
 
-@pytest.mark.parametrize("other", ["execution", "another"])
+def assert_settled_once(saga: Saga) -> None:
+    assert moved(saga) == {"alice": -4820, "bob": 4772, "fees:EUR": 48}
+    assert saga.state().status is Status.SETTLED
+    assert entries(saga).keys() == set(Step)
+
+
+@pytest.mark.parametrize("other", [EXECUTION, "another"])
 def test_the_same_request_twice_settles_once_at_every_interleaving(other: str) -> None:
     """With one name both run it, as asynchronous Express may; with another name, the later one does not."""
-    tried = 0
-    for acts in interleavings(run("execution"), run(other)):
-        books = unclaimed()
+    for acts in interleavings(run(EXECUTION), run(other)):
+        saga = books.fresh()
+        saga.fund()
         for act in acts:
-            act(books)
-        assert_settled_once(books)
-        tried += 1
-    assert tried == 252
-
-
-def unclaimed() -> Books:
-    """Return the two parties, before the claim."""
-    books = claimed(0, ALL_OF_IT)
-    del books.table._rows[f"SETTLEMENT#{SETTLEMENT.key}", "SETTLEMENT"]
-    return books
+            act(saga)
+        assert_settled_once(saga)
 
 
 def test_a_slow_execution_and_the_one_that_takes_over_settle_once_at_every_interleaving() -> None:
-    for acts in interleavings([committed(step) for step in Step], [takeover, *run(f"{SETTLEMENT.key}-r1")]):
-        books = claimed(0, ALL_OF_IT)
+    for acts in interleavings([*map(commit, Step)], [take_over, *run(RESUMER)]):
+        saga = books.reached(None)
         for act in acts:
-            act(books)
-        assert_settled_once(books)
+            act(saga)
+        assert_settled_once(saga)
 
 
-@pytest.mark.parametrize("owner", ["execution", None])
+@pytest.mark.parametrize("owner", [EXECUTION, None])
 def test_an_execution_and_a_reversal_leave_consistent_books_at_every_interleaving(owner: str | None) -> None:
     """All of it is reversed or nothing; an execution's own reversal never reverses a release."""
 
-    def begin(books: Books) -> None:
-        books.table.write(reversal.begin(books.settlement, ERROR, owner=owner, execution=REVERSER))
+    def fenced(step: Step) -> Act:
+        def act(saga: Saga) -> None:
+            with suppress(StepFenced):
+                saga.commit(step)
+
+        return act
 
     def reverse(step: Step) -> Act:
-        return lambda books: books.row()["status"] == Status.COMPENSATING and books.reverse(step)
+        return lambda saga: saga.state().status is Status.COMPENSATING and saga.reverse(step)
 
     ends = set()
-    for acts in interleavings([fenced(step) for step in Step], [begin, *map(reverse, REVERSIBLE)]):
-        books = claimed(0, ALL_OF_IT)
+    for acts in interleavings(
+        [*map(fenced, Step)], [lambda saga: saga.begin(owner=owner), *map(reverse, REVERSIBLE)]
+    ):
+        saga = books.reached(None)
         for act in acts:
-            act(books)
-        books.assert_consistent()
-        row = books.row()
-        ends.add(row["status"])
-        assert row["escrow"] == 0
-        if owner and Step.RELEASE in row.get("steps", ()):
-            assert row["status"] == Status.SETTLED
+            act(saga)
+        state, changes = saga.state(), moved(saga)
+        ends.add(state.status)
+        assert state.escrow == 0
+        assert bool(changes) == (state.status is Status.SETTLED)
+        if owner and state.is_released:
+            assert state.status is Status.SETTLED
     assert ends == {Status.SETTLED, Status.COMPENSATED}
-
-
-def committed(step: Step) -> Act:
-    return lambda books: books.table.commit(forward(books.settlement)[step])
-
-
-def fenced(step: Step) -> Act:
-    def act(books: Books) -> None:
-        with suppress(StepFenced):
-            committed(step)(books)
-
-    return act
-
-
-def test_two_takeovers_of_one_settlement_make_one_owner() -> None:
-    books = claimed(2)
-    first = recovery.take_over(books.state(), LATE, CONFIG)
-    second = recovery.take_over(books.state(), LATE, CONFIG)
-    assert first
-    assert second
-    books.table.write(first.write)
-
-    with pytest.raises(SettlementError, match="has moved on"):
-        books.table.write(second.write)
-
-    assert books.row()["owner_epoch"] == 1

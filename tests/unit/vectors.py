@@ -1,6 +1,7 @@
 """Calls of every builder: recording.py compares their results, and the proofs examine their writes."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -22,7 +23,7 @@ from settlement.model.timestamps import timestamp
 from settlement.model.verdict import KycDecision, Verdict
 from settlement.policy import compensation, recovery, steps
 from settlement.policy.recovery import Takeover
-from tests.conftest import NOW
+from tests.world.environment import NOW
 
 CONFIG = StageConfig(
     currencies={"EUR": 2, "JPY": 0, "KWD": 3},
@@ -289,28 +290,18 @@ STEPS = (
 
 
 def _reverse(step: Step, committed: Iterable[str], variant: str) -> Vector:
-    return Vector(
-        compensation.reverse_step, (SETTLEMENT, step, list(committed), [], NOW), variant=f"{step}.{variant}"
-    )
+    none: list[str] = []
+    arguments = (SETTLEMENT, step, list(committed), none, NOW)
+    return Vector(compensation.reverse_step, arguments, variant=f"{step}.{variant}")
 
 
-def _stuck(step: Step, *, blocks: bool = True) -> Vector:
-    case, variant = _case(step, blocks)
-    return Vector(compensation.enter_limbo, (SETTLEMENT, case, FAILURE, NOW), variant=variant)
-
-
-def _resolve(decision: Decision, step: Step, *, blocks: bool = True) -> Vector:
-    case, variant = _case(step, blocks)
+def _resolve(decision: Decision, case: Case, variant: str) -> Vector:
     arguments = (SETTLEMENT, case, resolution(decision), RESOLVER, NOW, CONFIG)
     return Vector(compensation.resolve, arguments, variant=f"{decision.value}.{variant}")
 
 
-def _case(step: Step, blocks: bool) -> tuple[Case, str]:
-    """The case of a step, and its variant; unless it `blocks`, the blocked account is gone."""
-    if blocks:
-        return CASES[step], step.value
-    return replace(CASES[step], blocked_account=None), f"{step.value}.unblocked"
-
+UNBLOCKED = replace(CASES[Step.HOLD], blocked_account=None)
+"""A case whose blocked account is gone."""
 
 COMPENSATION = (
     *(
@@ -319,13 +310,15 @@ COMPENSATION = (
     ),
     *(_reverse(step, Step, "reversed") for step in CASES),
     *(_reverse(step, (), "skipped") for step in CASES),
-    *(_stuck(step) for step in CASES),
-    _stuck(Step.HOLD, blocks=False),
-    _resolve(Decision.RETRY, Step.RELEASE),
-    _resolve(Decision.RETRY, Step.HOLD, blocks=False),
-    _resolve(Decision.WRITE_OFF, Step.FEE),
-    _resolve(Decision.WRITE_OFF, Step.RELEASE),
-    _resolve(Decision.COMPLETE, Step.RELEASE),
+    *(
+        Vector(compensation.enter_limbo, (SETTLEMENT, case, FAILURE, NOW), variant=variant)
+        for variant, case in (*CASES.items(), ("hold.unblocked", UNBLOCKED))
+    ),
+    _resolve(Decision.RETRY, CASES[Step.RELEASE], "release"),
+    _resolve(Decision.RETRY, UNBLOCKED, "hold.unblocked"),
+    _resolve(Decision.WRITE_OFF, CASES[Step.FEE], "fee"),
+    _resolve(Decision.WRITE_OFF, CASES[Step.RELEASE], "release"),
+    _resolve(Decision.COMPLETE, CASES[Step.RELEASE], "release"),
 )
 
 BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
@@ -346,10 +339,6 @@ POSTERS: dict[ModuleType, tuple[Vector, ...]] = {steps: STEPS, compensation: COM
 ALL = tuple(vector for module in (BUILDERS | POSTERS).values() for vector in module)
 
 
-BUILT = (Write, Takeover | None, StepTransaction, StepTransaction | None, tuple[Write, ...])
-"""The return types of builders: a write, a takeover, a step's transaction, or one of other rows as well."""
-
-
 def writes_of(built: Built) -> tuple[Write, ...]:
     """The writes of a builder's result, in their order."""
     if isinstance(built, Write):
@@ -368,37 +357,29 @@ def only_write(built: Built) -> Write:
 def named_writes() -> dict[str, Write]:
     """Every write of every vector, by the vector's name and its position in the transaction."""
     found = {vector.name: only_write(vector.build()) for module in BUILDERS.values() for vector in module}
-    for module in POSTERS.values():
-        for vector in module:
-            parts = enumerate(writes_of(vector.build()))
-            found |= {f"{vector.name}[{position}]": write for position, write in parts}
+    for vector in (*STEPS, *COMPENSATION):
+        for position, write in enumerate(writes_of(vector.build())):
+            found[f"{vector.name}[{position}]"] = write
     return found
 
 
 def settlement_writes() -> dict[str, Write]:
-    """The writes of a settlement's row, which has its status."""
-    row = keys.settlement(SETTLEMENT.key)["sk"]
-    return {
-        name: write
-        for name, write in named_writes().items()
-        if (write.parameters.get("Key") or write.parameters["Item"])["sk"] == row
-    }
+    """The writes of a settlement's row, which has its status: of equal ones the first."""
+    found: dict[str, Write] = {}
+    for name, write in named_writes().items():
+        known = [other.parameters for other in found.values()]
+        key = write.parameters.get("Key") or write.parameters["Item"]
+        if keys.is_settlement(key) and write.parameters not in known:
+            found[name] = write
+    return found
 
 
 def builders(module: ModuleType) -> set[str]:
     """The functions of a module that build a write or a transaction for others."""
-    return {name for name in public(module) if get_type_hints(getattr(module, name))["return"] in BUILT}
-
-
-def public(module: ModuleType) -> set[str]:
-    """The functions that a module itself offers to others."""
     return {
         name
         for name, function in inspect.getmembers(module, inspect.isfunction)
-        if function.__module__ == module.__name__ and not name.startswith("_")
+        if function.__module__ == module.__name__
+        and not name.startswith("_")
+        and re.search("Write|StepTransaction|Takeover", str(get_type_hints(function)["return"]))
     }
-
-
-def built_by(vectors: Iterable[Vector]) -> set[str]:
-    """The builders that have a vector."""
-    return {vector.builder.__name__ for vector in vectors}

@@ -7,4 +7,4 @@ them; the `oracle` checks every commit by its `rules`. `python -m tests.simulati
 `exhaust` tries each fault, and `moments`, in which `needed` makes each call.
 """
 
-import tests.support.environment  # noqa: F401 (before the functions)
+import tests.world.environment  # noqa: F401 (before the functions)

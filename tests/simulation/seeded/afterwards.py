@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 from tests.simulation.seeded.chance import Chance
 from tests.simulation.seeded.facts import number, text
 from tests.simulation.seeded.moments import HOUR_MS, Late, Life, Recorded, overdue
-from tests.support.memory_dynamodb import Item
+from tests.world.expressions import Item
 
 PLACES, STUCK_PLACES = 5, 20
 """The moments of each seed at which calls are made, and the additional ones about stuck settlements."""
@@ -49,9 +50,9 @@ def _places(world: Recorded, random: Random) -> Iterator[tuple[Item, int]]:
         yield random.choice(stuck)
 
 
-def _content(row: Item) -> dict[str, object]:
+def _content(row: Item) -> dict[str, Any]:
     """Return the content of a settlement's claim, in the form in which functions get it."""
-    content: dict[str, object] = {name: text(row, name) for name in ("payer", "payee", "currency")}
+    content: dict[str, Any] = {name: text(row, name) for name in ("payer", "payee", "currency")}
     content["key"] = row["pk"]["S"].partition("#")[2]
     for name in ("amount", "fee"):
         content[name] = f"{number(row, name) // 100}.{number(row, name) % 100:02}"

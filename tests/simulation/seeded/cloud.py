@@ -1,13 +1,9 @@
 """Lambda and Step Functions: calls of the real handlers, executions of the real definitions, side by side."""
 
-import importlib
 import json
-import re
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -15,13 +11,13 @@ from settlement.model.errors import SettlementError
 from tests.simulation.seeded.chance import CALLS, TASKS, Fault
 from tests.simulation.seeded.facts import Violated, settlement_in
 from tests.simulation.seeded.hub import Killed, Process, Signal
-from tests.support.interpreter import Execution, Machines, TaskFailed, Waiting
+from tests.world.definitions import EXPRESS, definitions
+from tests.world.functions import HANDLERS
+from tests.world.interpreter import Execution, Machines, TaskFailed, Waiting
 
 if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
-STATE_MACHINES = Path(__file__).parents[3] / "statemachines"
-EXPRESS, STANDARD, COMPENSATION = "SettlementExpress", "SettlementStandard", "Compensation"
 EXPRESS_MS_MAX = 300_000
 """An Express execution is aborted after this time, without notice."""
 
@@ -145,7 +141,7 @@ class Cloud:
         milliseconds = RECOVERY_MS if call.function in ("RecoverStalled", "StartSettlements") else FUNCTION_MS
         world.note(call.function, "is called with", call.payload)
         try:
-            return _handler(call.function)(call.payload, Context(world, milliseconds))
+            return HANDLERS[call.function](call.payload, Context(world, milliseconds))
         except SettlementError as refusal:
             cause = {"errorMessage": str(refusal), "errorType": type(refusal).__name__, "stackTrace": []}
             return TaskFailed(type(refusal).__name__, json.dumps(cause))
@@ -284,7 +280,7 @@ class RunningMachines(Machines):
         self.running[execution.process] = execution
         if machine in self.express:
             hub.spawn(lambda: self.cloud.stop(execution), f"{name} out of time", EXPRESS_MS_MAX)
-        return execution
+        return cast("Execution", execution)
 
     def call(self, resource: str, parameters: Any) -> Any:
         before = len(self.events)
@@ -294,27 +290,5 @@ class RunningMachines(Machines):
         return answer
 
 
-@cache
-def definitions() -> dict[str, Any]:
-    """Return the definitions of the machines as they are deployed."""
-    return {
-        EXPRESS: _definition("settlement", ""),
-        STANDARD: _definition("settlement", ".sync:2"),
-        COMPENSATION: _definition("compensation", ""),
-    }
-
-
-def _definition(name: str, how: str) -> Any:
-    texts = {"StartCompensation": f"arn:aws:states:::states:startExecution{how}"}
-    text = (STATE_MACHINES / f"{name}.asl.json").read_text()
-    return json.loads(re.sub(r"\$\{(\w+)\}", lambda match: texts.get(match[1], match[1]), text))
-
-
 def _states(execution: Execution) -> Any:
     return execution.machines.definitions[execution.machine]["States"]
-
-
-@cache
-def _handler(function: str) -> Any:
-    module = re.sub(r"(?<!^)(?=[A-Z])", "_", function).lower()
-    return importlib.import_module(f"handlers.{module}").handler

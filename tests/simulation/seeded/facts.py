@@ -5,7 +5,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from tests.support.memory_dynamodb import Item
+from tests.world.expressions import Item
 
 STATUSES = {
     "PROCESSING": {"SETTLED", "REJECTED", "COMPENSATING"},

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from tests.simulation.seeded.facts import members, number, text
 from tests.simulation.seeded.people import webhook
 from tests.simulation.seeded.scenarios import IN_REVIEW, REJECTED
-from tests.support.interpreter import ARN
-from tests.support.memory_dynamodb import Item
+from tests.world.expressions import Item
+from tests.world.interpreter import ARN
 
 FORWARD = ("ClaimKey", "HoldFunds", "ReleaseFunds", "CollectFee", "RejectSettlement")
 REVERSING = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
@@ -63,7 +63,7 @@ def _of(settlement: dict[str, Any], row: Item | None) -> dict[str, Asked]:
         sorted(members(row, "reversed")),
         number(row, "resolutions") + 1,
     )
-    base = {
+    base: dict[str, Any] = {
         "settlement": settlement,
         "execution": "late",
         "execution_arn": f"{ARN}:execution:Compensation:late",

@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from tests.simulation.seeded.chance import Chance, Script
 from tests.simulation.seeded.cloud import RunningExecution
@@ -23,10 +23,11 @@ from tests.simulation.seeded.scenarios import KEY, Faults, live
 from tests.simulation.seeded.stage import Current
 from tests.simulation.seeded.weakened import NAMES
 from tests.simulation.seeded.world import World, difference
-from tests.support import expressions
-from tests.support.environment import NOW
-from tests.support.memory_dynamodb import Changes, Item, MemoryDynamoDb
-from tests.support.values import normal
+from tests.world import expressions
+from tests.world.environment import NOW
+from tests.world.expressions import Item
+from tests.world.memory_dynamodb import Changes, MemoryDynamoDb
+from tests.world.values import normal
 
 HOUR_MS = 3_600_000
 CALL_MS_MAX = 120_000
@@ -121,10 +122,10 @@ class LateTable(MemoryDynamoDb):
         return self._write("transact_write_items", parameters, writes)
 
     def get_item(self, **parameters: Any) -> Any:
-        return (self._of_this_call() or super()).get_item(**parameters)
+        return (self._of_this_call() or cast(MemoryDynamoDb, super())).get_item(**parameters)
 
     def query(self, **parameters: Any) -> Any:
-        return (self._of_this_call() or super()).query(**parameters)
+        return (self._of_this_call() or cast(MemoryDynamoDb, super())).query(**parameters)
 
     def _of_this_call(self) -> MemoryDynamoDb | None:
         self.calls += 1
@@ -273,9 +274,9 @@ def everything(life: Life, calls_of: Callable[[Late], LateTable]) -> Iterator[La
                     yield Late(call, seen, acts)
                 now = life.moments[acts].now
                 behind = moment.now - now
-                aheads = (0, behind, HOUR_MS, behind - HOUR_MS, overdue(rows[seen], now))
+                clocks = (0, behind, HOUR_MS, behind - HOUR_MS, overdue(rows[seen], now))
                 for early in range(1, min(table.calls, table.first_commit or table.calls)):
-                    for ahead in dict.fromkeys(aheads):
+                    for ahead in dict.fromkeys(clocks):
                         yield Late(call, seen, acts, early, ahead)
 
 

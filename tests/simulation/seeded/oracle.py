@@ -21,9 +21,10 @@ from tests.simulation.seeded.facts import (
     text,
 )
 from tests.simulation.seeded.rules import Asking
-from tests.support.contracts import checked_outcome
-from tests.support.interpreter import Execution
-from tests.support.memory_dynamodb import Changes, Item
+from tests.world.contracts import checked_outcome
+from tests.world.expressions import Item
+from tests.world.interpreter import Execution
+from tests.world.memory_dynamodb import Changes
 
 FIXED = ("payer", "payee", "amount", "fee", "currency", "request_hash", "claimed_at", "deadline_seconds")
 

@@ -19,11 +19,11 @@ from settlement.model.settlement import Settlement
 from settlement.model.state import MalformedRow
 from settlement.model.verdict import KycDecision, Verdict
 from tests.simulation.seeded.chance import READS
-from tests.simulation.seeded.cloud import EXPRESS, STANDARD
 from tests.simulation.seeded.facts import demand, members, number, settlement_in
-from tests.support.environment import NOW
-from tests.support.interpreter import ARN, TaskFailed
-from tests.support.memory_dynamodb import Item
+from tests.world.definitions import EXPRESS, STANDARD
+from tests.world.environment import NOW
+from tests.world.expressions import Item
+from tests.world.interpreter import ARN, TaskFailed
 
 if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
@@ -58,7 +58,7 @@ class People:
         self.at_work = 0
         """The number of spawned actions that have not ended."""
 
-        self.decisions = (Decision.RETRY, Decision.WRITE_OFF, Decision.COMPLETE)
+        self.decisions: tuple[Decision, ...] = (Decision.RETRY, Decision.WRITE_OFF, Decision.COMPLETE)
         self._verdicts: dict[str, Verdict] = {}
         self._failures = self._open_until = 0
         self._stack: Any = SimpleNamespace(
@@ -72,7 +72,7 @@ class People:
             client=self._client,
         )
 
-    def spawn(self, name: str, delay: int, act: Callable[..., None], *about: Any) -> None:
+    def spawn(self, name: str, delay: int, act: Callable[..., object], *about: Any) -> None:
         """Start an action after a delay, in milliseconds."""
 
         def acts() -> None:
@@ -173,7 +173,8 @@ class People:
             return self._verdicts[key]
 
         try:
-            return world.provider.send("ask", READS, answer)
+            verdict: Verdict = world.provider.send("ask", READS, answer)
+            return verdict
         except (ClientError, BotoCoreError):
             self._failures += 1
             if self._failures >= CIRCUIT_FAILURES:
@@ -201,7 +202,9 @@ class People:
         """Call the webhook until it gives a final answer."""
         world = self._world
         for _ in range(12):
-            call = world.cloud.call("KycDecided", webhook(key, reference, decision, event, world.hub.now))
+            call: Any = world.cloud.call(
+                "KycDecided", webhook(key, reference, decision, event, world.hub.now)
+            )
             answered = world.hub.wait(call.answer, 30_000) and isinstance(call.answer.value, dict)
             if answered and call.answer.value["statusCode"] < 500:
                 entry = (f"SETTLEMENT#{key}", f"{key}:verify")

@@ -14,7 +14,8 @@ from tests.simulation.seeded.facts import (
     settlement_in,
     text,
 )
-from tests.support.memory_dynamodb import Changes, Item
+from tests.world.expressions import Item
+from tests.world.memory_dynamodb import Changes
 
 MOVES = {"hold", "release", "fee", "compensate:hold", "compensate:release", "compensate:fee"}
 FORWARD = ("hold", "verify", "release", "fee")

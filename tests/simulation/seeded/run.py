@@ -11,11 +11,11 @@ from itertools import islice
 from settlement.model.errors import KycCircuitOpen
 from tests.simulation.seeded.afterwards import late_calls
 from tests.simulation.seeded.chance import Fault
-from tests.simulation.seeded.cloud import definitions
 from tests.simulation.seeded.facts import STATUSES
 from tests.simulation.seeded.moments import Afterlife, Recorded, happen
 from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.world import UNCLAIMED, World, play
+from tests.world.definitions import definitions
 
 CHUNK = 20
 """The number of seeds that a process gets at a time."""

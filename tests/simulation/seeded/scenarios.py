@@ -6,11 +6,11 @@ from typing import Any
 
 from settlement.model.orders import Decision
 from tests.simulation.seeded.chance import Fault, Script
-from tests.simulation.seeded.cloud import EXPRESS, STANDARD
 from tests.simulation.seeded.facts import HIGHEST_BALANCE
 from tests.simulation.seeded.stage import Current
 from tests.simulation.seeded.world import W, World
-from tests.support.interpreter import ARN
+from tests.world.definitions import EXPRESS, STANDARD
+from tests.world.interpreter import ARN
 
 KEY = "order-2026-000101"
 REQUEST = {"key": KEY, "payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR", "fee": "0.48"}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
 
 from tests.simulation.seeded.chance import READS, STARTS, WRITES, Fault
-from tests.support.interpreter import ARN, TaskFailed
-from tests.support.memory_dynamodb import error
+from tests.world.interpreter import ARN, TaskFailed
+from tests.world.memory_dynamodb import error
 
 if TYPE_CHECKING:
     from tests.simulation.seeded.world import World

@@ -15,8 +15,8 @@ from settlement.adapters import dynamodb, telemetry
 from tests.simulation.seeded.people import SECRET
 from tests.simulation.seeded.rules import REVIEW_SECONDS
 from tests.simulation.seeded.world import World
-from tests.support import wire
-from tests.support.environment import NOW
+from tests.world import wire
+from tests.world.environment import NOW
 
 _OF_A_WORLD = (
     (_dependencies.store, "_client"),

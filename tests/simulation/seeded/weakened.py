@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from types import FrameType
 from typing import Any
 from unittest import mock
@@ -35,7 +36,7 @@ _SETTLEMENT = Settlement(
 _NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 SAMPLES: Mapping[str, Callable[[], Condition]] = {
-    **{f"status_is({status})": lambda status=status: conditions.status_is(status) for status in Status},
+    **{f"status_is({status})": partial(conditions.status_is, status) for status in Status},
     "status_as_expected": lambda: conditions.status_as_expected(Status.SETTLED),
     "same_request": lambda: conditions.same_request(_SETTLEMENT),
     "owner_is": lambda: conditions.owner_is("execution"),

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from settlement.adapters.dynamodb import Store
@@ -26,8 +27,8 @@ from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.rules import Asking
 from tests.simulation.seeded.services import DynamoDb, Services, StepFunctions
-from tests.support.environment import NOW
-from tests.support.memory_dynamodb import MemoryDynamoDb
+from tests.world.environment import NOW
+from tests.world.memory_dynamodb import MemoryDynamoDb
 
 CONFIG = StageConfig.from_json(os.environ["STAGE_CONFIG"])
 UNCLAIMED = "unclaimed"
@@ -142,7 +143,7 @@ class World:
         """Let frozen processes of a settlement that has just changed continue."""
         for signal in self.frozen.get(key, ()):
             if self.chance.happens(0.5):
-                self.hub.spawn(lambda signal=signal: self.hub.set(signal), "a thaw", self.chance.latency())
+                self.hub.spawn(partial(self.hub.set, signal), "a thaw", self.chance.latency())
 
     def fault(
         self, kinds: Sequence[Fault], service: str, call: str = "", state: str | None = None
@@ -226,7 +227,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
 
 def _request(chance: Chance, key: str, dollars: float) -> dict[str, Any]:
     payer, payee = chance.random.sample(["alice", "bob", "carol"], 2)
-    request = {
+    request: dict[str, Any] = {
         "key": key,
         "payer": payer,
         "payee": payee,

@@ -1,0 +1,367 @@
+"""What holds for every function: its refusals, its replay, its answer's form, its lines and metrics."""
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, SettlementError, StepFenced
+from settlement.model.status import Status
+from tests.handlers.conftest import Counted, Later
+from tests.world.constants import (
+    CLAIMED_AT,
+    EXECUTION_ARN,
+    KEY,
+    ORDER,
+    OTHER_CONTENT,
+    REJECTED_BY_KYC,
+    REVERSALS,
+    SPENT,
+    WIRE,
+    WITHOUT_FEE,
+)
+from tests.world.functions import HANDLERS, Calls
+from tests.world.provider import Provider
+from tests.world.services import Queues, signed, text
+
+TELLTALES = [
+    *("alice", "bob", "ada", "wrong shop", "canary", "AQC"),
+    *("48.20", "4820", "47.72", "4772", "10000", "5180", "5272"),
+]
+"""The parties, a person and their reason, the provider's reason, a token, the amounts, the balances."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function that a machine calls: its step, the status it needs, the arrangement and the call."""
+
+    step: str
+    needs: Status | None
+    arrange: Callable[[Calls], Any]
+    call: Callable[[Calls, Any, Any], Any]
+    done: str | None = None
+    """The metric of a call that succeeds, besides StepCalled."""
+
+    replayed: str | None = None
+    execution: str = "execution-1"
+
+
+def forward(state: str, step: str, done: str | None = None) -> Case:
+    return Case(
+        step,
+        Status.PROCESSING,
+        lambda calls: calls.before(state),
+        lambda calls, found, settlement: calls(state, settlement, claimed_at=CLAIMED_AT),
+        done,
+        "StepReplayed",
+    )
+
+
+def reversal(state: str, done: str | None = None) -> Case:
+    return Case(
+        f"compensate:{REVERSALS[state]}",
+        Status.COMPENSATING,
+        lambda calls: calls.reopened(state),
+        lambda calls, found, settlement: calls.reverse(state, found, settlement),
+        done,
+        "StepReplayed",
+        "compensation-1",
+    )
+
+
+CASES = {
+    "ClaimKey": Case(
+        "claim",
+        None,
+        lambda calls: None,
+        lambda calls, found, settlement: calls("ClaimKey", settlement),
+        "Claimed",
+        "ClaimRepeated",
+    ),
+    "HoldFunds": forward("HoldFunds", "hold"),
+    "VerifyKyc": forward("VerifyKyc", "verify"),
+    "ReleaseFunds": forward("ReleaseFunds", "release"),
+    "CollectFee": forward("CollectFee", "fee", "Settled"),
+    "RejectSettlement": Case(
+        "reject",
+        Status.PROCESSING,
+        lambda calls: calls.before("HoldFunds"),
+        lambda calls, found, settlement: calls("RejectSettlement", settlement, error=SPENT),
+        "Rejected",
+    ),
+    "ReportOutcome": Case(
+        "report",
+        None,
+        lambda calls: calls.after("HoldFunds"),
+        lambda calls, found, settlement: calls.report(settlement, replayed=True),
+    ),
+    "BeginCompensation": Case(
+        "compensate",
+        None,
+        lambda calls: calls.after("HoldFunds"),
+        lambda calls, found, settlement: calls.begin(settlement=settlement, error=REJECTED_BY_KYC),
+        execution="compensation-1",
+    ),
+    "RefundFee": reversal("RefundFee"),
+    "ReclaimFunds": reversal("ReclaimFunds"),
+    "VoidHold": reversal("VoidHold", "Compensated"),
+    "EnterLimbo": Case(
+        "limbo",
+        Status.COMPENSATING,
+        lambda calls: calls.reopened("ReclaimFunds"),
+        lambda calls, found, settlement: calls.limbo(
+            {"case": 1, "reversed": []} if found is None else found, settlement
+        ),
+        "LimboEntered",
+        "StepReplayed",
+    ),
+    "PrepareAlert": Case(
+        "alert",
+        Status.LIMBO,
+        lambda calls: calls.fall(),
+        lambda calls, found, settlement: calls.alert({"alerts": 0, "settlement": settlement}),
+        execution="compensation-1",
+    ),
+    "AwaitResolution": Case(
+        "await",
+        Status.LIMBO,
+        lambda calls: calls.fall(),
+        lambda calls, found, settlement: calls(
+            "AwaitResolution", settlement, token="AQC" * 300, execution_arn=EXECUTION_ARN
+        ),
+    ),
+    "ResolveLimbo": Case(
+        "resolve",
+        Status.LIMBO,
+        lambda calls: calls.fall(),
+        lambda calls, found, settlement: calls.resolve("complete", settlement=settlement),
+        "Settled",
+        execution="compensation-1",
+    ),
+}
+"""The functions that the machines call. Each case is the first call that has an effect."""
+
+TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
+    "KycDecided": ("decide", lambda calls: calls.decided(signed(reason="canary-reason"))),
+    "RecoverStalled": ("recover", lambda calls: calls.recover()),
+    "StartSettlements": ("start", lambda calls: calls.receive(text(WIRE), "canary")),
+}
+"""The functions that no machine calls, and their steps' names."""
+
+LOGGED = CASES | {
+    "BeginCompensation on order": Case(
+        "compensate",
+        Status.SETTLED,
+        lambda calls: calls.after("CollectFee"),
+        lambda calls, found, settlement: calls.begin(settlement=settlement, reversal=ORDER),
+        execution="compensation-1",
+    ),
+    "BeginCompensation with a decision": Case(
+        "compensate",
+        None,
+        lambda calls: calls.fall(),
+        lambda calls, found, settlement: calls.begin(
+            settlement=settlement, resolution=ORDER | {"decision": "retry"}
+        ),
+        execution="compensation-1",
+    ),
+}
+"""The same, and the other inputs that name a person."""
+
+every_function = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+READS_BY_THE_KEY_ALONE = ("PrepareAlert", "ReportOutcome")
+
+
+def spoken(log: io.StringIO, capfd: pytest.CaptureFixture[str]) -> tuple[list[dict[str, Any]], str]:
+    """Return the lines of the log, and all of the output without times, whose digits are any."""
+    printed = capfd.readouterr()
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    metrics = [json.loads(line) for line in printed.out.splitlines()]
+    for line in lines:
+        del line["timestamp"]
+    for document in metrics:
+        del document["_aws"]["Timestamp"]
+    log.seek(0)
+    log.truncate()
+    return lines, f"{lines} {metrics} {printed.err}"
+
+
+def no_telltale(output: str) -> bool:
+    return not [word for word in TELLTALES if word in output]
+
+
+def test_every_function_is_called_here() -> None:
+    assert CASES.keys() | TRIGGERED.keys() == HANDLERS.keys()
+
+
+@every_function
+def test_a_call_that_comes_again_has_the_same_answer_and_writes_nothing(
+    calls: Calls, later: Later, counted: Counted, case: Case
+) -> None:
+    found = case.arrange(calls)
+    counted()
+
+    first = case.call(calls, found, WIRE)
+    assert counted() == {"StepCalled": 1} | ({case.done: 1} if case.done else {})
+    later()
+    with calls.writes_nothing():
+        assert case.call(calls, found, WIRE) == first
+
+    assert counted() == {"StepCalled": 1} | ({case.replayed: 1} if case.replayed else {})
+    assert json.loads(json.dumps(first)) == first, "it is no plain JSON"
+
+
+@every_function
+@pytest.mark.parametrize(
+    ("settlement", "message"),
+    [
+        pytest.param(None, "request: must be a JSON object", id="null"),
+        pytest.param(WIRE | {"payer_name": "canary\n"}, "payer_name: must be", id="a broken name"),
+        pytest.param(WITHOUT_FEE, "fee: missing; a claimed settlement names its fee", id="no fee"),
+    ],
+)
+def test_a_malformed_settlement_is_refused_and_writes_nothing(
+    calls: Calls, counted: Counted, case: Case, settlement: Any, message: str
+) -> None:
+    if case is CASES["ClaimKey"] and settlement is WITHOUT_FEE:
+        settlement, message = WIRE | {"fee": None}, "fee: must be a decimal string"  # it may be left out here
+    found = case.arrange(calls)
+    counted()
+
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
+        case.call(calls, found, settlement)
+
+    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "repeated"),
+    [
+        (name, repeated)
+        for name in CASES
+        for repeated in (False, True)
+        if name not in READS_BY_THE_KEY_ALONE
+        and (name, repeated) not in (("ClaimKey", False), ("ResolveLimbo", True))  # see their own tests
+    ],
+)
+def test_other_content_is_refused_and_writes_nothing(
+    calls: Calls, provider: Provider, counted: Counted, name: str, repeated: bool
+) -> None:
+    case = CASES[name]
+    calls.ledger.open("carol", 10_000)
+    found = case.arrange(calls)
+    if repeated:
+        case.call(calls, found, WIRE)
+    provider.asked.clear()
+    counted()
+
+    for other in OTHER_CONTENT:
+        with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
+            case.call(calls, found, other)
+
+    assert counted() == {"StepCalled": len(OTHER_CONTENT), "IdempotencyConflict": len(OTHER_CONTENT)}
+    assert provider.asked == []
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        (name, status)
+        for name, case in CASES.items()
+        for status in Status
+        if case.needs and case.needs is not status and (name, status) != ("RejectSettlement", "REJECTED")
+    ],
+)
+def test_a_settlement_in_another_status_is_fenced(
+    calls: Calls, provider: Provider, counted: Counted, name: str, status: Status
+) -> None:
+    found = CASES[name].arrange(calls)
+    provider.asked.clear()
+    calls.alter(status=status)
+    counted()
+
+    step = "limbo" if name == "AwaitResolution" else CASES[name].step
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^{step}: "):
+        CASES[name].call(calls, found, WIRE)
+
+    assert counted() == {"StepCalled": 1, "StepFenced": 1}
+    assert provider.asked == []
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("ClaimKey", "BeginCompensation")])
+def test_an_unclaimed_key_is_fenced(calls: Calls, provider: Provider, name: str) -> None:
+    calls.ledger.open("alice", 10_000)
+    calls.ledger.open("bob", 10_000)
+    found = {"steps": ["hold", "verify", "release", "fee"], "reversed": [], "case": 1}
+
+    with calls.writes_nothing(), pytest.raises(StepFenced):
+        CASES[name].call(calls, found, WIRE)
+
+    assert provider.asked == []
+
+
+@pytest.mark.parametrize("case", LOGGED.values(), ids=LOGGED)
+def test_every_line_has_the_key_the_step_and_the_execution_and_no_line_a_party_or_an_amount(
+    calls: Calls, log: io.StringIO, capfd: pytest.CaptureFixture[str], case: Case
+) -> None:
+    found = case.arrange(calls)
+    spoken(log, capfd)
+
+    case.call(calls, found, WIRE)
+    lines, output = spoken(log, capfd)
+    assert lines[-1]["message"] == "completed"
+    assert no_telltale(output)
+
+    with pytest.raises(InvalidRequest):
+        case.call(calls, found, WIRE | {"payee": "canary:person", "canary": 1, "payee_name": "canary\n"})
+    refused, output = spoken(log, capfd)
+    assert [(line["message"], line["error"]) for line in refused] == [("refused", "InvalidRequest")]
+    assert no_telltale(output)
+
+    for line in [*lines, *refused]:
+        assert (line["key"], line["step"], line["execution"]) == (KEY, case.step, case.execution)
+
+
+@pytest.mark.parametrize("name", [name for name, case in LOGGED.items() if case.needs])
+def test_a_refusal_by_a_row_is_logged_by_its_name_alone(
+    calls: Calls, log: io.StringIO, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    case = LOGGED[name]
+    found = case.arrange(calls)
+    calls.alter(status=Status.COMPENSATED)
+    spoken(log, capfd)
+
+    with pytest.raises(SettlementError) as refusal:
+        case.call(calls, found, WIRE)
+
+    lines, output = spoken(log, capfd)
+    assert (lines[-1]["message"], lines[-1]["error"]) == ("refused", refusal.typename)
+    assert no_telltale(output)
+    for line in lines:
+        assert (line["key"], line["step"], line["execution"]) == (KEY, case.step, case.execution)
+
+
+@pytest.mark.parametrize(("step", "call"), TRIGGERED.values(), ids=TRIGGERED)
+def test_a_triggered_functions_lines_have_its_step_and_no_party_and_no_amount(
+    in_review: Calls,
+    queues: Queues,
+    later: Later,
+    log: io.StringIO,
+    capfd: pytest.CaptureFixture[str],
+    *,
+    step: str,
+    call: Callable[[Calls], Any],
+) -> None:
+    if step == "recover":
+        later(days=1)
+    spoken(log, capfd)
+
+    call(in_review)
+
+    lines, output = spoken(log, capfd)
+    assert (lines[-1]["message"], {line["step"] for line in lines}) == ("completed", {step})
+    assert KEY in output
+    assert no_telltale(output)

@@ -1,0 +1,155 @@
+"""The writes of each function: every write that any of its branches builds."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import product
+
+from settlement.ledger import forward, keys, kyc_review, limbo, reversal
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import StepTransaction, Write
+from settlement.model.case import Case
+from settlement.model.orders import Decision, Resolution, Reversal
+from settlement.model.state import SettlementState
+from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.timestamps import timestamp
+from settlement.policy import compensation, recovery, steps
+from tests.unit.vectors import CONFIG, EXECUTION, SETTLEMENT
+from tests.world.environment import NOW
+from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
+
+FAILURE = {"step": "release", "error": "CapExceeded", "cause": "too much"}
+CLAIMED: Row = forward.claim(SETTLEMENT, EXECUTION, NOW, CONFIG).parameters["Item"]
+OVERDUE: Row = {"deadline_at": timestamp(NOW)}
+STALLED = [
+    SettlementState.from_row(CLAIMED | more)
+    for more in (
+        {},
+        OVERDUE,
+        OVERDUE | {"review": IN_REVIEW.reference},
+        OVERDUE | {"steps": {Step.HOLD, Step.VERIFY, Step.RELEASE}},
+        {"status": Status.COMPENSATING},
+        {"status": Status.LIMBO},
+    )
+]
+"""A settlement in each state from which recovery resumes it."""
+
+PARKING = kyc_review.begin_review(SETTLEMENT, IN_REVIEW, NOW + timedelta(days=1), NOW)
+"""VerifyKyc's write for a payment in review: the one step that moves a settlement's index."""
+
+_WORDS = {"attribute_exists", "attribute_not_exists", "begins_with", "contains", "if_not_exists", "size"}
+"""The lower-case words of DynamoDB's expressions that are no attributes."""
+
+
+def ordered(expected: Status) -> StepTransaction:
+    """Return the beginning of a reversal that a person orders, who sees the settlement as `expected`."""
+    order = Reversal(reason="paid twice", by="olga", expected_status=expected)
+    return compensation.reverse_on_order(SETTLEMENT, order, NOW, CONFIG)
+
+
+def reversing(step: Step) -> list[StepTransaction]:
+    """Return the reversal of a committed step, and the record of a skipped one."""
+    made = [compensation.reverse_step(SETTLEMENT, step, committed, [], NOW) for committed in (list(Step), [])]
+    return [transaction for transaction in made if transaction]
+
+
+def stuck_at(step: Step, committed: set[Step]) -> Case:
+    """Return the case of a stuck reversal, after those that come before it."""
+    earlier = set(REVERSIBLE[: REVERSIBLE.index(step)])
+    state = SettlementState.from_row(
+        CLAIMED
+        | {
+            "status": Status.LIMBO,
+            "steps": committed,
+            "reversed": committed & earlier,
+            "escrow": SETTLEMENT.fee if committed else 0,
+            "stuck_step": step.reversal,
+        }
+    )
+    return compensation.stuck_case(state)
+
+
+def entering(case: Case) -> list[Write]:
+    return [*compensation.enter_limbo(SETTLEMENT, case, FAILURE, NOW).writes]
+
+
+def resolving(case: Case) -> list[Write]:
+    """Return the writes of each decision about a case."""
+    decided = [Resolution(decision=each, reason="she paid", by="olga") for each in Decision]
+    made = [compensation.resolve(SETTLEMENT, case, one, EXECUTION, NOW, CONFIG) for one in decided]
+    return [write for transaction in made for write in transaction.writes]
+
+
+def _recovering() -> Iterator[Write]:
+    """Yield each takeover, and the deferrals of a running settlement and of an unprocessable row."""
+    for state in STALLED:
+        takeover = recovery.take_over(state, NOW, CONFIG)
+        assert takeover
+        yield takeover.write
+        yield recovery.postpone(state, NOW, CONFIG)
+    listed: Row = {**keys.settlement(SETTLEMENT.key), **keys.in_flight_index(SETTLEMENT.key, timestamp(NOW))}
+    yield recovery.defer_unprocessable(listed, NOW)
+
+
+def _all(*transactions: StepTransaction) -> list[Write]:
+    return [write for transaction in transactions for write in transaction.writes]
+
+
+_CASES = [stuck_at(step, committed) for step, committed in product(REVERSIBLE, (set(Step), set[Step]()))]
+_EVENT = kyc_review.WebhookEvent("msg_1", "a-digest")
+
+ORDERED = _all(ordered(Status.SETTLED), ordered(Status.PROCESSING))
+FENCED = [
+    reversal.begin(SETTLEMENT, FAILURE, owner=owner, execution="compensation") for owner in (EXECUTION, None)
+]
+"""The writes of BeginCompensation, on a person's order and after an error."""
+
+WRITES: dict[str, list[Write]] = {
+    "ClaimKey": [forward.claim(SETTLEMENT, EXECUTION, NOW, CONFIG)],
+    "HoldFunds": _all(steps.hold(SETTLEMENT, NOW)),
+    "VerifyKyc": [*_all(*(steps.verify(SETTLEMENT, each, NOW) for each in (APPROVED, REJECTED))), PARKING],
+    "ReleaseFunds": _all(steps.release(SETTLEMENT, CONFIG, NOW)),
+    "CollectFee": _all(steps.fee(SETTLEMENT, NOW)),
+    "RejectSettlement": [forward.reject(SETTLEMENT, FAILURE, NOW)],
+    "ReportOutcome": [],
+    "BeginCompensation": [
+        reversal.tombstone(SETTLEMENT, "compensation", FAILURE, NOW),
+        *FENCED,
+        *ORDERED,
+        reversal.assign_owner(SETTLEMENT, "compensation"),
+    ],
+    "RefundFee": _all(*reversing(Step.FEE)),
+    "ReclaimFunds": _all(*reversing(Step.RELEASE)),
+    "VoidHold": _all(*reversing(Step.HOLD)),
+    "EnterLimbo": [write for case in _CASES for write in entering(case)],
+    "PrepareAlert": [],
+    "AwaitResolution": [limbo.await_decision(SETTLEMENT, "token", "execution")],
+    "ResolveLimbo": [write for case in _CASES for write in resolving(case)],
+    "KycDecided": [
+        write
+        for verdict in (APPROVED, REJECTED)
+        for write in steps.record_webhook_verdict(SETTLEMENT, verdict, _EVENT, "owner", NOW, CONFIG)
+    ],
+    "RecoverStalled": [*_recovering()],
+    "StartSettlements": [forward.claim(SETTLEMENT, "owner", NOW, CONFIG)],
+}
+"""None for a function that only reads."""
+
+ALL = [write for of_function in WRITES.values() for write in of_function]
+UPDATES = [write for write in ALL if write.action == "Update"]
+
+
+def assigned(write: Write) -> set[str]:
+    """Return the attributes that an update changes."""
+    return _names(write, write.parameters["UpdateExpression"])
+
+
+def named(write: Write) -> set[str]:
+    """Return the attributes that an update's expressions name. IAM counts those of conditions too."""
+    return assigned(write) | _names(write, write.parameters["ConditionExpression"])
+
+
+def _names(write: Write, expression: str) -> set[str]:
+    words = set(re.findall(r"(?<![:\w])#?[a-z]\w*", expression))
+    aliases: dict[str, str] = write.parameters.get("ExpressionAttributeNames", {})
+    return {aliases.get(word, word) for word in words} - _WORDS

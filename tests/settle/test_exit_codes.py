@@ -1,0 +1,172 @@
+"""The commands of the person on call: exit codes, JSON for scripts, and text that says what was written."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from settle.exit_codes import Exit
+from tests.settle.conftest import Command
+from tests.settle.desk import REASON, Desk
+from tests.settle.test_settlement import (
+    compensated,
+    completed,
+    given_back,
+    in_review,
+    rejected_by_provider,
+    settled,
+    stuck,
+)
+from tests.world.constants import KEY
+
+# What the commands do is tested elsewhere; here it is what they print.
+
+Make = Callable[[Desk], object]
+NASTY = "[bold]not[/bold] paid [/] :warning: [red]"
+UNCLAIMED = "order-unclaimed-01"
+REVERSE = ("reverse", KEY, "--reason", REASON)
+
+
+def resolve(decision: str, reason: str = REASON) -> tuple[str, ...]:
+    return ("limbo", "resolve", KEY, decision, "--reason", reason)
+
+
+def nothing(desk: Desk) -> None:
+    pass
+
+
+def spent(desk: Desk) -> None:
+    desk.pay()
+    desk.spend()
+
+
+def died(desk: Desk) -> None:
+    desk.half_reversed().abort()
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "code"),
+    [
+        (settled, ("status", KEY), Exit.FINE),
+        (compensated, ("status", KEY), Exit.REFUSED),
+        (given_back, ("status", KEY), Exit.REFUSED),
+        (stuck, ("status", KEY), Exit.LIMBO),
+        (in_review, ("status", KEY), Exit.IN_FLIGHT),
+        (rejected_by_provider, ("status", KEY), Exit.IN_FLIGHT),
+        (nothing, ("limbo", "list"), Exit.FINE),
+        (stuck, ("limbo", "list"), Exit.FINE),
+        (stuck, ("limbo", "show", KEY), Exit.FINE),
+        (stuck, resolve("write-off"), Exit.FINE),
+        (stuck, resolve("complete"), Exit.FINE),
+        (stuck, resolve("retry"), Exit.LIMBO),
+        (settled, REVERSE, Exit.FINE),
+        (compensated, REVERSE, Exit.FINE),
+        (spent, REVERSE, Exit.LIMBO),
+        (stuck, REVERSE, Exit.LIMBO),
+        (died, REVERSE, Exit.FINE),
+        (stuck, ("account", "show", "bob"), Exit.FINE),
+        (nothing, ("account", "open", "carla", "--currency", "EUR"), Exit.FINE),
+        (stuck, ("reconcile",), Exit.FINE),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+def test_an_answer_is_printed_with_its_exit_code_as_text_or_as_one_json_value(
+    desk: Desk, command: Command, make: Make, arguments: tuple[str, ...], code: Exit, options: tuple[str, ...]
+) -> None:
+    make(desk)
+
+    ended, out, err = command(*arguments, *options)
+
+    too_late = arguments == REVERSE and make in (compensated, stuck, died)
+    note = f"{KEY} is reversed by an earlier order; your reason is not on record\n" if too_late else ""
+    assert (ended, err) == (code, note)
+    if options:
+        assert len(out.splitlines()) == 1
+        assert isinstance(json.loads(out), dict | list)
+    elif KEY in arguments:
+        assert KEY in out
+    else:
+        assert out.strip()
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "code"),
+    [
+        *(
+            (nothing, words, Exit.NOT_FOUND)
+            for words in [
+                ("status", UNCLAIMED),
+                ("recover", UNCLAIMED),
+                ("limbo", "show", UNCLAIMED),
+                ("limbo", "resolve", UNCLAIMED, "retry", "--reason", REASON),
+                ("reverse", UNCLAIMED, "--reason", REASON),
+            ]
+        ),
+        (settled, ("limbo", "show", KEY), Exit.CONFLICT),
+        (settled, resolve("retry"), Exit.CONFLICT),
+        (stuck, (*resolve("retry"), "--case", "2"), Exit.CONFLICT),
+        (completed, REVERSE, Exit.CONFLICT),
+        (stuck, resolve("retry", ""), Exit.USAGE),
+        (settled, ("reverse", KEY, "--reason", " "), Exit.USAGE),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+def test_a_refused_command_is_one_line_and_writes_nothing(
+    desk: Desk, command: Command, make: Make, arguments: tuple[str, ...], code: Exit, options: tuple[str, ...]
+) -> None:
+    make(desk)
+    before = desk.ledger.rows()
+
+    ended, out, err = command(*arguments, *options)
+
+    assert (ended, out, len(err.splitlines())) == (code, "", 1)
+    assert err.startswith("settle: ")
+    assert code != Exit.NOT_FOUND or err == f"settle: key: no request has claimed {UNCLAIMED} in under-test\n"
+    assert desk.ledger.rows() == before
+    assert desk.functions.asked == []
+
+
+def squeezed(text: str) -> str:
+    """A text without its line breaks and blanks: a table may break a long text anywhere."""
+    return "".join(text.split())
+
+
+@pytest.mark.parametrize("reason", [NASTY, "[bold]", "[/bold]", ":warning:"])
+def test_a_reason_is_printed_as_it_was_written(desk: Desk, command: Command, reason: str) -> None:
+    """A person's words are no markup: nothing in them is lost, and none of them ends the command."""
+    desk.pay()
+
+    reversed_, status = command("reverse", KEY, "--reason", reason), command("status", KEY)
+
+    assert (reversed_[0], status[0]) == (Exit.FINE, Exit.REFUSED)
+    assert squeezed(reason) in squeezed(reversed_[1])
+    # Once as the failure, once as the note of its entry.
+    assert squeezed(status[1]).count(squeezed(reason)) == 2
+
+
+@pytest.mark.parametrize("cause", [NASTY, "[/bold]"])
+def test_the_cause_of_a_stuck_reversal_is_printed_as_it_was_written(
+    desk: Desk, command: Command, cause: str
+) -> None:
+    desk.stuck("nothing")
+    failure = {"step": "compensate:hold", "error": "[bold]Odd[/]", "cause": cause}
+    desk.alter(failure=failure, reversed_for=failure)
+
+    listed, shown = command("limbo", "list"), command("limbo", "show", KEY)
+
+    assert (listed[0], shown[0], command(*resolve("retry"))[0]) == (Exit.FINE, Exit.FINE, Exit.LIMBO)
+    assert "[bold]Odd[/]" in squeezed(listed[1])
+    assert squeezed(shown[1]).count(squeezed(cause)) == 2
+
+
+def test_the_status_tells_a_person_whether_to_try_again_and_why(desk: Desk, command: Command) -> None:
+    desk.pay(until="hold")
+
+    _, out, _ = command("status", KEY)
+
+    assert out.splitlines()[-4:] == [
+        "Is it safe to retry this key?",
+        "  the same key: safe: it answers PROCESSING again and moves nothing",
+        "  a new key:    NOT safe: it may still go through: the escrow has 48.20 EUR",
+        f"  evidence:     {desk.entry('hold')['posted_at']} hold: alice → escrow 48.20",
+    ]

@@ -1,0 +1,89 @@
+"""No table loses or breaks a value on a terminal of 80 columns, however long its keys and names are."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from settle import instants
+from settle.actions import accounts
+from settle.output import live
+from settle.queries import snapshot
+from tests.settle.conftest import Ended
+from tests.settle.desk import ADA, Desk
+
+Command = Callable[..., Ended]
+STUCK, FLYING, SPENT = ("order-" + letter * 58 for letter in "sfp")
+PAYER, PAYEE = ("payer." + "a" * 58, "payee." + "b" * 58)
+TOLD_OTHERWISE = {
+    "status": {"executions", "new_key_safe"},
+    "list": {"since", "recover_at", "deadline_at", "claimed_at", "finished_at", "owner", "steps"},
+    "watch": {"at", "since", "circuit"},
+}
+"""Per command, the fields of its JSON that its text tells in other words, such as ages for instants."""
+
+
+@pytest.fixture(autouse=True)
+def longest(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A settlement in LIMBO and one in flight, with the longest key and accounts, at 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for account, deposit in ((PAYER, "500.00"), (PAYEE, "0")):
+        accounts.open_account(desk.stack, account, "EUR", deposit)
+    wire = desk.pay(STUCK, payer=PAYER, payee=PAYEE)
+    desk.pay(SPENT, payer=PAYEE, payee="shop", amount="40.00", fee="0.00")
+    desk.compensate(wire, reversal={"reason": "sent back", "by": ADA})
+    desk.pay(FLYING, until="hold", payer=PAYER, payee=PAYEE)
+
+
+def leaves(value: Any, left_out: set[str]) -> Iterator[str]:
+    """Return the texts and numbers of a JSON value, without the fields that are left out."""
+    if isinstance(value, dict):
+        for name, field in value.items():
+            if name not in left_out:
+                yield from leaves(field, left_out)
+    elif isinstance(value, list):
+        for item in value:
+            yield from leaves(item, left_out)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list", "--in-flight"),
+        ("list", "--limbo"),
+        ("list", "--since", "2020-01-01T00:00:00Z"),
+        ("limbo", "list"),
+        ("limbo", "show", STUCK),
+        ("status", STUCK),
+        ("status", FLYING),
+        ("account", "show", PAYEE),
+        ("kyc", "status"),
+        ("reconcile",),
+        ("watch", "--once"),
+    ],
+    ids=" ".join,
+)
+def test_every_value_is_whole_on_a_line(command: Command, arguments: tuple[str, ...]) -> None:
+    left_out = TOLD_OTHERWISE.get(arguments[0], set())
+    values = set(leaves(json.loads(command(*arguments, "--json")[1]), left_out))
+
+    lines = command(*arguments)[1].splitlines()
+
+    assert values
+    assert [value for value in sorted(values) if not any(value in line for line in lines)] == []
+
+
+def test_the_live_view_has_the_longest_keys_whole(desk: Desk) -> None:
+    sent = io.StringIO()
+
+    Console(file=sent, force_terminal=True, width=80).print(
+        live.render(snapshot.look(desk.stack, instants.now()))
+    )
+
+    assert all(len(line) <= 80 for line in sent.getvalue().splitlines())
+    assert all(key in sent.getvalue() for key in (STUCK, FLYING))

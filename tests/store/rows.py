@@ -1,0 +1,264 @@
+"""Calls around a reversal and a verdict, and the rows that they leave."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from settlement.ledger import kyc_review
+from settlement.ledger.keys import Row
+from settlement.ledger.kyc_review import WebhookEvent
+from settlement.ledger.transaction import AlreadyApplied
+from settlement.model.orders import Resolution
+from settlement.model.state import SettlementState
+from settlement.model.status import REVERSIBLE, Step
+from settlement.model.verdict import Verdict
+from settlement.policy import recovery, steps
+from tests.world.environment import NOW
+from tests.world.provider import APPROVED, IN_REVIEW
+from tests.world.saga import (
+    ALICE,
+    BOB,
+    CLAIMED,
+    DEADLINE,
+    ENTRIES,
+    FAILURE,
+    HASH,
+    KEY,
+    LATER,
+    ORDER,
+    POSTED_AT,
+    RESOLVER,
+    REVERSER,
+    Saga,
+    so_far,
+    up_to,
+)
+
+# Reversals
+
+REVERSED_AT = "2026-11-20T12:00:07.123Z"
+DECIDED_AT = "2026-11-20T13:00:00.123Z"
+DUE_AGAIN = {
+    "owner": RESOLVER,
+    "in_flight_since": "2026-11-20T13:00:00.123Z",
+    "gsi1pk": "IN_FLIGHT#2",
+    "gsi1sk": "2026-11-20T13:00:30.123Z",
+}
+
+ORDERED = {
+    "step": "reverse",
+    "error": "ReversalRequested",
+    "cause": "the customer has sent the goods back (by arn:aws:sts::1:assumed-role/desk/kim)",
+}
+ESCROW = {None: 0, Step.HOLD: 4820, Step.VERIFY: 4820, Step.RELEASE: 48, Step.FEE: 0}
+"""The escrow, by the last committed step."""
+
+AVAILABLE = {
+    None: (10_000, 500),
+    Step.HOLD: (5180, 500),
+    Step.VERIFY: (5180, 500),
+    Step.RELEASE: (5180, 5272),
+    Step.FEE: (5180, 5272),
+}
+"""The available balances of alice and bob, by the last committed step."""
+
+INDEX = ("gsi1pk", "gsi1sk")
+
+
+def entry(name: str, posted_at: str = REVERSED_AT, **content: Any) -> Row:
+    return {
+        "pk": f"SETTLEMENT#{KEY}",
+        "sk": f"{KEY}:{name}",
+        "step": name,
+        "posted_at": posted_at,
+        "request_hash": HASH,
+        **content,
+    }
+
+
+def moved(
+    name: str, debit: str, credit: str, amount: int, posted_at: str = REVERSED_AT, /, **more: Any
+) -> Row:
+    """Return the entry of a movement between escrow and another account, which lists it in the index."""
+    account, side = (debit, "debit") if credit == f"escrow:{KEY}" else (credit, "credit")
+    return entry(
+        name,
+        posted_at,
+        debit=debit,
+        credit=credit,
+        side=side,
+        amount=amount,
+        currency="EUR",
+        gsi1pk=f"ACCOUNT#{account}" + "#2" * (":" in account),
+        gsi1sk=f"{posted_at}#{KEY}:{name}",
+        **more,
+    )
+
+
+REVERSED: dict[Step, Row] = {
+    Step.FEE: moved("compensate:fee", "fees:EUR", f"escrow:{KEY}", 48),
+    Step.RELEASE: moved("compensate:release", "bob", f"escrow:{KEY}", 4772),
+    Step.HOLD: moved("compensate:hold", f"escrow:{KEY}", "alice", 4820),
+}
+SKIPPED: dict[Step, Row] = {
+    step: entry(step.reversal, reason=f"nothing to reverse: {step} never committed") for step in REVERSIBLE
+}
+REVERSE = entry("reverse", POSTED_AT, reason=ORDER.reason, by=ORDER.by)
+
+
+def begun(last: Step | None, **changes: Any) -> Row:
+    """Return the settlement's row after the beginning of its reversal, with these changes."""
+    failure = ORDERED if last is Step.FEE else FAILURE
+    steps = so_far(last) if last else {}
+    return {
+        **CLAIMED,
+        **steps,
+        "status": "COMPENSATING",
+        "escrow": ESCROW[last],
+        "failure": failure,
+        "reversed_for": failure,
+        "resolutions": 0,
+        "owner": REVERSER,
+        **({"in_flight_since": POSTED_AT} if last is Step.FEE else {}),
+        **changes,
+    }
+
+
+def finished(row: Row, **changes: Any) -> Row:
+    """Return a settlement's row, out of the index."""
+    return {name: value for name, value in (row | changes).items() if name not in INDEX}
+
+
+def decision(resolution: Resolution) -> Row:
+    """Return the decision as the settlement's row has it."""
+    return {**said(resolution), "decided_at": DECIDED_AT}
+
+
+def said(resolution: Resolution) -> dict[str, str]:
+    return {"decision": resolution.decision.value, "reason": resolution.reason, "by": resolution.by}
+
+
+def book(row: Row, *entries: Row, alice: Row | int, bob: Row | int) -> list[Row]:
+    """Return the accounts, the settlement's row and its entries, in the order of the table."""
+    accounts = [
+        account | ({"available": change} if isinstance(change, int) else change)
+        for account, change in ((ALICE, alice), (BOB, bob))
+    ]
+    return [*accounts, row, *sorted(entries, key=lambda each: str(each["sk"]))]
+
+
+def posted(last: Step | None) -> list[Row]:
+    """Return the entries of the steps up to and with `last`, and of the order to reverse them, if any."""
+    return [*(ENTRIES[step] for step in up_to(last)), *([REVERSE] if last is Step.FEE else [])]
+
+
+# Verdicts
+
+ENDS = NOW + timedelta(hours=24)
+"""The end of these tests' reviews, if no verdict comes before."""
+
+ENDS_AT = "2026-11-21T12:00:00.123Z"
+OWNER = f"{KEY}-decided"
+EVENT = WebhookEvent(id="evt_1", digest="d1")
+JUST_BEFORE = DEADLINE - timedelta(milliseconds=1)
+WEBHOOK = NOW + timedelta(hours=5)
+"""The time of the webhook that ends the review: long after the settlement's first deadline."""
+
+HELD = CLAIMED | {"escrow": 4820, "steps": {"hold"}}
+UNDER_REVIEW = HELD | {
+    "review": "ver_1",
+    "deadline_at": ENDS_AT,
+    "in_flight_since": ENDS_AT,
+    "gsi1sk": ENDS_AT,
+}
+TIME = {
+    "deadline_at": "2026-11-20T17:15:00.123Z",
+    "in_flight_since": "2026-11-20T17:00:00.123Z",
+    "gsi1sk": "2026-11-20T17:00:30.123Z",
+}
+"""The times of a settlement whose verdict comes at `WEBHOOK`: those of a new settlement."""
+
+
+def own(saga: Saga, verdict: Verdict = APPROVED, now: datetime = LATER) -> Row:
+    """Record the verdict that answers our own request."""
+    return saga.ledger.store.commit(steps.verify(saga.settlement, verdict, now))
+
+
+def begin_review(
+    saga: Saga, verdict: Verdict = IN_REVIEW, now: datetime = NOW, until: datetime = ENDS
+) -> SettlementState:
+    """Begin the review that answers our own request."""
+    return saga.ledger.store.update(kyc_review.begin_review(saga.settlement, verdict, until, now))
+
+
+def webhook(
+    saga: Saga, verdict: Verdict = APPROVED, event: WebhookEvent = EVENT, now: datetime = WEBHOOK
+) -> Row | None:
+    """Record a webhook's verdict. Return None if it took effect, else the row that had it before."""
+    owner = f"{saga.settlement.key}-decided"
+    writes = steps.record_webhook_verdict(saga.settlement, verdict, event, owner, now, saga.config)
+    try:
+        saga.ledger.store.transact(writes)
+    except AlreadyApplied as applied:
+        found: Row = applied.found
+        return found
+    return None
+
+
+def take_over(saga: Saga, seen: SettlementState | None = None, now: datetime = DEADLINE) -> SettlementState:
+    """Take a settlement over for recovery, from the state that it has seen or else from the present one."""
+    takeover = recovery.take_over(seen or saga.state(), now, saga.config)
+    assert takeover is not None
+    return saga.ledger.store.update(takeover.write)
+
+
+def held(saga: Saga) -> None:
+    """Fund both accounts, claim the key and hold the amount."""
+    saga.reach(Step.HOLD)
+
+
+def in_review(saga: Saga) -> None:
+    held(saga)
+    begin_review(saga)
+
+
+def entry_of(verdict: Verdict, posted_at: str) -> Row:
+    """Return the journal entry of a verdict."""
+    return {
+        "pk": f"SETTLEMENT#{KEY}",
+        "sk": f"{KEY}:verify",
+        "step": "verify",
+        "posted_at": posted_at,
+        "request_hash": HASH,
+        **verdict.evidence(),
+    }
+
+
+def marker(event: WebhookEvent = EVENT, received_at: str = "2026-11-20T17:00:00.123Z") -> Row:
+    """Return the marker that an event leaves with its effect."""
+    return {
+        "pk": f"KYC_EVENT#{event.id}",
+        "sk": "EVENT",
+        "digest": event.digest,
+        "key": KEY,
+        "received_at": received_at,
+    }
+
+
+def concluded(row: Row, verdict: Verdict, **changes: Any) -> Row:
+    """Return a settlement's row with this verdict on record."""
+    approved = so_far(Step.VERIFY) if verdict.decision == "APPROVED" else {"verdict": "REJECTED"}
+    return {name: value for name, value in (row | approved | changes).items() if name != "review"}
+
+
+def entries(saga: Saga) -> list[Row]:
+    """Return the journal entries of the verdict: never more than one."""
+    return [row for row in saga.ledger.rows() if row["sk"].endswith(":verify")]
+
+
+def markers(saga: Saga) -> list[Row]:
+    return [row for row in saga.ledger.rows() if row["sk"] == "EVENT"]
+
+
+def event(number: int) -> WebhookEvent:
+    return replace(EVENT, id=f"evt_{number}", digest=f"d{number}")

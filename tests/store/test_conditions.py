@@ -1,0 +1,148 @@
+"""Each condition of each write, on a table: all that it asks about, changed one by one.
+
+`RULES` of tests/unit/test_writes.py states what each update of a settlement's row commits on, and how it says
+that it does not; the unit tests ask that of every row, without a table.
+"""
+
+from typing import Any
+
+import pytest
+
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import AlreadyApplied
+from settlement.model.status import REVERSIBLE, Status
+from tests.unit.conditions import applied
+from tests.unit.every_row import AFTER, AT, BEFORE, MOVED, PREFIXES, RESOLUTIONS, rows_met_by, verdicts
+from tests.unit.states import account_row
+from tests.unit.test_writes import PUT_BACK, RULES, VECTORS, built, conflict, key_of, told
+from tests.unit.vectors import DECIDER, EXECUTION, LISTED, VERDICT, named_writes
+from tests.world.ledger import Ledger
+from tests.world.saga import CAP, outcome_of
+
+CHANGES: list[dict[str, Any]] = [
+    *({"status": status} for status in Status),
+    {"request_hash": "another"},
+    *({"steps": steps, **verdicts(steps)[0]} for steps in PREFIXES),
+    *({"reversed": {step}} for step in REVERSIBLE),
+    *({"escrow": escrow} for escrow in (0, 48, 4819, 4820, 4821)),
+    *({"deadline_at": deadline} for deadline in (BEFORE, AT, AFTER)),
+    {"expired_at": LISTED},
+    *({"owner": owner} for owner in (EXECUTION, DECIDER)),
+    {"owner_epoch": 1},
+    {"gsi1sk": MOVED},
+    {"gsi1pk": keys.LIMBO},
+    *({"review": reference} for reference in (VERDICT.reference, "another")),
+    {"verdict": "REJECTED"},
+    *RESOLUTIONS,
+]
+"""The attributes that a condition asks about, with the values on both sides of each."""
+
+
+def commits(name: str, row: Row) -> bool:
+    """Return whether the update commits on the row, by its rule."""
+    if name in PUT_BACK:
+        return row.get("gsi1sk") == LISTED and row["gsi1pk"] != keys.LIMBO
+    rule = RULES[name]
+    return is_ours(name, row) and row["status"] is rule.status and rule.and_if(row)
+
+
+def is_ours(name: str, row: Row) -> bool:
+    return RULES[name].any_request or bool(row["request_hash"] == VECTORS[name].arguments[0].request_hash)
+
+
+def refusal(name: str, row: Row | None) -> str:
+    """Return why the update is refused on the row, by its rule."""
+    if name in PUT_BACK or RULES[name].any_request:
+        return "StepFenced: recover: the settlement has moved on"
+    step = RULES[name].step
+    if row is None:
+        error = "NotReversible" if "on_order" in name else "StepFenced"
+        return f"{error}: {step}: the key {key_of(name)} was never claimed"
+    return RULES[name].told(step, row) if is_ours(name, row) else conflict(name)
+
+
+@pytest.mark.parametrize("name", [*RULES, *PUT_BACK])
+def test_an_update_is_refused_if_one_attribute_is_another_and_says_why(ledger: Ledger, name: str) -> None:
+    write = built(name)
+    admitted = next(row for row in rows_met_by(write) if commits(name, row))
+    changed = [
+        {attribute: value for attribute, value in (admitted | change).items() if value != set()}
+        for change in CHANGES
+    ]
+
+    assert told(outcome_of(lambda: ledger.store.transact([write]))) == refusal(name, None)
+    assert ledger.rows() == []
+    for row in (row for row in changed if not commits(name, row)):
+        ledger.put(row)
+        assert told(outcome_of(lambda: ledger.store.transact([write]))) == refusal(name, row), row
+    assert ledger.rows() == [row]
+
+    ledger.put(admitted)
+    ledger.store.transact([write])
+    assert ledger.rows() == [applied(write, admitted)]
+
+
+OWN: dict[str, Row] = {"balances.unblock": {"limbo_keys": {"order-2026-000101", "another"}}}
+BALANCES: dict[str, tuple[str, int, dict[str, Row]]] = {
+    "balances.debit_payer": (
+        "payer",
+        4820,
+        {
+            "InsufficientFunds": {"available": 4819},
+            "AccountInLimbo": {"limbo_keys": {"another"}},
+            "CurrencyMismatch": {"currency": "USD"},
+        },
+    ),
+    "balances.credit_payee.capped": (
+        "payee",
+        CAP - 4772,
+        {"CapExceeded": {"available": CAP - 4771}, "CurrencyMismatch": {"currency": "USD"}},
+    ),
+    "balances.credit_payee.uncapped": ("payee", CAP, {"CurrencyMismatch": {"currency": "USD"}}),
+    "balances.debit_payee": (
+        "payee",
+        4772,
+        {"InsufficientFunds": {"available": 4771}, "CurrencyMismatch": {"currency": "USD"}},
+    ),
+    "balances.credit_payer": ("payer", CAP + 1, {"CurrencyMismatch": {"currency": "USD"}}),
+    "balances.block": ("stuck party", 0, {}),
+    "balances.unblock": ("stuck party", 0, {}),
+}
+"""The party of each write of an account, the last balance that admits it, and the changes that refuse it."""
+
+
+@pytest.mark.parametrize("name", BALANCES)
+def test_a_balance_moves_up_to_its_bound_and_is_else_refused_by_the_partys_name(
+    ledger: Ledger, name: str
+) -> None:
+    write = named_writes()[name]
+    party, available, refused = BALANCES[name]
+    account = write.parameters["Key"]["pk"].removeprefix("ACCOUNT#")
+    admitted = account_row(account, available, **OWN.get(name, {}))
+
+    assert told(outcome_of(lambda: ledger.store.transact([write]))).startswith(f"AccountNotFound: {party}: ")
+    for error, change in refused.items():
+        ledger.put(admitted | change)
+        outcome = told(outcome_of(lambda: ledger.store.transact([write])))
+        assert outcome.startswith(f"{error}: {party}: ")
+        assert ledger.rows() == [admitted | change]
+
+    ledger.put(admitted)
+    ledger.store.transact([write])
+    assert ledger.rows() == [applied(write, admitted)]
+
+
+PUTS = [name for name, write in named_writes().items() if write.action == "Put"]
+
+
+@pytest.mark.parametrize("name", PUTS)
+def test_a_row_is_put_once_and_found_by_every_later_put(ledger: Ledger, name: str) -> None:
+    write = named_writes()[name]
+    ledger.store.transact([write])
+    (row,) = ledger.rows()
+
+    again = outcome_of(lambda: ledger.store.transact([write]))
+
+    assert isinstance(again, AlreadyApplied)
+    assert ledger.rows() == [row] == [applied(write, None)]

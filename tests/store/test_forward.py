@@ -1,0 +1,321 @@
+"""The forward path on a table: the rows that each call leaves, its replay, and whose refusal counts."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from settlement.ledger import balances, entries, keys
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import AlreadyApplied
+from settlement.model.errors import CapExceeded, IdempotencyConflict, InsufficientFunds, StepFenced
+from settlement.model.orders import Resolution
+from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.policy import outcome
+from tests.store.rows import posted
+from tests.world.books import assert_conserved
+from tests.world.environment import NOW
+from tests.world.ledger import Ledger
+from tests.world.saga import (
+    ALICE,
+    BOB,
+    CAP,
+    CLAIMED,
+    COMPLETE,
+    DEADLINE,
+    ENTRIES,
+    FINISHED,
+    LATER,
+    OTHER_STATUSES,
+    POSTED_AT,
+    RETRY,
+    WRITE_OFF,
+    Saga,
+    outcome_of,
+    state_of,
+    up_to,
+)
+
+SETTLED = {"steps": set(Step), "verdict": "APPROVED", "finished_at": POSTED_AT}
+AFTER: dict[Step, tuple[int, int, Row]] = {
+    Step.HOLD: (5180, 500, CLAIMED | {"escrow": 4820, "steps": {"hold"}}),
+    Step.VERIFY: (
+        5180,
+        500,
+        CLAIMED | {"escrow": 4820, "steps": {"hold", "verify"}, "verdict": "APPROVED"},
+    ),
+    Step.RELEASE: (
+        5180,
+        5272,
+        CLAIMED | {"escrow": 48, "steps": {"hold", "verify", "release"}, "verdict": "APPROVED"},
+    ),
+    Step.FEE: (5180, 5272, FINISHED | SETTLED),
+}
+"""The balances of payer and payee and the settlement's row, once each step has committed."""
+
+FAILURE = {"step": "hold", "error": "InsufficientFunds", "cause": "payer: the account has too little"}
+REJECTED = FINISHED | {"status": "REJECTED", "failure": FAILURE, "finished_at": "2026-11-20T12:00:07.123Z"}
+LAST_BEFORE = [None, Step.HOLD, Step.VERIFY, Step.RELEASE]
+
+
+# The claim
+
+
+def test_a_claim_puts_the_settlement_in_flight_and_every_later_one_gets_the_row_of_the_first(
+    saga: Saga,
+) -> None:
+    assert saga.claim() == state_of(CLAIMED)
+    assert saga.ledger.rows() == [CLAIMED]
+
+    with saga.writes_nothing():
+        assert saga.claim(LATER, "execution-2") == state_of(CLAIMED)
+        assert saga.asking(amount=4821).claim(LATER) == state_of(CLAIMED)
+
+
+def test_a_key_is_never_free_again_in_any_status_of_its_settlement(saga: Saga) -> None:
+    saga.claim()
+
+    for status in Status:
+        saga.alter(status=status)
+        with saga.writes_nothing():
+            assert saga.claim(LATER, "execution-2").status is status
+
+
+def test_two_keys_with_equal_content_are_two_settlements(saga: Saga) -> None:
+    saga.claim()
+
+    saga.asking(key="order-2026-000102").claim()
+
+    assert [row["pk"][-3:] for row in saga.ledger.rows()] == ["101", "102"]
+
+
+# The steps
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_step_moves_entry_settlement_and_balance_in_one_transaction(saga: Saga, step: Step) -> None:
+    saga.before(step)
+
+    assert saga.commit(step) == ENTRIES[step]
+
+    alice, bob, row = AFTER[step]
+    found = [ALICE | {"available": alice}, BOB | {"available": bob}, row]
+    committed = sorted((ENTRIES[earlier] for earlier in up_to(step)), key=lambda entry: str(entry["sk"]))
+    assert saga.ledger.rows() == found + committed
+
+
+def test_a_settlement_without_a_fee_settles_all_the_same(saga: Saga) -> None:
+    free = saga.asking(fee=0)
+
+    entry = free.after(Step.FEE)
+
+    assert (entry["amount"], entry["credit"]) == (0, "fees:EUR")
+    assert (free.row()["status"], free.row()["escrow"]) == ("SETTLED", 0)
+    assert free.ledger.rows()[1] == BOB | {"available": 5320}
+
+
+def test_the_outcome_of_the_fee_step_is_that_of_the_row_without_reading_it(saga: Saga) -> None:
+    saga.before(Step.FEE)
+
+    entry = saga.commit(Step.FEE, LATER)
+
+    reported = outcome.of_settled(
+        saga.settlement, saga.config, claimed_at=POSTED_AT, finished_at=entry["posted_at"]
+    )
+    assert reported == outcome.of_state(saga.state(), saga.config, replayed=False)
+
+
+@pytest.mark.parametrize(("net", "fits"), [(CAP, True), (CAP + 1, False)])
+def test_a_release_to_an_empty_account_fits_only_up_to_the_whole_cap(
+    saga: Saga, net: int, fits: bool
+) -> None:
+    large = saga.asking(amount=net + 48)
+    large.start(payer=net + 48, payee=0)
+    large.commit(Step.HOLD)
+    large.commit(Step.VERIFY)
+
+    released = outcome_of(lambda: large.commit(Step.RELEASE))
+
+    assert type(released) is (dict if fits else CapExceeded)
+    assert large.ledger.rows()[1] == BOB | {"available": CAP if fits else 0}
+
+
+@pytest.mark.parametrize("step", [Step.VERIFY, Step.FEE])
+def test_a_step_that_moves_no_customers_money_asks_for_no_account(saga: Saga, step: Step) -> None:
+    saga.before(step)
+    for account in ("alice", "bob"):
+        saga.ledger.delete(keys.account(account))
+
+    assert saga.commit(step) == ENTRIES[step]
+
+
+def test_an_account_blocked_after_the_hold_stops_no_release(saga: Saga) -> None:
+    saga.before(Step.RELEASE)
+    for account, available in (("alice", 5180), ("bob", 500)):
+        saga.ledger.open(account, available, limbo_keys={"order-2026-000099"})
+
+    saga.commit(Step.RELEASE)
+
+    assert saga.ledger.rows()[1] == BOB | {"available": 5272, "limbo_keys": {"order-2026-000099"}}
+
+
+# A refusal writes nothing, and the settlement's is named before the account's
+
+
+@pytest.mark.parametrize("step", [Step.HOLD, Step.RELEASE])
+def test_a_refused_balance_keeps_entry_and_settlement_from_being_written(saga: Saga, step: Step) -> None:
+    saga.before(step)
+    saga.ledger.open("alice", 0)
+    saga.ledger.open("bob", CAP)
+
+    error = InsufficientFunds if step is Step.HOLD else CapExceeded
+    with saga.writes_nothing(), pytest.raises(error):
+        saga.commit(step)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [({"status": Status.REJECTED}, StepFenced), ({"request_hash": "another"}, IdempotencyConflict)],
+    ids=["fenced", "other content"],
+)
+def test_the_settlement_is_named_before_the_balance_when_both_refuse(
+    saga: Saga, changes: Mapping[str, Any], error: type[Exception]
+) -> None:
+    saga.start(payer=0)
+    saga.alter(**changes)
+
+    with saga.writes_nothing(), pytest.raises(error):
+        saga.commit(Step.HOLD, DEADLINE)
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_committed_step_never_moves_money_again_even_if_its_entry_is_lost(saga: Saga, step: Step) -> None:
+    saga.after(step)
+    saga.alter(status=Status.PROCESSING)
+    saga.ledger.delete(keys.entry(saga.settlement.key, step))
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^{step}: "):
+        saga.commit(step)
+
+
+# Replays
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_replayed_step_returns_the_entry_of_the_first_call(
+    saga: Saga, step: Step, counted: list[str]
+) -> None:
+    saga.after(step)
+    outcomes = ["Settled"] if step is Step.FEE else []
+    assert counted == outcomes
+    saga.ledger.open("alice", 0, limbo_keys={"order-2026-000099"})  # it could not bear it a second time
+
+    for status in OTHER_STATUSES:
+        saga.alter(status=status)
+        with saga.writes_nothing():
+            assert saga.commit(step, DEADLINE + timedelta(days=100)) == ENTRIES[step]
+
+    assert counted == [*outcomes, *["StepReplayed"] * len(OTHER_STATUSES)]
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_committed_step_is_not_replayed_to_a_call_with_other_content(
+    saga: Saga, step: Step, counted: list[str]
+) -> None:
+    saga.after(step)
+
+    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
+        saga.asking(amount=4821).commit(step, LATER)
+
+    assert counted == (["Settled"] if step is Step.FEE else [])
+
+
+# The rejection
+
+
+def test_a_settlement_is_rejected_once_with_its_first_failure_and_leaves_the_index(saga: Saga) -> None:
+    saga.start()
+
+    assert saga.reject(FAILURE, LATER) == state_of(REJECTED)
+
+    with saga.writes_nothing():
+        again = saga.reject({"step": "hold", "error": "AccountInLimbo", "cause": ""}, DEADLINE)
+    assert again == state_of(REJECTED)
+    assert saga.ledger.rows() == [ALICE, BOB, REJECTED]
+
+
+# A function that still runs after its settlement was fenced off
+
+
+def assert_fenced(saga: Saga, last: Step | None) -> None:
+    """Check that each uncommitted step is refused, and each committed one replayed from its entry."""
+    status = saga.row()["status"]
+    with saga.writes_nothing():
+        for step in Step:
+            if ENTRIES[step] in posted(last):
+                assert saga.commit(step, LATER) == ENTRIES[step]
+            else:
+                with pytest.raises(StepFenced, match=f"^{step}: the settlement is {status} "):
+                    saga.commit(step, LATER)
+
+
+@pytest.mark.parametrize("last", LAST_BEFORE)
+def test_no_late_step_commits_after_the_fence_nor_between_two_reversals_nor_after_them(
+    saga: Saga, last: Step | None
+) -> None:
+    saga.begun(last)
+    assert_fenced(saga, last)
+
+    for step in REVERSIBLE:
+        saga.reverse(step)
+        assert_fenced(saga, last)
+
+    assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
+
+
+@pytest.mark.parametrize("resolution", [RETRY, WRITE_OFF, COMPLETE], ids=lambda each: each.decision)
+def test_no_late_step_commits_in_limbo_nor_after_the_decision(saga: Saga, resolution: Resolution) -> None:
+    """The fee is the late step: nothing but LIMBO keeps it from committing."""
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
+    assert_fenced(saga, Step.RELEASE)
+
+    saga.resolve(resolution)
+    assert_fenced(saga, Step.RELEASE)
+
+    saga.books()
+
+
+# Accounts
+
+
+def opening(amount: int) -> list[Any]:
+    return [
+        balances.open_account("alice", "EUR", amount),
+        entries.deposit("open-alice", "alice", amount, "EUR", NOW),
+    ]
+
+
+def test_an_account_opens_with_the_entry_that_explains_it_and_never_again(ledger: Ledger) -> None:
+    ledger.store.transact(opening(10_000))
+
+    account, deposit = ledger.rows()
+    assert (account, deposit["amount"]) == (ALICE, 10_000)
+    assert_conserved(ledger.rows())
+    assert isinstance(outcome_of(lambda: ledger.store.transact(opening(9900))), AlreadyApplied)
+    assert ledger.rows() == [account, deposit]
+
+
+@pytest.mark.parametrize("there", [keys.account, keys.deposit], ids=["account", "deposit"])
+def test_an_account_and_its_deposit_open_together_or_not_at_all(
+    ledger: Ledger, there: Callable[[str], Row]
+) -> None:
+    ledger.store.transact(opening(10_000))
+    kept = there("alice" if there is keys.account else "open-alice")
+    (other,) = (row for row in ledger.rows() if row["pk"] != kept["pk"])
+    ledger.delete({name: other[name] for name in ("pk", "sk")})
+    before = ledger.rows()
+
+    assert isinstance(outcome_of(lambda: ledger.store.transact(opening(10_000))), AlreadyApplied)
+
+    assert ledger.rows() == before

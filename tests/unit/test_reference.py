@@ -1,0 +1,37 @@
+"""The reference pages say what the code does, and the index of decisions lists all of them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.reference import generate
+
+DECISIONS = generate.PROJECT / "docs" / "decisions"
+
+
+@pytest.mark.parametrize("page", generate.PAGES, ids=lambda page: page.name)
+def test_the_tables_of_a_reference_page_are_as_the_code_is(page: Path) -> None:
+    assert page.read_text() == generate.rendered(page), "run `make reference`, and read the changed tables"
+
+
+def test_each_table_has_its_place_on_a_page() -> None:
+    places = "".join(page.read_text() for page in generate.PAGES)
+
+    assert {name for name in generate.TABLES if f"<!-- table: {name} -->" not in places} == set()
+
+
+@pytest.mark.parametrize(("kind", "name"), [("status", "LIMBO"), ("metric", "Settled"), ("entry", "debit")])
+def test_a_name_without_a_meaning_stops_the_rendering(
+    kind: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(generate.MEANINGS[kind], name)
+
+    with pytest.raises(ValueError, match=rf"\[{kind}\] has too many or too few of {name}"):
+        "".join(map(generate.rendered, generate.PAGES))
+
+
+@pytest.mark.parametrize("record", sorted(DECISIONS.glob("2*.md")), ids=lambda record: record.stem)
+def test_a_decision_has_a_status_and_its_line_in_the_index(record: Path) -> None:
+    assert re.search(r"^Status: (accepted|superseded by \[)", record.read_text(), re.MULTILINE)
+    assert f"]({record.name})" in (DECISIONS / "README.md").read_text()

@@ -1,0 +1,353 @@
+"""Each write to a settlement's row, on every row that it may meet: when it commits, and why it is refused."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import AlreadyApplied, Write
+from settlement.model.orders import Decision
+from settlement.model.status import REVERSIBLE, Status, Step
+from tests.unit import vectors
+from tests.unit.conditions import admits, asked
+from tests.unit.every_row import AFTER, states_met_by
+from tests.unit.states import found
+from tests.unit.vectors import CASES, EXECUTION, LISTED, ORDERS, SETTLEMENT, VERDICT, VERDICTS
+
+VECTORS = {vector.name: vector for module in vectors.BUILDERS.values() for vector in module}
+"""The names at import, and each write in its test: else mutation testing would not reach its builder."""
+
+REPLAYED = "AlreadyApplied"
+CONFLICT = f"IdempotencyConflict: key: {SETTLEMENT.key} was claimed by a request with other content"
+MOVED_ON = "StepFenced: recover: the settlement has moved on"
+
+Told = Callable[[str, Row], str]
+"""The refusal of a row with the write's own request, from the name of the step."""
+
+
+def committed(row: Row) -> set[Step]:
+    steps: set[Step] = row.get("steps", set())
+    return steps
+
+
+def before(step: Step) -> set[Step]:
+    return set(list(Step)[: list(Step).index(step)])
+
+
+def in_time(row: Row) -> bool:
+    return row["deadline_at"] == AFTER and "expired_at" not in row
+
+
+def is_due(step: Step, row: Row) -> bool:
+    """Return whether there is something to reverse."""
+    return step in committed(row) and step not in row.get("reversed", ())
+
+
+def awaits_verdict(row: Row) -> bool:
+    return committed(row) == {Step.HOLD} and "verdict" not in row and in_time(row)
+
+
+# The refusals
+
+
+def fenced(step: str, row: Row) -> str:
+    steps = ", ".join(sorted(committed(row)))
+    return f"StepFenced: {step}: the settlement is {row['status']} with steps [{steps}] committed"
+
+
+def late_or_fenced(step: str, row: Row) -> str:
+    """Return the refusal of a forward step: only the next one of a processing settlement can be late."""
+    decided = step == Step.VERIFY and "verdict" in row  # a rejection is a verdict, but commits no step
+    if row["status"] is Status.PROCESSING and committed(row) == before(Step(step)) and not decided:
+        return f"DeadlineExceeded: {step}: the settlement's deadline was {row['deadline_at']}"
+    return fenced(step, row)
+
+
+def reversed_or_fenced(step: str, row: Row) -> str:
+    return f"{fenced(step, row)} and [{', '.join(sorted(row.get('reversed', ())))}] reversed"
+
+
+def mismatched_or_fenced(step: str, row: Row) -> str:
+    """A mismatch waits for a person; the machine would try a fenced reversal again, for ever."""
+    if row["status"] is Status.COMPENSATING and is_due(Step(step.partition(":")[2]), row):
+        return f"EscrowMismatch: {step}: the escrow holds something else than was held"
+    return reversed_or_fenced(step, row)
+
+
+def replayed(step: str, row: Row) -> str:
+    return REPLAYED
+
+
+def rejected(step: str, row: Row) -> str:
+    return REPLAYED if row["status"] is Status.REJECTED else fenced(step, row)
+
+
+def in_review(row: Row) -> bool:
+    return row["status"] is Status.PROCESSING and "review" in row
+
+
+def not_the_providers(step: str, row: Row) -> str:
+    """The retry finds the review: a refusal would reverse a payment that a person is looking at."""
+    if in_review(row):
+        return "KycUnavailable: kyc: another call was told meanwhile that the payment is in review"
+    return late_or_fenced(step, row)
+
+
+def decided_or_in_review(step: str, row: Row) -> str:
+    """A verdict is replayed in every status; a review only while no write has fenced it off."""
+    return REPLAYED if "verdict" in row or in_review(row) else late_or_fenced(step, row)
+
+
+def of_another_verification(step: str, row: Row) -> str:
+    if in_review(row) and row["review"] != VERDICT.reference:
+        return "StepFenced: reference: the settlement waits for another verification"
+    return late_or_fenced(step, row)
+
+
+def not_resolvable(step: str, row: Row) -> str:
+    if row["status"] is Status.LIMBO:
+        return "ResolutionRefused: resolution: the settlement has moved on since it was looked at"
+    return f"StepFenced: {step}: the settlement is {row['status']}, not in LIMBO"
+
+
+def not_as_expected(expected: Status) -> Told:
+    def told(step: str, row: Row) -> str:
+        completed = row["status"] is Status.SETTLED and "resolution" in row
+        found = f"{row['status']}{' and was completed out of LIMBO' if completed else ''}"
+        return f"NotReversible: {step}: it was to be {expected}, but the settlement is {found}"
+
+    return told
+
+
+def moved_on(step: str, row: Row) -> str:
+    return MOVED_ON
+
+
+# The rules
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A write commits on rows of its own request, in this status, that meet `and_if`.
+
+    `step` is the subject of its refusals. A takeover knows no request: it commits on `any_request`.
+    """
+
+    status: Status
+    step: str
+    told: Told
+    and_if: Callable[[Row], bool] = lambda row: True
+    any_request: bool = False
+
+
+def forward(step: Step) -> Rule:
+    """A released settlement only runs forward: its fee has no deadline."""
+    return Rule(
+        Status.PROCESSING,
+        step,
+        late_or_fenced,
+        lambda row: committed(row) == before(step) and (step is Step.FEE or in_time(row)),
+    )
+
+
+def reversing(step: Step) -> Rule:
+    """The amount goes back to the payer only if all of it is in escrow."""
+    return Rule(
+        Status.COMPENSATING,
+        step.reversal,
+        mismatched_or_fenced,
+        lambda row: is_due(step, row) and (step is not Step.HOLD or row["escrow"] == SETTLEMENT.amount),
+    )
+
+
+def entering(step: Step, number: int) -> Rule:
+    return Rule(
+        Status.COMPENSATING,
+        "limbo",
+        reversed_or_fenced,
+        lambda row: row.get("resolutions") == number - 1 and step not in row.get("reversed", ()),
+    )
+
+
+def leaving(decision: Decision, step: Step) -> Rule:
+    """A decision is about the case and the escrow that the person saw, and covers what is not reversed."""
+    covered = {Decision.RETRY: None, Decision.WRITE_OFF: step, Decision.COMPLETE: Step.RELEASE}[decision]
+    case = CASES[step]
+    return Rule(
+        Status.LIMBO,
+        "resolve",
+        not_resolvable,
+        lambda row: (
+            (row.get("resolutions"), row["escrow"]) == (case.number - 1, case.escrow)
+            and (covered is None or is_due(covered, row))
+        ),
+    )
+
+
+def taking_over(status: Status, and_if: Callable[[Row], bool] = lambda row: True) -> Rule:
+    """Recovery takes over what it has read: the same status, epoch and place in the index."""
+    return Rule(
+        status,
+        "recover",
+        moved_on,
+        lambda row: (row["owner_epoch"], row["gsi1sk"]) == (0, LISTED) and and_if(row),
+        any_request=True,
+    )
+
+
+def unreleased(row: Row) -> bool:
+    return Step.RELEASE not in committed(row)
+
+
+PROCESSING, COMPENSATING, LIMBO = Status.PROCESSING, Status.COMPENSATING, Status.LIMBO
+RULES: dict[str, Rule] = {
+    **{f"forward.advance.{step}": forward(step) for step in Step},
+    "forward.reject": Rule(PROCESSING, "reject", rejected, lambda row: not committed(row)),
+    "reversal.begin": Rule(PROCESSING, "compensate", replayed),
+    "reversal.begin.owned": Rule(
+        PROCESSING,
+        "compensate",
+        replayed,
+        lambda row: row["owner"] == EXECUTION and "review" not in row and unreleased(row),
+    ),
+    "reversal.assign_owner": Rule(COMPENSATING, "compensate", replayed),
+    **{
+        f"reversal.begin_on_order.{expected.lower()}": Rule(
+            expected, "reverse", not_as_expected(expected), lambda row: "resolution" not in row
+        )
+        for expected in ORDERS
+    },
+    **{f"reversal.reverse_step.{step}": reversing(step) for step in REVERSIBLE},
+    "reversal.finish_unheld": Rule(
+        COMPENSATING, "compensate:hold", reversed_or_fenced, lambda row: not committed(row)
+    ),
+    "reversal.assert_never_committed.fee": Rule(
+        COMPENSATING, "compensate:fee", reversed_or_fenced, lambda row: Step.FEE not in committed(row)
+    ),
+    "reversal.assert_never_committed.release": Rule(
+        COMPENSATING, "compensate:release", reversed_or_fenced, unreleased
+    ),
+    **{f"limbo.enter.{step}": entering(step, case.number) for step, case in CASES.items()},
+    "limbo.enter.fee.done": Rule(
+        COMPENSATING, "limbo", reversed_or_fenced, lambda row: row.get("resolutions") == 0
+    ),
+    "limbo.await_decision": Rule(LIMBO, "limbo", reversed_or_fenced),
+    **{
+        f"limbo.leave.{decision}.{step}": leaving(decision, step)
+        for decision in Decision
+        for step in CASES
+        if f"limbo.leave.{decision}.{step}" in VECTORS
+    },
+    **{
+        f"kyc_review.record_verdict.{variant}": Rule(
+            PROCESSING,
+            "verify",
+            not_the_providers,
+            lambda row: awaits_verdict(row) and "review" not in row,
+        )
+        for variant in VERDICTS
+    },
+    "kyc_review.begin_review": Rule(
+        PROCESSING,
+        "verify",
+        decided_or_in_review,
+        lambda row: awaits_verdict(row) and "review" not in row,
+    ),
+    **{
+        f"kyc_review.end_review.{variant}": Rule(
+            PROCESSING,
+            "verify",
+            of_another_verification,
+            lambda row: awaits_verdict(row) and row.get("review") in (None, VERDICT.reference),
+        )
+        for variant in (*VERDICTS, "approved.deadline")
+    },
+    **dict.fromkeys(
+        ("recovery.take_over.processing", "recovery.take_over.processing.released"),
+        taking_over(PROCESSING, lambda row: "review" not in row),
+    ),
+    "takeover.take_over.processing.overdue": taking_over(
+        PROCESSING, lambda row: row["deadline_at"] != AFTER and unreleased(row)
+    ),
+    "takeover.take_over.compensating": taking_over(COMPENSATING),
+    "recovery.take_over.limbo": taking_over(LIMBO),
+}
+"""The rule of each update of a settlement's row in one status."""
+
+PUT_BACK = ["recovery.postpone", "takeover.look_again"]
+"""The writes that only move a settlement in flight within the index."""
+
+
+def test_every_update_of_a_settlements_row_has_its_rule() -> None:
+    updates = {name for name, write in vectors.settlement_writes().items() if write.action == "Update"}
+
+    assert RULES.keys() | set(PUT_BACK) == updates & VECTORS.keys()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_write_commits_exactly_by_its_rule_and_tells_why_it_is_refused(name: str) -> None:
+    rule, write = RULES[name], built(name)
+    request_hash, commits = VECTORS[name].arguments[0].request_hash, {True: 0, False: 0}
+
+    admitting = asked(write)
+    for row, state in states_met_by(write):
+        ours = rule.any_request or row["request_hash"] == request_hash
+        expected = ours and row["status"] is rule.status and rule.and_if(row)
+        assert admitting(row) == expected, row
+        commits[expected] += 1
+        if not expected and row["escrow"] == 0:  # on which no refusal depends
+            refusal = write.on_failure(state)
+            expected_refusal = rule.told(rule.step, row) if ours else conflict(name)
+            assert told(refusal) == expected_refusal, row
+            assert not isinstance(refusal, AlreadyApplied) or refusal.found is state
+            if ours and not rule.any_request:
+                assert getattr(refusal, "status", row["status"]) is row["status"]
+
+    assert all(commits.values())
+
+
+@pytest.mark.parametrize("name", [*RULES, *PUT_BACK])
+def test_a_write_creates_no_row_and_tells_that_the_key_was_never_claimed(name: str) -> None:
+    write = built(name)
+    error = "NotReversible" if "on_order" in name else "StepFenced"
+
+    assert not admits(write, None)
+    assert told(write.on_failure(None)) == (
+        MOVED_ON
+        if name in PUT_BACK or RULES[name].any_request
+        else f"{error}: {RULES[name].step}: the key {key_of(name)} was never claimed"
+    )
+
+
+@pytest.mark.parametrize("name", PUT_BACK)
+def test_a_settlement_is_put_back_in_flight_in_any_status_but_never_in_limbo(name: str) -> None:
+    """An unknown status is a reason to put it back. In LIMBO the sort key is the start of the case."""
+    write = built(name)
+
+    admitted = [row for row, _ in states_met_by(write) if admits(write, row)]
+
+    assert {row["status"] for row in admitted} == {Status.PROCESSING, Status.COMPENSATING}
+    assert {row["gsi1sk"] for row in admitted} == {LISTED}
+    assert admits(write, admitted[0] | {"status": "unknown"})
+    assert not admits(write, admitted[0] | {"gsi1pk": "LIMBO"})
+    assert told(write.on_failure(found(admitted[0]))) == MOVED_ON
+
+
+def built(name: str) -> Write:
+    return vectors.only_write(VECTORS[name].build())
+
+
+def key_of(name: str) -> str:
+    key: str = VECTORS[name].arguments[0].key
+    return key
+
+
+def conflict(name: str) -> str:
+    return CONFLICT.replace(SETTLEMENT.key, key_of(name))
+
+
+def told(refusal: Exception) -> str:
+    if isinstance(refusal, AlreadyApplied):
+        return REPLAYED
+    return f"{type(refusal).__name__}: {refusal}"

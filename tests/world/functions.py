@@ -1,0 +1,234 @@
+"""The functions, called as Lambda calls them, with the input of the state machine."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from tests.world.constants import (
+    CLAIMED_AT,
+    EXECUTION_ARN,
+    HASH,
+    KEY,
+    LIMBO_AFTER,
+    ORDER,
+    REJECTED_BY_KYC,
+    REVERSALS,
+    SETTLEMENT_ARN,
+    SPENT,
+    WIRE,
+)
+from tests.world.contracts import checked_outcome
+from tests.world.ledger import Ledger
+
+FORWARD = ("ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
+OUTCOMES = ("CollectFee", "RejectSettlement")
+"""The states besides ReportOutcome whose function returns an outcome."""
+
+FILES = sorted((Path(__file__).parents[2] / "lambdas/handlers").glob("[a-z]*.py"))
+HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
+    "".join(map(str.title, file.stem.split("_"))): import_module(f"handlers.{file.stem}").handler
+    for file in FILES
+}
+"""Every function, by the name of its state or, if no machine calls it, of its resource."""
+
+Found = dict[str, Any]
+"""The compensating machine's state, as BeginCompensation returns it."""
+
+
+def failed_step(stuck: str) -> str:
+    """Return the step whose reversal fails when `stuck` is due: with nothing held it is the hold."""
+    return "hold" if stuck == "nothing" else stuck
+
+
+class Context:
+    """The context that Lambda passes to a function."""
+
+    function_name = "under-test"
+    memory_limit_in_mb = 512
+    invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:under-test"
+    aws_request_id = "4f0b2c9e-0000-4000-8000-000000000001"
+
+    def __init__(self, left_ms: Iterator[int] | None = None) -> None:
+        """`left_ms` has the time that is left at each question; by default it is plenty."""
+        self._left_ms = left_ms or repeat(50_000)
+
+    def get_remaining_time_in_millis(self) -> int:
+        return next(self._left_ms)
+
+
+def run(**more: float) -> dict[str, float]:
+    """Return the metrics of a run of RecoverStalled: those of a run that finds no work, and `more`."""
+    gauges = {"OldestInFlightSeconds": 0, "Recoveries": 0, "LimboOpen": 0, "OldestLimboSeconds": 0}
+    return {"StepCalled": 1, **gauges, **more}
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The handlers of one stage, called by name over one fresh table."""
+
+    ledger: Ledger
+    handlers: dict[str, Callable[[Any, Any], Any]] = field(default_factory=lambda: HANDLERS)
+
+    def __call__(self, state: str, settlement: Any = WIRE, **more: Any) -> Any:
+        """Call the function of a state for execution `execution-1`, unless `more` names another."""
+        event = {"settlement": settlement, "execution": "execution-1", **more}
+        if state == "ClaimKey":  # the machine passes it to every claim
+            event.setdefault("execution_arn", f"{SETTLEMENT_ARN}:{event['execution']}")
+        answer = self.handlers[state](event, Context())
+        return checked_outcome(answer) if state in OUTCOMES else answer
+
+    def report(self, settlement: Any = WIRE, execution: str = "execution-1", **state: Any) -> Any:
+        """Call ReportOutcome with a machine's state: the settlement and `state`."""
+        event = {"state": {"settlement": settlement, **state}, "execution": execution}
+        return checked_outcome(self.handlers["ReportOutcome"](event, Context()))
+
+    def before(self, state: str) -> None:
+        """Open both accounts and run the happy path up to, and without, `state`."""
+        assert state in FORWARD, f"{state} is no state of the happy path"
+        self.ledger.open("alice", 10_000)
+        self.ledger.open("bob", 500)
+        for earlier in FORWARD:
+            if earlier == state:
+                return
+            self(earlier, claimed_at=CLAIMED_AT)
+
+    def after(self, state: str) -> Any:
+        """As `before`, and then run `state`; return its result."""
+        self.before(state)
+        return self(state, claimed_at=CLAIMED_AT)
+
+    def begin(self, state: Any = None, **more: Any) -> Found:
+        """Call BeginCompensation with `state`, or with the settlement and `more`."""
+        return self.begin_as("compensation-1", {"settlement": WIRE, **more} if state is None else state)
+
+    def begin_as(self, execution: str, state: Any) -> Found:
+        """Call BeginCompensation with `state` for an execution."""
+        found: Found = self.handlers["BeginCompensation"]({"state": state, "execution": execution}, Context())
+        return found
+
+    def reverse(self, state: str, found: Found, settlement: Any = WIRE) -> Any:
+        """Call a reversing state with the state from BeginCompensation."""
+        return self(
+            state,
+            settlement,
+            execution="compensation-1",
+            steps=found["steps"],
+            reversed=found["reversed"],
+        )
+
+    def unwind(self, found: Found, before: str | None = None) -> None:
+        """Run the reversing states in order, all of them or those before `before`."""
+        for state in REVERSALS:
+            if state == before:
+                return
+            self.reverse(state, found)
+
+    def reopened(self, before: str) -> Found:
+        """Settle, begin a reversal on a person's order, and run the reversals before `before`."""
+        self.after("CollectFee")
+        found = self.begin(reversal=ORDER)
+        self.unwind(found, before)
+        return found
+
+    def fall(self, stuck: str = "release") -> Found:
+        """Run a settlement until the reversal of `stuck` is due, and put it into LIMBO there."""
+        self.after(LIMBO_AFTER[stuck])
+        found = self.begin(**({"reversal": ORDER} if stuck == "fee" else {"error": REJECTED_BY_KYC}))
+        self.unwind(found, {"fee": "RefundFee", "release": "ReclaimFunds"}.get(stuck, "VoidHold"))
+        self.limbo(found, step=failed_step(stuck))
+        return found
+
+    def limbo(
+        self, found: Found, settlement: Any = WIRE, *, step: str = "release", error: Any = SPENT, **more: Any
+    ) -> Any:
+        """Call EnterLimbo for the case that BeginCompensation found: the reversal of `step` failed."""
+        return self(
+            "EnterLimbo",
+            settlement,
+            **{"case": found["case"], "reversed": found["reversed"], "stuck": {step: error}, **more},
+        )
+
+    def alert(self, state: Any) -> Any:
+        """Call PrepareAlert with the machine's state."""
+        event = {"state": state, "execution": "compensation-1", "execution_arn": EXECUTION_ARN}
+        return self.handlers["PrepareAlert"](event, Context())
+
+    def resolve(
+        self,
+        decision: Any,
+        case: int = 1,
+        settlement: Any = WIRE,
+        execution: str = "compensation-1",
+        **more: Any,
+    ) -> Any:
+        """Call ResolveLimbo with a person's decision on a case."""
+        resolution = {**ORDER, "decision": decision, **more}
+        return self("ResolveLimbo", settlement, execution=execution, resolution=resolution, case=case)
+
+    def decided(self, event: Any) -> tuple[int, dict[str, str]]:
+        """Call KycDecided with a request of its function URL; return the status and the body's content."""
+        answer = self.handlers["KycDecided"](event, Context())
+        assert answer["headers"] == {"content-type": "application/json"}
+        return answer["statusCode"], json.loads(answer["body"])
+
+    def recover(self, left_ms: Iterator[int] | None = None) -> None:
+        """Call RecoverStalled as its schedule does."""
+        assert self.handlers["RecoverStalled"]({}, Context(left_ms)) is None
+
+    def recover_now(self, key: Any = KEY) -> dict[str, Any]:
+        """Call RecoverStalled for one settlement, as a person does."""
+        answer: dict[str, Any] = self.handlers["RecoverStalled"]({"key": key}, Context())
+        return answer
+
+    def receive(self, *bodies: str, left_ms: Iterator[int] | None = None) -> list[str]:
+        """Call StartSettlements with a batch of messages, `m-0` and so on; return those that failed."""
+        records = [
+            {"messageId": f"m-{number}", "body": body, "eventSource": "aws:sqs"}
+            for number, body in enumerate(bodies)
+        ]
+        answer = self.handlers["StartSettlements"]({"Records": records}, Context(left_ms))
+        return [failed["itemIdentifier"] for failed in answer["batchItemFailures"]]
+
+    def account(self, name: str) -> Row:
+        found = self.ledger.row(keys.account(name))
+        assert found is not None
+        return {attribute: found[attribute] for attribute in found if attribute not in ("pk", "sk")}
+
+    def close(self, name: str) -> None:
+        """Delete an account, which no production code can do."""
+        self.ledger.delete(keys.account(name))
+
+    def entry(self, step: str) -> Row:
+        """Return the settlement's journal entry of a step, without the attributes that all entries have."""
+        found = self.ledger.row(keys.entry(KEY, step))
+        assert found is not None
+        assert (found.pop("step"), found.pop("request_hash")) == (step, HASH)
+        return {attribute: found[attribute] for attribute in found if attribute not in ("pk", "sk")}
+
+    def entries(self) -> set[str]:
+        """Return the names of the settlement's journal entries."""
+        own = (row for row in self.ledger.rows() if row["pk"] == f"SETTLEMENT#{KEY}")
+        return {row["step"] for row in own if row["sk"] != "SETTLEMENT"}
+
+    def row(self) -> Row:
+        found = self.ledger.row(keys.settlement(KEY))
+        assert found is not None
+        return found
+
+    def alter(self, **attributes: Any) -> None:
+        """Overwrite attributes of the settlement's row, past every condition."""
+        self.ledger.put(self.row() | attributes)
+
+    @contextmanager
+    def writes_nothing(self) -> Iterator[None]:
+        """Demand that the table is the same, row by row, before and after."""
+        before = self.ledger.rows()
+        yield
+        assert self.ledger.rows() == before

@@ -1,0 +1,52 @@
+"""A table, and the store over it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from settlement.adapters.dynamodb import Store, from_wire
+from settlement.ledger import keys
+from settlement.ledger.transaction import Write
+from tests.world.memory_dynamodb import MemoryDynamoDb
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The client of one table, and its store. It also writes rows past every condition."""
+
+    client: Any
+    table_name: str
+    store: Store
+
+    def open(self, account: str, available: int, currency: str = "EUR", **extra: Any) -> None:
+        """Put an account's row, with extra attributes such as `limbo_keys`."""
+        self.put({**keys.account(account), "available": available, "currency": currency, **extra})
+
+    def put(self, row: keys.Row) -> None:
+        """Put any row as it is."""
+        write = Write("Put", {"Item": row}, lambda _: AssertionError())  # type: ignore[arg-type,return-value]
+        self.client.put_item(TableName=self.table_name, Item=self.store._parameters(write)["Item"])
+
+    def delete(self, key: keys.Row) -> None:
+        """Delete a row, which no production code can do."""
+        wire = {name: {"S": value} for name, value in key.items()}
+        self.client.delete_item(TableName=self.table_name, Key=wire)
+
+    def row(self, key: keys.Row) -> keys.Row | None:
+        """Return one raw row; None if there is none."""
+        return self.store.read(key)
+
+    def rows(self) -> list[keys.Row]:
+        """Return all raw rows, in a stable order."""
+        pages = self.client.get_paginator("scan").paginate(TableName=self.table_name, ConsistentRead=True)
+        found = [from_wire(item) for page in pages for item in page["Items"]]
+        return sorted(found, key=lambda row: (row["pk"], row["sk"]))
+
+
+def in_memory() -> Ledger:
+    """Return a table of the model in memory: enough for each test that is not about DynamoDB."""
+    return over(MemoryDynamoDb(), "table-in-memory")
+
+
+def over(client: Any, table_name: str) -> Ledger:
+    """Return a ledger over a table that is there."""
+    return Ledger(client, table_name, Store(client, table_name, pause=lambda failed_tries: None))

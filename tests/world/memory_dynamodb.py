@@ -1,0 +1,305 @@
+"""DynamoDB in memory, with the semantics that the store relies on, and fast enough for millions of calls.
+
+It has the client's interface: the same parameters, answers and errors. There is one table under any name,
+with the keys `pk` and `sk` and the index `gsi1`, which may lag. `tests/store/test_memory.py` sends the model
+and the servers the same random operations. docs/decisions/2026-11-22-test-engines.md has the differences.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from botocore.exceptions import ClientError
+
+from tests.world import expressions
+from tests.world.expressions import Change, Condition, Item, Names, Values
+from tests.world.values import Invalid, Value, normal
+
+Key = tuple[str, str]
+Changes = list[tuple[Item | None, Item | None]]
+
+_KEYS = ("pk", "sk", "gsi1pk", "gsi1sk")
+_KNOWN = {
+    *("TableName", "Item", "Key", "ConditionExpression", "UpdateExpression", "ExpressionAttributeNames"),
+    *("ExpressionAttributeValues", "ReturnValues", "ReturnValuesOnConditionCheckFailure"),
+    "ReturnConsumedCapacity",
+}
+_ACTIONS = {"Put", "Update"}
+_BEHIND_MAX = 1_000
+_TRANSACTION_ITEMS_MAX = 100
+_CONDITION_FAILED = "The conditional request failed"
+_UNITS = {"TableName": "memory", "CapacityUnits": 1.0}
+
+
+class ConditionalCheckFailed(ClientError):
+    """The exception of a single write whose condition fails, as the client's `exceptions` name it."""
+
+
+class _Sound(NamedTuple):
+    """A write that is valid by itself. `item` is the row that it puts, or else the key that it updates."""
+
+    names: Names
+    values: Values
+    item: Item
+    writes: frozenset[str]
+    condition: Condition | None
+    change: Change | None
+
+
+class MemoryDynamoDb:
+    """One table, with these rows at first.
+
+    `committed` is called with each commit: the rows before and after it, None for no row. `behind` returns,
+    at each query, how many of the latest changes the index still lacks.
+    """
+
+    exceptions = SimpleNamespace(ConditionalCheckFailedException=ConditionalCheckFailed)
+
+    def __init__(
+        self,
+        committed: Callable[[Changes], None] = lambda changes: None,
+        behind: Callable[[], int] = lambda: 0,
+        items: Mapping[Key, Item] | None = None,
+    ) -> None:
+        self.items: dict[Key, Item] = dict(items or {})
+        self._committed, self._behind = committed, behind
+        self._listed: dict[str, dict[Key, Item]] = {}
+        self._listed_in: dict[Key, str] = {}
+        self._unlisted: list[tuple[Key, Item | None]] = [*self.items.items()]
+
+    # The client's operations.
+
+    def put_item(self, *, TableName: str, Item: Item, **parameters: Any) -> dict[str, Any]:  # noqa: N803
+        return self._write_one({"Item": Item, **parameters})
+
+    def update_item(self, *, TableName: str, Key: Item, **parameters: Any) -> dict[str, Any]:  # noqa: N803
+        return self._write_one({"Key": Key, **parameters})
+
+    def delete_item(self, *, TableName: str, Key: Item) -> dict[str, Any]:  # noqa: N803
+        self._commit([(_key(Key), None)])
+        return {}
+
+    def get_item(self, *, TableName: str, Key: Item, **parameters: Any) -> dict[str, Any]:  # noqa: N803
+        if not parameters.get("ConsistentRead"):
+            raise TypeError("only consistent reads are known here")
+        found = self.items.get(_key(Key))
+        return {"ConsumedCapacity": _UNITS} | ({"Item": dict(found)} if found else {})
+
+    def transact_write_items(
+        self,
+        *,
+        TransactItems: Sequence[Mapping[str, Any]],  # noqa: N803
+        **parameters: Any,
+    ) -> dict[str, Any]:
+        """Commit all of the writes or none."""
+        if not all(item.keys() <= _ACTIONS for item in TransactItems):
+            raise TypeError("of a transaction's actions only Put and Update are known here")
+        changes, reasons = self._judged([write for item in TransactItems for write in item.values()])
+        if len(changes) < len(reasons):
+            told = ", ".join(reason["Code"] for reason in reasons)
+            raise error(
+                "transact_write_items",
+                "TransactionCanceledException",
+                f"Transaction cancelled, please refer cancellation reasons for specific reasons [{told}]",
+                CancellationReasons=reasons,
+            )
+        self._commit(changes)
+        return {"ConsumedCapacity": [_UNITS] * len(changes)}
+
+    def reasons(self, writes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return the reasons that a transaction of these writes would get now. Commits nothing."""
+        return self._judged(writes)[1]
+
+    def query(
+        self,
+        *,
+        TableName: str,  # noqa: N803
+        IndexName: str,  # noqa: N803
+        KeyConditionExpression: str,  # noqa: N803
+        ExpressionAttributeValues: Mapping[str, Value],  # noqa: N803
+        ProjectionExpression: str,  # noqa: N803
+        Limit: int,  # noqa: N803
+        ExclusiveStartKey: Item | None = None,  # noqa: N803
+        **parameters: Any,
+    ) -> dict[str, Any]:
+        """Return the index's list, in the order of its sort keys, as far as the index is up to date."""
+        self._list(keep=self._behind())
+        try:
+            expressions.check({}, ExpressionAttributeValues, asks=KeyConditionExpression)
+            if {"S": ""} in ExpressionAttributeValues.values():
+                raise Invalid("One or more parameter values are not valid: an index key is empty")
+        except Invalid as invalid:
+            raise _invalid("query", str(invalid)) from None
+        matches = expressions.condition(KeyConditionExpression)
+        partition = ExpressionAttributeValues[KeyConditionExpression.split()[2]]["S"]  # gsi1pk = :name AND …
+        listed = sorted(self._listed.get(partition, {}).items(), key=_place)
+        found = [entry for entry in listed if matches.holds(entry[1], {}, ExpressionAttributeValues)]
+        if ExclusiveStartKey:
+            after = _place((_key(ExclusiveStartKey), ExclusiveStartKey))
+            found = [entry for entry in found if _place(entry) > after]
+        names = ProjectionExpression.split(", ")
+        page = found[:Limit]
+        answer = {
+            "Items": [{name: item[name] for name in names if name in item} for _, item in page],
+            "ConsumedCapacity": _UNITS,
+        }
+        if page and len(page) == Limit:
+            answer["LastEvaluatedKey"] = {name: page[-1][1][name] for name in _KEYS}
+        return answer
+
+    def scan(self) -> Iterator[Item]:
+        """Return all rows."""
+        return iter(list(self.items.values()))
+
+    def get_paginator(self, operation: str) -> "MemoryDynamoDb":
+        """Return the paginator of a scan, which has one page."""
+        assert operation == "scan"
+        return self
+
+    def paginate(self, **parameters: Any) -> Iterator[dict[str, Any]]:
+        yield {"Items": [dict(item) for item in self.items.values()]}
+
+    # Their implementation.
+
+    def _write_one(self, write: Mapping[str, Any]) -> dict[str, Any]:
+        operation = "put_item" if "Item" in write else "update_item"
+        key = _key(write.get("Key") or write["Item"])
+        try:
+            row = self._written(key, _sound(write))
+        except Invalid as invalid:
+            raise _invalid(operation, str(invalid)) from None
+        if row is None:
+            raise error(
+                operation, "ConditionalCheckFailedException", _CONDITION_FAILED, **self._old(key, write)
+            )
+        self._commit([(key, row)])
+        answer: dict[str, Any] = {"ConsumedCapacity": _UNITS}
+        return answer | ({"Attributes": dict(row)} if write.get("ReturnValues") == "ALL_NEW" else {})
+
+    def _written(self, key: Key, sound: "_Sound") -> Item | None:
+        """Return the row after the write; None if its condition does not hold."""
+        old = self.items.get(key, {})
+        if sound.condition and not sound.condition.holds(old, sound.names, sound.values):
+            return None
+        if sound.change is None:
+            row = sound.item
+        elif not sound.writes.isdisjoint(("pk", "sk")):
+            raise Invalid("Cannot update an attribute that is part of the key")
+        else:
+            row = sound.change.apply(old or sound.item, sound.names, sound.values)
+        for name in _KEYS:
+            if name in row and not row[name].get("S"):
+                raise Invalid(f"One or more parameter values were invalid: Type mismatch for {name}")
+        return row
+
+    def _judged(
+        self, writes: Sequence[Mapping[str, Any]]
+    ) -> tuple[list[tuple[Key, Item | None]], list[dict[str, Any]]]:
+        """Return the changes of the writes, and the reason of each."""
+        keys = [_key(write.get("Key") or write["Item"]) for write in writes]
+        if len(set(keys)) != len(keys) or not 0 < len(keys) <= _TRANSACTION_ITEMS_MAX:
+            raise _invalid(
+                "transact_write_items", "Transaction request cannot include multiple operations on one item"
+            )
+        try:
+            sound = [_sound(write) for write in writes]
+        except Invalid as invalid:
+            raise _invalid("transact_write_items", str(invalid)) from None
+        changes: list[tuple[Key, Item | None]] = []
+        reasons: list[dict[str, Any]] = []
+        for key, write, checked in zip(keys, writes, sound, strict=True):
+            reason: dict[str, Any] = {"Code": "None"}
+            try:
+                row = self._written(key, checked)
+                if row is None:
+                    reason = {
+                        "Code": "ConditionalCheckFailed",
+                        "Message": _CONDITION_FAILED,
+                        **self._old(key, write),
+                    }
+                else:
+                    changes.append((key, row))
+            except Invalid as invalid:
+                reason = {"Code": "ValidationError", "Message": str(invalid)}
+            reasons.append(reason)
+        return changes, reasons
+
+    def _old(self, key: Key, write: Mapping[str, Any]) -> dict[str, Any]:
+        old = self.items.get(key)
+        asked = write.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
+        return {"Item": dict(old)} if old and asked else {}
+
+    def _commit(self, changes: list[tuple[Key, Item | None]]) -> None:
+        told: Changes = []
+        for key, row in changes:
+            told.append((self.items.get(key), row))
+            if row is None:
+                self.items.pop(key, None)
+            else:
+                self.items[key] = row
+            self._unlisted.append((key, row))
+        if len(self._unlisted) > _BEHIND_MAX:
+            self._list(keep=_BEHIND_MAX // 2)
+        self._committed(told)
+
+    def _list(self, keep: int) -> None:
+        """Bring the index up to date with all changes but the latest `keep`."""
+        known = max(0, len(self._unlisted) - keep)
+        for key, row in self._unlisted[:known]:
+            before = self._listed_in.pop(key, None)
+            if before is not None:
+                del self._listed[before][key]
+            if row and "gsi1pk" in row and "gsi1sk" in row:
+                partition = self._listed_in[key] = row["gsi1pk"]["S"]
+                self._listed.setdefault(partition, {})[key] = row
+        del self._unlisted[:known]
+
+
+def error(operation: str, code: str, message: str, **more: Any) -> ClientError:
+    """Return the exception that the client raises for an error."""
+    http = 500 if code == "InternalServerError" else 400
+    response = {
+        "Error": {"Code": code, "Message": message},
+        "ResponseMetadata": {"HTTPStatusCode": http},
+        **more,
+    }
+    kind = ConditionalCheckFailed if code == "ConditionalCheckFailedException" else ClientError
+    return kind(response, operation)
+
+
+def _invalid(operation: str, message: str) -> ClientError:
+    return error(operation, "ValidationException", message)
+
+
+def _sound(write: Mapping[str, Any]) -> _Sound:
+    """Return the write with normal values. Raises Invalid for a fault that depends on no row."""
+    if not write.keys() <= _KNOWN:
+        raise TypeError(f"not known here: {sorted(write.keys() - _KNOWN)}")
+    for name in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
+        if name in write and not write[name]:
+            raise Invalid(f"{name} must not be empty")
+    asks, changes = write.get("ConditionExpression"), write.get("UpdateExpression")
+    names = write.get("ExpressionAttributeNames", {})
+    values = {name: normal(value) for name, value in write.get("ExpressionAttributeValues", {}).items()}
+    item = write.get("Key") or {name: normal(value) for name, value in write["Item"].items()}
+    writes = expressions.check(names, values, asks=asks, changes=changes)
+    for name in _KEYS:
+        if name in item and not item[name].get("S"):
+            raise Invalid(f"One or more parameter values are not valid: {name} must be a text, and not empty")
+    return _Sound(
+        names,
+        values,
+        item,
+        writes,
+        expressions.condition(asks) if asks is not None else None,
+        expressions.change(changes) if changes is not None else None,
+    )
+
+
+def _key(item: Item) -> Key:
+    return item["pk"]["S"], item["sk"]["S"]
+
+
+def _place(entry: tuple[Key, Item]) -> tuple[bytes, Key]:
+    key, item = entry
+    return item["gsi1sk"]["S"].encode(), key

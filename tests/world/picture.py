@@ -1,0 +1,118 @@
+"""A full picture of a settlement: its row, its entries, and all balances."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from settlement.ledger.keys import Row
+from tests.world.constants import KEY
+
+ESCROW = f"escrow:{KEY}"
+MONEY = ("fee", "release", "hold")
+"""The steps that move money, in the order in which they are reversed."""
+
+STEPS = ("hold", "verify", "release", "fee")
+
+Move = tuple[str, str, int] | None
+"""Debit, credit and amount of an entry; None for evidence."""
+
+MOVES: dict[str, Move] = {
+    "hold": ("alice", ESCROW, 4820),
+    "verify": None,
+    "release": (ESCROW, "bob", 4772),
+    "fee": (ESCROW, "fees:EUR", 48),
+    "compensate:fee": ("fees:EUR", ESCROW, 48),
+    "compensate:release": ("bob", ESCROW, 4772),
+    "compensate:hold": (ESCROW, "alice", 4820),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """`index` is the partition that lists it: IN_FLIGHT, LIMBO, or none. `escrow` is in minor units."""
+
+    status: str
+    steps: frozenset[str] = frozenset()
+    reversed: frozenset[str] = frozenset()
+    escrow: int = 0
+    index: str | None = None
+    entries: Mapping[str, Move]
+
+    def having(self, **changes: Any) -> "Picture":
+        return replace(self, **changes)
+
+
+def seen(found: Iterable[Row], key: str) -> Picture:
+    """Return the picture of one settlement from the rows of a table."""
+    own = {row["sk"]: row for row in found if row["pk"] == f"SETTLEMENT#{key}"}
+    row = own.pop("SETTLEMENT")
+    entries = {
+        name.removeprefix(f"{key}:"): (entry["debit"], entry["credit"], entry["amount"])
+        if "debit" in entry
+        else None
+        for name, entry in own.items()
+    }
+    return Picture(
+        status=row["status"],
+        steps=frozenset(row.get("steps", ())),
+        reversed=frozenset(row.get("reversed", ())),
+        escrow=row["escrow"],
+        index=row["gsi1pk"].partition("#")[0] if "gsi1pk" in row else None,
+        entries=entries,
+    )
+
+
+def of(status: str, committed: Iterable[str] = (), entries: Mapping[str, Move] | None = None) -> Picture:
+    """Return a settlement with these steps committed and none reversed, and with more `entries`."""
+    steps = tuple(committed)
+    all_entries = {step: MOVES[step] for step in steps} | dict(entries or {})
+    index = {"PROCESSING": "IN_FLIGHT", "COMPENSATING": "IN_FLIGHT", "LIMBO": "LIMBO"}.get(status)
+    return Picture(
+        status=status,
+        steps=frozenset(steps),
+        escrow=_escrow(all_entries),
+        index=index,
+        entries=all_entries,
+    )
+
+
+def reversing(
+    status: str,
+    committed: Iterable[str],
+    undone: Iterable[str],
+    entries: Mapping[str, Move] | None = None,
+    covered: Iterable[str] = (),
+) -> Picture:
+    """Return a settlement with the first reversals on record, up to `undone`; `covered` was written off."""
+    steps, done, written_off = tuple(committed), tuple(undone), tuple(covered)
+    reversals = {
+        f"compensate:{step}": MOVES[f"compensate:{step}"] if step in steps else None for step in done
+    }
+    picture = of(status, steps, reversals | dict(entries or {}))
+    return picture.having(reversed=frozenset(step for step in (*done, *written_off) if step in steps))
+
+
+def compensated(
+    committed: Iterable[str], entries: Mapping[str, Move] | None = None, covered: Iterable[str] = ()
+) -> Picture:
+    """Return a settlement that is reversed as a whole, with evidence of each skipped reversal."""
+    written_off = tuple(covered)
+    undone = [step for step in MONEY if step not in written_off]
+    return reversing("COMPENSATED", committed, undone, entries, written_off)
+
+
+def reversed_from(steps: int, entries: Mapping[str, Move] | None = None) -> Picture:
+    """Return a settlement that was reversed after so many steps."""
+    return compensated(STEPS[:steps], ordered(steps) | dict(entries or {}))
+
+
+def ordered(steps: int) -> dict[str, Move]:
+    """Return the evidence of a person's order, without which a settled settlement is not reversed."""
+    return {"reverse": None} if steps == len(STEPS) else {}
+
+
+def _escrow(entries: Mapping[str, Move]) -> int:
+    moves = [move for move in entries.values() if move]
+    return sum(move[2] for move in moves if move[1] == ESCROW) - sum(
+        move[2] for move in moves if move[0] == ESCROW
+    )

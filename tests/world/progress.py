@@ -1,0 +1,51 @@
+"""A line every few seconds about how far the tests are, in the place of pytest's dots."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+EVERY_SECONDS = 10
+
+
+class Progress:
+    """Counts the tests that have ended, and prints a line when the last one is old enough."""
+
+    def __init__(self, print_line: Any) -> None:
+        self._print_line = print_line
+        self._began = self._told = time.monotonic()
+        self._total = self._ended = 0
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self, specs: Sequence[object]) -> None:
+        self._tell(f"{len(specs)} processes collect the tests")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        if not self._total:
+            self._tell(f"{len(ids)} tests")
+        self._total = len(ids)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._total = self._total or len(session.items)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._ended += 1
+        if time.monotonic() - self._told >= EVERY_SECONDS:
+            self._tell(f"{self._ended} of {self._total} tests, now in {nodeid.partition('::')[0]}")
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        return ("passed", "", "PASSED") if report.passed and report.when == "call" else None
+
+    def _tell(self, text: str) -> None:
+        self._told = time.monotonic()
+        self._print_line(f"{self._told - self._began:4.0f} s  {text}")
+
+
+@pytest.hookimpl(trylast=True)  # after the terminal reporter
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):  # a process of xdist: the first one tells
+        return
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    config.pluginmanager.register(Progress(lambda line: reporter.write_line(line, flush=True)))

@@ -1,0 +1,128 @@
+"""Stand-ins for Secrets Manager and SQS, and the provider as the caller of the webhook."""
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import ClientError, ReadTimeoutError
+from standardwebhooks import Webhook
+
+from tests.world.constants import KEY
+from tests.world.environment import NOW
+
+SECRET = "whsec_" + base64.b64encode(b"canary-signing-secret-current").decode()
+PREVIOUS = "whsec_" + base64.b64encode(b"canary-signing-secret-previous").decode()
+THIRD = "whsec_" + base64.b64encode(b"canary-signing-secret-stolen").decode()
+API_KEY, NEW_API_KEY = "canary-api-key-old", "canary-api-key-new"
+
+VERDICT = {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED", "reference": "ver_1"}
+"""The content of the provider's webhook."""
+
+OWNER = f"{KEY}-decided"
+"""The execution that the webhook starts."""
+
+ATTRIBUTE_BYTES_MAX = 8_192
+
+
+def text(content: Any) -> str:
+    return json.dumps(content)
+
+
+class Secrets:
+    """A Secrets Manager client that returns `content`, or raises it, and lists the reads."""
+
+    def __init__(self) -> None:
+        self.content: Any = {"api_key": API_KEY, "current": SECRET, "previous": PREVIOUS}
+        self.read: list[str] = []
+
+    def get_secret_value(self, SecretId: str) -> dict[str, Any]:  # noqa: N803
+        self.read.append(SecretId)
+        if isinstance(self.content, Exception):
+            raise self.content
+        return {"SecretString": self.content if isinstance(self.content, str) else text(self.content)}
+
+
+class Died(BaseException):
+    """The function's environment is gone: the function cannot catch this."""
+
+
+@dataclass
+class Queues:
+    """An SQS client that keeps the messages of the dead-letter queue, or raises `failure`.
+
+    SQS refuses an attribute that is empty, too long or not fit for XML.
+    """
+
+    url: str = "https://sqs.invalid/123456789012/dead-letters"
+    sent: list[dict[str, str]] = field(default_factory=list)
+    failure: BaseException | None = None
+
+    def send_message(self, *, QueueUrl: str, MessageBody: str, MessageAttributes: Any) -> None:  # noqa: N803
+        assert QueueUrl == self.url
+        assert {attribute["DataType"] for attribute in MessageAttributes.values()} == {"String"}
+        texts = [attribute["StringValue"] for attribute in MessageAttributes.values()]
+        assert all(0 < len(text.encode()) <= ATTRIBUTE_BYTES_MAX and text.isprintable() for text in texts)
+        if self.failure:
+            raise self.failure
+        attributes = {name: attribute["StringValue"] for name, attribute in MessageAttributes.items()}
+        self.sent.append({"body": MessageBody, **attributes})
+
+
+def execution(name: str, machine: str = "Compensation") -> str:
+    """Return the ARN of an execution."""
+    return f"arn:aws:states:eu-west-1:123456789012:execution:{machine}:{name}"
+
+
+def throttled(operation: str) -> ClientError:
+    return ClientError({"Error": {"Code": "ThrottlingException", "Message": "canary-account"}}, operation)
+
+
+def unanswered() -> ReadTimeoutError:
+    return ReadTimeoutError(endpoint_url="https://canary-endpoint.invalid")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The provider as a caller: with a secret, at a time, and with an id of the event."""
+
+    secret: str = SECRET
+    at: datetime = NOW
+    id: str = "evt_1"
+
+    def __call__(
+        self,
+        body: Any = None,
+        *,
+        encode: bool = False,
+        change: Callable[[dict[str, str]], dict[str, str]] = dict,
+        **more: Any,
+    ) -> dict[str, Any]:
+        """Return a function URL's event (payload format 2.0) for a body, or for the verdict with `more`."""
+        sent = text(VERDICT | more) if body is None else body
+        signature = Webhook(self.secret).sign(msg_id=self.id, timestamp=self.at, data=sent)
+        headers = {
+            "content-type": "application/json",
+            "webhook-id": self.id,
+            "webhook-timestamp": str(int(self.at.timestamp())),
+            "webhook-signature": signature,
+        }
+        return {
+            "version": "2.0",
+            "routeKey": "$default",
+            "rawPath": "/",
+            "headers": change(headers),
+            "requestContext": {"http": {"method": "POST", "path": "/"}},
+            "body": base64.b64encode(sent.encode()).decode() if encode else sent,
+            "isBase64Encoded": encode,
+        }
+
+
+signed = Caller()
+"""A valid call of the provider."""
+
+
+def past(**by: float) -> datetime:
+    return NOW + timedelta(**by)

@@ -1,0 +1,150 @@
+"""The one fake of Step Functions' client: the interpreter's machines, as boto3 shows them."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tests.world.definitions import EXPRESS, definitions
+from tests.world.interpreter import ARN, Execution, Machines, TaskFailed
+
+NAME_CHARACTERS_MAX = 80
+INPUT_BYTES_MAX = 262_144
+
+
+class ExecutionAlreadyExists(ClientError):
+    """The name is taken by an execution that has ended, or was started with another input."""
+
+
+class ExecutionDoesNotExist(ClientError):
+    """No execution has that ARN."""
+
+
+class InvalidToken(ClientError):
+    """No task waits with that token."""
+
+
+def client_error(operation: str, code: str, kind: type[ClientError] = ClientError) -> ClientError:
+    """Return an error as the client raises it."""
+    return kind({"Error": {"Code": code, "Message": "as the test wants it"}}, operation)
+
+
+def _not_invoked(function: str, payload: Any) -> Any:
+    raise AssertionError(f"{function} is called, but this test runs no execution")
+
+
+def at_rest() -> Machines:
+    """Return all machines, whose executions stay before their first state."""
+    return Machines(definitions(), frozenset({EXPRESS}), _not_invoked)
+
+
+@dataclass
+class StepFunctions:
+    """A client over `machines`. With `runs`, an execution runs at once; else it stays before its first state.
+
+    An operation in `failing` raises that error; with `loses_answers` it takes effect before it does. `before`
+    and `after` are called around each operation, with its name: an error that they raise reaches the caller.
+    """
+
+    machines: Machines = field(default_factory=at_rest)
+    runs: bool = False
+    failing: dict[str, BaseException] = field(default_factory=dict)
+    loses_answers: bool = False
+    before: Callable[[str], object] = lambda operation: None
+    after: Callable[[str], object] = lambda operation: None
+    called: list[str] = field(default_factory=list)
+    """The operations, in order, refused ones too."""
+
+    started: list[tuple[str, str, Any]] = field(default_factory=list)
+    """Machine, name and input of each execution that this client started."""
+
+    described: list[str] = field(default_factory=list)
+    sent: list[Any] = field(default_factory=list)
+    """The outputs that were sent with a task's token."""
+
+    exceptions = SimpleNamespace(
+        ExecutionAlreadyExists=ExecutionAlreadyExists,
+        ExecutionDoesNotExist=ExecutionDoesNotExist,
+        InvalidToken=InvalidToken,
+    )
+
+    def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803
+        """Start an execution. The very same start of one that still runs returns that one, as on AWS."""
+        prefix, _, machine = stateMachineArn.rpartition(":")
+        assert prefix == f"{ARN}:stateMachine", stateMachineArn
+        assert 0 < len(name) <= NAME_CHARACTERS_MAX
+        assert name.isascii()
+        assert len(input.encode()) <= INPUT_BYTES_MAX
+        return {"executionArn": self._call("start_execution", lambda: self._start(machine, name, input))}
+
+    def describe_execution(self, *, executionArn: str) -> dict[str, str]:  # noqa: N803
+        """Return the status of a Standard machine's execution; AWS describes no Express one."""
+        self.described.append(executionArn)
+        assert not executionArn.startswith(f"{ARN}:execution:{EXPRESS}:"), (
+            "AWS describes no Express execution"
+        )
+        return {"status": self._call("describe_execution", lambda: self._found(executionArn).status)}
+
+    def send_task_success(self, *, taskToken: str, output: str) -> None:  # noqa: N803
+        """End the wait of the task with that token."""
+        self._call("send_task_success", lambda: self._wake(taskToken, json.loads(output)))
+
+    def add(self, arn: str, status: str = "RUNNING") -> Execution:
+        """Add an execution that another caller started."""
+        machine, _, name = arn.removeprefix(f"{ARN}:execution:").partition(":")
+        execution = self.machines.start(machine, {}, name)
+        execution.status = status
+        return execution
+
+    def end(self, arn: str, status: str = "FAILED") -> None:
+        """End an execution from outside."""
+        self._found(arn).status = status
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the executions that this client started."""
+        return [name for _, name, _ in self.started]
+
+    def _call(self, operation: str, effect: Callable[[], Any]) -> Any:
+        self.called.append(operation)
+        self.before(operation)
+        error = self.failing.get(operation)
+        if error and not self.loses_answers:
+            raise error
+        answer = effect()
+        if error:
+            raise error
+        self.after(operation)
+        return answer
+
+    def _start(self, machine: str, name: str, text: str) -> str:
+        data = json.loads(text)
+        for one in self.machines.executions:
+            if (one.machine, one.name, one.begun_with, one.status) == (machine, name, data, "RUNNING"):
+                return one.arn
+        try:
+            execution = self.machines.start(machine, data, name)
+        except TaskFailed:
+            raise client_error("StartExecution", "ExecutionAlreadyExists", ExecutionAlreadyExists) from None
+        self.started.append((machine, name, data))
+        if self.runs:
+            execution.run()
+        return execution.arn
+
+    def _found(self, arn: str) -> Execution:
+        for one in self.machines.executions:
+            if one.arn == arn:
+                return one
+        raise client_error("DescribeExecution", "ExecutionDoesNotExist", ExecutionDoesNotExist)
+
+    def _wake(self, token: str, output: Any) -> None:
+        waiter = next((one for one in self.machines.executions if one.token == token), None)
+        if waiter is None or not waiter.is_waiting:
+            raise client_error("SendTaskSuccess", "InvalidToken", InvalidToken)
+        self.sent.append(output)
+        waiter.succeed(output)
+        if self.runs:
+            waiter.run()

@@ -1,0 +1,294 @@
+"""The stage in one process: the real definitions over the real handlers over a real table, with faults."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+from unittest import mock
+
+from handlers import recover_stalled
+from settle.reconciliation import Look, reconcile
+from settlement.adapters import telemetry
+from settlement.ledger import balances, keys
+from settlement.ledger import entries as ledger_entries
+from settlement.ledger.keys import Row
+from settlement.model.errors import SettlementError
+from tests.world.books import assert_conserved
+from tests.world.constants import KEY, WIRE
+from tests.world.contracts import checked_outcome
+from tests.world.definitions import COMPENSATION, EXPRESS, STANDARD, definitions
+from tests.world.environment import NOW
+from tests.world.functions import HANDLERS, Context
+from tests.world.interpreter import Execution, Machines, TaskFailed, Waiting
+from tests.world.ledger import Ledger
+from tests.world.picture import Picture, seen
+from tests.world.provider import IN_REVIEW, Provider
+from tests.world.services import Caller
+from tests.world.step_functions import StepFunctions
+
+ERROR = {"Error": "DeadlineExceeded", "Cause": "the settlement's deadline was long ago"}
+ORDER = {"reason": "the customer asks for it", "by": "olga"}
+_STATES = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
+
+STARTING = {"alice": 10_000, "bob": 500}
+"""The opening balances of the two parties, in minor units."""
+
+
+class Fault(Enum):
+    """A fault of a function's call: the error's name, and whether the function had done its work."""
+
+    REFUSED_BY_STORE = ("StoreUnavailable", False)
+    KILLED_BEFORE = ("Runtime.ExitError", False)
+    KILLED_AFTER = ("Lambda.Unknown", True)
+    ANSWER_LOST = ("States.Timeout", True)
+
+    @property
+    def commits(self) -> bool:
+        return self.value[1]
+
+
+@dataclass
+class World:
+    """One table, the machines over it, and actions between two states."""
+
+    ledger: Ledger
+    now: datetime = NOW
+    faults: dict[str, tuple[str, bool, int]] = field(default_factory=dict)
+    before: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    always: Callable[[Execution], Any] = lambda execution: None
+    missing: set[str] = field(default_factory=set)
+    provider: Provider = field(default_factory=Provider)
+    called: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.machines = Machines(
+            definitions(),
+            express=frozenset({EXPRESS}),
+            invoke=self.invoke,
+            around=self._around,
+            between=self._between,
+            succeeded=lambda execution: checked_outcome(execution.data),
+        )
+        self.step_functions = StepFunctions(self.machines)
+
+    # Running the stage.
+
+    def start(self, machine: str, name: str = "execution-1", data: Any = WIRE) -> Execution:
+        return self.machines.start(machine, data, name)
+
+    def settle(self, machine: str = STANDARD, name: str = "execution-1", data: Any = WIRE) -> Execution:
+        """Run a settlement to its end, and every execution that it has started."""
+        execution = self.start(machine, name, data)
+        execution.run()
+        self.drain()
+        return execution
+
+    def compensation(self, name: str = "by-hand", data: Any = WIRE, **more: Any) -> Execution:
+        """Start a compensation for an error, or with a person's order; it stays before its first state."""
+        return self.start(COMPENSATION, name, {"settlement": data, **(more or {"error": ERROR})})
+
+    def resume(self, name: str = "resume") -> Execution:
+        """Resume a compensation with an execution that gets the settlement alone."""
+        execution = self.start(COMPENSATION, name, {"settlement": WIRE})
+        execution.run()
+        self.drain()
+        return execution
+
+    def compensate(self, name: str = "by-hand", data: Any = WIRE, **more: Any) -> Execution:
+        execution = self.compensation(name, data, **more)
+        execution.run()
+        self.drain()
+        return execution
+
+    def drain(self) -> None:
+        """Run every execution until it has ended or waits, and then check the books."""
+        for execution in self.machines.executions:
+            if not execution.busy:
+                execution.run()
+        self.assert_conserved()
+
+    def invoke(self, function: str, payload: Any) -> Any:
+        """Call a function as Lambda does. Any error but a SettlementError is a bug, and ends the test."""
+        self.now += timedelta(seconds=1)
+        self.called.append(function)
+        try:
+            return HANDLERS[function](payload, Context())
+        except SettlementError as error:
+            cause = {"errorMessage": str(error), "errorType": type(error).__name__, "stackTrace": []}
+            raise TaskFailed(type(error).__name__, json.dumps(cause)) from error
+
+    # Actions of a test.
+
+    def open(self, account: str, available: int, currency: str = "EUR") -> None:
+        """Open an account with a deposit, as the command does."""
+        self.ledger.store.transact(
+            [
+                balances.open_account(account, currency, available),
+                ledger_entries.deposit(f"opening-{account}-0001", account, available, currency, self.now),
+            ]
+        )
+
+    def open_both(self) -> None:
+        for account, available in STARTING.items():
+            self.open(account, available)
+
+    def commit(self, steps: int) -> dict[str, Any]:
+        """Commit the first `steps` steps, then abort; return the cause of the compensation to start."""
+        self.open_both()
+        execution = self.start(STANDARD)
+        execution.run(until=[*_STATES, None][steps])
+        if execution.status == "RUNNING":
+            execution.abort()
+            return {"error": ERROR}
+        return {"reversal": ORDER}
+
+    def pay(self, payer: str, payee: str, amount: str, key: str, fee: str = "0.00") -> Execution:
+        """Run another settlement to its end; every other execution stays where it is."""
+        wire = {"key": key, "payer": payer, "payee": payee, "amount": amount, "currency": "EUR", "fee": fee}
+        return self.start(STANDARD, f"pays-{key}", wire).run()
+
+    def strike(self, state: str, fault: Fault, times: int = 10**6) -> None:
+        """Let the first `times` calls of a state meet a fault."""
+        self.faults[state] = (*fault.value, times)
+
+    def tries(self, state: str, machine: str = COMPENSATION) -> int:
+        """Return how often a state calls its function before a fault of this kind is final."""
+        retriers = self.machines.definitions[machine]["States"][state]["Retry"]
+        (attempts,) = (rule["MaxAttempts"] for rule in retriers if "StoreUnavailable" in rule["ErrorEquals"])
+        return 1 + int(attempts)
+
+    def meanwhile(self, method: str, action: Callable[[], Any]) -> None:
+        """Run `action` inside the next call of this method of the store, just before its write."""
+        store: Any = self.ledger.store
+        original = getattr(store, method)
+
+        def send(write: Any) -> Any:
+            setattr(store, method, original)
+            action()
+            telemetry.count("StepCalled")  # a nested call flushes the metrics of the outer one
+            return original(write)
+
+        setattr(store, method, send)
+
+    def pass_time(self, **by: float) -> None:
+        self.now += timedelta(**by)
+
+    @contextmanager
+    def without(self, account: str) -> Iterator[None]:
+        """Remove an account's row for a while, against every condition, and then put it back."""
+        row = self.ledger.row(keys.account(account))
+        assert row is not None
+        self.ledger.delete(keys.account(account))
+        self.missing.add(account)
+        yield
+        self.missing.remove(account)
+        self.ledger.put(row)
+
+    # The outside: the provider's webhook, and recovery's schedule.
+
+    def webhook(self, decision: str = "APPROVED", event: str = "evt_1", reference: str = "ver_1") -> int:
+        """Deliver the provider's decision, signed; return the HTTP status of the answer."""
+        self.pass_time(seconds=1)
+        signed = Caller(at=self.now, id=event)(decision=decision, reference=reference, reason="x")
+        try:
+            answer = HANDLERS["KycDecided"](signed, Context())
+        finally:
+            telemetry.count("StepCalled")  # a nested call flushes the metrics of the outer one
+        return int(answer["statusCode"])
+
+    def recover(self) -> list[str]:
+        """Run recovery as its schedule does; return the errors of settlements that it could not recover."""
+        self.pass_time(seconds=1)
+        failed: list[str] = []
+        logger = telemetry.logger
+        with mock.patch.object(logger, "error", lambda _, **fields: failed.append(fields["error"])):
+            try:
+                recover_stalled.handler({}, Context())
+            finally:
+                telemetry.count("StepCalled")
+        return failed
+
+    def recover_all(self) -> None:
+        """Run recovery, which must meet no error, and every execution that it starts."""
+        assert self.recover() == []
+        self.drain()
+
+    def in_review(self, machine: str = STANDARD) -> Execution:
+        """Put a payment into review; its execution ends."""
+        self.provider.answer = IN_REVIEW
+        self.open_both()
+        execution = self.settle(machine)
+        assert (execution.status, execution.data["status"]) == ("SUCCEEDED", "PROCESSING")
+        assert self.row()["review"] == "ver_1"
+        return execution
+
+    def until_deadline(self) -> None:
+        """Let the settlement's remaining time pass, so that the index lists it for recovery."""
+        self.now = max(self.now, datetime.fromisoformat(self.row()["deadline_at"]))
+        self.pass_time(seconds=30)
+
+    # Observations of a test.
+
+    def of(self, machine: str) -> list[Execution]:
+        """Return the executions of a machine, in the order of their starts."""
+        return [one for one in self.machines.executions if one.machine == machine]
+
+    def webhook_events(self) -> list[str]:
+        """Return the ids of the webhook events that have had their effect."""
+        return [row["pk"] for row in self.ledger.rows() if row["pk"].startswith("KYC_EVENT#")]
+
+    def picture(self, key: str = KEY) -> Picture:
+        return seen(self.ledger.rows(), key)
+
+    def row(self, key: str = KEY) -> Row:
+        found = self.ledger.row(keys.settlement(key))
+        assert found is not None
+        return found
+
+    def available(self, account: str) -> int:
+        found = self.ledger.row(keys.account(account))
+        assert found is not None
+        return int(found["available"])
+
+    def balance(self, account: str) -> int:
+        """Return an account's balance by its entries, in minor units."""
+        entries = [row for row in self.ledger.rows() if "debit" in row]
+        received = sum(entry["amount"] for entry in entries if entry["credit"] == account)
+        return int(received - sum(entry["amount"] for entry in entries if entry["debit"] == account))
+
+    def limbo_keys(self, account: str) -> set[str]:
+        found = self.ledger.row(keys.account(account))
+        assert found is not None
+        return set(found.get("limbo_keys", ()))
+
+    def events(self, detail_type: str) -> list[Any]:
+        return [event["Detail"] for event in self.machines.events if event["DetailType"] == detail_type]
+
+    def assert_conserved(self) -> None:
+        """Check the books by the project's own proof, and by another one that shares no code with it."""
+        if self.missing:
+            return
+        found = self.ledger.rows()
+        assert_conserved(found)
+        findings = reconcile(found, lambda key: Look.DISAGREES)
+        assert findings.faults == []
+        assert findings.conserved
+
+    def _around(self, execution: Execution, call: Callable[[], Any]) -> Any:
+        error, commits, left = self.faults.get(execution.state, ("", False, 0))
+        if not left:
+            return call()
+        self.faults[execution.state] = (error, commits, left - 1)
+        if commits:
+            with suppress(TaskFailed, Waiting):  # the answer is lost
+                call()
+        raise TaskFailed(error)
+
+    def _between(self, execution: Execution) -> None:
+        action = self.before.pop(execution.state, None)
+        if action:
+            action()
+        self.always(execution)
