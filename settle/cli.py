@@ -117,7 +117,3 @@ def _end(code: Exit, message: str, details: str = "") -> NoReturn:
     for line in details.splitlines():
         print(printable(line), file=sys.stderr)
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

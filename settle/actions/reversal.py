@@ -17,7 +17,7 @@ from settlement.policy import outcome
 
 
 def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
-    """Refund a settled payment, fee included, or a stalled one; return the outcome.
+    """Give the payer of a settled or stalled payment everything back, fee included; return the outcome.
 
     Safe to repeat: a reversal that has begun is resumed, unless an execution runs it.
     """
@@ -25,8 +25,8 @@ def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
     state = state_of(stack, key)
     expected = state.status
     if expected is Status.REJECTED or _is_completed(state):
-        completed = ": it was completed out of LIMBO" if _is_completed(state) else ""
-        raise CommandFailed(Exit.CONFLICT, f"{key}: is {expected}, and not to be reversed{completed}")
+        why = "a person decided to complete it" if _is_completed(state) else "nothing was ever held"
+        raise CommandFailed(Exit.CONFLICT, f"{key}: is {expected} and cannot be reversed: {why}")
     if expected in (Status.SETTLED, Status.PROCESSING):
         order = {"reason": reason.strip(), "by": caller(stack), "expected_status": expected}
         start_compensation(stack, state, "reverse", {"reversal": order})
@@ -42,7 +42,9 @@ def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
         raise still(state)
     if state.status in (Status.SETTLED, Status.REJECTED):
         raise CommandFailed(
-            Exit.CONFLICT, f"{key}: is {state.status} since; nothing was reversed, look at it again"
+            Exit.CONFLICT,
+            f"{key}: became {state.status} while this command ran, and was not reversed;"
+            f" see `settle status {key}`",
         )
     return outcome.of_state(state, stack.config, replayed=False)
 

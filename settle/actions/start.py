@@ -54,7 +54,8 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
     except (ClientError, BotoCoreError) as failed:
         raise CommandFailed(
             Exit.FAILED,
-            f"{key}: outcome unknown, ask with `settle status`; nothing after it was sent: {failed}",
+            f"{key}: its outcome is unknown; see `settle status {key}`."
+            f" The requests after it were not sent. {failed}",
         ) from failed
     if execution["status"] == "SUCCEEDED":
         return Ended(key, name, json.loads(execution["output"]))
@@ -94,5 +95,5 @@ def _await(stack: Stack, arn: str, key: str) -> Any:
             stuck = outcome.of_state(state, stack.config, replayed=False)
             return {"status": "SUCCEEDED", "output": json.dumps(stuck)}
         if time.monotonic() > give_up_at:
-            raise CommandFailed(Exit.IN_FLIGHT, f"{arn} is still running; ask again with `settle status`")
+            raise CommandFailed(Exit.IN_FLIGHT, f"{arn} is still running; see `settle status {key}`")
         time.sleep(_POLL_SECONDS)

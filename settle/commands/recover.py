@@ -6,9 +6,10 @@ from settle.commands.options import AsJson, Key, StackName
 
 
 def recover(key: Key, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Have recovery take over a stalled settlement now, as the schedule would. Safe to repeat.
+    """Continue a stalled settlement now; recovery's schedule does it within minutes. Safe to repeat.
 
-    Exit code 0: it has started an execution. 7: it has not, as the settlement is in flight by itself.
+    A settlement is stalled if it is in flight, and no execution runs it.
+    Exit code 0: a new execution continues it. 7: nothing to do, as an execution runs it or it is in review.
 
     Example: settle recover order-2026-000101 --stack settlement-prod
     """

@@ -8,9 +8,10 @@ from settlement.model.status import Status
 
 
 def reverse(key: Key, reason: Reason, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Refund a settled payment, its fee included, or a stalled one. Safe to repeat.
+    """Give the payer everything back, the fee included. Safe to repeat.
 
-    Exit code 0: it is refunded. 5: the reversal is stuck, and the settlement is in LIMBO.
+    For a settled payment, or a stalled one.
+    Exit code 0: the payer has everything back. 5: the reversal is stuck, and the settlement is in LIMBO.
 
     Example: settle reverse order-2026-000101 --reason "goods came back"
     """
@@ -21,6 +22,6 @@ def reverse(key: Key, reason: Reason, stack: StackName = None, as_json: AsJson =
     target = find(stack)
     result = reversal.reverse(target, key, reason)
     if not reversal.is_on_record(target, key, reason):
-        console.note(f"{key} was being reversed already; your reason is not on record")
+        console.note(f"{key} is reversed by an earlier order; your reason is not on record")
     console.print_record(result, as_json)
     raise typer.Exit(Exit.LIMBO if result["status"] == Status.LIMBO else Exit.FINE)

@@ -18,7 +18,7 @@ def start(
     """Settle the requests of a file, one after the other, and wait for each.
 
     Every line is checked to be JSON before the first is sent.
-    The exit code is the gravest answer's. 7: still in flight, to be asked about by `settle wait KEY`.
+    The exit code is the gravest answer's. 7: still in flight; wait for it with `settle wait KEY`.
 
     Example: settle start payments.jsonl --stack settlement-prod
     """

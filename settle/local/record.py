@@ -24,7 +24,7 @@ _ADDRESSES = {
     "SETTLEMENT_STANDARD_ARN": "SettlementStandardArn",
     "START_QUEUE_URL": "StartQueueUrl",
 }
-"""The variables that the examples of docs/starting.md read, and the outputs that belong there."""
+"""The variables that the examples of docs/calling/starting.md read, and the outputs that belong there."""
 
 
 @dataclass(frozen=True)

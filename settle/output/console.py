@@ -1,19 +1,21 @@
-"""The two consoles, and the layout of a line, a cell and a table. All text passes `printable`."""
+"""The two consoles, and the layout of a line, a record and a table. All text passes `printable`.
+
+Nothing is cut, and no value is broken: a key, an ARN or a command is there to be copied.
+"""
 
 import json
-import sys
-from collections.abc import Mapping
-from typing import Any, Literal
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from rich import box
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 
 from settle.output.printable import printable
 
-_PLAIN_WIDTH = 120
-out = Console(markup=False, emoji=False, highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+out = Console(markup=False, emoji=False, highlight=False)
 err = Console(markup=False, emoji=False, highlight=False, stderr=True)
+_GAP = "  "
 
 
 def print_line(text: str = "", style: str | None = None) -> None:
@@ -36,24 +38,50 @@ def print_record(fields: Mapping[str, Any], as_json: bool = False) -> None:
     if as_json:
         print_json(fields)
         return
-    table = Table.grid(padding=(0, 2))
+    width = max(map(len, fields), default=0)
     for name, value in fields.items():
-        table.add_row(name, cell(value))
-    out.print(table)
+        print_line(f"{name:<{width}}{_GAP}{cell(value)}".rstrip())
 
 
-def print_table(lines: list[dict[str, Any]], columns: tuple[str, ...], right: tuple[str, ...]) -> None:
-    """Print a table with a line for each of `lines`; the columns `right` are amounts, flush right."""
-    table = Table(box=box.SIMPLE)
-    for column in columns:
-        # A key or an amount that is cut short cannot be typed again.
-        whole = column in ("key", *right)
-        width = max((len(cell(line[column])) for line in lines), default=0) if whole else None
-        justify: Literal["right", "left"] = "right" if column in right else "left"
-        table.add_column(column.replace("_", " "), justify=justify, min_width=width, overflow="fold")
-    for line in lines:
-        table.add_row(*(cell(line[column]) for column in columns))
-    out.print(table)
+def print_table(
+    lines: Sequence[Mapping[str, Any]], columns: Sequence[str], right: Collection[str] = ()
+) -> None:
+    """Print a line for each of `lines`; the columns `right` are amounts, flush right.
+
+    On a terminal that is too narrow, each of them takes several lines, and its values keep their names.
+    In a file or a pipe a line may have any length: there, grep finds it whole.
+    """
+    names = {column: column.replace("_", " ") for column in columns}
+    rows = [{column: cell(line[column]) for column in columns} for line in lines]
+    widths = {column: max(cell_len(row[column]) for row in (names, *rows)) for column in columns}
+    if sum(widths.values()) + len(_GAP) * (len(columns) - 1) > _width():
+        for row in rows:
+            _print_packed(row, names)
+        return
+    for row in (names, *rows):
+        aligned = (
+            row[column].rjust(width) if column in right else set_cell_size(row[column], width)
+            for column, width in widths.items()
+        )
+        print_line(_GAP.join(aligned).rstrip())
+
+
+def _print_packed(row: Mapping[str, str], names: Mapping[str, str]) -> None:
+    """Print the first value, then the others with their names, as many on a line as fit."""
+    first, *others = row
+    line = row[first]
+    for column in filter(row.get, others):
+        named = f"{_GAP}{names[column]}: {row[column]}"
+        if cell_len(line + named) > _width():
+            print_line(line)
+            line = ""
+        line += named
+    print_line(line)
+
+
+def _width() -> float:
+    """Return the columns of the terminal, or those that COLUMNS names; no limit for a file or a pipe."""
+    return out.width if out.is_terminal or "COLUMNS" in os.environ else float("inf")
 
 
 def cell(value: Any) -> str:

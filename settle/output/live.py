@@ -6,11 +6,10 @@ from typing import Any
 
 from rich.console import Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from settle.instants import distance
-from settle.output.console import cell, out, print_json, print_line
+from settle.output.console import out, print_json, print_line, print_table
 from settle.output.printable import printable
 
 _PROGRESS = ("last_step", "amount", "owner", "owner_epoch")
@@ -42,7 +41,7 @@ def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
             print_json(snapshot)
     elif not out.is_terminal:
         for snapshot in taken:
-            out.print(render(snapshot))
+            out.print(render(snapshot), soft_wrap=True)
     else:
         seen: dict[str, Any] | None = None
         with Live(console=out, auto_refresh=False) as live:
@@ -54,20 +53,19 @@ def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
 def render(snapshot: dict[str, Any], seen: dict[str, Any] | None = None) -> Group:
     """Lay out a snapshot; of a failed look, the error below the snapshot that was `seen` before."""
     if not snapshot["error"]:
-        return Group(_table(snapshot))
+        return Group(*_rows(snapshot))
     error = Text(printable(f"{snapshot['at']}  the look failed: {snapshot['error']}"), style=_TROUBLE)
-    return Group(_table(seen), error) if seen else Group(error)
+    return Group(*(_rows(seen) if seen else ()), error)
 
 
-def _table(snapshot: dict[str, Any]) -> Table:
+def _rows(snapshot: dict[str, Any]) -> list[Text]:
     at = datetime.fromisoformat(snapshot["at"])
     flying, limbo, circuit = snapshot["in_flight"], snapshot["limbo"], snapshot["circuit"]
     by_status = ", ".join(f"{count} {status}" for status, count in flying["by_status"].items())
     at_risk = ", ".join(f"{amount} {currency}" for currency, amount in limbo["at_risk"].items())
     of_these = f" (of the {flying['count']} due first)" if flying["more"] else ""
     since = f" since {circuit['since']}" if circuit["since"] else ""
-    table = Table.grid(padding=(0, 2))
-    for name, text, is_trouble in (
+    rows = (
         ("at", snapshot["at"], False),
         ("in flight", f"{_count(flying)}: {by_status}; {flying['in_review']} in review", False),
         ("oldest in flight", f"{_oldest(flying, at)}{of_these}", False),
@@ -76,9 +74,12 @@ def _table(snapshot: dict[str, Any]) -> Table:
         ("oldest in LIMBO", _oldest(limbo, at), False),
         ("at risk", ("at least " if limbo["more"] else "") + at_risk if at_risk else "nothing", False),
         ("KYC circuit", f"{circuit['state']}{since}", circuit["state"] != _CLOSED),
-    ):
-        table.add_row(name, Text(printable(text), style=_TROUBLE if is_trouble else ""))
-    return table
+    )
+    width = max(len(name) for name, _, _ in rows)
+    return [
+        Text.assemble(f"{name:<{width}}  ", (printable(text), _TROUBLE if is_trouble else ""))
+        for name, text, is_trouble in rows
+    ]
 
 
 def _count(part: dict[str, Any]) -> str:
@@ -97,7 +98,7 @@ def _lines(
     if as_json:
         print_json(lines)
     elif lines:
-        _print_aligned([_for_a_person(line, at) for line in lines], columns)
+        print_table([_for_a_person(line, at) for line in lines], columns)
     else:
         print_line(nothing)
 
@@ -115,16 +116,6 @@ def _for_a_person(line: dict[str, Any], at: datetime) -> dict[str, Any]:
         "amount": " ".join(filter(None, (line["amount"], line["currency"]))),
         "owner": (line["owner"] or "").replace(line["key"], "…", 1),
     }
-
-
-def _print_aligned(lines: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    """Print one settlement a line, however wide: nothing is folded or cut, and grep finds a line."""
-    cells = [[cell(line[column]) for column in columns] for line in lines]
-    cells.insert(0, [column.replace("_", " ") for column in columns])
-    widths = [max(len(text) for text in column) for column in zip(*cells, strict=True)]
-    for row in cells:
-        aligned = (text.ljust(width) for text, width in zip(row, widths, strict=True))
-        print_line("  ".join(aligned).rstrip())
 
 
 def _when(instant: str | None, at: datetime) -> str:

@@ -3,10 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rich.table import Table
-
-from settle.output.console import cell, note, out, print_json, print_line, print_record, print_table
-from settle.output.printable import printable
+from settle.output.console import note, print_json, print_line, print_record, print_table
 
 
 def settlement(result: Mapping[str, Any], as_json: bool) -> None:
@@ -19,8 +16,10 @@ def settlement(result: Mapping[str, Any], as_json: bool) -> None:
     if result["activity"]:
         print_line(result["activity"])
     columns = ("posted_at", "step", "moved", "amount", "escrow", "note")
+    print_line()
     print_table(result["entries"], columns, right=("amount", "escrow"))
     retry = result["retry"]
+    print_line()
     print_line("Is it safe to retry this key?")
     print_line(f"  the same key: {retry['same_key']}")
     print_line(f"  a new key:    {retry['new_key']}")
@@ -58,12 +57,9 @@ def account(statement: Mapping[str, Any], as_json: bool) -> None:
         return
     limbo = f", in LIMBO for {', '.join(statement['limbo_keys'])}" if statement["limbo_keys"] else ""
     title = f"{statement['account']}: {statement['available']} {statement['currency']} available{limbo}"
-    table = Table("posted at", "key", "step", title=printable(title), title_justify="left")
-    table.add_column("change", justify="right")
-    table.add_column("balance", justify="right")
-    for entry in statement["entries"]:
-        table.add_row(*(cell(entry[name]) for name in ("posted_at", "key", "step", "change", "balance")))
-    out.print(table)
+    print_line(title)
+    columns = ("posted_at", "key", "step", "change", "balance")
+    print_table(statement["entries"], columns, right=("change", "balance"))
 
 
 def started(answer: Mapping[str, Any], as_json: bool) -> None:

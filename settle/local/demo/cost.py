@@ -15,6 +15,10 @@ DynamoDB's total of an answer is one number, so that the operation tells which u
 """
 
 
+LOOK_SECONDS, LOOKS_MAX = 1, 15
+"""The pause before each look at the logs, and the most looks."""
+
+
 @dataclass
 class Cost:
     """DynamoDB calls, and the capacity units that the answers reported."""
@@ -33,11 +37,24 @@ class Cost:
 
 
 def since(stack: Stack, instant: float) -> dict[str, Cost]:
-    """Return the cost of each execution since an instant (Unix time, seconds)."""
-    time.sleep(1)  # the last function's log lines are on their way
+    """Return the cost of each execution since an instant (Unix time, seconds).
+
+    The last log lines may be on their way: it looks again until two looks have found the same.
+    """
+    log_groups, earlier = _function_logs(stack), None
+    for _ in range(LOOKS_MAX):
+        time.sleep(LOOK_SECONDS)
+        costs = _look(stack, log_groups, instant)
+        if costs == earlier:
+            break
+        earlier = costs
+    return costs
+
+
+def _look(stack: Stack, log_groups: list[str], instant: float) -> dict[str, Cost]:
     costs: dict[str, Cost] = defaultdict(Cost)
     logs = stack.client("logs").get_paginator("filter_log_events")
-    for log_group in _function_logs(stack):
+    for log_group in log_groups:
         pages = logs.paginate(
             logGroupName=log_group, startTime=int(instant * 1000), filterPattern='"dynamodb"'
         )

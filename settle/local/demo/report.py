@@ -3,13 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rich import box
-from rich.table import Table
-
+from settle.machines import Machine
 from settle.output import tables
-from settle.output.console import cell, out, print_json, print_line, print_record, print_table
-
-_COLUMNS = ("machine", "key", "parties", "amount", "outcome", "calls", "write_units", "read_units")
+from settle.output.console import print_json, print_line, print_record, print_table
+from settlement.model.status import Status
 
 
 def demo(shown: Mapping[str, Any], as_json: bool) -> None:
@@ -21,20 +18,24 @@ def demo(shown: Mapping[str, Any], as_json: bool) -> None:
     _stuck_reversal(shown["limbo"])
     _outage(shown["outage"])
     tables.findings(shown["reconciliation"], False)
+    _try_next(shown["settlements"])
 
 
 def _settlements(lines: list[dict[str, Any]]) -> None:
-    table = Table("machine", "key", "payer → payee", box=box.SIMPLE)
-    table.add_column("amount", justify="right")
-    table.add_column("outcome")
-    for name in ("calls", "write units", "read units"):
-        table.add_column(name, justify="right")
-    for line in lines:
-        table.add_row(*(cell(line[name]) for name in _COLUMNS))
-    out.print(table)
-    print_line(
-        "calls, units: of DynamoDB, as its answers report them (the embedded one ignores items' sizes)"
-    )
+    """Print the requests of each machine, in columns that fit on a terminal of 80."""
+    columns = ("key", "amount", "outcome", "calls", "units")
+    for machine in Machine:
+        sent = [_line(line) for line in lines if line["machine"] == machine]
+        if sent:
+            _heading(f"The examples on the {machine} machine:")
+            print_table(sent, columns, right=("amount", "calls", "units"))
+    print_line()
+    print_line("calls, units: of DynamoDB, to write + to read, as its answers report them")
+    print_line("(the embedded one ignores the size of items)")
+
+
+def _line(line: dict[str, Any]) -> dict[str, Any]:
+    return line | {"units": f"{line['write_units']:g}+{line['read_units']:g}"}
 
 
 def _stuck_reversal(walked: Mapping[str, Any]) -> None:
@@ -49,16 +50,36 @@ def _stuck_reversal(walked: Mapping[str, Any]) -> None:
     verdict = "conserved" if walked["conserved"] else "NOT CONSERVED"
     print_line()
     print_line(f"{verdict} before, during and after LIMBO")
-    print_line()
 
 
 def _outage(outlasted: Mapping[str, Any]) -> None:
-    _heading("The KYC provider fails, and comes back:")
-    columns = ("provider", "key", "answered_after", "calls", "outcome", "error", "circuit")
-    print_table(outlasted["payments"], columns, right=("answered_after", "calls"))
+    _heading("Payments while the KYC provider fails, and once it is back:")
+    paid = [line | {"took": line["answered_after"]} for line in outlasted["payments"]]
+    print_table(paid, ("key", "outcome", "error", "took", "calls", "circuit"), right=("took", "calls"))
     verdict = "conserved" if outlasted["conserved"] else "NOT CONSERVED"
     print_line(f"the payer was refunded {outlasted['returned']} meanwhile; {verdict}")
     print_line()
+
+
+def _try_next(settlements: list[dict[str, Any]]) -> None:
+    """Print commands to go on with, which a shell takes as they are."""
+    settled = next((line["key"] for line in settlements if line["outcome"] == Status.SETTLED), None)
+    if settled is None:
+        return
+    print_line()
+    print_line("The embedded AWS stays up. Try next:", style="bold")
+    print_line()
+    for purpose, command in (
+        ("let this shell find the command", 'export PATH="$PWD/.venv/bin:$PATH"'),
+        ("a settlement: its journal, and whether it is safe to retry", f"settle status {settled}"),
+        ("give its payer everything back", f'settle reverse {settled} --reason "goods came back"'),
+        ("the account that has the fees, and its statement", "settle account show fees:EUR"),
+        ("settlements in flight and in LIMBO, until Ctrl-C", "settle watch"),
+        ("prove that no money was lost or made", "settle reconcile"),
+        ("stop the embedded AWS, and remove everything on it", "settle local down"),
+    ):
+        print_line(f"  # {purpose}")
+        print_line(f"  {command}")
 
 
 def _heading(text: str) -> None:
