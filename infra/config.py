@@ -21,7 +21,8 @@ class Settings:
     `currencies` only ever grows: rows in a currency stay, and the functions know no other exponents.
     `deadline_seconds` is the time to settle of a request that names none. Recovery takes over from an
     execution after `recover_after_seconds`.
-    `idempotency_key` is "required", or "optional" until every client mints keys: see docs/starting.md.
+    `idempotency_key` is "required", or "optional" until every client mints keys: see
+    docs/calling/starting.md.
     `party_names` is "required" if a request must have the parties' names, as it must for a KYC provider
     that screens by name: see docs/decisions/2026-11-21-party-names.md.
     `runbooks` is the address of `docs/runbooks/` in an alert; a case of LIMBO without a decision alerts

@@ -1,0 +1,150 @@
+"""The tables of the reference pages, rendered from the code: `python -m docs.reference.generate`.
+
+A page is written by hand, except for the tables between `<!-- table: NAME -->` and `<!-- end -->`. The
+meanings that no code has are in `meanings.toml`: one for each name of the code, and no others.
+"""
+
+import json
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from infra.config import Settings
+from infra.kyc_config import KycSettings
+from settle.cli import app
+from settle.exit_codes import Exit
+from settlement.adapters.dynamodb import _TRANSIENT_REASONS
+from settlement.model import errors
+from settlement.model.state import _TYPES
+from settlement.model.status import TRANSITIONS
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parents[1]
+PAGES = sorted(HERE.glob("*.md"))
+MEANINGS = tomllib.loads((HERE / "meanings.toml").read_text())
+CATCHES = [
+    (name, catch)
+    for machine in ("settlement", "compensation")
+    for name, state in json.loads((PROJECT / f"statemachines/{machine}.asl.json").read_text())[
+        "States"
+    ].items()
+    for catch in state.get("Catch", ())
+]
+_PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_COUNTED = re.compile(r"(?:\bcount\(|\bgauge\(|add_metric\(name=|\bmetric=|\bAction\.\w+: )(.+)")
+_ROWS = {"SETTLEMENT": "settlement", "BALANCE": "account", "EVENT": "event"}
+_WIRE = {"int": "N", "str": "S", "set": "SS", "dict": "M"}
+
+
+def rendered(page: Path) -> str:
+    """Return the text of a page, with its tables as the code is now."""
+    return _PLACE.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}\n{found[3]}", page.read_text())
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+
+
+def _meant(kind: str, head: Sequence[str], found: Mapping[str, Sequence[str]]) -> str:
+    """Render what the code says of each name, and its meaning. Raises ValueError if a name or one lacks."""
+    if differing := sorted(MEANINGS[kind].keys() ^ found.keys()):
+        raise ValueError(f"meanings.toml: [{kind}] has too many or too few of {', '.join(differing)}")
+    return _table(
+        [*head, "meaning"],
+        [(f"`{name}`", *found[name], meaning) for name, meaning in MEANINGS[kind].items()],
+    )
+
+
+def _statuses() -> str:
+    found = {
+        status.value: (", ".join(sorted(following)), str(Exit.of_status(status).value))
+        for status, following in TRANSITIONS.items()
+    }
+    return _meant("status", ("status", "may become", "exit code"), found)
+
+
+def _errors(*, final: bool) -> str:
+    """Render the errors, with the states that catch each of them by its name, and the states that follow."""
+    rows = []
+    for name, kind in vars(errors).items():
+        is_error = isinstance(kind, type) and issubclass(kind, errors.SettlementError)
+        if is_error and not kind.__subclasses__() and issubclass(kind, errors.Refusal) is final:
+            ways: dict[str, list[str]] = defaultdict(list)
+            for state, catch in CATCHES:
+                if name in catch["ErrorEquals"]:
+                    ways[catch["Next"]].append(state)
+            caught = "; ".join(f"{', '.join(states)} → {target}" for target, states in ways.items())
+            rows.append((f"`{name}`", " ".join(str(kind.__doc__).partition("\n\n")[0].split()), caught))
+    return _table(("error", "meaning", "states that catch it"), rows)
+
+
+def _metrics() -> str:
+    """Render the metrics, except those of errors, which are counted by the errors' names."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted((PROJECT / "lambdas").rglob("*.py")):
+        counted = re.findall(r'"([A-Z][a-z]\w+)"', " ".join(_COUNTED.findall(path.read_text())))
+        for name in {*counted, *(_TRANSIENT_REASONS if path.name == "dynamodb.py" else ())}:
+            found[name].append(f"[`{path.name}`](../../{path.relative_to(PROJECT)})")
+    return _meant("metric", ("metric", "counted in"), {name: (", ".join(found[name]),) for name in found})
+
+
+def _commands(name: str, command: Any) -> Iterator[str]:
+    """Yield the section of a command, or of each command of a group."""
+    if hasattr(command, "commands"):
+        for part, each in command.commands.items():
+            yield from _commands(f"{name} {part}", each)
+    else:
+        context = command.context_class(command)
+        rows = [
+            (f"`{given}`", text) for given, text in (one.get_help_record(context) for one in command.params)
+        ]
+        about = re.sub("Example: (.+)", r"Example: `\1`", command.help)
+        yield "\n\n".join([f"### {name}", about, _table(("argument or option", "meaning"), rows)])
+
+
+def _settings(kind: str, settings: type[Any]) -> str:
+    found = {
+        one.name: ("" if one.default is MISSING else f"`{getattr(one.default, 'name', one.default)}`",)
+        for one in fields(settings)
+    }
+    return _meant(kind, ("setting", "default"), found)
+
+
+def _attributes(kind: str, *read: str) -> str:
+    """Render the attributes that golden vectors have in the rows that they put, and those that are `read`."""
+    found = {name: (_WIRE[_TYPES[name].__name__],) for name in read}
+    for path in (PROJECT / "tests/unit/golden").glob("*.json"):
+        built = json.loads(path.read_text())
+        for write in built if isinstance(built, list) else [built]:
+            row = write.get("parameters", {}).get("Item", {})
+            if _ROWS.get(row.get("sk"), "entry") == kind:
+                found |= {name: (_WIRE[type(value).__name__],) for name, value in row.items()}
+    keys = ("pk", "sk")
+    return _meant(kind, ("attribute", "type"), {name: found[name] for name in found if name not in keys})
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "statuses": _statuses,
+    "exit_codes": lambda: _meant("exit", ("name", "code"), {one.name: (str(one.value),) for one in Exit}),
+    "refusals": lambda: _errors(final=True),
+    "transient_errors": lambda: _errors(final=False),
+    "metrics": _metrics,
+    "commands": lambda: "\n\n".join(_commands("settle", typer.main.get_command(app))),
+    "stage": lambda: _settings("stage", Settings),
+    "kyc": lambda: _settings("kyc", KycSettings),
+    "account": lambda: _attributes("account", "available", "currency", "limbo_keys"),
+    "settlement": lambda: _attributes("settlement", *(_TYPES.keys() - {"available", "limbo_keys"})),
+    "entry": lambda: _attributes("entry"),
+    "event": lambda: _attributes("event"),
+}
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(rendered(page))
