@@ -1,9 +1,14 @@
 """The claim of a key: a request claims it once, however often it is sent."""
 
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
 from handlers import _dependencies
 from settlement.adapters.telemetry import count
 from settlement.ledger import forward
-from settlement.model.errors import InvalidRequest
+from settlement.ledger.transaction import AlreadyApplied
+from settlement.model.errors import InvalidRequest, StoreUnavailable
 from settlement.model.request import Request
 from settlement.model.settlement import Settlement
 from settlement.model.state import SettlementState
@@ -17,12 +22,45 @@ def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState
     Return the settlement that the key stands for, and its state. Raises IdempotencyConflict, and
     InvalidRequest for a new key without the names that the stage requires.
     """
+
+    def take(settlement: Settlement, now: datetime) -> SettlementState:
+        return _dependencies.store.claim(forward.claim(settlement, execution, now, _dependencies.config))
+
+    return _claim(request, execution, take)
+
+
+def claim_and_hold(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
+    """Claim the key and commit the hold in one transaction, or find the earlier claim.
+
+    Return as `claim` does. Raises the payer's refusals too, after which the key is as unclaimed as before. If
+    the transaction gets no answer, the key alone is claimed: the payer's row may be too busy, and recovery
+    resumes what is claimed.
+    """
+
+    def take(settlement: Settlement, now: datetime) -> SettlementState:
+        transaction = steps.claim_and_hold(settlement, execution, now, _dependencies.config)
+        try:
+            _dependencies.store.transact(transaction.writes)
+        except AlreadyApplied as earlier:  # a claim, which may have no hold yet
+            found: SettlementState = earlier.found
+            return found
+        except StoreUnavailable:
+            with suppress(StoreUnavailable):
+                _dependencies.store.claim(forward.claim(settlement, execution, now, _dependencies.config))
+            raise
+        return SettlementState.from_row(transaction.gate.parameters["Item"])
+
+    return _claim(request, execution, take)
+
+
+def _claim(
+    request: Request, execution: str, take: Callable[[Settlement, datetime], SettlementState]
+) -> tuple[Settlement, SettlementState]:
     now, config = _dependencies.now(), _dependencies.config
     if missing := request.missing_names(config):
         claimed = _earlier_claim(request, missing)
     else:
-        settlement = steps.settlement_for(request, config)
-        claimed = _dependencies.store.claim(forward.claim(settlement, execution, now, config))
+        claimed = take(steps.settlement_for(request, config), now)
     settlement = steps.verify_same_request(request, claimed)
     if steps.is_replay(claimed, execution):
         count("IdempotencyReplay")

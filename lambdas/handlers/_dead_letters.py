@@ -2,12 +2,13 @@
 
 import os
 
-import boto3
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from botocore.config import Config
 
-_client = boto3.client(
-    "sqs", config=Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
+from handlers import _dependencies
+
+_client = _dependencies.LazyClient(
+    "sqs", Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
 )
 
 

@@ -4,7 +4,6 @@ import json
 import os
 from datetime import datetime, timedelta
 
-import boto3
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
 from botocore.config import Config
@@ -12,7 +11,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from handlers import _dependencies, _secrets
 from settlement.adapters import kyc_circuit, kyc_client
-from settlement.adapters.dynamodb import CLIENT_CONFIG
 from settlement.adapters.telemetry import count, logger, metrics
 from settlement.model.errors import KycRequestRefused, KycUnavailable
 from settlement.model.settlement import Settlement
@@ -26,8 +24,8 @@ review_seconds: int = _config["review_seconds"]
 _secret_id: str = _config["secret_id"]
 _thresholds = kyc_circuit.Thresholds(**_config["breaker"])
 _client = kyc_client.Client(kyc_client.Endpoint(**_config["endpoint"]), _dependencies.config)
-_events = boto3.client(
-    "events", config=Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
+_events = _dependencies.LazyClient(
+    "events", Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
 )
 
 
@@ -90,7 +88,5 @@ def _measure(state: CircuitState) -> None:
     metrics.add_metric(name="KycCircuit", unit=MetricUnit.Count, value=int(state is not CircuitState.CLOSED))
 
 
-_circuit = kyc_circuit.SharedCircuit(
-    boto3.client("dynamodb", config=CLIENT_CONFIG), os.environ["TABLE_NAME"], _thresholds, _changed
-)
+_circuit = kyc_circuit.SharedCircuit(_dependencies.dynamodb, os.environ["TABLE_NAME"], _thresholds, _changed)
 _guarded_ask = kyc_circuit.guarded(_client.ask, _circuit, _thresholds, _measure)

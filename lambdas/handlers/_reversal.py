@@ -9,10 +9,6 @@ from settlement.policy import compensation
 
 
 def reverse(step: Step, event: dict[str, Any]) -> None:
-    """Reverse a step, or record a skipped reversal; nothing if it is reversed already. Raises refusals."""
+    """Reverse a committed step; nothing if it is reversed already. Raises refusals."""
     settlement = parse_settlement(event["settlement"], _dependencies.config)
-    transaction = compensation.reverse_step(
-        settlement, step, event["steps"], event["reversed"], _dependencies.now()
-    )
-    if transaction:
-        _dependencies.store.commit(transaction)
+    _dependencies.store.commit(compensation.reverse_step(settlement, step, _dependencies.now()))

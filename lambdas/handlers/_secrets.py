@@ -7,15 +7,18 @@ from aws_lambda_powertools.utilities.parameters import SecretsProvider
 from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError, TransformParameterError
 from botocore.config import Config
 
+from handlers import _dependencies
 from settlement.adapters.telemetry import count
 from settlement.model.errors import KycUnavailable
 
 _provider = SecretsProvider(
-    boto_config=Config(
-        connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2}
+    boto3_client=_dependencies.session.client(
+        "secretsmanager",
+        config=Config(
+            connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2}
+        ),
     )
 )
-
 
 SIGNING_CACHE_SECONDS = 10
 """How long a signature by a new secret may still be refused."""

@@ -4,14 +4,17 @@ import json
 import os
 from typing import Any
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from handlers import _dependencies
 from settlement.model.errors import StartUnavailable
 
-_client = boto3.client(
-    "stepfunctions", config=Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
+_THROTTLED = frozenset({"ThrottlingException", "ExecutionLimitExceeded"})
+"""The codes of an account's quotas: the call has had no effect, and a later one may."""
+
+_client = _dependencies.LazyClient(
+    "stepfunctions", Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
 )
 
 
@@ -32,7 +35,7 @@ def is_running(execution: str) -> bool:
     except _client.exceptions.ExecutionDoesNotExist:
         return False
     except (ClientError, BotoCoreError) as error:
-        raise StartUnavailable(f"{execution}: not described: {type(error).__name__}") from None
+        raise _unavailable(f"{execution}: not described", error) from None
     return bool(answer["status"] == "RUNNING")
 
 
@@ -43,4 +46,9 @@ def start(machine_arn: str, name: str, data: dict[str, Any]) -> None:
     except _client.exceptions.ExecutionAlreadyExists:
         pass
     except (ClientError, BotoCoreError) as error:
-        raise StartUnavailable(f"{name}: not started: {type(error).__name__}") from None
+        raise _unavailable(f"{name}: not started", error) from None
+
+
+def _unavailable(message: str, error: ClientError | BotoCoreError) -> StartUnavailable:
+    is_throttled = isinstance(error, ClientError) and error.response["Error"]["Code"] in _THROTTLED
+    return StartUnavailable(f"{message}: {type(error).__name__}", is_throttled=is_throttled)

@@ -5,11 +5,22 @@ from typing import Any
 from handlers import _dependencies
 from settlement.adapters.telemetry import observed
 from settlement.ledger import limbo
+from settlement.model.errors import IdempotencyConflict, StepFenced
 from settlement.model.request import parse_settlement
+from settlement.model.status import Status
 
 
 @observed("await")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Put the task's token on the settlement's row. Raises StepFenced if the settlement is not in LIMBO."""
-    settlement = parse_settlement(event["settlement"], _dependencies.config)
-    _dependencies.store.update(limbo.await_decision(settlement, event["token"], event["execution_arn"]))
+    """Put the task's token on record, for the open case. Raises StepFenced if there is none.
+
+    If the case is closed between the two calls, the token wakes an execution that finds that out.
+    """
+    settlement, store = parse_settlement(event["settlement"], _dependencies.config), _dependencies.store
+    state = store.settlement(settlement.key)
+    if state and not state.same_request(settlement):
+        raise IdempotencyConflict.of_key(settlement.key)
+    if state is None or state.status is not Status.LIMBO:
+        raise StepFenced("await", f"{settlement.key} is not in LIMBO", state.status if state else None)
+    waiting = limbo.await_decision(settlement, state.case_number, event["token"], event["execution_arn"])
+    store.put(waiting)

@@ -1,16 +1,18 @@
 """BeginCompensation: fence off the forward steps, and find the steps to reverse."""
 
+from contextlib import suppress
 from typing import Any
 
 from handlers import _dependencies
-from settlement.adapters.telemetry import observed
-from settlement.ledger import reversal
+from settlement.adapters.telemetry import count, observed
+from settlement.ledger import forward, reversal
 from settlement.model.compensation_input import Failure, parse_compensation
 from settlement.model.errors import InvalidRequest, NotReversible, StepFenced
 from settlement.model.orders import Resolution, Reversal
 from settlement.model.settlement import Settlement
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
+from settlement.model.timestamps import timestamp
 from settlement.policy import compensation, outcome
 
 
@@ -44,11 +46,20 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 
 def _begin(settlement: Settlement, cause: Failure, execution: str) -> SettlementState:
-    """Take PROCESSING away; or find the settlement finished, being reversed, or under another owner."""
+    """Take PROCESSING away; or find the settlement finished, being reversed, or under another owner.
+
+    What holds nothing is rejected: there is nothing to reverse.
+    """
     store, now = _dependencies.store, _dependencies.now()
     unclaimed = outcome.failure("claim", cause.error)
     claimed = store.claim(reversal.tombstone(settlement, execution, unclaimed, now))
     failure = compensation.failure_of(claimed, cause.error)
+    if claimed.status is Status.PROCESSING and not claimed.steps:
+        with suppress(StepFenced):  # held meanwhile, or under another owner
+            state = store.update(forward.reject(settlement, failure, now, owner=cause.owner))
+            if state.finished_at == timestamp(now):  # and not by an earlier call
+                count("Rejected")
+            return state
     return store.update(reversal.begin(settlement, failure, owner=cause.owner, execution=execution))
 
 

@@ -1,15 +1,33 @@
-"""HoldFunds: move the amount from the payer into the settlement's escrow."""
+"""HoldFunds: claim the request's key, and move the amount from the payer into the settlement's escrow."""
 
 from typing import Any
 
-from handlers import _dependencies
-from settlement.adapters.telemetry import observed
-from settlement.model.request import parse_settlement
+from handlers import _claim, _dependencies, _request
+from settlement.adapters.telemetry import count, observed
+from settlement.model.errors import AlreadyClaimed
+from settlement.model.status import Step
 from settlement.policy import steps
 
 
 @observed("hold")
-def handler(event: dict[str, Any], context: object) -> None:
-    """Commit the hold. Raises the payer's refusals, StepFenced and DeadlineExceeded."""
-    settlement = parse_settlement(event["settlement"], _dependencies.config)
-    _dependencies.store.commit(steps.hold(settlement, _dependencies.now()))
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Return the canonical settlement with its hold committed, by this call or an earlier one.
+
+    An execution that the queue, recovery or a verdict has made the owner resumes the claimed settlement.
+    Raises AlreadyClaimed for any other claimed key; InvalidRequest, IdempotencyConflict and the payer's
+    refusals, none of which leaves a trace in the table; StepFenced and DeadlineExceeded.
+    """
+    execution, config = event["execution"], _dependencies.config
+    request = _request.parse(event)
+    if "key" not in event["settlement"]:
+        count("IdempotencyKeyMissing")
+    settlement, claimed = _claim.claim_and_hold(request, execution)
+    if steps.is_replay(claimed, execution):
+        raise AlreadyClaimed(settlement.key, claimed.status)
+    if Step.HOLD not in claimed.steps:
+        _dependencies.store.commit(steps.hold(settlement, _dependencies.now()))
+    return {
+        "settlement": settlement.to_wire(config),
+        "claimed_at": claimed.claimed_at,
+        "owner_epoch": claimed.owner_epoch,
+    }

@@ -1,11 +1,16 @@
-"""RecoverStalled: each minute, find stalled settlements and start an execution that resumes each."""
+"""RecoverStalled: each minute, find stalled settlements and start an execution that resumes each.
 
-from collections.abc import Iterator
+A run works on one partition of the index. Each partition has a schedule of its own, so that they are
+recovered side by side, and that a failure in one does not delay the others.
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from handlers import _dependencies, _step_functions
+from handlers import _dependencies, _takeover, _workers
 from settlement.adapters.telemetry import count, gauge, logger, observed
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
@@ -13,57 +18,74 @@ from settlement.model.errors import (
     InvalidRequest,
     SettlementNotFound,
     StartUnavailable,
-    StepFenced,
     StoreUnavailable,
 )
 from settlement.model.request import KEY
-from settlement.model.state import SettlementState
 from settlement.model.status import Status
 from settlement.model.timestamps import seconds_since, timestamp
 from settlement.policy import recovery
-from settlement.policy.recovery import Action, Takeover
 
-SHARE_MAX = 100
-"""Most settlements of one shard, and most of those in LIMBO, in one run."""
+PARTITIONS = (keys.LIMBO, *map(keys.in_flight_partition, range(keys.IN_FLIGHT_SHARDS)))
+"""The partitions of the index. Each minute a run is scheduled for each of them."""
 
-_RESERVED_MS = 20_000
+LISTED_MAX = 10_000
+"""Most settlements of a partition that a run lists: more than it has time for, at the highest pace."""
+
+CASES_MAX = 100
+"""Most cases of LIMBO that a run looks at. Each may take two calls of DescribeExecution, of which Step
+Functions grants an account ten a second.
+"""
+
+RESERVED_MS = 20_000
 """The least time left to begin another settlement: a slow one may take so long."""
-
-_RESERVED_FOR_IN_FLIGHT_MS = 35_000
-"""The part of a run's 50 s that LIMBO, which comes first, must leave to the settlements in flight."""
-
-_COUNTED_MAX = 10_000
-"""Most settlements in LIMBO that are counted."""
 
 _UNANSWERED_SECONDS = 60
 """How long a settlement is deferred whose execution could not be described or started."""
 
-_MACHINES = {Action.SETTLE: "SETTLEMENT_MACHINE"}
-_METRICS = {
-    Action.SETTLE: "RecoveredBySettlement",
-    Action.COMPENSATE: "RecoveredByCompensation",
-    Action.ALERT: "RecoveredByAlert",
-}
+
+@dataclass
+class _Run:
+    """A run on one partition: its context, when it began, and the pace of its looks."""
+
+    context: Any
+    began_at: datetime = field(default_factory=lambda: _dependencies.now())  # noqa: PLW0108 (of a later test)
+    pace: _workers.Pace = field(default_factory=lambda: _workers.Pace(_workers.STARTS_PER_SECOND))
+
+    @property
+    def has_time(self) -> bool:
+        """Whether the run may begin another settlement."""
+        return bool(self.context.get_remaining_time_in_millis() >= RESERVED_MS)
+
+
+@dataclass
+class _Look:
+    """A look at one settlement: its age in seconds, and whether it started an execution."""
+
+    age: int = 0
+    is_started: bool = False
 
 
 @observed("recover")
 def handler(event: Any, context: Any) -> dict[str, str | None] | None:
-    """Start an execution for each settlement that is due and has none, and publish how late it is.
+    """Start an execution for each due settlement of a `partition` of the index that has none.
 
     A settlement that cannot be taken over or started does not delay the others; a later run finds it again.
     With the `key` of a settlement in the event, only that one is recovered, due or not. The answer has the
     `action` ("none" if it needs none) and the name of the started `execution`. Such a call raises
-    InvalidRequest, SettlementNotFound, StoreUnavailable and StartUnavailable; the scheduled one raises none.
+    InvalidRequest, SettlementNotFound, StoreUnavailable and StartUnavailable; a scheduled one only
+    InvalidRequest.
     """
-    if isinstance(event, dict) and "key" in event:
-        return _recover_now(event["key"])
-    now = _dependencies.now()
-    oldest, recovered = 0, _alert_again(now, context)
-    for listed in _due(now, context):
-        age, is_started = _recover_listed(listed, now)
-        oldest, recovered = max(oldest, age), recovered + is_started
-    gauge("OldestInFlightSeconds", oldest)
-    gauge("Recoveries", recovered)
+    asked = event if isinstance(event, dict) else {}
+    if "key" in asked:
+        return _recover_now(asked["key"])
+    partition = asked.get("partition")
+    if partition not in PARTITIONS:
+        raise InvalidRequest(f"partition: must be one of {', '.join(PARTITIONS)}")
+    if partition == keys.LIMBO:
+        _watch(_Run(context))
+        _alert_again(_Run(context))
+    else:
+        _recover_due(partition, _Run(context))
     return None
 
 
@@ -74,118 +96,96 @@ def _recover_now(key: object) -> dict[str, str | None]:
     state = _dependencies.store.settlement(key)
     if state is None:
         raise SettlementNotFound("key: no request has claimed it")
-    takeover = _recover(state)
+    taken = _takeover.recover(state)
     return {
         "key": key,
-        "action": takeover.action if takeover else "none",
-        "execution": takeover.execution if takeover else None,
+        "action": taken.action if taken else "none",
+        "execution": taken.execution if taken else None,
     }
 
 
-def _recover_listed(listed: Row, now: datetime) -> tuple[int, bool]:
-    """Recover a settlement in flight if it is due; return its age in seconds, and whether it was started."""
-    age, is_started = 0, False
-    with _isolated(keys.subject(listed)[1], listed):
-        state = _dependencies.store.listed_settlement(listed)
-        if state and state.status is not Status.LIMBO and recovery.is_due(state, now):
-            try:
-                is_started = _recover(state) is not None
-            finally:  # a malformed age must not prevent the recovery
-                age = seconds_since(recovery.in_flight_since(state), now)
-    return age, is_started
+def _recover_due(partition: str, run: _Run) -> None:
+    """Recover the due settlements of a partition, those first that are due for longest."""
+    listed, is_whole = list[Row](), False
+    with _isolated(partition):
+        for found in _dependencies.store.listed(partition, up_to=timestamp(run.began_at), limit=LISTED_MAX):
+            listed.append(found)  # a page that fails must not lose those before it
+        is_whole = True
+    looks = _workers.each(lambda found: _look(found, run), listed)
+    if is_whole:  # else the age is unknown, and a 0 would wrongly end an alarm
+        gauge("OldestInFlightSeconds", max((look.age for look in looks if look), default=0))
+    _publish(looks)
 
 
-def _recover(state: SettlementState) -> Takeover | None:
-    """Make a new execution the settlement's owner and start it; None if the settlement needs none."""
-    now, config = _dependencies.now(), _dependencies.config
-    with suppress(StepFenced):  # another execution has moved it on
-        if _is_running(state):
-            if state.status is not Status.LIMBO:
-                _dependencies.store.update(recovery.postpone(state, now, config))
-            return None
-        if takeover := recovery.take_over(state, now, config):
-            _dependencies.store.update(takeover.write)
-            machine = _step_functions.arn(_MACHINES.get(takeover.action, "COMPENSATION_MACHINE"))
-            _step_functions.start(machine, takeover.execution, takeover.input)
-            count(_METRICS[takeover.action])
-            logger.info("recovered", settlement=state.key, execution_started=takeover.execution)
-            return takeover
-    return None
+def _watch(run: _Run) -> None:
+    """Publish how late recovery is: the run of a partition cannot tell that it never begins."""
+    now = timestamp(run.began_at)
+    with _isolated("the watch"):
+        firsts = [_dependencies.store.listed(shard, up_to=now, limit=1) for shard in PARTITIONS[1:]]
+        due = min((found["gsi1sk"] for first in firsts for found in first), default=now)
+        gauge("RecoveryBehindSeconds", seconds_since(due, run.began_at))
 
 
-def _is_running(state: SettlementState) -> bool:
-    """Return whether an execution is known to run the settlement.
-
-    Executions of the forward path are not looked up: AWS describes no Express execution, and duplicates do no
-    harm. Those of a compensation are, because two of them in LIMBO would alert twice.
-    """
-    is_expired = state.status is Status.PROCESSING and state.is_expired
-    if not is_expired and state.status not in (Status.COMPENSATING, Status.LIMBO):
-        return False
-    machine = _step_functions.arn("COMPENSATION_MACHINE")
-    executions = [_step_functions.execution_arn(machine, state.owner)]
-    waiting = (state.waiting or {}).get("execution", "")
-    if waiting.startswith(_step_functions.execution_arn(machine, "")):  # a machine may have been deleted
-        executions.append(waiting)
-    return any(_step_functions.is_running(execution) for execution in dict.fromkeys(executions))
-
-
-def _due(now: datetime, context: Any) -> Iterator[Row]:
-    """Return the settlements that the index lists as due, shard by shard.
-
-    Each minute another shard comes first, so that a shard that one run misses is first in a later one.
-    """
-    for turn in range(keys.IN_FLIGHT_SHARDS):
-        shard = keys.in_flight_partition((now.minute + turn) % keys.IN_FLIGHT_SHARDS)
-        if _is_out_of_time(context, _RESERVED_MS):
-            return
-        with _isolated(shard):
-            for listed in _dependencies.store.listed(shard, up_to=timestamp(now), limit=SHARE_MAX):
-                if _is_out_of_time(context, _RESERVED_MS):
-                    return
-                yield listed
-
-
-def _alert_again(now: datetime, context: Any) -> int:
-    """Start the executions that should alert and wait for a decision in LIMBO; return their number."""
-    started = 0
-    with _isolated("LIMBO"):
-        cases = list(_dependencies.store.listed(keys.LIMBO, up_to=keys.END_OF_TIME, limit=_COUNTED_MAX))
+def _alert_again(run: _Run) -> None:
+    """Start the executions that should alert and wait for a decision in LIMBO."""
+    with _isolated(keys.LIMBO):
+        cases = list(_dependencies.store.listed(keys.LIMBO, up_to=keys.END_OF_TIME, limit=LISTED_MAX))
         gauge("LimboOpen", len(cases))
         # The list does not tell which of them have an execution, so each run begins at a random place.
         first = _dependencies.random.randrange(max(len(cases), 1))
-        for listed in [*cases[first:], *cases[:first]][:SHARE_MAX]:
-            if _is_out_of_time(context, _RESERVED_FOR_IN_FLIGHT_MS):
-                break
-            started += _recover_in_limbo(listed, now)
-        gauge("OldestLimboSeconds", seconds_since(cases[0]["gsi1sk"], now) if cases else 0)
-    return started
+        chosen = [*cases[first:], *cases[:first]][:CASES_MAX]
+        _publish(_workers.each(lambda found: _look_in_limbo(found, run), chosen))
+        gauge("OldestLimboSeconds", seconds_since(cases[0]["gsi1sk"], run.began_at) if cases else 0)
 
 
-def _recover_in_limbo(listed: Row, now: datetime) -> bool:
+def _publish(looks: Sequence[_Look | None]) -> None:
+    """Publish the number of started executions, and whether the run has left settlements to the next one."""
+    gauge("Recoveries", sum(look.is_started for look in looks if look))
+    if None in looks:
+        count("RecoveryCutShort")
+
+
+def _look(listed: Row, run: _Run) -> _Look | None:
+    """Recover a settlement in flight if it is due; None if the run has no time left for it."""
+    if not run.has_time:
+        return None
+    run.pace.wait()
+    look = _Look()
+    with _isolated(keys.subject(listed)[1], listed):
+        state = _dependencies.store.listed_settlement(listed)
+        if state and state.status is not Status.LIMBO and recovery.is_due(state, run.began_at):
+            try:
+                look.is_started = _takeover.recover(state, _takeover.STARTS_MAX) is not None
+            finally:  # a malformed age must not prevent the recovery
+                look.age = seconds_since(recovery.in_flight_since(state), run.began_at)
+    return look
+
+
+def _look_in_limbo(listed: Row, run: _Run) -> _Look | None:
+    """Alert again about a case of LIMBO that has no execution; None if the run has no time left for it."""
+    if not run.has_time:
+        return None
+    look = _Look()
     with _isolated(keys.subject(listed)[1]):
         state = _dependencies.store.listed_settlement(listed)
-        if state and state.status is Status.LIMBO and recovery.is_due(state, now):
-            return _recover(state) is not None
-    return False
-
-
-def _is_out_of_time(context: Any, reserved_ms: int) -> bool:
-    if context.get_remaining_time_in_millis() >= reserved_ms:
-        return False
-    count("RecoveryCutShort")
-    return True
+        if state and state.status is Status.LIMBO and recovery.is_due(state, run.began_at):
+            look.is_started = _takeover.recover(state, _takeover.STARTS_MAX) is not None
+    return look
 
 
 @contextmanager
 def _isolated(name: str, listed: Row | None = None) -> Iterator[None]:
-    """Log and count a failure of one settlement or shard, and continue.
+    """Log and count a failure of one settlement or partition, and continue.
 
-    A listed settlement that would fail again at once is deferred, unless it is the table that fails.
+    A listed settlement that would fail again at once is deferred, unless it is the table that fails. One that
+    Step Functions has throttled stays due: it has lost nothing but time.
     """
     try:
         yield
     except Exception as error:
+        if isinstance(error, StartUnavailable) and error.is_throttled:
+            count("RecoveryThrottled")
+            return
         logger.error("not recovered", what=name, error=type(error).__name__)
         count("NotRecovered")
         if listed and not isinstance(error, StoreUnavailable):

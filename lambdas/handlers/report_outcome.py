@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from handlers import _dependencies
+from handlers import _dependencies, _request
 from settlement.adapters.telemetry import observed
-from settlement.model.errors import StepFenced
+from settlement.model.errors import AlreadyClaimed, StepFenced
 from settlement.model.request import parse_settlement
 from settlement.policy import compensation, outcome
 
@@ -15,13 +15,15 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
     An execution with an `error` in its state has started the compensation. Until that begins, the row is
     still PROCESSING; if the settlement does not continue without this execution, it is reported as
-    COMPENSATING, with the failure that it is about to have.
+    COMPENSATING, with the failure that it is about to have. One that was refused as AlreadyClaimed has run
+    nothing.
     """
     given, config = event["state"], _dependencies.config
-    settlement = parse_settlement(given["settlement"], config)
-    state = _dependencies.store.settlement(settlement.key)
+    known = given.get("settlement")
+    key = parse_settlement(known, config).key if known else _request.parse(event).key
+    state = _dependencies.store.settlement(key)
     if state is None:
-        raise StepFenced.unclaimed("report", settlement.key)
+        raise StepFenced.unclaimed("report", key)
     if "error" in given:
         state = compensation.about_to_begin(state, given["error"], event["execution"])
-    return outcome.of_state(state, config, replayed=given.get("replayed", False))
+    return outcome.of_state(state, config, replayed=given.get("Error") == AlreadyClaimed.__name__)

@@ -6,6 +6,7 @@ from typing import Any
 from handlers import _dependencies
 from settlement.adapters.telemetry import observed
 from settlement.ledger.keys import Row
+from settlement.model.case import Case
 from settlement.model.errors import AccountNotFound, ResolutionRefused, StepFenced
 from settlement.model.orders import Resolution, parse_resolution
 from settlement.model.request import parse_settlement
@@ -26,7 +27,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     number = resolution.case or event["case"]
     state = _dependencies.store.settlement(settlement.key)
     if state is None or state.resolutions >= number:
-        entry = _dependencies.store.entry(settlement.key, f"resolve:{number}")
+        entry = _dependencies.store.evidence(settlement.key, f"resolve:{number}")
     else:
         entry = _resolve(settlement, state, resolution, number, event["execution"])
     if entry is None or not resolution.is_on(entry):
@@ -45,11 +46,14 @@ def _resolve(
     case = compensation.stuck_case(state)
     if case.number != number:
         raise ResolutionRefused(f"resolution: the open case is number {case.number}, not {number}")
-    now, config = _dependencies.now(), _dependencies.config
     try:
-        transaction = compensation.resolve(settlement, case, resolution, execution, now, config)
-        return _dependencies.store.commit(transaction)
+        return _commit(settlement, case, resolution, execution)
     except AccountNotFound:  # the blocked account is gone
-        case = replace(case, blocked_account=None)
-        transaction = compensation.resolve(settlement, case, resolution, execution, now, config)
-        return _dependencies.store.commit(transaction)
+        return _commit(settlement, replace(case, blocked_account=None), resolution, execution)
+
+
+def _commit(settlement: Settlement, case: Case, resolution: Resolution, execution: str) -> Row:
+    now, config = _dependencies.now(), _dependencies.config
+    transaction = compensation.resolve(settlement, case, resolution, execution, now, config)
+    found: Row | None = _dependencies.store.commit(transaction)
+    return found or dict(transaction.gate.parameters["Item"])

@@ -5,9 +5,16 @@ from typing import Any
 
 from handlers import _dependencies, _kyc
 from settlement.adapters.telemetry import count, logger, observed
-from settlement.ledger import kyc_review
+from settlement.ledger import entries, kyc_review
 from settlement.ledger.keys import Row
-from settlement.model.errors import IdempotencyConflict, KycRejected
+from settlement.model.errors import (
+    IdempotencyConflict,
+    InReview,
+    KycCircuitOpen,
+    KycRejected,
+    KycRequestRefused,
+    KycUnavailable,
+)
 from settlement.model.request import parse_settlement
 from settlement.model.settlement import Settlement
 from settlement.model.state import SettlementState
@@ -17,24 +24,21 @@ from settlement.policy import steps
 
 
 @observed("verify")
-def handler(event: dict[str, Any], context: object) -> dict[str, bool]:
-    """Return whether the payment is `in_review`; if not, it is approved. The reason stays in the entry.
+def handler(event: dict[str, Any], context: object) -> None:
+    """Put the provider's approval on record. The reason stays in the evidence.
 
-    Raises KycRejected for a verdict against the payment; KycUnavailable, KycCircuitOpen and
-    KycRequestRefused if there is no verdict; StepFenced and DeadlineExceeded.
+    Raises InReview if a reviewer decides; KycRejected for a verdict against the payment; KycUnavailable,
+    KycCircuitOpen and KycRequestRefused if there is no verdict; StepFenced and DeadlineExceeded.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
-    entry = _verdict(settlement)
-    if entry is None:
-        count("KycReview")
-        return {"in_review": True}
-    if entry["decision"] == KycDecision.REJECTED:
-        raise KycRejected(f"kyc: rejected by the provider; its reference is {entry['reference']}")
-    return {"in_review": False}
+    if _verdict(settlement) == KycDecision.REJECTED:
+        evidence = _dependencies.store.evidence(settlement.key, kyc_review.REVIEW) or _on_record(settlement)
+        reference = evidence["reference"] if evidence else None
+        raise KycRejected(f"kyc: rejected by the provider; its reference is {reference}")
 
 
-def _verdict(settlement: Settlement) -> Row | None:
-    """Return the journal entry of the verdict, old or new; None while the payment is in review.
+def _verdict(settlement: Settlement) -> str | None:
+    """Return the decision of the verdict, old or new. Raises InReview while there is none.
 
     The row is read before the provider is asked: a verdict is replayed for ever, a review requested once.
     """
@@ -43,25 +47,62 @@ def _verdict(settlement: Settlement) -> Row | None:
     if state is None or state.verdict is None:
         steps.ensure_can_verify(settlement, state, now)
         if state and state.is_in_review:
-            return None
-        verdict = _kyc.ask(settlement)
+            raise _in_review(settlement)
+        verdict = _ask(settlement)
         if verdict.decision is not KycDecision.REVIEW:
             return _record(settlement, verdict)
         state = _begin_review(settlement, verdict, state)
         if state.verdict is None:
-            return None
+            raise _in_review(settlement)
     if not state.same_request(settlement):
         raise IdempotencyConflict.of_key(settlement.key)
     count("StepReplayed")
-    return store.entry(settlement.key, Step.VERIFY)
+    return state.verdict
 
 
-def _record(settlement: Settlement, verdict: Verdict) -> Row:
-    entry = _dependencies.store.commit(steps.verify(settlement, verdict, _dependencies.now()))
-    if entry["decision"] != verdict.decision:  # the first verdict counts, but the conflict must be seen
-        count("KycVerdictConflict")
-        logger.warning("conflict", reference=verdict.reference, on_record=entry["reference"])
-    return entry
+def _ask(settlement: Settlement) -> Verdict:
+    """Ask the provider. Without a verdict, return the one on record, by a call that died before its row was.
+
+    Raises KycUnavailable, KycCircuitOpen and KycRequestRefused if there is none.
+    """
+    try:
+        answer = _kyc.ask(settlement)
+        if answer.decision is not KycDecision.REVIEW:
+            return answer
+    except (KycUnavailable, KycCircuitOpen, KycRequestRefused):
+        if evidence := _on_record(settlement):
+            return Verdict.on_record(evidence)
+        raise
+    if evidence := _on_record(settlement):
+        _conflict(answer, evidence["reference"])
+        return Verdict.on_record(evidence)
+    return answer
+
+
+def _on_record(settlement: Settlement) -> Row | None:
+    return _dependencies.store.evidence(settlement.key, Step.VERIFY)
+
+
+def _record(settlement: Settlement, verdict: Verdict) -> str | None:
+    """Record the verdict, the evidence first: the row never has a verdict without it.
+
+    Neither write moves money, so they need no transaction. An earlier call may have died between the two: its
+    evidence is on record, and decides; unless the provider's webhook was there before it. The first verdict
+    counts, but a conflict must be seen.
+    """
+    now, store = _dependencies.now(), _dependencies.store
+    evidence = store.put(entries.evidence(settlement, Step.VERIFY, verdict.evidence(), now))
+    if evidence["decision"] != verdict.decision:
+        _conflict(verdict, evidence["reference"])
+    state = store.update(kyc_review.record_verdict(settlement, Verdict.on_record(evidence), now))
+    if state.verdict != evidence["decision"]:
+        _conflict(verdict, kyc_review.REVIEW)
+    return state.verdict
+
+
+def _conflict(answer: Verdict, on_record: str) -> None:
+    count("KycVerdictConflict")
+    logger.warning("conflict", reference=answer.reference, on_record=on_record)
 
 
 def _begin_review(settlement: Settlement, verdict: Verdict, state: SettlementState | None) -> SettlementState:
@@ -71,3 +112,8 @@ def _begin_review(settlement: Settlement, verdict: Verdict, state: SettlementSta
     if state and settlement.deadline_seconds is not None:
         until = datetime.fromisoformat(state.deadline_at)
     return _dependencies.store.update(kyc_review.begin_review(settlement, verdict, until, now))
+
+
+def _in_review(settlement: Settlement) -> InReview:
+    count("KycReview")
+    return InReview(f"kyc: {settlement.key} waits for a reviewer's decision")

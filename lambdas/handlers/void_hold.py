@@ -2,12 +2,24 @@
 
 from typing import Any
 
-from handlers import _reversal
-from settlement.adapters.telemetry import observed
+from handlers import _dependencies, _reversal
+from settlement.adapters.telemetry import count, observed
+from settlement.ledger import reversal
+from settlement.model.request import parse_settlement
 from settlement.model.status import Step
+from settlement.model.timestamps import timestamp
 
 
 @observed(Step.HOLD.reversal)
 def handler(event: dict[str, Any], context: object) -> None:
-    """Commit the hold's reversal. Raises the payer's refusals and StepFenced."""
-    _reversal.reverse(Step.HOLD, event)
+    """Commit the hold's reversal, or finish a settlement of which nothing was ever held.
+
+    `steps` are those of the row when it was fenced, or later. Raises the payer's refusals and StepFenced.
+    """
+    if Step.HOLD in event["steps"]:
+        _reversal.reverse(Step.HOLD, event)
+        return
+    settlement, now = parse_settlement(event["settlement"], _dependencies.config), _dependencies.now()
+    state = _dependencies.store.update(reversal.finish_unheld(settlement, now))
+    if state.finished_at == timestamp(now):  # and not by an earlier call
+        count("Compensated")

@@ -2,27 +2,27 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from random import SystemRandom
 from typing import Any
 
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as UnreachableError
 
-from settlement.adapters import telemetry
+from settlement.adapters import telemetry, wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, StepTransaction, Write
 from settlement.model.errors import StoreUnavailable
 from settlement.model.state import AccountState, SettlementState
 
-TRIES_MAX = 3
-"""Sends of one write that keeps meeting transient reasons, the first included."""
+TRIES_MAX = 6
+"""Sends of one write that keeps meeting transient reasons, the first included. An account with many
+payments a second is in another transaction most of the time: docs/decisions/2026-11-22-hot-accounts.md.
+"""
 
-BACKOFF_BASE_SECONDS = 0.05
-"""Upper bound of the wait before the second try; it doubles with each one (full jitter)."""
+BACKOFF_BASE_SECONDS, BACKOFF_SECONDS_MAX = 0.05, 0.4
+"""Upper bound of the wait before the second try, which doubles with each one (full jitter), and its limit."""
 
 CLIENT_CONFIG = Config(
     connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2}
@@ -32,6 +32,7 @@ function's timeout. If slow sends also meet conflicts, Lambda ends the function 
 again, which every step tolerates.
 """
 
+_to_wire, from_wire = wire.to_wire, wire.from_wire
 _ROWS = ("Item", "Key", "ExpressionAttributeValues")
 _TRANSIENT_REASONS = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 _TRANSIENT_ERRORS = frozenset(  # and every answer with an HTTP status from 500 up
@@ -48,7 +49,8 @@ _TRANSIENT_ERRORS = frozenset(  # and every answer with an HTTP status from 500 
 
 def pause(failed_tries: int) -> None:
     """Wait before the next try: full jitter, by the system's random source (a snapshot clones seeds)."""
-    time.sleep(SystemRandom().uniform(0, BACKOFF_BASE_SECONDS * 2 ** (failed_tries - 1)))
+    bound = min(BACKOFF_BASE_SECONDS * 2 ** (failed_tries - 1), BACKOFF_SECONDS_MAX)
+    time.sleep(SystemRandom().uniform(0, bound))
 
 
 class Store:
@@ -82,20 +84,30 @@ class Store:
             return found
         return SettlementState.from_row(from_wire(answer["Attributes"]))
 
-    def commit(self, transaction: StepTransaction) -> Row:
-        """Commit a step as a whole or not at all; return its journal entry, this call's or an earlier one's.
+    def put(self, write: Write) -> Row:
+        """Put a row unless it is there; return the one that is there then. Raises the write's refusal."""
+        try:
+            self._call("put_item", [write], **self._parameters(write))
+        except AlreadyApplied as earlier:
+            telemetry.count("StepReplayed")
+            found: Row = earlier.found
+            return found
+        return dict(write.parameters["Item"])
 
-        Raises the refusal of the first write whose condition failed.
+    def commit(self, transaction: StepTransaction) -> Any:
+        """Commit a step as a whole or not at all; return what an earlier call left if one has committed it.
+
+        That is what the transaction's gate finds: the settlement's state, or the row of the evidence. It is
+        None if this call commits the step. Raises the refusal of the first write whose condition failed.
         """
         try:
             self.transact(transaction.writes)
         except AlreadyApplied as earlier:
             telemetry.count("StepReplayed")
-            entry: Row = earlier.found
-            return entry
+            return earlier.found
         if transaction.metric:
             telemetry.count(transaction.metric)
-        return dict(transaction.entry.parameters["Item"])
+        return None
 
     def transact(self, writes: Sequence[Write]) -> None:
         """Commit all the writes or none. Raises the refusal of the first whose condition failed."""
@@ -116,9 +128,14 @@ class Store:
         row = self.read(keys.account(account))
         return AccountState.from_row(row) if row else None
 
-    def entry(self, key: str, step: str) -> Row | None:
-        """Read a step's journal entry consistently; None if there is none."""
-        return self.read(keys.entry(key, step))
+    def evidence(self, key: str, step: str) -> Row | None:
+        """Read a fact on record consistently; None if there is none."""
+        return self.read(keys.evidence(key, step))
+
+    def waiting(self, state: SettlementState) -> Row | None:
+        """Read which execution waits for the decision on the settlement's open case; None if none does."""
+        row = self.read(keys.waiting(state.key))
+        return row if row and row["case"] == state.case_number else None
 
     def read(self, key: Row) -> Row | None:
         """Read one row by its key, consistently; None if there is none."""
@@ -126,6 +143,21 @@ class Store:
             "get_item", [], TableName=self._table_name, Key=_to_wire(key), ConsistentRead=True
         )
         return from_wire(answer["Item"]) if answer.get("Item") else None
+
+    def entries(self, partition: str, first: str, last: str) -> Iterator[Row]:
+        """Yield a partition's rows between two sort keys, in their order, each page read consistently."""
+        parameters: dict[str, Any] = {
+            "TableName": self._table_name,
+            "KeyConditionExpression": "pk = :partition AND sk BETWEEN :first AND :last",
+            "ExpressionAttributeValues": _to_wire({":partition": partition, ":first": first, ":last": last}),
+            "ConsistentRead": True,
+        }
+        while True:
+            answer = self._call("query", [], **parameters)
+            yield from map(from_wire, answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def listed(self, partition: str, *, up_to: str, limit: int) -> Iterator[Row]:
         """Yield up to `limit` keys that the index lists in a partition, each with its index sort key.
@@ -177,12 +209,6 @@ class Store:
         }
 
 
-def from_wire(item: Mapping[str, Any]) -> Row:
-    """Return a row as plain Python. Raises ValueError for a number that is no integer: the table has none."""
-    deserializer = TypeDeserializer()
-    return {name: _plain(deserializer.deserialize(value)) for name, value in item.items()}
-
-
 def _transient_reason(error: ClientError) -> str | None:
     """Return why the write had no effect and should be sent again at once; None if it should not."""
     if error.response["Error"]["Code"] == "TransactionConflictException":
@@ -228,18 +254,3 @@ def _state(item: Mapping[str, Any] | None) -> SettlementState | AccountState | R
     if keys.is_settlement(row):
         return SettlementState.from_row(row)
     return AccountState.from_row(row) if keys.is_account(row) else row
-
-
-def _to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
-    serializer = TypeSerializer()
-    return {name: serializer.serialize(value) for name, value in row.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        if value != value.to_integral_value():
-            raise ValueError(f"a row holds {value}, but every number in the table is an integer")
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _plain(member) for name, member in value.items()}
-    return value

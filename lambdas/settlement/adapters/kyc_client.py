@@ -16,7 +16,7 @@ from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError, HTTPError
 
 from settlement.adapters import kyc_opensanctions, kyc_verifications
-from settlement.adapters.telemetry import logger
+from settlement.adapters.telemetry import note
 from settlement.model.errors import KycUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
@@ -112,7 +112,7 @@ class Client:
         }
         body = json.dumps(self._provider.body(settlement, self._config)).encode()
         status, content = self._exchange(headers, body)
-        logger.info("kyc", provider=self._provider.NAME, http_status=status)
+        note("kyc", {"provider": self._provider.NAME, "http_status": status})
         if status in _TRANSIENT_STATUSES or status >= 500:
             raise KycUnavailable(f"kyc: the provider answers with status {status}")
         if 400 <= status < 500:

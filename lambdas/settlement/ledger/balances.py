@@ -65,6 +65,21 @@ def credit_payee(settlement: Settlement, highest_balance: int | None) -> Write:
     )
 
 
+def credit_swept(account: str, amount: int, currency: str) -> Write:
+    """Make an amount of a merchant's releases available. No highest balance applies: it is theirs already."""
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        return account_refusal("payee", currency, state) or AccountNotFound("payee")
+
+    return update(
+        keys.account(account),
+        "SET available = available + :amount",
+        values={":amount": amount},
+        conditions=[same_currency(currency)],
+        on_failure=meaning,
+    )
+
+
 def debit_payee(settlement: Settlement) -> Write:
     """Take the net amount back from the payee, who may have spent it."""
 

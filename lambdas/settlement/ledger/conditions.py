@@ -37,9 +37,6 @@ NOT_IN_REVIEW = Condition("attribute_not_exists(review)")
 NOT_EXPIRED = Condition("attribute_not_exists(expired_at)")
 """Recovery has not expired this settlement. Fences off workers whose clock lags."""
 
-NOTHING_COMMITTED = Condition("attribute_not_exists(steps)")
-"""No step has committed: nothing is held."""
-
 LISTED_IN_FLIGHT = Condition("begins_with(gsi1pk, :in_flight)", {":in_flight": keys.IN_FLIGHT})
 """The index lists the settlement as in flight, not as in LIMBO."""
 
@@ -78,9 +75,19 @@ def case_unchanged(resolutions: int) -> Condition:
     return Condition("resolutions = :resolutions", {":resolutions": resolutions})
 
 
+def no_later_case(number: int) -> Condition:
+    """No execution waits for the decision on a later case of LIMBO."""
+    return Condition("(attribute_not_exists(pk) OR #case <= :case)", {":case": number})
+
+
 def this_review(reference: str) -> Condition:
     """No review is open, or the open one is on the verification with this reference."""
     return Condition("(attribute_not_exists(review) OR review = :review)", {":review": reference})
+
+
+def version_unchanged(version: int) -> Condition:
+    """Optimistic lock: no sweep has folded anything of this minute since the caller read the row."""
+    return Condition("version = :was", {":was": version})
 
 
 def listed_at(sort_key: str) -> Condition:
@@ -98,24 +105,19 @@ def before_deadline(now: datetime) -> Condition:
     return Condition(":now < deadline_at", {":now": timestamp(now)})
 
 
-def previous_committed(step: Step) -> Condition:
-    """`step`, the one before the step to commit, has committed."""
-    return Condition("contains(steps, :previous)", {":previous": step})
-
-
 def committed(step: Step) -> Condition:
-    """`step` has committed: there is something to reverse."""
-    return Condition("contains(steps, :this)", {":this": step})
+    """`step` has committed: the next one may, and there is something to reverse."""
+    return Condition(f"attribute_exists({step.slot})")
 
 
 def not_committed(step: Step) -> Condition:
-    """`step` has not committed."""
-    return Condition("NOT contains(steps, :this)", {":this": step})
+    """`step` has not committed: its slot is free, and each slot is written once."""
+    return Condition(f"attribute_not_exists({step.slot})")
 
 
 def not_reversed(step: Step) -> Condition:
     """`step` is neither reversed nor covered by a write-off."""
-    return Condition("NOT contains(reversed, :this)", {":this": step})
+    return Condition(f"attribute_not_exists({step.reversal_slot})")
 
 
 def escrow_holds(amount: int) -> Condition:

@@ -3,13 +3,13 @@
 import zlib
 from typing import Any
 
-from settlement.model.accounts import is_customer
+from settlement.model.accounts import is_customer, is_merchant
 
 Row = dict[str, Any]
 """A row as plain Python: str, int, set of str, dict."""
 
 INDEX = "gsi1"
-"""The one index: statements of accounts, settlements in flight, and settlements in LIMBO."""
+"""The one index: settlements in flight, and settlements in LIMBO."""
 
 IN_FLIGHT_SHARDS = 8
 """Index partitions of settlements in flight. One partition takes 1,000 writes a second and a settlement
@@ -25,10 +25,13 @@ LIMBO = "LIMBO"
 END_OF_TIME = "9999"
 """A sort key after every timestamp."""
 
-INTERNAL_SHARDS = 16
-"""Index partitions of an internal account: every settlement posts to it, and one partition takes 1,000
-writes a second.
+ENTRY_SHARDS = 16
+"""Partitions of the entries of an internal account or a merchant: many settlements post to it at once, and
+one partition takes 1,000 write units a second.
 """
+
+MINUTE = len("2026-11-22T06:04")
+"""The length of the minute in a timestamp."""
 
 
 def subject(row: Row) -> tuple[str, str]:
@@ -47,6 +50,21 @@ def is_account(row: Row) -> bool:
     return bool(row["sk"] == "BALANCE")
 
 
+def is_entry(row: Row) -> bool:
+    """Return whether a row is a journal entry, which moves money."""
+    return bool(row["pk"].startswith("ENTRIES#"))
+
+
+def is_swept(row: Row) -> bool:
+    """Return whether a row says what is folded of a merchant's entries."""
+    return bool(row["pk"].startswith("SWEPT#"))
+
+
+def is_evidence(row: Row) -> bool:
+    """Return whether a row is a fact on record that moves no money."""
+    return bool(row["pk"].startswith("EVIDENCE#"))
+
+
 def account(name: str) -> Row:
     """Return the key of a customer's balance row."""
     return {"pk": f"ACCOUNT#{name}", "sk": "BALANCE"}
@@ -57,14 +75,36 @@ def settlement(key: str) -> Row:
     return {"pk": f"SETTLEMENT#{key}", "sk": "SETTLEMENT"}
 
 
-def entry(key: str, step: str) -> Row:
-    """Return the key of a step's journal entry: the idempotency key of its transaction."""
-    return {"pk": f"SETTLEMENT#{key}", "sk": f"{key}:{step}"}
+def entry_partitions(account: str) -> list[str]:
+    """Return the partitions that together hold an account's entries."""
+    if is_customer(account) and not is_merchant(account):
+        return [f"ENTRIES#{account}"]
+    return [f"ENTRIES#{account}#{shard}" for shard in range(ENTRY_SHARDS)]
 
 
-def deposit(key: str) -> Row:
-    """Return the key of the journal entry of a deposit."""
-    return {"pk": f"DEPOSIT#{key}", "sk": f"{key}:deposit"}
+def entry(account: str, posted_at: str, key: str, step: str) -> Row:
+    """Return the key of a journal entry in its account's statement, which lists the oldest entry first.
+
+    Its account, time and step follow from the settlement's row, which is the record that a step was taken:
+    a second try, whose entry would have another time, finds it there.
+    """
+    partitions = entry_partitions(account)
+    return {"pk": partitions[_shard(key, len(partitions))], "sk": f"{posted_at}#{key}:{step}"}
+
+
+def swept(partition: str, minute: str) -> Row:
+    """Return the key of the row with what is folded of a minute of a partition of a merchant's entries."""
+    return {"pk": f"SWEPT#{partition}", "sk": minute}
+
+
+def evidence(key: str, step: str) -> Row:
+    """Return the key of a fact that moves no money: it is also the idempotency key of its write."""
+    return {"pk": f"EVIDENCE#{key}", "sk": f"{key}:{step}"}
+
+
+def waiting(key: str) -> Row:
+    """Return the key of the row with the execution that waits in LIMBO, and its task token."""
+    return {"pk": f"WAITING#{key}", "sk": "WAITING"}
 
 
 def event(event_id: str) -> Row:
@@ -75,22 +115,6 @@ def event(event_id: str) -> Row:
 def circuit(name: str) -> Row:
     """Return the key of a circuit breaker's row."""
     return {"pk": "CIRCUIT", "sk": name}
-
-
-def statement_partitions(name: str) -> list[str]:
-    """Return the index partitions that together list an account's entries."""
-    if is_customer(name):
-        return [f"ACCOUNT#{name}"]
-    return [f"ACCOUNT#{name}#{shard}" for shard in range(INTERNAL_SHARDS)]
-
-
-def statement_index(name: str, key: str, step: str, posted_at: str) -> Row:
-    """Return an entry's place in an account's statement, which lists the oldest entry first."""
-    partitions = statement_partitions(name)
-    return {
-        "gsi1pk": partitions[_shard(key, len(partitions))],
-        "gsi1sk": f"{posted_at}#{key}:{step}",
-    }
 
 
 def limbo_index(since: str) -> Row:

@@ -11,7 +11,7 @@ from settlement.ledger.conditions import (
     NOT_IN_REVIEW,
     Condition,
     before_deadline,
-    previous_committed,
+    committed,
     same_request,
     status_is,
     this_review,
@@ -27,6 +27,9 @@ from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.model.verdict import KycDecision, Verdict
 
+REVIEW = "review"
+"""The name of the evidence of a webhook's verdict: another fact than the provider's answer, `verify`."""
+
 
 @dataclass(frozen=True)
 class WebhookEvent:
@@ -39,7 +42,7 @@ class WebhookEvent:
 def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> Write:
     """Record the provider's verdict on the settlement's row. Only an approval commits the step.
 
-    While the payment is in review, only the end of the review decides.
+    While the payment is in review, only the end of the review decides. A verdict on record stays.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -47,13 +50,15 @@ def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> W
             return KycUnavailable("kyc: another call was told meanwhile that the payment is in review")
         return forward_refusal(step, state)
 
-    expression, values = _verdict(verdict)
+    expression, values = _verdict(verdict, now)
     return update(
         keys.settlement(settlement.key),
         f"SET {expression}",
         values=values,
         conditions=[*_awaits_verdict(settlement, now), NOT_IN_REVIEW],
-        on_failure=fenced(settlement, Step.VERIFY, explain=explain),
+        on_failure=fenced(
+            settlement, Step.VERIFY, replay_if=lambda state: state.verdict is not None, explain=explain
+        ),
     )
 
 
@@ -85,9 +90,12 @@ def end_review(
 
     The settlement gets the time of a new one, as the review may have taken all of its own; a deadline that
     the request named stays. The new owner gets its own epoch, which names the reversal that it may start.
+    The same decision again is a replay, another one a conflict.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
+        if state.verdict is not None:
+            return IdempotencyConflict(f"decision: {state.verdict} is on record, for good")
         if _waits_for_review(state) and state.review != verdict.reference:
             return StepFenced("reference", "the settlement waits for another verification", state.status)
         return forward_refusal(step, state)
@@ -97,17 +105,22 @@ def end_review(
         "#owner = :owner, owner_epoch = owner_epoch + :one, in_flight_since = :now,"
         " gsi1pk = :gsi1pk, gsi1sk = :gsi1sk"
     )
-    values = {":owner": owner, ":one": 1, **placeholders(index)}
+    values: dict[str, Any] = {":owner": owner, ":one": 1, **placeholders(index)}
     if settlement.deadline_seconds is None:
         assignments += ", deadline_at = :deadline"
         values |= {":deadline": timestamp(now + config.time_to_settle(None))}
-    expression, verdict_values = _verdict(verdict)
+    expression, verdict_values = _verdict(verdict, now)
     return update(
         keys.settlement(settlement.key),
         f"SET {assignments}, {expression}",
         values=values | verdict_values,
         conditions=[*_awaits_verdict(settlement, now), this_review(verdict.reference)],
-        on_failure=fenced(settlement, Step.VERIFY, explain=explain),
+        on_failure=fenced(
+            settlement,
+            Step.VERIFY,
+            replay_if=lambda state: state.verdict == verdict.decision,
+            explain=explain,
+        ),
     )
 
 
@@ -132,20 +145,20 @@ def _awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
     return [
         status_is(Status.PROCESSING),
         same_request(settlement),
-        previous_committed(Step.HOLD),
+        committed(Step.HOLD),
         NO_VERDICT,
         before_deadline(now),
         NOT_EXPIRED,
     ]
 
 
-def _verdict(verdict: Verdict) -> tuple[str, dict[str, Any]]:
+def _verdict(verdict: Verdict, now: datetime) -> tuple[str, dict[str, Any]]:
     """Return the rest of a SET expression that records the verdict, and its values."""
-    recorded = "verdict = :verdict REMOVE review"
     values: dict[str, Any] = {":verdict": verdict.decision.value}
     if verdict.decision is KycDecision.APPROVED:
-        return f"{recorded} ADD steps :steps", {**values, ":steps": {Step.VERIFY.value}}
-    return recorded, values
+        slot = Step.VERIFY.slot
+        return f"verdict = :verdict, {slot} = :now REMOVE review", {**values, ":now": timestamp(now)}
+    return "verdict = :verdict REMOVE review", values
 
 
 def _waits_for_review(state: SettlementState) -> bool:

@@ -9,12 +9,13 @@ from settlement.ledger.conditions import (
     case_unchanged,
     committed,
     escrow_holds,
+    no_later_case,
     not_reversed,
     same_request,
     status_is,
 )
 from settlement.ledger.failure_reasons import fenced, reversal_refusal
-from settlement.ledger.transaction import Write, placeholders, update
+from settlement.ledger.transaction import Write, placeholders, put, update
 from settlement.model.case import Case
 from settlement.model.errors import ResolutionRefused, SettlementError, StepFenced
 from settlement.model.orders import Decision, Resolution
@@ -48,14 +49,23 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
     )
 
 
-def await_decision(settlement: Settlement, token: str, execution: str) -> Write:
-    """Record the execution that waits for the decision, and the task token that wakes it."""
-    return update(
-        keys.settlement(settlement.key),
-        "SET waiting = :waiting",
-        values={":waiting": {"token": token, "execution": execution}},
-        conditions=[status_is(Status.LIMBO), same_request(settlement)],
-        on_failure=fenced(settlement, "limbo", explain=reversal_refusal),
+def await_decision(settlement: Settlement, case: int, token: str, execution: str) -> Write:
+    """Record the execution that waits for the decision on a case, and the task token that wakes it.
+
+    The row is no part of the settlement's: a token has a kilobyte, which every later write would pay for. The
+    last execution to wait for a case is the one to wake.
+    """
+    row = {
+        **keys.waiting(settlement.key),
+        "key": settlement.key,
+        "case": case,
+        "token": token,
+        "execution": execution,
+    }
+    return put(
+        row,
+        on_failure=lambda found: StepFenced("await", f"a later case of {settlement.key} is waited for"),
+        condition=no_later_case(case),
     )
 
 
@@ -86,7 +96,7 @@ def leave(
     }
     assignments = ["#status = :status", "resolutions = :number", "resolution = :resolution"]
     assignments += ["#owner = :execution", "in_flight_since = :now"]
-    removals, additions = ["stuck_step", "waiting", "recover_at"], ""
+    removals = ["stuck_step", "recover_at"]
     if resolution.decision is Decision.COMPLETE:
         conditions += [committed(Step.RELEASE), not_reversed(Step.RELEASE)]
         values |= {":status": Status.SETTLED, ":change": -case.escrow}
@@ -98,12 +108,11 @@ def leave(
         assignments += ["#failure = reversed_for", "gsi1pk = :gsi1pk", "gsi1sk = :gsi1sk"]
     if resolution.decision is Decision.WRITE_OFF:
         conditions += [committed(case.step), not_reversed(case.step)]
-        values |= {":steps": {case.step.value}, ":change": case.amount}
-        assignments += ["escrow = escrow + :change"]
-        additions = " ADD reversed :steps"
+        values |= {":change": case.amount}
+        assignments += [f"{case.step.reversal_slot} = :now", "escrow = escrow + :change"]
     return update(
         keys.settlement(settlement.key),
-        f"SET {', '.join(assignments)} REMOVE {', '.join(removals)}{additions}",
+        f"SET {', '.join(assignments)} REMOVE {', '.join(removals)}",
         values=values,
         conditions=conditions,
         on_failure=fenced(settlement, "resolve", explain=_not_resolvable),

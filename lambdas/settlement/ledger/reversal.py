@@ -8,7 +8,6 @@ from settlement.ledger import keys
 from settlement.ledger.conditions import (
     NEVER_RESOLVED,
     NOT_IN_REVIEW,
-    NOTHING_COMMITTED,
     committed,
     escrow_holds,
     not_committed,
@@ -137,19 +136,21 @@ def reverse_step(settlement: Settlement, step: Step, *, escrow_change: int, now:
         committed(step),
         not_reversed(step),
     ]
-    values: dict[str, Any] = {":steps": {step.value}, ":change": escrow_change}
-    assignments, removals = "escrow = escrow + :change", ""
+    values: dict[str, Any] = {":now": timestamp(now), ":change": escrow_change}
+    assignments, removals = f"{step.reversal_slot} = :now, escrow = escrow + :change", ""
     if step is Step.HOLD:
         conditions += [escrow_holds(settlement.amount)]
         assignments += ", #status = :compensated, finished_at = :now"
         removals = " REMOVE gsi1pk, gsi1sk"
-        values |= {":compensated": Status.COMPENSATED, ":now": timestamp(now)}
+        values |= {":compensated": Status.COMPENSATED}
     return update(
         keys.settlement(settlement.key),
-        f"SET {assignments}{removals} ADD reversed :steps",
+        f"SET {assignments}{removals}",
         values=values,
         conditions=conditions,
-        on_failure=fenced(settlement, step.reversal, explain=explain),
+        on_failure=fenced(
+            settlement, step.reversal, replay_if=lambda state: step in state.reversed, explain=explain
+        ),
     )
 
 
@@ -159,18 +160,13 @@ def finish_unheld(settlement: Settlement, now: datetime) -> Write:
         keys.settlement(settlement.key),
         "SET #status = :compensated, finished_at = :now REMOVE gsi1pk, gsi1sk",
         values={":compensated": Status.COMPENSATED, ":now": timestamp(now)},
-        conditions=[status_is(Status.COMPENSATING), same_request(settlement), NOTHING_COMMITTED],
-        on_failure=fenced(settlement, Step.HOLD.reversal, explain=reversal_refusal),
-    )
-
-
-def assert_never_committed(settlement: Settlement, step: Step) -> Write:
-    """Demand that the step never committed and is fenced off, so that its reversal is skipped."""
-    return update(
-        keys.settlement(settlement.key),
-        "SET escrow = escrow",
-        conditions=[status_is(Status.COMPENSATING), same_request(settlement), not_committed(step)],
-        on_failure=fenced(settlement, step.reversal, explain=reversal_refusal),
+        conditions=[status_is(Status.COMPENSATING), same_request(settlement), not_committed(Step.HOLD)],
+        on_failure=fenced(
+            settlement,
+            Step.HOLD.reversal,
+            replay_if=lambda state: state.status is Status.COMPENSATED,
+            explain=reversal_refusal,
+        ),
     )
 
 

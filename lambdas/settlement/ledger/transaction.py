@@ -8,7 +8,7 @@ from settlement.ledger.conditions import ABSENT, Condition
 from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
 
-_ALIASES = {"#status": "status", "#failure": "failure", "#owner": "owner"}
+_ALIASES = {"#status": "status", "#failure": "failure", "#owner": "owner", "#case": "case"}
 """Aliases of the attributes whose names are reserved words of DynamoDB."""
 
 
@@ -26,7 +26,7 @@ class AlreadyApplied(Exception):
 OnFailure = Callable[[Any], SettlementError | AlreadyApplied]
 """The meaning of a failed condition, given the state of the row that stands in the way (None: no row).
 
-The state is a SettlementState, an AccountState, or for an entry its row.
+The state is a SettlementState, an AccountState, or for any other kind its row.
 """
 
 
@@ -50,27 +50,35 @@ class Transfer:
 
 @dataclass(frozen=True, kw_only=True)
 class StepTransaction:
-    """One step's transaction: journal entry, settlement and customer balance, in this order.
+    """One step's transaction: evidence, settlement, journal entry and customer balance, in this order.
 
-    `balance` is None if no customer's balance moves. `settlement` carries the fence of all of them.
+    `evidence` is None for a step that only moves money, `entry` for one that moves none, and `balance` if no
+    customer's balance changes.
     `metric` names the metric of an outcome that the transaction brings about.
     """
 
-    entry: Write
+    evidence: Write | None = None
     settlement: Write
+    entry: Write | None = None
     balance: Write | None = None
     metric: str | None = None
 
     @property
+    def gate(self) -> Write:
+        """The idempotency check: the evidence, or else the settlement's row with its slot for the step."""
+        return self.evidence or self.settlement
+
+    @property
     def writes(self) -> tuple[Write, ...]:
         """The transaction's items; DynamoDB gives the reasons of a cancellation in the same order."""
-        return tuple(write for write in (self.entry, self.settlement, self.balance) if write)
+        return tuple(
+            write for write in (self.evidence, self.settlement, self.entry, self.balance) if write is not None
+        )
 
 
-def put(item: Row, on_failure: OnFailure) -> Write:
-    """Build a write that puts a row if there is none yet."""
-    parameters = {"Item": item, "ConditionExpression": ABSENT.expression}
-    return Write("Put", parameters, on_failure)
+def put(item: Row, on_failure: OnFailure, condition: Condition = ABSENT) -> Write:
+    """Build a write that puts a row, if there is none yet or another condition holds."""
+    return Write("Put", {"Item": item, **_condition("", condition.expression, condition.values)}, on_failure)
 
 
 def update(
@@ -93,18 +101,21 @@ def update(
         for placeholder, value in given.items():
             if all_values.setdefault(placeholder, value) != value:
                 raise ValueError(f"{placeholder} has two values")
-    parameters: dict[str, Any] = {
-        "Key": key,
-        "UpdateExpression": expression,
-        "ConditionExpression": condition,
-        "ExpressionAttributeValues": all_values,
-    }
-    text = f"{expression} {condition}"
-    if aliases := {alias: name for alias, name in _ALIASES.items() if alias in text}:
-        parameters["ExpressionAttributeNames"] = aliases
+    parameters = {"Key": key, "UpdateExpression": expression, **_condition(expression, condition, all_values)}
     return Write("Update", parameters, on_failure)
 
 
 def placeholders(attributes: Row) -> Row:
     """Return attributes as values of placeholders of the same names: `gsi1pk` as `:gsi1pk`."""
     return {f":{name}": value for name, value in attributes.items()}
+
+
+def _condition(expression: str, condition: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a write's condition with its placeholders, and those of its update expression."""
+    parameters: dict[str, Any] = {"ConditionExpression": condition}
+    if values:
+        parameters["ExpressionAttributeValues"] = dict(values)
+    text = f"{expression} {condition}"
+    if aliases := {alias: name for alias, name in _ALIASES.items() if alias in text}:
+        parameters["ExpressionAttributeNames"] = aliases
+    return parameters

@@ -1,5 +1,8 @@
 """Names of accounts: customers have a balance row, internal accounts are the sum of their entries."""
 
+MERCHANT = "merchant."
+"""How the id of a merchant's account begins."""
+
 
 def escrow(key: str) -> str:
     """Return the settlement's own account, through which all of its money passes."""
@@ -24,3 +27,11 @@ def external(currency: str) -> str:
 def is_customer(account: str) -> bool:
     """Return whether an account is a customer's: only these ids have no colon, and a balance row."""
     return ":" not in account
+
+
+def is_merchant(account: str) -> bool:
+    """Return whether a customer's account is a merchant's, which many pay: releases leave its balance alone.
+
+    A sweep adds them to it later, so that no two of them meet on one row.
+    """
+    return account.startswith(MERCHANT)

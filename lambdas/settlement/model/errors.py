@@ -32,6 +32,18 @@ class IdempotencyConflict(Refusal):
         return cls(f"key: {key} was claimed by a request with other content")
 
 
+class AlreadyClaimed(Refusal):
+    """The settlement is not for this execution to run: it is finished, or another execution runs it."""
+
+    def __init__(self, key: str, status: str) -> None:
+        super().__init__(f"key: {key} is {status}, and not for this execution to run")
+        self.status = status
+
+
+class InReview(Refusal):
+    """The KYC provider has left the payment to a reviewer. No execution waits for the decision."""
+
+
 class _PartyRefusal(Refusal):
     """A refusal by the account of one party: the payer, the payee, or the party of a stuck reversal."""
 
@@ -152,4 +164,11 @@ class KycCircuitOpen(SettlementError):
 
 
 class StartUnavailable(SettlementError):
-    """Step Functions gave no answer, or refused the start. The settlement is as it was."""
+    """Step Functions gave no answer, or refused the start. The settlement is as it was.
+
+    `is_throttled` if a quota of the account refused it: then it has had no effect, and a later one may.
+    """
+
+    def __init__(self, message: str, *, is_throttled: bool = False) -> None:
+        super().__init__(message)
+        self.is_throttled = is_throttled

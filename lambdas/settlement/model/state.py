@@ -1,7 +1,7 @@
 """The state of a settlement and of an account, read from their rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from settlement.model.settlement import NAMES, Settlement
@@ -16,20 +16,23 @@ class MalformedRow(ValueError):
 class SettlementState:
     """A settlement's row. Instants are UTC timestamps as stored; `escrow` is in minor units.
 
+    `steps` maps each committed step to the time of its commit, `reversed` each reversed one to that of its
+    reversal, or of the write-off that covers it.
     `owner` is the execution that works on it, and `owner_epoch` the fencing token that every change of
     owner by recovery or by the webhook increments. `listed_at` is its sort key in the index: the time of
     recovery's next look, in LIMBO the start of the case, None once it is finished.
     `verdict` and `review` are the KYC provider's decision and the reference of an open verification.
-    `expired_at` is the time at which recovery expired the settlement after its deadline.
+    `expired_at` is the time at which recovery expired the settlement after its deadline, and
+    `deadline_extended_at` the latest time at which it came too late itself and extended the deadline.
     `resolutions` counts the closed cases of LIMBO; `resolution` is the latest decision, `stuck_step` the
-    reversal that is stuck, `waiting` the execution that waits for a person and its task token.
+    reversal that is stuck.
     """
 
     settlement: Settlement
     request_hash: str
     status: Status
-    steps: frozenset[str] = frozenset()
-    reversed: frozenset[str] = frozenset()
+    steps: Mapping[str, str] = field(default_factory=dict)
+    reversed: Mapping[str, str] = field(default_factory=dict)
     escrow: int
     owner: str
     owner_epoch: int
@@ -39,6 +42,7 @@ class SettlementState:
     in_flight_since: str | None = None
     recover_at: str | None = None
     expired_at: str | None = None
+    deadline_extended_at: str | None = None
     finished_at: str | None = None
     verdict: str | None = None
     review: str | None = None
@@ -47,7 +51,6 @@ class SettlementState:
     stuck_step: str | None = None
     resolutions: int = 0
     resolution: Mapping[str, str] | None = None
-    waiting: Mapping[str, str] | None = None
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "SettlementState":
@@ -67,8 +70,8 @@ class SettlementState:
                     payee_name=row.get("payee_name"),
                 ),
                 status=Status(row["status"]),
-                steps=frozenset(row.get("steps", ())),
-                reversed=frozenset(row.get("reversed", ())),
+                steps={step.value: row[step.slot] for step in Step if step.slot in row},
+                reversed={step.value: row[step.reversal_slot] for step in Step if step.reversal_slot in row},
                 listed_at=row.get("gsi1sk"),
                 resolutions=row.get("resolutions", 0),
                 **{name: row[name] for name in _REQUIRED},
@@ -144,12 +147,14 @@ class AccountState:
 
 
 _INTEGERS = ("amount", "fee", "deadline_seconds", "escrow", "owner_epoch", "resolutions", "available")
-_SETS = ("steps", "reversed", "limbo_keys")
-_MAPS = ("failure", "reversed_for", "resolution", "waiting")
+_SETS = ("limbo_keys",)
+_MAPS = ("failure", "reversed_for", "resolution")
 _TEXTS = (
     *("pk", "gsi1sk", "payer", "payee", "currency", "request_hash", "status", "owner"),
     *("claimed_at", "deadline_at", "in_flight_since", "recover_at", "expired_at", "finished_at"),
-    *("verdict", "review", "stuck_step"),
+    *("deadline_extended_at", "verdict", "review", "stuck_step"),
+    *(step.slot for step in Step),
+    *(step.reversal_slot for step in REVERSIBLE),
 )
 _TYPES: dict[str, type] = {
     **dict.fromkeys(_INTEGERS, int),
@@ -162,7 +167,7 @@ _TYPES: dict[str, type] = {
 _REQUIRED = ("request_hash", "escrow", "owner", "owner_epoch", "claimed_at", "deadline_at")
 _OPTIONAL = (
     *("in_flight_since", "recover_at", "expired_at", "finished_at", "verdict", "review"),
-    *("failure", "reversed_for", "stuck_step", "resolution", "waiting"),
+    *("failure", "reversed_for", "stuck_step", "resolution", "deadline_extended_at"),
 )
 
 

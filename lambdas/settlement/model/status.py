@@ -15,7 +15,7 @@ class Status(StrEnum):
 
 
 class Step(StrEnum):
-    """The forward steps, each with a journal entry, in the order in which they commit."""
+    """The forward steps, in the order in which they commit."""
 
     HOLD = "hold"
     VERIFY = "verify"
@@ -33,6 +33,16 @@ class Step(StrEnum):
     def reversal(self) -> str:
         """The name of the journal entry that reverses this step."""
         return f"compensate:{self.value}"
+
+    @property
+    def slot(self) -> str:
+        """The attribute of the settlement's row with the time at which this step committed."""
+        return f"{self.value}_at"
+
+    @property
+    def reversal_slot(self) -> str:
+        """The attribute of the settlement's row with the time at which this step was reversed."""
+        return f"{self.value}_reversed_at"
 
 
 REVERSIBLE = (Step.FEE, Step.RELEASE, Step.HOLD)

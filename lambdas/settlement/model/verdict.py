@@ -30,6 +30,14 @@ class Verdict:
     reason: str
     provider: str
 
+    @classmethod
+    def on_record(cls, evidence: Mapping[str, Any]) -> "Verdict":
+        """Return the verdict of its evidence."""
+        return cls(
+            decision=KycDecision(evidence["decision"]),
+            **{name: evidence[name] for name in ("reference", "reason", "provider")},
+        )
+
     def evidence(self) -> dict[str, str]:
         """Return the verdict as the attributes of a journal entry."""
         return asdict(self)

@@ -1,6 +1,6 @@
 """The reversal of a settlement: pure decisions, one function for each kind of transaction."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -47,22 +47,24 @@ def reverse_on_order(
     """Begin to reverse a settlement on a person's order, with the person and the reason on record."""
     failure = {"step": "reverse", "error": "ReversalRequested", "cause": f"{order.reason} (by {order.by})"}
     return StepTransaction(
-        entry=entries.evidence(settlement, "reverse", order.record(), now),
+        evidence=entries.evidence(settlement, "reverse", order.record(), now),
         settlement=reversal.begin_on_order(settlement, order.expected_status, failure, now, config),
     )
 
 
-def reverse_step(
-    settlement: Settlement, step: Step, committed: Collection[str], reversed_: Collection[str], now: datetime
-) -> StepTransaction | None:
-    """Reverse `step` if it has committed, else record a skipped reversal. None if it is reversed already.
-
-    `committed` and `reversed_` are the row's at the time when PROCESSING was taken away, or later: from
-    then on no step commits, and a reversal that they miss is found by its entry.
-    """
-    if step in reversed_:
-        return None
-    return _reverse(settlement, step, now) if step in committed else _skip(settlement, step, now)
+def reverse_step(settlement: Settlement, step: Step, now: datetime) -> StepTransaction:
+    """Reverse a committed step: move its money back, and record that in the step's slot."""
+    transfer = _transfer(settlement, step)
+    incoming = transfer.credit == accounts.escrow(settlement.key)
+    customers = {Step.RELEASE: balances.debit_payee, Step.HOLD: balances.credit_payer}
+    return StepTransaction(
+        settlement=reversal.reverse_step(
+            settlement, step, escrow_change=transfer.amount if incoming else -transfer.amount, now=now
+        ),
+        entry=entries.transfer(settlement, step.reversal, transfer, now),
+        balance=customers[step](settlement) if step in customers else None,
+        metric="Compensated" if step is Step.HOLD else None,
+    )
 
 
 def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]:
@@ -73,6 +75,8 @@ def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]
         "reversed": sorted(state.reversed),
         "finished": state.status in (*FINISHED, Status.PROCESSING),
         "in_limbo": state.status is Status.LIMBO,
+        "fee_due": Step.FEE in state.unreversed,
+        "release_due": Step.RELEASE in state.unreversed,
         "case": state.case_number,
         "alerts": 0,
     }
@@ -119,7 +123,7 @@ def enter_limbo(
     """Put the settlement into LIMBO, and block the customer whose part is stuck."""
     evidence = {"account": case.account, "error": failure["error"], "cause": failure["cause"]}
     return StepTransaction(
-        entry=entries.evidence(settlement, f"limbo:{case.number}", evidence, now),
+        evidence=entries.evidence(settlement, f"limbo:{case.number}", evidence, now),
         settlement=limbo.enter(settlement, case, failure, now),
         balance=balances.block(case.blocked_account, settlement.key) if case.blocked_account else None,
         metric="LimboEntered",
@@ -148,45 +152,20 @@ def resolve(
     """Carry out a person's decision, with the person and the reason on record, in one transaction."""
     name, escrow = f"resolve:{case.number}", accounts.escrow(settlement.key)
     evidence = resolution.record() | {"account": case.account}
-    if resolution.decision is Decision.RETRY:
-        entry = entries.evidence(settlement, name, evidence, now)
-    else:
+    entry = None
+    if resolution.decision is not Decision.RETRY:
         transfer = (
             Transfer(debit=accounts.losses(settlement.currency), credit=escrow, amount=case.amount)
             if resolution.decision is Decision.WRITE_OFF
             else Transfer(debit=escrow, credit=accounts.fees(settlement.currency), amount=case.escrow)
         )
-        entry = entries.transfer(settlement, name, transfer, now, evidence)
+        entry = entries.transfer(settlement, name, transfer, now)
     return StepTransaction(
+        evidence=entries.evidence(settlement, name, evidence, now),
         entry=entry,
         settlement=limbo.leave(settlement, case, resolution, execution, now, config),
         balance=balances.unblock(case.blocked_account, settlement.key) if case.blocked_account else None,
         metric="Settled" if resolution.decision is Decision.COMPLETE else None,
-    )
-
-
-def _reverse(settlement: Settlement, step: Step, now: datetime) -> StepTransaction:
-    transfer = _transfer(settlement, step)
-    incoming = transfer.credit == accounts.escrow(settlement.key)
-    customers = {Step.RELEASE: balances.debit_payee, Step.HOLD: balances.credit_payer}
-    return StepTransaction(
-        entry=entries.transfer(settlement, step.reversal, transfer, now),
-        settlement=reversal.reverse_step(
-            settlement, step, escrow_change=transfer.amount if incoming else -transfer.amount, now=now
-        ),
-        balance=customers[step](settlement) if step in customers else None,
-        metric="Compensated" if step is Step.HOLD else None,
-    )
-
-
-def _skip(settlement: Settlement, step: Step, now: datetime) -> StepTransaction:
-    evidence = {"reason": f"nothing to reverse: {step} never committed"}
-    return StepTransaction(
-        entry=entries.evidence(settlement, step.reversal, evidence, now),
-        settlement=reversal.finish_unheld(settlement, now)
-        if step is Step.HOLD
-        else reversal.assert_never_committed(settlement, step),
-        metric="Compensated" if step is Step.HOLD else None,
     )
 
 

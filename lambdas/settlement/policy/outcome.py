@@ -44,7 +44,7 @@ def of_settled(
         settlement=settlement,
         request_hash=settlement.request_hash,
         status=Status.SETTLED,
-        steps=frozenset(Step),
+        steps=dict.fromkeys(Step, finished_at),
         escrow=0,
         claimed_at=claimed_at,
         finished_at=finished_at,

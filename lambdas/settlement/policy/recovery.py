@@ -8,6 +8,8 @@
 A released settlement runs on to its fee however late it is. Each takeover is one conditional update, which
 names the new owner and moves the time of the next look; only then is the owner started. If the start fails,
 or the owner or recovery itself dies, the settlement is found again.
+
+A deadline waits for a recovery that is behind: see `has_missed_its_look`.
 """
 
 from dataclasses import dataclass
@@ -68,12 +70,40 @@ def in_flight_since(state: SettlementState) -> str:
     return state.in_flight_since or state.claimed_at
 
 
+def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
+    """Return whether recovery comes too late for a settlement that was due in time.
+
+    It was due while a new owner still had its time before the deadline, and that time is over: to reverse it
+    would be recovery's fault, not its own. A deadline that the request named is a promise to the caller, and
+    stays; so does the end of a review, after which there is nothing to resume.
+    """
+    is_open = not (state.is_released or state.is_in_review or state.is_expired)
+    if state.status is not Status.PROCESSING or not is_open or state.settlement.deadline_seconds is not None:
+        return False
+    in_time = timestamp(datetime.fromisoformat(state.deadline_at) - config.time_to_recover)
+    return takeover.sort_key(state) < in_time <= timestamp(now)
+
+
 def take_over(state: SettlementState, now: datetime, config: StageConfig) -> Takeover | None:
     """Return how a settlement resumes; None if it is finished, or in review until its deadline."""
     wire, epoch = state.settlement.to_wire(config), state.owner_epoch + 1
     again = timestamp(_next_look(state, now, config))
     compensator = executions.compensate(state.key, epoch)
     match state.status:
+        case Status.PROCESSING if has_missed_its_look(state, now, config):
+            deadline = _extended_deadline(state, now)
+            owner = executions.resume(state.key, epoch)
+            changes = {
+                "gsi1sk": min(again, deadline),
+                "deadline_at": deadline,
+                "deadline_extended_at": timestamp(now),
+            }
+            return Takeover(
+                action=Action.SETTLE,
+                execution=owner,
+                input=wire,
+                write=takeover.take_over(state, owner, changes, [NOT_IN_REVIEW, not_committed(Step.RELEASE)]),
+            )
         case Status.PROCESSING if not state.is_released and state.deadline_at <= timestamp(now):
             error = REVIEW_EXPIRED if state.is_in_review else DEADLINE_PASSED
             changes = {"gsi1sk": again, "expired_at": timestamp(now)}
@@ -110,6 +140,25 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig) -> Tak
                 write=takeover.take_over(state, compensator, {"recover_at": again}),
             )
     return None
+
+
+def _extended_deadline(state: SettlementState, now: datetime) -> str:
+    """Return the deadline, later by the time by which recovery is late.
+
+    So the new owner has as long as if recovery had come when the settlement was due. That time only ever
+    shrinks, by the pause before each look: a settlement is extended a few times at most, and only while
+    recovery is behind.
+    """
+    due = takeover.sort_key(state)
+    counted_from = max(due, state.deadline_extended_at or due)  # a look that was given back has counted
+    late = now - datetime.fromisoformat(counted_from)
+    return timestamp(datetime.fromisoformat(state.deadline_at) + late)
+
+
+def give_back(state: SettlementState, due: str) -> Write:
+    """Make a settlement due as it was before its takeover, as the new owner could not be started."""
+    listed = {**keys.settlement(state.key), "gsi1sk": takeover.sort_key(state)}
+    return takeover.look_again(listed, datetime.fromisoformat(due))
 
 
 def postpone(state: SettlementState, now: datetime, config: StageConfig) -> Write:

@@ -7,7 +7,7 @@ amount from there to the payee. The fee is the rest.
 from datetime import datetime
 
 from settlement.ledger import balances, entries, forward, kyc_review
-from settlement.ledger.failure_reasons import ensure_admits
+from settlement.ledger.failure_reasons import account_refusal, ensure_admits
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.transaction import StepTransaction, Transfer, Write
 from settlement.model import accounts
@@ -15,7 +15,7 @@ from settlement.model.errors import IdempotencyConflict
 from settlement.model.request import Request
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
-from settlement.model.state import SettlementState
+from settlement.model.state import AccountState, SettlementState
 from settlement.model.status import Status, Step
 from settlement.model.verdict import Verdict
 
@@ -42,27 +42,22 @@ def is_replay(claimed: SettlementState, execution: str) -> bool:
     return not (claimed.status is Status.PROCESSING and claimed.owner == execution)
 
 
+def claim_and_hold(
+    settlement: Settlement, execution: str, now: datetime, config: StageConfig
+) -> StepTransaction:
+    """Claim the key for `execution`, and move the amount from the payer into escrow, or do neither."""
+    return _hold(settlement, forward.claim_and_hold(settlement, execution, now, config), now)
+
+
 def hold(settlement: Settlement, now: datetime) -> StepTransaction:
-    """Move the amount from the payer into escrow. Refused for lack of funds, by a block, and if late."""
-    moved = Transfer(debit=settlement.payer, credit=accounts.escrow(settlement.key), amount=settlement.amount)
-    return StepTransaction(
-        entry=entries.transfer(settlement, Step.HOLD, moved, now),
-        settlement=forward.advance(settlement, Step.HOLD, escrow_change=moved.amount, now=now),
-        balance=balances.debit_payer(settlement),
-    )
+    """Move the amount from the payer into escrow, for a key that was claimed before. Refused if late."""
+    row = forward.advance(settlement, Step.HOLD, escrow_change=settlement.amount, now=now)
+    return _hold(settlement, row, now)
 
 
 def ensure_can_verify(settlement: Settlement, state: SettlementState | None, now: datetime) -> None:
     """Fail fast before calling the KYC provider if the verdict could not be committed."""
     ensure_admits(settlement, Step.VERIFY, state, now)
-
-
-def verify(settlement: Settlement, verdict: Verdict, now: datetime) -> StepTransaction:
-    """Record the verdict on the two parties: evidence, which moves nothing."""
-    return StepTransaction(
-        entry=entries.evidence(settlement, Step.VERIFY, verdict.evidence(), now),
-        settlement=kyc_review.record_verdict(settlement, verdict, now),
-    )
 
 
 def record_webhook_verdict(
@@ -76,18 +71,32 @@ def record_webhook_verdict(
     """Record a verdict of the provider's webhook; `owner` is the execution that resumes the settlement."""
     return (
         kyc_review.event_marker(event, settlement, now),
-        entries.verdict(settlement, verdict, now),
         kyc_review.end_review(settlement, verdict, owner, now, config),
+        entries.evidence(settlement, kyc_review.REVIEW, verdict.evidence(), now),
     )
 
 
+def ensure_can_receive(settlement: Settlement, state: AccountState | None) -> None:
+    """Fail fast if a merchant's account cannot receive a release. It never goes, nor changes its currency.
+
+    Raises AccountNotFound and CurrencyMismatch.
+    """
+    if refusal := account_refusal("payee", settlement.currency, state):
+        raise refusal
+
+
 def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepTransaction:
-    """Move the net amount from escrow to the payee. The fee stays in escrow: no lack of funds can stop it."""
+    """Move the net amount from escrow to the payee. The fee stays in escrow: no lack of funds can stop it.
+
+    A merchant's balance is left alone, so that no two of its releases meet: a sweep adds them to it.
+    """
+    highest_balance = config.highest_balances.get(settlement.currency)
+    is_swept = accounts.is_merchant(settlement.payee)
     moved = Transfer(debit=accounts.escrow(settlement.key), credit=settlement.payee, amount=settlement.net)
     return StepTransaction(
         entry=entries.transfer(settlement, Step.RELEASE, moved, now),
         settlement=forward.advance(settlement, Step.RELEASE, escrow_change=-moved.amount, now=now),
-        balance=balances.credit_payee(settlement, config.highest_balances.get(settlement.currency)),
+        balance=None if is_swept else balances.credit_payee(settlement, highest_balance),
     )
 
 
@@ -102,4 +111,13 @@ def fee(settlement: Settlement, now: datetime) -> StepTransaction:
         entry=entries.transfer(settlement, Step.FEE, moved, now),
         settlement=forward.advance(settlement, Step.FEE, escrow_change=-moved.amount, now=now),
         metric="Settled",
+    )
+
+
+def _hold(settlement: Settlement, row: Write, now: datetime) -> StepTransaction:
+    moved = Transfer(debit=settlement.payer, credit=accounts.escrow(settlement.key), amount=settlement.amount)
+    return StepTransaction(
+        settlement=row,
+        entry=entries.transfer(settlement, Step.HOLD, moved, now),
+        balance=balances.debit_payer(settlement),
     )

@@ -1,0 +1,86 @@
+"""The sweep of a merchant: releases that leave the balance alone are added to it later, each exactly once.
+
+A row for each minute of each partition of the merchant's entries says what of each second is in the balance.
+A sweep reads this row, then the entries, and adds the difference. So it does not matter when an entry becomes
+visible, how often its second is swept, or by how many sweepers.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from settlement.ledger import balances, keys
+from settlement.ledger.conditions import ABSENT, version_unchanged
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import AlreadyApplied, Write, put
+from settlement.model.status import Step
+
+_AFTER = "~"
+"""It sorts after everything that follows the second in an entry's sort key."""
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """Some seconds of one minute in a partition of a merchant's entries, from `first` to `last`."""
+
+    partition: str
+    minute: str
+    first: str = "00"
+    last: str = "59"
+
+    @property
+    def merchant(self) -> str:
+        """The account whose entries these are."""
+        return self.partition.partition("#")[2].rpartition("#")[0]
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """The sort keys between which the span's entries are."""
+        return f"{self.minute}:{self.first}", f"{self.minute}:{self.last}{_AFTER}"
+
+    @property
+    def swept(self) -> Row:
+        """The key of the row with what is folded of the span's minute."""
+        return keys.swept(self.partition, self.minute)
+
+
+def is_release(entry: Row) -> bool:
+    """Return whether an entry waits for a sweep: any other one is in the balance since its own commit."""
+    return bool(entry["step"] == Step.RELEASE)
+
+
+def minute_and_second(posted_at: str) -> tuple[str, str]:
+    """Return the minute of a timestamp, and the second in it."""
+    return posted_at[: keys.MINUTE], posted_at[keys.MINUTE + 1 : keys.MINUTE + 3]
+
+
+def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
+    """Return what the releases of each second have beyond what is folded of it, in minor units.
+
+    What is folded never shrinks: a second whose entries are fewer than that is none of a sweep's business,
+    and a fault that reconciliation finds.
+    """
+    sums: dict[str, int] = {}
+    for entry in filter(is_release, entries):
+        _, second = minute_and_second(entry["posted_at"])
+        sums[second] = sums.get(second, 0) + entry["amount"]
+    folded = found["folded"] if found else {}
+    return {
+        second: more for second, total in sorted(sums.items()) if (more := total - folded.get(second, 0)) > 0
+    }
+
+
+def fold(span: Span, found: Row | None, gains: Mapping[str, int], currency: str) -> tuple[Write, Write]:
+    """Build the transaction that adds the gains of some seconds to a merchant's balance.
+
+    `found` is the row as it was read before the entries. If another sweep has changed it since, the write
+    counts as applied: the caller looks again.
+    """
+    version, folded = (found["version"], dict(found["folded"])) if found else (0, {})
+    for second, more in gains.items():
+        folded[second] = folded.get(second, 0) + more
+    row = {**span.swept, "version": version + 1, "folded": folded}
+    unchanged = version_unchanged(version) if found else ABSENT
+    return (
+        put(row, on_failure=AlreadyApplied, condition=unchanged),
+        balances.credit_swept(span.merchant, sum(gains.values()), currency),
+    )
