@@ -10,6 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as sfn
 
 from infra.config import Settings
+from infra.merchants import Merchants
 from infra.pager import Pager, settlement_metric
 from infra.start_queue import StartQueue
 from infra.state_machines import STATE_MACHINES
@@ -21,14 +22,17 @@ _FIVE_MINUTES = Duration.minutes(5)
 _RECOVERY_SECONDS_MAX = 900
 """The longest pause between two looks of recovery at one settlement, as `policy/recovery.py` has it."""
 
+_BEHIND_SECONDS = 300
+"""The time that recovery may need for a backlog: 100,000 settlements, at its default pace."""
+
 _LIMBO_SECONDS = 4 * 3600
 """The time for a decision about LIMBO. The alarm after it is urgent, unlike the one that LIMBO is open."""
 
 _COUNTED = {
     "FunctionFailed": (1, "A function failed unexpectedly: a bug, or a malformed answer."),
     "StoreUnavailable": (5, "DynamoDB gives no definite answers."),
-    # One run may count two: one for LIMBO, one for settlements in flight.
-    "RecoveryCutShort": (5, "Recovery runs out of time before it reaches every settlement that is due."),
+    # Nine runs a minute count one each: two minutes in a row.
+    "RecoveryCutShort": (10, "Recovery runs out of time before it reaches every settlement that is due."),
     # Counted after the store's own retries. Concurrent payments of one account cause a few.
     "TransactionConflict": (6, "Transactions conflict on the same row."),
 }
@@ -45,6 +49,7 @@ class Watched:
     standard: sfn.StateMachine
     compensation: sfn.StateMachine
     start: StartQueue
+    merchants: Merchants
 
 
 def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
@@ -65,8 +70,8 @@ def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
     )
     _executions(pager, watched)
     _start_queue(pager, watched.start)
-    # These two answer a refusal without an error: each error is a failure.
-    for name in ("KycDecided", "StartSettlements"):
+    # These answer a refusal without an error, or meet none: each error is a failure.
+    for name in ("KycDecided", "StartSettlements", "SweepMerchants"):
         pager.alarm(
             f"{name}Failed",
             watched.functions[name].metric_errors(period=_FIVE_MINUTES),
@@ -104,6 +109,13 @@ def _ages(pager: Pager, settings: Settings) -> None:
         periods=_RECOVERY_SECONDS_MAX // 300 + 1,
         missing=cloudwatch.TreatMissingData.BREACHING,
     )
+    pager.alarm(
+        "RecoveryBehind",
+        settlement_metric("RecoveryBehindSeconds", statistic="Maximum"),
+        "Recovery reaches due settlements five minutes late, or does not look at LIMBO.",
+        threshold=_BEHIND_SECONDS,
+        missing=cloudwatch.TreatMissingData.BREACHING,  # the run on LIMBO measures it, for all partitions
+    )
     for name, metric, threshold, description in (
         ("LimboOpen", "LimboOpen", 1, "Settlements are in LIMBO and wait for a decision."),
         ("LimboAge", "OldestLimboSeconds", _LIMBO_SECONDS, "A case of LIMBO has waited for four hours."),
@@ -113,7 +125,7 @@ def _ages(pager: Pager, settings: Settings) -> None:
             settlement_metric(metric, statistic="Maximum"),
             description,
             threshold=threshold,
-            # While recovery does not run, LIMBO is not measured: OldestInFlight alerts on that.
+            # While recovery does not run, LIMBO is not measured: RecoveryBehind alerts on that.
             missing=cloudwatch.TreatMissingData.IGNORE,
         )
 

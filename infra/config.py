@@ -28,7 +28,13 @@ class Settings:
     `runbooks` is the address of `docs/runbooks/` in an alert; a case of LIMBO without a decision alerts
     again after `alert_again_after_seconds`.
     `webhook_concurrency` limits the public webhook, and `recovery_concurrency` reserves concurrency for
-    recovery while settlements use up the rest; None shares the account's.
+    recovery while settlements use up the rest; None shares the account's. Recovery starts at most
+    `recovery_starts_per_second`: see docs/decisions/2026-11-22-recovery-at-scale.md.
+    `log_detail` is "lean" for one line a call and failures alone of the services' own lines, or "full"; on a
+    lean stage the functions log the settlements in `log_full_keys` in full: see
+    docs/decisions/2026-11-22-logs.md.
+    `snap_start` lets new environments of the functions for which a caller waits start from a snapshot, where
+    the region has SnapStart: see docs/decisions/2026-11-22-start-up.md.
     `timeout_factor` multiplies the timeouts of functions and tasks on a stage where functions start slowly.
     `embedded_python` is the path of the Python that runs the functions of the embedded AWS; None on AWS.
     """
@@ -48,7 +54,11 @@ class Settings:
     kyc: KycSettings = field(default_factory=KycSettings)
     webhook_concurrency: int | None = None
     recovery_concurrency: int | None = None
+    recovery_starts_per_second: int = 500
     log_retention: RetentionDays = RetentionDays.ONE_MONTH
+    log_detail: str = "lean"
+    log_full_keys: tuple[str, ...] = ()
+    snap_start: bool = False
     keeps_data: bool = True
     timeout_factor: int = 1
     embedded_python: str | None = None
@@ -60,9 +70,19 @@ class Settings:
         for name in ("idempotency_key", "party_names"):
             if getattr(self, name) not in ("required", "optional"):
                 raise ValueError(f"{name}: must be required or optional")
+        if self.log_detail not in ("lean", "full"):
+            raise ValueError("log_detail: must be lean or full")
+        if not (isinstance(self.log_full_keys, tuple) and len(self.log_full_keys) <= _FULL_KEYS_MAX):
+            raise ValueError(f"log_full_keys: must be at most {_FULL_KEYS_MAX} keys")
         for name in ("webhook_concurrency", "recovery_concurrency"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 1, or None")
+        if self.recovery_concurrency is not None and self.recovery_concurrency < _RECOVERY_RUNS_MAX:
+            raise ValueError(f"recovery_concurrency: must be at least {_RECOVERY_RUNS_MAX}, or None")
+        if not 1 <= self.recovery_starts_per_second <= 1_000:
+            raise ValueError("recovery_starts_per_second: must be from 1 to 1000")
+        if self.snap_start and self.is_embedded:
+            raise ValueError("snap_start: must be False on the embedded AWS, which has none")
         if not (self.kyc.is_secure or self.is_embedded):
             raise ValueError("kyc.url: must be an HTTPS address")
         if self.kyc.provider in SCREENS_BY_NAME and self.party_names != "required":
@@ -106,6 +126,16 @@ class Settings:
         return f"settlement-{self.stage}"
 
     @property
+    def logs_in_full(self) -> bool:
+        """Whether the machines and the functions log every call, not only those that fail."""
+        return self.log_detail == "full"
+
+    @property
+    def function_log_detail(self) -> str:
+        """The detail of the functions' own lines: JSON, read by `adapters/telemetry`."""
+        return json.dumps({"full": self.logs_in_full, "keys": self.log_full_keys})
+
+    @property
     def pager(self) -> str:
         """The configuration of on-call alerts: JSON, read by `policy/pager.PagerConfig`."""
         stack = "" if self.is_embedded else f" --stack {self.stack_name}"
@@ -138,7 +168,16 @@ class Settings:
         )
 
 
+IN_FLIGHT_SHARDS = 8
+"""The partitions of the index of settlements in flight, as `ledger/keys.py` has them."""
+
+_RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
+"""The runs of recovery at once: one on each partition, one on LIMBO, and a person's call."""
+
 _DAY_SECONDS = 86_400
+_FULL_KEYS_MAX = 20
+"""They are in the environment of each function, which holds 4 KB."""
+
 _REST_SECONDS = 3
 """The time that VerifyKyc needs besides the exchange with the provider: for its secret and for DynamoDB."""
 
@@ -155,6 +194,7 @@ STAGES = {
             highest_balances={"EUR": "1000000.00"},
             recover_after_seconds=10,
             log_retention=RetentionDays.ONE_DAY,
+            log_detail="full",
             alert_again_after_seconds=20,
             kyc=KycSettings(url="http://127.0.0.1:8081", recovery_seconds=5),
             keeps_data=False,
@@ -166,13 +206,13 @@ STAGES = {
             currencies=("EUR", "JPY", "KWD", "USD"),
             idempotency_key="optional",
             log_retention=RetentionDays.ONE_WEEK,
+            log_detail="full",
         ),
         Settings(
             stage="prod",
             currencies=("EUR", "USD"),
-            function_memory_mb=1024,
             webhook_concurrency=20,
-            recovery_concurrency=2,
+            recovery_concurrency=20,
             log_retention=RetentionDays.ONE_YEAR,
         ),
     )

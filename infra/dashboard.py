@@ -25,7 +25,7 @@ _SETTLEMENTS = {
 }
 _RECOVERIES = (
     *("Recoveries", "RecoveredBySettlement", "RecoveredByCompensation", "RecoveredByAlert"),
-    *("NotRecovered", "RecoveryCutShort", "StartUnavailable"),
+    *("RecoveredByExpress", "NotRecovered", "RecoveryCutShort", "RecoveryThrottled", "StartUnavailable"),
 )
 _STORE = (
     *("TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"),
@@ -35,7 +35,7 @@ _KYC = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),
     *("KycVerdictConflict", "KycSecretUnreadable"),
 )
-_TRIGGERED = ("RecoverStalled", "KycDecided", "StartSettlements")
+_TRIGGERED = ("RecoverStalled", "KycDecided", "StartSettlements", "SweepMerchants")
 """The functions whose errors are all failures. The functions of states refuse by errors."""
 
 
@@ -56,7 +56,10 @@ class Dashboard(Construct):
         for row in (
             {title: _counts(names) for title, names in _SETTLEMENTS.items()},
             {
-                "Oldest in flight, in seconds": [_highest("OldestInFlightSeconds")],
+                "Oldest in flight, and recovery behind, in seconds": [
+                    _highest("OldestInFlightSeconds"),
+                    _highest("RecoveryBehindSeconds"),
+                ],
                 "Oldest in LIMBO, in seconds": [_highest("OldestLimboSeconds")],
                 "In LIMBO": [_highest("LimboOpen")],
                 "Recovery": _counts(_RECOVERIES),
@@ -103,7 +106,12 @@ class Dashboard(Construct):
                 "Dead letters": [
                     _waiting(watched.start.dead_letters, "not started"),
                     _waiting(pager.undelivered, "alerts not delivered"),
+                    _waiting(watched.merchants.given_up, "sweeps given up"),
                 ],
+            },
+            {
+                "Sweeps of merchants": _counts(("MerchantSwept",)),
+                "Sweeps behind, in ms": [watched.merchants.age],
             },
         ):
             board.add_widgets(*_graphs(row))

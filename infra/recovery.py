@@ -1,4 +1,4 @@
-"""The recovery of stalled settlements: a run each minute, and alarms on its failures."""
+"""The recovery of stalled settlements: a run on each partition each minute, and alarms on its failures."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
@@ -6,28 +6,45 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
+from infra.config import IN_FLIGHT_SHARDS, Settings
 from infra.pager import Pager, settlement_metric
+
+PARTITIONS = ("LIMBO", *(f"IN_FLIGHT#{shard}" for shard in range(IN_FLIGHT_SHARDS)))
+"""The partitions of the index. Each has a schedule, so that no run waits for, or fails with, another."""
 
 
 class Recovery(Construct):
-    """The schedule of RecoverStalled. A failed run is not retried: the next one is a minute away."""
+    """The schedules of RecoverStalled. A failed run is not retried: the next one is a minute away."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, function: lambda_.Function, pager: Pager
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        function: lambda_.Function,
+        pager: Pager,
+        settings: Settings,
     ) -> None:
         super().__init__(scope, construct_id)
         function.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(1))
-        scheduler.Schedule(
-            self,
-            "EachMinute",
-            schedule=scheduler.ScheduleExpression.rate(Duration.minutes(1)),
-            target=targets.LambdaInvoke(function, retry_attempts=0),
-        )
+        pace = settings.recovery_starts_per_second / IN_FLIGHT_SHARDS
+        function.add_environment("STARTS_PER_SECOND", f"{pace:g}")
+        for partition in PARTITIONS:
+            scheduler.Schedule(
+                self,
+                f"EachMinute{partition.removeprefix('IN_FLIGHT#').capitalize()}",
+                schedule=scheduler.ScheduleExpression.rate(Duration.minutes(1)),
+                target=targets.LambdaInvoke(
+                    function,
+                    input=scheduler.ScheduleTargetInput.from_object({"partition": partition}),
+                    retry_attempts=0,
+                ),
+            )
         pager.alarm(
             "RecoveryFailed",
             function.metric_errors(period=Duration.minutes(5), statistic="Sum"),
             "Recovery fails: stalled settlements are not resumed.",
-            threshold=3,  # a person's call for one settlement may fail as well
+            threshold=3,  # one partition's runs fail five times; a person's call may fail, too
         )
         pager.alarm(
             "NotRecovered",

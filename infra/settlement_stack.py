@@ -10,6 +10,7 @@ from infra.dashboard import Dashboard
 from infra.functions import HandlerFunction
 from infra.grants import GRANTS, TRIGGERED, grant_rows, grant_starts
 from infra.kyc import Kyc
+from infra.merchants import Merchants
 from infra.pager import Pager
 from infra.recovery import Recovery
 from infra.start_queue import StartQueue
@@ -39,7 +40,7 @@ class SettlementStack(Stack):
         }
         functions = {
             name: HandlerFunction(self, name, settings=settings, environment=environment)
-            for name in GRANTS | TRIGGERED
+            for name in (*GRANTS, *TRIGGERED)
         }
         grant_rows(ledger, functions)
 
@@ -61,10 +62,18 @@ class SettlementStack(Stack):
                 ("SettlementStandard", sfn.StateMachineType.STANDARD),
             )
         )
-        grant_starts(functions, standard=standard, compensation=compensation)
+        grant_starts(functions, express=express, standard=standard, compensation=compensation)
 
         kyc = Kyc(self, "Kyc", functions=functions, pager=pager, settings=settings)
-        Recovery(self, "Recovery", function=functions["RecoverStalled"], pager=pager)
+        Recovery(self, "Recovery", function=functions["RecoverStalled"], pager=pager, settings=settings)
+        merchants = Merchants(
+            self,
+            "Merchants",
+            function=functions["SweepMerchants"],
+            ledger=ledger,
+            pager=pager,
+            settings=settings,
+        )
         start = StartQueue(self, "Start", function=functions["StartSettlements"], settings=settings)
 
         watched = Watched(
@@ -74,6 +83,7 @@ class SettlementStack(Stack):
             standard=standard,
             compensation=compensation,
             start=start,
+            merchants=merchants,
         )
         watch(pager, watched, settings=settings)
         Dashboard(self, "Dashboard", watched, pager=pager)
@@ -91,6 +101,7 @@ class SettlementStack(Stack):
             "RecoverStalledArn": functions["RecoverStalled"].function_arn,
             "StartQueueUrl": start.queue.queue_url,
             "StartDeadLetterQueueUrl": start.dead_letters.queue_url,
+            "SweepsGivenUpQueueUrl": merchants.given_up.queue_url,
             "StageConfig": settings.stage_config,
         }.items():
             CfnOutput(self, name, value=value)

@@ -13,6 +13,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.config import Settings
+from infra.functions import HandlerFunction
 
 STATE_MACHINES = Path(__file__).parent.parent / "statemachines"
 
@@ -43,6 +44,12 @@ def render_definition(name: str, settings: Settings) -> str:
     return json.dumps(definition)
 
 
+def _log_level(definition: str, settings: Settings) -> sfn.LogLevel:
+    """Return the events to log: of a compensation all, as it is rare and may become an incident."""
+    is_full = settings.logs_in_full or definition == "compensation"
+    return sfn.LogLevel.ALL if is_full else sfn.LogLevel.ERROR
+
+
 class Machine(sfn.StateMachine):
     """A deployed definition. It may invoke the functions that it names; `allow` adds to that.
 
@@ -56,7 +63,7 @@ class Machine(sfn.StateMachine):
         *,
         definition: str,
         machine_type: sfn.StateMachineType,
-        names: Mapping[str, lambda_.Function | str],
+        names: Mapping[str, HandlerFunction | str],
         settings: Settings,
     ) -> None:
         log_group = logs.LogGroup(
@@ -69,14 +76,18 @@ class Machine(sfn.StateMachine):
         rendered = render_definition(definition, settings)
         used = {name: value for name, value in names.items() if f"${{{name}}}" in rendered}
         texts = {name: value for name, value in used.items() if isinstance(value, str)}
-        functions = {name: value.function_arn for name, value in used.items() if not isinstance(value, str)}
+        functions = {
+            name: value.called.function_arn for name, value in used.items() if not isinstance(value, str)
+        }
         super().__init__(
             scope,
             construct_id,
             state_machine_type=machine_type,
             definition_body=sfn.DefinitionBody.from_string(rendered),
             definition_substitutions=functions | texts,
-            logs=sfn.LogOptions(destination=log_group, level=sfn.LogLevel.ALL, include_execution_data=False),
+            logs=sfn.LogOptions(
+                destination=log_group, level=_log_level(definition, settings), include_execution_data=False
+            ),
             tracing_enabled=True,
         )
         self.allow(["lambda:InvokeFunction"], list(functions.values()))
@@ -118,7 +129,7 @@ class CompensationMachine(Machine):
         construct_id: str,
         *,
         bus: events.EventBus,
-        functions: Mapping[str, lambda_.Function],
+        functions: Mapping[str, HandlerFunction],
         settings: Settings,
     ) -> None:
         super().__init__(
@@ -142,7 +153,7 @@ class SettlementMachine(Machine):
         *,
         machine_type: sfn.StateMachineType,
         compensation: Machine,
-        functions: Mapping[str, lambda_.Function],
+        functions: Mapping[str, HandlerFunction],
         settings: Settings,
     ) -> None:
         waits = machine_type is sfn.StateMachineType.STANDARD

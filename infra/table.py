@@ -1,6 +1,6 @@
 """The one table: accounts, settlements and journal entries, encrypted with its own key."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
@@ -20,7 +20,9 @@ IMMUTABLE_ATTRIBUTES = (
     *("claimed_at", "deadline_seconds", "fee", "payer", "payee", "payer_name", "payee_name"),
     *("digest", "received_at"),
 )
-"""The attributes of entries and markers, and of a claimed request: IAM denies updates that name them."""
+"""The attributes of entries, evidence and markers, and of a claimed request: IAM denies updates that name
+them. No function may update the first three at all, so that for those it is a second fence.
+"""
 
 
 class SettlementTable(Construct):
@@ -49,26 +51,34 @@ class SettlementTable(Construct):
             index_name=INDEX,
             partition_key=_text("gsi1pk"),
             sort_key=_text("gsi1sk"),
-            projection_type=dynamodb.ProjectionType.INCLUDE,
-            non_key_attributes=["step", "side", "amount", "currency"],
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
 
+    @property
+    def stream_arn(self) -> str:
+        """The address of the table's stream, which every stage has."""
+        if self.table.table_stream_arn is None:
+            raise ValueError("the table has no stream")
+        return self.table.table_stream_arn
+
     def grant_listing(self, function: lambda_.Function) -> None:
-        """Let `function` query the index, which carries keys and immutable attributes."""
+        """Let `function` query the index, which carries keys alone."""
         index = f"{self.table.table_arn}/index/{INDEX}"
         function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index]))
 
-    def grant(self, function: lambda_.Function, *actions: str, rows: Sequence[str] = ("*",)) -> None:
-        """Let `function` take exactly `actions` on rows, and never update an immutable attribute.
+    def grant(self, function: lambda_.Function, actions: Mapping[str, Sequence[str]]) -> None:
+        """Let `function` take exactly these actions, and never update an immutable attribute.
 
-        `rows` are the patterns of the partition keys that it may use.
+        Each action has the patterns of the partition keys that it may use.
         """
-        keys = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)}}
         statements = [
-            iam.PolicyStatement(
-                actions=list(actions),
-                resources=[self.table.table_arn],
-                conditions={} if rows == ("*",) else keys,
+            *(
+                iam.PolicyStatement(
+                    actions=[action],
+                    resources=[self.table.table_arn],
+                    conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)}},
+                )
+                for action, rows in actions.items()
             ),
             iam.PolicyStatement(
                 actions=[
