@@ -10,7 +10,6 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.queries.follow import follow, is_at_rest
 from settle.queries.settlement import state_of
 from settle.stack import Stack
-from settlement.ledger import keys
 from settlement.model.errors import Refusal
 from settlement.model.orders import Decision, Resolution, parse_resolution
 from settlement.model.state import SettlementState
@@ -71,7 +70,7 @@ def still(state: SettlementState) -> CommandFailed:
 def _hand_over(stack: Stack, state: SettlementState, resolution: Resolution) -> None:
     """Wake the execution that waits for the decision; if it is gone, start another one with it."""
     wanted = _wire(resolution)
-    machines, waiting = stack.client("stepfunctions"), state.waiting
+    machines, waiting = stack.client("stepfunctions"), stack.store.waiting(state)
     if waiting:
         try:
             execution = machines.describe_execution(executionArn=waiting["execution"])
@@ -90,7 +89,7 @@ def _wire(resolution: Resolution) -> dict[str, Any]:
 
 def _ensure_decided(stack: Stack, key: str, wanted: Resolution) -> None:
     """Raise CommandFailed if another decision closed the case, or the same one for another reason."""
-    made = stack.store.read(keys.entry(key, f"resolve:{wanted.case}"))
+    made = stack.store.evidence(key, f"resolve:{wanted.case}")
     if made is None:
         raise CommandFailed(Exit.FAILED, f"{key}: case {wanted.case} is not decided yet; repeat this command")
     if (made["decision"], made["reason"]) != (wanted.decision, wanted.reason):
@@ -104,7 +103,7 @@ def _ensure_decided(stack: Stack, key: str, wanted: Resolution) -> None:
 def _refuse_repeated(stack: Stack, key: str, wanted: Resolution) -> None:
     """Raise CommandFailed if the previous case was closed by this very command, which is now repeated."""
     number = wanted.case or 0
-    before = stack.store.read(keys.entry(key, f"resolve:{number - 1}"))
+    before = stack.store.evidence(key, f"resolve:{number - 1}")
     if before is not None and wanted.is_on(before):
         raise CommandFailed(
             Exit.LIMBO,

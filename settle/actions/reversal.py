@@ -9,7 +9,6 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.queries.follow import follow
 from settle.queries.settlement import state_of
 from settle.stack import Stack
-from settlement.ledger import keys
 from settlement.model.orders import parse_reversal
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
@@ -51,8 +50,8 @@ def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
 
 def is_on_record(stack: Stack, key: str, reason: str) -> bool:
     """Return whether a settlement was reversed on an order for this reason, not on another or by itself."""
-    entry = stack.store.read(keys.entry(key, "reverse"))
-    return entry is not None and entry["reason"] == reason.strip()
+    order = stack.store.evidence(key, "reverse")
+    return order is not None and order["reason"] == reason.strip()
 
 
 def _is_completed(state: SettlementState) -> bool:

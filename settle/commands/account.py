@@ -1,4 +1,4 @@
-"""`settle account`: open, show."""
+"""`settle account`: open, show, sweep."""
 
 from typing import Annotated
 
@@ -32,6 +32,8 @@ def open_account(
 def show(account: Account, stack: StackName = None, as_json: AsJson = False) -> None:
     """Show an account's balance and statement; fees are on `fees:<CURRENCY>`.
 
+    `sum` adds up the entries in the order of their times, which is not always the order of their commits.
+
     Example: settle account show fees:EUR --stack settlement-prod
     """
     from settle.output import tables
@@ -39,3 +41,21 @@ def show(account: Account, stack: StackName = None, as_json: AsJson = False) -> 
     from settle.stack import find
 
     tables.account(statement.show(find(stack), account), as_json)
+
+
+@app.command("sweep")
+def sweep(
+    merchant: Customer,
+    since: Annotated[str | None, typer.Option(help="Only what was posted from this minute on.")] = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make available what a merchant has received and no sweep has reached. Safe to repeat.
+
+    Example: settle account sweep merchant.shop --since 2026-11-22T06:04
+    """
+    from settle.actions import sweep as by_hand
+    from settle.output import tables
+    from settle.stack import find
+
+    tables.swept(by_hand.sweep(find(stack), merchant, since), as_json)

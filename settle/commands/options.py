@@ -11,7 +11,7 @@ from settlement.model.request import ACCOUNT, KEY
 
 _INTERNAL_ACCOUNT = re.compile(r"(fees|losses):[A-Z]{3}")
 _WITHOUT_STATEMENT = ("escrow:", "external:")
-"""Internal accounts that the index does not list: their entries are listed under the other account."""
+"""Internal accounts without a statement: their entries are in the statement of the other account."""
 
 
 def check_key(key: str) -> str:

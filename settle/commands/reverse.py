@@ -22,6 +22,6 @@ def reverse(key: Key, reason: Reason, stack: StackName = None, as_json: AsJson =
     target = find(stack)
     result = reversal.reverse(target, key, reason)
     if not reversal.is_on_record(target, key, reason):
-        console.note(f"{key} is reversed by an earlier order; your reason is not on record")
+        console.note(f"{key}: its reversal had begun before; your reason is not on record")
     console.print_record(result, as_json)
     raise typer.Exit(Exit.LIMBO if result["status"] == Status.LIMBO else Exit.FINE)

@@ -55,11 +55,24 @@ def account(statement: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(statement)
         return
+    waiting = f", {statement['unswept']} not available yet" if "unswept" in statement else ""
     limbo = f", in LIMBO for {', '.join(statement['limbo_keys'])}" if statement["limbo_keys"] else ""
-    title = f"{statement['account']}: {statement['available']} {statement['currency']} available{limbo}"
+    title = (
+        f"{statement['account']}: {statement['available']} {statement['currency']} available{waiting}{limbo}"
+    )
     print_line(title)
-    columns = ("posted_at", "key", "step", "change", "balance")
-    print_table(statement["entries"], columns, right=("change", "balance"))
+    columns = ("posted_at", "key", "step", "change", "sum")
+    print_table(statement["entries"], columns, right=("change", "sum"))
+
+
+def swept(answer: Mapping[str, Any], as_json: bool) -> None:
+    """Print what a sweep by hand has made available, by minute."""
+    if as_json:
+        print_json(answer)
+        return
+    print_line(f"{answer['account']}: {answer['folded']} {answer['currency']} made available")
+    if answer["minutes"]:
+        print_table(answer["minutes"], ("minute", "folded"), right=("folded",))
 
 
 def started(answer: Mapping[str, Any], as_json: bool) -> None:
@@ -82,6 +95,8 @@ def findings(proof: Mapping[str, Any], as_json: bool) -> None:
         print_line(f"{currency}: {parts} = {kinds['sum']}")
     for fault in proof["faults"]:
         print_line(f"FAULT {fault}")
+    for merchant, amount in proof["unswept"].items():
+        print_line(f"UNSWEPT {merchant}: {amount}; if it stays: settle account sweep {merchant}")
     for row in proof["unproven"]:
         print_line(f"UNPROVEN {row}")
     verdict = "conserved" if proof["conserved"] else "NOT CONSERVED" if proof["faults"] else "NOT PROVEN"

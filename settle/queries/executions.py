@@ -1,4 +1,4 @@
-"""The executions that a settlement's row names, and whether one of them runs."""
+"""The executions of a settlement, and whether one of them runs."""
 
 from typing import Any
 
@@ -39,8 +39,9 @@ def _executions(stack: Stack, state: SettlementState) -> list[dict[str, str | No
     machine = stack.outputs.get("CompensationArn" if is_reversal else "SettlementStandardArn")
     owner = f"{machine.replace(':stateMachine:', ':execution:')}:{state.owner}" if machine else None
     arns = {state.owner: owner}
-    if waiting := (state.waiting or {}).get("execution"):
-        arns[waiting.rpartition(":")[2]] = waiting
+    waits = stack.store.waiting(state) if state.status is Status.LIMBO else None
+    if waits:
+        arns[waits["execution"].rpartition(":")[2]] = waits["execution"]
     return [{"name": name, "status": _status(stack, arn)} for name, arn in arns.items()]
 
 
@@ -65,4 +66,5 @@ def _activity(state: SettlementState, found: list[dict[str, Any]], next_look: st
     ended = [f"{one['name']} is {one['status']}" for one in found if one["status"]]
     if len(ended) == len(found):
         return f"no execution runs ({', '.join(ended)}); {looks}"
-    return f"execution {state.owner} may run: Step Functions tells nothing of an Express execution; {looks}"
+    unknown = [one["name"] for one in found if not one["status"]]
+    return f"execution {unknown[-1]} may run: Step Functions tells nothing of an Express execution; {looks}"

@@ -7,9 +7,9 @@ import heapq
 from datetime import datetime
 from typing import Any
 
+from settle.queries import pages
 from settle.queries.index import Found, listed
 from settle.stack import Stack
-from settlement.adapters.dynamodb import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import money
@@ -28,17 +28,14 @@ def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
 
     No index lists these, so this reads the whole table.
     """
-    pages = stack.client("dynamodb").get_paginator("scan")
-    answer = pages.paginate(
-        TableName=stack.outputs["TableName"],
+    found = pages.scan(
+        stack,
         FilterExpression="sk = :settlement AND claimed_at >= :since",
         ExpressionAttributeValues={
             ":settlement": {"S": keys.settlement("")["sk"]},
             ":since": {"S": timestamp(since)},
         },
-        ConsistentRead=True,
     )
-    found = (from_wire(item) for page in answer for item in page["Items"])
     oldest = heapq.nsmallest(limit + 1, found, key=lambda row: (row["claimed_at"], row["pk"]))
     return Found(oldest[:limit], len(oldest) > limit)
 
@@ -70,7 +67,7 @@ def _progress(stack: Stack, row: Row) -> dict[str, Any]:
     return {
         "key": keys.subject(row)[1],
         "status": row.get("status"),
-        "steps": [step.value for step in Step if step in row.get("steps", ())],
+        "steps": [step.value for step in Step if step.slot in row],
         "amount": None if unknown else money.render(amount, exponent),  # type: ignore[arg-type]
         "currency": row.get("currency"),
         "owner": row.get("owner"),

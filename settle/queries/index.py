@@ -16,17 +16,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from settle.exit_codes import CommandFailed, Exit
+from settle.queries import batch
 from settle.stack import Stack
-from settlement.adapters.dynamodb import from_wire, pause
+from settlement.adapters.dynamodb import from_wire
 from settlement.ledger import keys as ledger_keys
 from settlement.ledger.keys import Row
 
-BATCH_MAX = 100
-"""Most rows that DynamoDB reads in one call, and entries of the index that are read at a time."""
-
-TRIES_MAX = 8
-"""Calls for the rows of one batch, as long as DynamoDB leaves some of them unread."""
+BATCH_MAX = batch.BATCH_MAX
+"""Entries of the index that are read at a time, and rows."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +43,8 @@ def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit
     client, found = stack.client("dynamodb"), list[Row]()
     shards = [_entries(stack, client, partition) for partition in partitions]
     keys = _once_each(heapq.merge(*shards, key=lambda key: key["gsi1sk"]))
-    while len(found) < enough and (batch := list(islice(keys, min(BATCH_MAX, enough - len(found))))):
-        found += (row for row in _read(stack, client, batch) if row.get("status") not in left)
+    while len(found) < enough and (due := list(islice(keys, min(BATCH_MAX, enough - len(found))))):
+        found += (row for row in batch.read(stack, due) if row.get("status") not in left)
     found.sort(key=lambda row: (row["gsi1sk"], row["pk"]))
     return Found(found[:limit], limit is not None and len(found) > limit)
 
@@ -75,23 +72,3 @@ def _once_each(keys: Iterator[Row]) -> Iterator[Row]:
         if key["pk"] not in seen:
             seen.add(key["pk"])
             yield key
-
-
-def _read(stack: Stack, client: Any, keys: list[Row]) -> list[Row]:
-    """Read the rows of at most 100 keys, consistently, in no order; ask again for those left unread."""
-    table = stack.outputs["TableName"]
-    wanted: Any = {
-        table: {
-            "Keys": [{name: {"S": key[name]} for name in ("pk", "sk")} for key in keys],
-            "ConsistentRead": True,
-        }
-    }
-    found: list[Row] = []
-    for tries in range(1, TRIES_MAX + 1):
-        answer = client.batch_get_item(RequestItems=wanted)
-        found += map(from_wire, answer["Responses"].get(table, ()))
-        wanted = answer.get("UnprocessedKeys")
-        if not wanted:
-            return found
-        pause(tries)
-    raise CommandFailed(Exit.FAILED, f"DynamoDB: left rows unread in each of {TRIES_MAX} tries; try again")

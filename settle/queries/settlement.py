@@ -3,11 +3,11 @@
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import executions
+from settle.queries import executions, journal
 from settle.stack import Stack
-from settlement.adapters.dynamodb import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from settlement.ledger.kyc_review import REVIEW
 from settlement.model import accounts, money
 from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
@@ -19,43 +19,55 @@ _NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider")
 _DECISIVE = {"SETTLED": ("release", "fee"), "COMPENSATED": ("hold", "compensate:hold")}
 """The entries that prove a finished settlement; of any other, all that moved money count."""
 
+_IN_ORDER = (
+    *(Step.HOLD, Step.VERIFY, REVIEW, Step.RELEASE, Step.FEE),
+    *(step.reversal for step in REVERSIBLE),
+)
+"""The lines of a journal in their order, which decides within a millisecond."""
+
 
 def state_of(stack: Stack, key: str) -> SettlementState:
     """Return the state of a settlement. Raises CommandFailed if no request has claimed the key."""
     state = stack.store.settlement(key)
     if state is None:
-        raise CommandFailed(Exit.NOT_FOUND, f"key: no request has claimed {key} in {stack.name}")
+        raise _unclaimed(stack, key)
     return state
 
 
-def entries_of(stack: Stack, key: str) -> list[Row]:
-    """Return the settlement's journal entries, oldest first, read consistently."""
-    pages: Any = stack.client("dynamodb").get_paginator("query")
-    answer = pages.paginate(
-        TableName=stack.outputs["TableName"],
-        KeyConditionExpression="pk = :pk",
-        ExpressionAttributeValues={":pk": {"S": keys.settlement(key)["pk"]}},
-        ConsistentRead=True,
+def entries_of(stack: Stack, row: Row) -> list[Row]:
+    """Return the settlement's journal, oldest first: its entries, and the evidence beside them.
+
+    A write-off and a completion are one line: an entry, with the decision's evidence.
+    """
+    read = journal.read(stack, row)
+    lines = {one["step"]: one for one in read.evidence}
+    for entry in read.entries:
+        lines[entry["step"]] = lines.get(entry["step"], {}) | entry
+    entries = sorted(
+        lines.values(), key=lambda line: _IN_ORDER.index(line["step"]) if line["step"] in _IN_ORDER else 0
     )
-    found = [from_wire(item) for page in answer for item in page["Items"]]
-    entries = [row for row in found if not keys.is_settlement(row)]
-    in_order = [*Step, *(step.reversal for step in REVERSIBLE)]  # decides within a millisecond
-    entries.sort(key=lambda row: in_order.index(row["step"]) if row["step"] in in_order else 0)
-    return sorted(entries, key=lambda row: str(row.get("posted_at")))
+    return sorted(entries, key=lambda line: str(line["posted_at"]))
 
 
 def describe(stack: Stack, key: str) -> dict[str, Any]:
     """Return the outcome as the machines report it, and who works on it, the journal, and advice."""
-    state = state_of(stack, key)
-    journal = _journal(stack, state)
+    row = stack.store.read(keys.settlement(key))
+    if row is None:
+        raise _unclaimed(stack, key)
+    state = SettlementState.from_row(row)
+    lines = _lines(stack, state, row)
     result = outcome.of_state(state, stack.config, replayed=False)
     return {
         **result,
         "review": _review(state),
         **executions.describe(stack, state),
-        "entries": journal,
-        "retry": _advice(result, journal),
+        "entries": lines,
+        "retry": _advice(result, lines),
     }
+
+
+def _unclaimed(stack: Stack, key: str) -> CommandFailed:
+    return CommandFailed(Exit.NOT_FOUND, f"key: no request has claimed {key} in {stack.name}")
 
 
 def _review(state: SettlementState) -> dict[str, str | None] | None:
@@ -64,10 +76,10 @@ def _review(state: SettlementState) -> dict[str, str | None] | None:
     return None
 
 
-def _journal(stack: Stack, state: SettlementState) -> list[dict[str, str]]:
+def _lines(stack: Stack, state: SettlementState, row: Row) -> list[dict[str, str]]:
     exponent, key, held = stack.config.currencies[state.settlement.currency], state.key, 0
     lines = []
-    for entry in entries_of(stack, key):
+    for entry in entries_of(stack, row):
         line = {"posted_at": entry["posted_at"], "step": entry["step"], "moved": "", "amount": ""}
         if "amount" in entry:
             incoming = entry["credit"] == accounts.escrow(key)
@@ -80,7 +92,7 @@ def _journal(stack: Stack, state: SettlementState) -> list[dict[str, str]]:
     return lines
 
 
-def _advice(result: dict[str, Any], journal: list[dict[str, str]]) -> dict[str, Any]:
+def _advice(result: dict[str, Any], lines: list[dict[str, str]]) -> dict[str, Any]:
     """Return whether it is safe to send the payment again, under the same key and under a new one."""
     status = result["status"]
     held = f"the escrow has {result['escrow']} {result['currency']}"
@@ -95,7 +107,7 @@ def _advice(result: dict[str, Any], journal: list[dict[str, str]]) -> dict[str, 
     decisive = _DECISIVE.get(status)
     evidence = [
         f"{line['posted_at']} {line['step']}: {line['moved'] or line['note']} {line['amount']}".rstrip()
-        for line in journal
+        for line in lines
         if (line["step"] in decisive if decisive else line["moved"])
     ]
     return {

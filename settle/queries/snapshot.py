@@ -80,7 +80,7 @@ def _limbo(stack: Stack) -> dict[str, Any]:
 
 def _is_overdue(row: Row, at: str) -> bool:
     """Return whether the deadline has passed; a released or reversed settlement has none."""
-    released = Step.RELEASE in row.get("steps", ())
+    released = Step.RELEASE.slot in row
     return row.get("status") == Status.PROCESSING and not released and row.get("deadline_at", "") <= at
 
 

@@ -4,61 +4,62 @@ from itertools import accumulate
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
+from settle.queries import merchant, pages
 from settle.stack import Stack
-from settlement.adapters.dynamodb import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from settlement.ledger.sweep import is_release
 from settlement.model import accounts, money
 
 
 def show(stack: Stack, account: str) -> dict[str, Any]:
-    """Return an account's balance and statement, oldest entry first, with the balance after each entry.
+    """Return an account's balance and its statement, oldest entry first.
 
     A customer's balance is in the account's row; an internal account (`fees:EUR`) is the sum of its entries.
+    `sum` adds up the entries in the order of their times. The clocks of the functions differ, so this is not
+    always the order of the commits: it may show a balance that the account never had. `unswept` is what a
+    merchant has received and cannot spend yet.
     """
     state = stack.store.account(account) if accounts.is_customer(account) else None
-    entries = indexed(stack, account)
-    if state is None and (accounts.is_customer(account) or not entries):
+    folded = merchant.folded(stack, account) if accounts.is_merchant(account) else None
+    found = entries(stack, account)
+    if state is None and (accounts.is_customer(account) or not found):
         raise CommandFailed(Exit.NOT_FOUND, f"account: there is no {account} in {stack.name}")
-    currency = state.currency if state else entries[0]["currency"]
+    currency = state.currency if state else found[0]["currency"]
     exponent = stack.config.currencies[currency]
-    balances = list(accumulate(map(change, entries)))
+    sums = list(accumulate(map(_change, found)))
+    released = sum(entry["amount"] for entry in found if is_release(entry))
     return {
         "account": account,
         "currency": currency,
-        "available": money.render(state.available if state else balances[-1], exponent),
+        "available": money.render(state.available if state else sums[-1], exponent),
+        **({} if folded is None else {"unswept": money.render(released - folded, exponent)}),
         "limbo_keys": sorted(state.limbo_keys) if state else [],
         "entries": [
             {
-                "posted_at": entry["gsi1sk"].partition("#")[0],
-                "key": entry["pk"].partition("#")[2],
+                "posted_at": entry["posted_at"],
+                "key": _key(entry),
                 "step": entry["step"],
-                "change": money.render(change(entry), exponent),
-                "balance": money.render(balance, exponent),
+                "change": money.render(_change(entry), exponent),
+                "sum": money.render(so_far, exponent),
             }
-            for entry, balance in zip(entries, balances, strict=True)
+            for entry, so_far in zip(found, sums, strict=True)
         ],
     }
 
 
-def indexed(stack: Stack, account: str) -> list[Row]:
-    """Return the account's entries as the index lists them, oldest first. The index may lag."""
-    pages = stack.client("dynamodb").get_paginator("query")
-    found = [
-        from_wire(item)
-        for partition in keys.statement_partitions(account)
-        for page in pages.paginate(
-            TableName=stack.outputs["TableName"],
-            IndexName=keys.INDEX,
-            KeyConditionExpression="gsi1pk = :partition",
-            ExpressionAttributeValues={":partition": {"S": partition}},
-        )
-        for item in page["Items"]
-    ]
-    return sorted(found, key=lambda entry: str(entry["gsi1sk"]))
+def entries(stack: Stack, account: str) -> list[Row]:
+    """Return the account's entries, read consistently, by their times."""
+    return sorted(pages.query(stack, *keys.entry_partitions(account)), key=lambda entry: str(entry["sk"]))
 
 
-def change(entry: Row) -> int:
-    """Return the change of the account's balance by an entry of the index, in minor units."""
+def _key(entry: Row) -> str:
+    """Return the key under which the entry was posted: a settlement's, or a deposit's."""
+    key: str = entry["sk"].partition("#")[2].partition(":")[0]
+    return key
+
+
+def _change(entry: Row) -> int:
+    """Return the change of the account's balance, in minor units."""
     amount: int = entry["amount"]
     return amount if entry["side"] == "credit" else -amount

@@ -1,27 +1,30 @@
-"""The scan of the whole table for the reconciliation, and the second look at a row."""
+"""The reconciliation of a stack's table, which may be at work."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from settle import reconciliation
-from settle.queries import settlement, statement
-from settle.reconciliation import Findings, Look
+from settle.queries import pages
+from settle.queries.second_look import look_again
+from settle.reconciliation import Findings
 from settle.stack import Stack
-from settlement.adapters.dynamodb import from_wire
-from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import money
+from settlement.model.status import REVERSIBLE, Step
 
-LOOKS_MAX = 10
-"""Most looks at a row that moved during the scan, before it counts as a fault or as unproven."""
-
-_PAUSE_SECONDS = 0.2
+_ATTRIBUTES = (
+    *("pk", "sk", "status", "payer", "payee", "amount", "fee", "currency", "escrow", "request_hash"),
+    *(step.slot for step in Step),
+    *(step.reversal_slot for step in REVERSIBLE),
+    *("verdict", "decision", "resolution", "resolutions"),
+    *("step", "posted_at", "debit", "credit", "side", "available", "folded"),
+)
+"""The attributes that are judged. No other leaves the table: neither a name, nor a reason, nor a token."""
 
 
 def check(stack: Stack) -> Findings:
-    """Reconcile the whole table of a stack, which may be at work."""
-    return reconciliation.reconcile(_every_row(stack), lambda key: _look_again(stack, key))
+    """Reconcile the whole table of a stack."""
+    return reconciliation.reconcile(_every_row(stack), lambda difference: look_again(stack, difference))
 
 
 def proof(stack: Stack) -> dict[str, Any]:
@@ -34,48 +37,5 @@ def proof(stack: Stack) -> dict[str, Any]:
 
 
 def _every_row(stack: Stack) -> Iterator[Row]:
-    pages = stack.client("dynamodb").get_paginator("scan")
-    for page in pages.paginate(TableName=stack.outputs["TableName"], ConsistentRead=True):
-        for item in page["Items"]:
-            yield from_wire(item)
-
-
-def _look_again(stack: Stack, key: Row) -> Look:
-    """Look at a row and its entries until they agree, or until there were enough looks.
-
-    A look counts if the row is the same before and after its entries were read: nothing moved between.
-    The index may lag, so a look that finds a difference is followed by others.
-    """
-    found = Look.MOVING
-    for look in range(LOOKS_MAX):
-        time.sleep(_PAUSE_SECONDS if look else 0)
-        before = stack.store.read(key)
-        if before is None:
-            found = Look.DISAGREES
-            continue
-        entries = _entries_of(stack, before)
-        if stack.store.read(key) != before:
-            continue
-        if _agree(before, entries):
-            return Look.AGREES
-        found = Look.DISAGREES
-    return found
-
-
-def _agree(row: Row, entries: list[Row]) -> bool:
-    account, _ = reconciliation.balance_of(row)
-    if keys.is_settlement(row):
-        moved = [
-            change for entry in entries for name, change in reconciliation.changes(entry) if name == account
-        ]
-        steps = {entry["step"]: entry.get("amount", 0) for entry in entries}
-    else:
-        moved, steps = [statement.change(entry) for entry in entries], {}
-    same_currency = all(entry.get("currency", row["currency"]) == row["currency"] for entry in entries)
-    return same_currency and reconciliation.agrees(row, sum(moved), steps)
-
-
-def _entries_of(stack: Stack, row: Row) -> list[Row]:
-    """Return a customer's entries as the index lists them, or a settlement's from the table itself."""
-    _, name = keys.subject(row)
-    return settlement.entries_of(stack, name) if keys.is_settlement(row) else statement.indexed(stack, name)
+    names = {f"#{number}": name for number, name in enumerate(_ATTRIBUTES)}
+    return pages.scan(stack, ProjectionExpression=", ".join(names), ExpressionAttributeNames=names)

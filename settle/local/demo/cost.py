@@ -1,4 +1,4 @@
-"""The cost of executions in DynamoDB, from the functions' own logs."""
+"""The cost of executions in DynamoDB, from the functions' own logs: one line for each call of a function."""
 
 import json
 import time
@@ -27,9 +27,9 @@ class Cost:
     write_units: float = 0
     read_units: float = 0
 
-    def add(self, operation: str, units: float) -> None:
-        """Add one call."""
-        self.calls += 1
+    def add(self, operation: str, *, calls: int, units: float) -> None:
+        """Add the calls of one operation, and the sum of their units."""
+        self.calls += calls
         if operation in _READS:
             self.read_units += units
         else:
@@ -61,8 +61,8 @@ def _look(stack: Stack, log_groups: list[str], instant: float) -> dict[str, Cost
         for page in pages:
             for event in page["events"]:
                 line = _parse(event["message"])
-                if line.get("message") == "dynamodb":
-                    costs[line["execution"]].add(line["operation"], line["capacity_units"])
+                for operation, used in line.get("dynamodb", {}).items():
+                    costs[line["execution"]].add(operation, **used)
     return costs
 
 

@@ -1,0 +1,43 @@
+"""Rows by their keys, read consistently, many in one call."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.stack import Stack
+from settlement.adapters.dynamodb import from_wire, pause
+from settlement.ledger.keys import Row
+
+BATCH_MAX = 100
+"""Most rows that DynamoDB reads in one call."""
+
+TRIES_MAX = 8
+"""Calls for the rows of one batch, as long as DynamoDB leaves some of them unread."""
+
+
+def read(stack: Stack, keys: Sequence[Row]) -> list[Row]:
+    """Return the rows that there are of these keys, of which no two are equal, in no order."""
+    found: list[Row] = []
+    for start in range(0, len(keys), BATCH_MAX):
+        found += _batch(stack, keys[start : start + BATCH_MAX])
+    return found
+
+
+def _batch(stack: Stack, keys: Sequence[Row]) -> list[Row]:
+    """Read at most 100 rows; ask again for those left unread."""
+    client, table = stack.client("dynamodb"), stack.outputs["TableName"]
+    wanted: Any = {
+        table: {
+            "Keys": [{name: {"S": key[name]} for name in ("pk", "sk")} for key in keys],
+            "ConsistentRead": True,
+        }
+    }
+    found: list[Row] = []
+    for tries in range(1, TRIES_MAX + 1):
+        answer = client.batch_get_item(RequestItems=wanted)
+        found += map(from_wire, answer["Responses"].get(table, ()))
+        wanted = answer.get("UnprocessedKeys")
+        if not wanted:
+            return found
+        pause(tries)
+    raise CommandFailed(Exit.FAILED, f"DynamoDB: left rows unread in each of {TRIES_MAX} tries; try again")

@@ -1,0 +1,32 @@
+"""What a merchant has received, and what of it no sweep has made available."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from settle.queries import pages
+from settle.stack import Stack
+from settlement.ledger import keys, sweep
+from settlement.ledger.sweep import Span
+
+_FIRST, _LAST = "0", "~"
+"""Sort keys before and after every timestamp."""
+
+
+def unswept(stack: Stack, merchant: str, since: str = _FIRST) -> Iterator[tuple[Span, int]]:
+    """Yield each minute with releases that are not in the balance, and their sum in minor units.
+
+    What is folded is read before the entries, so that no sweep in between makes a sum look too small.
+    """
+    for partition in keys.entry_partitions(merchant):
+        rows = stack.store.entries(keys.swept(partition, "")["pk"], since[: keys.MINUTE], _LAST)
+        folded = {row["sk"]: row for row in rows}
+        entries = stack.store.entries(partition, since[: keys.MINUTE], _LAST)
+        for minute, of_minute in groupby(entries, key=lambda entry: str(entry["sk"])[: keys.MINUTE]):
+            if gains := sweep.unswept(folded.get(minute), of_minute):
+                yield Span(partition, minute), sum(gains.values())
+
+
+def folded(stack: Stack, merchant: str) -> int:
+    """Return the sum of what sweeps have made available to a merchant, in minor units."""
+    partitions = (keys.swept(partition, "")["pk"] for partition in keys.entry_partitions(merchant))
+    return sum(sum(row["folded"].values()) for row in pages.query(stack, *partitions))

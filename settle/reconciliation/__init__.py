@@ -1,0 +1,11 @@
+"""The proof that no money was lost or made, from the rows alone: the machines are not asked.
+
+Per currency, the sum over all accounts must be zero. Each entry has one debit and one credit, so that holds
+if every balance row equals the sum of its entries, and every settlement's row has the very entries for which
+its slots stand. That is what is checked, row by row.
+"""
+
+from settle.reconciliation.findings import Difference, Findings, Look, describe
+from settle.reconciliation.proof import reconcile
+
+__all__ = ["Difference", "Findings", "Look", "describe", "reconcile"]

@@ -1,0 +1,170 @@
+"""The spool of a reconciliation: the facts of all rows, on disk, in the order in which they are judged.
+
+A table has no order by settlement, and may not fit into memory: an entry is far from its settlement's row.
+
+    rows, in the order of the scan ──▶ SQLite, unsorted ──▶ sorted ──▶ one settlement, one account at a time
+
+SQLite's database without a name is a file of its own that has no directory entry: no other process can open
+it, and it is gone with this process, however that ends. It takes 170 bytes a row, and as much again while it
+is sorted, in the directory that TMPDIR names.
+"""
+
+import heapq
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from settle.reconciliation.facts import (
+    BalanceFacts,
+    EntryFacts,
+    EvidenceFacts,
+    SettlementFacts,
+    SweepFacts,
+    Waiting,
+    waiting,
+)
+
+_PRAGMAS = (
+    *("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE", "temp_store = FILE"),
+    "cache_size = -2000",  # kB, and the most that each of the sorts keeps in memory
+)
+
+_BATCH = 1000
+"""Rows that are written, and sums that are added up, at a time."""
+
+
+class _Change(NamedTuple):
+    account: str
+    currency: str
+    change: str
+    """An integer as text: the sum of an account has no bound."""
+
+
+Facts = SettlementFacts | EntryFacts | EvidenceFacts | BalanceFacts | SweepFacts
+_TABLES: dict[type[Any], str] = {
+    SettlementFacts: "settlements",
+    EntryFacts: "entries",
+    EvidenceFacts: "evidence",
+    BalanceFacts: "balances",
+    SweepFacts: "sweeps",
+    _Change: "changes",
+}
+"""The kinds of facts. The first column of each is what they are sorted by: a key, or an account."""
+
+_ORDER = {SweepFacts: ("account", "second")}
+"""What a kind is sorted by, if that is more than its first column."""
+
+
+@dataclass
+class Journal:
+    """All rows of one settlement. `row` is None if its own is missing."""
+
+    key: str
+    row: SettlementFacts | None = None
+    entries: list[EntryFacts] = field(default_factory=list)
+    evidence: list[EvidenceFacts] = field(default_factory=list)
+
+
+@dataclass
+class Account:
+    """The balance of one account, None if it has no row, and the sums of its entries by currency.
+
+    `waiting` is what of a merchant's releases is not in the balance yet.
+    """
+
+    name: str
+    row: BalanceFacts | None = None
+    sums: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    waiting: Waiting = field(default_factory=Waiting)
+
+
+class Spool:
+    """A private database on disk, for one reconciliation."""
+
+    def __init__(self) -> None:
+        self._database = sqlite3.connect("", isolation_level=None)
+        self._rows: dict[type[Any], list[Sequence[object]]] = {kind: [] for kind in _TABLES}
+        self._sums: dict[tuple[str, str], int] = defaultdict(int)
+        for pragma in _PRAGMAS:
+            self._database.execute(f"PRAGMA {pragma}")
+        self._database.execute("BEGIN")
+        for kind, table in _TABLES.items():
+            self._database.execute(f"CREATE TABLE {table} ({', '.join(kind._fields)})")
+
+    def __enter__(self) -> "Spool":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._database.close()
+
+    def add(self, facts: Facts) -> None:
+        """Add what is to be judged of a row."""
+        self._add(facts)
+
+    def post(self, account: str, currency: str, change: int) -> None:
+        """Add a change to the sums of an account. The scan meets the entries of a partition together."""
+        self._sums[account, currency] += change
+        if len(self._sums) >= _BATCH:
+            self._flush_sums()
+
+    def settlements(self) -> Iterator[Journal]:
+        """Yield the rows of each settlement, by its key."""
+        for key, facts in self._sorted(SettlementFacts, EntryFacts, EvidenceFacts):
+            journal = Journal(key)
+            for one in facts:
+                if type(one) is EntryFacts:
+                    journal.entries.append(one)
+                elif type(one) is EvidenceFacts:
+                    journal.evidence.append(one)
+                else:
+                    journal.row = one
+            yield journal
+
+    def accounts(self) -> Iterator[Account]:
+        """Yield each account, by its name."""
+        self._flush_sums()
+        for name, facts in self._sorted(BalanceFacts, _Change, SweepFacts):
+            account = Account(name)
+            for kind, of_kind in groupby(facts, type):
+                if kind is SweepFacts:
+                    account.waiting = waiting(of_kind)
+                    continue
+                for one in of_kind:
+                    if kind is _Change:
+                        account.sums[one.currency] += int(one.change)
+                    else:
+                        account.row = one
+            yield account
+
+    def _add(self, facts: Sequence[object]) -> None:
+        rows = self._rows[type(facts)]
+        rows.append(facts)
+        if len(rows) >= _BATCH:
+            self._flush(type(facts))
+
+    def _flush_sums(self) -> None:
+        for (account, currency), change in self._sums.items():
+            self._add(_Change(account, currency, str(change)))
+        self._sums.clear()
+
+    def _flush(self, kind: type[Any]) -> None:
+        values = ", ".join("?" * len(kind._fields))
+        insert = f"INSERT INTO {_TABLES[kind]} VALUES ({values})"  # noqa: S608
+        self._database.executemany(insert, self._rows[kind])
+        self._rows[kind].clear()
+
+    def _sorted(self, *kinds: type[Any]) -> Iterator[tuple[str, Iterator[Any]]]:
+        """Yield each key or account with its facts of these kinds."""
+        return groupby(heapq.merge(*map(self._facts, kinds), key=itemgetter(0)), itemgetter(0))
+
+    def _facts(self, kind: type[Any]) -> Iterator[Any]:
+        self._flush(kind)
+        select = f"SELECT * FROM {_TABLES[kind]} ORDER BY {', '.join(_ORDER.get(kind, kind._fields[:1]))}"  # noqa: S608
+        return map(kind._make, self._database.execute(select))
