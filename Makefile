@@ -19,7 +19,7 @@ RUNS ?= 100000
 SEED_SECONDS ?= 120
 
 .PHONY: setup demo test test-all test-deployed-python check lint format synth lock clean
-.PHONY: reference simulate exhaust planted needed fuzz mutants
+.PHONY: reference simulate exhaust planted needed fuzz mutants bench
 .PHONY: help
 .DEFAULT_GOAL := help
 
@@ -45,6 +45,10 @@ setup: .venv/.ready  ## install everything that the other targets need, into .ve
 
 .venv/.long: .venv/.ready requirements-long.txt
 	@$(INSTALL) "Python packages of the long runs" $(PIP) --require-hashes -r requirements-long.txt
+	@touch $@
+
+.venv/.bench: .venv/.ready requirements-bench.txt
+	@$(INSTALL) "Python packages of the benchmarks" $(PIP) --require-hashes -r requirements-bench.txt
 	@touch $@
 
 demo: .venv/.demo  ## deploy the app to an embedded AWS on this machine, and settle the examples
@@ -89,6 +93,9 @@ mutants: .venv/.long  ## mutants of lambdas/, and the tests that kill them
 	.venv/bin/mutmut run --max-children 2
 	.venv/bin/mutmut results
 
+bench: .venv/.bench  ## what a settlement costs, beside other ways; BENCH="--largest 100000"
+	.venv/bin/python -m benchmarks $(BENCH)
+
 check: lint synth test  ## before a commit; CI runs test-all in addition
 
 lint: setup  ## ruff, mypy and the ASL lint
@@ -108,7 +115,7 @@ reference: setup  ## render the tables of docs/reference from the code
 	.venv/bin/python -m docs.reference.generate
 
 lock: setup  ## pin what requirements*.in and package.json ask for, and all that those need
-	for part in requirements requirements-test requirements-long; do .venv/bin/uv pip compile --quiet --universal --python-version=3.11 --generate-hashes --output-file=$$part.txt $$part.in || exit 1; done
+	for part in requirements requirements-test requirements-long requirements-bench; do .venv/bin/uv pip compile --quiet --universal --python-version=3.11 --generate-hashes --output-file=$$part.txt $$part.in || exit 1; done
 	.venv/bin/npm install --package-lock-only
 
 clean:  ## stop the embedded AWS and remove what was built

@@ -10,7 +10,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,7 +190,7 @@ def observe(results: Any, environments: int, server: Server, stop: Any) -> Figur
         now = time.monotonic()
         if recovered_at == float("inf") and now >= opened_at + OPEN_SECONDS:
             recovered_at = now
-            server.state.tell({"behaviour": Behaviour.APPROVE})
+            server.state.change({"behaviour": Behaviour.APPROVE})
         if len(flowing) == environments or now > fails_at:
             stop.set()
     calls = [at for what, at in seen if what == "call" and at < recovered_at]
@@ -199,19 +199,27 @@ def observe(results: Any, environments: int, server: Server, stop: Any) -> Figur
     return Figures(before, len(calls) - before - probes, probes, flowed_at - recovered_at)
 
 
+def table(dynamodb_url: str, environments: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of a table: each circuit with each number of environments."""
+    yield (
+        "| circuit | environments | calls before it opens | calls while open, besides probes"
+        " | probes | seconds from recovery until all flow |"
+    )
+    yield "|---|--:|--:|--:|--:|--:|"
+    for name in BREAKERS:
+        for number in environments:
+            figures = measure(name, number, dynamodb_url)
+            yield (
+                f"| {name} | {number} | {figures.before} | {figures.while_open} | {figures.probes}"
+                f" | {figures.seconds_to_flow:.1f} |"
+            )
+
+
 def main() -> None:
     """Print the table."""
-    print("| circuit | environments | calls before it opens | calls while open, besides probes", end=" ")
-    print("| probes | seconds from recovery until all flow |\n|---|--:|--:|--:|--:|--:|")
     with engines.server("dynamodb-local") as dynamodb_url:
-        for name in BREAKERS:
-            for environments in ENVIRONMENTS:
-                figures = measure(name, environments, dynamodb_url)
-                print(
-                    f"| {name} | {environments} | {figures.before} | {figures.while_open} | {figures.probes}"
-                    f" | {figures.seconds_to_flow:.1f} |",
-                    flush=True,
-                )
+        for line in table(dynamodb_url, ENVIRONMENTS):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

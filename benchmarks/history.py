@@ -1,0 +1,83 @@
+"""A table with the rows of many finished settlements, as if their functions had run."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+import boto3
+import urllib3
+
+from benchmarks.rivals import Place
+from settlement.adapters.dynamodb import _to_wire, from_wire
+from settlement.ledger import entries, keys
+from settlement.ledger.keys import Row
+
+SETTLEMENTS_OF_A_CUSTOMER = 20
+"""Half of them as the payer."""
+
+_BATCH = 25
+_BATCHES = 400
+_THREADS = 2
+_OPENING = 10**9
+_OPENED_AT = datetime(2026, 1, 1, tzinfo=UTC)
+_HEADERS = {
+    "Content-Type": "application/x-amz-json-1.0",
+    "X-Amz-Target": "DynamoDB_20120810.BatchWriteItem",
+    "Authorization": "AWS4-HMAC-SHA256 Credential=test/20261120/eu-west-1/dynamodb/aws4_request,"
+    " SignedHeaders=host, Signature=0",
+    "X-Amz-Date": "20261120T120000Z",
+}
+"""The servers read the owner of the table from these, but check no signature."""
+
+
+def rows_of_one(place: Place, key: str) -> list[Row]:
+    """Return the rows that one settlement has left, without the balances."""
+    client = boto3.client("dynamodb", endpoint_url=place.url)
+    pages = client.get_paginator("scan").paginate(TableName=place.table, ConsistentRead=True)
+    found = [from_wire(item) for page in pages for item in page["Items"]]
+    return [row for row in found if key in row["pk"] + row["sk"]]
+
+
+def fill(place: Place, settlements: int, recorded: list[Row], key: str) -> None:
+    """Write the rows of finished settlements between customers, whose balances agree with them."""
+    pool = urllib3.PoolManager(maxsize=_THREADS, headers=_HEADERS)
+    all_puts = _puts(settlements, recorded, key)
+
+    def send(batch: list[str]) -> bytes:
+        call = f'{{"RequestItems": {{"{place.table}": [{",".join(batch)}]}}}}'
+        return pool.request("POST", place.url, body=call).data
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        while batches := list(islice(iter(lambda: list(islice(all_puts, _BATCH)), []), _BATCHES)):
+            answers = set(threads.map(send, batches))
+            assert answers == {b'{"UnprocessedItems":{}}'}, answers
+
+
+def _puts(settlements: int, recorded: list[Row], key: str) -> Iterator[str]:
+    """Yield each row as a request of the wire. Text is replaced: to convert each row takes far longer."""
+    texts, moved = [_put(row) for row in recorded], Counter[str]()
+    (fee_partition,) = (row["pk"] for row in recorded if row["pk"].startswith("ENTRIES#fees:"))
+    changes = {row["step"]: row["amount"] for row in recorded if "amount" in row and "step" in row}
+    customers = max(2, 2 * settlements // SETTLEMENTS_OF_A_CUSTOMER)
+    for number in range(settlements):
+        payer, payee = f"customer-{number % customers:07}", f"customer-{(number + 1) % customers:07}"
+        moved[payer] -= changes["hold"]
+        moved[payee] += changes["release"]
+        own = f"order-filled-{number:09}"
+        fees = keys.entry("fees:EUR", "", own, "fee")["pk"]
+        for text in texts:
+            renamed = text.replace(key, own).replace("alice", payer).replace("bob", payee)
+            yield renamed.replace(fee_partition, fees)
+    for number in range(customers):
+        name = f"customer-{number:07}"
+        yield _put({**keys.account(name), "available": _OPENING + moved[name], "currency": "EUR"})
+        deposit = entries.deposit(f"open-{name}", name, _OPENING, "EUR", _OPENED_AT)
+        yield _put(deposit.parameters["Item"])
+
+
+def _put(row: Mapping[str, Any]) -> str:
+    return json.dumps({"PutRequest": {"Item": _to_wire(row)}})

@@ -1,0 +1,68 @@
+"""The calls that leave a process for DynamoDB, their capacity units, and answers that get lost."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import ReadTimeoutError
+from botocore.session import Session
+
+_WRITES = {"PutItem": 1, "UpdateItem": 1, "DeleteItem": 1}
+"""Write units of a row of up to 1 KB, by AWS's published rule; in a transaction there are two."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """An answered call. `units` is what the engine reports, `by_rule` what AWS's published rule says."""
+
+    operation: str
+    units: float
+    by_rule: float
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the call writes."""
+        return self.operation in _WRITES or self.operation == "TransactWriteItems"
+
+
+@dataclass
+class Wire:
+    """The calls of all clients of the process. If `lose_at` is set, the answer to that write gets lost."""
+
+    calls: list[Call] = field(default_factory=list)
+    sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    lose_at: int | None = None
+
+    def watch(self) -> None:
+        """Watch each client that any session makes from now on."""
+        create = Session.create_client
+
+        def create_watched(session: Session, service: str, *args: Any, **options: Any) -> Any:
+            client = create(session, service, *args, **options)
+            client.meta.events.register("provide-client-params.dynamodb", self._ask)
+            client.meta.events.register("after-call.dynamodb", self._answered)
+            return client
+
+        Session.create_client = create_watched
+
+    def _ask(self, params: dict[str, Any], model: Any, context: dict[str, Any], **_: Any) -> None:
+        params["ReturnConsumedCapacity"] = "INDEXES"
+        context["rows"] = len(params.get("TransactItems", ()))
+        self.sent.append((model.name, params))
+
+    def _answered(
+        self, parsed: dict[str, Any], model: Any, context: dict[str, Any], http_response: Any, **_: Any
+    ) -> None:
+        if http_response.status_code != 200:
+            return
+        consumed = parsed.get("ConsumedCapacity", [])
+        tables = consumed if isinstance(consumed, list) else [consumed]
+        units = sum(table["CapacityUnits"] for table in tables)
+        indexes = [index for table in tables for index in table.get("GlobalSecondaryIndexes", {}).values()]
+        of_index = sum(index["CapacityUnits"] for index in indexes)
+        of_table = _WRITES.get(model.name) or 2 * context["rows"] or units
+        call = Call(model.name, units, of_table + of_index)
+        self.calls.append(call)
+        if call.is_write and self.lose_at is not None:
+            self.lose_at -= 1
+            if self.lose_at == 0:
+                raise ReadTimeoutError(endpoint_url="dynamodb")

@@ -1,0 +1,114 @@
+"""The process of one rival: settles on command, and tells what it took. JSON lines in and out."""
+
+import importlib
+import io
+import json
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from benchmarks.rivals import AMOUNT, ENTRANTS, FEE, Attempt, Place
+from benchmarks.wire import Wire
+
+TRIES_MAX = 3
+"""Calls of one function, the first included: what the machines' retries allow."""
+
+_RIGHT = {"alice": -AMOUNT, "bob": AMOUNT - FEE, "fees": FEE, "escrow": 0}
+"""The changes that a settlement makes."""
+
+
+class Worker:
+    """One rival, and the keys of its settlements."""
+
+    def __init__(self, name: str, place: Place) -> None:
+        self._log = io.StringIO()
+        sys.stdout = self._log  # before the imports: loggers keep the stream
+        self._wire = Wire()
+        self._wire.watch()
+        entrant = ENTRANTS[name]
+        module = importlib.import_module(f"benchmarks.rivals.{entrant.module}")
+        options = {"wire": self._wire} if name == "bare" else entrant.options
+        self._rival = module.enter(place, **options)
+        self._settled = 0
+
+    def settle(self) -> dict[str, float]:
+        """Settle once; return the wall time and the CPU time in ms."""
+        attempts = self._next()
+        wall, cpu = time.perf_counter(), time.process_time()
+        for attempt in attempts:
+            attempt()
+        return {
+            "wall_ms": (time.perf_counter() - wall) * 1000,
+            "cpu_ms": (time.process_time() - cpu) * 1000,
+        }
+
+    def count(self) -> dict[str, Any]:
+        """Settle once; return the calls, the units and the log."""
+        attempts = self._next()
+        for attempt in attempts:
+            attempt()
+        log = self._log.getvalue()
+        calls = self._wire.calls
+        counted = {
+            "key": self._key,
+            "calls": [call.operation for call in calls],
+            "write_units": sum(call.units for call in calls if call.is_write),
+            "read_units": sum(call.units for call in calls if not call.is_write),
+            "by_rule": sum(call.by_rule for call in calls if call.is_write),
+            "log_bytes": len(log.encode()),
+            "log_lines": log.count("\n"),
+        }
+        extra: dict[str, int] = getattr(self._rival, "extra", dict)()
+        return counted | extra
+
+    def lose(self, at: int) -> dict[str, str]:
+        """Settle once while the answer to one write gets lost; tell what becomes of the money."""
+        attempts, before = self._next(), self._rival.books()
+        losing = getattr(self._rival, "losing", self._wire)
+        losing.lose_at = at
+        finished = all(_repeated(attempt) for attempt in attempts)
+        was_lost, losing.lose_at = losing.lose_at <= 0, None
+        if not was_lost:
+            return {"found": "none"}
+        if not finished:
+            return {"found": "unfinished"}
+        after = self._rival.books()
+        moved = {name: after[name] - before[name] for name in after}
+        right = {name: _RIGHT[name] for name in after}
+        return {"found": "right" if moved == right else "wrong"}
+
+    def _next(self) -> Sequence[Attempt]:
+        self._settled += 1
+        self._key = f"order-bench-{self._settled:09}"
+        attempts: Sequence[Attempt] = self._rival.attempts(self._key)
+        self._wire.calls.clear()
+        self._wire.sent.clear()
+        self._log.seek(0)
+        self._log.truncate()
+        return attempts
+
+
+def _repeated(attempt: Attempt) -> bool:
+    for _ in range(TRIES_MAX):
+        with suppress(Exception):
+            attempt()
+            return True
+    return False
+
+
+def main() -> None:
+    """Serve commands until the input ends."""
+    channel = sys.stdout
+    name, url, table = sys.argv[1:]
+    worker = Worker(name, Place(url, table))
+    print("{}", file=channel, flush=True)
+    for line in sys.stdin:
+        command, *arguments = json.loads(line)
+        answer = getattr(worker, command)(*arguments)
+        print(json.dumps(answer), file=channel, flush=True)
+
+
+if __name__ == "__main__":
+    main()
