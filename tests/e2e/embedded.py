@@ -31,6 +31,7 @@ from settlement.adapters.dynamodb import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from tests.world.contracts import checked_outcome
+from tests.world.journal import journal
 
 SETTLE = Path(sys.executable).parent / "settle"
 COMMAND_SECONDS_MAX = 600
@@ -58,6 +59,7 @@ class Embedded:
         ours = (
             *("AWS_", "POWERTOOLS_", "TABLE_NAME", "STAGE_CONFIG", "PAGER", "SETTLE_"),
             *("KYC", "EVENT_BUS", "SETTLEMENT_MACHINE", "COMPENSATION_MACHINE"),
+            *("EXPRESS_MACHINE", "STARTS_PER_SECOND"),
         )
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         return inherited | {"SETTLE_HOME": str(self.home)}
@@ -160,9 +162,8 @@ class Embedded:
             TableName=self.stack.outputs["TableName"], ConsistentRead=True
         )
         found = [from_wire(item) for page in pages for item in page["Items"]]
-        for row in found:
-            row.pop("waiting", None)
-        return sorted(found, key=lambda row: (row["pk"], row["sk"]))
+        without_tokens = (row for row in found if not row["pk"].startswith("WAITING#"))
+        return sorted(without_tokens, key=lambda row: (row["pk"], row["sk"]))
 
     def settlement(self, key: str) -> Row:
         row = self.stack.store.read(keys.settlement(key))
@@ -170,9 +171,13 @@ class Embedded:
         return row
 
     def entries(self, key: str) -> list[str]:
-        """Return the names of a settlement's journal entries, sorted."""
-        own = [row for row in self.rows() if row["pk"] == f"SETTLEMENT#{key}" and row["sk"] != "SETTLEMENT"]
-        return sorted(row["sk"].removeprefix(f"{key}:") for row in own)
+        """Return the names of a settlement's entries and of its evidence, sorted."""
+        return sorted(journal(self.rows(), key))
+
+    def waiting(self, key: str) -> str:
+        """Return the execution that waits for a decision on a settlement; nothing if none does."""
+        row = self.stack.store.read(keys.waiting(key))
+        return str(row["execution"]) if row else ""
 
     def conserved(self) -> bool:
         findings = table_scan.check(self.stack)
@@ -213,14 +218,14 @@ class Embedded:
                 iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(policy))
 
     def schedule(self, *, enabled: bool) -> None:
-        """Let the schedule call RecoverStalled each minute, or not."""
+        """Let the schedules call RecoverStalled each minute, or not."""
         scheduler = self.stack.client("scheduler")
-        (listed,) = scheduler.list_schedules()["Schedules"]
-        schedule = scheduler.get_schedule(Name=listed["Name"], GroupName=listed["GroupName"])
         names = ("Name", "GroupName", "ScheduleExpression", "FlexibleTimeWindow", "Target")
-        scheduler.update_schedule(
-            **{name: schedule[name] for name in names}, State="ENABLED" if enabled else "DISABLED"
-        )
+        for listed in scheduler.list_schedules()["Schedules"]:
+            schedule = scheduler.get_schedule(Name=listed["Name"], GroupName=listed["GroupName"])
+            scheduler.update_schedule(
+                **{name: schedule[name] for name in names}, State="ENABLED" if enabled else "DISABLED"
+            )
 
     def environments(self, function: str) -> set[int]:
         """Return the processes that serve a function: each is one environment."""
@@ -250,6 +255,14 @@ class Embedded:
         """Call a function with input that it refuses, so that it has an environment."""
         self._lambda.invoke(FunctionName=self.functions[function], Payload=b'{"state": 0}')
         return True
+
+    def recover_due(self) -> None:
+        """Have RecoverStalled look at all that is due, as its schedules do."""
+        for partition in (keys.LIMBO, *map(keys.in_flight_partition, range(keys.IN_FLIGHT_SHARDS))):
+            answer = self._lambda.invoke(
+                FunctionName=self.functions["RecoverStalled"], Payload=json.dumps({"partition": partition})
+            )
+            assert "FunctionError" not in answer, answer["Payload"].read()
 
     def recover(self, key: str) -> dict[str, Any]:
         """Have RecoverStalled look at one settlement now, due or not."""
@@ -324,7 +337,7 @@ class Embedded:
         execution = {"execution": name, "execution_arn": f"arn:of:{name}"}
         answer = self._lambda.invoke(
             FunctionName=self.functions[state],
-            Payload=json.dumps(({"state": given} if state in WHOLE_STATE else given) | execution),
+            Payload=json.dumps(given | execution | ({"state": given} if state in WHOLE_STATE else {})),
         )
         payload: dict[str, Any] = json.loads(answer["Payload"].read()) or {}
         assert ("FunctionError" in answer) == ("errorType" in payload)

@@ -15,6 +15,7 @@ from settle.machines import Machine
 from settle.queries.circuit import status
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from settlement.ledger.kyc_review import REVIEW
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_account, new_key
 
 CREDENTIALS, SIGNING = "KycCredentialsArn", "KycSigningArn"
@@ -47,12 +48,19 @@ class Payment:
         return self.embedded.settlement(self.key)
 
     def over(self) -> Row:
-        """Wait for the end of its way; return its row."""
-        self.embedded.wait_for(lambda: self.row()["status"] not in WAITING)
+        """Wait for the end of its way; return its row, which its hold may not have put yet."""
+
+        def is_over() -> bool:
+            row = self.embedded.stack.store.read(keys.settlement(self.key))
+            return row is not None and row["status"] not in WAITING
+
+        self.embedded.wait_for(is_over)
         return self.row()
 
     def verdict(self) -> Row | None:
-        return self.embedded.stack.store.read(keys.entry(self.key, "verify"))
+        """Return the evidence of the verdict, by the webhook or else by the provider's answer."""
+        kinds = (self.embedded.stack.store.read(keys.evidence(self.key, kind)) for kind in (REVIEW, "verify"))
+        return next((found for found in kinds if found), None)
 
     def balances(self) -> tuple[str, str]:
         """Return the available balances of payer and payee."""

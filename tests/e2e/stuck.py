@@ -59,5 +59,5 @@ def stuck(embedded: Embedded) -> Stuck:
     """Return the settlement in LIMBO, with an execution that waits for a decision."""
     one = settled(embedded)
     assert reversal.reverse(embedded.stack, one.key, "the goods came back")["status"] == "LIMBO"
-    embedded.wait_for(lambda: "waiting" in one.row())
+    embedded.wait_for(lambda: bool(embedded.waiting(one.key)))
     return one

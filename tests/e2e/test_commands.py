@@ -51,7 +51,7 @@ def test_a_statement_runs_up_to_the_balance_of_an_account_that_is_opened_once(
     shown = embedded.told("account", "show", first["payer"])
 
     assert (shown["available"], shown["currency"], shown["limbo_keys"]) == ("50.80", "EUR", [])
-    assert [(entry["step"], entry["change"], entry["balance"]) for entry in shown["entries"]] == [
+    assert [(entry["step"], entry["change"], entry["sum"]) for entry in shown["entries"]] == [
         ("deposit", "100.00", "100.00"),
         ("hold", "-48.20", "51.80"),
         ("hold", "-1.00", "50.80"),
@@ -60,7 +60,7 @@ def test_a_statement_runs_up_to_the_balance_of_an_account_that_is_opened_once(
     fees = embedded.told("account", "show", "fees:EUR")
     ours = [entry["change"] for entry in fees["entries"] if entry["key"] in (first["key"], second["key"])]
     assert ours == ["0.48", "0.00"]
-    assert fees["available"] == fees["entries"][-1]["balance"]
+    assert fees["available"] == fees["entries"][-1]["sum"]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_each_call_of_a_function_writes_its_metrics(embedded: Embedded) -> None:
     """Alarms stand on them; on AWS they are taken out of the functions' logs."""
 
     def replays() -> int:
-        return sum("_aws" in line and "IdempotencyReplay" in line for line in embedded.logged("ClaimKey"))
+        return sum("_aws" in line and "IdempotencyReplay" in line for line in embedded.logged("HoldFunds"))
 
     request = new_request(embedded)
     before = replays()

@@ -8,7 +8,7 @@ from tests.e2e.embedded import Embedded
 
 pytestmark = pytest.mark.long
 
-WRITE_UNITS_MAX, READ_UNITS_MAX = 26, 1
+WRITE_UNITS_MAX, READ_UNITS_MAX = 20, 1
 """The one read is VerifyKyc's: it reads the row before it asks the provider."""
 
 DEMO_FAILURES = 5

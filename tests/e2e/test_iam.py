@@ -13,32 +13,32 @@ from settlement.ledger import keys
 from tests.e2e.embedded import Embedded
 
 GRANTED = {
-    "ClaimKey": {"get_item", "put_item"},
-    "HoldFunds": {"put_item", "update_item"},
+    "HoldFunds": {"get_item", "put_item", "update_item"},
     "VerifyKyc": {"get_item", "put_item", "update_item"},
-    "ReleaseFunds": {"put_item", "update_item"},
+    "ReleaseFunds": {"get_item", "put_item", "update_item"},
     "CollectFee": {"put_item", "update_item"},
-    "RejectSettlement": {"update_item"},
+    "RejectSettlement": {"put_item", "update_item"},
     "ReportOutcome": {"get_item"},
     "BeginCompensation": {"get_item", "put_item", "update_item"},
     "RefundFee": {"put_item", "update_item"},
-    "ReclaimFunds": {"put_item", "update_item"},
+    "ReclaimFunds": {"get_item", "put_item", "update_item", "query"},
     "VoidHold": {"put_item", "update_item"},
     "EnterLimbo": {"get_item", "put_item", "update_item"},
     "PrepareAlert": {"get_item"},
-    "AwaitResolution": {"update_item"},
+    "AwaitResolution": {"get_item", "put_item"},
     "ResolveLimbo": {"get_item", "put_item", "update_item"},
     "KycDecided": {"get_item", "put_item", "update_item"},
     "RecoverStalled": {"get_item", "update_item"},
     "StartSettlements": {"get_item", "put_item"},
+    "SweepMerchants": {"get_item", "put_item", "update_item", "query"},
 }
 
 TOUCHED = {
-    "ClaimKey": ("SETTLEMENT#no-such-key",),
     "VerifyKyc": ("SETTLEMENT#no-such-key", "CIRCUIT"),
     "KycDecided": ("SETTLEMENT#no-such-key", "KYC_EVENT#no-such-event"),
     "RecoverStalled": ("SETTLEMENT#no-such-key",),
     "StartSettlements": ("SETTLEMENT#no-such-key",),
+    "SweepMerchants": ("SWEPT#no-such-partition", "ACCOUNT#merchant.none"),
 }
 """The only partitions of these. The embedded AWS cannot show that they reach no other: it does not evaluate
 `dynamodb:LeadingKeys`.
@@ -110,7 +110,7 @@ def test_a_role_may_do_what_its_step_does_and_nothing_else(
     embedded: Embedded, role: tuple[str, Any], action: str
 ) -> None:
     state, client = role
-    allowed = "done" if action == "get_item" else "ConditionalCheckFailedException"
+    allowed = "done" if action in ("get_item", "query") else "ConditionalCheckFailedException"
     expected = allowed if action in GRANTED[state] else "AccessDeniedException"
 
     for pk in TOUCHED.get(state, ("ACCOUNT#eve",)):
@@ -156,7 +156,7 @@ def test_a_function_starts_no_machine_but_its_own_and_only_recovery_asks_about_r
     client, outputs = acting_as(embedded, function, "stepfunctions"), embedded.stack.outputs
     own = {
         "KycDecided": {"SettlementStandardArn"},
-        "RecoverStalled": {"SettlementStandardArn", "CompensationArn"},
+        "RecoverStalled": {"SettlementStandardArn", "SettlementExpressArn", "CompensationArn"},
         "StartSettlements": {"SettlementStandardArn"},
         "VerifyKyc": set(),
     }[function]
@@ -195,7 +195,7 @@ def test_a_transaction_is_authorised_by_each_of_its_writes(embedded: Embedded, r
 
 def test_all_processes_listen_on_this_machine_only(embedded: Embedded) -> None:
     """Asked in a quick module: a second embedded AWS leaves alone the ports that the first one has taken."""
-    embedded.invoke("ClaimKey", {})  # so that there is a function with a server for it
+    embedded.invoke("HoldFunds", {})  # so that there is a function with a server for it
     assert len(embedded.processes()) > 1
 
     listening = {

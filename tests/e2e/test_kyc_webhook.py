@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.embedded import Embedded, at_once
 from tests.e2e.provider import Call, Payment, call, decision, in_review, send
+from tests.world.journal import slots
 
 pytestmark = pytest.mark.long
 
@@ -36,9 +37,9 @@ def test_a_payment_in_review_holds_the_money_and_recovery_leaves_it_alone(
     row = parked.row()
     outcome = parked.start()
     shown = embedded.told("status", parked.key, code=7)
-    embedded.invoke("RecoverStalled", {})
+    embedded.recover_due()
 
-    assert (row["status"], row["escrow"], row["steps"]) == ("PROCESSING", 4820, {"hold"})
+    assert (row["status"], row["escrow"], slots(row)) == ("PROCESSING", 4820, {"hold_at"})
     assert row["review"] == f"ver_{parked.key}"
     assert row["gsi1sk"] == row["deadline_at"]
     assert (outcome["status"], outcome["escrow"], outcome["replayed"]) == ("PROCESSING", "48.20", True)
@@ -102,7 +103,7 @@ def test_an_event_that_comes_32_times_at_once_has_one_effect(embedded: Embedded)
 
     assert {status for status, _ in answers} == {200}
     assert (row["status"], row["owner"]) == ("SETTLED", f"{one.key}-decided")
-    assert embedded.entries(one.key) == ["fee", "hold", "release", "verify"]
+    assert embedded.entries(one.key) == ["fee", "hold", "release", "review"]
     assert one.balances() == ("51.80", "47.72")
     assert [row["pk"] for row in embedded.rows() if row["sk"] == "EVENT" and row["key"] == one.key] == [
         f"KYC_EVENT#{sent.event}"
@@ -136,7 +137,7 @@ def test_recovery_reverses_a_review_that_has_run_out(embedded: Embedded, by: str
     too_late = send(embedded, call(embedded, decision(one)))
 
     if by == "a call":
-        embedded.invoke("RecoverStalled", {})
+        embedded.recover_due()
         row = one.over()
     else:
         embedded.schedule(enabled=True)

@@ -75,21 +75,22 @@ def test_a_key_that_is_claimed_many_times_at_once_has_one_owner(
     embedded: Embedded, settlement: dict[str, Any]
 ) -> None:
     claims = [
-        partial(embedded.invoke, "ClaimKey", settlement, execution=f"execution-{n}") for n in range(AT_ONCE)
+        partial(embedded.invoke, "HoldFunds", settlement, execution=f"execution-{n}") for n in range(AT_ONCE)
     ]
 
     results = at_once([partial(persistently, embedded, each) for each in claims])
 
-    assert [result["replayed"] for result in results].count(False) == 1
-    owner = f"execution-{[result['replayed'] for result in results].index(False)}"
-    assert embedded.settlement(settlement["key"])["owner"] == owner
+    (owner,) = (number for number, result in enumerate(results) if "owner_epoch" in result)
+    others = [result["errorType"] for number, result in enumerate(results) if number != owner]
+    assert others == ["AlreadyClaimed"] * (AT_ONCE - 1)
+    assert embedded.settlement(settlement["key"])["owner"] == f"execution-{owner}"
+    assert embedded.entries(settlement["key"]) == ["hold"]
 
 
 def test_a_step_that_is_called_many_times_at_once_posts_one_entry(
     embedded: Embedded, settlement: dict[str, Any]
 ) -> None:
-    claimed_at = embedded.invoke("ClaimKey", settlement)["claimed_at"]
-    held = []
+    claimed_at, held = None, []
 
     for state in STEPS:
         call = partial(embedded.invoke, state, settlement, claimed_at=claimed_at)
@@ -97,6 +98,7 @@ def test_a_step_that_is_called_many_times_at_once_posts_one_entry(
 
         assert [result for result in results if "errorType" in result] == []
         assert len({json.dumps(result, sort_keys=True) for result in results}) == 1
+        claimed_at = claimed_at or results[0]["claimed_at"]
         held.append(embedded.available(settlement["payer"]))
 
     assert held == ["51.80"] * 4

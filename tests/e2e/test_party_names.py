@@ -10,7 +10,7 @@ pytestmark = pytest.mark.long
 
 NAMES = {"payer_name": "Wilhelmina Muster", "payee_name": "Bob & Söhne 名前"}
 TELLTALES = ("Wilhelmina", "Muster", "Söhne", "S\\u00f6hne")
-FUNCTIONS = ("ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
+FUNCTIONS = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
 
 
 @pytest.mark.parametrize("machine", ["express", "standard"])

@@ -29,7 +29,7 @@ def die(embedded: Embedded, state: str, machine: str, name: str, content: Any) -
         embedded.stop(arn)
 
 
-@pytest.mark.parametrize("state", FORWARD)
+@pytest.mark.parametrize("state", FORWARD[1:])
 def test_a_settlement_that_died_goes_on_from_where_it_stands(embedded: Embedded, state: str) -> None:
     one = payment(embedded)
     die(embedded, state, "SettlementStandardArn", f"{one.key}-mine", one.request)
@@ -39,6 +39,8 @@ def test_a_settlement_that_died_goes_on_from_where_it_stands(embedded: Embedded,
 
     assert taken == {"key": one.key, "action": "settle", "execution": f"{one.key}-r1"}
     assert one.over()["status"] == "SETTLED"
+    standard = embedded.stack.outputs["SettlementStandardArn"].replace(":stateMachine:", ":execution:")
+    assert embedded.ended(f"{standard}:{one.key}-r1")["status"] == "SUCCEEDED"
     assert one.balances() == ("51.80", "47.72")
     assert embedded.entries(one.key) == sorted(STEPS)
     assert embedded.conserved()
@@ -47,7 +49,7 @@ def test_a_settlement_that_died_goes_on_from_where_it_stands(embedded: Embedded,
 def test_an_execution_that_died_before_its_claim_has_left_nothing_to_recover(embedded: Embedded) -> None:
     one = payment(embedded)
 
-    die(embedded, "ClaimKey", "SettlementStandardArn", f"{one.key}-mine", one.request)
+    die(embedded, "HoldFunds", "SettlementStandardArn", f"{one.key}-mine", one.request)
 
     assert embedded.entries(one.key) == []
     assert one.balances() == ("100.00", "0.00")
@@ -130,7 +132,7 @@ def test_an_execution_that_died_on_its_way_into_limbo_is_replaced(embedded: Embe
     taken = embedded.recover(one.key)
 
     assert taken["execution"] == f"{one.key}-compensate-1"
-    embedded.wait_for(lambda: one.row().get("waiting", {}).get("execution", "").endswith("-compensate-1"))
+    embedded.wait_for(lambda: embedded.waiting(one.key).endswith("-compensate-1"))
     assert one.row()["status"] == "LIMBO"
     assert embedded.recover(one.key) == {"key": one.key, "action": "none", "execution": None}
     assert (

@@ -155,7 +155,7 @@ def test_limbo_is_resolved_through_the_api_of_aws(embedded: Embedded) -> None:
 
     assert code == 0
     embedded.wait_for(lambda: one.row()["status"] == "COMPENSATED")
-    entry = embedded.stack.store.read(keys.entry(one.key, "resolve:1"))
+    entry = embedded.stack.store.read(keys.evidence(one.key, "resolve:1"))
     assert entry is not None
     assert (entry["decision"], entry["by"]) == ("write-off", "arn:aws:iam::000000000000:root")
     verify(shell, one, "limbo", "COMPENSATED", 4)
@@ -164,8 +164,7 @@ def test_limbo_is_resolved_through_the_api_of_aws(embedded: Embedded) -> None:
 def test_a_stalled_settlement_is_given_up_by_its_runbook(embedded: Embedded) -> None:
     request = new_request(embedded)
     one = Stuck(embedded, request["key"], request["payer"], request["payee"], shop="")
-    claimed = embedded.invoke("ClaimKey", request)["settlement"]
-    assert "errorType" not in embedded.invoke("HoldFunds", claimed)  # and no execution runs it any further
+    assert "errorType" not in embedded.invoke("HoldFunds", request)  # and no execution runs it any further
     shell = Shell(embedded, one.key)
 
     ((code, text),) = shell.run("settlement-stalled", "Look")
@@ -179,7 +178,7 @@ def test_a_stalled_settlement_is_given_up_by_its_runbook(embedded: Embedded) -> 
 
 def test_a_dead_compensation_is_driven_on_by_its_runbook(embedded: Embedded) -> None:
     one = stuck(embedded)
-    embedded.stop(one.row()["waiting"]["execution"])
+    embedded.stop(embedded.waiting(one.key))
     shell = Shell(embedded, one.key)
 
     (code, _), (listed, open_cases) = shell.run("compensation-stalled", "Look")

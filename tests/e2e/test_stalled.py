@@ -8,6 +8,7 @@ from settle.actions.start import start
 from settle.machines import Machine
 from settlement.ledger import keys
 from tests.e2e.embedded import Embedded, new_request
+from tests.world.journal import slots
 
 pytestmark = pytest.mark.long
 
@@ -23,7 +24,7 @@ def test_a_settlement_that_cannot_go_on_stays_in_flight_and_is_never_reported_as
     assert (ended.outcome, ended.error) == (None, "SettlementStalled")
     assert str(ended.message).startswith("ClientError: An error occurred (AccessDeniedException)")
     row = embedded.settlement(request["key"])
-    assert (row["status"], row["steps"]) == ("PROCESSING", {"hold", "verify"})
+    assert (row["status"], slots(row)) == ("PROCESSING", {"hold_at", "verify_at"})
     assert row["escrow"] == row["amount"] == 4820
     assert row["gsi1pk"] == keys.in_flight_index(request["key"], "")["gsi1pk"]
     assert "finished_at" not in row

@@ -11,12 +11,12 @@ from tests.fuzz.stage import ANSWERS, STATES, TIMES, Stage, rows_of
 
 FUNCTIONS = tuple(payloads.PAYLOADS)
 
-AT_HOME = {
-    "hold_funds": "claimed",
+AT_HOME: dict[str, str | tuple[str, ...]] = {
+    "hold_funds": ("unclaimed", "claimed"),
     "verify_kyc": "held",
     "release_funds": "verified",
     "collect_fee": "released",
-    "reject_settlement": "claimed",
+    "reject_settlement": ("unclaimed", "claimed"),
     "refund_fee": "compensating",
     "reclaim_funds": "compensating",
     "void_hold": "compensating",

@@ -8,7 +8,7 @@ from typing import Any
 from handlers.kyc_decided import STATUSES
 from settlement.adapters.dynamodb import from_wire
 from settlement.model.accounts import is_customer
-from settlement.model.errors import InvalidRequest, KycRejected, SettlementError
+from settlement.model.errors import InReview, InvalidRequest, KycRejected, SettlementError
 from tests.fuzz.mutation import CANARY, DEEPEST, levels_left
 from tests.fuzz.stage import HANDLERS, Stage
 from tests.fuzz.table import Rows
@@ -17,12 +17,11 @@ from tests.world.functions import Context
 
 _OF_A_DEBITED_ACCOUNT = "AccountNotFound CurrencyMismatch InsufficientFunds"
 REFUSALS = {
-    "claim_key": "",
-    "hold_funds": f"AccountInLimbo DeadlineExceeded {_OF_A_DEBITED_ACCOUNT} StepFenced",
-    "verify_kyc": "KycRejected DeadlineExceeded StepFenced",
+    "hold_funds": f"AlreadyClaimed AccountInLimbo DeadlineExceeded {_OF_A_DEBITED_ACCOUNT} StepFenced",
+    "verify_kyc": "InReview KycRejected DeadlineExceeded StepFenced",
     "release_funds": "AccountNotFound CapExceeded CurrencyMismatch DeadlineExceeded StepFenced",
     "collect_fee": "StepFenced",
-    "reject_settlement": "StepFenced",
+    "reject_settlement": "AlreadyClaimed StepFenced",
     "report_outcome": "StepFenced",
     "begin_compensation": "NotReversible ResolutionRefused",
     "refund_fee": "StepFenced",
@@ -132,7 +131,7 @@ def check_batch(stage: Stage, bodies: list[str]) -> str:
 
 def check_nothing_done(stage: Stage, refusal: Exception | None = None) -> None:
     """Check that a refusal leaves the table as it was, and starts nothing."""
-    if not isinstance(refusal, KycRejected):  # that verdict is on record
+    if not isinstance(refusal, KycRejected | InReview):  # that verdict, or that review, is on record
         assert stage.table.committed == 0, "a refusal has written"
     if isinstance(refusal, InvalidRequest) and not str(refusal).startswith(
         "input: "

@@ -17,8 +17,9 @@ from tests.fuzz.stage import HANDLERS, Stage, rows_of, staged  # first: it makes
 from settle import cli  # isort: skip
 from settle import stack as stacks  # isort: skip
 from settle.local import embedded_aws  # isort: skip
-from settle.queries import follow, snapshot, table_scan  # isort: skip
-from settlement.model.errors import SettlementError
+from settle.queries import follow, second_look, snapshot  # isort: skip
+from settlement.adapters.dynamodb import from_wire
+from settlement.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest, SettlementError
 from tests.fuzz.mutation import TEXTS, Choices
 from tests.fuzz.wires import message
 from tests.settle.desk import COMPENSATION, RECOVERY, Functions, Identity, Reached
@@ -124,7 +125,7 @@ def _content(choices: Choices) -> bytes:
 
 
 class Machines:
-    """Step Functions, whose Express machine is only the claim; compensations are started and never run.
+    """Step Functions, whose Express machine ends after the hold; compensations are started and never run.
 
     It does not read an input, as the shared fake does: an input may be as deep as a parser reads at all.
     """
@@ -136,14 +137,11 @@ class Machines:
     def start_sync_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803
         self._accept(name, input)
         request = json.loads(input)
-        event = {"settlement": request, "execution": name, "execution_arn": name}
         try:
-            claimed = HANDLERS["claim_key"](event, Context())
-            report = {"state": claimed, "execution": name}
-            outcome = checked_outcome(HANDLERS["report_outcome"](report, Context()))
-        except SettlementError as refusal:
-            content = {"errorMessage": str(refusal), "errorType": type(refusal).__name__}
-            return {"status": "FAILED", "error": type(refusal).__name__, "cause": json.dumps(content)}
+            outcome = _held({"settlement": request, "execution": name, "execution_arn": name})
+        except (InvalidRequest, IdempotencyConflict) as refusal:
+            error = _error(refusal)
+            return {"status": "FAILED", "error": error["Error"], "cause": error["Cause"]}
         return {"status": "SUCCEEDED", "output": json.dumps(outcome)}
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803
@@ -169,8 +167,34 @@ class Machines:
         self.started.append(name)
 
 
+def _held(event: dict[str, Any]) -> Any:
+    """Return the outcome of a machine that ends after the hold, or with the hold's refusal."""
+    report = {**event, "state": event["settlement"]}
+    try:
+        HANDLERS["hold_funds"](event, Context())
+    except (InvalidRequest, IdempotencyConflict):
+        raise
+    except AlreadyClaimed as claimed:
+        report["state"] = {**event["settlement"], "replayed": _error(claimed)}
+    except SettlementError as refusal:
+        rejected = HANDLERS["reject_settlement"]({**event, "error": _error(refusal)}, Context())
+        return checked_outcome(rejected)
+    return checked_outcome(HANDLERS["report_outcome"](report, Context()))
+
+
+def _error(refusal: SettlementError) -> dict[str, str]:
+    """Return a refusal as Lambda passes it to Step Functions."""
+    content = {"errorMessage": str(refusal), "errorType": type(refusal).__name__}
+    return {"Error": type(refusal).__name__, "Cause": json.dumps(content)}
+
+
 class Reader:
-    """The table's client, with the operations that only the command uses."""
+    """The table's client, with the operations that only the command uses.
+
+    Its scans and queries of the table answer with plain rows, as the command has them read.
+    """
+
+    meta = mock.Mock()
 
     def __init__(self, stage: Stage) -> None:
         self._table = stage.table
@@ -178,23 +202,33 @@ class Reader:
     def __getattr__(self, operation: str) -> Any:
         return getattr(self._table, operation)
 
+    def scan(self, *, Segment: int, **parameters: Any) -> dict[str, Any]:  # noqa: N803
+        rows = [] if Segment else map(from_wire, self._table.rows.values())
+        values = parameters.get("ExpressionAttributeValues", {})
+        if values:
+            rows = (
+                row
+                for row in rows
+                if row["sk"] == values[":settlement"]["S"] and row["claimed_at"] >= values[":since"]["S"]
+            )
+        return {"Items": list(rows)}
+
+    def query(self, *, ExpressionAttributeValues: Any, **parameters: Any) -> Any:  # noqa: N803
+        if "IndexName" in parameters:  # recovery's
+            values = {"ExpressionAttributeValues": ExpressionAttributeValues}
+            return self._table.query(**parameters, **values)
+        wanted = ExpressionAttributeValues[":pk"]
+        wanted["S"].encode()
+        found = [row for key, row in sorted(self._table.rows.items()) if row["pk"] == wanted]
+        return {"Items": [from_wire(row) for row in found]}
+
     def get_paginator(self, operation: str) -> "Reader":
+        assert operation == "query", operation
         return self
 
-    def paginate(self, **parameters: Any) -> Iterator[dict[str, Any]]:
-        values = parameters.get("ExpressionAttributeValues", {})
-        key = parameters.get("KeyConditionExpression", "").partition(" ")[0]
-        found = [dict(row) for row in self._table.rows.values()]
-        if key:
-            (wanted,) = values.values()
-            wanted["S"].encode()
-            found = [row for row in found if row.get(key) == wanted]
-        elif values:
-            since = values[":since"]["S"]
-            found = [
-                row for row in found if row["sk"] == values[":settlement"] and row["claimed_at"]["S"] >= since
-            ]
-        yield {"Items": found}
+    def paginate(self, *, ExpressionAttributeValues: Any, **parameters: Any) -> Iterator[Any]:  # noqa: N803
+        (wanted,) = ExpressionAttributeValues.values()
+        yield {"Items": [dict(row) for row in self._table.rows.values() if row.get("gsi1pk") == wanted]}
 
     def batch_get_item(self, *, RequestItems: Any) -> dict[str, Any]:  # noqa: N803
         ((table, wanted),) = RequestItems.items()
@@ -225,7 +259,7 @@ def commanded() -> Iterator[Stage]:
         mock.patch.object(embedded_aws, "running", return_value=None),
         mock.patch.object(snapshot, "snapshots", lambda stack, every: [snapshot.look(stack, NOW)]),
         mock.patch.object(follow, "FOLLOW_SECONDS_MAX", -1),
-        mock.patch.object(table_scan, "_PAUSE_SECONDS", 0),
+        mock.patch.object(second_look, "_PAUSE_SECONDS", 0),
         mock.patch.dict("os.environ", {"COMPENSATION_MACHINE": COMPENSATION, "COLUMNS": "120"}),
     ):
         yield stage

@@ -8,6 +8,7 @@ _SETTLEMENT = (
     ' "amount": "48.20", "currency": "EUR", "fee": "0.48"}'
 )
 _BOTH_DEEP = _SETTLEMENT.replace("alice", DEEPEST).replace("bob", DEEPEST)
+_EXECUTION = '"execution": "execution-1", "execution_arn": "arn:execution-1"'
 _ORDER = '{"reason": "sent to the wrong shop", "by": "ada"%s}'
 
 
@@ -19,7 +20,7 @@ def _begun(state: str, more: str) -> Case:
 
 KEPT = {
     "two parties nested too deep to be compared": Case(
-        "hold_funds", "claimed", f'{{{_BOTH_DEEP}, "execution": "execution-1"}}'
+        "hold_funds", "claimed", f"{{{_BOTH_DEEP}, {_EXECUTION}}}"
     ),
     "an empty resolution of a settlement that is being reversed": _begun("retried", '"resolution": {}'),
     "a resolution of a case that does not exist": _begun(
@@ -28,8 +29,8 @@ KEPT = {
     "a cause that is no text": _begun("held", '"error": {"Error": "KycRejected", "Cause": "\\ud800"}'),
     "a cause that becomes no text": Case(
         "reject_settlement",
-        "claimed",
-        f'{{{_SETTLEMENT}, "execution": "execution-1", "error": {{"Error": "InsufficientFunds",'
+        "unclaimed",
+        f'{{{_SETTLEMENT}, {_EXECUTION}, "error": {{"Error": "InsufficientFunds",'
         ' "Cause": "{\\"errorMessage\\": \\"\\\\udfff\\"}"}}',
     ),
     "a reversal's cause that is no text": Case(

@@ -1,7 +1,9 @@
 """Valid payloads of every function, which the fuzzers change."""
 
+import json
 from typing import Any
 
+from settlement.model import executions
 from tests.fuzz.mutation import Choices, copied, mutated, text
 from tests.world.constants import (
     CLAIMED_AT,
@@ -9,6 +11,7 @@ from tests.world.constants import (
     KEY,
     ORDER,
     REJECTED_BY_KYC,
+    REPLAYED,
     SPENT,
     STALLED_ORDER,
     WIRE,
@@ -16,6 +19,10 @@ from tests.world.constants import (
 from tests.world.services import VERDICT
 
 _SETTLEMENT = {"settlement": WIRE, "execution": "execution-1"}
+_WITH_REQUEST = {"execution": "execution-1", "execution_arn": EXECUTION_ARN}
+_QUEUED = {**_WITH_REQUEST, "execution": executions.queued(KEY, json.dumps(WIRE))}
+"""The context of the execution that owns what the queue has claimed."""
+
 _ALL, _NONE = ["fee", "hold", "release", "verify"], list[str]()
 _FOUND = {
     "settlement": WIRE,
@@ -23,6 +30,8 @@ _FOUND = {
     "reversed": _NONE,
     "finished": False,
     "in_limbo": True,
+    "fee_due": True,
+    "release_due": True,
     "case": 1,
     "alerts": 0,
 }
@@ -33,33 +42,35 @@ _NAMED = {**WIRE, "payer_name": "Alice Muster", "payee_name": "Bob Muster"}
 REQUESTS = [WIRE, _WITHOUT_FEE, {**WIRE, "deadline_seconds": 7_200}, _YEN, _NAMED]
 
 
-def _reverse(*reversed_: str) -> list[dict[str, Any]]:
-    return [
-        {**_SETTLEMENT, "execution": "compensation-1", "steps": steps, "reversed": list(reversed_)}
-        for steps in (_ALL, ["hold"], [])
-    ]
+_REVERSAL = {**_SETTLEMENT, "execution": "compensation-1"}
 
 
 def _state(**more: Any) -> dict[str, Any]:
     return {"state": {"settlement": WIRE, **more}, "execution": "compensation-1"}
 
 
+_ENTRY = {"pk": {"S": "ENTRIES#merchant.shop#3"}, "sk": {"S": f"{CLAIMED_AT}#{KEY}:release"}}
+
 PAYLOADS: dict[str, list[Any]] = {
-    "claim_key": [
-        {"settlement": request, "execution": "execution-1", "execution_arn": EXECUTION_ARN}
-        for request in REQUESTS
+    "hold_funds": [
+        *({"settlement": request, **_WITH_REQUEST} for request in REQUESTS),
+        {"settlement": WIRE, **_QUEUED},
     ],
-    "hold_funds": [_SETTLEMENT],
     "verify_kyc": [_SETTLEMENT],
     "release_funds": [_SETTLEMENT],
     "collect_fee": [{**_SETTLEMENT, "claimed_at": CLAIMED_AT}],
-    "reject_settlement": [{**_SETTLEMENT, "error": REJECTED_BY_KYC}],
+    "reject_settlement": [
+        *({"settlement": request, **_WITH_REQUEST, "error": REJECTED_BY_KYC} for request in REQUESTS),
+        {"settlement": WIRE, **_QUEUED, "error": REJECTED_BY_KYC},
+    ],
     "report_outcome": [
-        {"state": {"settlement": WIRE, **more}, "execution": "execution-1"}
-        for more in (
-            {"replayed": True},
-            {"replayed": False},
-            {"replayed": False, "error": REJECTED_BY_KYC},
+        {"settlement": request, "state": state, **_WITH_REQUEST}
+        for request in (WIRE, _WITHOUT_FEE)
+        for state in (
+            REPLAYED,
+            {"settlement": WIRE, "in_review": {"Error": "InReview", "Cause": ""}},
+            {"settlement": WIRE, "error": REJECTED_BY_KYC},
+            {"Error": "StepFenced", "Cause": ""},
             _FOUND,
         )
     ],
@@ -73,9 +84,9 @@ PAYLOADS: dict[str, list[Any]] = {
         _state(),
         {"state": _FOUND | {"error": SPENT}, "execution": "compensation-1"},
     ],
-    "refund_fee": _reverse(),
-    "reclaim_funds": _reverse("fee"),
-    "void_hold": _reverse("fee", "release"),
+    "refund_fee": [_REVERSAL],
+    "reclaim_funds": [_REVERSAL],
+    "void_hold": [{**_REVERSAL, "steps": steps} for steps in (_ALL, ["hold"], [])],
     "enter_limbo": [
         {**_SETTLEMENT, "execution": "compensation-1", "case": 1, "reversed": _NONE, "stuck": {step: SPENT}}
         for step in ("fee", "release", "hold")
@@ -98,6 +109,7 @@ PAYLOADS: dict[str, list[Any]] = {
     "recover_stalled": [{"key": KEY}, {}],
     "kyc_decided": [VERDICT, {**VERDICT, "decision": "REJECTED", "reason": "a listed party"}],
     "start_settlements": REQUESTS,
+    "sweep_merchants": [{"Records": [{"dynamodb": {"Keys": _ENTRY}}]}],
 }
 """By function, the payloads that its machine, its caller or its queue sends. For the webhook and the start
 queue these are the bodies of their messages.
@@ -108,15 +120,14 @@ _ERROR: dict[tuple[str, ...], str] = {("error", "Error"): _TEXT, ("error", "Caus
 FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     **{name: {("settlement",): _ANY} for name in PAYLOADS},
     "begin_compensation": {("state",): _ANY},
-    **{
-        name: {("state", "settlement"): _ANY} | {("state", *path): _TEXT for path in _ERROR}
-        for name in ("report_outcome", "prepare_alert")
-    },
+    "report_outcome": {("settlement",): _ANY} | {("state", *path): _TEXT for path in _ERROR},
+    "prepare_alert": {("state", "settlement"): _ANY} | {("state", *path): _TEXT for path in _ERROR},
     "reject_settlement": {("settlement",): _ANY, **_ERROR},
     "enter_limbo": {("settlement",): _ANY}
     | {("stuck", step, name): _TEXT for step in ("fee", "release", "hold") for name in ("Error", "Cause")},
     "resolve_limbo": {("settlement",): _ANY, ("resolution",): _ANY},
     **{name: {(): _ANY} for name in ("recover_stalled", "start_settlements", "kyc_decided")},
+    "sweep_merchants": {},
 }
 """The parts of a payload that come from outside, and whether as any JSON or as the text of an error. The rest
 comes from AWS (names, ARNs, tokens) or was returned by another function of this project.

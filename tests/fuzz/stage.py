@@ -18,10 +18,10 @@ from settlement.model.errors import SettlementError
 from settlement.model.verdict import Verdict
 from tests.fuzz.table import Rows, Table
 from tests.world import functions
-from tests.world.constants import LIMBO_AFTER, REJECTED_BY_KYC
+from tests.world.constants import LIMBO_AFTER, REJECTED_BY_KYC, STALLED_ORDER
 from tests.world.functions import Calls
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED, Provider
-from tests.world.services import Queues, Secrets
+from tests.world.services import Died, Queues, Secrets, signed
 from tests.world.step_functions import StepFunctions
 
 HANDLERS = dict(zip((file.stem for file in functions.FILES), functions.HANDLERS.values(), strict=True))
@@ -46,7 +46,8 @@ class Stage:
         self.table = Table(rows)
         _dependencies.store = self.table.store()
         self.at, self.provider.answer = at, answer
-        self.step_functions = _step_functions._client = StepFunctions()
+        self.step_functions = StepFunctions()
+        _step_functions._client = self.step_functions  # type: ignore[assignment]
         self.queues.sent.clear()
 
     def now(self) -> datetime:
@@ -103,6 +104,26 @@ def _verified(answer: Verdict) -> Step:
     return verify
 
 
+def _die_after_the_evidence(calls: Calls, stage: Stage) -> None:
+    """Have VerifyKyc put its evidence on record, and end before the row has the verdict."""
+    stage.provider.answer = APPROVED
+    with mock.patch.object(_dependencies.store, "update", side_effect=Died), suppress(Died):
+        calls("VerifyKyc")
+
+
+def _answered_beside_a_review(calls: Calls, stage: Stage) -> None:
+    """Have one call of VerifyKyc be told of a review, and another, at the same time, of a verdict."""
+
+    def review() -> None:
+        stage.provider.meanwhile = lambda: None
+        _verified(IN_REVIEW)(calls, stage)
+        stage.provider.answer = APPROVED
+
+    stage.provider.meanwhile = review
+    with suppress(SettlementError):
+        calls("VerifyKyc")
+
+
 def _expire(calls: Calls, stage: Stage) -> None:
     stage.at = TIMES[2]
     calls.recover()
@@ -115,26 +136,38 @@ def _unwind(calls: Calls, stage: Stage) -> None:
 _WAITS = _to("__call__", "AwaitResolution", token="token-1", execution_arn="arn:waits")
 STATES: dict[str, tuple[Step, ...]] = {
     "nothing": (),
-    "unclaimed": (_to("before", "ClaimKey"),),
-    "claimed": (_to("before", "HoldFunds"),),
+    "unclaimed": (_to("before", "HoldFunds"),),
+    "claimed": (_to("claimed"),),
     "held": (_to("before", "VerifyKyc"),),
     "verified": (_to("before", "ReleaseFunds"),),
     "released": (_to("before", "CollectFee"),),
     "settled": (_to("after", "CollectFee"),),
-    "claimed, the payer is poor": (_to("before", "HoldFunds"), _opened("alice", 4_819)),
-    "claimed, the payer is in LIMBO": (
-        _to("before", "HoldFunds"),
-        _opened("alice", 10_000, limbo_keys={"order-2026-000001"}),
-    ),
-    "claimed, the payer is gone": (_to("before", "HoldFunds"), _to("close", "alice")),
+    **{
+        f"{name}, the payer is {kind}": (start, change)
+        for name, start in {"unclaimed": _to("before", "HoldFunds"), "claimed": _to("claimed")}.items()
+        for kind, change in {
+            "poor": _opened("alice", 4_819),
+            "in LIMBO": _opened("alice", 10_000, limbo_keys={"order-2026-000001"}),
+            "gone": _to("close", "alice"),
+        }.items()
+    },
+    "held, with evidence": (_to("before", "VerifyKyc"), _die_after_the_evidence),
     "verified, the payee is rich": (_to("before", "ReleaseFunds"), _opened("bob", 100_000_000)),
     "verified, the payee is foreign": (_to("before", "ReleaseFunds"), _opened("bob", 0, currency="USD")),
     "compensating, the payee is poor": (_to("reopened", "ReclaimFunds"), _opened("bob", 4_771)),
     "in review": (_to("before", "VerifyKyc"), _verified(IN_REVIEW)),
+    "in review, with evidence": (_to("before", "VerifyKyc"), _answered_beside_a_review),
+    "decided against the evidence": (
+        _to("before", "VerifyKyc"),
+        _die_after_the_evidence,
+        _to("decided", signed(decision="REJECTED")),
+    ),
     "refused by KYC": (_to("before", "VerifyKyc"), _verified(REJECTED)),
     "rejected": (_to("before", "HoldFunds"), _to("__call__", "RejectSettlement", error=REJECTED_BY_KYC)),
+    "rejected, claimed": (_to("claimed"), _to("begin", error=REJECTED_BY_KYC)),
     "expired": (_to("before", "ReleaseFunds"), _expire),
     "compensating, held": (_to("before", "VerifyKyc"), _to("begin", error=REJECTED_BY_KYC)),
+    "compensating, only claimed": (_to("claimed"), _to("begin", reversal=STALLED_ORDER)),
     "compensating, settled": (_to("reopened", "RefundFee"),),
     "compensating, fee back": (_to("reopened", "ReclaimFunds"),),
     "compensating, release back": (_to("reopened", "VoidHold"),),

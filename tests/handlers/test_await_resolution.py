@@ -1,6 +1,13 @@
-"""AwaitResolution: the row has the execution that waits for the decision, and the token that wakes it."""
+"""AwaitResolution: a row of its own has the execution that waits for the decision, and its token."""
 
-from tests.world.constants import EXECUTION_ARN
+import pytest
+
+from handlers import _dependencies
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.errors import StepFenced
+from tests.handlers.conftest import Meanwhile
+from tests.world.constants import EXECUTION_ARN, KEY
 from tests.world.functions import Calls
 
 
@@ -8,21 +15,66 @@ def wait(calls: Calls, token: str, execution_arn: str = EXECUTION_ARN) -> None:
     assert calls("AwaitResolution", token=token, execution_arn=execution_arn) is None
 
 
-def test_the_token_and_the_execution_that_waits_last_are_left_on_the_row(calls: Calls) -> None:
+def waiting(token: str, execution: str = EXECUTION_ARN, case: int = 1) -> Row:
+    """Return the row of an execution that waits."""
+    row = {"pk": f"WAITING#{KEY}", "sk": "WAITING", "key": KEY}
+    return row | {"case": case, "token": token, "execution": execution}
+
+
+def reopen(calls: Calls) -> None:
+    """Decide to retry, and get stuck again: the second case is open."""
+    calls.limbo(calls.begin(calls.resolve("retry")))
+
+
+def test_the_token_and_the_execution_that_waits_last_are_on_record_beside_the_settlement(
+    calls: Calls,
+) -> None:
     calls.fall()
-    before, others = calls.row(), calls.ledger.rows()
+    others = calls.ledger.rows()
 
     for token, execution in ((("AQC" * 300), EXECUTION_ARN), ("BQC", f"{EXECUTION_ARN}-again")):
         wait(calls, token, execution)
 
-        after = before | {"waiting": {"token": token, "execution": execution}}
-        assert calls.ledger.rows() == [after if row == before else row for row in others]
+        assert calls.ledger.rows() == [*others, waiting(token, execution)]
 
 
-def test_a_decision_takes_the_token_off_the_row(calls: Calls) -> None:
+def test_a_record_of_a_closed_case_stays_until_the_next_case_is_waited_for(calls: Calls) -> None:
     calls.fall()
     wait(calls, "AQC")
 
-    calls.resolve("retry")
+    reopen(calls)
+    assert calls.ledger.row(keys.waiting(KEY)) == waiting("AQC")
+    wait(calls, "BQC")
 
-    assert "waiting" not in calls.row()
+    assert calls.ledger.row(keys.waiting(KEY)) == waiting("BQC", case=2)
+
+
+def test_a_record_of_a_later_case_is_not_replaced_by_that_of_an_earlier_one(
+    calls: Calls, meanwhile: Meanwhile
+) -> None:
+    calls.fall()
+
+    def overtake() -> None:
+        reopen(calls)
+        wait(calls, "BQC")
+
+    meanwhile(_dependencies.store, "put", overtake)
+
+    with pytest.raises(StepFenced, match=f"^await: a later case of {KEY} is waited for$"):
+        wait(calls, "AQC")
+
+    assert calls.ledger.row(keys.waiting(KEY)) == waiting("BQC", case=2)
+
+
+def test_a_case_that_is_closed_while_its_token_is_recorded_is_still_named_by_the_record(
+    calls: Calls, meanwhile: Meanwhile
+) -> None:
+    """A reader compares the record's case with the open one. The token only wakes its execution."""
+    calls.fall()
+    meanwhile(_dependencies.store, "put", lambda: calls.resolve("retry"))
+
+    with pytest.warns(UserWarning, match="No application metrics"):  # the decision has published all of them
+        wait(calls, "AQC")
+
+    assert (calls.row()["status"], calls.row()["resolutions"]) == ("COMPENSATING", 1)
+    assert calls.ledger.row(keys.waiting(KEY)) == waiting("AQC", case=1)

@@ -7,11 +7,11 @@ import pytest
 from handlers import _dependencies
 from settlement.ledger.keys import Row
 from settlement.model.errors import (
+    AlreadyClaimed,
     IdempotencyConflict,
     InvalidRequest,
     NotReversible,
     ResolutionRefused,
-    StepFenced,
 )
 from settlement.model.status import Status
 from tests.handlers.conftest import Counted, Later, Meanwhile
@@ -36,12 +36,14 @@ FOUND = {
     "reversed": [],
     "finished": False,
     "in_limbo": False,
+    "fee_due": False,
+    "release_due": False,
     "case": 1,
     "alerts": 0,
 }
 HELD = FOUND | {"steps": ["hold"]}
-RELEASED = FOUND | {"steps": ["hold", "release", "verify"]}
-SETTLED = FOUND | {"steps": ["fee", "hold", "release", "verify"]}
+RELEASED = FOUND | {"steps": ["hold", "release", "verify"], "release_due": True}
+SETTLED = RELEASED | {"steps": ["fee", "hold", "release", "verify"], "fee_due": True}
 FAILURE = {"step": "verify", "error": "KycRejected", "cause": "kyc: the provider says no"}
 ORDERED = {
     "step": "reverse",
@@ -117,10 +119,61 @@ def test_an_unclaimed_key_gets_a_tombstone_and_a_late_claim_holds_nothing(
         "finished_at": CLAIMED_AT,
     }
     later()
+    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match="is REJECTED"):
+        calls("HoldFunds")
+
+
+REFUSED = {"Error": "AccountInLimbo", "Cause": "payer: the account is in LIMBO"}
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_claimed_key_of_which_nothing_is_held_is_rejected_and_a_late_hold_is_refused(
+    calls: Calls, later: Later, counted: Counted, owned: bool
+) -> None:
+    owner = calls.claimed()
+    before, others = calls.row(), calls.ledger.rows()
+    later()
+    counted()
+
+    assert calls.begin(error=REFUSED, **({"owner": owner} if owned else {})) == FOUND | {"finished": True}
+    assert counted() == {"StepCalled": 1, "Rejected": 1}
+
+    kept = {name: before[name] for name in before if name not in ("gsi1pk", "gsi1sk")}
+    failure = {"step": "hold", "error": "AccountInLimbo", "cause": "payer: the account is in LIMBO"}
+    after = kept | {"status": "REJECTED", "failure": failure, "finished_at": LATER_AT}
+    assert calls.ledger.rows() == [after if row == before else row for row in others]
     with calls.writes_nothing():
-        assert calls("ClaimKey")["replayed"] is True
-        with pytest.raises(StepFenced):
-            calls("HoldFunds")
+        assert calls.begin(error=REFUSED, owner=owner) == FOUND | {"finished": True}
+        with pytest.raises(AlreadyClaimed, match="is REJECTED"):
+            calls("HoldFunds", execution=owner)
+
+
+def test_a_claimed_key_of_another_owner_is_left_to_it(calls: Calls) -> None:
+    calls.claimed()
+
+    with calls.writes_nothing():
+        assert calls.begin(**MINE) == FOUND | {"finished": True}
+
+
+def test_a_hold_that_wins_the_race_against_the_rejection_is_reversed(
+    calls: Calls, meanwhile: Meanwhile
+) -> None:
+    owner = calls.claimed()
+    meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=owner))
+
+    with pytest.warns(UserWarning, match="No application metrics"):  # the hold has published all of them
+        found = calls.begin(error=REJECTED_BY_KYC, owner=owner)
+
+    assert found == HELD
+    assert (calls.row()["status"], calls.row()["owner"]) == ("COMPENSATING", "compensation-1")
+
+
+def test_other_content_than_the_claimed_one_is_a_conflict_before_anything_is_held(calls: Calls) -> None:
+    calls.claimed()
+
+    for other in OTHER_CONTENT:
+        with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
+            calls.begin(settlement=other, error=REJECTED_BY_KYC)
 
 
 @pytest.mark.parametrize("more", [MINE, MINE | {"owner": "execution-2"}, {"error": REJECTED_BY_KYC}, {}])
@@ -129,13 +182,14 @@ def test_a_settlement_past_processing_is_reported_and_only_a_caller_that_resumes
     calls: Calls, status: Status, more: dict[str, Any]
 ) -> None:
     calls.after("ReleaseFunds")
-    calls.alter(status=status, reversed={"release", "fee"}, resolutions=2)
+    calls.alter(status=status, release_reversed_at=LATER_AT, fee_reversed_at=LATER_AT, resolutions=2)
     before = calls.row()
 
     found = calls.begin(**more)
 
     assert found == RELEASED | {
         "reversed": ["fee", "release"],
+        "release_due": False,
         "finished": status in (Status.SETTLED, Status.REJECTED, Status.COMPENSATED),
         "in_limbo": status is Status.LIMBO,
         "case": 3,
@@ -191,7 +245,7 @@ def test_a_webhook_that_wins_the_race_against_a_reversal_is_not_reversed(
 
 
 @pytest.mark.parametrize(
-    ("state", "message"), [(None, UNCLAIMED), ("ClaimKey", NO_CAUSE), ("ReleaseFunds", NO_CAUSE)]
+    ("state", "message"), [(None, UNCLAIMED), ("HoldFunds", NO_CAUSE), ("ReleaseFunds", NO_CAUSE)]
 )
 @pytest.mark.parametrize("more", [{}, {"case": 1}, {"resolution": ORDER | {"decision": "retry"}}])
 def test_without_a_cause_no_settlement_in_flight_is_fenced(
@@ -212,7 +266,7 @@ def test_without_a_cause_no_settlement_in_flight_is_fenced(
     [
         {"error": {"Error": "StepFenced", "Cause": "x"}},
         {"alert": {"key": KEY}, "wait_seconds": 1800, "alerts": 7, "error": {"Error": "StepFenced"}},
-        {"steps": ["fee"], "reversed": ["hold"], "finished": True},
+        {"steps": ["fee"], "reversed": ["hold"], "finished": True, "fee_due": True},
     ],
     ids=["from a fenced reversal", "from a late alert", "with an outdated state"],
 )
@@ -266,7 +320,11 @@ def test_an_input_with_two_causes_or_no_name_as_owner_is_refused_before_any_writ
 
 @pytest.mark.parametrize(
     ("state", "order", "found"),
-    [("CollectFee", ORDER, SETTLED), ("ReleaseFunds", STALLED_ORDER, RELEASED)],
+    [
+        ("CollectFee", ORDER, SETTLED),
+        ("ReleaseFunds", STALLED_ORDER, RELEASED),
+        ("HoldFunds", STALLED_ORDER, HELD),
+    ],
 )
 def test_a_settlement_is_reversed_on_order_and_the_person_is_on_record(
     calls: Calls, later: Later, counted: Counted, *, state: str, order: dict[str, str], found: Row
@@ -310,6 +368,35 @@ def test_a_settlement_in_another_status_than_the_person_saw_is_not_reversed(
         calls.begin(reversal=order)
 
     assert counted() == {"StepCalled": 1, "NotReversible": 1}
+
+
+def test_a_claimed_key_of_which_nothing_is_held_is_reversed_on_order_too(calls: Calls) -> None:
+    calls.claimed()
+
+    assert calls.begin(reversal=STALLED_ORDER) == FOUND
+
+    assert (calls.row()["status"], calls.entries()) == ("COMPENSATING", {"reverse"})
+    calls.unwind(FOUND)
+    assert (calls.row()["status"], calls.account("alice")["available"]) == ("COMPENSATED", 10_000)
+
+
+@pytest.mark.parametrize(
+    ("undone", "due"),
+    [
+        ((), ["RefundFee", "ReclaimFunds", "VoidHold"]),
+        (("fee",), ["ReclaimFunds", "VoidHold"]),
+        (("fee", "release"), ["VoidHold"]),
+    ],
+)
+def test_what_is_due_are_the_reversals_that_have_not_committed(
+    calls: Calls, undone: tuple[str, ...], due: list[str]
+) -> None:
+    calls.unwind(calls.reopened("RefundFee"), before=due[0])
+
+    found = calls.begin()
+
+    assert found["reversed"] == sorted(undone)
+    assert (found["fee_due"], found["release_due"]) == ("RefundFee" in due, "ReclaimFunds" in due)
 
 
 def test_an_unclaimed_key_is_not_reversed_and_gets_no_tombstone(calls: Calls) -> None:

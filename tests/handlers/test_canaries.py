@@ -10,10 +10,12 @@ import pytest
 
 from handlers import _kyc
 from settlement.adapters import telemetry
-from settlement.model.errors import KycUnavailable, SettlementError
+from settlement.ledger import keys
+from settlement.model.errors import InReview, KycUnavailable, SettlementError
+from settlement.model.status import Step
 from tests.handlers.conftest import Later
 from tests.handlers.provider_stage import DEAD, FAILURES, YES, Stage, stage
-from tests.world.constants import CLAIMED_AT, KEY, WIRE
+from tests.world.constants import CLAIMED_AT, KEY, REPLAYED, WIRE
 from tests.world.functions import Calls
 from tests.world.services import (
     NEW_API_KEY,
@@ -97,8 +99,7 @@ def kyc(
     monkeypatch.setattr(_kyc, "ask", made.ask)
     calls.ledger.open(CANARY_WIRE["payer"], 10_000_000_000_000)
     calls.ledger.open(CANARY_WIRE["payee"], 500)
-    for state in ("ClaimKey", "HoldFunds"):
-        calls(state, CANARY_WIRE)
+    calls("HoldFunds", CANARY_WIRE)
     return made
 
 
@@ -113,7 +114,8 @@ def test_no_answer_of_the_provider_leaks(
     listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
     secrets.content = {"api_key": NEW_API_KEY}
     listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
-    listened.to(lambda: calls.report(CANARY_WIRE, replayed=False))
+    listened.to(lambda: calls.report(CANARY_WIRE))
+    listened.to(lambda: calls.report(CANARY_WIRE, **REPLAYED))
 
     assert len(kyc.sent) >= 1
     listened.check_no_leak()
@@ -172,8 +174,8 @@ def test_no_refused_name_leaks(
     """Neither by the error, nor by a log line, nor by the reason in the dead-letter queue."""
     refused = CANARY_WIRE | names
 
-    listened.to(lambda: calls("ClaimKey", refused))
     listened.to(lambda: calls("HoldFunds", refused))
+    listened.to(lambda: calls("ReleaseFunds", refused))
     listened.to(lambda: calls.receive(text(refused)))
     listened.heard += queues.sent[0]["reason"]
 
@@ -186,7 +188,7 @@ def test_no_request_without_a_required_name_leaks_the_other(
     change_config(party_names="required")
     request = {name: CANARY_WIRE[name] for name in CANARY_WIRE if name != "payee_name"}
 
-    listened.to(lambda: calls("ClaimKey", request | {"key": "order-2026-000199"}))
+    listened.to(lambda: calls("HoldFunds", request | {"key": "order-2026-000199"}))
     listened.to(lambda: calls.receive(text(request | {"key": "order-2026-000199"})))
     listened.heard += queues.sent[0]["reason"]
 
@@ -222,7 +224,8 @@ def test_no_call_of_the_webhook_leaks(
     calls: Calls, kyc: Stage, step_functions: StepFunctions, listened: Listened, call: str
 ) -> None:
     kyc.answers = [answered("REVIEW")]
-    calls("VerifyKyc", CANARY_WIRE)
+    with pytest.raises(InReview):
+        calls("VerifyKyc", CANARY_WIRE)
 
     listened.to(lambda: listen_to_answer(calls, listened, CALLS[call]()))
     step_functions.failing["start_execution"] = throttled("StartExecution")
@@ -231,7 +234,7 @@ def test_no_call_of_the_webhook_leaks(
     listened.check_no_leak()
 
 
-@pytest.mark.parametrize("failing", [{}, {"start_execution": throttled("StartExecution")}])
+@pytest.mark.parametrize("failing", [{}, {"start_execution": unanswered()}])
 @pytest.mark.parametrize("poison", [{}, {"currency": "XXX"}, {"amount": "canary"}])
 def test_no_recovered_row_leaks(
     calls: Calls,
@@ -244,13 +247,15 @@ def test_no_recovered_row_leaks(
     failing: dict[str, BaseException],
 ) -> None:
     step_functions.failing = failing
-    calls.alter(**poison)
+    calls.alter(deadline_seconds=900, **poison)  # named by the request: it is not extended
     later(minutes=15)
 
     listened.to(calls.recover)
 
     assert KEY in listened.heard
-    assert "canary" not in str([start[2]["error"] for start in step_functions.started])
+    errors = [started["error"] for _, _, started in step_functions.started if "error" in started]
+    assert bool(errors) is not bool(poison or failing)
+    assert "canary" not in str(errors)
     listened.check_no_leak()
 
 
@@ -278,7 +283,7 @@ def test_the_reason_is_on_record_nevertheless(calls: Calls, kyc: Stage) -> None:
 
     calls("VerifyKyc", CANARY_WIRE)
 
-    row = calls.ledger.row({"pk": f"SETTLEMENT#{KEY}", "sk": f"{KEY}:verify"})
+    row = calls.ledger.row(keys.evidence(KEY, Step.VERIFY))
     assert row is not None
     assert (row["reason"], row["posted_at"]) == ("canary-reason: Maria Muster", CLAIMED_AT)
 

@@ -4,7 +4,7 @@ import pytest
 
 from settlement.model.errors import StepFenced
 from tests.handlers.conftest import Later
-from tests.world.constants import CLAIMED_AT, LATER_AT, WIRE
+from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, ORDER, REPLAYED, WIRE
 from tests.world.functions import Calls
 
 
@@ -15,7 +15,7 @@ def test_the_first_call_settles_and_its_outcome_is_that_of_a_later_report(
     settlement = WIRE | {"fee": fee}
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("bob", 500)
-    for state in ("ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds"):
+    for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds"):
         calls(state, settlement)
     later()
 
@@ -31,10 +31,31 @@ def test_the_first_call_settles_and_its_outcome_is_that_of_a_later_report(
         "claimed_at": CLAIMED_AT,
         "finished_at": LATER_AT,
     }
-    reported = calls.report(settlement, replayed=True)
+    reported = calls.report(settlement, **REPLAYED)
     assert outcome | {"replayed": True} == reported
     assert list(outcome) == list(reported)
-    assert (calls.row()["status"], calls.row()["escrow"]) == ("SETTLED", 0)
+    row = calls.row()
+    assert (row["status"], row["escrow"], row["fee_at"]) == ("SETTLED", 0, LATER_AT)
+    assert not {"gsi1pk", "gsi1sk"} & row.keys()
+
+
+def test_a_late_call_reports_the_reversal_that_a_person_has_ordered_since(calls: Calls, later: Later) -> None:
+    """The answer of the first call was lost, and the machine tries again."""
+    calls.after("CollectFee")
+    later()
+    found = calls.begin(reversal=ORDER)
+    with calls.writes_nothing():
+        late = calls("CollectFee", claimed_at=CLAIMED_AT)
+        assert late == calls.report()
+    assert (late["status"], late["failure"]["error"]) == ("COMPENSATING", "ReversalRequested")
+    calls.unwind(found)
+
+    with calls.writes_nothing():
+        late = calls("CollectFee", claimed_at=CLAIMED_AT)
+
+    assert late == calls.report()
+    assert (late["status"], late["escrow"], late["replayed"]) == ("COMPENSATED", "0.00", False)
+    assert (late["reversed"], late["finished_at"]) == (["fee", "hold", "release"], LATER_AT)
 
 
 def test_no_fee_is_collected_before_the_release(calls: Calls) -> None:
@@ -49,3 +70,27 @@ def test_the_fee_is_collected_after_the_deadline_too(calls: Calls, later: Later)
     later(days=30)
 
     assert calls("CollectFee", claimed_at=CLAIMED_AT)["status"] == "SETTLED"
+
+
+def test_the_fee_is_posted_to_a_shard_of_the_fees_and_the_first_call_keeps_its_time(
+    calls: Calls, later: Later
+) -> None:
+    first = calls.after("CollectFee")
+    later()
+
+    with calls.writes_nothing():
+        assert calls("CollectFee", claimed_at=CLAIMED_AT) == first
+
+    (entry,) = (row for row in calls.ledger.rows() if row["pk"].startswith("ENTRIES#fees:EUR#"))
+    assert entry == {
+        "pk": "ENTRIES#fees:EUR#2",
+        "sk": f"{CLAIMED_AT}#{KEY}:fee",
+        "step": "fee",
+        "request_hash": HASH,
+        "posted_at": CLAIMED_AT,
+        "debit": f"escrow:{KEY}",
+        "credit": "fees:EUR",
+        "side": "credit",
+        "amount": 48,
+        "currency": "EUR",
+    }

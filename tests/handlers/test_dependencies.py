@@ -2,11 +2,34 @@
 
 import json
 import os
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import snapshot_restore_py  # type: ignore[import-untyped]
+from botocore.config import Config
 
 from handlers import _dependencies
 from settlement.model.stage_config import StageConfig
 from settlement.policy.pager import PagerConfig
+from tests.world.functions import FILES
+
+CLIENTS = {"verify_kyc": ["secretsmanager"], "kyc_decided": ["secretsmanager"]}
+"""The clients besides DynamoDB's that a function makes when it starts: each of its calls needs them."""
+
+START = """
+import gc, importlib, json, sys
+from botocore.session import Session
+made, make = [], Session.create_client
+Session.create_client = lambda self, service, *a, **b: made.append(service) or make(self, service, *a, **b)
+importlib.import_module(f"handlers.{sys.argv[1]}")
+print(json.dumps([made, gc.isenabled(), gc.get_freeze_count() > 10_000]))
+"""
 
 
 def test_the_clock_knows_its_zone() -> None:
@@ -25,3 +48,63 @@ def test_the_pager_config_is_the_deployments() -> None:
         again_after_seconds=1800,
     )
     assert json.loads(os.environ["PAGER"]) == vars(_dependencies.pager)
+
+
+@pytest.mark.parametrize("module", [file.stem for file in FILES])
+def test_a_function_starts_with_the_clients_that_each_call_needs_and_sets_its_imports_aside(
+    module: str,
+) -> None:
+    """A process of its own, which knows of each client from the first import on."""
+    ended = subprocess.run([sys.executable, "-c", START, module], capture_output=True, text=True, check=True)
+
+    made, collects, is_frozen = json.loads(ended.stdout)
+    assert made == ["dynamodb", *CLIENTS.get(module, [])]
+    assert collects
+    assert is_frozen
+
+
+def test_a_lazy_client_is_made_once_when_it_is_used_whatever_the_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = list[tuple[str, Config]]()
+
+    def make(service: str, config: Config) -> Any:
+        made.append((service, config))
+        return SimpleNamespace(send=lambda text: text.upper(), exceptions="errors")
+
+    monkeypatch.setattr(_dependencies.session, "client", make)
+    config = Config(read_timeout=1)
+    client = _dependencies.LazyClient("sqs", config)
+    assert made == []
+
+    with ThreadPoolExecutor(8) as threads:
+        sent = list(threads.map(lambda _: client.send("a"), range(100)))
+
+    assert sent == ["A"] * 100
+    assert client.exceptions == "errors"
+    assert made == [("sqs", config)]
+
+
+def test_a_restored_snapshot_gets_its_own_chance_and_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SnapStart starts many environments from one memory: each would wait as long as the others."""
+    closed = list[str]()
+    monkeypatch.setattr(_dependencies.dynamodb, "close", lambda: closed.append("dynamodb"))
+    hooks = [hook for hook, _, _ in snapshot_restore_py.get_after_restore()]
+    snapshot = random.getstate()
+    chances = set()
+
+    assert hooks == [_dependencies.restored]
+    for _ in range(2):
+        random.setstate(snapshot)
+        hooks[0]()
+        chances.add(random.random())
+
+    assert len(chances) == 2
+    assert closed == ["dynamodb"] * 2
+
+
+def test_a_function_starts_without_the_hooks_of_snapshots() -> None:
+    """They are part of Lambda's Python, but not of every Python that runs the functions."""
+    code = "import sys; sys.modules['snapshot_restore_py'] = None; import handlers.hold_funds"
+
+    subprocess.run([sys.executable, "-c", code], check=True)

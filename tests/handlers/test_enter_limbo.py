@@ -15,6 +15,7 @@ from tests.world.constants import (
     ORDER,
     REJECTED_BY_KYC,
     REVERSALS,
+    STALLED_ORDER,
     STUCK_STEPS,
 )
 from tests.world.functions import Calls, Found, failed_step
@@ -31,8 +32,12 @@ def not_stuck(step: str) -> str:
 
 def due(calls: Calls, stuck: str) -> Found:
     """Run a settlement until the reversal of `stuck` is next."""
-    calls.after(LIMBO_AFTER[stuck])
-    found = calls.begin(**({"reversal": ORDER} if stuck == "fee" else {"error": REJECTED_BY_KYC}))
+    if (last := LIMBO_AFTER[stuck]) is None:
+        calls.claimed()
+    else:
+        calls.after(last)
+    ordered = {"fee": {"reversal": ORDER}, "nothing": {"reversal": STALLED_ORDER}}
+    found = calls.begin(**ordered.get(stuck, {"error": REJECTED_BY_KYC}))
     calls.unwind(found, STATES[failed_step(stuck)])
     return found
 
@@ -159,7 +164,7 @@ def test_the_case_is_about_the_step_that_failed_and_not_about_the_first_that_is_
 
 
 @pytest.mark.parametrize(
-    "since", [{"resolutions": 1}, {"reversed": {"release"}}, {"status": Status.COMPENSATED}]
+    "since", [{"resolutions": 1}, {"release_reversed_at": LATER_AT}, {"status": Status.COMPENSATED}]
 )
 def test_a_settlement_that_moved_on_between_the_read_and_the_write_is_not_stuck(
     calls: Calls, freeze_reads: Any, since: dict[str, Any]

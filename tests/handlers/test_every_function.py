@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from settlement.adapters import telemetry
 from settlement.model.errors import IdempotencyConflict, InvalidRequest, SettlementError, StepFenced
 from settlement.model.status import Status
 from tests.handlers.conftest import Counted, Later
@@ -18,6 +19,7 @@ from tests.world.constants import (
     ORDER,
     OTHER_CONTENT,
     REJECTED_BY_KYC,
+    REPLAYED,
     REVERSALS,
     SPENT,
     WIRE,
@@ -73,21 +75,20 @@ def reversal(state: str, done: str | None = None) -> Case:
 
 
 CASES = {
-    "ClaimKey": Case(
-        "claim",
+    "HoldFunds": Case(
+        "hold",
         None,
-        lambda calls: None,
-        lambda calls, found, settlement: calls("ClaimKey", settlement),
+        lambda calls: calls.before("HoldFunds"),
+        lambda calls, found, settlement: calls("HoldFunds", settlement),
         "Claimed",
         "ClaimRepeated",
     ),
-    "HoldFunds": forward("HoldFunds", "hold"),
     "VerifyKyc": forward("VerifyKyc", "verify"),
     "ReleaseFunds": forward("ReleaseFunds", "release"),
     "CollectFee": forward("CollectFee", "fee", "Settled"),
     "RejectSettlement": Case(
         "reject",
-        Status.PROCESSING,
+        None,
         lambda calls: calls.before("HoldFunds"),
         lambda calls, found, settlement: calls("RejectSettlement", settlement, error=SPENT),
         "Rejected",
@@ -96,7 +97,7 @@ CASES = {
         "report",
         None,
         lambda calls: calls.after("HoldFunds"),
-        lambda calls, found, settlement: calls.report(settlement, replayed=True),
+        lambda calls, found, settlement: calls.report(settlement, **REPLAYED),
     ),
     "BeginCompensation": Case(
         "compensate",
@@ -148,6 +149,7 @@ TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
     "KycDecided": ("decide", lambda calls: calls.decided(signed(reason="canary-reason"))),
     "RecoverStalled": ("recover", lambda calls: calls.recover()),
     "StartSettlements": ("start", lambda calls: calls.receive(text(WIRE), "canary")),
+    "SweepMerchants": ("sweep", lambda calls: calls.sweep("merchant.canary")),
 }
 """The functions that no machine calls, and their steps' names."""
 
@@ -173,20 +175,31 @@ LOGGED = CASES | {
 
 every_function = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 READS_BY_THE_KEY_ALONE = ("PrepareAlert", "ReportOutcome")
+CLAIMING = ("HoldFunds", "RejectSettlement")
+"""The functions that claim an unclaimed key."""
+
+WITH_REQUEST = (*CLAIMING, "ReportOutcome")
+"""The functions of the settlement machine that get the client's request, which may have no fee."""
+
+
+@pytest.fixture
+def in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Full detail, in which a function writes all the lines that it has."""
+    monkeypatch.setattr(telemetry, "_detail", {"full": True})
 
 
 def spoken(log: io.StringIO, capfd: pytest.CaptureFixture[str]) -> tuple[list[dict[str, Any]], str]:
-    """Return the lines of the log, and all of the output without times, whose digits are any."""
+    """Return the lines, the call's own last, and all of the output without times, whose digits are any."""
     printed = capfd.readouterr()
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
-    metrics = [json.loads(line) for line in printed.out.splitlines()]
+    calls = [json.loads(line) for line in printed.out.splitlines()]
     for line in lines:
         del line["timestamp"]
-    for document in metrics:
-        del document["_aws"]["Timestamp"]
+    for line in calls:
+        del line["_aws"]["Timestamp"]
     log.seek(0)
     log.truncate()
-    return lines, f"{lines} {metrics} {printed.err}"
+    return lines + calls, f"{lines} {calls} {printed.err}"
 
 
 def no_telltale(output: str) -> bool:
@@ -226,7 +239,7 @@ def test_a_call_that_comes_again_has_the_same_answer_and_writes_nothing(
 def test_a_malformed_settlement_is_refused_and_writes_nothing(
     calls: Calls, counted: Counted, case: Case, settlement: Any, message: str
 ) -> None:
-    if case is CASES["ClaimKey"] and settlement is WITHOUT_FEE:
+    if settlement is WITHOUT_FEE and case in (CASES[name] for name in WITH_REQUEST):
         settlement, message = WIRE | {"fee": None}, "fee: must be a decimal string"  # it may be left out here
     found = case.arrange(calls)
     counted()
@@ -244,7 +257,8 @@ def test_a_malformed_settlement_is_refused_and_writes_nothing(
         for name in CASES
         for repeated in (False, True)
         if name not in READS_BY_THE_KEY_ALONE
-        and (name, repeated) not in (("ClaimKey", False), ("ResolveLimbo", True))  # see their own tests
+        and (repeated or name not in CLAIMING)
+        and (name, repeated) != ("ResolveLimbo", True)  # see its own tests
     ],
 )
 def test_other_content_is_refused_and_writes_nothing(
@@ -272,7 +286,7 @@ def test_other_content_is_refused_and_writes_nothing(
         (name, status)
         for name, case in CASES.items()
         for status in Status
-        if case.needs and case.needs is not status and (name, status) != ("RejectSettlement", "REJECTED")
+        if case.needs and case.needs is not status
     ],
 )
 def test_a_settlement_in_another_status_is_fenced(
@@ -283,15 +297,14 @@ def test_a_settlement_in_another_status_is_fenced(
     calls.alter(status=status)
     counted()
 
-    step = "limbo" if name == "AwaitResolution" else CASES[name].step
-    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^{step}: "):
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^{CASES[name].step}: "):
         CASES[name].call(calls, found, WIRE)
 
     assert counted() == {"StepCalled": 1, "StepFenced": 1}
     assert provider.asked == []
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ("ClaimKey", "BeginCompensation")])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in (*CLAIMING, "BeginCompensation")])
 def test_an_unclaimed_key_is_fenced(calls: Calls, provider: Provider, name: str) -> None:
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("bob", 10_000)
@@ -303,6 +316,7 @@ def test_an_unclaimed_key_is_fenced(calls: Calls, provider: Provider, name: str)
     assert provider.asked == []
 
 
+@pytest.mark.usefixtures("in_full")
 @pytest.mark.parametrize("case", LOGGED.values(), ids=LOGGED)
 def test_every_line_has_the_key_the_step_and_the_execution_and_no_line_a_party_or_an_amount(
     calls: Calls, log: io.StringIO, capfd: pytest.CaptureFixture[str], case: Case
@@ -312,19 +326,21 @@ def test_every_line_has_the_key_the_step_and_the_execution_and_no_line_a_party_o
 
     case.call(calls, found, WIRE)
     lines, output = spoken(log, capfd)
-    assert lines[-1]["message"] == "completed"
+    assert "StepCalled" in lines[-1]
+    assert not [line for line in lines if "error" in line]
     assert no_telltale(output)
 
     with pytest.raises(InvalidRequest):
         case.call(calls, found, WIRE | {"payee": "canary:person", "canary": 1, "payee_name": "canary\n"})
     refused, output = spoken(log, capfd)
-    assert [(line["message"], line["error"]) for line in refused] == [("refused", "InvalidRequest")]
+    assert [(line["error"], line["InvalidRequest"]) for line in refused] == [("InvalidRequest", [1])]
     assert no_telltale(output)
 
     for line in [*lines, *refused]:
         assert (line["key"], line["step"], line["execution"]) == (KEY, case.step, case.execution)
 
 
+@pytest.mark.usefixtures("in_full")
 @pytest.mark.parametrize("name", [name for name, case in LOGGED.items() if case.needs])
 def test_a_refusal_by_a_row_is_logged_by_its_name_alone(
     calls: Calls, log: io.StringIO, capfd: pytest.CaptureFixture[str], name: str
@@ -338,12 +354,13 @@ def test_a_refusal_by_a_row_is_logged_by_its_name_alone(
         case.call(calls, found, WIRE)
 
     lines, output = spoken(log, capfd)
-    assert (lines[-1]["message"], lines[-1]["error"]) == ("refused", refusal.typename)
+    assert (lines[-1]["error"], lines[-1][refusal.typename]) == (refusal.typename, [1])
     assert no_telltale(output)
     for line in lines:
         assert (line["key"], line["step"], line["execution"]) == (KEY, case.step, case.execution)
 
 
+@pytest.mark.usefixtures("in_full")
 @pytest.mark.parametrize(("step", "call"), TRIGGERED.values(), ids=TRIGGERED)
 def test_a_triggered_functions_lines_have_its_step_and_no_party_and_no_amount(
     in_review: Calls,
@@ -362,6 +379,8 @@ def test_a_triggered_functions_lines_have_its_step_and_no_party_and_no_amount(
     call(in_review)
 
     lines, output = spoken(log, capfd)
-    assert (lines[-1]["message"], {line["step"] for line in lines}) == ("completed", {step})
-    assert KEY in output
+    assert "StepCalled" in lines[-1]
+    assert "error" not in lines[-1]
+    assert {line["step"] for line in lines} == {step}
+    assert (KEY in output) is (step != "sweep")  # which is about a merchant, not about a settlement
     assert no_telltale(output)

@@ -1,9 +1,10 @@
-"""HoldFunds: the hold, and each refusal that the machine branches on."""
+"""HoldFunds: the hold, and each refusal that the machine branches on. For the claim see the next file."""
 
 from typing import Any
 
 import pytest
 
+from settlement.ledger.keys import Row
 from settlement.model.errors import (
     AccountInLimbo,
     AccountNotFound,
@@ -12,37 +13,83 @@ from settlement.model.errors import (
     InsufficientFunds,
 )
 from tests.handlers.conftest import Counted, Later
-from tests.world.constants import CLAIMED_AT, KEY
+from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, WIRE
 from tests.world.functions import Calls
 
+HELD_AT_ONCE = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0}
 
-def test_the_first_call_holds_the_amount(calls: Calls) -> None:
-    calls.before("HoldFunds")
 
-    assert calls("HoldFunds") is None
-
-    assert calls.entry("hold") == {
-        "posted_at": CLAIMED_AT,
+def entry(posted_at: str) -> Row:
+    """Return the entry of a hold that commits at this instant."""
+    return {
+        "pk": "ENTRIES#alice",
+        "sk": f"{posted_at}#{KEY}:hold",
+        "step": "hold",
+        "request_hash": HASH,
+        "posted_at": posted_at,
         "debit": "alice",
         "credit": f"escrow:{KEY}",
         "side": "debit",
         "amount": 4820,
         "currency": "EUR",
-        "gsi1pk": "ACCOUNT#alice",
-        "gsi1sk": f"{CLAIMED_AT}#{KEY}:hold",
     }
-    assert calls.account("alice")["available"] == 5180
-    assert (calls.row()["escrow"], calls.row()["steps"]) == (4820, {"hold"})
 
 
-def test_nothing_is_held_after_the_deadline(calls: Calls, later: Later) -> None:
+def test_the_first_call_claims_the_key_and_holds_the_amount(calls: Calls, counted: Counted) -> None:
     calls.before("HoldFunds")
+
+    assert calls("HoldFunds") == HELD_AT_ONCE
+
+    row = {
+        "pk": f"SETTLEMENT#{KEY}",
+        "sk": "SETTLEMENT",
+        "status": "PROCESSING",
+        "payer": "alice",
+        "payee": "bob",
+        "amount": 4820,
+        "fee": 48,
+        "currency": "EUR",
+        "request_hash": HASH,
+        "escrow": 4820,
+        "hold_at": CLAIMED_AT,
+        "owner": "execution-1",
+        "owner_epoch": 0,
+        "claimed_at": CLAIMED_AT,
+        "deadline_at": CLAIMED_AT.replace("12:00", "12:15"),
+        "gsi1pk": "IN_FLIGHT#2",
+        "gsi1sk": CLAIMED_AT.replace("00:00", "00:30"),
+    }
+    written = [found for found in calls.ledger.rows() if found["sk"] != "BALANCE"]
+    assert written == [entry(CLAIMED_AT), row]
+    assert (calls.account("alice")["available"], calls.account("bob")["available"]) == (5180, 500)
+    assert counted() == {"StepCalled": 1, "Claimed": 1}
+
+
+def test_the_hold_of_a_claimed_key_comes_later_and_changes_nothing_else(
+    calls: Calls, later: Later, counted: Counted
+) -> None:
+    owner = calls.claimed()
+    before = calls.row()
+    later()
+    counted()
+
+    assert calls("HoldFunds", execution=owner) == HELD_AT_ONCE
+
+    assert calls.row() == before | {"hold_at": LATER_AT, "escrow": 4820}
+    assert entry(LATER_AT) in calls.ledger.rows()
+    assert calls.account("alice")["available"] == 5180
+    assert counted() == {"StepCalled": 1, "ClaimRepeated": 1}
+
+
+def test_nothing_is_held_after_the_deadline_of_a_claimed_key(calls: Calls, later: Later) -> None:
+    owner = calls.claimed()
     later(minutes=15)
 
     with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
-        calls("HoldFunds")
+        calls("HoldFunds", execution=owner)
 
 
+@pytest.mark.parametrize("claimed", [False, True])
 @pytest.mark.parametrize(
     ("payer", "error"),
     [
@@ -52,15 +99,23 @@ def test_nothing_is_held_after_the_deadline(calls: Calls, later: Later) -> None:
         (None, AccountNotFound),
     ],
 )
-def test_a_payer_who_cannot_pay_is_refused_by_name(
-    calls: Calls, counted: Counted, payer: dict[str, Any] | None, error: type[Exception]
+def test_a_payer_who_cannot_pay_is_refused_by_name_and_the_key_is_as_claimed_as_before(
+    calls: Calls,
+    *,
+    later: Later,
+    counted: Counted,
+    payer: dict[str, Any] | None,
+    error: type[Exception],
+    claimed: bool,
 ) -> None:
-    calls("ClaimKey")
+    owner = calls.claimed() if claimed else "execution-1"
+    calls.close("alice")
     if payer:
         calls.ledger.open("alice", **payer)
+    later()
     counted()
 
-    with calls.writes_nothing(), pytest.raises(error):
-        calls("HoldFunds")
+    with calls.writes_nothing(), pytest.raises(error, match=r"^payer: "):
+        calls("HoldFunds", execution=owner)
 
-    assert counted() == {"StepCalled": 1, error.__name__: 1}
+    assert counted() == {"StepCalled": 1, error.__name__: 1} | ({"ClaimRepeated": 1} if claimed else {})

@@ -11,12 +11,15 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from handlers import _dependencies, kyc_decided
+from settlement.adapters import telemetry
 from settlement.ledger import keys
-from settlement.model.errors import SettlementError, StoreUnavailable
+from settlement.model.errors import AlreadyClaimed, KycRejected, SettlementError, StoreUnavailable
 from settlement.model.status import Status
+from settlement.model.verdict import Verdict
 from tests.handlers.conftest import Counted, Later, Meanwhile
-from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, WIRE
-from tests.world.functions import Calls
+from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, WIRE
+from tests.world.functions import FORWARD, Calls
+from tests.world.provider import APPROVED, REJECTED, Provider
 from tests.world.services import (
     OWNER,
     PREVIOUS,
@@ -51,7 +54,7 @@ def refused(calls: Calls, event: Any, status: int, error: str, message: str) -> 
 # A verdict
 
 
-@pytest.mark.parametrize(("decision", "steps"), [("APPROVED", {"hold", "verify"}), ("REJECTED", {"hold"})])
+@pytest.mark.parametrize(("decision", "committed"), [("APPROVED", {"verify_at": LATER_AT}), ("REJECTED", {})])
 def test_a_verdict_is_recorded_with_its_event_and_the_settlement_resumes(
     in_review: Calls,
     *,
@@ -59,7 +62,7 @@ def test_a_verdict_is_recorded_with_its_event_and_the_settlement_resumes(
     counted: Counted,
     later: Later,
     decision: str,
-    steps: set[str],
+    committed: dict[str, str],
 ) -> None:
     before = in_review.row()
     later()
@@ -69,15 +72,16 @@ def test_a_verdict_is_recorded_with_its_event_and_the_settlement_resumes(
 
     assert answer == (200, {"idempotency_key": f"{KEY}:verify", "decision": decision})
     assert in_review.row() == {name: before[name] for name in before if name != "review"} | {
+        **committed,
         "verdict": decision,
-        "steps": steps,
         "owner": OWNER,
         "owner_epoch": 1,
         "deadline_at": LATER_AT.replace("12:00", "12:15"),
         "in_flight_since": LATER_AT,
         "gsi1sk": LATER_AT.replace("00:07", "00:37"),
     }
-    assert in_review.entry("verify") == {
+    assert in_review.entries() == {"hold", "review"}
+    assert in_review.entry("review") == {
         "posted_at": LATER_AT,
         "decision": decision,
         "reference": "ver_1",
@@ -95,8 +99,9 @@ def test_the_started_execution_runs_the_settlement_to_its_end_and_the_event_may_
 ) -> None:
     in_review.decided(signed())
 
-    assert in_review("ClaimKey", execution=OWNER)["replayed"] is False
-    for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
+    with pytest.raises(AlreadyClaimed):
+        in_review("HoldFunds")
+    for state in FORWARD:
         in_review(state, execution=OWNER, claimed_at=CLAIMED_AT)
     step_functions.end(execution(OWNER, "SettlementStandard"), "SUCCEEDED")
 
@@ -173,7 +178,6 @@ def test_a_contradiction_is_refused_counted_and_logged_without_its_reason(
 
 def test_the_id_of_an_event_is_refused_for_another_settlement(in_review: Calls) -> None:
     other = WIRE | {"key": "order-2026-000202"}
-    in_review("ClaimKey", other)
     in_review("HoldFunds", other)
     in_review.decided(signed())
 
@@ -235,6 +239,136 @@ def test_every_refusal_of_a_settlement_has_one_http_status() -> None:
         "StoreUnavailable": 503,
     }
     assert all(issubclass(error, SettlementError) for error in kyc_decided.STATUSES)
+
+
+# Evidence of our own question without a verdict on the row: its call died between the two
+
+
+@pytest.fixture(params=["APPROVED", "REJECTED"])
+def with_evidence(in_review: Calls, request: pytest.FixtureRequest) -> Calls:
+    """The same settlement in review, with evidence of an answer from before."""
+    evidence = {
+        "pk": f"EVIDENCE#{KEY}",
+        "sk": f"{KEY}:verify",
+        "step": "verify",
+        "posted_at": CLAIMED_AT,
+        "request_hash": HASH,
+        "decision": request.param,
+        "reference": "ver_1",
+        "reason": "nothing is known",
+        "provider": "verifications",
+    }
+    in_review.ledger.put(evidence)
+    return in_review
+
+
+@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
+@pytest.mark.parametrize("event", [signed, SECOND])
+def test_the_webhook_decides_and_the_answer_on_record_stays_beside_its_evidence(
+    with_evidence: Calls,
+    *,
+    step_functions: StepFunctions,
+    later: Later,
+    counted: Counted,
+    event: Any,
+    decision: str,
+) -> None:
+    """The provider may have changed its mind: the reviewer's decision is the one that the row has."""
+    answered = with_evidence.entry("verify")
+    later()
+    counted()
+
+    answer = with_evidence.decided(replace(event, at=past(seconds=7))(decision=decision))
+
+    assert answer == (200, {"idempotency_key": f"{KEY}:verify", "decision": decision})
+    row = with_evidence.row()
+    assert (row["verdict"], row["owner"], row["owner_epoch"]) == (decision, OWNER, 1)
+    assert (row.get("verify_at"), "review" in row) == (LATER_AT if decision == "APPROVED" else None, False)
+    assert with_evidence.entries() == {"hold", "verify", "review"}
+    assert with_evidence.entry("verify") == answered
+    decided = with_evidence.entry("review")
+    assert (decided["decision"], decided["provider"]) == (decision, "webhook")
+    assert with_evidence.ledger.row(keys.event(event.id)) is not None
+    assert (step_functions.started, counted()) == ([STARTED], {"StepCalled": 1})
+    with with_evidence.writes_nothing():
+        assert with_evidence.decided(event(decision=decision))[0] == 200
+
+
+def test_the_function_goes_by_the_webhooks_decision_and_not_by_its_own_answer_on_record(
+    with_evidence: Calls, provider: Provider
+) -> None:
+    answered = with_evidence.entry("verify")["decision"]
+    decision = "REJECTED" if answered == "APPROVED" else "APPROVED"
+    with_evidence.decided(signed(decision=decision))
+    asked = list(provider.asked)
+
+    with with_evidence.writes_nothing():
+        if decision == "APPROVED":
+            assert with_evidence("VerifyKyc", execution=OWNER) is None
+        else:
+            with pytest.raises(KycRejected):
+                with_evidence("VerifyKyc", execution=OWNER)
+
+    assert provider.asked == asked
+
+
+@pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
+@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
+@pytest.mark.usefixtures("secrets", "step_functions")
+def test_an_answer_that_comes_after_the_webhooks_decision_is_evidence_and_changes_nothing(
+    calls: Calls, provider: Provider, decision: str, answer: Verdict
+) -> None:
+    """The other order: the webhook decides while VerifyKyc asks."""
+    calls.before("VerifyKyc")
+    rows = []
+
+    def decide() -> None:
+        provider.meanwhile = lambda: None
+        assert calls.decided(signed(decision=decision, reference="ver_2"))[0] == 200
+        telemetry.count("StepCalled")  # the webhook has published the metrics of this call
+        rows.append(calls.row())
+
+    provider.answer, provider.meanwhile = answer, decide
+
+    if decision == "APPROVED":
+        calls("VerifyKyc")
+    else:
+        with pytest.raises(KycRejected, match=r"its reference is ver_2$"):
+            calls("VerifyKyc")
+
+    assert [calls.row()] == rows
+    assert calls.row()["verdict"] == calls.entry("review")["decision"] == decision
+    assert calls.entry("verify")["decision"] == answer.decision
+
+
+@pytest.mark.parametrize("attribute", ["status", "review"])
+def test_a_decision_on_record_is_not_recorded_on_a_row_that_does_not_admit_it(
+    with_evidence: Calls, step_functions: StepFunctions, attribute: str
+) -> None:
+    with_evidence.alter(**{attribute: "COMPENSATING" if attribute == "status" else "ver_2"})
+    decision = with_evidence.entry("verify")["decision"]
+
+    refused(with_evidence, signed(decision=decision), 409, "StepFenced", "")
+
+    assert step_functions.called == []
+
+
+def test_of_two_calls_that_meet_the_evidence_one_writes(
+    with_evidence: Calls, step_functions: StepFunctions, meanwhile: Meanwhile
+) -> None:
+    decision = with_evidence.entry("verify")["decision"]
+    answers = []
+    meanwhile(
+        _dependencies.store,
+        "transact",
+        lambda: answers.append(with_evidence.decided(SECOND(decision=decision))),
+    )
+
+    with pytest.warns(UserWarning, match="No application metrics"):  # the twin has published all of them
+        answers.append(with_evidence.decided(signed(decision=decision)))
+
+    assert [status for status, _ in answers] == [200, 200]
+    assert (with_evidence.row()["owner_epoch"], step_functions.started) == (1, [STARTED])
 
 
 # A call that fails half way

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
+from settlement.ledger import keys
 from settlement.model.errors import (
     InvalidRequest,
     SettlementError,
@@ -30,7 +31,7 @@ def test_a_settlement_in_flight_is_resumed_before_it_is_due_and_no_other(
     calls: Calls, step_functions: StepFunctions, counted: Counted
 ) -> None:
     calls.after("HoldFunds")
-    calls("ClaimKey", WIRE | {"key": "order-2026-000999"})
+    calls.ledger.put(calls.row() | keys.settlement("order-2026-000999"))
     counted()
 
     assert calls.recover_now() == took("settle", "r1")
@@ -44,6 +45,7 @@ def test_a_settlement_past_its_deadline_is_reversed(
     calls: Calls, step_functions: StepFunctions, later: Later
 ) -> None:
     calls.after("HoldFunds")
+    calls.alter(gsi1sk=calls.row()["deadline_at"])
     later(minutes=15)
 
     assert calls.recover_now() == took("compensate", "compensate-1")

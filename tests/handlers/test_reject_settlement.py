@@ -1,12 +1,15 @@
 """RejectSettlement: the end of a settlement that could not be held, with the reason on record."""
 
 import json
+from typing import Any
 
 import pytest
 
-from settlement.model.errors import StepFenced
-from tests.handlers.conftest import Counted, Later
-from tests.world.constants import CLAIMED_AT, LATER_AT, WIRE
+from handlers import _dependencies
+from settlement.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.model.status import Status
+from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, OTHER_CONTENT, SPENT, WIRE, WITHOUT_FEE
 from tests.world.functions import Calls
 
 MESSAGE = "payer: the account has too little available for this amount"
@@ -21,36 +24,175 @@ REJECTED = WIRE | {
     "claimed_at": CLAIMED_AT,
     "finished_at": LATER_AT,
 }
+TOMBSTONE = {
+    "pk": f"SETTLEMENT#{KEY}",
+    "sk": "SETTLEMENT",
+    "status": "REJECTED",
+    "escrow": 0,
+    "payer": "alice",
+    "payee": "bob",
+    "amount": 4820,
+    "fee": 48,
+    "currency": "EUR",
+    "request_hash": HASH,
+    "owner": "execution-1",
+    "owner_epoch": 0,
+    "claimed_at": LATER_AT,
+    "deadline_at": LATER_AT,
+    "finished_at": LATER_AT,
+    "failure": FAILURE,
+}
+BLOCKED = {"Error": "AccountInLimbo", "Cause": "later"}
 
 
-def test_a_refused_hold_is_rejected_with_the_very_message_that_refused_it_and_the_first_one_stays(
+def refused_hold(calls: Calls, execution: str = "execution-1") -> Any:
+    """Try a hold that the payer cannot cover; return its error as the machine passes it on."""
+    calls.ledger.open("alice", 4819)
+    with pytest.raises(Exception, match=f"^{MESSAGE}$") as refusal:
+        calls("HoldFunds", execution=execution)
+    cause = json.dumps({"errorMessage": str(refusal.value), "errorType": refusal.typename, "stackTrace": []})
+    return {"Error": refusal.typename, "Cause": cause}
+
+
+def test_a_refused_hold_claims_the_key_as_rejected_with_the_very_message_that_refused_it(
     calls: Calls, later: Later, counted: Counted
 ) -> None:
-    calls.ledger.open("alice", 4819)
-    calls("ClaimKey")
-    with pytest.raises(Exception, match=f"^{MESSAGE}$") as refusal:
-        calls("HoldFunds")
-    cause = json.dumps({"errorMessage": str(refusal.value), "errorType": refusal.typename, "stackTrace": []})
+    error = refused_hold(calls)
     later()
     counted()
 
-    assert calls("RejectSettlement", error={"Error": refusal.typename, "Cause": cause}) == REJECTED
+    assert calls("RejectSettlement", error=error) == REJECTED | {"claimed_at": LATER_AT}
 
-    row = calls.row()
-    assert (row["status"], row["failure"], row["finished_at"]) == ("REJECTED", FAILURE, LATER_AT)
-    assert "gsi1pk" not in row
+    assert calls.row() == TOMBSTONE
     assert counted() == {"StepCalled": 1, "Rejected": 1}
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_the_first_rejection_stays_and_is_the_answer_to_every_later_call(
+    calls: Calls, later: Later, counted: Counted, claimed: bool
+) -> None:
+    owner = calls.claimed() if claimed else "execution-1"
+    error = refused_hold(calls, owner)
+    later()
+    first = calls("RejectSettlement", execution=owner, error=error)
     later(days=30)
+    counted()
+    calls.ledger.open("alice", 10_000)
+
     with calls.writes_nothing():
-        assert calls("RejectSettlement", error={"Error": "AccountInLimbo", "Cause": "later"}) == REJECTED
-        with pytest.raises(StepFenced):
-            calls("HoldFunds")
+        assert calls("RejectSettlement", execution=owner, error=BLOCKED) == first
+        with pytest.raises(AlreadyClaimed):
+            calls("HoldFunds", execution=owner)
+
     assert "Rejected" not in counted()
 
 
-@pytest.mark.parametrize("state", ["HoldFunds", "ReleaseFunds"])
-def test_nothing_is_rejected_once_something_is_held(calls: Calls, state: str) -> None:
-    calls.after(state)
+def test_a_key_that_the_queue_has_claimed_is_rejected_by_its_own_execution(
+    calls: Calls, later: Later, counted: Counted
+) -> None:
+    owner = calls.claimed()
+    error = refused_hold(calls, owner)
+    before = calls.row()
+    later()
+    counted()
 
-    with calls.writes_nothing(), pytest.raises(StepFenced):
+    assert calls("RejectSettlement", execution=owner, error=error) == REJECTED
+
+    kept = {name: before[name] for name in before if name not in ("gsi1pk", "gsi1sk")}
+    assert calls.row() == kept | {"status": "REJECTED", "failure": FAILURE, "finished_at": LATER_AT}
+    assert counted() == {"StepCalled": 1, "Rejected": 1}
+
+
+def test_a_key_that_another_execution_has_claimed_since_the_refusal_is_left_to_it(
+    calls: Calls, counted: Counted
+) -> None:
+    error = refused_hold(calls)
+    owner = calls.claimed()
+    counted()
+
+    message = f"^key: {KEY} is PROCESSING, and not for this execution to run$"
+    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match=message):
+        calls("RejectSettlement", error=error)
+
+    assert counted() == {"StepCalled": 1, "AlreadyClaimed": 1}
+    assert calls("HoldFunds", execution=owner)["settlement"] == WIRE
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_rejection_of_another_execution_is_not_this_ones_outcome_but_a_replay(
+    calls: Calls, later: Later, counted: Counted, held: bool
+) -> None:
+    """Two executions of one request: both holds were refused, or one of them was not."""
+    if held:
+        calls.after("HoldFunds")
+    else:
+        calls("RejectSettlement", error=refused_hold(calls))
+    before = calls.report()
+    later()
+    counted()
+
+    status = "PROCESSING" if held else "REJECTED"
+    with calls.writes_nothing():
+        with pytest.raises(AlreadyClaimed, match=f"^key: {KEY} is {status}, ") as refusal:
+            calls("RejectSettlement", execution="execution-2", error=BLOCKED)
+        error = {"Error": refusal.typename, "Cause": json.dumps({"errorMessage": str(refusal.value)})}
+        assert calls.report(execution="execution-2", **error) == before | {"replayed": True}
+
+    assert counted() == {"StepCalled": 2, "AlreadyClaimed": 1}
+
+
+def test_a_tombstone_of_a_compensation_is_not_this_executions_outcome(calls: Calls) -> None:
+    error = refused_hold(calls)
+    calls.begin(error=error)
+
+    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match="is REJECTED"):
+        calls("RejectSettlement", error=error)
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.REJECTED])
+@pytest.mark.parametrize("state", ["HoldFunds", "ReleaseFunds"])
+def test_nothing_is_rejected_once_something_is_held(calls: Calls, state: str, status: Status) -> None:
+    calls.after(state)
+    calls.alter(status=status)
+
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^reject: the settlement is {status} "):
         calls("RejectSettlement", error={"Error": "States.Timeout", "Cause": ""})
+
+
+def test_a_hold_that_commits_between_the_claim_and_the_rejection_is_not_rejected(
+    calls: Calls, meanwhile: Meanwhile
+) -> None:
+    """A slow try of the same execution: Lambda has ended its call, and the payer has funds by now."""
+    owner = calls.claimed()
+    meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=owner))
+
+    with pytest.raises(StepFenced, match=r"^reject: the settlement is PROCESSING with steps \[hold\]"):
+        calls("RejectSettlement", execution=owner, error=SPENT)
+
+    assert (calls.row()["status"], calls.row()["escrow"]) == ("PROCESSING", 4820)
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_other_content_than_the_claimed_one_is_a_conflict(calls: Calls, claimed: bool) -> None:
+    if claimed:
+        calls.claimed()
+    else:
+        calls("RejectSettlement", error=SPENT)
+
+    for other in OTHER_CONTENT:
+        with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
+            calls("RejectSettlement", other, error=SPENT)
+
+
+def test_a_request_without_a_fee_is_rejected_with_the_scheduled_or_the_claimed_one(calls: Calls) -> None:
+    calls("RejectSettlement", WIRE | {"fee": "1.00"}, error=SPENT)
+
+    with calls.writes_nothing():
+        assert calls("RejectSettlement", WITHOUT_FEE, error=SPENT)["fee"] == "1.00"
+    other = WITHOUT_FEE | {"key": "order-2026-000102"}
+    assert calls("RejectSettlement", other, error=SPENT)["fee"] == "0.48"
+
+
+def test_an_invalid_request_is_not_rejected_but_refused(calls: Calls) -> None:
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^amount: "):
+        calls("RejectSettlement", WIRE | {"amount": "-1.00"}, error=SPENT)

@@ -28,11 +28,10 @@ def test_the_first_call_releases_the_amount_less_the_fee(calls: Calls) -> None:
         "side": "credit",
         "amount": 4772,
         "currency": "EUR",
-        "gsi1pk": "ACCOUNT#bob",
-        "gsi1sk": f"{CLAIMED_AT}#{KEY}:release",
     }
+    assert calls.ledger.row({"pk": "ENTRIES#bob", "sk": f"{CLAIMED_AT}#{KEY}:release"})
     assert calls.account("bob")["available"] == 5272
-    assert (calls.row()["escrow"], calls.row()["steps"]) == (48, {"hold", "verify", "release"})
+    assert (calls.row()["escrow"], calls.row()["release_at"]) == (48, CLAIMED_AT)
 
 
 def test_nothing_is_released_before_the_verdict(calls: Calls) -> None:

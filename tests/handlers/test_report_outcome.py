@@ -1,14 +1,25 @@
 """ReportOutcome: the outcome of a settlement in each of its states, without a write."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.model.errors import CapExceeded
+from settlement.model.errors import CapExceeded, InvalidRequest, StepFenced
 from settlement.model.status import Status
-from tests.world.constants import CLAIMED_AT, LATER_AT, OTHER_CONTENT, REJECTED_BY_KYC, WIRE
-from tests.world.functions import Calls
+from tests.world.constants import (
+    CLAIMED_AT,
+    LATER_AT,
+    OTHER_CONTENT,
+    REJECTED_BY_KYC,
+    REPLAYED,
+    SETTLEMENT_ARN,
+    WIRE,
+    WITHOUT_FEE,
+)
+from tests.world.contracts import checked_outcome
+from tests.world.functions import Calls, Context
 from tests.world.services import OWNER, signed
 
 IN_FLIGHT: dict[str, Any] = WIRE | {
@@ -24,6 +35,12 @@ IN_FLIGHT: dict[str, Any] = WIRE | {
 HELD = IN_FLIGHT | {"escrow": "48.20", "steps": ["hold"]}
 RELEASED = IN_FLIGHT | {"escrow": "0.48", "steps": ["hold", "verify", "release"]}
 SETTLED = {"status": "SETTLED", "steps": ["hold", "verify", "release", "fee"], "finished_at": CLAIMED_AT}
+STOPPED = {"Error": "InReview", "Cause": "kyc: waits for a reviewer's decision"}
+FENCED = {"Error": "StepFenced", "Cause": "reject: the settlement is PROCESSING with steps [hold] committed"}
+"""The state of an execution whose rejection found that its hold had committed after all."""
+
+EXECUTION_ARN = f"{SETTLEMENT_ARN}:execution-1"
+NAMELESS = {name: text for name, text in WIRE.items() if name != "key"}
 FAILURE = {"step": "verify", "error": "KycRejected", "cause": "kyc: the provider says no"}
 """The failure of a held settlement whose execution was stopped by `REJECTED_BY_KYC`."""
 
@@ -31,7 +48,6 @@ FAILURE = {"step": "verify", "error": "KycRejected", "cause": "kyc: the provider
 @pytest.mark.parametrize(
     ("state", "outcome"),
     [
-        ("ClaimKey", IN_FLIGHT),
         ("HoldFunds", HELD),
         ("VerifyKyc", HELD | {"steps": ["hold", "verify"]}),
         ("ReleaseFunds", RELEASED),
@@ -47,11 +63,76 @@ def test_a_report_has_the_committed_steps_and_the_escrow(
         assert calls.report() == outcome
 
 
-@pytest.mark.parametrize("replayed", [True, False])
-def test_a_report_says_whether_the_caller_ran_the_settlement(calls: Calls, replayed: bool) -> None:
+def test_a_key_that_the_queue_has_claimed_is_reported_with_nothing_held(calls: Calls) -> None:
+    owner = calls.claimed()
+
+    with calls.writes_nothing():
+        assert calls.report(execution=owner) == IN_FLIGHT
+        assert calls.report(**REPLAYED) == IN_FLIGHT | {"replayed": True}
+
+
+@pytest.mark.parametrize(
+    ("more", "replayed"),
+    [(REPLAYED, True), ({}, False), ({"in_review": STOPPED}, False), (FENCED, False)],
+    ids=["another execution runs it", "this one", "in review", "held although this one was refused"],
+)
+def test_a_report_says_whether_the_caller_ran_the_settlement(
+    calls: Calls, more: dict[str, Any], replayed: bool
+) -> None:
     calls.after("HoldFunds")
 
-    assert calls.report(replayed=replayed) == HELD | {"replayed": replayed}
+    assert calls.report(**more) == HELD | {"replayed": replayed}
+
+
+def test_a_report_has_the_key_of_the_clients_request_in_any_valid_form(calls: Calls) -> None:
+    calls.after("HoldFunds")
+
+    for request in (WIRE | {"amount": "48.2"}, WITHOUT_FEE):
+        assert calls.report(request, **FENCED) == HELD
+
+
+@pytest.mark.parametrize("more", [{}, {"in_review": STOPPED}, {"error": REJECTED_BY_KYC}])
+def test_a_keyless_settlement_is_reported_by_the_key_that_its_hold_has_returned(
+    calls: Calls,
+    change_config: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    more: dict[str, Any],
+) -> None:
+    """Its stage has come to require keys since: the hold was made, and the caller must hear of it."""
+    calls.before("HoldFunds")
+    change_config(idempotency_key="optional")
+    held = calls("HoldFunds", NAMELESS, execution_arn=EXECUTION_ARN)
+    key = held["settlement"]["key"]
+    change_config(idempotency_key="required")
+
+    with calls.writes_nothing():
+        capsys.readouterr()
+        report = report_of(calls, NAMELESS, held | more)
+        assert json.loads(capsys.readouterr().out)["key"] == key
+        with pytest.raises(InvalidRequest, match=r"^key: missing$"):
+            report_of(calls, NAMELESS, FENCED)
+
+    status = {"status": "COMPENSATING", "failure": FAILURE} if "error" in more else {}
+    assert report == HELD | {"key": key} | status
+
+
+def test_the_settlement_in_the_state_counts_before_the_request(calls: Calls) -> None:
+    calls.after("HoldFunds")
+
+    other = WIRE | {"key": "order-2026-000202"}
+    assert report_of(calls, other, {"settlement": WIRE}) == HELD
+    with pytest.raises(StepFenced):
+        report_of(calls, WIRE, {"settlement": other})
+
+
+def report_of(calls: Calls, request: Any, state: Any) -> Any:
+    event = {
+        "settlement": request,
+        "state": state,
+        "execution": "execution-1",
+        "execution_arn": EXECUTION_ARN,
+    }
+    return checked_outcome(calls.handlers["ReportOutcome"](event, Context()))
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
@@ -115,7 +196,7 @@ def test_an_answer_compensating_says_why_and_the_row_will_say_the_same(calls: Ca
     failure = {"step": "release", "error": "CapExceeded", "cause": str(refused.value)}
     assert (report["status"], report["failure"]) == ("COMPENSATING", failure)
     calls.begin(error=stopped, owner="execution-1")
-    assert calls.report(replayed=True) == report | {"replayed": True}
+    assert calls.report(**REPLAYED) == report | {"replayed": True}
 
 
 def test_a_report_has_the_claimed_content_and_not_the_callers(calls: Calls) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from settlement.ledger.keys import Row
 from settlement.model.errors import InvalidRequest, ResolutionRefused, StepFenced
 from tests.handlers.conftest import Counted, Later
-from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, ORDER, WIRE
+from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, ORDER, WIRE
 from tests.world.functions import Calls, Found
 
 DECISIONS = ["retry", "write-off", "complete"]
@@ -19,20 +20,20 @@ MOVED = {
         "credit": f"escrow:{KEY}",
         "side": "debit",
         "amount": 4772,
-        "gsi1pk": "ACCOUNT#losses:EUR#2",
+        "pk": "ENTRIES#losses:EUR#2",
     },
     "complete": {
         "debit": f"escrow:{KEY}",
         "credit": "fees:EUR",
         "side": "credit",
         "amount": 48,
-        "gsi1pk": "ACCOUNT#fees:EUR#2",
+        "pk": "ENTRIES#fees:EUR#2",
     },
 }
 REVERSING = {"status": "COMPENSATING", "gsi1pk": "IN_FLIGHT#2", "gsi1sk": "2026-11-20T12:00:37.123Z"}
 AFTER: dict[str, dict[str, Any]] = {
     "retry": REVERSING,
-    "write-off": REVERSING | {"escrow": 4820, "reversed": {"release"}},
+    "write-off": REVERSING | {"escrow": 4820, "release_reversed_at": LATER_AT},
     "complete": {"status": "SETTLED", "escrow": 0, "finished_at": LATER_AT},
 }
 
@@ -62,11 +63,16 @@ def test_a_decision_closes_the_case_and_its_execution_owns_the_settlement(
     result = calls.resolve(decision, settlement=WIRE | {"amount": "48.2"}, execution="the-second")
 
     assert result == {"settlement": WIRE, "case": 1, "notice": notice(decision)}
-    moved = {"currency": "EUR", "gsi1sk": f"{LATER_AT}#{KEY}:resolve:1"} if MOVED[decision] else {}
-    evidence = {"posted_at": LATER_AT, "account": "bob", "decision": decision, **ORDER}
-    assert calls.entry("resolve:1") == evidence | MOVED[decision] | moved
+    common = {"step": "resolve:1", "posted_at": LATER_AT, "request_hash": HASH}
+    evidence = {"pk": f"EVIDENCE#{KEY}", "sk": f"{KEY}:resolve:1", **common}
+    rows: list[Row] = [evidence | {"account": "bob", "decision": decision, **ORDER}]
+    if MOVED[decision]:
+        entry = {"currency": "EUR", "sk": f"{LATER_AT}#{KEY}:resolve:1", **common}
+        rows += [MOVED[decision] | entry]
+    written = [row for row in calls.ledger.rows() if row.get("step") == "resolve:1"]
+    assert sorted(written, key=str) == sorted(rows, key=str)
     ended = {"failure", "gsi1pk", "gsi1sk"} if decision == "complete" else set()
-    kept = {name: before[name] for name in before if name not in {"stuck_step", "waiting", *ended}}
+    kept = {name: before[name] for name in before if name not in {"stuck_step", *ended}}
     decided = {"resolutions": 1, "resolution": {**ORDER, "decision": decision, "decided_at": LATER_AT}}
     decided |= {"owner": "the-second", "in_flight_since": LATER_AT}
     failure = {} if ended else {"failure": before["reversed_for"]}
@@ -141,8 +147,8 @@ def test_a_case_is_decided_once_and_the_same_decision_by_the_same_person_returns
     [
         (decision, since)
         for decision in DECISIONS
-        for since in ({"escrow": 47}, {"resolutions": 1}, {"reversed": {"release"}})
-        if decision != "retry" or "reversed" not in since  # a retry fits with any reversal
+        for since in ({"escrow": 47}, {"resolutions": 1}, {"release_reversed_at": LATER_AT})
+        if decision != "retry" or "release_reversed_at" not in since  # a retry fits with any reversal
     ],
 )
 def test_a_decision_on_a_case_that_has_changed_since_it_was_read_is_refused(

@@ -12,39 +12,47 @@ from settlement.model.errors import (
     StepFenced,
 )
 from tests.handlers.conftest import Counted, Later
-from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, REJECTED_BY_KYC, REVERSALS
+from tests.world.constants import (
+    CLAIMED_AT,
+    HASH,
+    KEY,
+    LATER_AT,
+    REJECTED_BY_KYC,
+    REVERSALS,
+    STALLED_ORDER,
+)
 from tests.world.functions import Calls
 
-ALL = ["fee", "hold", "release", "verify"]
+HELD = {"steps": ["hold"]}
 ENTRIES = {
     "RefundFee": {
         "debit": "fees:EUR",
         "credit": f"escrow:{KEY}",
         "side": "debit",
         "amount": 48,
-        "gsi1pk": "ACCOUNT#fees:EUR#2",
+        "pk": "ENTRIES#fees:EUR#2",
     },
     "ReclaimFunds": {
         "debit": "bob",
         "credit": f"escrow:{KEY}",
         "side": "debit",
         "amount": 4772,
-        "gsi1pk": "ACCOUNT#bob",
+        "pk": "ENTRIES#bob",
     },
     "VoidHold": {
         "debit": f"escrow:{KEY}",
         "credit": "alice",
         "side": "credit",
         "amount": 4820,
-        "gsi1pk": "ACCOUNT#alice",
+        "pk": "ENTRIES#alice",
     },
 }
 AFTER = {
-    "RefundFee": {"escrow": 48, "reversed": {"fee"}},
-    "ReclaimFunds": {"escrow": 4820, "reversed": {"fee", "release"}},
+    "RefundFee": {"escrow": 48, "fee_reversed_at": LATER_AT},
+    "ReclaimFunds": {"escrow": 4820, "release_reversed_at": LATER_AT},
     "VoidHold": {
         "escrow": 0,
-        "reversed": {"fee", "release", "hold"},
+        "hold_reversed_at": LATER_AT,
         "status": "COMPENSATED",
         "finished_at": LATER_AT,
     },
@@ -63,8 +71,8 @@ def test_the_first_call_reverses_the_step_and_the_last_one_finishes(
     assert calls.reverse(state, found) is None
 
     name = f"compensate:{REVERSALS[state]}"
-    fixed = {"posted_at": LATER_AT, "currency": "EUR", "gsi1sk": f"{LATER_AT}#{KEY}:{name}"}
-    assert calls.entry(name) == ENTRIES[state] | fixed
+    fixed = {"posted_at": LATER_AT, "currency": "EUR", "step": name, "request_hash": HASH}
+    assert ENTRIES[state] | fixed | {"sk": f"{LATER_AT}#{KEY}:{name}"} in calls.ledger.rows()
     index = ("gsi1pk", "gsi1sk") if state == "VoidHold" else ()
     kept = {attribute: before[attribute] for attribute in before if attribute not in index}
     assert calls.row() == kept | AFTER[state]
@@ -72,42 +80,86 @@ def test_the_first_call_reverses_the_step_and_the_last_one_finishes(
 
 
 @pytest.mark.parametrize("state", REVERSALS)
-def test_a_step_that_is_known_to_be_reversed_is_left_alone(
-    calls: Calls, counted: Counted, state: str
+def test_a_step_that_is_reversed_already_is_left_alone_in_any_later_status(
+    calls: Calls, later: Later, counted: Counted, state: str
 ) -> None:
     calls.unwind(calls.reopened("RefundFee"))
+    later()
     counted()
 
     with calls.writes_nothing():
-        calls.reverse(state, {"steps": ALL, "reversed": list(REVERSALS.values())})
+        for status in ("COMPENSATED", "COMPENSATING", "LIMBO"):
+            calls.alter(status=status)
+            calls.reverse(state, HELD)
+        calls.alter(status="COMPENSATED")
 
-    assert counted() == {"StepCalled": 1}  # no write was tried, else it would be a replay
+    assert counted() == {"StepCalled": 3, "StepReplayed": 3}
+
+
+@pytest.mark.parametrize("state", ["RefundFee", "ReclaimFunds"])
+@pytest.mark.parametrize("last", ["HoldFunds", "VerifyKyc"])
+def test_what_never_committed_is_not_reversed(calls: Calls, state: str, last: str) -> None:
+    """The machine does not call these functions then: their steps are not due."""
+    calls.after(last)
+    found = calls.begin(error=REJECTED_BY_KYC)
+
+    assert (found["fee_due"], found["release_due"]) == (False, False)
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^compensate:{REVERSALS[state]}: "):
+        calls.reverse(state, found)
+
+
+def test_a_settlement_of_which_nothing_was_held_ends_compensated_without_an_entry(
+    calls: Calls, later: Later, counted: Counted
+) -> None:
+    """The queue has claimed the key, and a person orders the reversal of what no execution runs."""
+    calls.claimed()
+    found = calls.begin(reversal=STALLED_ORDER)
+    before, journal = calls.row(), calls.entries()
+    later()
+    counted()
+
+    assert calls.reverse("VoidHold", found) is None
+
+    kept = {name: before[name] for name in before if name not in ("gsi1pk", "gsi1sk")}
+    assert calls.row() == kept | {"status": "COMPENSATED", "finished_at": LATER_AT}
+    assert (calls.entries(), calls.account("alice")["available"]) == (journal, 10_000)
+    assert counted() == {"StepCalled": 1, "Compensated": 1}
+    later(minutes=1)
+    with calls.writes_nothing():
+        calls.reverse("VoidHold", found)
+    assert counted() == {"StepCalled": 1}
+
+
+@pytest.mark.parametrize("status", ["PROCESSING", "SETTLED", "REJECTED", "LIMBO"])
+def test_an_unheld_settlement_in_another_status_is_not_finished(calls: Calls, status: str) -> None:
+    calls.claimed()
+    found = calls.begin(reversal=STALLED_ORDER)
+    calls.alter(status=status)
+
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^compensate:hold: .* is {status} "):
+        calls.reverse("VoidHold", found)
+
+
+def test_a_held_settlement_is_not_finished_by_a_call_that_knows_of_no_hold(calls: Calls) -> None:
+    """Nothing can be held after the fence, so that this call has a wrong input: the escrow stays."""
+    calls.reopened("VoidHold")
+
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: "):
+        calls.reverse("VoidHold", {"steps": []})
 
 
 @pytest.mark.parametrize("state", REVERSALS)
-def test_a_skipped_reversal_is_on_record_and_moves_nothing(calls: Calls, later: Later, state: str) -> None:
-    calls.after("ClaimKey")
-    found = calls.begin(error=REJECTED_BY_KYC)
+def test_the_reversal_of_a_step_that_was_written_off_meanwhile_moves_nothing(
+    calls: Calls, counted: Counted, state: str
+) -> None:
+    found = calls.reopened(state)
+    calls.alter(**{f"{REVERSALS[state]}_reversed_at": CLAIMED_AT})
+    counted()
 
-    calls.reverse(state, found)
-
-    step = REVERSALS[state]
-    evidence = {"posted_at": CLAIMED_AT, "reason": f"nothing to reverse: {step} never committed"}
-    assert calls.entry(f"compensate:{step}") == evidence
-    assert (calls.account("alice")["available"], calls.account("bob")["available"]) == (10_000, 500)
-    assert calls.row()["status"] == ("COMPENSATED" if state == "VoidHold" else "COMPENSATING")
-    later()
     with calls.writes_nothing():
         calls.reverse(state, found)
 
-
-@pytest.mark.parametrize("state", REVERSALS)
-def test_the_reversal_of_a_step_that_was_written_off_meanwhile_is_fenced(calls: Calls, state: str) -> None:
-    found = calls.reopened(state)
-    calls.alter(reversed={*calls.row().get("reversed", ()), REVERSALS[state]})
-
-    with calls.writes_nothing(), pytest.raises(StepFenced):
-        calls.reverse(state, found)
+    assert counted() == {"StepCalled": 1, "StepReplayed": 1}
 
 
 SPENT, MOVED = "payee: the account has too little available to give back", "the account is kept in USD"

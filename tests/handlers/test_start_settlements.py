@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
+from settlement.adapters import telemetry
 from settlement.model.errors import StoreUnavailable
 from tests.handlers.conftest import Counted, Later
 from tests.world.constants import CLAIMED_AT, KEY, OTHER_CONTENT, WIRE, WITHOUT_FEE
@@ -41,13 +42,14 @@ def test_a_message_is_claimed_and_started_under_the_name_that_owns_it(
     row = calls.row()
     assert (row["owner"], row["claimed_at"], row["status"]) == (owner(body), CLAIMED_AT, "PROCESSING")
     assert (queues.sent, counted()) == ([], {"StepCalled": 1, "Claimed": 1})
-    assert not calls("ClaimKey", execution=owner(body))["replayed"]
+    calls.ledger.open("alice", 10_000)
+    assert calls("HoldFunds", execution=owner(body))["settlement"] == WIRE
 
 
 def test_a_batch_of_good_bad_and_conflicting_messages_has_each_its_own_outcome(
     calls: Calls, step_functions: StepFunctions, queues: Queues, counted: Counted
 ) -> None:
-    calls("ClaimKey")
+    calls.after("HoldFunds")
     counted()
     good = [text(WIRE | {"key": f"order-2026-00020{number}"}) for number in range(3)]
     conflict, bad = text(OTHER_CONTENT[0]), text(OTHER | {"note": "x"})
@@ -122,7 +124,8 @@ def test_a_message_that_comes_again_starts_nothing_twice(
 def test_the_same_request_in_another_text_or_from_an_execution_is_a_replay(
     calls: Calls, step_functions: StepFunctions, queues: Queues, counted: Counted
 ) -> None:
-    calls("ClaimKey", OTHER)
+    calls.before("HoldFunds")
+    calls("HoldFunds", OTHER)
     counted()
 
     assert calls.receive(text(WIRE), json.dumps(WIRE, indent=2), text(OTHER)) == []
@@ -153,7 +156,7 @@ def test_a_stage_that_requires_names_starts_no_message_without_them_and_replays_
     claimed: bool,
 ) -> None:
     if claimed:
-        calls("ClaimKey")
+        calls.after("HoldFunds")
     change_config(party_names="required")
 
     with calls.writes_nothing():
@@ -219,7 +222,7 @@ def test_a_settlement_that_was_claimed_and_never_started_is_recovered_without_a_
 def test_a_message_that_cannot_become_a_dead_letter_is_received_again_and_the_others_are_started(
     calls: Calls, step_functions: StepFunctions, queues: Queues, failure: Exception, body: str
 ) -> None:
-    calls("ClaimKey")
+    calls.after("HoldFunds")
     queues.failure = failure
     assert calls.receive(body, text(OTHER)) == ["m-0"]
     assert (step_functions.names, queues.sent) == ([SECOND], [])
@@ -285,9 +288,15 @@ def test_a_message_for_which_no_time_is_left_is_received_again_and_not_begun(
 
 
 def test_each_line_of_the_log_carries_the_key_of_its_own_message(
-    calls: Calls, step_functions: StepFunctions, queues: Queues, log: io.StringIO
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    queues: Queues,
+    log: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    calls("ClaimKey")
+    monkeypatch.setattr(telemetry, "_detail", {"full": True})
+    calls.after("HoldFunds")
     log.truncate(0)
     step_functions.failing["start_execution"] = throttled("StartExecution")
 

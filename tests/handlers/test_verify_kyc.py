@@ -5,13 +5,18 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from handlers import _kyc
+from handlers import _dependencies, _kyc
 from settlement.adapters import telemetry
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
 from settlement.model.errors import (
     DeadlineExceeded,
+    IdempotencyConflict,
+    InReview,
     KycCircuitOpen,
     KycRejected,
     KycRequestRefused,
@@ -26,7 +31,7 @@ from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, REJECTED_BY_KYC, WI
 from tests.world.environment import NOW
 from tests.world.functions import Calls
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED, Provider
-from tests.world.services import OWNER, signed
+from tests.world.services import OWNER, Died, signed
 
 EVIDENCE = {
     "posted_at": CLAIMED_AT,
@@ -35,9 +40,6 @@ EVIDENCE = {
     "reason": "nothing is known",
     "provider": "verifications",
 }
-VERDICT = {"in_review": False}
-"""The answer; the provider's verdict itself stays in the journal."""
-
 DEAD = KycUnavailable("kyc: ConnectTimeoutError")
 ANSWERS = [APPROVED, REJECTED, IN_REVIEW]
 UNTIL = ("deadline_at", "in_flight_since", "gsi1sk")
@@ -57,11 +59,26 @@ def during(provider: Provider, answer: Verdict, meanwhile: Callable[[], object])
 
 
 def outcome(calls: Calls) -> str:
-    """Return the answer or the error of VerifyKyc as text."""
+    """Return the outcome of VerifyKyc: an approval, or the name of its error."""
     try:
-        return f"in_review: {calls('VerifyKyc')['in_review']}"
-    except KycRejected as rejected:
-        return type(rejected).__name__
+        assert calls("VerifyKyc") is None, "the verdict stays in the evidence"
+    except (KycRejected, InReview) as error:
+        return type(error).__name__
+    return "approved"
+
+
+def die_between(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a call of VerifyKyc put the evidence on record, and end before the row has the verdict."""
+
+    def dies(write: Any) -> None:
+        raise Died
+
+    with monkeypatch.context() as dying:
+        dying.setattr(_dependencies.store, "update", dies)
+        with pytest.raises(Died):
+            calls("VerifyKyc")
+    assert "verify" in calls.entries()
+    assert not calls.row().keys() & {"verdict", "verify_at", "review"}
 
 
 # The question
@@ -71,13 +88,14 @@ def test_the_first_call_records_the_verdict_at_the_time_of_the_answer(
     calls: Calls, provider: Provider, later: Later
 ) -> None:
     calls.before("VerifyKyc")
+    before = calls.row()
     provider.meanwhile = later
 
-    assert calls("VerifyKyc") == VERDICT
+    assert outcome(calls) == "approved"
 
-    row = calls.row()
+    assert calls.ledger.row({"pk": f"EVIDENCE#{KEY}", "sk": f"{KEY}:verify"})
     assert calls.entry("verify") == EVIDENCE | {"posted_at": LATER_AT}
-    assert (row["steps"], row["verdict"], "review" in row) == ({"hold", "verify"}, "APPROVED", False)
+    assert calls.row() == before | {"verify_at": LATER_AT, "verdict": "APPROVED"}
     assert provider.asked == [KEY]
 
 
@@ -89,7 +107,7 @@ def test_a_rejection_is_on_record_and_does_not_commit_the_step(calls: Calls, pro
         calls("VerifyKyc")
 
     row = calls.row()
-    assert (row["status"], row["steps"], row["verdict"]) == ("PROCESSING", {"hold"}, "REJECTED")
+    assert (row["status"], row["verdict"], "verify_at" in row) == ("PROCESSING", "REJECTED", False)
     assert calls.entry("verify")["decision"] == "REJECTED"
 
 
@@ -101,17 +119,18 @@ def test_a_review_keeps_the_settlement_until_its_end_and_is_not_asked_for_again(
     provider.answer, provider.meanwhile = IN_REVIEW, later
     counted()
 
-    assert calls("VerifyKyc") == {"in_review": True}
+    with pytest.raises(InReview, match=f"^kyc: {KEY} waits for a reviewer's decision$"):
+        calls("VerifyKyc")
 
     ends = "2026-11-21T12:00:07.123Z"  # a day after the answer
     assert calls.row() == before | {"review": "ver_1"} | dict.fromkeys(UNTIL, ends)
     assert calls.entries() == {"hold"}
-    assert counted() == {"StepCalled": 1, "KycReview": 1}
+    assert counted() == {"StepCalled": 1, "KycReview": 1, "InReview": 1}
     provider.answer = APPROVED
     later(hours=23)
     with calls.writes_nothing():
-        assert calls("VerifyKyc") == {"in_review": True}
-    assert (provider.asked, counted()) == ([KEY], {"StepCalled": 1, "KycReview": 1})
+        assert outcome(calls) == "InReview"
+    assert (provider.asked, counted()) == ([KEY], {"StepCalled": 1, "KycReview": 1, "InReview": 1})
 
 
 @pytest.mark.parametrize(
@@ -126,7 +145,7 @@ def test_without_a_verdict_nothing_is_written_and_it_is_asked_again(
         calls("VerifyKyc")
     provider.answer = APPROVED
 
-    assert calls("VerifyKyc") == VERDICT
+    assert outcome(calls) == "approved"
 
     assert provider.asked == [KEY, KEY]
 
@@ -161,11 +180,11 @@ def test_a_verdict_is_replayed_for_ever_without_a_question(
 def test_the_provider_is_not_asked_before_the_hold_or_from_the_deadline_on(
     calls: Calls, provider: Provider, later: Later, review: dict[str, str]
 ) -> None:
-    calls.before("HoldFunds")
+    owner = calls.claimed()
     calls.alter(**review)
     with calls.writes_nothing(), pytest.raises(StepFenced):
         calls("VerifyKyc")
-    calls("HoldFunds")
+    calls("HoldFunds", execution=owner)
     later(minutes=15)
 
     with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
@@ -180,12 +199,12 @@ def test_a_deadline_that_the_request_names_is_moved_neither_by_a_review_nor_by_a
 ) -> None:
     named = WIRE | {"deadline_seconds": 7_200}
     calls.ledger.open("alice", 10_000)
-    for state in ("ClaimKey", "HoldFunds"):
-        calls(state, named)
+    calls("HoldFunds", named)
     monkeypatch.setattr(_kyc, "review_seconds", review_seconds)
     provider.answer = IN_REVIEW
 
-    assert calls("VerifyKyc", named) == {"in_review": True}
+    with pytest.raises(InReview):
+        calls("VerifyKyc", named)
 
     deadline = timestamp(NOW + timedelta(seconds=7_200))
     assert {calls.row()[name] for name in UNTIL} == {deadline}
@@ -197,10 +216,10 @@ def test_a_verdict_of_the_webhook_leaves_the_deadline_that_the_request_named(
 ) -> None:
     named = WIRE | {"deadline_seconds": 7_200}
     calls.ledger.open("alice", 10_000)
-    for state in ("ClaimKey", "HoldFunds"):
-        calls(state, named)
+    calls("HoldFunds", named)
     provider.answer = IN_REVIEW
-    calls("VerifyKyc", named)
+    with pytest.raises(InReview):
+        calls("VerifyKyc", named)
 
     assert calls.decided(signed())[0] == 200
 
@@ -212,7 +231,7 @@ def test_a_verdict_of_the_webhook_leaves_the_deadline_that_the_request_named(
 
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("ended", [False, True])
-def test_an_answer_that_comes_after_a_compensation_began_or_ended_changes_nothing(
+def test_an_answer_that_comes_after_a_compensation_began_or_ended_is_evidence_and_changes_nothing(
     calls: Calls, provider: Provider, answer: Verdict, ended: bool
 ) -> None:
     calls.before("VerifyKyc")
@@ -227,19 +246,24 @@ def test_an_answer_that_comes_after_a_compensation_began_or_ended_changes_nothin
     with pytest.raises(StepFenced, match="COMPENSATED" if ended else "COMPENSATING"):
         calls("VerifyKyc")
 
-    assert "verify" not in calls.entries()
-    assert not calls.row().keys() & {"verdict", "review"}
+    assert ("verify" in calls.entries()) == (answer is not IN_REVIEW)
+    assert not calls.row().keys() & {"verdict", "verify_at", "review"}
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_an_answer_that_comes_at_the_deadline_changes_nothing(
+def test_an_answer_that_comes_at_the_deadline_is_evidence_and_changes_nothing(
     calls: Calls, provider: Provider, later: Later, answer: Verdict
 ) -> None:
     calls.before("VerifyKyc")
+    before, others = calls.row(), calls.ledger.rows()
     during(provider, answer, lambda: later(minutes=15))
 
-    with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
+    with pytest.raises(DeadlineExceeded):
         calls("VerifyKyc")
+
+    assert calls.row() == before
+    assert [row for row in calls.ledger.rows() if row["pk"] != f"EVIDENCE#{KEY}"] == others
+    assert calls.entries() == ({"hold"} if answer is IN_REVIEW else {"hold", "verify"})
 
 
 @pytest.mark.parametrize("first", [APPROVED, REJECTED])
@@ -256,6 +280,7 @@ def test_of_two_answers_the_first_verdict_stays_and_a_contradiction_is_counted_a
     second: Verdict,
     by_webhook: bool,
 ) -> None:
+    """Our own answer is a fact beside the webhook's. A review contradicts a twin's answer alone."""
     calls.before("VerifyKyc")
     provider.answer = replace(first, reference="ver_2", reason="canary-first")
 
@@ -268,17 +293,28 @@ def test_of_two_answers_the_first_verdict_stays_and_a_contradiction_is_counted_a
 
     during(provider, replace(second, reason="canary-second"), decided)
 
-    assert outcome(calls) == ("in_review: False" if first is APPROVED else "KycRejected")
+    if first is APPROVED:
+        assert outcome(calls) == "approved"
+    else:
+        with pytest.raises(KycRejected, match=r"its reference is ver_2$"):
+            calls("VerifyKyc")
 
-    contradicts = {first, second} == {APPROVED, REJECTED}
+    reviews_too_late = second is IN_REVIEW and not by_webhook
+    contradicts = {first, second} == {APPROVED, REJECTED} or reviews_too_late
     conflict = {"KycVerdictConflict": 1} if contradicts else {}
     rejected = {"KycRejected": 1} if first is REJECTED else {}
-    assert counted() == {"StepCalled": 1, "StepReplayed": 1, **conflict, **rejected}
-    assert (calls.row()["verdict"], calls.entry("verify")["reference"]) == (first.decision, "ver_2")
+    own = by_webhook and second is not IN_REVIEW  # this answer is the first of its kind
+    replayed = {} if own else {"StepReplayed": 1}
+    assert counted() == {"StepCalled": 1, **replayed, **conflict, **rejected}
+    counting = calls.entry("review" if by_webhook else "verify")
+    assert calls.row()["verdict"] == counting["decision"] == first.decision
+    assert counting["reference"] == "ver_2"
+    if own:
+        assert calls.entry("verify")["decision"] == second.decision
     assert ("review" in calls.row(), calls.row()["owner"] == OWNER) == (False, by_webhook)
     lines = [line for line in map(json.loads, log.getvalue().splitlines()) if line["message"] == "conflict"]
     logged = [(line["level"], line["reference"], line["on_record"]) for line in lines]
-    assert logged == ([("WARNING", "ver_1", "ver_2")] if contradicts else [])
+    assert logged == ([("WARNING", "ver_1", "review" if by_webhook else "ver_2")] if contradicts else [])
     assert "canary" not in log.getvalue()
 
 
@@ -287,12 +323,12 @@ def test_of_two_reviews_the_first_one_stays(calls: Calls, provider: Provider, la
     provider.answer = replace(IN_REVIEW, reference="ver_2")
 
     def twin() -> None:
-        calls("VerifyKyc")
+        assert outcome(calls) == "InReview"
         later()
 
     during(provider, IN_REVIEW, twin)
 
-    assert calls("VerifyKyc") == {"in_review": True}
+    assert outcome(calls) == "InReview"
 
     assert (calls.row()["review"], calls.row()["deadline_at"]) == ("ver_2", "2026-11-21T12:00:00.123Z")
 
@@ -306,7 +342,7 @@ def test_after_the_review_of_a_twin_only_the_review_decides_unless_it_was_compen
     provider.answer = IN_REVIEW
 
     def twin() -> None:
-        calls("VerifyKyc")
+        assert outcome(calls) == "InReview"
         if compensated:
             calls.begin(error=REJECTED_BY_KYC)
 
@@ -316,4 +352,138 @@ def test_after_the_review_of_a_twin_only_the_review_decides_unless_it_was_compen
     with pytest.raises(error, match=message):
         calls("VerifyKyc")
 
-    assert (calls.row()["review"], calls.entries()) == ("ver_1", {"hold"})
+    assert (calls.row()["review"], "verdict" in calls.row()) == ("ver_1", False)
+    assert calls.entry("verify")["decision"] == answer.decision
+
+
+# A call that died between the evidence and the row
+
+
+@pytest.mark.parametrize("first", [APPROVED, REJECTED])
+@pytest.mark.parametrize("second", [APPROVED, REJECTED])
+def test_a_verdict_whose_call_died_before_it_was_on_the_row_is_the_one_of_the_next_call(
+    calls: Calls,
+    *,
+    provider: Provider,
+    later: Later,
+    counted: Counted,
+    log: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
+    first: Verdict,
+    second: Verdict,
+) -> None:
+    calls.before("VerifyKyc")
+    provider.answer = first
+    die_between(calls, monkeypatch)
+    provider.answer = replace(second, reference="ver_2", reason="canary-second")
+    later()
+    counted()
+
+    if first is APPROVED:
+        assert outcome(calls) == "approved"
+    else:
+        with pytest.raises(KycRejected, match=r"its reference is ver_1$"):
+            calls("VerifyKyc")
+
+    on_record = {"decision": first.decision, "reference": "ver_1", "reason": first.reason}
+    assert calls.entry("verify") == EVIDENCE | on_record
+    row = calls.row()
+    assert (row["verdict"], row.get("verify_at")) == (first.decision, LATER_AT if first is APPROVED else None)
+    conflict = {} if first is second else {"KycVerdictConflict": 1}
+    rejected = {"KycRejected": 1} if first is REJECTED else {}
+    assert counted() == {"StepCalled": 1, "StepReplayed": 1, **conflict, **rejected}
+    assert "canary" not in log.getvalue()
+    assert provider.asked == [KEY, KEY]
+    with calls.writes_nothing():
+        outcome(calls)
+
+
+@pytest.mark.parametrize("first", [APPROVED, REJECTED])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        DEAD,
+        KycCircuitOpen("kyc: not asked"),
+        KycRequestRefused("kyc: refused with status 422"),
+        replace(IN_REVIEW, reference="ver_2", reason="canary-second"),
+    ],
+    ids=["down", "circuit open", "refused", "review"],
+)
+def test_a_verdict_whose_call_died_counts_if_the_next_call_gets_none(
+    calls: Calls,
+    *,
+    provider: Provider,
+    later: Later,
+    counted: Counted,
+    log: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
+    first: Verdict,
+    answer: Verdict | Exception,
+) -> None:
+    """The provider is asked first: the evidence alone is a fact that no step has built on."""
+    calls.before("VerifyKyc")
+    provider.answer = first
+    die_between(calls, monkeypatch)
+    evidence = calls.entry("verify")
+    provider.answer = answer
+    later()
+    counted()
+
+    if first is APPROVED:
+        assert outcome(calls) == "approved"
+    else:
+        with pytest.raises(KycRejected, match=r"its reference is ver_1$"):
+            calls("VerifyKyc")
+
+    row = calls.row()
+    assert (row["verdict"], row.get("verify_at")) == (first.decision, LATER_AT if first is APPROVED else None)
+    assert "review" not in row
+    assert (calls.entry("verify"), provider.asked) == (evidence, [KEY, KEY])
+    conflict = {"KycVerdictConflict": 1} if isinstance(answer, Verdict) else {}
+    rejected = {"KycRejected": 1} if first is REJECTED else {}
+    assert counted() == {"StepCalled": 1, "StepReplayed": 1, **conflict, **rejected}
+    lines = [line for line in map(json.loads, log.getvalue().splitlines()) if line["message"] == "conflict"]
+    logged = [(line["reference"], line["on_record"]) for line in lines]
+    assert logged == ([("ver_2", "ver_1")] if conflict else [])
+    assert "canary" not in log.getvalue()
+
+
+@pytest.mark.parametrize("answer", [DEAD, IN_REVIEW], ids=["down", "review"])
+@pytest.mark.parametrize("first", [APPROVED, REJECTED])
+def test_a_verdict_on_record_comes_too_late_at_the_deadline_like_any_other(
+    calls: Calls,
+    *,
+    provider: Provider,
+    later: Later,
+    monkeypatch: pytest.MonkeyPatch,
+    first: Verdict,
+    answer: Verdict | Exception,
+) -> None:
+    calls.before("VerifyKyc")
+    provider.answer = first
+    die_between(calls, monkeypatch)
+    provider.answer = answer
+    provider.meanwhile = lambda: later(minutes=15)
+
+    with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
+        calls("VerifyKyc")
+
+
+@pytest.mark.parametrize("answer", [APPROVED, DEAD, IN_REVIEW], ids=["approved", "down", "review"])
+def test_nothing_is_recorded_on_evidence_of_other_content(
+    calls: Calls, provider: Provider, monkeypatch: pytest.MonkeyPatch, answer: Verdict | Exception
+) -> None:
+    """The row is read before the question, and has that content: this evidence was written past it."""
+    calls.before("VerifyKyc")
+    die_between(calls, monkeypatch)
+    calls.ledger.put(_evidence(calls) | {"request_hash": "another"})
+    provider.answer = answer
+
+    with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
+        calls("VerifyKyc")
+
+
+def _evidence(calls: Calls) -> Row:
+    found = calls.ledger.row(keys.evidence(KEY, "verify"))
+    assert found is not None
+    return found

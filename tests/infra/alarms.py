@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from infra.config import STAGES
 from infra.functions import LAMBDAS
+from infra.recovery import PARTITIONS
 from settlement.adapters import dynamodb, telemetry
 from settlement.model import errors
 from settlement.policy import recovery
@@ -62,7 +63,8 @@ ALARMS = {
     "Recoveries": _ours("Recoveries", 20, seconds=60),
     "RecoveryFailed": _errors("RecoverStalled", 3),
     "NotRecovered": _ours("NotRecovered"),
-    "RecoveryCutShort": _ours("RecoveryCutShort", 5),
+    "RecoveryCutShort": _ours("RecoveryCutShort", len(PARTITIONS) + 1),
+    "RecoveryBehind": _ours("RecoveryBehindSeconds", 300, "Maximum", missing="breaching"),
     "AlertUndelivered": _queue("PagerUndelivered", _VISIBLE),
     "CompensationFailed": _ended("Compensation", "Failed", 60),
     "CompensationTimedOut": _ended("Compensation", "TimedOut", 60),
@@ -80,6 +82,11 @@ ALARMS = {
     "StartDeadLetters": _queue("StartDeadLetters", _VISIBLE),
     "StartSettlementsFailed": _errors("StartSettlements", 1),
     "KycDecidedFailed": _errors("KycDecided", 1),
+    "SweepMerchantsFailed": _errors("SweepMerchants", 1),
+    "SweepBehind": Alarm(
+        *("AWS/Lambda", "IteratorAge", ("FunctionName", "${SweepMerchants}")), "Maximum", 300, 300_000
+    ),
+    "SweepsGivenUp": _queue("MerchantsGivenUp", _VISIBLE),
     # A circuit reports its changes alone.
     "KycCircuitOpen": _ours("KycCircuit", 1, "Maximum", seconds=60, missing="ignore"),
     "KycRequestRefused": _ours("KycRequestRefused", 3),

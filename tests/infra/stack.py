@@ -15,8 +15,8 @@ from tests.world import templates
 
 ON_AWS = [stage for stage, settings in STAGES.items() if not settings.is_embedded]
 EMBEDDED = [stage for stage in STAGES if stage not in ON_AWS]
-FUNCTIONS = GRANTS | TRIGGERED
-"""The functions of states, and the triggered ones, with their actions on the table."""
+FUNCTIONS = {**GRANTS, **TRIGGERED}
+"""The functions of states, and the triggered ones: their actions on the table, each with its rows."""
 
 SETTLEMENTS = {"SettlementExpress": "EXPRESS", "SettlementStandard": "STANDARD"}
 MACHINES = SETTLEMENTS | {"Compensation": "STANDARD"}

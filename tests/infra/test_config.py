@@ -14,7 +14,7 @@ from infra.config import STAGES, Settings
 from infra.kyc_config import NOT_NAMED, PROVIDERS, SCREENS_BY_NAME, KycSettings
 from settle.cli import app as commands
 from settle.local import record
-from settlement.adapters import kyc_client
+from settlement.adapters import kyc_client, telemetry
 from settlement.model.errors import KycRequestRefused
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
@@ -50,11 +50,24 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         for name in ("idempotency_key", "party_names")
         for rule in ("", "Required", "never", True, None)
     ),
+    # Misspelt, it must not cost ten times as much; a text would be searched for parts of keys.
+    *(({"log_detail": detail}, "log_detail: must be lean or full$") for detail in ("", "Full", "all", None)),
+    *(
+        ({"log_full_keys": keys}, "log_full_keys: must be at most 20 keys$")
+        for keys in ("order-1", ["order-1"], None, ("order-1",) * 21)
+    ),
     # The function could never run.
     *(
         ({name: reserved}, f"{name}: must be at least 1, or None$")
         for name in ("webhook_concurrency", "recovery_concurrency")
         for reserved in (-1, 0)
+    ),
+    # Its share is its limit: a run on each partition, one on LIMBO, and a person's call.
+    *(({"recovery_concurrency": few}, "recovery_concurrency: must be at least 10, or") for few in (1, 9)),
+    # Nothing would be resumed, or more at once than the storm of stalls has tried.
+    *(
+        ({"recovery_starts_per_second": pace}, "recovery_starts_per_second: must be from 1 to 1000$")
+        for pace in (-1, 0, 1_001)
     ),
     # The function may run on after its task has timed out, and overwrite a live token with a dead one.
     *(({"alert_again_after_seconds": seconds}, ALERT) for seconds in (-1, 0, 7, 8, 86_401)),
@@ -74,6 +87,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         )
         for connect, read in ((1, 5), (3, 3), (5, 1), (1, 8))
     ),
+    # It has no snapshots: the setting would promise what no function does.
+    (
+        {"snap_start": True, "embedded_python": "/usr/bin/python3"},
+        "snap_start: must be False on the embedded AWS",
+    ),
     # Requests about customers are encrypted in transit. The embedded AWS asks on the same machine.
     ({"kyc": KycSettings(url="http://kyc.example")}, HTTPS),
     # It knows no account ids: it would approve every payment.
@@ -85,14 +103,18 @@ ACCEPTED: list[dict[str, Any]] = [
     *({"fee_basis_points": points} for points in (0, 9_999)),
     {"deadline_seconds": 60, "recover_after_seconds": 59},
     *({"idempotency_key": rule, "party_names": rule} for rule in ("required", "optional")),
-    *({"webhook_concurrency": reserved, "recovery_concurrency": reserved} for reserved in (1, None)),
+    {"webhook_concurrency": 1, "recovery_concurrency": 10},
+    {"webhook_concurrency": None, "recovery_concurrency": None},
+    *({"recovery_starts_per_second": pace} for pace in (1, 1_000)),
     *({"alert_again_after_seconds": seconds} for seconds in (9, 60, 1800, 86_400)),
+    *({"log_detail": detail, "log_full_keys": ("order-1",) * 20} for detail in ("lean", "full")),
     *(
         {"kyc": KycSettings(connect_timeout_seconds=connect, read_timeout_seconds=read)}
         for connect, read in ((1, 4), (4, 1), (1, 1))
     ),
     {"kyc": KycSettings(url="http://kyc.example"), "embedded_python": "/usr/bin/python3"},
     BY_NAME | {"party_names": "required"},
+    {"snap_start": True},
 ]
 
 NUMBERS = {
@@ -212,6 +234,10 @@ def test_a_stage_is_strict_where_nothing_is_said_and_where_money_is_real() -> No
     assert {one.party_names for one in STAGES.values()} == {"optional"}
     assert {name for name, one in STAGES.items() if not one.kyc.is_secure} == {"local"}
     assert {name for name, one in STAGES.items() if not one.keeps_data} == {"local"}
+    assert (settings().log_detail, settings().log_full_keys) == ("lean", ())
+    assert {name for name, one in STAGES.items() if one.logs_in_full} == {"local", "dev"}
+    assert {one.log_full_keys for one in STAGES.values()} == {()}
+    assert {one.snap_start for one in STAGES.values()} == {False}  # not every region has it
     assert {name for name, one in STAGES.items() if one.is_embedded} == {"local"}
 
 
@@ -258,6 +284,18 @@ def test_the_functions_read_the_configuration_that_the_stage_sets(stage: str) ->
     for rule in ("required", "optional"):
         found = config(idempotency_key=rule, party_names=rule)
         assert (found.idempotency_key, found.party_names) == (rule, rule)
+
+
+@pytest.mark.parametrize("detail", ["lean", "full"])
+def test_the_functions_read_the_detail_of_the_log_that_the_stage_sets(
+    detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = settings(log_detail=detail, log_full_keys=("order-1", "order-2"))
+    monkeypatch.setattr(telemetry, "_detail", json.loads(found.function_log_detail))
+
+    for key, is_listed in (("order-1", True), ("order-2", True), ("order-3", False), (None, False)):
+        telemetry.logger.append_keys(key=key)
+        assert telemetry._is_detailed() is (is_listed or detail == "full")
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

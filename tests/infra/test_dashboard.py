@@ -7,13 +7,14 @@ from typing import Any
 from tests.infra.alarms import ALARMS, SUMS, counted
 from tests.infra.stack import FUNCTIONS, MACHINES, each_stage, only, resources
 
-LEVELS = {"OldestInFlightSeconds", "OldestLimboSeconds", "LimboOpen", "KycCircuit"}
+LEVELS = {"OldestInFlightSeconds", "RecoveryBehindSeconds", "OldestLimboSeconds", "LimboOpen", "KycCircuit"}
 """The functions' own metrics that are no counts."""
 
 SHOWN = LEVELS | {
     *("Settled", "Rejected", "Compensated", "LimboEntered"),
     *("Claimed", "IdempotencyReplay", "IdempotencyConflict", "IdempotencyKeyMissing"),
     *("Recoveries", "RecoveredBySettlement", "RecoveredByCompensation", "RecoveredByAlert"),
+    *("RecoveredByExpress", "RecoveryCutShort", "RecoveryThrottled"),
     *("FunctionFailed", "TransactionConflict", "StoreUnavailable"),
     *("KycCircuitOpen", "KycUnavailable", "KycRejected", "KycReview"),
 }

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from handlers.recover_stalled import RESERVED_MS
 from infra.config import STAGES
-from infra.functions import LAMBDAS, function_seconds
+from infra.functions import LAMBDAS, function_memory_mb, function_seconds
 from settlement.adapters.dynamodb import CLIENT_CONFIG
 from settlement.model.stage_config import StageConfig
 from settlement.policy.pager import PagerConfig
@@ -25,7 +26,7 @@ from tests.world import templates
 
 RETENTION_DAYS = {"local": 1, "dev": 7, "prod": 365}
 HANDLERS = sorted(path.stem for path in (LAMBDAS / "handlers").glob("[a-z]*.py"))
-SECONDS = {"RecoverStalled": 50, "StartSettlements": 50}
+SECONDS = {"RecoverStalled": 75, "StartSettlements": 50, "SweepMerchants": 60}
 """The functions whose answer no caller waits for, with their seconds: they work through a backlog."""
 
 
@@ -51,7 +52,8 @@ def test_a_function_is_bounded_and_traced(stage: str) -> None:
     for name, function in functions(stage).items():
         seconds = SECONDS.get(name, settings.function_timeout_seconds) * settings.timeout_factor
         assert function["Timeout"] == function_seconds(name, settings) == seconds, name
-        assert function["MemorySize"] == settings.function_memory_mb
+        least = 1_024 if name in SECONDS else settings.function_memory_mb
+        assert function["MemorySize"] == function_memory_mb(name, settings) == least, name
         assert function["TracingConfig"] == {"Mode": "Active"}
 
 
@@ -59,7 +61,7 @@ def test_a_function_is_bounded_and_traced(stage: str) -> None:
 def test_the_webhook_is_limited_and_recovery_has_its_own_concurrency(stage: str) -> None:
     """A reservation is a limit, too; a new account has not enough concurrency to reserve any.
 
-    Recovery has its own: a run, and beside it a person's call for one settlement.
+    Recovery has its own: two runs on each partition, if one ends late, and the calls of persons.
     """
     reserved = {
         name: function["ReservedConcurrentExecutions"]
@@ -67,7 +69,7 @@ def test_the_webhook_is_limited_and_recovery_has_its_own_concurrency(stage: str)
         if "ReservedConcurrentExecutions" in function
     }
 
-    assert reserved == ({"KycDecided": 20, "RecoverStalled": 2} if stage == "prod" else {})
+    assert reserved == ({"KycDecided": 20, "RecoverStalled": 20} if stage == "prod" else {})
 
 
 @each_stage
@@ -78,6 +80,24 @@ def test_a_function_logs_to_a_group_of_its_own_for_as_long_as_the_stage_says(sta
         assert function["LoggingConfig"]["LogGroup"] == f"${{{name}Logs}}"
         assert groups[f"{name}Logs"]["Properties"]["RetentionInDays"] == RETENTION_DAYS[stage]
         assert groups[f"{name}Logs"]["DeletionPolicy"] == KEPT[stage]
+
+
+@each_stage
+def test_a_lean_stage_logs_the_platforms_failures_alone_and_each_stage_its_functions_metrics(
+    stage: str,
+) -> None:
+    """The metrics are lines without a level, which Lambda counts as INFO: a higher level would drop them."""
+    levels = {"local": "INFO", "dev": "INFO", "prod": "WARN"}
+
+    for name, function in functions(stage).items():
+        assert function["LoggingConfig"] == {
+            "LogFormat": "JSON",
+            "SystemLogLevel": levels[stage],
+            "ApplicationLogLevel": "INFO",
+            "LogGroup": f"${{{name}Logs}}",
+        }
+        assert variables(stage, name)["POWERTOOLS_LOG_LEVEL"] == "INFO"
+        assert variables(stage, name)["LOG_DETAIL"] == STAGES[stage].function_log_detail
 
 
 @each_stage_on_aws
@@ -124,10 +144,10 @@ def test_a_function_outlives_two_attempts_at_a_write(stage: str) -> None:
     assert sending < STAGES[stage].function_timeout_seconds == 8
 
 
-def test_a_run_of_recovery_ends_before_the_next_one_begins() -> None:
+def test_a_run_of_recovery_begins_no_settlement_once_the_next_run_has_begun() -> None:
     """The embedded AWS starts functions slowly and lets them run longer; overlap does no harm there."""
     for stage in ON_AWS:
-        assert functions(stage)["RecoverStalled"]["Timeout"] < 60
+        assert 50_000 < functions(stage)["RecoverStalled"]["Timeout"] * 1000 - RESERVED_MS < 60_000
 
 
 def test_the_embedded_aws_can_start_the_bootstrap() -> None:

@@ -21,6 +21,7 @@ CONTRACT: dict[str, Any] = {
     # Crossed, upstream services would send payments to a queue that no function reads.
     "StartQueueUrl": "${StartQueue}",
     "StartDeadLetterQueueUrl": "${StartDeadLetters}",
+    "SweepsGivenUpQueueUrl": "${MerchantsGivenUp}",
 }
 
 

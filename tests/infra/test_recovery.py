@@ -1,19 +1,29 @@
-"""The schedule of recovery. Its permissions are in test_roles.py, its alarms in test_alarms.py."""
+"""The schedules of recovery. Its permissions are in test_roles.py, its alarms in test_alarms.py."""
 
-from tests.infra.stack import each_stage, only, properties
+import json
+
+from handlers import recover_stalled
+from infra.config import IN_FLIGHT_SHARDS, STAGES
+from infra.recovery import PARTITIONS
+from settlement.ledger import keys
+from tests.infra.stack import each_stage, only, properties, variables
 
 
 @each_stage
-def test_recovery_runs_each_minute_and_no_run_is_repeated(stage: str) -> None:
+def test_recovery_runs_on_each_partition_each_minute_and_no_run_is_repeated(stage: str) -> None:
     """The next run makes up for a failed one. A flexible window would delay recovery by its length."""
-    schedule = only(stage, "Scheduler::Schedule")
+    schedules = properties(stage, "Scheduler::Schedule").values()
 
-    assert schedule["ScheduleExpression"] == "rate(1 minute)"
-    assert schedule["State"] == "ENABLED"
-    assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
-    assert not schedule.keys() & {"StartDate", "EndDate"}
-    assert schedule["Target"]["Arn"] == "${RecoverStalled.Arn}"
-    assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 0
+    asked = [json.loads(schedule["Target"]["Input"])["partition"] for schedule in schedules]
+    assert sorted(asked) == sorted(recover_stalled.PARTITIONS) == sorted(PARTITIONS)
+    assert IN_FLIGHT_SHARDS == keys.IN_FLIGHT_SHARDS
+    for schedule in schedules:
+        assert schedule["ScheduleExpression"] == "rate(1 minute)"
+        assert schedule["State"] == "ENABLED"
+        assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
+        assert not schedule.keys() & {"StartDate", "EndDate"}
+        assert schedule["Target"]["Arn"] == "${RecoverStalled.Arn}"
+        assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 0
 
 
 @each_stage
@@ -28,8 +38,15 @@ def test_lambda_repeats_no_run_either_and_begins_none_late(stage: str) -> None:
 
 
 @each_stage
-def test_only_the_schedule_invokes_recovery(stage: str) -> None:
+def test_only_the_schedules_invoke_recovery(stage: str) -> None:
     """A person's permission is in their own role; the function's policy admits no principal."""
     for kind in ("Permission", "Url", "EventSourceMapping"):
         for found in properties(stage, f"Lambda::{kind}").values():
             assert "RecoverStalled" not in str(found)
+
+
+@each_stage
+def test_the_runs_share_the_stages_pace(stage: str) -> None:
+    pace = float(variables(stage, "RecoverStalled")["STARTS_PER_SECOND"])
+
+    assert pace * keys.IN_FLIGHT_SHARDS == STAGES[stage].recovery_starts_per_second == 500

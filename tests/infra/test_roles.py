@@ -1,11 +1,12 @@
 """The permissions of every role, complete: each action with its resource and its condition."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from infra.config import STAGES
-from infra.grants import KEYS, TRIGGERED
+from infra.grants import STARTING
 from infra.table import IMMUTABLE_ATTRIBUTES, INDEX
 from settlement.ledger import keys
 from tests.infra.stack import (
@@ -22,11 +23,16 @@ from tests.infra.stack import (
     variables,
 )
 
-TABLE, KEY, STANDARD = "${LedgerTable.Arn}", "${LedgerKey.Arn}", "${SettlementStandard}"
+TABLE, KEY = "${LedgerTable.Arn}", "${LedgerKey.Arn}"
+EXPRESS, STANDARD = "${SettlementExpress}", "${SettlementStandard}"
 STARTS = "states:StartExecution"
 SECRET = ("secretsmanager:DescribeSecret", "secretsmanager:GetSecretValue")
 LOOKS = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl")
 RECEIVES = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
+READS_STREAM = (
+    *("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
+    "dynamodb:ListStreams",
+)
 TRACES = ("xray:PutTelemetryRecords", "xray:PutTraceSegments")
 KEY_USE = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 THROUGH_DYNAMODB = {"StringEquals": {"kms:ViaService": "dynamodb.${AWS::Region}.amazonaws.com"}}
@@ -39,13 +45,17 @@ MORE: dict[str, set[Permission]] = {
     # Only a Standard execution is known by its name, and starts once: Express takes the name again.
     "KycDecided": allow(*SECRET, on=["${KycSigning.Id}"]) | allow(STARTS, on=[STANDARD]),
     # The index is a hint: only the row has a settlement's state. Executions have no names before they start.
+    # Each start of recovery has a name of its own, and a second execution of one does no harm.
     "RecoverStalled": allow("dynamodb:Query", on=[f"{TABLE}/index/{keys.INDEX}"])
-    | allow(STARTS, on=[STANDARD, "${Compensation}"])
+    | allow(STARTS, on=[STANDARD, EXPRESS, "${Compensation}"])
     | allow("states:DescribeExecution", on=[executions("Compensation")]),
     # If it could send to its own queue, a message could circulate for ever.
     "StartSettlements": allow(*RECEIVES, *LOOKS, on=["${StartQueue.Arn}"])
     | allow("sqs:SendMessage", *LOOKS, on=["${StartDeadLetters.Arn}"])
     | allow(STARTS, on=[STANDARD]),
+    # What it gives up goes to a queue that no function reads.
+    "SweepMerchants": allow(*READS_STREAM, on=["${LedgerTable.StreamArn}"])
+    | allow("sqs:SendMessage", *LOOKS, on=["${MerchantsGivenUp.Arn}"]),
 }
 """The permissions of a function besides those of every function."""
 
@@ -80,14 +90,23 @@ def scheduler(stage: str) -> str:
     return found
 
 
+def leading_keys(rows: Sequence[str]) -> dict[str, Any]:
+    """Return the condition that binds an action to rows, by the patterns of their partition keys."""
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)}}
+
+
 @each_stage
 def test_a_function_has_the_permissions_of_its_step_and_no_others(stage: str) -> None:
-    """A row's immutable attributes are denied to all: IAM cannot tell an entry from another row."""
+    """Each action has its own rows. Attributes that are immutable are denied to all, on every row."""
     for function, actions in FUNCTIONS.items():
-        bound = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(KEYS.get(function, ()))}}
+        of_rows = {
+            permission
+            for action, rows in actions.items()
+            for permission in allow(f"dynamodb:{action}", on=[TABLE], only_if=leading_keys(rows))
+        }
 
         assert granted(stage, f"{function}Role") == (
-            allow(*actions, on=[TABLE], only_if=bound if function in KEYS else None)
+            of_rows
             | allow(*KEY_USE, on=[KEY], only_if=THROUGH_DYNAMODB)
             | deny("dynamodb:UpdateItem", on=[TABLE], only_if=OF_ENTRIES)
             | allow("logs:CreateLogStream", "logs:PutLogEvents", on=[f"${{{function}Logs.Arn}}"])
@@ -162,15 +181,15 @@ def test_no_resource_admits_a_caller_past_its_role(stage: str) -> None:
 
 
 @each_stage
-def test_only_the_triggered_functions_know_a_machine_and_each_by_its_name(stage: str) -> None:
+def test_only_the_starting_functions_know_a_machine_and_each_by_its_name(stage: str) -> None:
     """A step that could start an execution would be a second way to settle. Crossed, it would reverse."""
     for function in FUNCTIONS:
         known = {
             name: value for name, value in variables(stage, function).items() if name.endswith("_MACHINE")
         }
-        expected: dict[str, Any] = {"SETTLEMENT_MACHINE": STANDARD} if function in TRIGGERED else {}
+        expected: dict[str, Any] = {"SETTLEMENT_MACHINE": STANDARD} if function in STARTING else {}
         if function == "RecoverStalled":
-            expected["COMPENSATION_MACHINE"] = "${Compensation}"
+            expected |= {"EXPRESS_MACHINE": EXPRESS, "COMPENSATION_MACHINE": "${Compensation}"}
         assert known == expected, function
 
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import product
 
-from settlement.ledger import forward, keys, kyc_review, limbo, reversal
+from settlement.ledger import entries, forward, keys, kyc_review, limbo, reversal, sweep
 from settlement.ledger.keys import Row
+from settlement.ledger.sweep import Span
 from settlement.ledger.transaction import StepTransaction, Write
 from settlement.model.case import Case
 from settlement.model.orders import Decision, Resolution, Reversal
@@ -14,7 +15,7 @@ from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.policy import compensation, recovery, steps
-from tests.unit.vectors import CONFIG, EXECUTION, SETTLEMENT
+from tests.unit.vectors import CONFIG, EXECUTION, SETTLEMENT, slots
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 
@@ -26,8 +27,9 @@ STALLED = [
     for more in (
         {},
         OVERDUE,
+        OVERDUE | {"gsi1sk": timestamp(NOW - timedelta(hours=1))},
         OVERDUE | {"review": IN_REVIEW.reference},
-        OVERDUE | {"steps": {Step.HOLD, Step.VERIFY, Step.RELEASE}},
+        OVERDUE | slots({Step.HOLD, Step.VERIFY, Step.RELEASE}),
         {"status": Status.COMPENSATING},
         {"status": Status.LIMBO},
     )
@@ -47,10 +49,9 @@ def ordered(expected: Status) -> StepTransaction:
     return compensation.reverse_on_order(SETTLEMENT, order, NOW, CONFIG)
 
 
-def reversing(step: Step) -> list[StepTransaction]:
-    """Return the reversal of a committed step, and the record of a skipped one."""
-    made = [compensation.reverse_step(SETTLEMENT, step, committed, [], NOW) for committed in (list(Step), [])]
-    return [transaction for transaction in made if transaction]
+def reversing(step: Step) -> StepTransaction:
+    """Return the reversal of a committed step."""
+    return compensation.reverse_step(SETTLEMENT, step, NOW)
 
 
 def stuck_at(step: Step, committed: set[Step]) -> Case:
@@ -58,10 +59,9 @@ def stuck_at(step: Step, committed: set[Step]) -> Case:
     earlier = set(REVERSIBLE[: REVERSIBLE.index(step)])
     state = SettlementState.from_row(
         CLAIMED
+        | slots(committed, committed & earlier)
         | {
             "status": Status.LIMBO,
-            "steps": committed,
-            "reversed": committed & earlier,
             "escrow": SETTLEMENT.fee if committed else 0,
             "stuck_step": step.reversal,
         }
@@ -81,12 +81,13 @@ def resolving(case: Case) -> list[Write]:
 
 
 def _recovering() -> Iterator[Write]:
-    """Yield each takeover, and the deferrals of a running settlement and of an unprocessable row."""
+    """Yield each takeover and its way back, and the deferrals of a running settlement and of a broken row."""
     for state in STALLED:
         takeover = recovery.take_over(state, NOW, CONFIG)
         assert takeover
         yield takeover.write
         yield recovery.postpone(state, NOW, CONFIG)
+        yield recovery.give_back(state, timestamp(NOW))
     listed: Row = {**keys.settlement(SETTLEMENT.key), **keys.in_flight_index(SETTLEMENT.key, timestamp(NOW))}
     yield recovery.defer_unprocessable(listed, NOW)
 
@@ -104,26 +105,39 @@ FENCED = [
 ]
 """The writes of BeginCompensation, on a person's order and after an error."""
 
+SWEEP = sweep.fold(Span("ENTRIES#merchant.shop#3", "2026-11-22T06:04"), None, {"57": 4_772}, "EUR")
+"""The writes of a sweep, alike for the stream's function and for a refund."""
+
 WRITES: dict[str, list[Write]] = {
-    "ClaimKey": [forward.claim(SETTLEMENT, EXECUTION, NOW, CONFIG)],
-    "HoldFunds": _all(steps.hold(SETTLEMENT, NOW)),
-    "VerifyKyc": [*_all(*(steps.verify(SETTLEMENT, each, NOW) for each in (APPROVED, REJECTED))), PARKING],
+    "HoldFunds": [
+        *_all(steps.claim_and_hold(SETTLEMENT, EXECUTION, NOW, CONFIG), steps.hold(SETTLEMENT, NOW)),
+        forward.claim(SETTLEMENT, EXECUTION, NOW, CONFIG),
+    ],
+    "VerifyKyc": [
+        *(entries.evidence(SETTLEMENT, Step.VERIFY, each.evidence(), NOW) for each in (APPROVED, REJECTED)),
+        *(kyc_review.record_verdict(SETTLEMENT, each, NOW) for each in (APPROVED, REJECTED)),
+        PARKING,
+    ],
     "ReleaseFunds": _all(steps.release(SETTLEMENT, CONFIG, NOW)),
     "CollectFee": _all(steps.fee(SETTLEMENT, NOW)),
-    "RejectSettlement": [forward.reject(SETTLEMENT, FAILURE, NOW)],
+    "RejectSettlement": [
+        reversal.tombstone(SETTLEMENT, EXECUTION, FAILURE, NOW),
+        forward.reject(SETTLEMENT, FAILURE, NOW, owner=EXECUTION),
+    ],
     "ReportOutcome": [],
     "BeginCompensation": [
         reversal.tombstone(SETTLEMENT, "compensation", FAILURE, NOW),
+        *(forward.reject(SETTLEMENT, FAILURE, NOW, owner=owner) for owner in (EXECUTION, None)),
         *FENCED,
         *ORDERED,
         reversal.assign_owner(SETTLEMENT, "compensation"),
     ],
-    "RefundFee": _all(*reversing(Step.FEE)),
-    "ReclaimFunds": _all(*reversing(Step.RELEASE)),
-    "VoidHold": _all(*reversing(Step.HOLD)),
+    "RefundFee": _all(reversing(Step.FEE)),
+    "ReclaimFunds": [*_all(reversing(Step.RELEASE)), *SWEEP],
+    "VoidHold": [*_all(reversing(Step.HOLD)), reversal.finish_unheld(SETTLEMENT, NOW)],
     "EnterLimbo": [write for case in _CASES for write in entering(case)],
     "PrepareAlert": [],
-    "AwaitResolution": [limbo.await_decision(SETTLEMENT, "token", "execution")],
+    "AwaitResolution": [limbo.await_decision(SETTLEMENT, 1, "token", "execution")],
     "ResolveLimbo": [write for case in _CASES for write in resolving(case)],
     "KycDecided": [
         write
@@ -132,6 +146,7 @@ WRITES: dict[str, list[Write]] = {
     ],
     "RecoverStalled": [*_recovering()],
     "StartSettlements": [forward.claim(SETTLEMENT, "owner", NOW, CONFIG)],
+    "SweepMerchants": [*SWEEP],
 }
 """None for a function that only reads."""
 

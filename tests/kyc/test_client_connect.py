@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from settlement.adapters import kyc_client
 from settlement.model.errors import KycRequestRefused
 from settlement.model.verdict import KycDecision, Verdict
 from tests.kyc.conftest import Ask
@@ -81,12 +82,15 @@ def test_each_question_has_the_key_that_it_is_asked_with() -> None:
     assert server.connections == 1
 
 
-def test_the_provider_and_its_status_are_logged(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_provider_and_its_status_are_in_the_line_of_the_call(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: dict[str, object] = {}
+    monkeypatch.setattr(kyc_client, "note", noted.__setitem__)
     with raw(answer()) as server:
         ask(client(server.url))
 
-    logged = next(vars(record) for record in caplog.records if record.msg == "kyc")
-    assert (logged["provider"], logged["http_status"]) == ("verifications", 200)
+    assert noted == {"kyc": {"provider": "verifications", "http_status": 200}}
 
 
 def test_opensanctions_is_asked_about_both_parties_by_name_and_its_score_stays_as_it_was_sent() -> None:

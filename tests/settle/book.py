@@ -1,8 +1,12 @@
 """Hand-made rows of a table, as settlements would have left them."""
 
+from itertools import count
 from typing import Any
+from zlib import crc32
 
 Row = dict[str, Any]
+Address = tuple[str, str]
+"""Partition key and sort key."""
 
 STEPS = ("hold", "verify", "release", "fee")
 REVERSIBLE = ("fee", "release", "hold")
@@ -13,30 +17,37 @@ class Book:
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
+        self._seconds = count()
 
     def open(self, account: str, deposit: int, currency: str = "EUR") -> None:
         self.rows.append(
             {"pk": f"ACCOUNT#{account}", "sk": "BALANCE", "available": deposit, "currency": currency}
         )
         if deposit:
-            self.rows.append(
-                {
-                    "pk": f"DEPOSIT#open-{account}",
-                    "sk": f"open-{account}:deposit",
-                    "step": "deposit",
-                    "debit": f"external:{currency}",
-                    "credit": account,
-                    "amount": deposit,
-                    "currency": currency,
-                }
-            )
+            self.deposit(account, deposit, currency)
+
+    def deposit(self, account: str, amount: int, currency: str = "EUR") -> Row:
+        """Post money from outside, and leave the balance as it is."""
+        at = self._now()
+        entry = {
+            "pk": _partition(account, f"open-{account}"),
+            "sk": f"{at}#open-{account}:deposit",
+            "step": "deposit",
+            "posted_at": at,
+            "debit": f"external:{currency}",
+            "credit": account,
+            "side": "credit",
+            "amount": amount,
+            "currency": currency,
+        }
+        self.rows.append(entry)
+        return entry
 
     def settle(
         self, key: str, payer: str, payee: str, amount: int, fee: int, *, steps: int, status: str = ""
     ) -> None:
         """Settle as far as the first `steps` steps; the status follows from that unless it is given."""
         currency = self.row(f"ACCOUNT#{payer}")["currency"]
-        escrow = f"escrow:{key}"
         settlement = {
             "pk": f"SETTLEMENT#{key}",
             "sk": "SETTLEMENT",
@@ -47,94 +58,149 @@ class Book:
             "fee": fee,
             "currency": currency,
             "escrow": (0, amount, amount, fee, 0)[steps],
+            "request_hash": _hash(key),
         }
-        if steps:
-            settlement["steps"] = set(STEPS[:steps])
-        if "verify" in STEPS[:steps]:
-            settlement["verdict"] = "APPROVED"
         self.rows.append(settlement)
         moves = {
-            "hold": (payer, escrow, amount),
-            "release": (escrow, payee, amount - fee),
-            "fee": (escrow, f"fees:{currency}", fee),
+            "hold": (payer, "debit", amount),
+            "release": (payee, "credit", amount - fee),
+            "fee": (f"fees:{currency}", "credit", fee),
         }
         for step in STEPS[:steps]:
-            self._post(key, step, *moves.get(step, ()), currency=currency)
+            if step == "verify":
+                at = self.record(key, step, decision="APPROVED")
+                settlement["verdict"] = "APPROVED"
+            else:
+                at = self.post(key, step, *moves[step])
+            settlement[f"{step}_at"] = at
 
-    def reject(self, key: str) -> None:
-        """Put the provider's rejection on record, which is a verdict and commits no step."""
-        self._post(key, "verify")
-        self.row(f"SETTLEMENT#{key}", "SETTLEMENT")["verdict"] = "REJECTED"
+    def reject(self, key: str, by: str = "verify") -> None:
+        """Put a rejection on record, which commits no step: the provider's, or its webhook's by `review`."""
+        self.record(key, by, decision="REJECTED")
+        self.row(f"SETTLEMENT#{key}")["verdict"] = "REJECTED"
 
     def compensate(self, key: str, *, last: str = "hold", written_off: str = "") -> None:
-        """Reverse a settlement as far as the step `last`, of which a person has covered `written_off`.
-
-        What never committed goes on record as that; with the hold, all of it is reversed.
-        """
-        row = self.row(f"SETTLEMENT#{key}", "SETTLEMENT")
+        """Reverse a settlement as far as the step `last`, of which a person has covered `written_off`."""
+        row = self.row(f"SETTLEMENT#{key}")
         row["status"] = "COMPENSATING"
         for step in REVERSIBLE[: REVERSIBLE.index(last) + 1]:
-            if step not in row.get("steps", ()):
-                self._post(key, f"compensate:{step}")
+            if f"{step}_at" not in row or f"{step}_reversed_at" in row:
                 continue
-            amount, stuck_with = self._reversal(row, step)
-            escrow, currency = f"escrow:{key}", row["currency"]
+            account, side, amount = self._reversal(row, step)
             if step == written_off:
-                self._post(key, "resolve:1", f"losses:{currency}", escrow, amount, currency=currency)
-                row["resolution"] = {"decision": "write-off"}
-            elif step == "hold":
-                self._post(key, "compensate:hold", escrow, stuck_with, amount, currency=currency)
+                at = self._decide(row, "write-off")
+                self.post(key, f"resolve:{row['resolutions']}", f"losses:{row['currency']}", side, amount, at)
             else:
-                self._post(key, f"compensate:{step}", stuck_with, escrow, amount, currency=currency)
-            row["escrow"] += -amount if step == "hold" else amount
-            row["reversed"] = row.get("reversed", set()) | {step}
+                at = self.post(key, f"compensate:{step}", account, side, amount)
+            row["escrow"] += amount if side == "debit" else -amount
+            row[f"{step}_reversed_at"] = at
         if last == "hold":
             row["status"] = "COMPENSATED"
 
     def limbo(self, key: str, stuck: str) -> None:
         """Reverse a settlement up to the step `stuck`, whose reversal is in LIMBO."""
-        row = self.row(f"SETTLEMENT#{key}", "SETTLEMENT")
+        row = self.row(f"SETTLEMENT#{key}")
         if before := REVERSIBLE[: REVERSIBLE.index(stuck)]:
             self.compensate(key, last=before[-1])
-        self._post(key, "limbo:1")
+        self.record(key, f"limbo:{row.get('resolutions', 0) + 1}")
         row |= {"status": "LIMBO", "stuck_step": f"compensate:{stuck}"}
+
+    def retry(self, key: str) -> None:
+        """Decide to try the stuck reversal again."""
+        row = self.row(f"SETTLEMENT#{key}")
+        self._decide(row, "retry")
+        row["status"] = "COMPENSATING"
 
     def complete(self, key: str) -> None:
         """Accept what was released of a settlement in LIMBO: what the escrow has is the fee."""
-        row = self.row(f"SETTLEMENT#{key}", "SETTLEMENT")
-        currency, left = row["currency"], row["escrow"]
-        self._post(key, "resolve:1", f"escrow:{key}", f"fees:{currency}", left, currency=currency)
-        row |= {"status": "SETTLED", "escrow": 0, "resolution": {"decision": "complete"}}
+        row = self.row(f"SETTLEMENT#{key}")
+        at = self._decide(row, "complete")
+        fees = f"fees:{row['currency']}"
+        self.post(key, f"resolve:{row['resolutions']}", fees, "credit", row["escrow"], at)
+        row |= {"status": "SETTLED", "escrow": 0}
+
+    def post(self, key: str, step: str, account: str, side: str, amount: int, at: str = "") -> str:
+        """Add an entry between an account and the escrow, and move a customer's balance; return its time."""
+        at = at or self._now()
+        self.rows.append(
+            {
+                "pk": _partition(account, key),
+                "sk": f"{at}#{key}:{step}",
+                "step": step,
+                "posted_at": at,
+                "request_hash": _hash(key),
+                "debit": account if side == "debit" else f"escrow:{key}",
+                "credit": account if side == "credit" else f"escrow:{key}",
+                "side": side,
+                "amount": amount,
+                "currency": self.row(f"SETTLEMENT#{key}")["currency"],
+            }
+        )
+        if ":" not in account and (step, account[:9]) != ("release", "merchant."):
+            self.row(f"ACCOUNT#{account}")["available"] += amount if side == "credit" else -amount
+        return at
+
+    def sweep(self, key: str) -> Row:
+        """Fold the release of a settlement with a merchant, alone in its second; return the sweep's row."""
+        entry = self.entry(key, "release")
+        at, pk = entry["posted_at"], f"SWEPT#{entry['pk']}"
+        found = [row for row in self.rows if (row["pk"], row["sk"]) == (pk, at[:16])]
+        if not found:
+            found = [{"pk": pk, "sk": at[:16], "version": 0, "folded": {}}]
+            self.rows += found
+        found[0]["version"] += 1
+        found[0]["folded"][at[17:19]] = entry["amount"]
+        self.row(f"ACCOUNT#{entry['credit']}")["available"] += entry["amount"]
+        return found[0]
+
+    def record(self, key: str, step: str, **content: str) -> str:
+        """Add evidence, which moves nothing; return its time."""
+        at = self._now()
+        evidence = {"pk": f"EVIDENCE#{key}", "sk": f"{key}:{step}", "step": step, "posted_at": at}
+        self.rows.append({**evidence, "request_hash": _hash(key), **content})
+        return at
 
     def row(self, pk: str, sk: str | None = None) -> Row:
         return next(row for row in self.rows if row["pk"] == pk and sk in (None, row["sk"]))
+
+    def entry(self, key: str, step: str) -> Row:
+        """Return a settlement's entry, wherever it is."""
+        return next(row for row in self.rows if row["sk"].endswith(f"#{key}:{step}"))
+
+    def evidence(self, key: str, step: str) -> Row:
+        return self.row(f"EVIDENCE#{key}", f"{key}:{step}")
 
     def available(self, account: str) -> int:
         available: int = self.row(f"ACCOUNT#{account}")["available"]
         return available
 
-    def remove(self, pk: str, sk: str) -> None:
-        self.rows.remove(self.row(pk, sk))
+    def remove(self, row: Row) -> None:
+        self.rows.remove(row)
 
-    def _reversal(self, row: Row, step: str) -> tuple[int, str]:
-        """How much moves back when a step is reversed, and the account beside the escrow."""
-        if step == "fee":
-            return row["fee"], f"fees:{row['currency']}"
-        return (
-            (row["amount"] - row["fee"], row["payee"]) if step == "release" else (row["amount"], row["payer"])
-        )
+    def _decide(self, row: Row, decision: str) -> str:
+        """Put a person's decision on the next case on record, and on the row."""
+        key, number = row["pk"].partition("#")[2], row.get("resolutions", 0) + 1
+        at = self.record(key, f"resolve:{number}", decision=decision)
+        row |= {"resolutions": number, "resolution": {"decision": decision, "decided_at": at}}
+        return at
 
-    def _post(
-        self, key: str, step: str, debit: str = "", credit: str = "", amount: int = 0, *, currency: str = ""
-    ) -> None:
-        """Add an entry, which is evidence only if it debits nothing, and move the customers' balances."""
-        entry: Row = {"pk": f"SETTLEMENT#{key}", "sk": f"{key}:{step}", "step": step}
-        if debit:
-            entry |= {"debit": debit, "credit": credit, "amount": amount, "currency": currency}
-            self._move(debit, -amount)
-            self._move(credit, amount)
-        self.rows.append(entry)
+    def _reversal(self, row: Row, step: str) -> tuple[str, str, int]:
+        """The account beside the escrow when a step is reversed, its side, and how much moves back."""
+        return {
+            "fee": (f"fees:{row['currency']}", "debit", row["fee"]),
+            "release": (row["payee"], "debit", row["amount"] - row["fee"]),
+            "hold": (row["payer"], "credit", row["amount"]),
+        }[step]
 
-    def _move(self, account: str, change: int) -> None:
-        if ":" not in account:
-            self.row(f"ACCOUNT#{account}")["available"] += change
+    def _now(self) -> str:
+        seconds = next(self._seconds)
+        return f"2026-11-20T{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.000Z"
+
+
+def _partition(account: str, key: str) -> str:
+    is_sharded = ":" in account or account.startswith("merchant.")
+    return f"ENTRIES#{account}" + (f"#{crc32(key.encode()) % 16}" if is_sharded else "")
+
+
+def _hash(key: str) -> str:
+    return f"the-hash-of-{key}"

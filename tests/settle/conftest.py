@@ -10,7 +10,7 @@ import pytest
 from handlers import _dependencies, _kyc, _step_functions
 from settle import cli, stack
 from settle.local import record
-from settle.queries import follow, table_scan
+from settle.queries import follow, second_look
 from settlement.adapters import telemetry
 from tests.settle.desk import Desk
 from tests.settle.wire import Receiver, Simulator, receiving, simulating
@@ -96,7 +96,7 @@ def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     monkeypatch.setattr(_dependencies, "store", ledger.store)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW + timedelta(seconds=next(seconds)))
     monkeypatch.setattr(follow, "FOLLOW_SECONDS_MAX", -1)  # the machines are at rest at the first look
-    monkeypatch.setattr(table_scan, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
     telemetry.metrics.clear_metrics()
     level = telemetry.logger.log_level
     telemetry.logger.setLevel("CRITICAL")  # as the command itself does: a failure's report stays readable

@@ -11,15 +11,18 @@ from typing import Any
 from settle.actions import accounts
 from settle.queries import statement
 from settle.stack import Stack
-from settlement.ledger import keys
+from settlement.ledger import forward, keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
+from settlement.model.request import parse_settlement
 from tests.world import constants
 from tests.world.constants import KEY
 from tests.world.contracts import checked_outcome
 from tests.world.definitions import EXPRESS, definitions
+from tests.world.environment import NOW
 from tests.world.functions import HANDLERS, Context
 from tests.world.interpreter import Execution, Machines, TaskFailed
+from tests.world.journal import journal
 from tests.world.ledger import Ledger
 from tests.world.provider import Provider
 from tests.world.step_functions import StepFunctions, client_error
@@ -30,7 +33,6 @@ COMPENSATION = os.environ["COMPENSATION_MACHINE"]
 STANDARD = os.environ["SETTLEMENT_MACHINE"]
 RECOVERY = "arn:aws:lambda:eu-west-1:123456789012:function:RecoverStalled"
 FORWARD = {
-    "claim": "ClaimKey",
     "hold": "HoldFunds",
     "verify": "VerifyKyc",
     "release": "ReleaseFunds",
@@ -126,11 +128,21 @@ class Desk:
             accounts.open_account(self.stack, account, "EUR", deposit)
         return self
 
-    def pay(self, key: str = KEY, until: str = "fee", **request: str) -> dict[str, str]:
-        """Let Alice pay Bob 48.20 EUR, 0.48 EUR of it the fee, as far as the step `until`."""
+    def pay(
+        self, key: str = KEY, until: str = "fee", *, execution: str = "", **request: str
+    ) -> dict[str, str]:
+        """Let Alice pay Bob 48.20 EUR, 0.48 EUR of it the fee, as far as the step `until`.
+
+        With "claim", the key is claimed for the execution, as the start queue does it, and nothing is held.
+        """
         wire = constants.WIRE | {"key": key} | request
-        event: dict[str, Any] = {"settlement": wire, "execution": f"{key}-1", "claimed_at": ""}
-        event["execution_arn"] = f"arn:of:{key}-1"
+        if until == "claim":
+            settlement = parse_settlement(wire, self.stack.config)
+            self.ledger.store.claim(forward.claim(settlement, f"{key}-1", NOW, self.stack.config))
+            return wire
+        name = execution or f"{key}-1"
+        event: dict[str, Any] = {"settlement": wire, "execution": name, "claimed_at": ""}
+        event["execution_arn"] = f"arn:of:{name}"
         for step, function in FORWARD.items():
             event["claimed_at"] = (call(function, event) or event).get("claimed_at", event["claimed_at"])
             if step == until:
@@ -174,7 +186,8 @@ class Desk:
             self.broken["RefundFee"] = SettlementError("the fees are locked")
         else:
             self.broken["VoidHold"] = SettlementError("the payer is locked")
-        self.compensate(wire, **({"reversal": constants.ORDER} if step == "fee" else {}))
+        ordered = {"fee": {"reversal": constants.ORDER}, "nothing": {"reversal": constants.STALLED_ORDER}}
+        self.compensate(wire, **ordered.get(step, {}))
         assert self.row(key)["status"] == "LIMBO", self.row(key)
 
     def row(self, key: str = KEY) -> Row:
@@ -187,9 +200,7 @@ class Desk:
         self.ledger.put(self.row() | attributes)
 
     def entry(self, step: str, key: str = KEY) -> Row:
-        entry = self.ledger.row(keys.entry(key, step))
-        assert entry is not None
-        return entry
+        return journal(self.ledger.rows(), key)[step]
 
     def available(self, *names: str) -> list[str]:
         return [statement.show(self.stack, name)["available"] for name in names]

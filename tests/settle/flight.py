@@ -46,7 +46,7 @@ def stuck(desk: Desk, number: int = 1, *, since: int = 0, **extra: Any) -> Row:
         *(desk, number),
         **{
             "status": Status.LIMBO,
-            "steps": {"hold", "verify", "release"},
+            **{f"{step}_at": at(since - 1) for step in ("hold", "verify", "release")},
             "escrow": 48,
             "stuck_step": "compensate:release",
             "failure": {"step": "compensate:release", "error": "InsufficientFunds", "cause": "spent"},

@@ -125,18 +125,22 @@ def test_a_row_is_shown_without_its_control_characters(
 ) -> None:
     """A row may hold any text: a provider's reason, or an attacker's."""
     failure = {"step": "compensate:release", "error": f"E{ESCAPES}", "cause": f"C{ESCAPES}"}
-    claimed(desk, 1, owner=f"o{ESCAPES}", currency="EUR", claimed_at="2026-11-20T12:00:00.000Z")
+    posted_at = f"2026-11-20T12:00:00.000Z{ESCAPES}"
+    claimed(desk, 1, owner=f"o{ESCAPES}", claimed_at="2026-11-20T12:00:00.000Z", hold_at=posted_at)
     desk.ledger.put(
         {
-            **keys.entry(key_of(1), "hold"),
+            **keys.entry("alice", posted_at, key_of(1), "hold"),
             "step": f"hold{ESCAPES}",
-            "posted_at": f"2026{ESCAPES}",
+            "posted_at": posted_at,
             "debit": f"alice{ESCAPES}",
             "credit": f"escrow:{key_of(1)}",
+            "side": "debit",
             "amount": 1,
-            "reason": ESCAPES,
+            "currency": "EUR",
         }
     )
+    evidence = {"step": f"reverse{ESCAPES}", "posted_at": posted_at, "reason": ESCAPES}
+    desk.ledger.put({**keys.evidence(key_of(1), "reverse"), **evidence})
     stuck(desk, 2, failure=failure, reversed_for=failure, payer=f"p{ESCAPES}", owner=f"o{ESCAPES}")
     desk.ledger.open("alice", 1, limbo_keys={f"k{ESCAPES}"})
     desk.ledger.put({**keys.circuit("kyc"), "state": f"OPEN{ESCAPES}"})

@@ -18,9 +18,10 @@ RESOURCES = [
 ]
 
 
-def line(operation: str, units: float, execution: str = "an-execution") -> str:
-    fields = {"operation": operation, "capacity_units": units, "execution": execution}
-    return json.dumps({"message": "dynamodb", **fields})
+def line(execution: str = "an-execution", /, **units: float) -> str:
+    """Return the line of a function's call, which called each operation once."""
+    used = {operation: {"calls": 1, "units": number} for operation, number in units.items()}
+    return json.dumps({"execution": execution, "step": "hold", "dynamodb": used, "StepCalled": [1.0]})
 
 
 class Aws:
@@ -67,7 +68,7 @@ def costs(logs: dict[str, list[str]]) -> dict[str, Cost]:
 def test_a_write_counts_write_units_and_a_read_read_units(
     operation: str, write_units: int, read_units: int
 ) -> None:
-    assert costs({"HoldFunds": [line(operation, 6)]}) == {
+    assert costs({"HoldFunds": [line(**{operation: 6})]}) == {
         "an-execution": Cost(calls=1, write_units=write_units, read_units=read_units)
     }
 
@@ -75,8 +76,8 @@ def test_a_write_counts_write_units_and_a_read_read_units(
 def test_each_execution_has_its_own_sums_over_all_functions() -> None:
     found = costs(
         {
-            "HoldFunds": [line("transact_write_items", 6), line("put_item", 3, "another")],
-            "VerifyKyc": [line("get_item", 1), line("transact_write_items", 4), "no JSON", "[]", "{}"],
+            "HoldFunds": [line(transact_write_items=6), line("another", put_item=3)],
+            "VerifyKyc": [line(get_item=1, transact_write_items=4), "no JSON", "[]", "{}"],
         }
     )
 
@@ -86,9 +87,24 @@ def test_each_execution_has_its_own_sums_over_all_functions() -> None:
     }
 
 
+def test_an_operation_that_a_function_called_again_counts_all_its_calls() -> None:
+    again = json.dumps({"execution": "an-execution", "dynamodb": {"put_item": {"calls": 3, "units": 2.0}}})
+
+    assert costs({"HoldFunds": [again]}) == {"an-execution": Cost(calls=3, write_units=2)}
+
+
+def test_a_call_that_is_a_line_of_its_own_as_well_counts_once() -> None:
+    """The embedded stage logs in full detail."""
+    own = {"message": "dynamodb", "operation": "put_item", "capacity_units": 3, "execution": "an-execution"}
+
+    assert costs({"HoldFunds": [json.dumps(own), line(put_item=3)]}) == {
+        "an-execution": Cost(calls=1, write_units=3)
+    }
+
+
 def test_log_lines_that_come_late_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    logs = {"HoldFunds": [line("put_item", 3)]}
-    late: Iterator[Callable[[], object]] = iter([list, lambda: logs["HoldFunds"].append(line("put_item", 3))])
+    logs = {"HoldFunds": [line(put_item=3)]}
+    late: Iterator[Callable[[], object]] = iter([list, lambda: logs["HoldFunds"].append(line(put_item=3))])
     clock = SimpleNamespace(sleep=lambda seconds: next(late, list)())
     monkeypatch.setattr(cost, "time", clock)
 

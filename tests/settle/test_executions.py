@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from settle.queries import settlement
+from settlement.ledger import keys
 from tests.settle.conftest import Command
 from tests.settle.desk import COMPENSATION, STANDARD, Desk
 from tests.settle.flight import at, claimed, key_of, stuck
@@ -18,6 +19,13 @@ def told(desk: Desk, key: str = FIRST) -> dict[str, Any]:
     described = settlement.describe(desk.stack, key)
     names = ("owner", "owner_epoch", "deadline_at", "next_look_at", "executions", "activity")
     return {name: described[name] for name in names}
+
+
+def waits(desk: Desk, case: int = 1) -> None:
+    """An execution waits for the decision on a case."""
+    execution = arn("the-waiter", COMPENSATION)
+    row = {"key": FIRST, "case": case, "token": "a-token", "execution": execution}
+    desk.ledger.put({**keys.waiting(FIRST), **row})
 
 
 def arn(name: str, machine: str = STANDARD) -> str:
@@ -119,8 +127,8 @@ def test_in_review_no_execution_runs_unless_it_has_not_ended_yet(
 
 
 def test_in_limbo_the_execution_that_waits_is_told_beside_the_owner(desk: Desk) -> None:
-    waiting = {"token": "a-token", "execution": arn("the-waiter", COMPENSATION)}
-    stuck(desk, owner="the-owner", waiting=waiting, recover_at=at(60))
+    stuck(desk, owner="the-owner", recover_at=at(60))
+    waits(desk)
     desk.machines.add(arn("the-owner", COMPENSATION), "ABORTED")
     desk.machines.add(arn("the-waiter", COMPENSATION))
 
@@ -136,12 +144,25 @@ def test_in_limbo_the_execution_that_waits_is_told_beside_the_owner(desk: Desk) 
     )
 
 
-def test_in_limbo_an_execution_that_is_unknown_may_run_beside_an_owner_that_has_ended(desk: Desk) -> None:
-    waiting = {"token": "a-token", "execution": arn("the-waiter", COMPENSATION)}
-    stuck(desk, owner="the-owner", waiting=waiting, recover_at=at(60))
-    desk.machines.add(arn("the-owner", COMPENSATION), "ABORTED")
+@pytest.mark.parametrize("owner", ["ABORTED", None])
+def test_in_limbo_the_execution_that_waits_may_run_if_step_functions_does_not_know_it(
+    desk: Desk, owner: str | None
+) -> None:
+    stuck(desk, owner="the-owner", recover_at=at(60))
+    waits(desk)
+    if owner:
+        desk.machines.add(arn("the-owner", COMPENSATION), owner)
 
-    assert "no execution runs" not in told(desk)["activity"]
+    assert told(desk)["activity"].startswith("execution the-waiter may run: ")
+
+
+@pytest.mark.parametrize("case", [0, 2])
+def test_in_limbo_an_execution_that_waited_for_another_case_is_not_told(desk: Desk, case: int) -> None:
+    """The row outlives its case."""
+    stuck(desk, owner="the-owner", recover_at=at(60))
+    waits(desk, case)
+
+    assert told(desk)["executions"] == [{"name": "the-owner", "status": None}]
 
 
 def test_in_limbo_without_a_time_recovery_looks_within_a_minute(desk: Desk) -> None:

@@ -78,7 +78,7 @@ def test_an_answer_is_printed_with_its_exit_code_as_text_or_as_one_json_value(
     ended, out, err = command(*arguments, *options)
 
     too_late = arguments == REVERSE and make in (compensated, stuck, died)
-    note = f"{KEY} is reversed by an earlier order; your reason is not on record\n" if too_late else ""
+    note = f"{KEY}: its reversal had begun before; your reason is not on record\n" if too_late else ""
     assert (ended, err) == (code, note)
     if options:
         assert len(out.splitlines()) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from settle import instants
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import in_flight, index, limbo
+from settle.queries import batch, in_flight, index, limbo
 from settlement.ledger import keys as ledger_keys
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
@@ -50,7 +50,7 @@ class Client:
 @pytest.fixture
 def client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Client:
     """The table's client, and a pause that takes no time."""
-    monkeypatch.setattr(index, "pause", lambda tries: None)
+    monkeypatch.setattr(batch, "pause", lambda tries: None)
     return Client(desk)
 
 
@@ -139,14 +139,14 @@ def test_rows_that_dynamodb_leaves_unread_are_asked_for_again_some_times(
         claimed(desk, number, due=number)
     client.spares = 2
     if recovers:
-        monkeypatch.setattr(index, "pause", lambda tries: setattr(client, "spares", 0))
+        monkeypatch.setattr(batch, "pause", lambda tries: setattr(client, "spares", 0))
 
         assert keys(in_flight.in_flight(desk.stack, 5)) == [key_of(number) for number in range(5)]
     else:
         with pytest.raises(CommandFailed, match="left rows unread"):
             in_flight.in_flight(desk.stack, 5)
 
-    assert client.asked == [5] + [2] * (1 if recovers else index.TRIES_MAX - 1)
+    assert client.asked == [5] + [2] * (1 if recovers else batch.TRIES_MAX - 1)
 
 
 REVIEW: dict[str, Any] = {
@@ -171,8 +171,8 @@ REVIEW: dict[str, Any] = {
 def test_a_line_of_in_flight_tells_progress_owner_and_recoverys_next_look(
     desk: Desk, extra: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    progress: dict[str, Any] = {"steps": {"verify", "hold"}, "owner_epoch": 2, "owner": "an-execution"}
-    claimed(desk, ago=100, **{"due": 12, **progress, **extra})
+    progress: dict[str, Any] = {"owner_epoch": 2, "owner": "an-execution"}
+    claimed(desk, ago=100, verify_at=at(-97), hold_at=at(-98), **{"due": 12, **progress, **extra})
 
     (row,) = in_flight.in_flight(desk.stack, 1).rows
     line = in_flight.describe_in_flight(desk.stack, row)
@@ -240,7 +240,7 @@ def test_since_lists_every_status_and_no_other_kind_of_row_the_oldest_first(
     finished(desk, 3, ago=40, status="REJECTED")
     stuck(desk, 4, ago=60)
     claimed(desk, 5, ago=61)
-    desk.ledger.put({**ledger_keys.entry(key_of(1), "hold"), "claimed_at": at(0)})
+    desk.ledger.put({**ledger_keys.evidence(key_of(1), "verify"), "claimed_at": at(0)})
 
     found = in_flight.claimed_since(desk.stack, instants.parse("60s", NOW), 10)
 
@@ -285,7 +285,9 @@ def test_a_person_sees_ages_and_the_key_spelled_once(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)  # no limit to a line in a pipe
-    claimed(desk, ago=100, due=-20, steps={"hold", "verify"}, owner_epoch=3, owner=f"{key_of(1)}-r3")
+    claimed(
+        desk, ago=100, due=-20, hold_at=at(-99), verify_at=at(-98), owner_epoch=3, owner=f"{key_of(1)}-r3"
+    )
     claimed(desk, 2, ago=80, **REVIEW)
 
     _, out, _ = command("list", "--in-flight")

@@ -56,11 +56,20 @@ def test_the_demo_ends_with_commands_for_a_payment_that_has_settled_if_there_is_
 
 
 @pytest.mark.parametrize(
-    ("faults", "unproven", "verdict"),
-    [([], [], "conserved"), (["a: b"], [], "NOT CONSERVED"), ([], ["a: b"], "NOT PROVEN")],
+    ("faults", "unproven", "unswept", "verdict"),
+    [
+        ([], [], {}, "conserved"),
+        ([], [], {"merchant.shop": "9.00 EUR"}, "conserved"),
+        (["a: b"], [], {}, "NOT CONSERVED"),
+        ([], ["a: b"], {}, "NOT PROVEN"),
+    ],
 )
 def test_the_last_line_is_the_verdict(
-    capsys: pytest.CaptureFixture[str], faults: list[str], unproven: list[str], verdict: str
+    capsys: pytest.CaptureFixture[str],
+    faults: list[str],
+    unproven: list[str],
+    unswept: dict[str, str],
+    verdict: str,
 ) -> None:
     tables.findings(
         {
@@ -72,13 +81,17 @@ def test_the_last_line_is_the_verdict(
             "currencies": {"EUR": {"customers": "1.00", "external": "-1.00", "sum": "0.00"}},
             "faults": faults,
             "unproven": unproven,
+            "unswept": unswept,
         },
         as_json=False,
     )
 
     first, *others, last = capsys.readouterr().out.splitlines()
     assert first == "EUR: customers 1.00 + external -1.00 = 0.00"
-    assert others == [f"FAULT {fault}" for fault in faults] + [f"UNPROVEN {row}" for row in unproven]
+    waits = [
+        f"UNSWEPT {name}: {sum_}; if it stays: settle account sweep {name}" for name, sum_ in unswept.items()
+    ]
+    assert others == [f"FAULT {fault}" for fault in faults] + waits + [f"UNPROVEN {row}" for row in unproven]
     assert last == f"{verdict}: 2 accounts, 1 settlements, 5 entries, 0 in flight"
 
 

@@ -1,16 +1,30 @@
 """The reconciliation of what was reversed, written off, completed, or is stuck."""
 
-from collections.abc import Callable
-
 import pytest
 
 from settle.reconciliation import Look, reconcile
-from tests.settle.book import Book, Row
-from tests.settle.test_reconciliation import add, always, change, copied, drop, entry, nothing_to_look_at
+from tests.settle.book import Book
+from tests.settle.plants import (
+    Find,
+    Plant,
+    add,
+    all_of,
+    always,
+    change,
+    drop,
+    entry,
+    evidence,
+    lose,
+    nothing_to_look_at,
+    row,
+)
+from tests.settle.plants import settlement as settlement_row
+from tests.settle.test_reconciliation import names
 
 NAMES = ("refunded", "reversed", "claimed", "half-way", "stuck", "written-off", "covered-fee")
-KEYS = {name: f"order-{name}-000001" for name in (*NAMES, "completed", "completed-late")}
-PK = {name: f"SETTLEMENT#{key}" for name, key in KEYS.items()}
+COMPLETED = ("completed", "completed-late", "completed-with-its-fee", "tried-again")
+KEYS = {name: f"order-{name}-000001" for name in (*NAMES, *COMPLETED)}
+ELSEWHEN = "2026-11-20T23:00:00.000Z"
 
 
 @pytest.fixture
@@ -29,6 +43,8 @@ def book() -> Book:
         "covered-fee": 4,
         "completed": 3,
         "completed-late": 4,
+        "completed-with-its-fee": 4,
+        "tried-again": 4,
     }.items():
         book.settle(KEYS[name], "alice", "bob", 1000, 10, steps=steps)
     for name in ("refunded", "reversed", "claimed"):
@@ -36,10 +52,15 @@ def book() -> Book:
     book.compensate(KEYS["half-way"], last="release")
     book.compensate(KEYS["written-off"], written_off="release")
     book.compensate(KEYS["covered-fee"], written_off="fee")
-    for name in ("stuck", "completed", "completed-late"):
+    for name in ("stuck", "completed", "completed-late", "tried-again"):
         book.limbo(KEYS[name], "release")
+    book.limbo(KEYS["completed-with-its-fee"], "fee")
+    book.complete(KEYS["completed-with-its-fee"])
     book.complete(KEYS["completed"])
     book.complete(KEYS["completed-late"])
+    book.retry(KEYS["tried-again"])
+    book.limbo(KEYS["tried-again"], "release")
+    book.complete(KEYS["tried-again"])
     return book
 
 
@@ -54,12 +75,12 @@ def test_all_that_was_reversed_written_off_completed_or_is_stuck_is_conserved(bo
 def test_a_write_off_is_a_loss_in_the_sums_which_stay_zero(book: Book) -> None:
     findings = reconcile(book.rows, nothing_to_look_at)
 
-    # Covered were a release and a fee. Completed were two, for a fee each. One holds its amount, one its fee.
+    # Covered: a release and a fee. Completed: four, for a fee each. One holds its amount, one its fee.
     assert findings.totals == {
         "EUR": {
-            "customers": 50_000 + 990 - 2 * 10 - 1000 - 10,
+            "customers": 50_000 + 990 - 4 * 10 - 1000 - 10,
             "escrow": 1000 + 10,
-            "fees": 2 * 10 + 10,
+            "fees": 4 * 10 + 10,
             "losses": -990 - 10,
             "external": -50_000,
         }
@@ -67,100 +88,120 @@ def test_a_write_off_is_a_loss_in_the_sums_which_stay_zero(book: Book) -> None:
     assert sum(findings.totals["EUR"].values()) == 0
 
 
-def back(name: str, step: str) -> tuple[str, str]:
-    """The key of the entry that reverses a step."""
-    return entry(PK[name], f"compensate:{step}")
+def back(name: str, step: str) -> Find:
+    """The entry that reverses a step."""
+    return entry(KEYS[name], f"compensate:{step}")
 
 
-def decided(name: str) -> tuple[str, str]:
-    return entry(PK[name], "resolve:1")
+def moved(name: str, case: int = 1) -> Find:
+    """The entry of a decision."""
+    return entry(KEYS[name], f"resolve:{case}")
 
 
-def row(name: str) -> tuple[str, str]:
-    return PK[name], "SETTLEMENT"
+def decided(name: str, case: int = 1) -> Find:
+    return evidence(KEYS[name], f"resolve:{case}")
+
+
+def settlement(name: str) -> Find:
+    return settlement_row(KEYS[name])
 
 
 def says(name: str, text: str) -> str:
-    return f"{PK[name]}: {text}"
-
-
-Plant = Callable[[Book], object]
-
-
-def all_of(*plants: Plant) -> Plant:
-    """Several changes, which together keep the sums as they were."""
-    return lambda book: [plant(book) for plant in plants]
+    return f"SETTLEMENT#{KEYS[name]}: {text}"
 
 
 def not_reversed(name: str, step: str) -> Plant:
-    return lambda book: book.row(*row(name))["reversed"].remove(step)
+    return lose(settlement(name), f"{step}_reversed_at")
+
+
+def also_reversed(book: Book) -> None:
+    """The release that was written off is reclaimed as well."""
+    book.post(KEYS["written-off"], "compensate:release", "bob", "debit", 990)
+
+
+def written_off_for_nothing(book: Book) -> None:
+    """A decision that covers no slot, with an entry that moves nothing."""
+    name, at = KEYS["stuck"], book.record(KEYS["stuck"], "resolve:1", decision="write-off")
+    book.post(name, "resolve:1", "losses:EUR", "debit", 0, at)
+    book.row(f"SETTLEMENT#{name}").update(resolutions=1, resolution={"decision": "write-off"})
 
 
 FAULTS: dict[str, tuple[Plant, str]] = {
     **{
-        f"a reversed {step} has no entry": (drop(*back("refunded", step)), says("refunded", "the row says"))
+        f"a reversed {step} has no entry": (drop(back("refunded", step)), says("refunded", "the row says"))
         for step in ("fee", "release", "hold")
     },
     "a reversed step has no entry, though the sums agree": (
-        all_of(drop(*back("half-way", "release")), add(*row("half-way"), "escrow", -990)),
-        says("half-way", "the row says 10 EUR, its entries 10"),
+        all_of(drop(back("half-way", "release")), add(settlement("half-way"), "escrow", -990)),
+        says("half-way", "has no entry compensate:release of 990 EUR (minor units) from bob at"),
     ),
-    "a write-off is gone": (drop(*decided("written-off")), says("written-off", "the row says")),
+    "a reversal of another time than its slot": (
+        change(settlement("half-way"), release_reversed_at=ELSEWHEN),
+        says("half-way", "has no entry compensate:release of 990 EUR"),
+    ),
+    "the entry of a write-off is gone": (drop(moved("written-off")), says("written-off", "the row says")),
+    "the evidence of a write-off is gone": (
+        drop(decided("written-off")),
+        says("written-off", "has no entry compensate:release of 990 EUR"),
+    ),
+    "the evidence of a write-off is a retry": (
+        change(decided("written-off"), decision="retry"),
+        says("written-off", "has no entry compensate:release of 990 EUR"),
+    ),
     "a write-off of the wrong amount": (
-        all_of(add(*decided("written-off"), "amount", 1), add(*row("written-off"), "escrow", 1)),
-        says("written-off", "the row says 1 EUR, its entries 1"),
+        all_of(add(moved("written-off"), "amount", 1), add(settlement("written-off"), "escrow", 1)),
+        says("written-off", "has no entry resolve:1 of 990 EUR (minor units) from losses:EUR"),
+    ),
+    "a write-off of another time than its slot": (
+        change(decided("written-off"), posted_at=ELSEWHEN),
+        says("written-off", "its write-off resolve:1 covers no reversal"),
+    ),
+    "a write-off that covers nothing": (
+        written_off_for_nothing,
+        says(
+            "stuck", "its write-off resolve:1 covers no reversal; nothing explains its entry resolve:1 of 0"
+        ),
     ),
     "a decision that covered nothing in the place of a reversal": (
-        all_of(
-            lambda book: [
-                book.row(*decided("written-off")).pop(name) for name in ("debit", "credit", "amount")
-            ],
-            add(*row("written-off"), "escrow", -990),
-        ),
-        says("written-off", "the row says -990 EUR, its entries -990"),
+        all_of(drop(moved("written-off")), add(settlement("written-off"), "escrow", -990)),
+        says("written-off", "has no entry resolve:1 of 990 EUR"),
     ),
     **{
         f"a {step} was reversed by too little": (
-            all_of(add(*back("half-way", step), "amount", -1), add(*row("half-way"), "escrow", -1)),
-            says("half-way", "the row says 999 EUR, its entries 999"),
+            all_of(add(back("half-way", step), "amount", -1), add(settlement("half-way"), "escrow", -1)),
+            says("half-way", f"has no entry compensate:{step} of"),
         )
         for step in ("fee", "release")
     },
     "a hold was voided by too little": (
-        all_of(add(*back("refunded", "hold"), "amount", -1), add(*row("refunded"), "escrow", 1)),
-        says("refunded", "the row says 1 EUR, its entries 1"),
+        all_of(add(back("refunded", "hold"), "amount", -1), add(settlement("refunded"), "escrow", 1)),
+        says("refunded", "has no entry compensate:hold of 1000 EUR (minor units) to alice"),
     ),
     **{
         f"a {step} moved back, but is not reversed": (
             not_reversed("half-way", step),
-            says("half-way", "the row says 1000 EUR, its entries 1000"),
+            says("half-way", f"nothing explains its entry compensate:{step} of"),
         )
         for step in ("fee", "release")
     },
-    "a step was written off and reversed too": (
-        copied(
-            *back("refunded", "release"),
-            pk=PK["written-off"],
-            sk=back("written-off", "release")[1],
-            credit=f"escrow:{KEYS['written-off']}",
-        ),
-        says("written-off", "the row says"),
+    "a step was written off and reversed too": (also_reversed, says("written-off", "the row says")),
+    "what never committed is reversed": (
+        change(settlement("claimed"), hold_reversed_at=ELSEWHEN),
+        says("claimed", "is COMPENSATED, but of [] only ['hold'] is reversed"),
     ),
-    "what never committed is reversed": (change(*row("claimed"), reversed={"hold"}), says("claimed", "")),
     "what never committed has moved back": (
-        all_of(
-            change(*back("reversed", "fee"), debit="fees:EUR", credit="alice", amount=10, currency="EUR"),
-            add("ACCOUNT#alice", "BALANCE", "available", 10),
-        ),
-        says("reversed", "the row says 0 EUR, its entries 0"),
+        lambda book: book.post(KEYS["reversed"], "compensate:fee", "fees:EUR", "debit", 0),
+        says("reversed", "nothing explains its entry compensate:fee of 0 EUR"),
     ),
     "COMPENSATED with a step that is not reversed": (
         all_of(
-            drop(*back("reversed", "release")),
-            drop(*back("reversed", "hold")),
-            change(*row("reversed"), reversed=set(), escrow=10),
-            add("ACCOUNT#alice", "BALANCE", "available", -1000),
-            add("ACCOUNT#bob", "BALANCE", "available", 990),
+            drop(back("reversed", "release")),
+            drop(back("reversed", "hold")),
+            not_reversed("reversed", "release"),
+            not_reversed("reversed", "hold"),
+            change(settlement("reversed"), escrow=10),
+            add(row("ACCOUNT#alice"), "available", -1000),
+            add(row("ACCOUNT#bob"), "available", 990),
         ),
         says(
             "reversed",
@@ -168,44 +209,64 @@ FAULTS: dict[str, tuple[Plant, str]] = {
         ),
     ),
     "COMPENSATED with escrow": (
-        change(*row("stuck"), status="COMPENSATED"),
+        change(settlement("stuck"), status="COMPENSATED"),
         says("stuck", "is COMPENSATED, but holds 10 EUR"),
     ),
     "COMPENSATED half way": (
-        change(*row("half-way"), status="COMPENSATED"),
+        change(settlement("half-way"), status="COMPENSATED"),
         says(
             "half-way", "is COMPENSATED, but of ['fee', 'hold', 'release', 'verify'] only ['fee', 'release']"
         ),
     ),
     "SETTLED though its release is reversed": (
-        change(*row("refunded"), status="SETTLED"),
+        change(settlement("refunded"), status="SETTLED"),
         says("refunded", "is SETTLED, but only ['verify'] committed"),
     ),
     "SETTLED as if completed, though its release was covered": (
-        change(*row("written-off"), status="SETTLED", resolution={"decision": "complete"}),
+        change(settlement("written-off"), status="SETTLED", resolution={"decision": "complete"}),
         says("written-off", "is SETTLED, but only ['verify'] committed"),
     ),
     "SETTLED without a fee, and not completed by a person": (
-        lambda book: book.row(*row("completed")).pop("resolution"),
+        lose(settlement("completed"), "resolution"),
         says("completed", "is SETTLED, but only ['hold', 'release', 'verify'] committed"),
     ),
     **{
         f"SETTLED without a fee after a {decision}": (
-            change(*row("completed"), resolution={"decision": decision}),
+            change(settlement("completed"), resolution={"decision": decision}),
             says("completed", "is SETTLED, but only ['hold', 'release', 'verify'] committed"),
         )
         for decision in ("retry", "write-off")
     },
     "completed, but nothing was released": (
-        change(*row("completed"), steps={"hold", "verify"}),
+        lose(settlement("completed"), "release_at"),
         says("completed", "is SETTLED, but only ['hold', 'verify'] committed"),
     ),
     "completed, but the escrow was kept": (
-        change(*row("completed"), escrow=10),
+        change(settlement("completed"), escrow=10),
         says("completed", "is SETTLED, but holds 10 EUR"),
     ),
+    "completed, but the rest went nowhere": (
+        drop(moved("completed")),
+        says("completed", "the row says 0 EUR, its entries 10 (minor units); has no entry resolve:1 of 10"),
+    ),
+    "completed, but not by what is on record": (
+        change(decided("tried-again", 2), decision="retry"),
+        says("tried-again", "nothing explains its entry resolve:2 of 10 EUR"),
+    ),
+    "the latest decision is another than the one on record": (
+        change(settlement("tried-again"), resolution={"decision": "retry"}),
+        says("tried-again", "its latest decision is retry, its evidence has another"),
+    ),
+    "the evidence of an earlier decision is gone": (
+        drop(decided("tried-again", 1)),
+        says("tried-again", "has 2 closed cases, its evidence ['resolve:2']"),
+    ),
+    "a decision is on record that the row does not know": (
+        lambda book: book.record(KEYS["refunded"], "resolve:1", decision="retry"),
+        says("refunded", "has 0 closed cases, its evidence ['resolve:1']"),
+    ),
     "in LIMBO with less in escrow than its entries": (
-        add(*row("stuck"), "escrow", -1),
+        add(settlement("stuck"), "escrow", -1),
         says("stuck", "the row says 9 EUR, its entries 10"),
     ),
 }
@@ -221,13 +282,29 @@ def test_a_fault_is_found_and_said(book: Book, plant: Plant, fault: str) -> None
     assert any(one.startswith(fault) for one in findings.faults), findings.faults
 
 
-def test_a_retry_on_record_changes_nothing_of_what_must_agree(book: Book) -> None:
-    pk = PK["refunded"]
-    evidence: Row = {"pk": pk, "sk": entry(pk, "resolve:1")[1], "step": "resolve:1", "decision": "retry"}
-    book.rows.append(evidence)
-    book.row(*row("refunded"))["resolution"] = {"decision": "retry"}
+@pytest.mark.parametrize("stuck", ["fee", "release"])
+def test_a_write_off_within_the_same_millisecond_as_a_reversal_covers_the_other_one(
+    book: Book, stuck: str
+) -> None:
+    """The clocks of the functions differ: two slots may have the same time."""
+    key, other = (
+        KEYS["covered-fee" if stuck == "fee" else "written-off"],
+        {"fee": "release", "release": "fee"},
+    )
+    found = book.row(f"SETTLEMENT#{key}")
+    earlier, at = book.entry(key, f"compensate:{other[stuck]}"), found[f"{stuck}_reversed_at"]
+    earlier["sk"] = earlier["sk"].replace(earlier["posted_at"], at)
+    earlier["posted_at"] = found[f"{other[stuck]}_reversed_at"] = at
 
     assert reconcile(book.rows, nothing_to_look_at).conserved
+
+
+def test_only_the_settlement_whose_journal_is_wrong_is_at_fault(book: Book) -> None:
+    drop(moved("completed-late"))(book)
+
+    findings = reconcile(book.rows, always(Look.DISAGREES))
+
+    assert names(findings.faults) == [f"SETTLEMENT#{KEYS['completed-late']}"]
 
 
 def test_the_bar_on_an_account_is_no_money(book: Book) -> None:

@@ -1,17 +1,26 @@
-"""The reconciliation of verdicts: a row and its journal must agree on whether there is one, and which."""
-
-from collections.abc import Callable
+"""The reconciliation of verdicts: a verdict needs its evidence, which may stand without a verdict."""
 
 import pytest
 
 from settle.reconciliation import Look, reconcile
 from tests.settle.book import Book
-from tests.settle.test_reconciliation import always, drop, entry, nothing_to_look_at
+from tests.settle.plants import (
+    Plant,
+    all_of,
+    always,
+    change,
+    drop,
+    evidence,
+    lose,
+    nothing_to_look_at,
+    settlement,
+)
+from tests.settle.test_reconciliation import names
 
-KEYS = {
-    name: f"order-{name}-000001" for name in ("in-review", "approved", "rejected", "given-back", "settled")
-}
-PK = {name: f"SETTLEMENT#{key}" for name, key in KEYS.items()}
+STEPS = {"in-review": 1, "approved": 2, "rejected": 1, "given-back": 1, "reviewed": 1, "settled": 4}
+"""The settlements of the book, and how many steps of each have committed."""
+
+KEYS = {name: f"order-{name}-000001" for name in STEPS}
 
 
 @pytest.fixture
@@ -20,93 +29,129 @@ def book() -> Book:
     book = Book()
     book.open("alice", 50_000)
     book.open("bob", 0)
-    for name, steps in {"in-review": 1, "approved": 2, "rejected": 1, "given-back": 1, "settled": 4}.items():
+    for name, steps in STEPS.items():
         book.settle(KEYS[name], "alice", "bob", 1000, 10, steps=steps)
-    book.row(PK["in-review"], "SETTLEMENT")["review"] = "ver_1"
+    book.row(f"SETTLEMENT#{KEYS['in-review']}")["review"] = "ver_1"
     for name in ("rejected", "given-back"):
         book.reject(KEYS[name])
+    book.reject(KEYS["reviewed"], by="review")
     book.compensate(KEYS["given-back"])
     return book
 
 
-def with_event(book: Book) -> None:
-    """The marker of a webhook's event: it moves nothing, and is no entry."""
-    book.rows.append({"pk": "KYC_EVENT#evt_1", "sk": "EVENT", "digest": "d", "key": KEYS["approved"]})
-
-
-def with_circuit(book: Book) -> None:
-    book.rows.append({"pk": "CIRCUIT", "sk": "kyc", "state": "OPEN", "failure_count": 5})
-
-
-@pytest.mark.parametrize("add", [lambda book: None, with_event, with_circuit])
-def test_every_verdict_that_is_on_record_is_conserved(book: Book, add: Callable[[Book], None]) -> None:
-    add(book)
-
+def test_every_verdict_that_is_on_record_is_conserved(book: Book) -> None:
     findings = reconcile(book.rows, nothing_to_look_at)
 
     assert (findings.faults, findings.conserved) == ([], True)
     assert (findings.settlements, findings.accounts) == (len(KEYS), 2)
-    entries = [row for row in book.rows if "step" in row]
-    assert findings.entries == len(entries)
+    assert findings.entries == len([row for row in book.rows if "step" in row])
 
 
-def forget(name: str) -> Callable[[Book], object]:
-    """The row has lost its verdict."""
-    return lambda book: book.row(PK[name], "SETTLEMENT").pop("verdict")
+@pytest.mark.parametrize("name", ["in-review", "given-back"])
+@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
+def test_evidence_may_stand_without_a_verdict(book: Book, name: str, decision: str) -> None:
+    """The function that asked the provider died before it wrote to the row, or it was fenced off."""
+    key = KEYS[name]
+    book.row(f"SETTLEMENT#{key}").pop("verdict", None)
+    book.rows = [row for row in book.rows if row["sk"] != f"{key}:verify"]
+    book.record(key, "verify", decision=decision)
+
+    assert reconcile(book.rows, nothing_to_look_at).conserved
 
 
-def says(name: str, verdict: str) -> Callable[[Book], object]:
-    return lambda book: book.row(PK[name], "SETTLEMENT").update(verdict=verdict)
+@pytest.mark.parametrize("answered", ["APPROVED", "REJECTED", None])
+@pytest.mark.parametrize(("name", "steps"), [("reviewed", 1), ("approved", 2), ("settled", 4)])
+def test_a_webhooks_verdict_is_the_rows_whatever_the_provider_answered_beside_it(
+    book: Book, name: str, steps: int, answered: str | None
+) -> None:
+    """The answer's function died, or came too late, before it wrote to the row."""
+    key = KEYS[name]
+    book.rows = [row for row in book.rows if row["pk"] != f"EVIDENCE#{key}"]
+    book.record(key, "review", decision=book.row(f"SETTLEMENT#{key}")["verdict"])
+    if answered:
+        book.record(key, "verify", decision=answered)
+
+    assert reconcile(book.rows, nothing_to_look_at).conserved
 
 
-def commits(name: str, *steps: str) -> Callable[[Book], object]:
-    return lambda book: book.row(PK[name], "SETTLEMENT").update(steps=set(steps))
+def says(name: str, verdict: str) -> Plant:
+    return change(settlement(KEYS[name]), verdict=verdict)
 
 
-def both(*plants: Callable[[Book], object]) -> Callable[[Book], object]:
-    return lambda book: [plant(book) for plant in plants]
+def unproven(name: str, by: str = "verify") -> Plant:
+    return drop(evidence(KEYS[name], by))
 
 
-def unknown_entry(name: str) -> Callable[[Book], object]:
-    """There is an entry of a verdict that the row does not know."""
-    return lambda book: book.rows.append(
-        {"pk": PK[name], "sk": f"{KEYS[name]}:verify", "step": "verify", "decision": "APPROVED"}
-    )
+def recorded(name: str, step: str, decision: str) -> Plant:
+    return lambda book: book.record(KEYS[name], step, decision=decision)
 
 
-FAULTS: dict[str, tuple[Callable[[Book], object], str]] = {
-    "REJECTED without its entry": (drop(*entry(PK["rejected"], "verify")), "rejected"),
-    "REJECTED and given back without its entry": (drop(*entry(PK["given-back"], "verify")), "given-back"),
-    "REJECTED, but committed": (commits("rejected", "hold", "verify"), "rejected"),
+def uncommitted(name: str) -> Plant:
+    return lose(settlement(KEYS[name]), "verify_at")
+
+
+AT = "2026-11-20T11:00:00.000Z"
+FAULTS: dict[str, tuple[Plant, str]] = {
+    "REJECTED without its evidence": (unproven("rejected"), "rejected"),
+    "REJECTED and given back without its evidence": (unproven("given-back"), "given-back"),
+    "REJECTED, but committed": (change(settlement(KEYS["rejected"]), verify_at=AT), "rejected"),
     "REJECTED, but settled": (says("settled", "REJECTED"), "settled"),
-    "APPROVED without its entry": (drop(*entry(PK["approved"], "verify")), "approved"),
-    "APPROVED without its step": (commits("approved", "hold"), "approved"),
-    "APPROVED without its step and entry": (
-        both(commits("approved", "hold"), drop(*entry(PK["approved"], "verify"))),
+    "REJECTED, but approved by its evidence": (
+        change(evidence(KEYS["rejected"], "verify"), decision="APPROVED"),
+        "rejected",
+    ),
+    "REJECTED without its webhook's evidence": (unproven("reviewed", "review"), "reviewed"),
+    "REJECTED, but approved by its webhook": (
+        change(evidence(KEYS["reviewed"], "review"), decision="APPROVED"),
+        "reviewed",
+    ),
+    "REJECTED as answered, but approved by its webhook": (
+        recorded("rejected", "review", "APPROVED"),
+        "rejected",
+    ),
+    "REJECTED, with an answer that approves for its only evidence": (
+        all_of(unproven("reviewed", "review"), recorded("reviewed", "verify", "APPROVED")),
+        "reviewed",
+    ),
+    "APPROVED as answered, but rejected by its webhook": (
+        recorded("settled", "review", "REJECTED"),
+        "settled",
+    ),
+    "APPROVED, but rejected by its evidence": (
+        change(evidence(KEYS["approved"], "verify"), decision="REJECTED"),
+        "approved",
+    ),
+    "APPROVED by evidence that does not decide": (
+        lose(evidence(KEYS["approved"], "verify"), "decision"),
+        "approved",
+    ),
+    "APPROVED without its evidence": (unproven("approved"), "approved"),
+    "APPROVED without its step": (uncommitted("approved"), "approved"),
+    "APPROVED without its step and evidence": (
+        all_of(uncommitted("approved"), unproven("approved")),
         "approved",
     ),
     "APPROVED, but nothing of it is committed": (says("in-review", "APPROVED"), "in-review"),
-    "an entry that a row in review does not know": (unknown_entry("in-review"), "in-review"),
-    "a rejection that its row does not know": (forget("rejected"), "rejected"),
-    "a rejection that its row, given back, does not know": (forget("given-back"), "given-back"),
+    "committed without a verdict": (lose(settlement(KEYS["approved"]), "verdict"), "approved"),
 }
 
 
 @pytest.mark.parametrize(("plant", "name"), FAULTS.values(), ids=FAULTS)
-def test_a_verdict_that_row_and_journal_do_not_agree_on_is_a_fault(
-    book: Book, plant: Callable[[Book], object], name: str
-) -> None:
+def test_a_verdict_that_its_evidence_does_not_prove_is_a_fault(book: Book, plant: Plant, name: str) -> None:
     plant(book)
 
     findings = reconcile(book.rows, always(Look.DISAGREES))
 
-    assert [fault.partition(": ")[0] for fault in findings.faults] == [PK[name]]
+    assert names(findings.faults) == [f"SETTLEMENT#{KEYS[name]}"]
     assert not findings.conserved
 
 
-@pytest.mark.parametrize("name", ["rejected", "given-back", "approved"])
-def test_a_verdict_that_came_between_two_reads_is_motion_and_no_fault(book: Book, name: str) -> None:
-    drop(*entry(PK[name], "verify"))(book)
+@pytest.mark.parametrize(
+    ("name", "by"),
+    [("rejected", "verify"), ("given-back", "verify"), ("approved", "verify"), ("reviewed", "review")],
+)
+def test_a_verdict_that_came_between_two_reads_is_motion_and_no_fault(book: Book, name: str, by: str) -> None:
+    unproven(name, by)(book)
 
     findings = reconcile(book.rows, always(Look.AGREES))
 
@@ -116,7 +161,7 @@ def test_a_verdict_that_came_between_two_reads_is_motion_and_no_fault(book: Book
 def test_a_verdict_moves_no_money(book: Book) -> None:
     findings = reconcile(book.rows, nothing_to_look_at)
 
-    # In review, approved and rejected hold their amounts; of what settled, the fee is no longer a customer's.
+    # Four hold their amounts, one is given back; of what settled, the fee is no longer a customer's.
     assert findings.totals == {
-        "EUR": {"customers": 50_000 - 3 * 1000 - 10, "escrow": 3 * 1000, "fees": 10, "external": -50_000}
+        "EUR": {"customers": 50_000 - 4 * 1000 - 10, "escrow": 4 * 1000, "fees": 10, "external": -50_000}
     }

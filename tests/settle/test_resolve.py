@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError
 
 from settle.actions import resolution
 from settle.exit_codes import CommandFailed, Exit
+from settlement.ledger import keys
 from settlement.model.orders import TEXT_LENGTH_MAX, Decision
 from tests.settle.desk import ADA, REASON, Desk
 from tests.world.constants import KEY, WIRE
@@ -66,9 +67,14 @@ def execution_aborted(desk: Desk, code: str) -> None:
 
 
 def no_execution_waits_yet(desk: Desk, code: str) -> None:
-    row = desk.row()
-    del row["waiting"]
-    desk.ledger.put(row)
+    desk.ledger.delete(keys.waiting(KEY))
+
+
+def an_earlier_case_waits(desk: Desk, code: str) -> None:
+    """The row outlives its case: the execution of another one must not get this decision."""
+    waiting = desk.ledger.row(keys.waiting(KEY))
+    assert waiting
+    desk.ledger.put(waiting | {"case": 0})
 
 
 @pytest.mark.parametrize(
@@ -78,6 +84,7 @@ def no_execution_waits_yet(desk: Desk, code: str) -> None:
         *((execution_unknown, code) for code in GONE),
         (execution_aborted, ""),
         (no_execution_waits_yet, ""),
+        (an_earlier_case_waits, ""),
     ],
 )
 def test_if_no_execution_waits_any_more_a_new_one_carries_the_decision_out(

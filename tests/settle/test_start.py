@@ -74,7 +74,7 @@ def row_of(status: str) -> Row:
         **FINISHED,
         "status": status,
         "escrow": 48,
-        "steps": {"hold", "verify", "release"},
+        **{f"{step}_at": FINISHED["claimed_at"] for step in ("hold", "verify", "release")},
         "failure": {"step": "compensate:release", "error": "InsufficientFunds", "cause": "spent"},
     }
 

@@ -1,3 +1,5 @@
+"""`settle reconcile` on a table that moves: the scan, and the second look at what differs in it."""
+
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import count
@@ -7,17 +9,20 @@ from typing import cast
 import pytest
 
 from settle.actions import accounts
-from settle.queries import table_scan
+from settle.queries import second_look, table_scan
 from settle.stack import Stack
-from settlement.ledger import forward, keys, reversal
+from settlement.ledger import entries, forward, keys, kyc_review, reversal
 from settlement.ledger.keys import Row
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
-from settlement.model.status import REVERSIBLE
+from settlement.model.status import Step
 from settlement.policy import compensation, steps
 from tests.world.environment import NOW
+from tests.world.journal import journal
 from tests.world.ledger import Ledger
 from tests.world.provider import APPROVED
+
+LATER = NOW + timedelta(seconds=1)
 
 
 @pytest.fixture
@@ -25,7 +30,7 @@ def stack(
     ledger: Ledger, config: StageConfig, settlement: Settlement, monkeypatch: pytest.MonkeyPatch
 ) -> Stack:
     """A table with two accounts, and one settlement that holds its money."""
-    monkeypatch.setattr(table_scan, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
     stack = cast(
         Stack,
         SimpleNamespace(
@@ -43,24 +48,23 @@ def stack(
     return stack
 
 
+def verify(stack: Stack, settlement: Settlement) -> None:
+    """Put the provider's approval on record."""
+    stack.store.put(entries.evidence(settlement, Step.VERIFY, APPROVED.evidence(), LATER))
+    stack.store.update(kyc_review.record_verdict(settlement, APPROVED, LATER))
+
+
 def release(stack: Stack, settlement: Settlement) -> None:
     """Pay the payee, so that only the fee is left in escrow."""
-    later = NOW + timedelta(seconds=1)
-    stack.store.commit(steps.verify(settlement, APPROVED, later))
-    stack.store.commit(steps.release(settlement, stack.config, later))
+    verify(stack, settlement)
+    stack.store.commit(steps.release(settlement, stack.config, LATER))
 
 
 def give_up(stack: Stack, settlement: Settlement) -> None:
     """Reverse what is held, which leaves nothing in escrow."""
-    later = NOW + timedelta(seconds=1)
     failure = {"step": "verify", "error": "KycRejected", "cause": "no"}
-    state = stack.store.update(
-        reversal.begin(settlement, failure, owner="an-execution", execution="a-reversal")
-    )
-    for step in REVERSIBLE:
-        transaction = compensation.reverse_step(settlement, step, state.steps, (), later)
-        assert transaction is not None
-        stack.store.commit(transaction)
+    stack.store.update(reversal.begin(settlement, failure, owner="an-execution", execution="a-reversal"))
+    stack.store.commit(compensation.reverse_step(settlement, Step.HOLD, LATER))
 
 
 def open_another(stack: Stack, settlement: Settlement) -> None:
@@ -68,21 +72,30 @@ def open_another(stack: Stack, settlement: Settlement) -> None:
 
 
 FIRST: dict[str, Callable[[Row], bool]] = {
-    "accounts": lambda row: keys.subject(row)[0] == "ACCOUNT",
-    "deposits": lambda row: keys.subject(row)[0] == "DEPOSIT",
-    "settlements and entries": lambda row: keys.subject(row)[0] == "SETTLEMENT",
+    "accounts": keys.is_account,
+    "entries": keys.is_entry,
+    "evidence": keys.is_evidence,
     "settlements": keys.is_settlement,
+    "settlements and entries": lambda row: keys.is_settlement(row) or keys.is_entry(row),
     "none": lambda row: False,
 }
 """The rows that a scan meets before something happens; it meets all others after it."""
 
 
 @pytest.mark.parametrize(
-    ("meanwhile", "first"),
+    ("meanwhile", "first", "in_flight"),
     [
-        *((moves, first) for moves in (release, give_up) for first in FIRST if first != "deposits"),
-        (open_another, "accounts"),
-        (open_another, "deposits"),
+        *(
+            (release, first, 1)
+            for first in ("accounts", "evidence", "settlements", "settlements and entries")
+        ),
+        (release, "entries", 2),
+        *((give_up, first, 1) for first in ("accounts", "settlements", "settlements and entries")),
+        (give_up, "entries", 2),
+        (verify, "settlements", 0),
+        (verify, "evidence", 1),
+        *((open_another, first, 1) for first in ("accounts", "entries")),
+        *((meanwhile, "none", 0) for meanwhile in (release, give_up, open_another)),
     ],
 )
 def test_money_that_moves_during_the_scan_is_motion_and_no_fault(
@@ -91,6 +104,7 @@ def test_money_that_moves_during_the_scan_is_motion_and_no_fault(
     settlement: Settlement,
     meanwhile: Callable[[Stack, Settlement], None],
     first: str,
+    in_flight: int,
 ) -> None:
     every_row, is_first = table_scan._every_row, FIRST[first]
 
@@ -103,8 +117,8 @@ def test_money_that_moves_during_the_scan_is_motion_and_no_fault(
 
     findings = table_scan.check(stack)
 
-    assert (findings.faults, findings.conserved) == ([], True)
-    assert findings.in_flight == (first != "none")
+    assert (findings.faults, findings.unproven, findings.conserved) == ([], [], True)
+    assert findings.in_flight == in_flight
 
 
 ALICE, PAYMENT = keys.account("alice"), keys.settlement("order-2026-000101")
@@ -115,10 +129,14 @@ ALICE, PAYMENT = keys.account("alice"), keys.settlement("order-2026-000101")
     [
         (ALICE, lambda row: row | {"available": row["available"] + 1}, ALICE),
         (ALICE, lambda row: row | {"available": row["available"] - 1}, ALICE),
+        (ALICE, lambda row: row | {"currency": "USD"}, ALICE),
+        (ALICE, lambda row: row | {"available": "much"}, ALICE),
         (PAYMENT, lambda row: row | {"escrow": row["escrow"] + 1}, PAYMENT),
         (PAYMENT, lambda row: row | {"escrow": row["escrow"] - 1}, PAYMENT),
-        (PAYMENT, lambda row: row | {"reversed": {"hold"}}, PAYMENT),
-        (keys.deposit("open-alice"), lambda row: row | {"currency": "USD"}, ALICE),
+        (PAYMENT, lambda row: row | {"hold_reversed_at": row["hold_at"]}, PAYMENT),
+        (PAYMENT, lambda row: row | {"hold_at": row["deadline_at"]}, PAYMENT),
+        (PAYMENT, lambda row: row | {"verdict": "REJECTED"}, PAYMENT),
+        (PAYMENT, lambda row: row | {"status": "DONE"}, PAYMENT),
         (ALICE, None, ALICE),
         (PAYMENT, None, PAYMENT),
     ],
@@ -136,10 +154,53 @@ def test_a_row_that_disagrees_or_is_gone_at_every_look_is_a_fault(
     assert (findings.unproven, findings.conserved) == ([], False)
 
 
+def test_a_deposit_in_another_currency_is_a_fault_of_its_account(ledger: Ledger, stack: Stack) -> None:
+    (deposit,) = (row for row in ledger.rows() if row["sk"].endswith("#open-alice:deposit"))
+    ledger.put(deposit | {"currency": "USD", "debit": "external:USD"})
+
+    findings = table_scan.check(stack)
+
+    assert {fault.partition(":")[0] for fault in findings.faults} == {ALICE["pk"]}
+
+
+def test_an_entry_that_nothing_explains_is_found_again_by_its_own_key(ledger: Ledger, stack: Stack) -> None:
+    """Its settlement's row names only the entries that it knows: reading these would miss the other one."""
+    hold = journal(ledger.rows(), "order-2026-000101")["hold"]
+    again = keys.entry("alice", "2026-11-20T13:00:00.000Z", "order-2026-000101", "hold")
+    ledger.put(hold | again | {"posted_at": "2026-11-20T13:00:00.000Z", "amount": 0})
+
+    findings = table_scan.check(stack)
+
+    assert {fault.partition(":")[0] for fault in findings.faults} == {PAYMENT["pk"]}
+    assert (findings.in_flight, findings.unproven) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("key", "looks"), [(PAYMENT, 1), (ALICE, second_look.LOOKS_MAX)], ids=["settlement", "account"]
+)
+def test_one_look_is_enough_for_a_settlement_but_not_for_a_balance_which_may_come_back(
+    monkeypatch: pytest.MonkeyPatch, ledger: Ledger, stack: Stack, key: Row, looks: int
+) -> None:
+    row, asked, read = stack.store.read(key), list[Row](), stack.store.read
+    assert row
+    name = "escrow" if key == PAYMENT else "available"
+    ledger.put(row | {name: row[name] + 1})
+
+    def recorded(key: Row) -> Row | None:
+        asked.append(key)
+        return read(key)
+
+    monkeypatch.setattr(stack.store, "read", recorded)
+
+    assert not table_scan.check(stack).conserved
+
+    assert asked == [key] * 2 * looks
+
+
 def test_a_row_that_moves_at_every_look_is_unproven_and_no_fault(
     monkeypatch: pytest.MonkeyPatch, ledger: Ledger, stack: Stack
 ) -> None:
-    row = stack.store.read(keys.account("alice"))
+    row = stack.store.read(ALICE)
     assert row
     ledger.put(row | {"available": row["available"] + 1})
     balances = count(row["available"] + 2)
@@ -150,3 +211,19 @@ def test_a_row_that_moves_at_every_look_is_unproven_and_no_fault(
     assert findings.faults == []
     assert [one.partition(":")[0] for one in findings.unproven] == ["ACCOUNT#alice"]
     assert not findings.conserved
+
+
+def test_the_scan_takes_no_name_reason_or_token_out_of_the_table(ledger: Ledger, stack: Stack) -> None:
+    row = stack.store.read(PAYMENT)
+    assert row
+    ledger.put(row | {"payer_name": "Alice Archer"})
+    ledger.put({**keys.waiting("order-2026-000101"), "token": "a-token", "case": 1})
+    evidence = {"step": "reverse", "posted_at": row["hold_at"], "request_hash": row["request_hash"]}
+    ledger.put({**keys.evidence("order-2026-000101", "reverse"), **evidence, "reason": "she has died"})
+
+    read = list(table_scan._every_row(stack))
+
+    assert len(read) == len(ledger.rows())
+    assert {name for one in read for name in one} <= {*table_scan._ATTRIBUTES}
+    assert {"payer_name", "reason", "token"}.isdisjoint(table_scan._ATTRIBUTES)
+    assert table_scan.check(stack).conserved

@@ -121,8 +121,8 @@ LATE = {"deadline_at": at(-1)}
         ({"due": 1}, 0, 0),
         ({"deadline_at": at(0)}, 0, 1),
         ({"deadline_at": at(1)}, 0, 0),
-        ({**LATE, "steps": {"hold", "verify"}}, 0, 1),
-        ({**LATE, "steps": {"hold", "verify", "release"}}, 0, 0),
+        ({**LATE, "hold_at": at(-2), "verify_at": at(-1)}, 0, 1),
+        ({**LATE, "hold_at": at(-3), "verify_at": at(-2), "release_at": at(-1)}, 0, 0),
         ({**LATE, "status": "COMPENSATING"}, 0, 0),
     ],
 )

@@ -2,13 +2,13 @@
 
 import pytest
 
+from settlement.model.errors import StoreUnavailable
 from tests.world import picture
 from tests.world.definitions import BOTH, EXPRESS
 from tests.world.picture import STEPS
 from tests.world.world import STARTING, Fault, World
 
 STATES = {
-    "ClaimKey": "claim",
     "HoldFunds": "hold",
     "VerifyKyc": "verify",
     "ReleaseFunds": "release",
@@ -18,11 +18,11 @@ SETTLED = picture.of("SETTLED", STEPS)
 
 
 def steps_before(state: str) -> tuple[str, ...]:
-    return STEPS[: max(0, list(STATES).index(state) - 1)]
+    return STEPS[: list(STATES).index(state)]
 
 
 def steps_with(state: str) -> tuple[str, ...]:
-    return STEPS[: list(STATES).index(state)]
+    return STEPS[: list(STATES).index(state) + 1]
 
 
 @pytest.mark.parametrize("machine", BOTH)
@@ -44,7 +44,7 @@ def test_a_transient_fault_has_no_effect(
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("state", [state for state in STATES if state != "ClaimKey"])
+@pytest.mark.parametrize("state", [state for state in STATES if state != "HoldFunds"])
 def test_a_permanent_fault_leaves_the_row_in_flight_and_a_compensation_refunds_the_payer(
     world: World, machine: str, state: str, fault: Fault
 ) -> None:
@@ -72,23 +72,23 @@ def test_a_permanent_fault_leaves_the_row_in_flight_and_a_compensation_refunds_t
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
-def test_a_claim_whose_answer_is_lost_is_fenced_off_whether_it_committed_or_not(
+def test_a_hold_whose_answer_is_lost_is_fenced_off_whether_it_committed_or_not(
     world: World, machine: str, fault: Fault
 ) -> None:
     world.open_both()
-    world.strike("ClaimKey", fault)
+    world.strike("HoldFunds", fault)
 
     execution = world.settle(machine)
 
     assert (execution.status, execution.error["Error"]) == ("FAILED", "SettlementStalled")
     if fault.commits:
-        assert world.picture() == picture.of("PROCESSING")
+        assert world.picture() == picture.of("PROCESSING", ["hold"])
     else:
         assert [row for row in world.ledger.rows() if row["pk"].startswith("SETTLEMENT")] == []
 
     by_hand = world.compensate()
 
-    expected = picture.compensated(()) if fault.commits else picture.of("REJECTED")
+    expected = picture.compensated(["hold"]) if fault.commits else picture.of("REJECTED")
     assert (by_hand.status, by_hand.data["status"]) == ("SUCCEEDED", expected.status)
     assert world.picture() == expected
 
@@ -118,10 +118,33 @@ def test_an_execution_whose_last_answer_is_lost_reports_no_wrong_outcome(
     if state == "ReportOutcome":
         assert world.picture() == before
     else:
-        assert world.picture() == picture.of("REJECTED" if fault.commits else "PROCESSING")
+        claimed = [row for row in world.ledger.rows() if row["pk"].startswith("SETTLEMENT")]
+        assert len(claimed) == fault.commits
         world.faults.clear()
         world.compensate()
-        assert world.picture() == (picture.of("REJECTED") if fault.commits else picture.compensated(()))
+        assert world.picture() == picture.of("REJECTED")
+
+
+@pytest.mark.parametrize("machine", BOTH)
+def test_a_payment_whose_payer_is_too_busy_to_hold_is_claimed_and_settled_by_recovery(
+    world: World, machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An accepted payment is not lost to conflicts on another payment's row."""
+    world.open_both()
+
+    def conflict(writes: object) -> None:
+        raise StoreUnavailable("DynamoDB: TransactionConflict in each of 6 tries")
+
+    with monkeypatch.context() as busy:
+        busy.setattr(world.ledger.store, "transact", conflict)
+        stalled = world.settle(machine)
+    assert (stalled.status, stalled.error["Error"]) == ("FAILED", "SettlementStalled")
+    assert world.picture() == picture.of("PROCESSING")
+
+    world.pass_time(minutes=1)
+    world.recover_all()
+
+    assert world.picture() == SETTLED
 
 
 def test_two_express_executions_of_one_name_settle_once(world: World) -> None:

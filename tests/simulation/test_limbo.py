@@ -44,7 +44,8 @@ def test_the_alert_has_all_facts_of_the_case(world: World, steps: int) -> None:
         "InsufficientFunds",
         "compensate:release",
     )
-    assert row["waiting"] == {"token": execution.token, "execution": execution.arn}
+    waiting = world.waiting()
+    assert (waiting["token"], waiting["execution"], waiting["case"]) == (execution.token, execution.arn, 1)
 
 
 def test_an_account_in_limbo_places_no_hold_but_may_be_paid(world: World) -> None:
@@ -78,7 +79,7 @@ def test_the_payee_who_spends_before_the_machine_compensates_by_itself(world: Wo
     else:
         assert execution.status == "RUNNING"
         assert execution.is_waiting
-    world.machines.waiter(world.row()["waiting"]["token"]).succeed(decision("write-off"))
+    world.machines.waiter(world.waiting()["token"]).succeed(decision("write-off"))
     world.drain()
     assert execution.status == "SUCCEEDED"
     assert world.picture() == written_off(3)
@@ -96,7 +97,7 @@ def test_without_a_decision_it_alerts_again_and_waits_twice_as_long(world: World
     assert waits == [1_800, 3_600, 7_200, 14_400, 28_800, 57_600, 86_400, 86_400]
     assert [alert["alert"] for alert in world.events("LimboEntered")] == list(range(1, 10))
     assert {alert["since"] for alert in world.events("LimboEntered")} == {world.row()["gsi1sk"]}
-    assert world.row()["waiting"]["token"] == execution.token
+    assert world.waiting()["token"] == execution.token
     assert world.picture() == in_limbo()
 
 
@@ -161,7 +162,7 @@ def test_a_wait_that_begins_at_the_last_try_has_no_effect(world: World, fault: F
     execution = stuck(world)
 
     assert len(world.events("LimboEntered")) == 1
-    assert world.row()["waiting"]["token"] == execution.token
+    assert world.waiting()["token"] == execution.token
 
 
 @pytest.mark.parametrize("end", [*NOT_LATE, "the task is failed by hand"])
@@ -180,7 +181,7 @@ def test_a_wait_that_cannot_begin_alerts_again_in_its_time_only(world: World, en
 
     assert [alert["alert"] for alert in world.events("LimboEntered")] == [1, 2]
     assert (execution.state, execution.wait_seconds) == ("AwaitResolution", 3_600)
-    assert world.row()["waiting"]["token"] == execution.token
+    assert world.waiting()["token"] == execution.token
     execution.succeed(decision("write-off"))
     world.drain()
     assert world.picture() == written_off()

@@ -9,7 +9,7 @@ from tests.world.interpreter import Execution
 from tests.world.world import Fault, World
 
 NAMED = WIRE | {"payer_name": "Wilhelmina Muster", "payee_name": "Balthasar Beispiel"}
-STATES = ["ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"]
+STATES = ["HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"]
 
 
 def failed_without_names(execution: Execution, error: str) -> None:

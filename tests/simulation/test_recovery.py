@@ -4,15 +4,16 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from settlement.model.timestamps import timestamp
 from tests.world import picture
 from tests.world.constants import KEY, WIRE
-from tests.world.definitions import BOTH, COMPENSATION, STANDARD
+from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD
 from tests.world.interpreter import Execution
 from tests.world.picture import STEPS
-from tests.world.services import Died, unanswered
+from tests.world.services import Died, throttled, unanswered
 from tests.world.world import STARTING, World
 
-FORWARD = {"HoldFunds": 0, "VerifyKyc": 1, "IsInReview": 2, "ReleaseFunds": 2, "CollectFee": 3}
+FORWARD = {"VerifyKyc": 1, "ReleaseFunds": 2, "CollectFee": 3}
 """The number of steps committed before each state."""
 
 
@@ -80,12 +81,11 @@ def test_a_settlement_past_its_deadline_expires_at_any_state_before_its_release(
         assert world.of(COMPENSATION) == []
     else:
         first = world.machines.executions[0]
-        expected = "REJECTED" if state == "HoldFunds" else "COMPENSATED"
-        assert world.picture().status == expected
+        assert world.picture().status == "COMPENSATED"
         assert world.picture().steps == frozenset(STEPS[: FORWARD[state]])
         assert world.step_functions.names[0] == f"{KEY}-compensate-1"
         # It is not the owner any more: the owner reports the end of the settlement.
-        assert first.data["status"] == ("REJECTED" if state == "HoldFunds" else "PROCESSING")
+        assert first.data["status"] == "PROCESSING"
         assert {name: world.available(name) for name in STARTING} == STARTING
 
 
@@ -98,12 +98,101 @@ def test_the_deadline_is_kept_to_the_millisecond(
         world.in_review()
     else:
         world.commit(1)
-    deadline = datetime.fromisoformat(world.row()["deadline_at"])
+    row = world.row()
+    deadline = datetime.fromisoformat(row["deadline_at"])
+    if not in_review:  # recovery has looked in time, and looks again half a minute before the deadline
+        world.ledger.put(row | {"gsi1sk": timestamp(deadline - timedelta(seconds=30))})
     world.now = deadline - timedelta(milliseconds=early_ms, seconds=1)
 
     world.recover_all()
 
     assert world.step_functions.names == ([] if in_review and early_ms else started)
+
+
+@pytest.mark.parametrize("steps", range(3))
+def test_a_settlement_that_recovery_reaches_after_its_deadline_is_resumed_and_settles(
+    world: World, steps: int
+) -> None:
+    """Recovery was dead for a day, or behind: that is no reason to give the money back."""
+    world.commit(steps)
+    world.pass_time(days=1)
+
+    world.recover_all()
+
+    assert world.picture() == picture.of("SETTLED", STEPS)
+    assert world.step_functions.names == [f"{KEY}-r1"]
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_settlement_that_standards_quota_has_no_room_for_settles_on_express(
+    world: World, steps: int
+) -> None:
+    world.commit(steps)
+    world.pass_time(minutes=1)
+    world.step_functions.refusing[STANDARD] = throttled("StartExecution")
+
+    world.recover_all()
+
+    assert world.picture() == picture.of("SETTLED", STEPS)
+    assert [one.name for one in world.of(EXPRESS)] == [f"{KEY}-r1"]
+    assert all(one.name != f"{KEY}-r1" for one in world.of(STANDARD))
+
+
+@pytest.mark.parametrize("state", ["HoldFunds", *FORWARD])
+def test_a_settlement_that_dies_on_express_is_resumed_on_standard_once_that_has_room(
+    world: World, state: str
+) -> None:
+    world.commit(0)
+    world.pass_time(minutes=1)
+    world.step_functions.refusing[STANDARD] = throttled("StartExecution")
+    assert world.recover() == []
+    (overflowed,) = world.of(EXPRESS)
+    overflowed.run(until=state).abort()
+    world.step_functions.refusing.clear()
+    world.pass_time(minutes=1)
+
+    world.recover_all()
+
+    assert world.picture() == picture.of("SETTLED", STEPS)
+    assert [(machine, name) for machine, name, _ in world.step_functions.started] == [
+        (EXPRESS, f"{KEY}-r1"),
+        (STANDARD, f"{KEY}-r2"),
+    ]
+
+
+@pytest.mark.parametrize("steps", range(3))
+def test_a_reversal_waits_for_the_quota_and_is_never_started_on_express(world: World, steps: int) -> None:
+    world.commit(steps)
+    world.until_deadline()
+    world.step_functions.refusing[COMPENSATION] = throttled("StartExecution")
+    world.recover_all()
+    assert (world.of(EXPRESS), world.row()["status"]) == ([], "PROCESSING")
+    world.step_functions.refusing.clear()
+
+    world.recover_all()
+
+    assert world.picture() == (picture.compensated(STEPS[:steps]) if steps else picture.of("REJECTED"))
+
+
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize("state", FORWARD)
+def test_an_execution_that_wakes_up_after_the_deadline_was_extended_does_no_harm(
+    world: World, state: str, machine: str
+) -> None:
+    """It commits what the new owner needs, each step once, and cannot begin a reversal."""
+    world.open_both()
+
+    def sleep_for_long() -> None:
+        world.pass_time(hours=1)
+        assert world.recover() == []
+
+    world.before[state] = sleep_for_long
+
+    world.settle(machine)
+
+    assert world.picture() == picture.of("SETTLED", STEPS)
+    assert world.step_functions.names == [f"{KEY}-r1"]
+    assert world.of(COMPENSATION) == []
 
 
 def test_a_released_settlement_never_expires(world: World) -> None:
@@ -124,7 +213,7 @@ def test_each_step_of_an_abandoned_settlement_is_refunded(world: World, steps: i
 
     world.recover_all()
 
-    assert world.picture() == picture.compensated(STEPS[:steps])
+    assert world.picture() == (picture.compensated(STEPS[:steps]) if steps else picture.of("REJECTED"))
     assert world.row()["failure"]["cause"] == "recover: the time to settle is over"
     assert {name: world.available(name) for name in STARTING} == STARTING
 
@@ -159,6 +248,9 @@ def test_a_settlement_that_cannot_be_started_does_not_delay_the_others(world: Wo
     others = [WIRE | {"key": f"order-2026-other-{n:02}", "amount": "1.00", "fee": "0.00"} for n in range(12)]
     for other in others:
         world.start(STANDARD, other["key"], other).run(until="VerifyKyc").abort()
+    for other in others:
+        row = world.row(other["key"])
+        world.ledger.put(row | {"gsi1sk": row["deadline_at"]})
     world.until_deadline()
 
     def fail_once(operation: str) -> None:
@@ -206,5 +298,6 @@ def test_a_compensation_whose_executions_are_killed_before_each_state_is_finishe
         world.pass_time(minutes=16)
         world.recover()
 
-    assert {"RefundFee", "ReclaimFunds", "VoidHold"} <= died
+    reversals = {"fee": "RefundFee", "release": "ReclaimFunds", "hold": "VoidHold"}
+    assert {reversals[step] for step in STEPS[:steps] if step in reversals} <= died
     assert world.picture() == picture.reversed_from(steps)

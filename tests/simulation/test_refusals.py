@@ -1,6 +1,8 @@
 """A refused step ends the settlement: rejected if nothing is held, else reversed."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -54,6 +56,12 @@ def too_late(world: World) -> None:
     world.pass_time(minutes=15)
 
 
+def claimed_long_ago(world: World) -> None:
+    """Claim the key for this execution as the queue does, which then takes very long to start it."""
+    world.claim()
+    too_late(world)
+
+
 def fence(world: World) -> None:
     """Fence off the forward steps as another execution would, and do no more."""
     world.compensation("another", error={"Error": "Recovered", "Cause": "it was due"}).advance()
@@ -69,7 +77,7 @@ HOLD_REFUSALS: list[tuple[Act, Act, str]] = [
     (poor, nothing, "InsufficientFunds"),
     (no_payer, nothing, "AccountNotFound"),
     (payer_in_dollars, nothing, "CurrencyMismatch"),
-    (both, too_late, "DeadlineExceeded"),
+    (both, claimed_long_ago, "DeadlineExceeded"),
 ]
 LATER_REFUSALS: list[tuple[str, Act, Act, str]] = [
     ("VerifyKyc", both, too_late, "DeadlineExceeded"),
@@ -141,7 +149,7 @@ def test_a_later_refusal_reverses_all_steps_before_it(
 
 
 @pytest.mark.parametrize("machine", BOTH)
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", [state for state in STATES if state != "HoldFunds"])
 def test_a_step_that_meets_the_fence_joins_the_compensation(world: World, machine: str, state: str) -> None:
     world.open_both()
     world.before[state] = lambda: fence(world)
@@ -153,6 +161,54 @@ def test_a_step_that_meets_the_fence_joins_the_compensation(world: World, machin
     assert execution.data["failure"] == world.row()["failure"]
     assert world.picture() == picture.compensated(STEPS[: STATES[state]])
     assert world.row()["failure"]["error"] == "Recovered"
+
+
+@pytest.mark.parametrize("machine", BOTH)
+def test_a_hold_that_meets_the_fence_reports_the_rejection(world: World, machine: str) -> None:
+    world.open_both()
+    world.before["HoldFunds"] = lambda: fence(world)
+
+    execution = world.settle(machine)
+
+    assert execution.status == "SUCCEEDED"
+    assert (execution.data["status"], execution.data["replayed"]) == ("REJECTED", True)
+    assert world.picture() == picture.of("REJECTED")
+    assert world.row()["failure"]["error"] == "Recovered"
+
+
+@pytest.mark.parametrize("machine", BOTH)
+def test_a_hold_that_commits_after_its_refusal_is_not_rejected(world: World, machine: str) -> None:
+    """A first try that was given up commits late: the settlement is in flight, and recovery resumes it."""
+    poor(world)
+    late = partial(world.invoke, "HoldFunds", _held_by("execution-1"))
+
+    def money_comes() -> None:
+        assert world.pay("bob", "alice", "0.01", "order-2026-the-missing-cent").data["status"] == "SETTLED"
+        late()
+
+    world.before["RejectSettlement"] = money_comes
+
+    execution = world.settle(machine)
+
+    assert (execution.status, execution.data["status"]) == ("SUCCEEDED", "PROCESSING")
+    assert (execution.data["failure"], execution.data["replayed"]) == (None, False)
+    world.pass_time(minutes=1)
+    world.recover_all()
+    assert world.picture() == picture.of("SETTLED", STEPS)
+
+
+@pytest.mark.parametrize("machine", BOTH)
+def test_a_refused_hold_rejects_nothing_that_another_request_has_claimed_meanwhile(
+    world: World, machine: str
+) -> None:
+    poor(world)
+    other = WIRE | {"amount": "1.00", "fee": "0.00"}
+    world.before["RejectSettlement"] = lambda: world.start(STANDARD, "another", other).run()
+
+    execution = world.settle(machine)
+
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "IdempotencyConflict")
+    assert (world.row()["status"], world.row()["amount"]) == ("SETTLED", 100)
 
 
 @pytest.mark.parametrize("machine", BOTH)
@@ -200,7 +256,7 @@ def test_a_standard_settlement_whose_compensation_dies_fails(world: World, endin
     if ending == "fails":
         world.faults["BeginCompensation"] = ("StoreUnavailable", False, 10**6)
     else:
-        world.before["ReclaimFunds"] = lambda: _compensation_of(world).abort()
+        world.before["VoidHold"] = lambda: _compensation_of(world).abort()
 
     execution = world.settle(STANDARD)
 
@@ -209,6 +265,10 @@ def test_a_standard_settlement_whose_compensation_dies_fails(world: World, endin
     world.faults.clear()
     world.compensate()
     assert world.picture() == picture.compensated(STEPS[:2])
+
+
+def _held_by(execution: str) -> dict[str, Any]:
+    return {"settlement": WIRE, "execution": execution, "execution_arn": f"arn:{execution}"}
 
 
 def _compensation_of(world: World) -> Execution:

@@ -61,7 +61,7 @@ def test_a_broken_rule_prints_one_line_to_replay_it_and_its_history(
     "seen",
     [
         *("PROCESSING to REJECTED", "SETTLED to COMPENSATING", "COMPENSATING to LIMBO"),
-        *("frozen in HoldFunds", "TaskFailedByHand", "KycCircuitOpen"),
+        *("frozen in HoldFunds", "TaskFailedByHand", "KycCircuitOpen", "RecoveredByExpress"),
     ],
 )
 def test_rare_events_happen_sometimes(seen: str, some_seeds: Callable[[], dict[str, int]]) -> None:
@@ -72,7 +72,7 @@ def test_many_payments_settle_despite_the_faults(some_seeds: Callable[[], dict[s
     """Code that refuses everything would keep every rule that forbids something."""
     counted = some_seeds()
 
-    assert counted["PROCESSING to SETTLED"] > 0.25 * counted["None to PROCESSING"] > 50
+    assert counted["PROCESSING to SETTLED"] > counted["None to PROCESSING"] > 150
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ NO_ANSWER = ("unavailable", "circuit open", "refused")
 TRIES = 3
 
 REJECTION: dict[str, picture.Move] = {"verify": None}
-"""The entry of a rejection: evidence, and no committed step."""
+"""The evidence of a verdict that commits no step."""
 
 ENDS: dict[str, Picture] = {
     "approved": picture.of("SETTLED", STEPS),
@@ -163,7 +163,8 @@ def test_an_answer_that_comes_after_the_fence_has_no_effect(world: World, answer
     world.settle(machine)
 
     assert world.machines.executions[0].status == "SUCCEEDED"
-    assert world.picture() == picture.compensated(["hold"])
+    evidence = REJECTION if answer in ("approved", "rejected") else {}
+    assert world.picture() == picture.compensated(["hold"], evidence)
     assert not world.row().keys() & {"verdict", "review"}
     assert world.provider.asked == [KEY]
     assert {name: world.available(name) for name in STARTING} == STARTING

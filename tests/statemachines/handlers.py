@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from infra.functions import LAMBDAS
 
 ANSWERS = {
-    "ClaimKey": {"settlement", "claimed_at", "replayed", "owner_epoch"},
-    "BeginCompensation": {"settlement", "steps", "reversed", "finished", "in_limbo", "case", "alerts"},
+    "HoldFunds": {"settlement", "claimed_at", "owner_epoch"},
+    "BeginCompensation": {
+        *("settlement", "steps", "reversed", "finished", "in_limbo", "fee_due", "release_due"),
+        *("case", "alerts"),
+    },
     "PrepareAlert": {"settlement", "case", "alerts", "alert", "wait_seconds"},
     "ResolveLimbo": {"settlement", "case", "notice"},
 }
@@ -63,16 +66,24 @@ def answered(state: str) -> list[set[str]]:
 def errors_raised(*modules: str) -> set[str]:
     """Return the names of the errors that the `raise` statements of some modules under lambdas/ make.
 
-    An error is made by its class, or by a method of its class.
+    An error is made by its class, by a method of its class, or by a function of the module that returns one.
     """
-    called = (
-        node.exc.func
-        for module in modules
-        for node in _nodes(module)
-        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
-    )
-    classes = (call.value if isinstance(call, ast.Attribute) else call for call in called)
-    return {each.id for each in classes if isinstance(each, ast.Name)}
+    return {name for module in modules for name in _raised_in(module)}
+
+
+def _raised_in(module: str) -> Iterator[str]:
+    nodes = list(_nodes(module))
+    makers = {
+        node.name: node.returns.id
+        for node in nodes
+        if isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Name)
+    }
+    for node in nodes:
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            call = node.exc.func
+            made_by = call.value if isinstance(call, ast.Attribute) else call
+            if isinstance(made_by, ast.Name):
+                yield makers.get(made_by.id, made_by.id)
 
 
 def _fields(node: ast.Dict) -> set[str]:

@@ -8,6 +8,7 @@ from settlement.model.status import Status
 from tests.statemachines.definitions import (
     DEFINITIONS,
     Way,
+    caught,
     entrances,
     is_terminal,
     keys,
@@ -115,15 +116,44 @@ def test_no_two_alerts_follow_each_other_without_a_wait_or_a_decision_in_between
 def test_a_payment_in_review_is_only_reported_and_a_release_comes_only_after_a_verdict() -> None:
     """No wait, no step and no reversal: the webhook or the end of the review starts the next execution."""
     following = {name: set(targets(state)) for name, state in states("settlement").items()}
-    (in_review,) = (way for way in ways(states("settlement")["IsInReview"]) if way.how == "Choices 0")
-    into = {
-        name: [(source, way.how) for source, way in entrances("settlement", name)]
-        for name in ("IsInReview", "ReleaseFunds")
+    into = [(source, way.how) for source, way in entrances("settlement", "ReleaseFunds")]
+
+    assert caught(states("settlement")["VerifyKyc"], "InReview") == "ReportOutcome"
+    assert reached(following, "ReportOutcome") == {"SettlementStalled"}
+    assert into == [("VerifyKyc", "Next")]
+
+
+def test_a_settlement_of_another_execution_is_only_reported() -> None:
+    assert caught(states("settlement")["HoldFunds"], "AlreadyClaimed") == "ReportOutcome"
+
+
+def test_a_hold_is_refused_before_any_compensation_and_every_later_step_after_the_hold() -> None:
+    """A refused hold has claimed nothing, so that there is nothing to reverse."""
+    following = {name: set(targets(state)) for name, state in states("settlement").items()}
+
+    assert DEFINITIONS["settlement"]["StartAt"] == "HoldFunds"
+    assert reached(following, "RejectSettlement") == {"RequestRefused", "ReportOutcome", "SettlementStalled"}
+    assert {source for source, _ in entrances("settlement", "Compensate")} == {
+        "VerifyKyc",
+        "ReleaseFunds",
+        "CollectFee",
     }
 
-    assert in_review.rule == {"Variable": "$.kyc.in_review", "BooleanEquals": True, "Next": "ReportOutcome"}
-    assert reached(following, "ReportOutcome") == {"SettlementStalled"}
-    assert into == {"IsInReview": [("VerifyKyc", "Next")], "ReleaseFunds": [("IsInReview", "Default")]}
+
+def test_a_compensation_goes_straight_to_the_first_reversal_that_is_due_and_then_on() -> None:
+    """What never committed is not reversed. The hold comes last, and finishes what was never held, too."""
+    decided = states("compensation")["IsDecided"]
+    reversals = [decided["Choices"][-2]["Next"], decided["Choices"][-1]["Next"], decided["Default"]]
+
+    assert decided["Choices"] == [
+        {"Variable": "$.resolution", "IsPresent": True, "Next": "ResolveLimbo"},
+        {"Variable": "$.finished", "BooleanEquals": True, "Next": "ReportOutcome"},
+        {"Variable": "$.in_limbo", "BooleanEquals": True, "Next": "PrepareAlert"},
+        {"Variable": "$.fee_due", "BooleanEquals": True, "Next": "RefundFee"},
+        {"Variable": "$.release_due", "BooleanEquals": True, "Next": "ReclaimFunds"},
+    ]
+    assert reversals == ["RefundFee", "ReclaimFunds", "VoidHold"]
+    assert [states("compensation")[name]["Next"] for name in reversals] == [*reversals[1:], "ReportOutcome"]
 
 
 @each_machine

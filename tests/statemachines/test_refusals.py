@@ -35,12 +35,20 @@ WITHIN = {"_Refused", "ConnectTimeoutError", CONFLICT}
 OF_PROVIDER = errors_raised("handlers/verify_kyc", *ASKING) - WITHIN
 """The refusals that VerifyKyc adds: the meaning of the provider's answer, or of none."""
 
+OF_CLAIM = errors_raised("handlers/hold_funds", "handlers/_claim")
+"""The refusals that HoldFunds adds: of the request itself, and of a key that is not for this execution."""
+
+REPORTED = {"AlreadyClaimed": "$", "InReview": "$.in_review"}
+"""The refusals after which the settlement is only reported, and the place of the error.
+
+Of a claimed key the error becomes the state: the request is in the execution's input, and not copied.
+"""
+
 FORWARD = {
     "HoldFunds": "RejectSettlement",
     "VerifyKyc": "Compensate",
     "ReleaseFunds": "Compensate",
     "CollectFee": "Compensate",
-    "RejectSettlement": "Compensate",
 }
 """The target of a step's refusal."""
 
@@ -55,7 +63,10 @@ LIMBO = {
 
 
 RAISED: dict[str, set[str]] = {
-    **{name: {"StepFenced", CONFLICT} for name in (*FORWARD, "RefundFee", "after an error")},
+    **{
+        name: {"StepFenced", CONFLICT}
+        for name in (*FORWARD, "RejectSettlement", "RefundFee", "after an error")
+    },
     "ReclaimFunds": {"StepFenced", CONFLICT, "AccountNotFound", "CurrencyMismatch", "InsufficientFunds"},
     "VoidHold": {"StepFenced", CONFLICT, "AccountNotFound", "CurrencyMismatch", "EscrowMismatch"},
     "on an order": {"NotReversible", CONFLICT},
@@ -97,6 +108,8 @@ def in_the_way_of(write: Write) -> list[Row]:
             for available in (0, 10_000, 100_000_000)
             for mark in marks
         ]
+    if key["sk"] == "WAITING":
+        return [dict(key) | {"case": case} for case in (1, 2)]
     if key["sk"] == "SETTLEMENT":
         return [{"pk": key["pk"], "owner_epoch": 0} | row for row in rows_met_by(write)]
     return [{"pk": key["pk"], "request_hash": hash_} for hash_ in (SETTLEMENT.request_hash, "another")]
@@ -118,8 +131,11 @@ def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
     """
     if (machine, name) in STARTS:
         return dict.fromkeys(ALREADY_STARTED, ("ReportOutcome", None))
-    if name == "ClaimKey":
-        return dict.fromkeys({"InvalidRequest", CONFLICT}, ("RequestRefused", "$"))
+    if name == "RejectSettlement":  # another execution has claimed the key
+        assert raised(name) == {"StepFenced", CONFLICT}
+        assert errors_raised("handlers/reject_settlement") == {"AlreadyClaimed"}
+        claimed = dict.fromkeys(("AlreadyClaimed", "StepFenced"), ("ReportOutcome", "$"))
+        return {**claimed, CONFLICT: ("RequestRefused", "$")}
     if name == "BeginCompensation":  # an unclaimed key gets a tombstone before it is fenced
         refusals = (
             raised("on an order")
@@ -128,8 +144,13 @@ def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
         )
         return dict.fromkeys(refusals, ("RequestRefused", "$"))
     if name in FORWARD:
-        refusals = raised(name) | (OF_PROVIDER if name == "VerifyKyc" else set())
-        return dict.fromkeys(refusals - {CONFLICT}, (FORWARD[name], "$.error"))
+        added = {"HoldFunds": OF_CLAIM, "VerifyKyc": OF_PROVIDER}.get(name, set())
+        found: dict[str, tuple[str, str | None]]
+        found = dict.fromkeys(raised(name) - {CONFLICT} | added, (FORWARD[name], "$.error"))
+        found |= {error: ("ReportOutcome", where) for error, where in REPORTED.items() if error in added}
+        if name == "HoldFunds":
+            found |= dict.fromkeys({"InvalidRequest", CONFLICT}, ("RequestRefused", "$"))
+        return found
     if name in {*REVERSALS, *LIMBO, "PrepareAlert"}:  # look at the row again
         over = {"States.Timeout": ("PrepareAlert", "$.error")} if name == "AwaitResolution" else {}
         return {"StepFenced": ("BeginCompensation", "$.error"), **over}
@@ -143,7 +164,12 @@ def test_a_state_catches_by_name_exactly_the_refusals_that_its_writes_raise(mach
 
 
 def test_a_payment_without_an_approval_is_reversed_for_one_of_four_reasons() -> None:
-    assert {"KycRejected", "KycRequestRefused", "KycUnavailable", "KycCircuitOpen"} == OF_PROVIDER
+    reasons = {"KycRejected", "KycRequestRefused", "KycUnavailable", "KycCircuitOpen"}
+    assert reasons | {"InReview"} == OF_PROVIDER
+
+
+def test_a_claimed_key_adds_one_refusal_to_those_of_the_request() -> None:
+    assert {"AlreadyClaimed", "InvalidRequest"} == OF_CLAIM
 
 
 @pytest.mark.parametrize("which", RAISED)
@@ -162,14 +188,15 @@ def test_a_fenced_reversal_finds_something_new_at_the_beginning(name: str) -> No
     A row that is still COMPENSATING, with the step committed and not reversed, sends the machine to the
     same reversal again: any other fault of the row must have another name, and end in LIMBO.
     """
-    committed, _ = reversing(REVERSALS[name])
+    step = REVERSALS[name]
+    committed = reversing(step)
     same = [
         row
         for row in in_the_way_of(committed.settlement)
         if row["status"] == Status.COMPENSATING
-        and row["request_hash"] == committed.entry.parameters["Item"]["request_hash"]
-        and REVERSALS[name] in row.get("steps", ())
-        and REVERSALS[name] not in row.get("reversed", ())
+        and row["request_hash"] == SETTLEMENT.request_hash
+        and step.slot in row
+        and step.reversal_slot not in row
     ]
 
     assert same

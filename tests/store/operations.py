@@ -85,12 +85,7 @@ class Operations:
     def _own_listed(self) -> Operation:
         partitions = [
             *(ledger_keys.in_flight_partition(shard) for shard in range(ledger_keys.IN_FLIGHT_SHARDS)),
-            *(
-                ledger_keys.LIMBO,
-                *ledger_keys.statement_partitions("alice"),
-                *ledger_keys.statement_partitions("bob"),
-            ),
-            *ledger_keys.statement_partitions("fees:EUR"),
+            ledger_keys.LIMBO,
         ]
         return self._query(self._random.choice(partitions), ledger_keys.END_OF_TIME)
 

@@ -10,7 +10,7 @@ from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.transaction import AlreadyApplied
 from settlement.model.orders import Resolution
 from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Step
+from settlement.model.status import Step
 from settlement.model.verdict import Verdict
 from settlement.policy import recovery, steps
 from tests.world.environment import NOW
@@ -65,9 +65,10 @@ AVAILABLE = {
 INDEX = ("gsi1pk", "gsi1sk")
 
 
-def entry(name: str, posted_at: str = REVERSED_AT, **content: Any) -> Row:
+def evidence(name: str, posted_at: str = REVERSED_AT, **content: Any) -> Row:
+    """Return the row of a fact that moves nothing."""
     return {
-        "pk": f"SETTLEMENT#{KEY}",
+        "pk": f"EVIDENCE#{KEY}",
         "sk": f"{KEY}:{name}",
         "step": name,
         "posted_at": posted_at,
@@ -76,23 +77,21 @@ def entry(name: str, posted_at: str = REVERSED_AT, **content: Any) -> Row:
     }
 
 
-def moved(
-    name: str, debit: str, credit: str, amount: int, posted_at: str = REVERSED_AT, /, **more: Any
-) -> Row:
-    """Return the entry of a movement between escrow and another account, which lists it in the index."""
+def moved(name: str, debit: str, credit: str, amount: int, posted_at: str = REVERSED_AT) -> Row:
+    """Return the entry of a movement between escrow and another account, in whose statement it is."""
     account, side = (debit, "debit") if credit == f"escrow:{KEY}" else (credit, "credit")
-    return entry(
-        name,
-        posted_at,
-        debit=debit,
-        credit=credit,
-        side=side,
-        amount=amount,
-        currency="EUR",
-        gsi1pk=f"ACCOUNT#{account}" + "#2" * (":" in account),
-        gsi1sk=f"{posted_at}#{KEY}:{name}",
-        **more,
-    )
+    return {
+        "pk": f"ENTRIES#{account}" + "#2" * (":" in account),
+        "sk": f"{posted_at}#{KEY}:{name}",
+        "step": name,
+        "posted_at": posted_at,
+        "request_hash": HASH,
+        "debit": debit,
+        "credit": credit,
+        "side": side,
+        "amount": amount,
+        "currency": "EUR",
+    }
 
 
 REVERSED: dict[Step, Row] = {
@@ -100,10 +99,7 @@ REVERSED: dict[Step, Row] = {
     Step.RELEASE: moved("compensate:release", "bob", f"escrow:{KEY}", 4772),
     Step.HOLD: moved("compensate:hold", f"escrow:{KEY}", "alice", 4820),
 }
-SKIPPED: dict[Step, Row] = {
-    step: entry(step.reversal, reason=f"nothing to reverse: {step} never committed") for step in REVERSIBLE
-}
-REVERSE = entry("reverse", POSTED_AT, reason=ORDER.reason, by=ORDER.by)
+REVERSE = evidence("reverse", POSTED_AT, reason=ORDER.reason, by=ORDER.by)
 
 
 def begun(last: Step | None, **changes: Any) -> Row:
@@ -138,13 +134,23 @@ def said(resolution: Resolution) -> dict[str, str]:
     return {"decision": resolution.decision.value, "reason": resolution.reason, "by": resolution.by}
 
 
-def book(row: Row, *entries: Row, alice: Row | int, bob: Row | int) -> list[Row]:
-    """Return the accounts, the settlement's row and its entries, in the order of the table."""
+def undone(*steps: Step) -> Row:
+    """Return the attributes of a settlement's row once these steps are reversed."""
+    return {step.reversal_slot: REVERSED_AT for step in steps}
+
+
+def book(row: Row, *others: Row, alice: Row | int, bob: Row | int) -> list[Row]:
+    """Return the accounts, the settlement's row, its entries and its evidence, in the order of the table."""
     accounts = [
         account | ({"available": change} if isinstance(change, int) else change)
         for account, change in ((ALICE, alice), (BOB, bob))
     ]
-    return [*accounts, row, *sorted(entries, key=lambda each: str(each["sk"]))]
+    return in_order(*accounts, row, *others)
+
+
+def in_order(*rows: Row) -> list[Row]:
+    """Return rows in the order in which the tests read a table."""
+    return sorted(rows, key=lambda row: (row["pk"], row["sk"]))
 
 
 def posted(last: Step | None) -> list[Row]:
@@ -164,7 +170,7 @@ JUST_BEFORE = DEADLINE - timedelta(milliseconds=1)
 WEBHOOK = NOW + timedelta(hours=5)
 """The time of the webhook that ends the review: long after the settlement's first deadline."""
 
-HELD = CLAIMED | {"escrow": 4820, "steps": {"hold"}}
+HELD = CLAIMED | {"escrow": 4820, "hold_at": POSTED_AT}
 UNDER_REVIEW = HELD | {
     "review": "ver_1",
     "deadline_at": ENDS_AT,
@@ -180,8 +186,9 @@ TIME = {
 
 
 def own(saga: Saga, verdict: Verdict = APPROVED, now: datetime = LATER) -> Row:
-    """Record the verdict that answers our own request."""
-    return saga.ledger.store.commit(steps.verify(saga.settlement, verdict, now))
+    """Record the verdict that answers our own request; return the evidence on record."""
+    saga.verify(verdict, now)
+    return saga.entry(Step.VERIFY)
 
 
 def begin_review(
@@ -193,14 +200,15 @@ def begin_review(
 
 def webhook(
     saga: Saga, verdict: Verdict = APPROVED, event: WebhookEvent = EVENT, now: datetime = WEBHOOK
-) -> Row | None:
-    """Record a webhook's verdict. Return None if it took effect, else the row that had it before."""
+) -> Row | SettlementState | None:
+    """Record a webhook's verdict as KycDecided does; return None if it took effect, else what it found."""
     owner = f"{saga.settlement.key}-decided"
-    writes = steps.record_webhook_verdict(saga.settlement, verdict, event, owner, now, saga.config)
     try:
-        saga.ledger.store.transact(writes)
+        saga.ledger.store.transact(
+            steps.record_webhook_verdict(saga.settlement, verdict, event, owner, now, saga.config)
+        )
     except AlreadyApplied as applied:
-        found: Row = applied.found
+        found: Row | SettlementState = applied.found
         return found
     return None
 
@@ -222,16 +230,9 @@ def in_review(saga: Saga) -> None:
     begin_review(saga)
 
 
-def entry_of(verdict: Verdict, posted_at: str) -> Row:
-    """Return the journal entry of a verdict."""
-    return {
-        "pk": f"SETTLEMENT#{KEY}",
-        "sk": f"{KEY}:verify",
-        "step": "verify",
-        "posted_at": posted_at,
-        "request_hash": HASH,
-        **verdict.evidence(),
-    }
+def evidence_of(verdict: Verdict, posted_at: str, name: str = "verify") -> Row:
+    """Return the evidence of a verdict: of our own answer, or of the webhook's, `review`."""
+    return evidence(name, posted_at, **verdict.evidence())
 
 
 def marker(event: WebhookEvent = EVENT, received_at: str = "2026-11-20T17:00:00.123Z") -> Row:
@@ -245,15 +246,16 @@ def marker(event: WebhookEvent = EVENT, received_at: str = "2026-11-20T17:00:00.
     }
 
 
-def concluded(row: Row, verdict: Verdict, **changes: Any) -> Row:
+def concluded(row: Row, verdict: Verdict, decided_at: str, **changes: Any) -> Row:
     """Return a settlement's row with this verdict on record."""
-    approved = so_far(Step.VERIFY) if verdict.decision == "APPROVED" else {"verdict": "REJECTED"}
-    return {name: value for name, value in (row | approved | changes).items() if name != "review"}
+    decided = {"verdict": verdict.decision.value}
+    decided |= {"verify_at": decided_at} if verdict.decision == "APPROVED" else {}
+    return {name: value for name, value in (row | decided | changes).items() if name != "review"}
 
 
-def entries(saga: Saga) -> list[Row]:
-    """Return the journal entries of the verdict: never more than one."""
-    return [row for row in saga.ledger.rows() if row["sk"].endswith(":verify")]
+def verdicts(saga: Saga) -> list[Row]:
+    """Return the evidence of verdicts: the webhook's, which counts, and then that of our own answer."""
+    return [row for row in saga.ledger.rows() if row["sk"].endswith((":review", ":verify"))]
 
 
 def markers(saga: Saga) -> list[Row]:

@@ -11,20 +11,23 @@ import pytest
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied
-from settlement.model.status import REVERSIBLE, Status
+from settlement.model.errors import IdempotencyConflict
+from settlement.model.status import REVERSIBLE, Status, Step
 from tests.unit.conditions import applied
 from tests.unit.every_row import AFTER, AT, BEFORE, MOVED, PREFIXES, RESOLUTIONS, rows_met_by, verdicts
 from tests.unit.states import account_row
 from tests.unit.test_writes import PUT_BACK, RULES, VECTORS, built, conflict, key_of, told
-from tests.unit.vectors import DECIDER, EXECUTION, LISTED, VERDICT, named_writes
+from tests.unit.vectors import DECIDER, EXECUTION, LISTED, VERDICT, named_writes, slots
 from tests.world.ledger import Ledger
 from tests.world.saga import CAP, outcome_of
 
+UNCOMMITTED = dict.fromkeys((step.slot for step in Step), None)
 CHANGES: list[dict[str, Any]] = [
     *({"status": status} for status in Status),
     {"request_hash": "another"},
-    *({"steps": steps, **verdicts(steps)[0]} for steps in PREFIXES),
-    *({"reversed": {step}} for step in REVERSIBLE),
+    *({**UNCOMMITTED, **slots(steps), **verdicts(steps)[0]} for steps in PREFIXES),
+    *(slots((), {step}) for step in REVERSIBLE),
+    *({step.reversal_slot: None} for step in REVERSIBLE),
     *({"escrow": escrow} for escrow in (0, 48, 4819, 4820, 4821)),
     *({"deadline_at": deadline} for deadline in (BEFORE, AT, AFTER)),
     {"expired_at": LISTED},
@@ -36,7 +39,7 @@ CHANGES: list[dict[str, Any]] = [
     {"verdict": "REJECTED"},
     *RESOLUTIONS,
 ]
-"""The attributes that a condition asks about, with the values on both sides of each."""
+"""The attributes that a condition asks about, with the values on both sides of each. None: no attribute."""
 
 
 def commits(name: str, row: Row) -> bool:
@@ -67,7 +70,7 @@ def test_an_update_is_refused_if_one_attribute_is_another_and_says_why(ledger: L
     write = built(name)
     admitted = next(row for row in rows_met_by(write) if commits(name, row))
     changed = [
-        {attribute: value for attribute, value in (admitted | change).items() if value != set()}
+        {attribute: value for attribute, value in (admitted | change).items() if value is not None}
         for change in CHANGES
     ]
 
@@ -133,10 +136,18 @@ def test_a_balance_moves_up_to_its_bound_and_is_else_refused_by_the_partys_name(
     assert ledger.rows() == [applied(write, admitted)]
 
 
-PUTS = [name for name, write in named_writes().items() if write.action == "Put"]
+PUTS = {name: write for name, write in named_writes().items() if write.action == "Put"}
+OF_SETTLEMENTS = [
+    name for name, write in PUTS.items() if {"debit", "request_hash"} <= write.parameters["Item"].keys()
+]
+"""The entries of settlements: a deposit is of none."""
+
+REPLACED = [name for name, write in PUTS.items() if write.parameters["Item"]["sk"] == "WAITING"]
+REPLACED += ["sweep.fold.again[0]"]
+"""The rows that a later put may replace: `tests/store/test_limbo.py` and `test_sweep.py` ask when."""
 
 
-@pytest.mark.parametrize("name", PUTS)
+@pytest.mark.parametrize("name", [name for name in PUTS if name not in (*OF_SETTLEMENTS, *REPLACED)])
 def test_a_row_is_put_once_and_found_by_every_later_put(ledger: Ledger, name: str) -> None:
     write = named_writes()[name]
     ledger.store.transact([write])
@@ -145,4 +156,17 @@ def test_a_row_is_put_once_and_found_by_every_later_put(ledger: Ledger, name: st
     again = outcome_of(lambda: ledger.store.transact([write]))
 
     assert isinstance(again, AlreadyApplied)
+    assert ledger.rows() == [row] == [applied(write, None)]
+
+
+@pytest.mark.parametrize("name", OF_SETTLEMENTS)
+def test_an_entry_of_a_settlement_is_put_once_and_never_overwritten(ledger: Ledger, name: str) -> None:
+    """Its settlement's row tells of a replay: an entry in the way of one that is due is a fault."""
+    write = named_writes()[name]
+    ledger.store.transact([write])
+    (row,) = ledger.rows()
+
+    again = outcome_of(lambda: ledger.store.transact([write]))
+
+    assert isinstance(again, IdempotencyConflict)
     assert ledger.rows() == [row] == [applied(write, None)]

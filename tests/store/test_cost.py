@@ -1,19 +1,18 @@
-"""The cost of each call: one write and no read, and the capacity units that the engine reports.
+"""The cost of each call and of each path: the writes, the units that the engine reports, and a bound.
 
 AWS's rule: a row of up to 1 KB costs one unit, in a transaction two, and the index one for each change.
 Dynoxide follows it; DynamoDB Local counts the rows of a transaction that share a partition key as one.
-Neither reports the unit that AWS charges for a refused write.
+Neither reports what AWS charges for a refused write: `Sent.at_most` counts it.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from settlement.ledger import reversal
 from settlement.ledger.kyc_review import WebhookEvent
-from settlement.model.errors import InsufficientFunds
 from settlement.model.orders import Resolution
 from settlement.model.request import DEADLINE_SECONDS_MAX, NAME_LENGTH_MAX
 from settlement.model.settlement import NAMES
@@ -22,19 +21,20 @@ from settlement.model.verdict import REASON_LENGTH_MAX, KycDecision, Verdict
 from settlement.policy import compensation, recovery
 from tests.store.rows import HELD, begin_review, held, in_review, own, take_over, webhook
 from tests.world import engines
-from tests.world.environment import NOW
 from tests.world.ledger import Ledger
 from tests.world.provider import REJECTED
 from tests.world.saga import (
     COMPLETE,
     DEADLINE,
     FAILURE,
+    KEY,
     LATER,
     RETRY,
     STALLED,
     WRITE_OFF,
     Saga,
     outcome_of,
+    so_far,
     state_of,
     up_to,
 )
@@ -64,24 +64,60 @@ LONGEST = Verdict(
 )
 HOLDING = state_of(HELD)
 CASE = compensation.case_of(
-    state_of(HELD | {"status": "COMPENSATING", "steps": set(up_to(Step.RELEASE)), "escrow": 48}), Step.RELEASE
+    state_of(HELD | so_far(Step.RELEASE) | {"status": "COMPENSATING", "escrow": 48}), Step.RELEASE
 )
-PUT, UPDATE, TRANSACT = "PutItem", "UpdateItem", "TransactWriteItems"
+PUT, UPDATE, TRANSACT, GET = "PutItem", "UpdateItem", "TransactWriteItems", "GetItem"
+TOKEN = "t" * 1_000
+"""A task token of Step Functions has up to 1,024 characters."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A call that has reached DynamoDB, and its write units: those that the engine reports, and a bound.
+
+    AWS charges a refused write, and may charge each item of a cancelled transaction as if it had committed.
+    """
+
+    operation: str
+    reported: float
+    at_most: float
 
 
 @contextmanager
-def watched(ledger: Ledger) -> Iterator[list[tuple[str, float]]]:
-    """Collect each call that reaches DynamoDB, with the capacity units that its answer reports."""
-    calls: list[tuple[str, float]] = []
+def watched(ledger: Ledger) -> Iterator[list[Sent]]:
+    """Collect each call that reaches DynamoDB. A scan is the test's own: no production code has one."""
+    calls: list[Sent] = []
+    items: list[int] = []
+
+    def asked(params: dict[str, Any], **_: Any) -> None:
+        items.append(len(params.get("TransactItems", ())))
 
     def answered(parsed: dict[str, Any], model: Any, **_: Any) -> None:
         consumed = parsed.get("ConsumedCapacity", [])
         tables = consumed if isinstance(consumed, list) else [consumed]
-        calls.append((model.name, sum(table["CapacityUnits"] for table in tables)))
+        reported = 0 if model.name == GET else sum(table["CapacityUnits"] for table in tables)
+        refused = 2 * items[-1] or 1
+        if model.name != "Scan":
+            calls.append(Sent(model.name, reported, refused if "Error" in parsed else reported))
 
-    ledger.client.meta.events.register("after-call.dynamodb", answered)
+    events = ledger.client.meta.events
+    events.register("before-parameter-build.dynamodb", asked)
+    events.register("after-call.dynamodb", answered)
     yield calls
-    ledger.client.meta.events.unregister("after-call.dynamodb", answered)
+    events.unregister("before-parameter-build.dynamodb", asked)
+    events.unregister("after-call.dynamodb", answered)
+
+
+def operations(calls: list[Sent]) -> list[str]:
+    return [call.operation for call in calls]
+
+
+def reported(calls: list[Sent]) -> float:
+    return sum(call.reported for call in calls)
+
+
+def at_most(calls: list[Sent]) -> float:
+    return sum(call.at_most for call in calls)
 
 
 Call = Callable[[Saga], Any]
@@ -91,8 +127,8 @@ def reach(last: Step | None) -> Call:
     return lambda saga: saga.reach(last)
 
 
-def commit(step: Step) -> Call:
-    return lambda saga: saga.commit(step)
+def send(step: Step) -> Call:
+    return lambda saga: saga.send(step)
 
 
 def begun(last: Step | None) -> Call:
@@ -109,17 +145,12 @@ def stuck(saga: Saga) -> None:
 
 def fence(saga: Saga) -> None:
     """Begin as the first state does: a put that finds the key claimed, and the update."""
-    saga.ledger.store.claim(reversal.tombstone(saga.settlement, "compensation-1", FAILURE, NOW))
-    saga.begin()
+    saga.tombstone(FAILURE)
+    saga.begin(owner="execution-1")
 
 
 def reversed_at(step: Step) -> Call:
-    """Return the call of a reversal whose caller knows the steps that have committed, and reads no row."""
-    return lambda saga: saga.reverse(step, LATER, up_to(Step.FEE))
-
-
-def skipped(step: Step) -> Call:
-    return lambda saga: saga.reverse(step, LATER, ())
+    return lambda saga: saga.send_reversal(step)
 
 
 def before(step: Step) -> Call:
@@ -132,48 +163,108 @@ def before(step: Step) -> Call:
 
 
 def settle(saga: Saga) -> None:
+    """Settle as the machine does: VerifyKyc reads the row before it asks the provider."""
+    saga.claim_and_hold()
+    saga.ledger.store.settlement(KEY)
+    for step in (Step.VERIFY, Step.RELEASE, Step.FEE):
+        saga.send(step)
+
+
+def settle_from_the_queue(saga: Saga) -> None:
+    """Settle what the queue has claimed: the first transaction finds the claim, a second one holds."""
     saga.claim()
+    saga.claim_and_hold()
+    saga.ledger.store.settlement(KEY)
     for step in Step:
-        saga.commit(step)
+        saga.send(step)
 
 
-def compensate(last: Step | None) -> Call:
+def refuse(saga: Saga) -> None:
+    """Refuse the hold, and put the outcome on record: the key has not been claimed."""
+    outcome_of(saga.claim_and_hold)
+    saga.tombstone(FAILURE, owner="execution-1")
+
+
+def compensate(last: Step) -> Call:
     def call(saga: Saga) -> None:
         fence(saga)
         for step in REVERSIBLE:
-            saga.reverse(step, LATER, up_to(last))
+            if step in up_to(last):
+                saga.send_reversal(step)
 
     return call
 
 
-COMPENSATE = [PUT, UPDATE, *[TRANSACT] * 3]
+def reject_by_kyc(saga: Saga) -> None:
+    """Hold, hear that the provider is against the payment, and give the amount back."""
+    saga.claim_and_hold()
+    saga.ledger.store.settlement(KEY)
+    saga.verify(REJECTED)
+    fence(saga)
+    saga.send_reversal(Step.HOLD)
+
+
+def reverse_on_order(saga: Saga) -> None:
+    saga.order()
+    saga.assign_owner()
+    for step in REVERSIBLE:
+        saga.send_reversal(step)
+
+
+def await_decision(saga: Saga) -> None:
+    saga.ledger.store.settlement(KEY)
+    saga.wait(TOKEN)
+
+
+VERIFY = [PUT, UPDATE]
 CASES: dict[str, tuple[Call, Call, list[str], float, float]] = {
-    "a happy settlement": (Saga.fund, settle, [PUT, *[TRANSACT] * 4], 26, 20),
-    "a reversal of nothing": (reach(None), compensate(None), COMPENSATE, 14, 11),
-    "a reversal after verify": (reach(Step.VERIFY), compensate(Step.VERIFY), COMPENSATE, 17, 11),
-    "a reversal after release": (reach(Step.RELEASE), compensate(Step.RELEASE), COMPENSATE, 20, 15),
+    "a happy settlement": (Saga.fund, settle, [TRANSACT, GET, *VERIFY, TRANSACT, TRANSACT], 20, 16),
+    "a settlement from the queue": (
+        Saga.fund,
+        settle_from_the_queue,
+        [PUT, TRANSACT, GET, TRANSACT, *VERIFY, TRANSACT, TRANSACT],
+        *(21, 14),
+    ),
+    "a payment that the provider is against": (
+        Saga.fund,
+        reject_by_kyc,
+        [TRANSACT, GET, *VERIFY, PUT, UPDATE, TRANSACT],
+        *(17, 15),
+    ),
+    "a reversal after verify": (
+        reach(Step.VERIFY),
+        compensate(Step.VERIFY),
+        [PUT, UPDATE, TRANSACT],
+        *(8, 7),
+    ),
+    "a reversal of a settled payment": (
+        reach(Step.FEE),
+        reverse_on_order,
+        [TRANSACT, UPDATE, *[TRANSACT] * 3],
+        *(23, 17),
+    ),
     "claim": (Saga.fund, Saga.claim, [PUT], 2, 2),
-    "hold": (reach(None), commit(Step.HOLD), [TRANSACT], 7, 6),
-    "verify": (reach(Step.HOLD), commit(Step.VERIFY), [TRANSACT], 4, 2),
-    "release": (reach(Step.VERIFY), commit(Step.RELEASE), [TRANSACT], 7, 6),
-    "fee": (reach(Step.RELEASE), commit(Step.FEE), [TRANSACT], 6, 4),
+    "claim and hold": (Saga.fund, Saga.claim_and_hold, [TRANSACT], 7, 6),
+    "hold of a claimed key": (reach(None), send(Step.HOLD), [TRANSACT], 6, 2),
+    "verify": (reach(Step.HOLD), send(Step.VERIFY), VERIFY, 2, 2),
+    "release": (reach(Step.VERIFY), send(Step.RELEASE), [TRANSACT], 6, 2),
+    "fee": (reach(Step.RELEASE), send(Step.FEE), [TRANSACT], 5, 6),
+    "tombstone": (Saga.fund, lambda saga: saga.tombstone(FAILURE), [PUT], 1, 1),
     "reject": (reach(None), lambda saga: saga.reject(FAILURE), [UPDATE], 2, 2),
     "begin": (held, fence, [PUT, UPDATE], 1, 1),
     "assign owner": (begun(Step.HOLD), Saga.assign_owner, [UPDATE], 1, 1),
     "order on a settled one": (reach(Step.FEE), Saga.order, [TRANSACT], 5, 6),
     "order on a stalled one": (held, lambda saga: saga.order(STALLED, LATER), [TRANSACT], 6, 8),
-    "refund the fee": (before(Step.FEE), reversed_at(Step.FEE), [TRANSACT], 5, 6),
-    "reclaim": (before(Step.RELEASE), reversed_at(Step.RELEASE), [TRANSACT], 7, 6),
-    "void": (before(Step.HOLD), reversed_at(Step.HOLD), [TRANSACT], 8, 6),
-    "skip the fee": (begun(None), skipped(Step.FEE), [TRANSACT], 4, 2),
-    "skip the hold": (begun(None), skipped(Step.HOLD), [TRANSACT], 5, 6),
+    "refund the fee": (before(Step.FEE), reversed_at(Step.FEE), [TRANSACT], 4, 2),
+    "reclaim": (before(Step.RELEASE), reversed_at(Step.RELEASE), [TRANSACT], 6, 2),
+    "void": (before(Step.HOLD), reversed_at(Step.HOLD), [TRANSACT], 7, 6),
+    "finish an unheld one": (begun(None), Saga.finish_unheld, [UPDATE], 2, 2),
     "enter LIMBO": (begun(Step.RELEASE), lambda saga: saga.enter(CASE), [TRANSACT], 8, 8),
-    "wait": (stuck, Saga.wait, [UPDATE], 1, 1),
+    "wait": (stuck, await_decision, [GET, PUT], 2, 2),
     "retry": (stuck, resolve(RETRY), [TRANSACT], 8, 8),
-    "write off": (stuck, resolve(WRITE_OFF), [TRANSACT], 9, 12),
-    "complete": (stuck, resolve(COMPLETE), [TRANSACT], 8, 6),
-    "own verdict": (held, own, [TRANSACT], 4, 2),
-    "own rejection": (held, lambda saga: own(saga, REJECTED), [TRANSACT], 4, 2),
+    "write off": (stuck, resolve(WRITE_OFF), [TRANSACT], 10, 8),
+    "complete": (stuck, resolve(COMPLETE), [TRANSACT], 9, 6),
+    "own rejection": (held, lambda saga: own(saga, REJECTED), VERIFY, 2, 2),
     "review": (held, begin_review, [UPDATE], 3, 3),
     "webhook": (in_review, webhook, [TRANSACT], 8, 8),
     "webhook before our answer": (held, lambda saga: webhook(saga, now=LATER), [TRANSACT], 8, 8),
@@ -186,7 +277,10 @@ CASES: dict[str, tuple[Call, Call, list[str], float, float]] = {
         *(3, 3),
     ),
 }
-"""The state before a call, the call, its operations, and its units by AWS's rule and by DynamoDB Local's."""
+"""The state before a call, the call, its operations, and its units by AWS's rule and by DynamoDB Local's.
+
+The refused writes among them, such as the put of the fence, are not in the units.
+"""
 
 
 @pytest.fixture
@@ -195,10 +289,10 @@ def is_dynamodb_local(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_call_is_one_write_of_these_units_and_no_read_and_one_write_again(
+def test_a_call_is_of_these_writes_and_units_and_of_the_same_writes_again(
     saga: Saga, name: str, is_dynamodb_local: bool
 ) -> None:
-    start, call, operations, aws, local = CASES[name]
+    start, call, expected, aws, local = CASES[name]
     start(saga)
 
     with watched(saga.ledger) as calls:
@@ -206,18 +300,108 @@ def test_a_call_is_one_write_of_these_units_and_no_read_and_one_write_again(
     with watched(saga.ledger) as again:
         outcome_of(lambda: call(saga))
 
-    assert [operation for operation, _ in calls] == operations
-    assert sum(units for _, units in calls) == (local if is_dynamodb_local else aws)
-    assert [operation for operation, _ in again] == operations
+    assert operations(calls) == expected
+    assert reported(calls) == (local if is_dynamodb_local else aws)
+    assert operations(again) == expected
 
 
-def test_a_refused_step_is_one_call(saga: Saga) -> None:
-    saga.start(payer=0)
+def test_a_happy_settlement_is_five_writes_of_twenty_units_and_one_read(
+    saga: Saga, is_dynamodb_local: bool
+) -> None:
+    saga.fund()
 
-    with watched(saga.ledger) as calls, pytest.raises(InsufficientFunds):
-        saga.commit(Step.HOLD)
+    with watched(saga.ledger) as calls:
+        settle(saga)
 
-    assert [operation for operation, _ in calls] == [TRANSACT]
+    hold, read, evidence, verdict, release, fee = calls
+    units = [hold.reported, evidence.reported + verdict.reported, release.reported, fee.reported]
+    assert (read.operation, [call.operation for call in calls].count(GET)) == (GET, 1)
+    assert units == ([6, 2, 2, 6] if is_dynamodb_local else [7, 2, 6, 5])
+    assert at_most(calls) == reported(calls)
+
+
+def test_a_payment_refused_for_want_of_funds_is_two_writes_of_at_most_seven_units(saga: Saga) -> None:
+    saga.fund(payer=0)
+
+    with watched(saga.ledger) as calls:
+        refuse(saga)
+
+    assert saga.row()["status"] == "REJECTED"
+    assert operations(calls) == [TRANSACT, PUT]
+    assert at_most(calls) <= 7
+
+
+@pytest.mark.parametrize("owner", ["execution-1", "execution-2"])
+def test_a_replay_is_one_refused_transaction_of_at_most_six_units(saga: Saga, owner: str) -> None:
+    saga.fund()
+    settle(saga)
+
+    with watched(saga.ledger) as calls:
+        assert saga.claim_and_hold(LATER, owner) is not None
+
+    assert operations(calls) == [TRANSACT]
+    assert (reported(calls), at_most(calls)) == (0, 6)
+
+
+def test_a_payment_that_the_provider_is_against_is_at_most_twenty_four_units(saga: Saga) -> None:
+    saga.fund()
+
+    with watched(saga.ledger) as calls:
+        reject_by_kyc(saga)
+
+    assert (saga.row()["status"], saga.row()["verdict"]) == ("COMPENSATED", "REJECTED")
+    assert at_most(calls) <= 24
+
+
+def test_a_settlement_from_the_queue_is_at_most_eight_units_more_than_another(saga: Saga) -> None:
+    """Its claim is a write of its own, and the first transaction of its hold is refused."""
+    saga.fund()
+
+    with watched(saga.ledger) as calls:
+        settle_from_the_queue(saga)
+
+    assert at_most(calls) <= 20 + 8
+
+
+def test_a_webhook_after_a_call_that_died_is_one_transaction_like_any_other(
+    saga: Saga, is_dynamodb_local: bool
+) -> None:
+    held(saga)
+    saga.put_evidence()
+
+    with watched(saga.ledger) as calls:
+        webhook(saga, now=LATER)
+
+    _, _, expected, aws, local = CASES["webhook before our answer"]
+    assert operations(calls) == expected
+    assert reported(calls) == (local if is_dynamodb_local else aws)
+
+
+@pytest.mark.parametrize(
+    ("names", "units"),
+    [({}, 8), (dict.fromkeys(NAMES, "N" * NAME_LENGTH_MAX), 10)],
+    ids=["without names", "with the longest names"],
+)
+def test_a_case_of_limbo_costs_the_same_however_many_there_were(
+    saga: Saga, names: dict[str, str], units: int
+) -> None:
+    """A task token of real size is in a row of its own: in the settlement's, every write would pay for it.
+
+    With the longest names, the failure and the decision lift the settlement's row over one unit.
+    """
+    named = saga.asking(**names)
+    named.begun(Step.RELEASE)
+    costs = []
+
+    for number in range(1, 7):
+        with watched(named.ledger) as calls:
+            named.enter()
+            named.wait(TOKEN, case=number)
+            named.resolve(RETRY)
+        costs.append([call.reported for call in calls if call.operation != GET])
+
+    assert costs[0] == [8, 2, units]
+    assert costs[1:] == [[units, 2, units]] * 5
 
 
 def test_no_row_outgrows_one_unit_however_long_the_names_are(saga: Saga) -> None:
@@ -254,9 +438,9 @@ def test_no_row_outgrows_one_unit_however_much_the_provider_says_in_ascii(saga: 
 
 
 def size(value: Any) -> int:
-    """Return the bytes of a row by DynamoDB's rule, at least: names and texts in UTF-8, numbers at most."""
+    """Return the bytes of a row by DynamoDB's rule, at least: a byte for two digits, texts in UTF-8."""
     if isinstance(value, dict):
         return 3 + sum(len(name.encode()) + 1 + size(member) for name, member in value.items())
     if isinstance(value, set):
         return 3 + sum(1 + size(member) for member in value)
-    return 21 if isinstance(value, int) else len(value.encode())
+    return len(str(value)) // 2 + 2 if isinstance(value, int) else len(value.encode())

@@ -1,22 +1,19 @@
 """The forward path on a table: the rows that each call leaves, its replay, and whose refusal counts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from settlement.ledger import balances, entries, keys
+from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied
 from settlement.model.errors import CapExceeded, IdempotencyConflict, InsufficientFunds, StepFenced
 from settlement.model.orders import Resolution
-from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.status import Status, Step
+from settlement.model.timestamps import timestamp
 from settlement.policy import outcome
-from tests.store.rows import posted
-from tests.world.books import assert_conserved
-from tests.world.environment import NOW
-from tests.world.ledger import Ledger
+from tests.store.rows import book, posted
 from tests.world.saga import (
     ALICE,
     BOB,
@@ -33,30 +30,24 @@ from tests.world.saga import (
     WRITE_OFF,
     Saga,
     outcome_of,
+    so_far,
     state_of,
     up_to,
 )
 
-SETTLED = {"steps": set(Step), "verdict": "APPROVED", "finished_at": POSTED_AT}
 AFTER: dict[Step, tuple[int, int, Row]] = {
-    Step.HOLD: (5180, 500, CLAIMED | {"escrow": 4820, "steps": {"hold"}}),
-    Step.VERIFY: (
-        5180,
-        500,
-        CLAIMED | {"escrow": 4820, "steps": {"hold", "verify"}, "verdict": "APPROVED"},
-    ),
-    Step.RELEASE: (
-        5180,
-        5272,
-        CLAIMED | {"escrow": 48, "steps": {"hold", "verify", "release"}, "verdict": "APPROVED"},
-    ),
-    Step.FEE: (5180, 5272, FINISHED | SETTLED),
+    Step.HOLD: (5180, 500, CLAIMED | {"escrow": 4820, **so_far(Step.HOLD)}),
+    Step.VERIFY: (5180, 500, CLAIMED | {"escrow": 4820, **so_far(Step.VERIFY)}),
+    Step.RELEASE: (5180, 5272, CLAIMED | {"escrow": 48, **so_far(Step.RELEASE)}),
+    Step.FEE: (5180, 5272, FINISHED | {"finished_at": POSTED_AT, **so_far(Step.FEE)}),
 }
 """The balances of payer and payee and the settlement's row, once each step has committed."""
 
 FAILURE = {"step": "hold", "error": "InsufficientFunds", "cause": "payer: the account has too little"}
 REJECTED = FINISHED | {"status": "REJECTED", "failure": FAILURE, "finished_at": "2026-11-20T12:00:07.123Z"}
 LAST_BEFORE = [None, Step.HOLD, Step.VERIFY, Step.RELEASE]
+MONEY = [Step.HOLD, Step.RELEASE, Step.FEE]
+"""The steps that move money, each in one transaction."""
 
 
 # The claim
@@ -94,15 +85,14 @@ def test_two_keys_with_equal_content_are_two_settlements(saga: Saga) -> None:
 
 
 @pytest.mark.parametrize("step", Step)
-def test_a_step_moves_entry_settlement_and_balance_in_one_transaction(saga: Saga, step: Step) -> None:
+def test_a_step_leaves_its_settlement_entry_and_balance_and_nothing_else(saga: Saga, step: Step) -> None:
     saga.before(step)
 
     assert saga.commit(step) == ENTRIES[step]
 
     alice, bob, row = AFTER[step]
-    found = [ALICE | {"available": alice}, BOB | {"available": bob}, row]
-    committed = sorted((ENTRIES[earlier] for earlier in up_to(step)), key=lambda entry: str(entry["sk"]))
-    assert saga.ledger.rows() == found + committed
+    committed = [ENTRIES[earlier] for earlier in up_to(step)]
+    assert saga.ledger.rows() == book(row, *committed, alice=alice, bob=bob)
 
 
 def test_a_settlement_without_a_fee_settles_all_the_same(saga: Saga) -> None:
@@ -189,14 +179,15 @@ def test_the_settlement_is_named_before_the_balance_when_both_refuse(
         saga.commit(Step.HOLD, DEADLINE)
 
 
-@pytest.mark.parametrize("step", Step)
-def test_a_committed_step_never_moves_money_again_even_if_its_entry_is_lost(saga: Saga, step: Step) -> None:
-    saga.after(step)
-    saga.alter(status=Status.PROCESSING)
-    saga.ledger.delete(keys.entry(saga.settlement.key, step))
+@pytest.mark.parametrize("step", MONEY)
+def test_an_entry_in_the_way_is_never_overwritten_and_keeps_its_step_from_committing(
+    saga: Saga, step: Step
+) -> None:
+    saga.before(step)
+    saga.ledger.put(ENTRIES[step] | {"amount": 1})
 
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=f"^{step}: "):
-        saga.commit(step)
+    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
+        saga.send(step)
 
 
 # Replays
@@ -217,6 +208,30 @@ def test_a_replayed_step_returns_the_entry_of_the_first_call(
             assert saga.commit(step, DEADLINE + timedelta(days=100)) == ENTRIES[step]
 
     assert counted == [*outcomes, *["StepReplayed"] * len(OTHER_STATUSES)]
+
+
+@pytest.mark.parametrize("step", MONEY)
+def test_a_second_try_by_a_later_clock_finds_the_slot_of_the_first_and_makes_no_second_entry(
+    saga: Saga, step: Step
+) -> None:
+    """Its entry would have another key: only the settlement's row tells that the step was taken."""
+    saga.after(step)
+
+    with saga.writes_nothing():
+        found = saga.send(step, LATER)
+
+    assert found == saga.state()
+    assert found.steps[step] == ENTRIES[step]["posted_at"] != timestamp(LATER)
+
+
+@pytest.mark.parametrize("step", MONEY)
+def test_a_committed_step_never_moves_money_again_even_if_its_entry_is_lost(saga: Saga, step: Step) -> None:
+    saga.after(step)
+    saga.alter(status=Status.PROCESSING)
+    saga.ledger.delete({name: ENTRIES[step][name] for name in ("pk", "sk")})
+
+    with saga.writes_nothing():
+        assert saga.send(step) == saga.state()
 
 
 @pytest.mark.parametrize("step", Step)
@@ -245,19 +260,42 @@ def test_a_settlement_is_rejected_once_with_its_first_failure_and_leaves_the_ind
     assert saga.ledger.rows() == [ALICE, BOB, REJECTED]
 
 
+def test_an_execution_rejects_only_the_settlement_that_it_still_owns(saga: Saga) -> None:
+    saga.start()
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^reject: the settlement is PROCESSING "):
+        saga.reject(FAILURE, LATER, owner="execution-2")
+
+    assert saga.reject(FAILURE, LATER, owner="execution-1") == state_of(REJECTED)
+    with saga.writes_nothing():
+        assert saga.reject(FAILURE, DEADLINE, owner="execution-2") == state_of(REJECTED)
+
+
+@pytest.mark.parametrize("owner", [None, "execution-1"])
+def test_nothing_that_is_held_is_ever_rejected(saga: Saga, owner: str | None) -> None:
+    saga.after(Step.HOLD)
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^reject: .* \[hold\] committed$"):
+        saga.reject(FAILURE, LATER, owner=owner)
+
+
 # A function that still runs after its settlement was fenced off
 
 
 def assert_fenced(saga: Saga, last: Step | None) -> None:
-    """Check that each uncommitted step is refused, and each committed one replayed from its entry."""
+    """Check that each uncommitted step is refused, and each committed one replayed.
+
+    Of a verdict that comes too late, the evidence may stay.
+    """
     status = saga.row()["status"]
-    with saga.writes_nothing():
-        for step in Step:
-            if ENTRIES[step] in posted(last):
+    for step in Step:
+        if ENTRIES[step] in posted(last):
+            with saga.writes_nothing():
                 assert saga.commit(step, LATER) == ENTRIES[step]
-            else:
-                with pytest.raises(StepFenced, match=f"^{step}: the settlement is {status} "):
-                    saga.commit(step, LATER)
+        else:
+            nothing = saga.writes_only_evidence() if step is Step.VERIFY else saga.writes_nothing()
+            with nothing, pytest.raises(StepFenced, match=f"^{step}: the settlement is {status} "):
+                saga.send(step, LATER)
 
 
 @pytest.mark.parametrize("last", LAST_BEFORE)
@@ -267,10 +305,13 @@ def test_no_late_step_commits_after_the_fence_nor_between_two_reversals_nor_afte
     saga.begun(last)
     assert_fenced(saga, last)
 
-    for step in REVERSIBLE:
+    for step in saga.state().unreversed:
         saga.reverse(step)
         assert_fenced(saga, last)
 
+    saga.unwind()
+    assert_fenced(saga, last)
+    assert saga.row()["status"] == Status.COMPENSATED
     assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
 
 
@@ -284,38 +325,3 @@ def test_no_late_step_commits_in_limbo_nor_after_the_decision(saga: Saga, resolu
     assert_fenced(saga, Step.RELEASE)
 
     saga.books()
-
-
-# Accounts
-
-
-def opening(amount: int) -> list[Any]:
-    return [
-        balances.open_account("alice", "EUR", amount),
-        entries.deposit("open-alice", "alice", amount, "EUR", NOW),
-    ]
-
-
-def test_an_account_opens_with_the_entry_that_explains_it_and_never_again(ledger: Ledger) -> None:
-    ledger.store.transact(opening(10_000))
-
-    account, deposit = ledger.rows()
-    assert (account, deposit["amount"]) == (ALICE, 10_000)
-    assert_conserved(ledger.rows())
-    assert isinstance(outcome_of(lambda: ledger.store.transact(opening(9900))), AlreadyApplied)
-    assert ledger.rows() == [account, deposit]
-
-
-@pytest.mark.parametrize("there", [keys.account, keys.deposit], ids=["account", "deposit"])
-def test_an_account_and_its_deposit_open_together_or_not_at_all(
-    ledger: Ledger, there: Callable[[str], Row]
-) -> None:
-    ledger.store.transact(opening(10_000))
-    kept = there("alice" if there is keys.account else "open-alice")
-    (other,) = (row for row in ledger.rows() if row["pk"] != kept["pk"])
-    ledger.delete({name: other[name] for name in ("pk", "sk")})
-    before = ledger.rows()
-
-    assert isinstance(outcome_of(lambda: ledger.store.transact(opening(10_000))), AlreadyApplied)
-
-    assert ledger.rows() == before

@@ -27,11 +27,13 @@ from tests.store.rows import (
     begun,
     book,
     decision,
-    entry,
+    evidence,
     finished,
+    in_order,
     moved,
     posted,
     said,
+    undone,
 )
 from tests.world.books import assert_conserved
 from tests.world.environment import NOW
@@ -53,10 +55,25 @@ NEVER_COMMITTED = [
 """The last committed step of a settlement, and a step that never committed."""
 
 
-def limbo_entry(step: Step, number: int = 1) -> Row:
-    return entry(
+def limbo_evidence(step: Step, number: int = 1) -> Row:
+    return evidence(
         f"limbo:{number}", account=ACCOUNT[step], **{name: STUCK[name] for name in ("error", "cause")}
     )
+
+
+def resolve_evidence(step: Step, resolution: Resolution) -> Row:
+    return evidence("resolve:1", DECIDED_AT, account=ACCOUNT[step], **said(resolution))
+
+
+def waiting(token: str = "token-1", execution: str = "arn:execution-1", case: int = 1) -> Row:
+    return {
+        "pk": f"WAITING#{KEY}",
+        "sk": "WAITING",
+        "key": KEY,
+        "token": token,
+        "execution": execution,
+        "case": case,
+    }
 
 
 def before(step: Step) -> list[Step]:
@@ -66,8 +83,7 @@ def before(step: Step) -> list[Step]:
 def progress(step: Step) -> Row:
     """Return the row's attributes once the reversals before that of `step` have committed."""
     done = before(step)
-    escrow = sum(REVERSED[each]["amount"] for each in done)
-    return {"escrow": escrow, **({"reversed": {each.value for each in done}} if done else {})}
+    return {"escrow": sum(REVERSED[each]["amount"] for each in done), **undone(*done)}
 
 
 def decided(last: Step | None, resolution: Resolution, **changes: Any) -> Row:
@@ -76,7 +92,7 @@ def decided(last: Step | None, resolution: Resolution, **changes: Any) -> Row:
 
 
 def stuck_unmoved(saga: Saga, last: Step | None, step: Step) -> Row:
-    """Enter LIMBO at the skipped reversal of `step`, with nothing to reverse before it."""
+    """Enter LIMBO at the reversal of an uncommitted `step`, with nothing to reverse before it."""
     saga.begun(last)
     return saga.enter(failure=STUCK | {"step": step.reversal})
 
@@ -102,16 +118,8 @@ def test_a_stuck_reversal_puts_the_settlement_into_limbo_and_blocks_the_customer
         gsi1sk=REVERSED_AT,
         **progress(step),
     )
-    entries = [*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_entry(step)]
-    assert saga.books() == book(row, *entries, alice=alice, bob=bob)
-
-    state = saga.wait()
-    assert state == saga.state()
-    assert saga.row() == row | {"waiting": {"token": "token-1", "execution": "arn:execution-1"}}
-    assert saga.wait("token-2", "arn:execution-2").waiting == {
-        "token": "token-2",
-        "execution": "arn:execution-2",
-    }
+    others = [*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_evidence(step)]
+    assert saga.books() == book(row, *others, alice=alice, bob=bob)
 
 
 @pytest.mark.parametrize(("last", "step"), NEVER_COMMITTED)
@@ -120,7 +128,7 @@ def test_a_stuck_reversal_of_an_uncommitted_step_risks_nothing_and_blocks_no_acc
 ) -> None:
     entered = stuck_unmoved(saga, last, step)
 
-    assert entered == limbo_entry(step)
+    assert entered == limbo_evidence(step)
     index = {"gsi1pk": "LIMBO", "gsi1sk": REVERSED_AT}
     failure = STUCK | {"step": step.reversal}
     row = begun(last, status="LIMBO", stuck_step=step.reversal, failure=failure, **index)
@@ -142,7 +150,7 @@ def test_a_second_entry_into_limbo_changes_nothing_and_with_other_content_is_a_c
         with pytest.raises(IdempotencyConflict, match="other content"):
             saga.asking(amount=4821).enter()
 
-    assert again == first == limbo_entry(Step.RELEASE)
+    assert again == first == limbo_evidence(Step.RELEASE)
     assert counted == ["LimboEntered", "StepReplayed"]
 
 
@@ -153,7 +161,7 @@ def test_a_case_from_before_the_last_decision_does_not_enter_limbo_again(saga: S
     saga.resolve(RETRY)
 
     with saga.writes_nothing():
-        assert saga.enter(stale, now=DECIDED) == limbo_entry(Step.RELEASE)
+        assert saga.enter(stale, now=DECIDED) == limbo_evidence(Step.RELEASE)
         with pytest.raises(StepFenced, match=r"^limbo: the settlement is COMPENSATING "):
             saga.enter(saga.case(Step.RELEASE, number=3))
 
@@ -176,7 +184,7 @@ def test_the_case_is_of_the_failed_reversal_and_not_of_another_that_is_due(saga:
     saga.begun(Step.FEE)
     saga.reverse(Step.FEE)
 
-    assert saga.enter(failure=STUCK | {"step": "compensate:hold"}) == limbo_entry(Step.HOLD)
+    assert saga.enter(failure=STUCK | {"step": "compensate:hold"}) == limbo_evidence(Step.HOLD)
 
     assert saga.row()["stuck_step"] == "compensate:hold"
     assert [row.get("limbo_keys") for row in saga.books()[:2]] == [{KEY}, None]
@@ -185,25 +193,74 @@ def test_the_case_is_of_the_failed_reversal_and_not_of_another_that_is_due(saga:
     )
 
 
+# The execution that waits
+
+
+def test_the_waiting_execution_is_a_row_of_its_own_and_the_last_one_is_the_one_to_wake(saga: Saga) -> None:
+    saga.stuck(Step.RELEASE)
+    before = saga.books()
+
+    assert saga.wait() == waiting()
+
+    assert saga.books() == in_order(*before, waiting())
+    saga.wait("token-2", "arn:execution-2")
+    assert saga.books() == in_order(*before, waiting("token-2", "arn:execution-2"))
+
+
+def test_no_execution_replaces_the_one_that_waits_for_a_later_case(saga: Saga) -> None:
+    saga.stuck(Step.RELEASE)
+    saga.wait()
+    saga.resolve(RETRY)
+    saga.enter(now=DECIDED)
+    assert saga.wait("token-2", case=2) == waiting("token-2", case=2)
+
+    with (
+        saga.writes_nothing(),
+        pytest.raises(StepFenced, match=rf"^await: a later case of {KEY} is waited for$"),
+    ):
+        saga.wait("token-3", case=1)
+
+    assert saga.wait("token-4", case=2) == waiting("token-4", case=2)
+
+
+@DECISIONS
+def test_a_decision_leaves_the_waiting_row_to_the_one_who_wakes_the_execution(
+    saga: Saga, resolution: Resolution
+) -> None:
+    saga.stuck(Step.RELEASE)
+    saga.wait()
+
+    saga.resolve(resolution)
+
+    assert saga.ledger.row(keys.waiting(KEY)) == waiting()
+
+
+def test_each_settlement_has_its_own_waiting_execution(saga: Saga) -> None:
+    other = saga.asking(key="order-2026-000202")
+    saga.wait()
+
+    other.wait("token-2", case=2)
+
+    assert saga.ledger.row(keys.waiting(KEY)) == waiting()
+
+
 # Out of LIMBO
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
 def test_to_retry_moves_nothing_and_lets_the_reversal_continue(saga: Saga, step: Step) -> None:
     saga.stuck(step)
-    saga.wait()
 
     resolved = saga.resolve(RETRY)
 
-    assert resolved == entry("resolve:1", DECIDED_AT, account=ACCOUNT[step], **said(RETRY))
+    assert resolved == resolve_evidence(step, RETRY)
     assert saga.books() == book(
         decided(Step.FEE, RETRY, **progress(step)),
-        *(*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_entry(step), resolved),
+        *(*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_evidence(step), resolved),
         alice=5180,
         bob=500 if step is Step.HOLD else 5272,
     )
-    for each in REVERSIBLE:
-        saga.reverse(each)
+    saga.unwind()
     assert saga.row()["status"] == Status.COMPENSATED
     assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
 
@@ -222,18 +279,17 @@ def test_to_write_off_covers_the_stuck_amount_from_the_losses_and_makes_the_paye
 
     resolved = saga.resolve(WRITE_OFF)
 
-    assert resolved == moved(
-        *("resolve:1", "losses:EUR", ESCROW_ACCOUNT, amount, DECIDED_AT),
-        account=ACCOUNT[step],
-        **said(WRITE_OFF),
-    )
-    covered = [*before(step), step]
-    row = decided(Step.FEE, WRITE_OFF, escrow=48 if step is Step.FEE else 4820, reversed=set(covered))
-    entries = [*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_entry(step), resolved]
-    assert saga.books() == book(row, *entries, alice=5180, bob=5272)
-    for each in REVERSIBLE:
-        if each not in covered:
-            saga.reverse(each)
+    both = [
+        resolve_evidence(step, WRITE_OFF),
+        moved("resolve:1", "losses:EUR", ESCROW_ACCOUNT, amount, DECIDED_AT),
+    ]
+    assert resolved == both[0] | both[1]
+    escrow = 48 if step is Step.FEE else 4820
+    row = decided(Step.FEE, WRITE_OFF, **undone(*before(step)), escrow=escrow)
+    row |= {step.reversal_slot: DECIDED_AT}
+    others = [*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_evidence(step), *both]
+    assert saga.books() == book(row, *others, alice=5180, bob=5272)
+    saga.unwind()
     assert (saga.row()["status"], saga.row()["escrow"]) == ("COMPENSATED", 0)
     alice, bob, *_ = saga.books()
     assert [alice["available"], bob["available"], assert_conserved(saga.ledger.rows())] == left
@@ -252,20 +308,19 @@ def test_to_complete_accepts_the_release_and_makes_the_rest_of_the_escrow_the_fe
     saga: Saga, last: Step, step: Step, rest: int
 ) -> None:
     stuck_unmoved(saga, last, step) if (last, step) == (Step.RELEASE, Step.FEE) else saga.stuck(step, last)
-    saga.wait()
-    earlier = [row for row in saga.books() if row["sk"].partition(":")[2].startswith(("comp", "limbo"))]
+    refunded = [Step.FEE] if (last, step) == (Step.FEE, Step.RELEASE) else []
 
     resolved = saga.resolve(COMPLETE)
 
-    assert resolved == moved(
-        *("resolve:1", ESCROW_ACCOUNT, "fees:EUR", rest, DECIDED_AT),
-        account=ACCOUNT[step],
-        **said(COMPLETE),
-    )
-    refunded = {"reversed": {"fee"}} if (last, step) == (Step.FEE, Step.RELEASE) else {}
-    row = decided(last, COMPLETE, status="SETTLED", finished_at=DECIDED_AT, escrow=0, **refunded)
+    both = [
+        resolve_evidence(step, COMPLETE),
+        moved("resolve:1", ESCROW_ACCOUNT, "fees:EUR", rest, DECIDED_AT),
+    ]
+    assert resolved == both[0] | both[1]
+    row = decided(last, COMPLETE, status="SETTLED", finished_at=DECIDED_AT, escrow=0, **undone(*refunded))
     row = {name: value for name, value in finished(row).items() if name != "failure"}
-    assert saga.books() == book(row, *posted(last), *earlier, resolved, alice=5180, bob=5272)
+    others = [*posted(last), *(REVERSED[each] for each in refunded), limbo_evidence(step), *both]
+    assert saga.books() == book(row, *others, alice=5180, bob=5272)
     assert assert_conserved(saga.ledger.rows()) == {"external:EUR": -10_500, "fees:EUR": 48}
 
 
@@ -302,7 +357,7 @@ def test_a_reversed_or_uncommitted_release_is_neither_covered_nor_accepted(
 
 
 @DECISIONS
-def test_a_second_decision_on_a_case_finds_the_first_and_changes_nothing(
+def test_a_second_decision_on_a_case_by_a_later_clock_finds_the_first_and_changes_nothing(
     saga: Saga, resolution: Resolution
 ) -> None:
     saga.stuck(Step.RELEASE)
@@ -316,6 +371,21 @@ def test_a_second_decision_on_a_case_finds_the_first_and_changes_nothing(
             assert second.is_on(again) == (resolution is second)
         with pytest.raises(IdempotencyConflict, match="other content"):
             saga.asking(fee=49).resolve(resolution, case=case)
+
+
+@pytest.mark.parametrize(
+    ("resolution", "debit", "credit", "amount"),
+    [(WRITE_OFF, "losses:EUR", ESCROW_ACCOUNT, 4772), (COMPLETE, ESCROW_ACCOUNT, "fees:EUR", 48)],
+    ids=["write-off", "complete"],
+)
+def test_an_entry_in_the_way_is_never_overwritten_and_keeps_the_decision_from_committing(
+    saga: Saga, resolution: Resolution, debit: str, credit: str, amount: int
+) -> None:
+    saga.stuck(Step.RELEASE)
+    saga.ledger.put(moved("resolve:1", debit, credit, amount + 1, DECIDED_AT))
+
+    with saga.writes_nothing(), pytest.raises(IdempotencyConflict):
+        saga.resolve(resolution)
 
 
 @DECISIONS
@@ -344,8 +414,8 @@ def test_each_case_is_decided_on_and_on_record_for_itself(saga: Saga) -> None:
 
     assert second["step"] == "resolve:2"
     assert (saga.row()["resolutions"], saga.row()["resolution"]) == (2, decision(WRITE_OFF))
-    names = {row["sk"].partition(":")[2] for row in saga.books() if row["pk"].startswith("SETTLEMENT#")}
-    assert names >= {"limbo:1", "limbo:2", "resolve:1", "resolve:2"}
+    names = {row["step"] for row in saga.books() if row["pk"] == f"EVIDENCE#{KEY}"}
+    assert names == {"verify", "reverse", "limbo:1", "limbo:2", "resolve:1", "resolve:2"}
 
 
 # The account
@@ -375,7 +445,7 @@ def test_a_deleted_account_is_neither_blocked_nor_unblocked_and_stops_no_decisio
     with saga.writes_nothing(), pytest.raises(AccountNotFound, match=r"^stuck party: "):
         saga.enter(blocked)
 
-    assert saga.enter(free) == limbo_entry(Step.RELEASE)
+    assert saga.enter(free) == limbo_evidence(Step.RELEASE)
 
     with saga.writes_nothing(), pytest.raises(AccountNotFound, match=r"^stuck party: "):
         saga.resolve(WRITE_OFF)

@@ -8,11 +8,11 @@ import pytest
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.model.errors import StoreUnavailable
-from tests.store.test_store_failures import ANSWERED, Scripted, failed, wire
+from tests.store.failures.scripted import ANSWERED, Scripted, failed, wire
 from tests.world.ledger import Ledger
 
 PARTITION = "IN_FLIGHT#3"
-BIG = "x" * 300_000
+LONG = "x" * 2_000
 
 
 def put(ledger: Ledger, name: str, at: str, partition: str = PARTITION, **more: Any) -> keys.Row:
@@ -50,19 +50,31 @@ def test_a_row_that_left_the_index_is_not_listed(ledger: Ledger) -> None:
     assert listed(ledger) == []
 
 
-def test_of_a_row_only_its_keys_are_listed_and_no_other_projected_attribute(ledger: Ledger) -> None:
-    projected: dict[str, Any] = {"amount": 4820, "currency": "EUR", "step": "hold", "side": "debit"}
-    row = put(ledger, "a", "1", **projected, status="PROCESSING", owner="execution-1", escrow=4820)
+def test_of_a_row_only_its_keys_are_listed(ledger: Ledger) -> None:
+    more: dict[str, Any] = {"amount": 4820, "currency": "EUR", "status": "PROCESSING", "owner": "execution-1"}
+    row = put(ledger, "a", "1", **more, escrow=4820)
 
     assert listed(ledger) == [row]
     assert row.keys() == {"pk", "sk", "gsi1sk"}
 
 
 @pytest.mark.parametrize("engine", ["server"])
+def test_the_index_has_no_more_of_a_row_than_its_keys(ledger: Ledger) -> None:
+    put(ledger, "a", "1", amount=4820, owner="execution-1")
+
+    pages = ledger.client.get_paginator("scan").paginate(TableName=ledger.table_name, IndexName=keys.INDEX)
+
+    (item,) = (item for page in pages for item in page["Items"])
+    assert item.keys() == {"pk", "sk", "gsi1pk", "gsi1sk"}
+
+
+@pytest.mark.parametrize("engine", ["server"])
 def test_all_pages_of_more_than_a_megabyte_are_listed_once_and_in_order(ledger: Ledger) -> None:
-    """The size counts where it is projected, so a projected text is made long."""
-    for number in range(8):
-        put(ledger, f"k{number}", f"2026-{number}", side=BIG)
+    """Only keys are projected, and only what is projected counts: so the keys are long, and many."""
+    partition = f"IN_FLIGHT#{LONG}"
+    names = [f"{number:03}{LONG}" for number in range(400)]
+    for number, name in enumerate(names):
+        put(ledger, name, f"{number:03}", partition)
     pages: list[Any] = []
 
     def watch(parsed: dict[str, Any], **_: Any) -> None:
@@ -70,11 +82,11 @@ def test_all_pages_of_more_than_a_megabyte_are_listed_once_and_in_order(ledger: 
 
     ledger.client.meta.events.register("after-call.dynamodb.Query", watch)
 
-    found, first = listed(ledger), listed(ledger, limit=6)
+    found, first = listed(ledger, partition=partition), listed(ledger, partition=partition, limit=380)
 
     ledger.client.meta.events.unregister("after-call.dynamodb.Query", watch)
-    assert [row["pk"] for row in found] == [f"SETTLEMENT#k{number}" for number in range(8)]
-    assert first == found[:6]
+    assert [row["pk"] for row in found] == [f"SETTLEMENT#{name}" for name in names]
+    assert first == found[:380]
     assert len(pages) > 3
 
 

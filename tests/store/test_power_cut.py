@@ -7,7 +7,6 @@ It may lose the last acknowledged calls, and then no call that was sent later ma
 import os
 import random
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,11 +29,13 @@ from settlement.model.errors import StoreUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.policy import compensation
 from tests.world import engines, templates
 from tests.world.books import assert_conserved
 from tests.world.environment import NOW
+from tests.world.journal import assert_recorded, journal
 from tests.world.ledger import Ledger
-from tests.world.saga import Saga
+from tests.world.saga import ORDER, Saga
 
 SERVERS = [
     pytest.param("dynoxide", 1, id="dynoxide"),
@@ -48,15 +49,26 @@ DEPOSIT, AMOUNT, FEE = 50_000_000, 4820, 48
 WAIT_SECONDS_MAX = 120
 TABLE = "settlements"
 
-FORWARD: list[tuple[str, Callable[[Saga], Any]]] = [
-    ("claim", Saga.claim),
-    *((step.value, partial(Saga.commit, step=step)) for step in Step),
+
+def order(saga: Saga) -> None:
+    reverse = compensation.reverse_on_order(saga.settlement, ORDER, NOW, saga.config)
+    saga.ledger.store.commit(reverse)
+
+
+Plan = list[tuple[str, Callable[[Saga], Any]]]
+QUEUED: Plan = [("claim", Saga.claim), ("hold", partial(Saga.send, step=Step.HOLD))]
+DIRECT: Plan = [("hold", Saga.claim_and_hold)]
+FORWARD: Plan = [
+    ("evidence", Saga.put_evidence),
+    ("verify", Saga.put_verdict),
+    ("release", partial(Saga.send, step=Step.RELEASE)),
+    ("fee", partial(Saga.send, step=Step.FEE)),
 ]
-BACKWARD: list[tuple[str, Callable[[Saga], Any]]] = [
-    ("reverse", Saga.order),
-    *((step.reversal, partial(Saga.reverse, step=step, committed=list(Step))) for step in REVERSIBLE),
+BACKWARD: Plan = [
+    ("reverse", order),
+    *((step.reversal, partial(Saga.send_reversal, step=step)) for step in REVERSIBLE),
 ]
-"""The calls for a settlement in their order, each with its name in the table."""
+"""The calls for a settlement in their order, each with its name in the table. None of them reads."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,7 @@ class Bank:
     """The settlements, and the acknowledged calls of each."""
 
     config: StageConfig
+    queued: set[str] = field(default_factory=set)
     reversed_: set[str] = field(default_factory=set)
     settlements: dict[str, Settlement] = field(default_factory=dict)
     acknowledged: list[Call] = field(default_factory=list)
@@ -81,11 +94,15 @@ class Bank:
     tick: Iterator[int] = field(default_factory=count)
     progress: threading.Condition = field(default_factory=threading.Condition)
 
-    def plan(self, key: str) -> list[tuple[str, Callable[[Saga], Any]]]:
-        return FORWARD + BACKWARD * (key in self.reversed_)
+    def plan(self, key: str) -> Plan:
+        begin = QUEUED if key in self.queued else DIRECT
+        return begin + FORWARD + BACKWARD * (key in self.reversed_)
 
     def ask(self, many: int) -> None:
-        """Add so many settlements, each between any two accounts; every third is to be reversed."""
+        """Add so many settlements, each between any two accounts.
+
+        Every other one comes by the queue, which claims its key alone; every third is to be reversed.
+        """
         for number in range(len(self.settlements), len(self.settlements) + many):
             payer, payee = random.sample(ACCOUNTS, 2)
             key = f"power-cut-{number:08}"
@@ -93,6 +110,8 @@ class Bank:
                 key=key, payer=payer, payee=payee, amount=AMOUNT, currency="EUR", fee=FEE
             )
             self.done[key] = 0
+            if number % 2 == 0:
+                self.queued.add(key)
             if number % 3 == 0:
                 self.reversed_.add(key)
 
@@ -176,13 +195,17 @@ def table(server: str, folder: Path) -> Iterator[Ledger]:
         yield ledger
 
 
-def committed(found: list[Row]) -> defaultdict[str, set[str]]:
+def committed(bank: Bank, found: list[Row]) -> dict[str, set[str]]:
     """Return the names of the calls that have taken effect on each settlement, by the table."""
-    names = defaultdict(set)
-    for row in found:
-        kind, key = keys.subject(row)
-        if kind == "SETTLEMENT":
-            names[key].add("claim" if keys.is_settlement(row) else row["step"])
+    rows = {row["pk"].removeprefix("SETTLEMENT#"): row for row in found if row["sk"] == "SETTLEMENT"}
+    names = {}
+    for key in bank.settlements:
+        names[key] = {"evidence" if name == "verify" else name for name in journal(found, key)}
+        names[key] |= {"verify"} if "verify_at" in rows.get(key, {}) else set()
+        if key in bank.queued:
+            names[key] |= {"claim"} if key in rows else set()
+        else:
+            assert (key in rows) == ("hold" in names[key]), f"{key}: claimed without its hold"
     return names
 
 
@@ -193,6 +216,7 @@ def assert_whole(ledger: Ledger) -> list[Row]:
     """
     found = ledger.rows()
     assert_conserved(found)
+    assert_recorded(found)
     findings = reconcile(found, lambda key: Look.DISAGREES)
     assert (findings.faults, findings.conserved) == ([], True)
     pages = ledger.client.get_paginator("scan").paginate(TableName=TABLE, IndexName=keys.INDEX)
@@ -210,7 +234,7 @@ def forget_what_is_lost(bank: Bank, found: list[Row]) -> int:
     The calls that survived are the first ones of each settlement's plan, and no call that was sent after a
     lost one was acknowledged. Return the number of lost calls.
     """
-    survived = committed(found)
+    survived = committed(bank, found)
     for key in bank.settlements:
         planned = [name for name, _ in bank.plan(key)]
         assert survived[key] == set(planned[: len(survived[key])]), key
@@ -225,19 +249,26 @@ def forget_what_is_lost(bank: Bank, found: list[Row]) -> int:
     return len(lost)
 
 
+def cut_between(bank: Bank, found: list[Row]) -> int:
+    """Return the number of verdicts whose evidence is on record, but which their settlements do not have."""
+    return sum("evidence" in names and "verify" not in names for names in committed(bank, found).values())
+
+
 @pytest.mark.parametrize(("server", "cuts"), SERVERS)
 def test_a_database_killed_at_work_has_whole_transactions_and_each_settlement_ends_once(
     tmp_path: Path, config: StageConfig, server: str, cuts: int
 ) -> None:
     if reason := engines.missing(server):
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs a DynamoDB server: {reason}")
-    bank, lost, at_work = Bank(config), 0, 0
+    bank, lost, at_work, between = Bank(config), 0, 0, 0
     cuts = int(os.environ.get("POWER_CUTS", cuts))
 
     for _ in range(cuts):
         bank.ask(NEW_EACH_TIME)
         with ExitStack() as threads, table(server, tmp_path) as ledger:
-            lost += forget_what_is_lost(bank, assert_whole(ledger))
+            found = assert_whole(ledger)
+            between += cut_between(bank, found)
+            lost += forget_what_is_lost(bank, found)
             threads.enter_context(bank.threads(ledger))
             bank.wait_for(random.randint(10, 90))
             # Here it is killed, and they are at work.
@@ -245,13 +276,16 @@ def test_a_database_killed_at_work_has_whole_transactions_and_each_settlement_en
 
     assert at_work > 0
     with table(server, tmp_path) as ledger:
-        lost += forget_what_is_lost(bank, assert_whole(ledger))
+        found = assert_whole(ledger)
+        between += cut_between(bank, found)
+        lost += forget_what_is_lost(bank, found)
         with bank.threads(ledger):
             pass  # until all have ended
         found = assert_whole(ledger)
 
     print(f"{cuts} times killed, {len(bank.acknowledged)} calls acknowledged, {lost} of them lost")
-    assert committed(found) == {key: {name for name, _ in bank.plan(key)} for key in bank.settlements}
+    print(f"{between} verdicts cut between their evidence and their row")
+    assert committed(bank, found) == {key: {name for name, _ in bank.plan(key)} for key in bank.settlements}
     assert {keys.subject(row)[1]: row["status"] for row in found if keys.is_settlement(row)} == {
         key: Status.COMPENSATED if key in bank.reversed_ else Status.SETTLED for key in bank.settlements
     }

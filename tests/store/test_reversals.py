@@ -2,7 +2,7 @@
 
 import pytest
 
-from settlement.ledger import keys, reversal
+from settlement.ledger import keys
 from settlement.model.errors import (
     AccountNotFound,
     EscrowMismatch,
@@ -12,7 +12,6 @@ from settlement.model.errors import (
     StepFenced,
 )
 from settlement.model.orders import Reversal
-from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.policy import steps
 from tests.store.rows import (
@@ -20,11 +19,11 @@ from tests.store.rows import (
     REVERSE,
     REVERSED,
     REVERSED_AT,
-    SKIPPED,
     begun,
     book,
     finished,
     posted,
+    undone,
 )
 from tests.world.books import assert_conserved
 from tests.world.environment import NOW
@@ -45,6 +44,7 @@ from tests.world.saga import (
     WRITE_OFF,
     Saga,
     state_of,
+    up_to,
 )
 
 STAGES = [None, *Step]
@@ -60,10 +60,6 @@ NEVER_CLAIMED = FINISHED | {
     "deadline_at": POSTED_AT,
     "finished_at": POSTED_AT,
 }
-
-
-def tombstone(saga: Saga) -> SettlementState:
-    return saga.ledger.store.claim(reversal.tombstone(saga.settlement, "compensation-1", UNCLAIMED, NOW))
 
 
 def due(saga: Saga, step: Step) -> None:
@@ -138,14 +134,14 @@ def test_a_tombstone_makes_an_unclaimed_key_a_finished_settlement_and_fences_the
     saga: Saga,
 ) -> None:
     saga.fund()
-    assert tombstone(saga) == state_of(NEVER_CLAIMED)
+    assert saga.tombstone(UNCLAIMED) == state_of(NEVER_CLAIMED)
 
-    with saga.writes_nothing():
+    with saga.writes_only_evidence():
         assert saga.begin() == state_of(NEVER_CLAIMED)
         claimed = saga.claim(LATER)
         for step in Step:
             with pytest.raises(StepFenced, match=f"^{step}: the settlement is REJECTED "):
-                saga.commit(step)
+                saga.send(step)
 
     assert claimed == state_of(NEVER_CLAIMED)
     assert steps.is_replay(claimed, "execution-1")
@@ -159,7 +155,7 @@ def test_a_tombstone_changes_no_claimed_key_in_any_status(saga: Saga) -> None:
     for status in Status:
         saga.alter(status=status)
         with saga.writes_nothing():
-            assert tombstone(saga) == saga.state()
+            assert saga.tombstone(UNCLAIMED) == saga.state()
 
 
 # The beginning, on a person's order
@@ -218,30 +214,58 @@ def test_a_second_order_is_answered_with_the_first(saga: Saga, counted: list[str
 # The reversals
 
 
-@pytest.mark.parametrize("last", STAGES)
-def test_each_reversal_moves_entry_settlement_and_balance_in_one_transaction(
-    saga: Saga, last: Step | None
-) -> None:
-    """What has not committed is skipped, on record. A reversal knows no deadline."""
+@pytest.mark.parametrize("last", [Step.HOLD, Step.VERIFY, Step.RELEASE, Step.FEE])
+def test_each_reversal_moves_settlement_entry_and_balance_in_one_transaction(saga: Saga, last: Step) -> None:
+    """What has not committed has nothing to reverse, and no entry. A reversal knows no deadline."""
     saga.begun(last)
-    row, (alice, bob), entries = begun(last), AVAILABLE[last], posted(last)
-    now = LATER
+    row, (alice, bob), others = begun(last), AVAILABLE[last], posted(last)
+    due = saga.state().unreversed
 
-    for step in REVERSIBLE:
-        is_due = step in row.get("steps", ())
-        expected = (REVERSED if is_due else SKIPPED)[step]
-        assert saga.reverse(step, now) == expected
-        entries.append(expected)
-        if is_due:
-            row = row | {"escrow": row["escrow"] + (0 if step is Step.HOLD else expected["amount"])}
-            row["reversed"] = row.get("reversed", set()) | {step.value}
-            bob -= 4772 * (step is Step.RELEASE)
-            alice += 4820 * (step is Step.HOLD)
+    for step in due:
+        assert saga.reverse(step) == REVERSED[step]
+        others.append(REVERSED[step])
+        row = row | undone(step) | {"escrow": row["escrow"] + REVERSED[step]["amount"]}
+        bob -= 4772 * (step is Step.RELEASE)
+        alice += 4820 * (step is Step.HOLD)
         row = finished(row, **DONE) if step is Step.HOLD else row
-        assert saga.books() == book(row, *entries, alice=alice, bob=bob)
+        assert saga.books() == book(row, *others, alice=alice, bob=bob)
 
+    assert due == [step for step in REVERSIBLE if step in up_to(last)]
     assert (alice, bob) == (10_000, 500)
     assert assert_conserved(saga.ledger.rows()) == {"external:EUR": -10_500}
+
+
+def test_a_settlement_of_which_nothing_was_held_is_finished_without_an_entry(saga: Saga) -> None:
+    saga.begun(None)
+
+    assert saga.finish_unheld() == saga.state()
+
+    assert saga.books() == book(finished(begun(None), **DONE), alice=10_000, bob=500)
+    with saga.writes_nothing():
+        assert saga.finish_unheld(DECIDED) == saga.state()
+
+
+@pytest.mark.parametrize("last", [Step.HOLD, Step.FEE])
+def test_a_settlement_of_which_something_is_held_is_not_finished_without_its_reversal(
+    saga: Saga, last: Step
+) -> None:
+    saga.begun(last)
+
+    with (
+        saga.writes_nothing(),
+        pytest.raises(StepFenced, match=r"^compensate:hold: .*\[.*hold.*\] committed"),
+    ):
+        saga.finish_unheld()
+
+
+def test_a_settlement_in_flight_is_not_finished_as_unheld_nor_one_with_other_content(saga: Saga) -> None:
+    saga.reach(None)
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"the settlement is PROCESSING "):
+        saga.finish_unheld()
+    saga.begin()
+
+    with saga.writes_nothing(), pytest.raises(IdempotencyConflict):
+        saga.asking(amount=4821).finish_unheld()
 
 
 @pytest.mark.parametrize("fee", [0, 1, 4819])
@@ -255,21 +279,35 @@ def test_any_fee_is_reversed_to_the_last_minor_unit_at_any_time(saga: Saga, fee:
     assert [row["available"] for row in other.books()[:2]] == [10_000, 500]
 
 
-@pytest.mark.parametrize("last", [None, Step.FEE])
-def test_a_reversal_that_is_called_again_returns_the_entry_of_the_first_call(
-    saga: Saga, last: Step | None, counted: list[str]
+def test_a_reversal_that_is_called_again_by_a_later_clock_finds_the_slot_of_the_first_call(
+    saga: Saga, counted: list[str]
 ) -> None:
-    saga.begun(last)
-    firsts: list[object] = []
+    saga.begun(Step.FEE)
+    done: list[Step] = []
     for step in REVERSIBLE:
-        firsts.append(saga.reverse(step))
+        assert saga.send_reversal(step) is None
+        done.append(step)
         with saga.writes_nothing():
-            assert [saga.reverse(each, DECIDED) for each in REVERSIBLE[: len(firsts)]] == firsts
+            for each in done:
+                found = saga.send_reversal(each, DECIDED)
+                assert found == saga.state()
+                assert found.reversed[each] == REVERSED_AT
             with pytest.raises(IdempotencyConflict, match="other content"):
                 saga.asking(amount=4821).reverse(step)
 
-    outcomes = ["Settled"] * (last is Step.FEE) + ["StepReplayed"] * 3
-    assert counted == [*outcomes, "Compensated", *["StepReplayed"] * 3]
+    assert [saga.entry(step.reversal) for step in REVERSIBLE] == list(REVERSED.values())
+    assert counted == ["Settled", *["StepReplayed"] * 3, "Compensated", *["StepReplayed"] * 3]
+
+
+@pytest.mark.parametrize("step", REVERSIBLE)
+def test_an_entry_in_the_way_is_never_overwritten_and_keeps_its_reversal_from_committing(
+    saga: Saga, step: Step
+) -> None:
+    due(saga, step)
+    saga.ledger.put(REVERSED[step] | {"amount": 1})
+
+    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
+        saga.reverse(step)
 
 
 # The reasons for which a reversal is refused, or gets stuck
@@ -348,19 +386,15 @@ def test_an_escrow_mismatch_leads_into_limbo_and_a_retry_finds_the_escrow_correc
     assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
 
 
-@pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_caller_that_believes_a_step_committed_is_corrected_by_the_row(saga: Saga, step: Step) -> None:
-    saga.begun(None)
+@pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY, Step.RELEASE])
+def test_a_step_that_never_committed_is_not_reversed(saga: Saga, last: Step | None) -> None:
+    saga.begun(last)
 
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r" with steps \[\] committed and \[\] "):
-        saga.reverse(step, LATER, tuple(Step))
-
-
-def test_a_caller_that_believes_nothing_was_held_is_corrected_by_the_row(saga: Saga) -> None:
-    saga.begun(Step.HOLD)
-
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: .*\[hold\] committed"):
-        saga.reverse(Step.HOLD, LATER, ())
+    for step in REVERSIBLE:
+        if step not in up_to(last):
+            told = rf"^{step.reversal}: the settlement is COMPENSATING with .* committed and \[\] reversed$"
+            with saga.writes_nothing(), pytest.raises(StepFenced, match=told):
+                saga.reverse(step)
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
@@ -368,10 +402,10 @@ def test_a_reversed_step_is_never_reversed_again_even_if_its_entry_is_lost(saga:
     due(saga, step)
     saga.reverse(step)
     saga.alter(status=Status.COMPENSATING, escrow=4820)
-    saga.ledger.delete(keys.entry(saga.settlement.key, step.reversal))
+    saga.ledger.delete({name: REVERSED[step][name] for name in ("pk", "sk")})
 
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r" and \[.*\] reversed$"):
-        saga.reverse(step)
+    with saga.writes_nothing():
+        assert saga.send_reversal(step) == saga.state()
 
 
 @pytest.mark.parametrize("step", [Step.FEE, Step.RELEASE])
@@ -379,8 +413,11 @@ def test_a_step_that_a_write_off_has_covered_is_not_reversed_on_top_of_it(saga: 
     saga.stuck(step)
     saga.resolve(WRITE_OFF)
 
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=rf" and \[.*{step}.*\] reversed$"):
-        saga.reverse(step)
+    with saga.writes_nothing():
+        found = saga.send_reversal(step)
+
+    assert found is not None
+    assert found.reversed[step] == saga.row()["resolution"]["decided_at"]
 
 
 def test_the_settlement_is_named_before_the_balance_when_both_refuse(saga: Saga) -> None:

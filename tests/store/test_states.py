@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import balances, entries, forward, keys
+from settlement.ledger import balances, entries, forward, keys, kyc_review
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write
 from settlement.model.errors import InsufficientFunds
 from settlement.model.state import AccountState, MalformedRow, SettlementState
 from settlement.model.status import Status, Step
-from settlement.policy import recovery
-from tests.store.rows import begin_review, entry, held
+from settlement.policy import recovery, steps
+from tests.store.rows import DECIDED_AT, begin_review, evidence, held, said
 from tests.world.environment import NOW
 from tests.world.ledger import Ledger
 from tests.world.saga import (
@@ -24,8 +24,8 @@ from tests.world.saga import (
     HASH,
     KEY,
     POSTED_AT,
-    RETRY,
     STUCK,
+    WRITE_OFF,
     Saga,
     state_of,
 )
@@ -33,9 +33,18 @@ from tests.world.saga import (
 OF_REQUEST = {"deadline_seconds": 600, "payer_name": "Alice Muster", "payee_name": "Bob Muster"}
 """The attributes of a request that names everything."""
 
+SLOTS = {
+    "hold_at": "2026-11-20T12:00:01.100Z",
+    "verify_at": "2026-11-20T12:00:01.200Z",
+    "release_at": "2026-11-20T12:00:01.300Z",
+    "fee_at": "2026-11-20T12:00:01.400Z",
+    "fee_reversed_at": "2026-11-20T12:00:01.500Z",
+    "release_reversed_at": "2026-11-20T12:00:01.600Z",
+    "hold_reversed_at": "2026-11-20T12:00:01.700Z",
+}
+"""The slots of all steps and reversals, each with a time of its own."""
+
 OPTIONAL = {
-    "steps": {"hold", "verify"},
-    "reversed": {"fee"},
     "in_flight_since": "2026-11-20T12:00:01.000Z",
     "recover_at": "2026-11-20T12:00:02.000Z",
     "expired_at": "2026-11-20T12:00:03.000Z",
@@ -47,9 +56,8 @@ OPTIONAL = {
     "stuck_step": "compensate:release",
     "resolutions": 2,
     "resolution": {"decision": "retry", "reason": "again", "by": "kim"},
-    "waiting": {"token": "token-1", "execution": "arn:execution-1"},
 }
-"""Every attribute that later writes add. No settlement has all of them at once."""
+"""Every other attribute that later writes add. No settlement has all of them at once."""
 
 REQUIRED = [
     *("payer", "payee", "amount", "currency", "fee", "request_hash"),
@@ -68,8 +76,8 @@ def test_a_claimed_settlement_is_read_with_the_content_of_its_claim(saga: Saga) 
         settlement=saga.settlement,
         request_hash=HASH,
         status=Status.PROCESSING,
-        steps=frozenset(),
-        reversed=frozenset(),
+        steps={},
+        reversed={},
         escrow=0,
         owner="execution-1",
         owner_epoch=0,
@@ -87,12 +95,11 @@ def test_a_claimed_settlement_is_read_with_the_content_of_its_claim(saga: Saga) 
         stuck_step=None,
         resolutions=0,
         resolution=None,
-        waiting=None,
     )
 
 
 def test_every_attribute_of_a_settlements_row_is_read(saga: Saga) -> None:
-    saga.ledger.put(CLAIMED | OF_REQUEST | OPTIONAL | {"escrow": 48, "owner_epoch": 3})
+    saga.ledger.put(CLAIMED | OF_REQUEST | SLOTS | OPTIONAL | {"escrow": 48, "owner_epoch": 3})
 
     state = saga.ledger.store.settlement(KEY)
 
@@ -100,6 +107,24 @@ def test_every_attribute_of_a_settlements_row_is_read(saga: Saga) -> None:
     assert state.settlement == saga.asking(**OF_REQUEST).settlement
     assert (state.escrow, state.owner_epoch) == (48, 3)
     assert {name: getattr(state, name) for name in OPTIONAL} == OPTIONAL
+    assert {f"{step}_at": at for step, at in state.steps.items()} | {
+        f"{step}_reversed_at": at for step, at in state.reversed.items()
+    } == SLOTS
+    assert (list(state.steps), list(state.reversed)) == (
+        ["hold", "verify", "release", "fee"],
+        ["hold", "release", "fee"],
+    )
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_each_slot_alone_is_read_as_its_step_or_its_reversal(saga: Saga, slot: str) -> None:
+    saga.ledger.put(CLAIMED | {slot: SLOTS[slot]})
+
+    state = saga.state()
+
+    step, _, kind = slot.partition("_")
+    only = {step: SLOTS[slot]}
+    assert (state.steps, state.reversed) == (({}, only) if kind == "reversed_at" else (only, {}))
 
 
 @pytest.mark.parametrize("limbo_keys", [frozenset[str](), frozenset({KEY, "order-2026-000102"})])
@@ -121,19 +146,23 @@ def test_what_is_not_there_is_none(saga: Saga) -> None:
 
     assert saga.ledger.store.settlement("order-2026-000102") is None
     assert [saga.ledger.store.account(account) for account in ("bob", "fees:EUR")] == [None, None]
-    assert saga.ledger.store.entry(KEY, Step.VERIFY) is None
+    assert saga.ledger.store.evidence(KEY, Step.VERIFY) is None
 
 
-def test_an_entry_is_read_by_the_name_of_its_step_or_the_number_of_its_case(saga: Saga) -> None:
+def test_evidence_is_read_by_the_name_of_its_step_or_the_number_of_its_case(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
-    resolved = saga.resolve(RETRY)
+    saga.resolve(WRITE_OFF)
 
-    assert saga.ledger.store.entry(KEY, Step.HOLD) == ENTRIES[Step.HOLD]
-    assert saga.ledger.store.entry(KEY, "resolve:1") == resolved
-    assert saga.ledger.store.entry(KEY, "limbo:1") == entry(
+    assert saga.ledger.store.evidence(KEY, Step.VERIFY) == ENTRIES[Step.VERIFY]
+    assert saga.ledger.store.evidence(KEY, "limbo:1") == evidence(
         "limbo:1", account="bob", error=STUCK["error"], cause=STUCK["cause"]
     )
-    assert saga.ledger.store.entry(KEY, "resolve:2") is None
+    assert saga.ledger.store.evidence(KEY, "resolve:1") == evidence(
+        "resolve:1", DECIDED_AT, account="bob", **said(WRITE_OFF)
+    )
+    assert saga.ledger.store.evidence(KEY, "resolve:2") is None
+    assert saga.ledger.store.evidence(KEY, Step.HOLD) is None
+    assert saga.ledger.store.evidence(KEY, kyc_review.REVIEW) is None
 
 
 # Writes
@@ -152,14 +181,18 @@ def test_an_update_returns_the_state_that_it_leaves(saga: Saga) -> None:
 
 
 def test_a_row_in_the_way_is_found_as_its_state_or_as_it_is(saga: Saga) -> None:
-    saga.after(Step.HOLD)
+    saga.after(Step.RELEASE)
+    deposit = entries.deposit("open-alice", "alice", 10_000, "EUR", NOW).parameters["Item"]
+    saga.ledger.put(deposit)
     blocked = {"available": 5180, "limbo_keys": {KEY}}
     saga.ledger.put(ALICE | blocked)
     account = AccountState(account="alice", available=5180, currency="EUR", limbo_keys=frozenset({KEY}))
     found: list[tuple[Write, Any]] = [
         (forward.claim(saga.settlement, "execution-2", NOW, saga.config), saga.state()),
         (balances.open_account("alice", "EUR", 10_000), account),
-        (entries.evidence(saga.settlement, "hold", {"reason": "another"}, NOW), ENTRIES[Step.HOLD]),
+        (steps.release(saga.settlement, saga.config, NOW).settlement, saga.state()),
+        (entries.evidence(saga.settlement, "verify", {"reason": "another"}, NOW), ENTRIES[Step.VERIFY]),
+        (entries.deposit("open-alice", "alice", 1, "EUR", NOW), deposit),
     ]
 
     for write, expected in found:
@@ -209,7 +242,9 @@ def test_attributes_of_a_later_release_are_ignored_in_rows_that_stand_in_the_way
 
 CALLS: dict[str, Callable[[Saga], Any]] = {
     "claim": lambda saga: saga.claim(owner="execution-2"),
+    "claim and hold": lambda saga: saga.claim_and_hold(owner="execution-2"),
     "commit": lambda saga: saga.commit(Step.RELEASE, DEADLINE),
+    "verdict": lambda saga: saga.put_verdict(),
     "update": lambda saga: saga.reject(FAILURE),
 }
 """One call of each kind, each refused by a settlement that has only been verified."""

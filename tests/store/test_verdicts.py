@@ -15,7 +15,7 @@ from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.model.errors import DeadlineExceeded, IdempotencyConflict, KycUnavailable, StepFenced
 from settlement.model.state import SettlementState
-from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.status import Status, Step
 from settlement.model.verdict import Verdict
 from tests.store.rivals import at_once, callers
 from tests.store.rows import (
@@ -29,19 +29,20 @@ from tests.store.rows import (
     WEBHOOK,
     begin_review,
     concluded,
-    entries,
-    entry_of,
     event,
+    evidence_of,
     held,
+    in_order,
     in_review,
     marker,
     markers,
     own,
+    verdicts,
     webhook,
 )
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
-from tests.world.saga import DEADLINE, LATER, Saga, outcome_of, state_of
+from tests.world.saga import DEADLINE, LATER, POSTED_AT, Saga, outcome_of, state_of
 
 CALLERS = 16
 THREADS = pytest.mark.parametrize("engine", ["server"])
@@ -55,26 +56,132 @@ def other_of(verdict: Verdict) -> Verdict:
     return REJECTED if verdict is APPROVED else APPROVED
 
 
+def review_of(verdict: Verdict, posted_at: str) -> Row:
+    """Return the evidence of the webhook's verdict."""
+    return evidence_of(verdict, posted_at, name=kyc_review.REVIEW)
+
+
 # Our own answer
 
 
 @VERDICTS
-def test_a_verdict_is_one_entry_for_good_and_only_an_approval_commits_the_step(
+def test_a_verdict_is_one_evidence_for_good_and_only_an_approval_commits_the_step(
     saga: Saga, verdict: Verdict
 ) -> None:
     held(saga)
 
-    assert own(saga, verdict) == entry_of(verdict, LATER_AT)
+    assert own(saga, verdict) == evidence_of(verdict, LATER_AT)
 
-    assert entries(saga) == [entry_of(verdict, LATER_AT)]
-    assert saga.row() == concluded(HELD, verdict)
-    assert saga.row()["steps"] == ({"hold", "verify"} if verdict is APPROVED else {"hold"})
+    assert verdicts(saga) == [evidence_of(verdict, LATER_AT)]
+    assert saga.row() == concluded(HELD, verdict, LATER_AT)
+    assert set(saga.state().steps) == ({"hold", "verify"} if verdict is APPROVED else {"hold"})
     with saga.writes_nothing():
         for later in (APPROVED, REJECTED):
             again = own(saga, replace(later, reference="ver_2"), NOW + timedelta(days=300))
-            assert again == entry_of(verdict, LATER_AT)
-        assert begin_review(saga, now=LATER) == state_of(concluded(HELD, verdict))
-        assert webhook(saga, verdict, now=LATER) == entry_of(verdict, LATER_AT)
+            assert again == evidence_of(verdict, LATER_AT)
+        assert begin_review(saga, now=LATER) == saga.state()
+        assert webhook(saga, verdict, now=LATER) == saga.state()
+
+
+def test_a_verdict_with_other_content_finds_the_evidence_of_another_request(saga: Saga) -> None:
+    held(saga)
+    own(saga)
+
+    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match="other content"):
+        own(saga.asking(amount=4821))
+
+
+# A call that dies between the evidence and the row
+
+
+@VERDICTS
+def test_evidence_alone_lets_no_step_commit(saga: Saga, verdict: Verdict) -> None:
+    held(saga)
+    before = saga.books()
+
+    assert saga.put_evidence(verdict, LATER) == evidence_of(verdict, LATER_AT)
+
+    assert saga.books() == in_order(*before, evidence_of(verdict, LATER_AT))
+    for step in (Step.RELEASE, Step.FEE):
+        with saga.writes_nothing(), pytest.raises(StepFenced, match=r" with steps \[hold\] committed$"):
+            saga.send(step, LATER)
+
+
+@VERDICTS
+@pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
+def test_the_next_call_concludes_the_verdict_on_record_whatever_it_is_told(
+    saga: Saga, verdict: Verdict, answer: Verdict
+) -> None:
+    held(saga)
+    saga.put_evidence(verdict, NOW)
+
+    assert own(saga, replace(answer, reference="ver_2")) == evidence_of(verdict, POSTED_AT)
+
+    assert saga.row() == concluded(HELD, verdict, LATER_AT)
+    saga.books()
+
+
+@VERDICTS
+@pytest.mark.parametrize("answered", [APPROVED, REJECTED], ids=lambda each: each.decision)
+@pytest.mark.parametrize("review", [False, True])
+def test_the_webhook_decides_and_the_answer_on_record_stays_beside_its_evidence(
+    saga: Saga, answered: Verdict, verdict: Verdict, review: bool
+) -> None:
+    held(saga)
+    saga.put_evidence(answered, NOW)
+    if review:
+        begin_review(saga)
+
+    assert webhook(saga, verdict, now=LATER) is None
+
+    assert verdicts(saga) == [review_of(verdict, LATER_AT), evidence_of(answered, POSTED_AT)]
+    assert (saga.row()["verdict"], saga.row()["owner"]) == (verdict.decision, OWNER)
+    assert ("verify_at" in saga.row()) == (verdict is APPROVED)
+    assert [row["pk"] for row in markers(saga)] == ["KYC_EVENT#evt_1"]
+    with saga.writes_nothing():
+        assert saga.put_verdict(answered, LATER) == saga.state()
+        with pytest.raises(IdempotencyConflict, match=f"^decision: {verdict.decision} is on record, for"):
+            webhook(saga, other_of(verdict), event(2), now=LATER)
+    saga.books()
+
+
+@VERDICTS
+@pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
+def test_an_answer_after_the_webhooks_decision_is_evidence_and_changes_nothing(
+    saga: Saga, verdict: Verdict, answer: Verdict
+) -> None:
+    held(saga)
+    webhook(saga, verdict, now=LATER)
+    before = saga.row()
+
+    with saga.writes_only_evidence():
+        assert own(saga, answer) == evidence_of(answer, LATER_AT)
+
+    assert saga.row() == before
+    assert verdicts(saga) == [review_of(verdict, LATER_AT), evidence_of(answer, LATER_AT)]
+    saga.books()
+
+
+def test_a_webhooks_evidence_of_other_content_stands_in_the_way_of_its_verdict(saga: Saga) -> None:
+    """No code puts it without the row's verdict: the row's own request is compared first."""
+    in_review(saga)
+    saga.ledger.put(review_of(APPROVED, POSTED_AT) | {"request_hash": "another"})
+
+    with saga.writes_nothing(), pytest.raises(IdempotencyConflict):
+        webhook(saga)
+
+
+def test_a_settlement_with_evidence_alone_is_reversed_as_one_without_a_verdict(saga: Saga) -> None:
+    held(saga)
+    saga.put_evidence(APPROVED)
+    saga.begin()
+    with saga.writes_nothing(), pytest.raises(StepFenced):
+        own(saga, APPROVED)
+
+    saga.unwind()
+
+    assert "verdict" not in saga.row()
+    assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
 
 
 def reject_in_review(saga: Saga) -> None:
@@ -95,19 +202,19 @@ def test_a_rejection_lets_neither_release_nor_fee_commit_and_the_payer_is_refund
 ) -> None:
     held(saga)
     reject(saga)
-    with saga.writes_nothing():
+    with saga.writes_only_evidence():
         own(saga, APPROVED)
+    with saga.writes_nothing():
         for step in (Step.RELEASE, Step.FEE):
             with pytest.raises(StepFenced, match=rf"^{step}: .* PROCESSING with steps \[hold\] committed$"):
                 saga.commit(step, LATER)
     saga.begin()
 
-    for step in REVERSIBLE:
-        saga.reverse(step)
+    saga.unwind()
 
     assert [row["available"] for row in saga.books()[:2]] == [10_000, 500]
     assert (saga.row()["status"], saga.row()["verdict"]) == ("COMPENSATED", "REJECTED")
-    assert "verify" not in saga.row()["steps"]
+    assert "verify_at" not in saga.row()
 
 
 # A review
@@ -136,7 +243,7 @@ def test_our_own_answer_gives_way_to_a_review_that_another_call_was_told_of(
 ) -> None:
     in_review(saga)
 
-    with saga.writes_nothing(), pytest.raises(KycUnavailable, match=r"^kyc: another call was told .* review"):
+    with saga.writes_only_evidence(), pytest.raises(KycUnavailable, match=r"^kyc: another call was told .*"):
         own(saga, verdict)
 
     assert webhook(saga, verdict) is None
@@ -151,7 +258,8 @@ def test_a_verdict_after_compensation_began_is_refused(
     start(saga)
     saga.begin()
 
-    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^verify: the settlement is COMPENSATING "):
+    nothing = saga.writes_only_evidence() if ask is own else saga.writes_nothing()
+    with nothing, pytest.raises(StepFenced, match=r"^verify: the settlement is COMPENSATING "):
         ask(saga, now=LATER)
 
 
@@ -161,7 +269,8 @@ def test_each_comes_too_late_exactly_at_the_deadline_and_in_time_just_before_it(
 ) -> None:
     held(saga)
 
-    with saga.writes_nothing(), pytest.raises(DeadlineExceeded, match=r"^verify: the settlement's deadline "):
+    nothing = saga.writes_only_evidence() if ask is own else saga.writes_nothing()
+    with nothing, pytest.raises(DeadlineExceeded, match=r"^verify: the settlement's deadline "):
         ask(saga, now=DEADLINE)
 
     ask(saga, now=JUST_BEFORE)
@@ -176,14 +285,14 @@ def test_a_review_is_a_wait_for_the_verdict_up_to_its_end_long_after_the_first_d
         webhook(saga, now=ENDS)
 
     assert webhook(saga, now=ENDS - timedelta(milliseconds=1)) is None
-    assert entries(saga)[0]["posted_at"] == "2026-11-21T12:00:00.122Z"
+    assert verdicts(saga)[0]["posted_at"] == "2026-11-21T12:00:00.122Z"
 
 
 # The webhook
 
 
 @VERDICTS
-def test_a_verdict_that_ends_a_review_leaves_event_entry_and_row_with_the_time_of_a_new_one(
+def test_a_verdict_that_ends_a_review_leaves_event_row_and_evidence_with_the_time_of_a_new_one(
     saga: Saga, verdict: Verdict
 ) -> None:
     in_review(saga)
@@ -191,13 +300,9 @@ def test_a_verdict_that_ends_a_review_leaves_event_entry_and_row_with_the_time_o
 
     assert webhook(saga, verdict) is None
 
-    row = concluded(UNDER_REVIEW, verdict, owner=OWNER, owner_epoch=1, **TIME)
-    expected = [
-        *(row if found == UNDER_REVIEW else found for found in before),
-        marker(),
-        entry_of(verdict, WEBHOOK_AT),
-    ]
-    assert saga.ledger.rows() == sorted(expected, key=lambda found: (found["pk"], found["sk"]))
+    row = concluded(UNDER_REVIEW, verdict, WEBHOOK_AT, owner=OWNER, owner_epoch=1, **TIME)
+    expected = [row if found == UNDER_REVIEW else found for found in before]
+    assert saga.ledger.rows() == in_order(*expected, marker(), review_of(verdict, WEBHOOK_AT))
     assert list(saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:30.122Z", limit=9)) == []
     (listed,) = saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-20T17:00:30.123Z", limit=9)
     assert listed["pk"] == UNDER_REVIEW["pk"]
@@ -223,11 +328,13 @@ def test_a_webhook_before_our_own_answer_takes_effect_and_the_answer_finds_it(
     assert webhook(saga, verdict, now=LATER) is None
 
     time = {"deadline_at": "2026-11-20T12:15:07.123Z", "gsi1sk": "2026-11-20T12:00:37.123Z"}
-    row = concluded(HELD, verdict, owner=OWNER, owner_epoch=1, in_flight_since=LATER_AT, **time)
+    row = concluded(HELD, verdict, LATER_AT, owner=OWNER, owner_epoch=1, in_flight_since=LATER_AT, **time)
     assert saga.row() == row
     with saga.writes_nothing():
-        assert own(saga, other_of(verdict)) == entry_of(verdict, LATER_AT)
         assert begin_review(saga, now=LATER) == state_of(row)
+    with saga.writes_only_evidence():
+        assert own(saga, other_of(verdict)) == evidence_of(other_of(verdict), LATER_AT)
+        assert saga.put_verdict(other_of(verdict), LATER) == state_of(row)
 
 
 @VERDICTS
@@ -242,7 +349,7 @@ def test_a_decision_is_for_good_and_the_same_again_is_a_replay_in_any_status(
         with saga.writes_nothing():
             assert webhook(saga, verdict) == marker()
             in_other_words = replace(verdict, reason="in other words")
-            assert webhook(saga, in_other_words, event(2)) == entry_of(verdict, WEBHOOK_AT)
+            assert webhook(saga, in_other_words, event(2)) == saga.state()
             with pytest.raises(IdempotencyConflict, match=f"^decision: {verdict.decision} is on record, for"):
                 webhook(saga, other_of(verdict), event(2))
 
@@ -290,22 +397,25 @@ def test_a_refused_event_leaves_no_marker_so_that_it_may_come_again(saga: Saga) 
     assert [row["pk"] for row in markers(saga)] == ["KYC_EVENT#evt_1"]
 
 
-def test_a_verdict_is_not_taken_a_second_time_even_if_its_entry_and_event_are_lost(saga: Saga) -> None:
+def test_a_verdict_is_not_taken_a_second_time_even_if_its_evidence_and_event_are_lost(saga: Saga) -> None:
     in_review(saga)
     webhook(saga, REJECTED)
-    for lost in (*entries(saga), *markers(saga)):
+    for lost in (*verdicts(saga), *markers(saga)):
         saga.ledger.delete({name: lost[name] for name in ("pk", "sk")})
+    state = saga.state()
 
-    with saga.writes_nothing():
-        for ask in (webhook, own):
-            with pytest.raises(StepFenced, match=r"^verify: "):
-                ask(saga, APPROVED)
+    with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match=r"^decision: REJECTED is on record"):
+        webhook(saga, APPROVED)
+    with saga.writes_only_evidence():
+        assert saga.verify(APPROVED, WEBHOOK) == state
+    with saga.writes_nothing(), pytest.raises(StepFenced):
+        saga.send(Step.RELEASE, WEBHOOK)
 
 
 @pytest.mark.parametrize("engine", ["memory"])
 def test_a_failed_condition_without_a_row_is_taken_for_a_conflict(saga: Saga) -> None:
     for write in (
-        ledger_entries.verdict(saga.settlement, APPROVED, NOW),
+        ledger_entries.evidence(saga.settlement, kyc_review.REVIEW, APPROVED.evidence(), NOW),
         kyc_review.event_marker(EVENT, saga.settlement, NOW),
     ):
         assert isinstance(write.on_failure(None), IdempotencyConflict)
@@ -322,30 +432,36 @@ CALLS: dict[str, Callable[[Saga], Any]] = {
 
 
 def assert_one_verdict(saga: Saga) -> Row:
-    """Check that there is one entry, that the row agrees, and that only an approval admits the release."""
-    (entry,) = entries(saga)
-    row = saga.row()
-    assert row["verdict"] == entry["decision"]
+    """Check that the row agrees with the evidence that counts: only an approval admits the release."""
+    found = verdicts(saga)
+    names = [row["step"] for row in found]
+    assert names in (["review", "verify"], ["review"], ["verify"])
+    evidence, row = found[0], saga.row()
+    assert row["verdict"] == evidence["decision"]
     assert "review" not in row
-    assert ("verify" in row["steps"]) == (entry["decision"] == "APPROVED")
+    assert ("verify_at" in row) == (evidence["decision"] == "APPROVED")
+    assert evidence["provider"] == "verifications"  # these tests' verdicts are of one provider
+    assert len(markers(saga)) == names.count("review")
     release = outcome_of(partial(saga.commit, Step.RELEASE, LATER))
-    assert type(release) is (dict if entry["decision"] == "APPROVED" else StepFenced)
+    assert type(release) is (dict if evidence["decision"] == "APPROVED" else StepFenced)
     saga.books()
-    return entry
+    return evidence
 
 
 @pytest.mark.parametrize("order", list(permutations(CALLS)), ids="-".join)
 def test_in_every_order_the_first_decision_is_kept(saga: Saga, order: tuple[str, ...]) -> None:
+    """Our own answer is none once a review has begun, which only the webhook ends."""
     held(saga)
-    reviewed = order.index("begin_review") < order.index("own")  # only the webhook ends a review
-    decided = next(name for name in order if name != "begin_review" and not (name == "own" and reviewed))
+    answered = order.index("own") < order.index("begin_review")
+    decided = next(name for name in order if name in ("approve", "reject") or (name == "own" and answered))
 
     for name in order:
         outcome_of(partial(CALLS[name], saga))
 
-    entry = assert_one_verdict(saga)
-    assert entry["decision"] == ("REJECTED" if decided == "reject" else "APPROVED")
-    assert (entry["provider"], len(markers(saga))) == ("verifications", 0 if decided == "own" else 1)
+    evidence = assert_one_verdict(saga)
+    assert evidence["decision"] == ("REJECTED" if decided == "reject" else "APPROVED")
+    assert evidence["step"] == ("verify" if decided == "own" else "review")
+    assert [row["step"] for row in verdicts(saga)][-1] == "verify"
 
 
 @pytest.mark.parametrize("position", range(3))
@@ -358,7 +474,7 @@ def test_once_compensation_has_begun_no_later_call_changes_anything(
         outcome_of(partial(CALLS[name], saga))
     saga.begin()
 
-    with saga.writes_nothing():
+    with saga.writes_only_evidence():
         for name in order[position:]:
             answer = outcome_of(partial(CALLS[name], saga))
             assert isinstance(answer, dict | SettlementState | StepFenced | IdempotencyConflict)
@@ -390,12 +506,28 @@ def test_of_opposite_decisions_at_once_one_is_kept_and_the_other_is_a_conflict(s
         ]
     )
 
-    entry = assert_one_verdict(saga)
-    lost = 1 if entry["decision"] == "APPROVED" else 0
+    state = saga.state()
+    evidence = assert_one_verdict(saga)
+    lost = 1 if evidence["decision"] == "APPROVED" else 0
     assert [type(answer) for answer in answers[lost::2]] == [IdempotencyConflict] * (CALLERS // 2)
     agreed = answers[1 - lost :: 2]
-    assert (agreed.count(None), agreed.count(entry)) == (1, CALLERS // 2 - 1)
+    assert (agreed.count(None), agreed.count(state)) == (1, CALLERS // 2 - 1)
     assert [row["pk"] for row in markers(saga)] == [f"KYC_EVENT#evt_{answers.index(None)}"]
+
+
+@THREADS
+def test_of_our_own_answers_at_once_one_is_kept_and_found_by_all(saga: Saga) -> None:
+    """The provider should answer one question alike, but nothing depends on that."""
+    held(saga)
+
+    answers = at_once(
+        [
+            partial(own, caller, (APPROVED, REJECTED)[number % 2], NOW + timedelta(milliseconds=number))
+            for number, caller in enumerate(callers(saga, CALLERS))
+        ]
+    )
+
+    assert answers == [assert_one_verdict(saga)] * CALLERS
 
 
 @THREADS
@@ -425,18 +557,20 @@ def test_own_answers_reviews_and_webhooks_at_once_agree_on_one_verdict(saga: Sag
         [partial(CALLS[name], caller) for name, caller in zip(order, callers(saga, CALLERS), strict=True)]
     )
 
-    entry = assert_one_verdict(saga)
+    state = saga.state()
+    evidence = assert_one_verdict(saga)
     for name, answer in zip(order, answers, strict=True):
         if name == "own":
-            assert answer == entry or isinstance(answer, KycUnavailable)
+            assert answer == verdicts(saga)[-1] or isinstance(answer, KycUnavailable)
         elif name == "begin_review":
             assert answer.status is Status.PROCESSING
             assert answer.is_in_review != (answer.verdict is not None)
-        elif (name, entry["decision"]) in (("reject", "APPROVED"), ("approve", "REJECTED")):
+        elif (name, evidence["decision"]) in (("reject", "APPROVED"), ("approve", "REJECTED")):
             assert isinstance(answer, IdempotencyConflict)
         else:
-            assert answer is None or answer in (entry, *markers(saga))
+            assert answer is None or answer in (state, *markers(saga))
     assert answers.count(None) == len(markers(saga)) <= 1
+    assert verdicts(saga)[-1]["step"] == "verify"
 
 
 @THREADS
@@ -468,6 +602,6 @@ def test_a_webhook_and_the_beginning_of_compensation_at_once_never_leave_a_payme
     row, webhooks = saga.row(), answers[1::2]
     assert row["status"] == "COMPENSATING"
     assert all(answer is None or isinstance(answer, dict | StepFenced) for answer in webhooks)
-    assert webhooks.count(None) == len(markers(saga)) == len(entries(saga)) == int("verdict" in row)
+    assert webhooks.count(None) == len(markers(saga)) == len(verdicts(saga)) == int("verdict" in row)
     with saga.writes_nothing(), pytest.raises(StepFenced):
         saga.commit(Step.RELEASE, LATER)

@@ -2,14 +2,15 @@
 
 from hypothesis import strategies as st
 
-from settlement.ledger import keys
+from settlement.ledger import keys, reversal
 from settlement.ledger.keys import Row
 from settlement.model.settlement import Settlement
 from settlement.model.status import REVERSIBLE, Step
 from tests.unit.vectors import CONFIG, SETTLEMENT
 from tests.world import ledger
 from tests.world.books import assert_conserved
-from tests.world.saga import Saga
+from tests.world.journal import journal
+from tests.world.saga import LATER, Saga
 
 OPENING = {"alice": 10_000, "bob": 500}
 """The first deposits, as `Saga.fund` makes them: enough for each of the amounts."""
@@ -35,7 +36,7 @@ STUCK = [
 """The last step that has committed, and a committed one whose reversal may get stuck."""
 
 UNMOVED = [(last, step) for last in LAST for step in REVERSIBLE if (last, step) not in STUCK]
-"""The same with a step that has not committed: its skipped reversal may get stuck, too."""
+"""The same with a step that has not committed: no reversal of it runs, but an error may name it."""
 
 
 def fresh(settlement: Settlement = SETTLEMENT) -> Saga:
@@ -60,16 +61,18 @@ def stuck(last: Step | None, step: Step, settlement: Settlement = SETTLEMENT) ->
     """Return such a settlement in LIMBO, because the reversal of `step` is stuck."""
     saga = begun(last, settlement)
     for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
-        saga.reverse(earlier)
+        if earlier in saga.state().unreversed:
+            saga.reverse(earlier)
     saga.enter(saga.case(step))
     return saga
 
 
 def unwind(saga: Saga) -> None:
-    """Reverse each step that is not reversed."""
-    for step in REVERSIBLE:
-        if step not in saga.state().reversed:
-            saga.reverse(step)
+    """Reverse each committed step that is not reversed, or finish a settlement of which nothing is held."""
+    for step in saga.state().unreversed:
+        saga.reverse(step)
+    if not saga.state().steps:
+        saga.ledger.store.update(reversal.finish_unheld(saga.settlement, LATER))
 
 
 def moved(saga: Saga) -> dict[str, int]:
@@ -84,6 +87,5 @@ def moved(saga: Saga) -> dict[str, int]:
 
 
 def entries(saga: Saga) -> dict[str, Row]:
-    """Return the settlement's journal entries by their names."""
-    own = keys.settlement(saga.settlement.key)["pk"]
-    return {row["step"]: row for row in saga.ledger.rows() if row["pk"] == own and "step" in row}
+    """Return the settlement's journal entries and evidence by their names."""
+    return journal(saga.ledger.rows(), saga.settlement.key)

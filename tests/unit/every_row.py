@@ -12,7 +12,7 @@ from settlement.model.settlement import Settlement
 from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
 from tests.unit import states
-from tests.unit.vectors import DECIDER, EXECUTION, IN_HASTE, LISTED, REJECTED, SETTLEMENT, VERDICT, YEN
+from tests.unit.vectors import DECIDER, EXECUTION, IN_HASTE, LISTED, REJECTED, SETTLEMENT, VERDICT, YEN, slots
 
 BEFORE, AT, AFTER = "2026-11-20T12:00:00.122Z", "2026-11-20T12:00:00.123Z", "2026-11-20T12:00:00.124Z"
 """Just before, at and just after the instant of the writes."""
@@ -70,7 +70,7 @@ def settlement_row(
     row = states.row(settlement, status=status, deadline_at=deadline_at)
     if not same_request:
         row |= {"request_hash": "another"}
-    return row | ({"steps": steps} if steps else {}) | more
+    return row | slots(steps) | more
 
 
 def progress() -> Iterator[tuple[set[Step], set[Step]]]:
@@ -115,12 +115,12 @@ def _rows_of(settlement: Settlement) -> list[Row]:
             settlement=settlement,
             escrow=escrow,
             reversed_for={"step": "verify"},
-            **({"reversed": reversed_} if reversed_ else {}),
+            **slots((), undone),
             **decided,
             **verified,
             **listed,
         )
-        for status, (steps, reversed_), deadline_at, same, escrow, decided in product(
+        for status, (steps, undone), deadline_at, same, escrow, decided in product(
             Status, progress(), (AT, AFTER), (True, False), escrows, RESOLUTIONS
         )
         for verified, listed in product(verdicts(steps), listings(status))

@@ -8,7 +8,7 @@ from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.policy import compensation
 from tests.unit import books, states
 from tests.unit.books import LAST, STUCK, UNMOVED, entries, moved, unwind
-from tests.unit.vectors import SETTLEMENT
+from tests.unit.vectors import SETTLEMENT, slots
 from tests.world.saga import RETRY, Saga, up_to
 
 PARTIES = {Step.FEE: ("fees:EUR", 48), Step.RELEASE: ("bob", 4772), Step.HOLD: ("alice", 4820)}
@@ -40,7 +40,7 @@ def test_a_case_is_about_its_step_and_blocks_no_account_if_nothing_moved(
 
 
 def test_a_case_of_a_reversed_step_is_done_and_blocks_no_account() -> None:
-    state = states.state(steps={Step.HOLD}, reversed={Step.HOLD})
+    state = states.state(**slots({Step.HOLD}, {Step.HOLD}))
 
     assert compensation.case_of(state, Step.HOLD) == Case(
         step=Step.HOLD, account="alice", blocked_account=None, amount=0, number=1, escrow=0, done=True

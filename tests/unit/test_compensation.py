@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlement.ledger import reversal
+from settlement.ledger import kyc_review, reversal
 from settlement.model.errors import EscrowMismatch, NotReversible, ResolutionRefused, StepFenced
 from settlement.model.orders import Decision, Resolution, Reversal
 from settlement.model.settlement import Settlement
@@ -18,9 +18,19 @@ from tests.unit import books, states
 from tests.unit.books import LAST, SETTLEMENTS, entries, moved, unwind
 from tests.unit.conditions import applied, asked
 from tests.unit.every_row import states_met_by
-from tests.unit.vectors import CONFIG, EXECUTION, ORDER, ORDERS, REVERSER, SETTLEMENT, resolution
+from tests.unit.vectors import (
+    CONFIG,
+    EXECUTION,
+    ORDER,
+    ORDERS,
+    REVERSER,
+    SETTLEMENT,
+    VERDICT,
+    resolution,
+    slots,
+)
 from tests.world.environment import NOW
-from tests.world.saga import COMPLETE, LATER, RETRY, step_transaction, up_to
+from tests.world.saga import COMPLETE, DECIDED, LATER, RETRY, step_transaction, up_to
 
 ERROR = {"Error": "KycRejected", "Cause": "why"}
 
@@ -32,7 +42,7 @@ ERROR = {"Error": "KycRejected", "Cause": "why"}
     [(None, "hold"), ("hold", "verify"), ("verify", "release"), ("release", "fee"), ("fee", "fee")],
 )
 def test_a_settlement_failed_at_the_first_step_that_has_not_committed(last: str | None, step: str) -> None:
-    state = states.state(steps=set(up_to(Step(last) if last else None)))
+    state = states.state(**slots(up_to(Step(last) if last else None)))
 
     assert compensation.failure_of(state, ERROR) == {"step": step, "error": "KycRejected", "cause": "why"}
 
@@ -64,9 +74,10 @@ def test_a_compensation_is_about_to_begin_exactly_if_its_first_write_would_commi
 def test_a_reversal_gives_every_party_its_balance_back(settlement: Settlement, last: Step | None) -> None:
     saga = books.begun(last, settlement)
 
-    for step in REVERSIBLE:
+    for step in saga.state().unreversed:
         saga.reverse(step)
         moved(saga)
+    unwind(saga)
 
     assert moved(saga) == {}
     state = saga.state()
@@ -75,44 +86,57 @@ def test_a_reversal_gives_every_party_its_balance_back(settlement: Settlement, l
 
 
 @pytest.mark.parametrize("last", LAST)
-def test_each_reversal_is_one_entry_and_a_skipped_or_repeated_one_too(last: Step | None) -> None:
-    """Repeated with the steps as they were at the beginning, as a machine that is started again has them."""
+def test_each_reversal_is_one_entry_and_what_never_committed_leaves_none(last: Step | None) -> None:
     saga = books.begun(last)
-    steps = saga.state().steps
+    committed = [step for step in REVERSIBLE if step in saga.state().steps]
+
     unwind(saga)
+
     found = entries(saga)
-
-    for step in REVERSIBLE:
+    assert {name for name in found if name.startswith("compensate:")} == {step.reversal for step in committed}
+    for step in committed:
         entry = found[step.reversal]
-        if step in steps:
-            assert (entry["debit"], entry["credit"]) == (found[step]["credit"], found[step]["debit"])
-            assert entry["amount"] == found[step]["amount"]
-        else:
-            assert entry["reason"] == f"nothing to reverse: {step} never committed"
-            assert not entry.keys() & {"debit", "credit", "amount"}
+        assert (entry["debit"], entry["credit"]) == (found[step]["credit"], found[step]["debit"])
+        assert entry["amount"] == found[step]["amount"]
+    assert saga.state().reversed == {step: timestamp(LATER) for step in committed}
+
+
+@pytest.mark.parametrize("last", LAST)
+def test_a_repeated_reversal_changes_nothing_at_any_later_time(last: Step | None) -> None:
+    """As a machine that is started again repeats them: each slot is the record of its reversal."""
+    saga = books.begun(last)
+    unwind(saga)
+
+    for step in saga.state().reversed:
+        late = compensation.reverse_step(SETTLEMENT, Step(step), DECIDED)
         with saga.writes_nothing():
-            assert saga.reverse(step, committed=steps) == entry
+            assert saga.ledger.store.commit(late) == saga.state()
 
 
-@pytest.mark.parametrize("step", REVERSIBLE)
-@pytest.mark.parametrize("committed", [[], list(Step)])
-def test_a_reversed_step_is_left_as_it_is(step: Step, committed: list[str]) -> None:
-    others = [other.value for other in REVERSIBLE if other is not step]
+@pytest.mark.parametrize("last", LAST[:-1])
+def test_the_reversal_of_a_step_that_never_committed_is_fenced(last: Step | None) -> None:
+    saga = books.begun(last)
 
-    assert compensation.reverse_step(SETTLEMENT, step, committed, [step.value], NOW) is None
-    assert compensation.reverse_step(SETTLEMENT, step, committed, others, NOW) is not None
+    for step in set(REVERSIBLE) - set(up_to(last)):
+        with saga.writes_nothing(), pytest.raises(StepFenced):
+            saga.reverse(step)
 
 
 @pytest.mark.parametrize("last", LAST[:-1])
 def test_no_late_step_commits_at_any_time_after_the_fence(last: Step | None) -> None:
     saga = books.begun(last)
-    late = step_transaction(list(Step)[len(up_to(last))], SETTLEMENT, CONFIG)
+    late = list(Step)[len(up_to(last))]
+    writes = (
+        (kyc_review.record_verdict(SETTLEMENT, VERDICT, NOW),)
+        if late is Step.VERIFY
+        else step_transaction(late, SETTLEMENT, CONFIG).writes
+    )
 
-    for step in (None, *REVERSIBLE):
+    for step in (None, *saga.state().unreversed):
         if step:
             saga.reverse(step)
         with saga.writes_nothing(), pytest.raises(StepFenced):
-            saga.ledger.store.commit(late)
+            saga.ledger.store.transact(writes)
 
 
 def test_a_reversal_out_of_order_is_refused_by_the_escrow() -> None:
@@ -131,7 +155,7 @@ def test_a_reversal_out_of_order_is_refused_by_the_escrow() -> None:
 
 @pytest.mark.parametrize("status", Status)
 def test_the_machines_state_has_the_steps_and_the_rest_of_the_work(status: Status) -> None:
-    state = states.state(status=status, steps={"verify", "hold"}, reversed={"hold"}, resolutions=2)
+    state = states.state(status=status, **slots(("verify", "hold"), ("hold",)), resolutions=2)
 
     assert compensation.machine_state(state, CONFIG) == {
         "settlement": SETTLEMENT.to_wire(CONFIG),
@@ -139,9 +163,26 @@ def test_the_machines_state_has_the_steps_and_the_rest_of_the_work(status: Statu
         "reversed": ["hold"],
         "finished": status not in (Status.COMPENSATING, Status.LIMBO),
         "in_limbo": status is Status.LIMBO,
+        "fee_due": False,
+        "release_due": False,
         "case": 3,
         "alerts": 0,
     }
+
+
+@pytest.mark.parametrize("last", LAST)
+@pytest.mark.parametrize("undone", [(), ("fee",), ("release",), ("fee", "release"), REVERSIBLE])
+def test_a_reversal_is_due_if_its_step_has_committed_and_is_not_reversed(
+    last: Step | None, undone: tuple[str, ...]
+) -> None:
+    """The machine goes straight to the first one that is due: what never committed is skipped."""
+    committed = up_to(last)
+    state = states.state(**slots(committed, [step for step in undone if step in committed]))
+
+    found = compensation.machine_state(state, CONFIG)
+
+    assert found["fee_due"] is (Step.FEE in committed and "fee" not in undone)
+    assert found["release_due"] is (Step.RELEASE in committed and "release" not in undone)
 
 
 @pytest.mark.parametrize(

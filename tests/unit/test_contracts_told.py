@@ -158,8 +158,11 @@ def alert(stuck: Step = Step.RELEASE) -> dict[str, Any]:
 
 
 def notice(order: Any = RETRY) -> dict[str, Any]:
-    entry = books.stuck(Step.FEE, Step.RELEASE).resolve(order)
-    return on_the_wire(resolution_notice(SETTLEMENT.key, 1, entry))
+    saga = books.stuck(Step.FEE, Step.RELEASE)
+    saga.resolve(order)
+    evidence = saga.ledger.store.evidence(SETTLEMENT.key, "resolve:1")
+    assert evidence
+    return on_the_wire(resolution_notice(SETTLEMENT.key, 1, evidence))
 
 
 @pytest.mark.parametrize("stuck", REVERSIBLE)

@@ -1,29 +1,46 @@
-"""Rows that are put once: the journal's entries, claims, tombstones, and markers of webhook events."""
+"""The rows that are put once: entries, evidence, claims, tombstones, markers; and the one of who waits."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from settlement.ledger import entries, forward, kyc_review, reversal
+from settlement.ledger import entries, forward, keys, kyc_review, reversal
 from settlement.ledger.keys import Row
+from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.transaction import AlreadyApplied, Transfer
-from settlement.model.errors import IdempotencyConflict
+from settlement.model.errors import IdempotencyConflict, StepFenced
+from settlement.model.orders import Resolution
 from settlement.model.status import Step
+from settlement.model.verdict import Verdict
 from settlement.policy import steps
-from tests.unit import states, vectors
+from tests.unit import books, states, vectors
+from tests.unit.books import LAST, STUCK, unwind
 from tests.unit.conditions import admits
 from tests.unit.states import found
-from tests.unit.vectors import CONFIG, ESCROW, EVENT, FAILURE, SETTLEMENT, VERDICT, VERDICTS
+from tests.unit.vectors import CONFIG, DECIDER, ESCROW, EVENT, FAILURE, SETTLEMENT, VERDICT, VERDICTS
 from tests.world.environment import NOW
+from tests.world.saga import COMPLETE, LATER, RETRY, WRITE_OFF, Saga
 
 PUTS = {name: write for name, write in vectors.named_writes().items() if write.action == "Put"}
-ENTRIES = [name for name, put in PUTS.items() if {"step", "request_hash"} <= put.parameters["Item"].keys()]
+WAITING = "limbo.await_decision"
+TRANSFERS = [
+    name
+    for name, put in PUTS.items()
+    if keys.is_entry(put.parameters["Item"]) and put.parameters["Item"]["step"] != "deposit"
+]
+EVIDENCE = [name for name, put in PUTS.items() if keys.is_evidence(put.parameters["Item"])]
+SWEPT_AGAIN = "sweep.fold.again[0]"
+"""It replaces its row, under the condition of its version: test_sweeps.py."""
+
+RECORDS = [name for name in PUTS if name not in (*TRANSFERS, WAITING, SWEPT_AGAIN)]
 """The names only: each write is built in its test, as at import it would not meet its mutants."""
 
 CLAIMED = f"key: {SETTLEMENT.key} was claimed by a request with other content"
 
 
-@pytest.mark.parametrize("name", PUTS)
+@pytest.mark.parametrize("name", RECORDS)
 def test_a_row_is_put_only_if_there_is_none_and_else_is_already_applied(name: str) -> None:
     write = vectors.named_writes()[name]
     row = dict(write.parameters["Item"])
@@ -36,24 +53,48 @@ def test_a_row_is_put_only_if_there_is_none_and_else_is_already_applied(name: st
     assert replayed.found == found(row)
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_an_entry_of_another_request_is_a_conflict_and_not_a_replay(name: str) -> None:
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_evidence_of_another_request_is_a_conflict_and_not_a_replay(name: str) -> None:
     write = vectors.named_writes()[name]
-    entry = dict(write.parameters["Item"])
+    earlier = dict(write.parameters["Item"])
 
-    for earlier in (None, entry | {"request_hash": "another"}):
+    for other in (None, earlier | {"request_hash": "another"}):
+        refusal = write.on_failure(other)
+        assert type(refusal) is IdempotencyConflict
+        assert str(refusal) == CLAIMED
+
+
+@pytest.mark.parametrize("name", TRANSFERS)
+def test_an_entry_is_never_overwritten_and_is_no_record_of_its_step(name: str) -> None:
+    """The slot on the settlement's row is. An entry where the slot is free is a fault that must be seen."""
+    write = vectors.named_writes()[name]
+    row = dict(write.parameters["Item"])
+    key = row["sk"].rpartition("#")[2].partition(":")[0]
+
+    assert admits(write, None)
+    assert not admits(write, row)
+    for earlier in (None, row):
         refusal = write.on_failure(earlier)
         assert type(refusal) is IdempotencyConflict
-        assert str(refusal) == CLAIMED.replace(SETTLEMENT.key, entry["pk"].removeprefix("SETTLEMENT#"))
+        assert str(refusal) == CLAIMED.replace(SETTLEMENT.key, key)
+
+
+def test_every_kind_of_put_is_examined() -> None:
+    """An empty list would be a rule about nothing."""
+    kinds = {keys.subject(put.parameters["Item"])[0] for put in PUTS.values()}
+
+    assert kinds == {"SETTLEMENT", "ACCOUNT", "ENTRIES", "EVIDENCE", "WAITING", "KYC_EVENT", "SWEPT"}
+    assert {"entries.transfer.hold", "steps.claim_and_hold[1]"} <= set(TRANSFERS)
+    assert {"entries.evidence", "compensation.reverse_on_order.settled[0]"} <= set(EVIDENCE)
 
 
 def test_a_claim_by_another_request_is_left_for_the_idempotency_check() -> None:
     earlier = states.state(request_hash="another", owner="another")
 
-    replayed = forward.claim(SETTLEMENT, "owner", NOW, CONFIG).on_failure(earlier)
-
-    assert isinstance(replayed, AlreadyApplied)
-    assert replayed.found is earlier
+    for build in (forward.claim, forward.claim_and_hold):
+        replayed = build(SETTLEMENT, "owner", NOW, CONFIG).on_failure(earlier)
+        assert isinstance(replayed, AlreadyApplied)
+        assert replayed.found is earlier
 
 
 def test_a_tombstone_is_the_row_of_a_claim_with_its_end() -> None:
@@ -75,22 +116,77 @@ def test_a_tombstone_is_the_row_of_a_claim_with_its_end() -> None:
 @pytest.mark.parametrize(
     ("debit", "credit", "side", "partition"),
     [
-        ("alice", ESCROW, "debit", "ACCOUNT#alice"),
-        (ESCROW, "bob", "credit", "ACCOUNT#bob"),
-        (ESCROW, "fees:EUR", "credit", "ACCOUNT#fees:EUR#2"),
-        ("losses:EUR", ESCROW, "debit", "ACCOUNT#losses:EUR#2"),
+        ("alice", ESCROW, "debit", "ENTRIES#alice"),
+        (ESCROW, "bob", "credit", "ENTRIES#bob"),
+        (ESCROW, "fees:EUR", "credit", "ENTRIES#fees:EUR#2"),
+        ("losses:EUR", ESCROW, "debit", "ENTRIES#losses:EUR#2"),
     ],
 )
-def test_an_entry_is_listed_under_the_account_on_the_other_side_of_escrow(
+def test_an_entry_is_kept_under_the_account_on_the_other_side_of_escrow(
     debit: str, credit: str, side: str, partition: str
 ) -> None:
     transfer = Transfer(debit=debit, credit=credit, amount=1)
 
-    plain = entries.transfer(SETTLEMENT, Step.HOLD, transfer, NOW).parameters["Item"]
-    with_evidence = entries.transfer(SETTLEMENT, Step.HOLD, transfer, NOW, {"decision": "retry"})
+    entry = entries.transfer(SETTLEMENT, Step.HOLD, transfer, NOW).parameters["Item"]
 
-    assert (plain["side"], plain["gsi1pk"]) == (side, partition)
-    assert with_evidence.parameters["Item"] == plain | {"decision": "retry"}
+    assert (entry["side"], entry["pk"]) == (side, partition)
+
+
+PARTIES = {Step.HOLD: "alice", Step.RELEASE: "bob", Step.FEE: "fees:EUR"}
+"""The account of each step that moves money."""
+
+
+def entries_by_the_row(saga: Saga) -> set[tuple[str, str]]:
+    """Return the addresses of the money that a settlement has moved, from its row and its decisions."""
+    state, decisions = saga.state(), [f"resolve:{number + 1}" for number in range(saga.state().resolutions)]
+    placed = [(PARTIES[Step(step)], at, step) for step, at in state.steps.items() if Step(step) in PARTIES]
+    undone = {Step(step): at for step, at in state.reversed.items()}
+    for name in decisions:
+        evidence = saga.ledger.store.evidence(SETTLEMENT.key, name)
+        assert evidence
+        if evidence["decision"] == "write-off":
+            (covered,) = (step for step, at in undone.items() if at == evidence["posted_at"])
+            del undone[covered]
+            placed.append(("losses:EUR", evidence["posted_at"], name))
+        elif evidence["decision"] == "complete":
+            placed.append(("fees:EUR", evidence["posted_at"], name))
+    placed += [(PARTIES[step], at, step.reversal) for step, at in undone.items()]
+    rows = [keys.entry(account, at, SETTLEMENT.key, step) for account, at, step in placed]
+    return {(row["pk"], row["sk"]) for row in rows}
+
+
+def entries_in_the_table(saga: Saga) -> set[tuple[str, str]]:
+    own = [row for row in saga.ledger.rows() if keys.is_entry(row) and f"#{SETTLEMENT.key}:" in row["sk"]]
+    return {(row["pk"], row["sk"]) for row in own}
+
+
+@pytest.mark.parametrize("last", LAST)
+def test_the_address_of_each_entry_follows_from_its_settlements_row(last: Step | None) -> None:
+    """Otherwise a check of one settlement would have to read whole accounts."""
+    saga = books.begun(last)
+    assert entries_in_the_table(saga) == entries_by_the_row(saga)
+
+    unwind(saga)
+
+    assert entries_in_the_table(saga) == entries_by_the_row(saga)
+    assert len(entries_in_the_table(saga)) == 2 * len(
+        [step for step in saga.state().steps if step != "verify"]
+    )
+
+
+@pytest.mark.parametrize("decision", [RETRY, WRITE_OFF, COMPLETE], ids=lambda order: order.decision.value)
+@pytest.mark.parametrize(("last", "step"), [where for where in STUCK if where[1] is not Step.HOLD])
+def test_the_address_of_a_decisions_entry_follows_from_its_evidence(
+    last: Step, step: Step, decision: Resolution
+) -> None:
+    saga = books.stuck(last, step)
+
+    saga.resolve(decision)
+
+    assert entries_in_the_table(saga) == entries_by_the_row(saga)
+    if decision is not COMPLETE:
+        unwind(saga)
+    assert entries_in_the_table(saga) == entries_by_the_row(saga)
 
 
 # The webhook's rows
@@ -106,22 +202,108 @@ def test_the_id_of_an_event_with_other_content_is_a_conflict() -> None:
         assert str(refusal) == "webhook-id: was used before by an event with other content"
 
 
-def test_the_same_decision_is_replayed_and_another_is_a_conflict_for_good() -> None:
-    for first in VERDICTS.values():
-        left = dict(entries.verdict(SETTLEMENT, first, NOW).parameters["Item"])
-        for second in VERDICTS.values():
-            again = replace(second, reference="ver_2", reason="sent again")
-            refusal = entries.verdict(SETTLEMENT, again, NOW).on_failure(left)
-            if second.decision is first.decision:
-                assert isinstance(refusal, AlreadyApplied)
-                assert refusal.found == left
-            else:
-                assert type(refusal) is IdempotencyConflict
-                assert str(refusal) == f"decision: {first.decision} is on record, for good"
+def by_webhook(saga: Saga, verdict: Verdict, event: WebhookEvent = EVENT) -> None:
+    writes = steps.record_webhook_verdict(SETTLEMENT, verdict, event, DECIDER, LATER, CONFIG)
+    saga.ledger.store.transact(writes)
 
 
-def test_the_providers_answer_and_its_webhook_write_the_same_entry() -> None:
-    """The two ways to a verdict meet in one row, so that there is one verdict."""
-    answer = steps.verify(SETTLEMENT, VERDICT, NOW).entry.parameters["Item"]
+def by_answer(saga: Saga, verdict: Verdict, event: WebhookEvent = EVENT) -> None:
+    saga.verify(verdict)
 
-    assert answer == entries.verdict(SETTLEMENT, VERDICT, NOW).parameters["Item"]
+
+@pytest.mark.parametrize("second", VERDICTS.values(), ids=VERDICTS)
+@pytest.mark.parametrize("first", VERDICTS.values(), ids=VERDICTS)
+@pytest.mark.parametrize("decide", [by_webhook, by_answer])
+def test_the_same_decision_is_replayed_and_another_is_a_conflict_for_good(
+    decide: Callable[[Saga, Verdict], None], first: Verdict, second: Verdict
+) -> None:
+    """Under an event's id of its own, as a provider that decides again would send it."""
+    saga, another = books.reached(Step.HOLD), replace(EVENT, id="evt-2")
+    decide(saga, first)
+    again = replace(second, reference="ver_2", reason="sent again")
+
+    if second.decision is first.decision:
+        with saga.writes_nothing(), pytest.raises(AlreadyApplied) as replayed:
+            by_webhook(saga, again, another)
+        assert replayed.value.found == saga.state()
+    else:
+        message = f"^decision: {first.decision} is on record, for good$"
+        with saga.writes_nothing(), pytest.raises(IdempotencyConflict, match=message):
+            by_webhook(saga, again, another)
+
+
+def test_the_providers_answer_and_its_webhook_are_two_facts_told_in_the_same_words() -> None:
+    """Neither takes the place of the other: which came first is told by the settlement's row."""
+    answered = entries.evidence(SETTLEMENT, Step.VERIFY, VERDICT.evidence(), NOW).parameters["Item"]
+    *_, sent = steps.record_webhook_verdict(SETTLEMENT, VERDICT, EVENT, DECIDER, NOW, CONFIG)
+
+    assert sent.parameters["Item"] == answered | {"sk": f"{SETTLEMENT.key}:review", "step": "review"}
+    assert answered["sk"] == f"{SETTLEMENT.key}:verify"
+
+
+@pytest.mark.parametrize("answered", VERDICTS)
+@pytest.mark.parametrize("sent", VERDICTS)
+@pytest.mark.parametrize("moment", range(3))
+def test_the_first_verdict_to_reach_the_row_stays_and_has_its_own_evidence(
+    moment: int, sent: str, answered: str
+) -> None:
+    """The provider's answer is two writes, its webhook a transaction: before, between and after them.
+
+    In between, the answer's evidence stands beside the webhook's, and may contradict it.
+    """
+    saga = books.reached(Step.HOLD)
+    webhook = partial(by_webhook, saga, VERDICTS[sent])
+
+    if moment == 0:
+        webhook()
+    on_record = Verdict.on_record(saga.put_evidence(VERDICTS[answered]))
+    if moment == 1:
+        webhook()
+    saga.put_verdict(on_record)
+    if moment == 2:
+        with pytest.raises(AlreadyApplied if sent == answered else IdempotencyConflict):
+            webhook()
+
+    review = saga.ledger.store.evidence(SETTLEMENT.key, kyc_review.REVIEW)
+    verify = saga.ledger.store.evidence(SETTLEMENT.key, Step.VERIFY)
+    assert verify
+    assert verify["decision"] == VERDICTS[answered].decision
+    assert (review is None) == (moment == 2)
+    assert saga.state().verdict == (review or verify)["decision"]
+    assert saga.state().verdict == VERDICTS[answered if moment == 2 else sent].decision
+    books.moved(saga)
+    assert (Step.VERIFY in saga.state().steps) == (saga.state().verdict == "APPROVED")
+
+
+# The execution that waits in LIMBO
+
+
+@pytest.mark.parametrize("case", [1, 2, 3])
+def test_the_last_execution_to_wait_for_a_case_is_the_one_to_wake(case: int) -> None:
+    saga = books.fresh()
+    saga.wait("token-1", "arn:execution-1", case=2)
+
+    if case < 2:
+        with (
+            saga.writes_nothing(),
+            pytest.raises(StepFenced, match=r"^await: a later case of .* is waited for$"),
+        ):
+            saga.wait("token-2", "arn:execution-2", case=case)
+    else:
+        saga.wait("token-2", "arn:execution-2", case=case)
+        (row,) = saga.ledger.rows()
+        more = {"key": SETTLEMENT.key, "case": case, "token": "token-2", "execution": "arn:execution-2"}
+        assert row == keys.waiting(SETTLEMENT.key) | more
+
+
+def test_a_task_token_is_on_no_row_of_the_settlement() -> None:
+    """Who reads the row, for a report or a statement, could resume the machine with it."""
+    saga = books.stuck(Step.FEE, Step.RELEASE)
+    before = saga.row()
+
+    saga.wait("a-task-token")
+
+    assert saga.row() == before
+    assert [row["pk"] for row in saga.ledger.rows() if "a-task-token" in str(row)] == [
+        f"WAITING#{SETTLEMENT.key}"
+    ]

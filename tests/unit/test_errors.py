@@ -66,6 +66,11 @@ EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
         {},
     ),
     (
+        errors.AlreadyClaimed("order-2026-000101", "SETTLED"),
+        "key: order-2026-000101 is SETTLED, and not for this execution to run",
+        {"status": "SETTLED"},
+    ),
+    (
         errors.NotReversible("the settlement is LIMBO", "LIMBO"),
         "reverse: the settlement is LIMBO",
         {"status": "LIMBO"},
@@ -79,7 +84,13 @@ EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
 """Errors with attributes, the messages that are made of them, and the attributes."""
 
 PLAIN = {
-    *(errors.InvalidRequest, errors.KycRejected, errors.KycRequestRefused, errors.SignatureRefused),
+    *(
+        errors.InvalidRequest,
+        errors.InReview,
+        errors.KycRejected,
+        errors.KycRequestRefused,
+        errors.SignatureRefused,
+    ),
     *(errors.SettlementNotFound, errors.ResolutionRefused),
     *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen, errors.StartUnavailable),
 }

@@ -1,4 +1,4 @@
-"""Keys of rows and places in the index: no two rows share a key, and the index lists every entry."""
+"""Keys of rows and places in the index: no two rows share a key, and an account's entries are together."""
 
 import time
 from collections.abc import Iterator
@@ -18,11 +18,12 @@ KEYS = st.from_regex(KEY, fullmatch=True)
 INSTANTS = st.datetimes(datetime(2000, 1, 1), datetime(2999, 12, 31), timezones=st.just(UTC))
 
 
-def test_the_keys_are_those_of_the_design_and_tell_settlements_and_accounts_from_other_rows() -> None:
+def test_the_keys_are_those_of_the_design_and_tell_each_kind_of_row_from_the_others() -> None:
     account, settlement = ledger_keys.account("alice"), ledger_keys.settlement("k")
     others = {
-        "SETTLEMENT#k k:hold": ledger_keys.entry("k", "hold"),
-        "DEPOSIT#k k:deposit": ledger_keys.deposit("k"),
+        "ENTRIES#alice then#k:hold": ledger_keys.entry("alice", "then", "k", "hold"),
+        "EVIDENCE#k k:verify": ledger_keys.evidence("k", "verify"),
+        "WAITING#k WAITING": ledger_keys.waiting("k"),
         "KYC_EVENT#e EVENT": ledger_keys.event("e"),
         "CIRCUIT kyc": ledger_keys.circuit("kyc"),
     }
@@ -33,6 +34,8 @@ def test_the_keys_are_those_of_the_design_and_tell_settlements_and_accounts_from
     for row in (account, settlement, *others.values()):
         assert ledger_keys.is_settlement(row) is (row is settlement)
         assert ledger_keys.is_account(row) is (row is account)
+        assert ledger_keys.is_entry(row) is row["pk"].startswith("ENTRIES#")
+        assert ledger_keys.is_evidence(row) is row["pk"].startswith("EVIDENCE#")
 
 
 def test_a_row_has_the_subject_in_its_key_even_with_a_separator_in_the_name() -> None:
@@ -51,10 +54,12 @@ def test_no_two_rows_share_a_key(key: str, account: str, step: str) -> None:
         ledger_keys.account(account),
         ledger_keys.account(key),
         ledger_keys.settlement(key),
-        ledger_keys.entry(key, step),
-        ledger_keys.deposit(key),
+        ledger_keys.entry(account, "then", key, step),
+        ledger_keys.entry("fees:EUR", "then", key, step),
+        ledger_keys.evidence(key, step),
+        ledger_keys.waiting(key),
     ]
-    different = 4 if account == key else 5
+    different = len(keys) - (account == key)
 
     assert len({(row["pk"], row["sk"]) for row in keys}) == different
 
@@ -81,24 +86,33 @@ def test_no_customer_can_take_the_name_of_an_internal_account(account: str) -> N
     account=ACCOUNTS | ACCOUNTS.map(accounts.escrow) | st.sampled_from(["fees:EUR", "losses:EUR"]),
     instant=INSTANTS,
 )
-def test_an_entry_is_listed_in_a_partition_of_its_account(key: str, account: str, instant: datetime) -> None:
+def test_an_entry_is_in_a_partition_of_its_account_in_the_order_of_time(
+    key: str, account: str, instant: datetime
+) -> None:
     posted_at = timestamp(instant)
 
-    index = ledger_keys.statement_index(account, key, "fee", posted_at)
+    row = ledger_keys.entry(account, posted_at, key, "fee")
 
-    assert index["gsi1pk"] in ledger_keys.statement_partitions(account)
-    assert index["gsi1sk"] == f"{posted_at}#{key}:fee"
+    assert row["pk"] in ledger_keys.entry_partitions(account)
+    assert row["sk"] == f"{posted_at}#{key}:fee"
+
+
+@given(one=ACCOUNTS, other=ACCOUNTS | st.sampled_from(["fees:EUR", "fees:JPY", "losses:EUR"]))
+def test_no_partition_has_the_entries_of_two_accounts(one: str, other: str) -> None:
+    shared = set(ledger_keys.entry_partitions(one)) & set(ledger_keys.entry_partitions(other))
+
+    assert bool(shared) == (one == other)
 
 
 def test_keys_are_spread_over_all_partitions() -> None:
     keys = [f"order-2026-{number:06}" for number in range(1_000)]
 
-    fees = {ledger_keys.statement_index("fees:EUR", key, "fee", "")["gsi1pk"] for key in keys}
+    fees = {ledger_keys.entry("fees:EUR", "", key, "fee")["pk"] for key in keys}
     in_flight = {ledger_keys.in_flight_index(key, "")["gsi1pk"] for key in keys}
 
-    assert ledger_keys.statement_partitions("alice") == ["ACCOUNT#alice"]
-    assert fees == set(ledger_keys.statement_partitions("fees:EUR"))
-    assert fees == {f"ACCOUNT#fees:EUR#{shard}" for shard in range(16)}
+    assert ledger_keys.entry_partitions("alice") == ["ENTRIES#alice"]
+    assert fees == set(ledger_keys.entry_partitions("fees:EUR"))
+    assert fees == {f"ENTRIES#fees:EUR#{shard}" for shard in range(16)}
     assert in_flight == {f"IN_FLIGHT#{shard}" for shard in range(8)}
 
 
@@ -106,7 +120,6 @@ def test_a_settlement_in_limbo_is_listed_by_the_start_of_its_case_and_apart_from
     index = ledger_keys.limbo_index("then")
 
     assert index == {"gsi1pk": "LIMBO", "gsi1sk": "then"}
-    assert index["gsi1pk"] not in ledger_keys.statement_partitions("LIMBO")
     assert ledger_keys.in_flight_index("order-2026-000101", "then")["gsi1pk"] != index["gsi1pk"]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from settlement.ledger import limbo
+from settlement.ledger import keys, limbo
 from settlement.ledger.conditions import ABSENT, LISTED_IN_FLIGHT, status_is
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write
@@ -27,10 +27,9 @@ from tests.world.environment import NOW
 PROJECT = Path(__file__).parents[2]
 WRITES = vectors.settlement_writes()
 
-WAITING = "limbo.await_decision"
 ALERTED_AGAIN = "recovery.take_over.limbo"
 RESOLVING = {name for name in WRITES if name.startswith("limbo.leave.")}
-KEPT_OUT = WRITES.keys() - RESOLVING - {WAITING, ALERTED_AGAIN}
+KEPT_OUT = WRITES.keys() - RESOLVING - {ALERTED_AGAIN}
 
 
 def touched(write: Write, *, in_limbo: bool = True) -> list[Row]:
@@ -66,20 +65,22 @@ def test_without_its_fence_each_of_them_would_touch_one(name: str) -> None:
     assert leaves == (status_set_by(mutant) not in (None, Status.LIMBO))
 
 
-@pytest.mark.parametrize(
-    ("name", "changed"), [(WAITING, {"waiting"}), (ALERTED_AGAIN, {"owner", "owner_epoch", "recover_at"})]
-)
-def test_an_execution_that_waits_or_alerts_again_records_itself_and_changes_nothing_else(
-    name: str, changed: set[str]
-) -> None:
-    write = WRITES[name]
+def test_an_execution_that_alerts_again_records_itself_and_changes_nothing_else() -> None:
+    write = WRITES[ALERTED_AGAIN]
     rows = touched(write)
 
     assert rows
     for row in rows:
         after = applied(write, row)
-        assert {name for name in after if after[name] != row.get(name)} == changed
+        changed = {name for name in after if after[name] != row.get(name)}
+        assert changed == {"owner", "owner_epoch", "recover_at"}
         assert row.keys() <= after.keys()
+
+
+def test_an_execution_that_waits_writes_no_row_of_the_settlement() -> None:
+    waiting = limbo.await_decision(vectors.SETTLEMENT, 1, "token", "execution")
+
+    assert keys.waiting(vectors.SETTLEMENT.key).items() <= waiting.parameters["Item"].items()
 
 
 @pytest.mark.parametrize("name", sorted(RESOLVING))
@@ -91,7 +92,7 @@ def test_every_resolution_leads_out_of_limbo_to_the_status_of_its_decision(name:
     assert {applied(write, row)["status"] for row in rows} == {target}
 
 
-@pytest.mark.parametrize("name", [*sorted(RESOLVING), WAITING, ALERTED_AGAIN])
+@pytest.mark.parametrize("name", [*sorted(RESOLVING), ALERTED_AGAIN])
 def test_a_resolution_touches_nothing_but_a_settlement_in_limbo(name: str) -> None:
     write = WRITES[name]
 
@@ -104,7 +105,7 @@ def test_every_kind_of_write_is_examined() -> None:
     """Without the vectors of a module the proof would be incomplete."""
     modules = {module.__name__.rpartition(".")[2] for module in vectors.BUILDERS | vectors.POSTERS}
 
-    assert {name.split(".")[0] for name in KEPT_OUT} == modules - {"balances", "entries"}
+    assert {name.split(".")[0] for name in KEPT_OUT} == modules - {"balances", "entries", "sweep"}
     assert {vector.name for vector in vectors.LIMBO if vector.builder is limbo.leave} == RESOLVING
 
 
@@ -174,7 +175,7 @@ def _words(path: Path) -> set[str]:
             {"Write"},
             {f"{LEDGER}/transaction.py", f"{ADAPTERS}/dynamodb.py"}
             | {f"{LEDGER}/{name}.py" for name in ("balances", "entries", "forward", "kyc_review", "limbo")}
-            | {f"{LEDGER}/{name}.py" for name in ("reversal", "takeover")}
+            | {f"{LEDGER}/{name}.py" for name in ("reversal", "sweep", "takeover")}
             | {f"{POLICY}/{name}.py" for name in ("recovery", "steps")},
             id="the type of a write",
         ),

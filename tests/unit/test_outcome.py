@@ -11,6 +11,7 @@ from settlement.model.stage_config import StageConfig
 from settlement.model.status import Status
 from settlement.policy import outcome
 from tests.unit import states
+from tests.unit.vectors import slots
 
 CONTRACT: dict[str, Any] = {
     "key": "order-2026-000101",
@@ -42,9 +43,9 @@ def test_the_outcome_of_a_fresh_claim_is_the_whole_contract(config: StageConfig)
     ("changes", "expected"),
     [
         ({"status": Status.SETTLED}, {"status": "SETTLED"}),
-        ({"steps": {"fee", "hold", "release", "verify"}}, {"steps": ["hold", "verify", "release", "fee"]}),
-        ({"steps": {"verify", "hold"}}, {"steps": ["hold", "verify"]}),
-        ({"reversed": {"hold"}}, {"reversed": ["hold"]}),
+        (slots(("fee", "hold", "release", "verify")), {"steps": ["hold", "verify", "release", "fee"]}),
+        (slots(("verify", "hold")), {"steps": ["hold", "verify"]}),
+        (slots((), ("hold",)), {"reversed": ["hold"]}),
         ({"failure": {"step": "hold"}}, {"failure": {"step": "hold"}}),
         ({"finished_at": "then"}, {"finished_at": "then"}),
         ({"escrow": 4820}, {"escrow": "48.20"}),
@@ -64,7 +65,7 @@ def test_the_outcome_follows_the_state(
 
 
 def test_the_outcome_is_plain_json(config: StageConfig) -> None:
-    outcome_told = told(config, status=Status.LIMBO, steps={"hold"}, reversed={"fee"})
+    outcome_told = told(config, status=Status.LIMBO, **slots(("hold",), ("fee",)))
 
     assert json.loads(json.dumps(outcome_told)) == outcome_told
     assert type(outcome_told["status"]) is str

@@ -12,11 +12,12 @@ from settlement.model.request import _canonical_name, parse_request, parse_settl
 from settlement.model.settlement import NAMES
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
-from settlement.model.status import Status, Step
+from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.policy import compensation, outcome, steps
 from settlement.policy.pager import PagerConfig
 from tests.unit.test_request import VALID, refusal
 from tests.unit.test_request_content import NAMED, claimed
+from tests.unit.vectors import slots
 from tests.world.environment import NOW
 
 SPELLINGS = [
@@ -120,7 +121,7 @@ def test_a_name_is_on_the_row_alone(config: StageConfig) -> None:
     """An entry is never changed, not even to erase personal data; an error may quote a settlement."""
     row = claimed(NAMED, config) | {
         "status": Status.LIMBO,
-        "steps": {Step.HOLD, Step.VERIFY, Step.RELEASE},
+        **slots({Step.HOLD, Step.VERIFY, Step.RELEASE}),
         "stuck_step": "compensate:release",
         "failure": {"step": "compensate:release", "error": "InsufficientFunds", "cause": "too little"},
     }
@@ -128,12 +129,17 @@ def test_a_name_is_on_the_row_alone(config: StageConfig) -> None:
     settlement = state.settlement
     case = compensation.case_of(state, Step.RELEASE)
     pager = PagerConfig(runbook="limbo.md", show_command="settle limbo show {key}", again_after_seconds=60)
+    moving = [
+        steps.hold(settlement, NOW),
+        steps.release(settlement, config, NOW),
+        steps.fee(settlement, NOW),
+        *(compensation.reverse_step(settlement, step, NOW) for step in REVERSIBLE),
+    ]
     told = [
         outcome.of_state(state, config, replayed=False),
         outcome.of_settled(settlement, config, claimed_at="", finished_at=""),
         pager.alert(state, case, config, number=1, execution="e"),
-        *(step(settlement, NOW).entry.parameters for step in (steps.hold, steps.fee)),
-        steps.release(settlement, config, NOW).entry.parameters,
+        *(transaction.entry.parameters for transaction in moving if transaction.entry),
         *(repr(request), repr(settlement), str(settlement), repr(state)),
     ]
 
@@ -141,3 +147,4 @@ def test_a_name_is_on_the_row_alone(config: StageConfig) -> None:
     for shown in told:
         assert "alice" in str(shown) or "bob" in str(shown) or "fees:EUR" in str(shown)
         assert not [word for word in ("Muster", "Söhne") if word in str(shown)]
+    assert all(transaction.entry for transaction in moving)

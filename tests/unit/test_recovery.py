@@ -19,11 +19,11 @@ from settlement.policy import recovery
 from settlement.policy.recovery import Action, Takeover
 from tests.unit.conditions import admits, applied
 from tests.unit.every_row import AFTER, AT, BEFORE, PREFIXES, settlement_row, verdicts
-from tests.unit.vectors import CONFIG, IN_HASTE, LISTED, PLACE, SETTLEMENT, SITUATIONS, STALLED
+from tests.unit.vectors import CONFIG, IN_HASTE, LISTED, PLACE, SETTLEMENT, SITUATIONS, STALLED, slots
 from tests.world.environment import NOW
 from tests.world.ledger import in_memory
 
-FAR = timestamp(NOW + timedelta(days=1))
+FAR, LONG_AGO = timestamp(NOW + timedelta(days=1)), timestamp(NOW - timedelta(days=1))
 
 
 def stalled(**changes: Any) -> Row:
@@ -43,8 +43,9 @@ def take_over(row: Row, now: datetime = NOW) -> Takeover:
 def test_a_takeover_follows_from_the_status_the_release_the_deadline_and_the_review(status: Status) -> None:
     for steps, deadline_at in product(PREFIXES, (BEFORE, AT, AFTER)):
         for verified in verdicts(steps):
-            row = {**stalled(), **settlement_row(status, set(steps), deadline_at, **verified)}
-            row = row if steps else {name: row[name] for name in row if name != "steps"}
+            unstepped = {name: value for name, value in stalled().items() if not name.endswith("_at")}
+            row = {**unstepped, **settlement_row(status, set(steps), deadline_at, **verified)}
+            row |= {"claimed_at": LISTED, "gsi1sk": deadline_at}
             expected = {
                 Status.COMPENSATING: (Action.COMPENSATE, "compensate-1"),
                 Status.LIMBO: (Action.ALERT, "compensate-1"),
@@ -128,7 +129,9 @@ def seconds_to_next_look(write: Write, row: Row) -> float:
 def test_the_next_look_is_twice_as_late_each_time_up_to_a_quarter_of_an_hour(situation: str) -> None:
     for owner_epoch, seconds in enumerate(BACKOFF):
         row = STALLED | SITUATIONS[situation] | {"owner_epoch": owner_epoch}
-        row |= {"deadline_at": FAR} if situation == "processing" else {}
+        row |= {"processing": {"deadline_at": FAR}, "processing.missed": {"gsi1sk": LONG_AGO}}.get(
+            situation, {}
+        )
         postponed = recovery.postpone(SettlementState.from_row(row), NOW, CONFIG)
 
         assert seconds_to_next_look(take_over(row).write, row) == seconds
@@ -141,14 +144,14 @@ def test_the_next_look_is_not_after_a_deadline_that_lies_ahead(
     owner_epoch: int, left: int, expected: float
 ) -> None:
     deadline_at = timestamp(NOW + timedelta(milliseconds=left))
-    row = stalled(deadline_at=deadline_at, owner_epoch=owner_epoch)
+    row = stalled(deadline_at=deadline_at, gsi1sk=timestamp(NOW), owner_epoch=owner_epoch)
 
     assert seconds_to_next_look(take_over(row).write, row) == (left / 1000 if owner_epoch else expected)
 
 
 @pytest.mark.parametrize("deadline_at", [AFTER, AT, BEFORE])
 def test_the_deadline_does_not_bring_the_next_look_at_a_released_settlement_forward(deadline_at: str) -> None:
-    row = stalled(deadline_at=deadline_at, steps={Step.HOLD, Step.VERIFY, Step.RELEASE})
+    row = stalled(deadline_at=deadline_at, **slots({Step.HOLD, Step.VERIFY, Step.RELEASE}))
 
     assert seconds_to_next_look(take_over(row).write, row) == 60
 
@@ -160,6 +163,106 @@ def test_a_row_that_cannot_be_processed_is_deferred(more: tuple[int, ...], secon
     after = applied(recovery.defer_unprocessable(PLACE, NOW, *more), row)
 
     assert after == row | {"gsi1sk": timestamp(NOW + timedelta(seconds=seconds))}
+
+
+# The deadline waits for a recovery that is behind
+
+LAST = timestamp(NOW - timedelta(seconds=30))
+"""The last time at which a new owner would have had its time before a deadline that is now."""
+
+
+def missed(**changes: Any) -> Row:
+    """Return the row of a settlement that was due in time, and whose deadline is now."""
+    return stalled(deadline_at=AT, gsi1sk="2026-11-20T11:50:00.123Z", **changes)
+
+
+@pytest.mark.parametrize("seconds", [-30, 0, 1, 60, 86_400])
+def test_a_settlement_that_recovery_reaches_too_late_is_resumed_with_as_much_time_as_it_had(
+    seconds: int,
+) -> None:
+    now = NOW + timedelta(seconds=seconds)
+    row = missed(owner_epoch=1)
+
+    found = take_over(row, now)
+
+    after = applied(found.write, row)
+    assert (found.action, found.execution) == (Action.SETTLE, f"{SETTLEMENT.key}-r2")
+    assert admits(found.write, row)
+    assert after["deadline_at"] == timestamp(now + timedelta(minutes=10))  # as it was when it was due
+    assert after["deadline_extended_at"] == timestamp(now)
+    assert after["gsi1sk"] == timestamp(now + timedelta(seconds=120))
+    assert "expired_at" not in after
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"deadline_seconds": 600}, Action.COMPENSATE),
+        ({"review": "ver_1"}, Action.COMPENSATE),
+        ({"expired_at": LISTED}, Action.COMPENSATE),
+        ({"gsi1sk": LAST}, Action.COMPENSATE),
+        ({"gsi1sk": AT}, Action.COMPENSATE),
+        ({"status": Status.COMPENSATING}, Action.COMPENSATE),
+        (slots({Step.VERIFY, Step.RELEASE}), Action.SETTLE),
+    ],
+    ids=["named", "in review", "expired", "due too late", "due at its end", "being reversed", "released"],
+)
+def test_no_deadline_waits_that_recovery_has_not_missed(changes: Row, expected: Action) -> None:
+    """A named deadline is a promise to the caller, and after a review there is nothing to resume."""
+    row = missed() | changes
+
+    found = take_over(row)
+
+    assert found.action is expected
+    assert applied(found.write, row)["deadline_at"] == AT
+
+
+def test_a_deadline_that_still_leaves_an_owner_its_time_does_not_wait() -> None:
+    row = missed()
+
+    after = applied(take_over(row, NOW - timedelta(seconds=30, milliseconds=1)).write, row)
+
+    assert (after["deadline_at"], after.get("deadline_extended_at")) == (AT, None)
+
+
+def test_a_deadline_waits_a_bounded_number_of_times_however_slow_recovery_is() -> None:
+    """What is left of the time to settle shrinks by the pause before each look, and is never restored."""
+    ledger, now, left, extended = in_memory(), NOW, [], 0
+    row: Row = missed()
+    while take_over(row, now).action is Action.SETTLE:
+        ledger.put(row)
+        ledger.store.update(take_over(row, now).write)
+        (row,) = ledger.rows()
+        due = datetime.fromisoformat(row["gsi1sk"])
+        left.append(datetime.fromisoformat(row["deadline_at"]) - due)
+        extended += row["deadline_extended_at"] == timestamp(now)
+        now = due + timedelta(days=1)
+
+    assert extended == len(left) == 4
+    assert left == [timedelta(seconds=seconds) for seconds in (540, 420, 180, 0)]
+
+
+def test_a_settlement_that_is_given_back_waits_for_no_delay_twice() -> None:
+    """Its next owner could not be started, so it is due as before; the deadline has waited until now."""
+    ledger = in_memory()
+    ledger.put(missed())
+    first, then = NOW + timedelta(minutes=1), NOW + timedelta(minutes=20)
+    taken = ledger.store.update(take_over(missed(), first).write)
+    due = ledger.store.update(recovery.give_back(taken, "2026-11-20T11:50:00.123Z"))
+
+    again = recovery.take_over(due, then, CONFIG)
+
+    assert again is not None
+    after = ledger.store.update(again.write)
+    assert due.listed_at == "2026-11-20T11:50:00.123Z"
+    assert after.deadline_at == timestamp(then + timedelta(minutes=10))
+
+
+def test_a_settlement_without_a_place_in_the_index_has_missed_no_look() -> None:
+    unlisted = replace(SettlementState.from_row(missed()), listed_at=None)
+
+    with pytest.raises(MalformedRow):
+        recovery.has_missed_its_look(unlisted, NOW, CONFIG)
 
 
 # Due settlements

@@ -74,7 +74,7 @@ def test_the_final_errors_of_an_example_are_those_of_a_refused_request(example: 
 
 def test_the_page_explains_every_end_of_an_execution() -> None:
     definition = json.loads((PROJECT / "statemachines" / "settlement.asl.json").read_text())
-    refusals = definition["States"]["ClaimKey"]["Catch"][0]["ErrorEquals"]
+    refusals = definition["States"]["HoldFunds"]["Catch"][0]["ErrorEquals"]
     fixed = {state["Error"] for state in definition["States"].values() if "Error" in state}
 
     assert {*refusals, *fixed, "States.Timeout", "ExecutionAlreadyExists"} <= rows("What the answer means")

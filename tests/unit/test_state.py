@@ -11,19 +11,19 @@ from settlement.ledger.keys import Row
 from settlement.model import state as model_state
 from settlement.model.settlement import FIELDS
 from settlement.model.state import AccountState, MalformedRow, SettlementState
-from settlement.model.status import Status, Step
+from settlement.model.status import REVERSIBLE, Status, Step
 from tests.unit import states
-from tests.unit.vectors import IN_HASTE, ORDER, SETTLEMENT, VERDICT
+from tests.unit.vectors import IN_HASTE, ORDER, SETTLEMENT, VERDICT, slots
 from tests.world import wire
 from tests.world.environment import NOW
 
 FAILURE = {"step": "hold", "error": "E", "cause": "why"}
 NAMED = replace(IN_HASTE, payer_name="Alice A.", payee_name="Bob B.")
+SLOTS = [*(step.slot for step in Step), *(step.reversal_slot for step in REVERSIBLE)]
 FULL = states.row(
     NAMED,
     status=Status.LIMBO,
-    steps={"hold", "verify"},
-    reversed={"hold"},
+    **{name: f"the time in {name}" for name in SLOTS},
     escrow=4820,
     owner="the owner",
     owner_epoch=3,
@@ -34,6 +34,7 @@ FULL = states.row(
     in_flight_since="in flight",
     recover_at="recover",
     expired_at="expired",
+    deadline_extended_at="extended",
     finished_at="finished",
     verdict="APPROVED",
     review="ref-1",
@@ -42,7 +43,6 @@ FULL = states.row(
     stuck_step="compensate:hold",
     resolutions=2,
     resolution={"decision": "retry"},
-    waiting={"token": "t", "execution": "e"},
 )
 """A row with every attribute of a settlement, each with its own value."""
 
@@ -59,7 +59,7 @@ NOT_READ = {"sk", "gsi1pk"}
 DEFAULTS: dict[str, Any] = {
     field.name: field.default
     for field in fields(SettlementState)
-    if field.name not in ("settlement", *REQUIRED)
+    if field.name not in ("settlement", "steps", "reversed", *REQUIRED)
 }
 OF_EVERY_TYPE = (5, "text", {"L"}, ["L"], {"M": 1}, None)
 
@@ -76,8 +76,10 @@ def test_every_attribute_is_read_from_the_row() -> None:
     read = {field.name: getattr(state, field.name) for field in fields(state)}
 
     assert read.pop("settlement") == NAMED
+    assert read.pop("steps") == {step: f"the time in {step}_at" for step in Step}
+    assert read.pop("reversed") == {step: f"the time in {step}_reversed_at" for step in REVERSIBLE}
     assert {column(name): value for name, value in read.items()} == {
-        name: FULL[name] for name in FULL.keys() - NOT_READ - {"pk", *FIELDS}
+        name: FULL[name] for name in FULL.keys() - NOT_READ - {"pk", *FIELDS, *SLOTS}
     }
     assert len({repr(value) for value in read.values()}) == len(read), "two of them may be exchanged"
     assert type(state.status) is Status
@@ -92,6 +94,17 @@ def test_an_attribute_that_comes_later_may_be_missing(field: str) -> None:
     state = SettlementState.from_row(without(FULL, column(field)))
 
     assert state == replace(SettlementState.from_row(FULL), **{field: DEFAULTS[field]})
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_a_step_without_its_time_has_not_committed_or_is_not_reversed(slot: str) -> None:
+    step, undone = Step(slot.partition("_")[0]), slot.endswith("_reversed_at")
+    full = SettlementState.from_row(FULL)
+    kept = {name: at for name, at in (full.reversed if undone else full.steps).items() if name != step}
+
+    state = SettlementState.from_row(without(FULL, slot))
+
+    assert state == (replace(full, reversed=kept) if undone else replace(full, steps=kept))
 
 
 @pytest.mark.parametrize("name", ["deadline_seconds", "payer_name", "payee_name"])
@@ -173,7 +186,7 @@ def test_the_types_of_exactly_the_attributes_that_are_read_are_checked(
 
 @pytest.mark.parametrize("committed", range(len(Step) + 1))
 def test_a_settlement_is_released_once_its_release_has_committed(committed: int) -> None:
-    assert states.state(steps=set(list(Step)[:committed])).is_released is (committed >= 3)
+    assert states.state(**slots(list(Step)[:committed])).is_released is (committed >= 3)
 
 
 def test_a_settlement_is_in_review_or_expired_by_its_attributes() -> None:
@@ -207,7 +220,7 @@ def test_the_number_of_a_case_counts_the_closed_ones(resolutions: dict[str, Any]
 def test_the_committed_steps_that_moved_money_are_unreversed_until_they_are_reversed(
     steps: tuple[str, ...], reversed_: tuple[str, ...], unreversed: list[str]
 ) -> None:
-    assert states.state(steps=set(steps), reversed=set(reversed_)).unreversed == unreversed
+    assert states.state(**slots(steps, reversed_)).unreversed == unreversed
 
 
 def test_the_hash_on_the_row_decides_whether_a_request_is_the_same() -> None:

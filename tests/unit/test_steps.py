@@ -6,18 +6,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
 from settlement.model import accounts
-from settlement.model.errors import IdempotencyConflict
+from settlement.model.errors import AccountInLimbo, AccountNotFound, IdempotencyConflict, InsufficientFunds
 from settlement.model.request import Request
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
+from settlement.model.timestamps import timestamp
 from settlement.policy import outcome, steps
 from tests.unit import books, states
-from tests.unit.books import SETTLEMENTS, entries, moved
+from tests.unit.books import LAST, SETTLEMENTS, entries, moved
 from tests.unit.conditions import applied
-from tests.unit.vectors import CONFIG, SETTLEMENT
+from tests.unit.vectors import CONFIG, SETTLEMENT, slots
 from tests.world.saga import LATER
 
 REQUEST = Request(
@@ -54,6 +57,49 @@ def test_all_that_goes_into_escrow_comes_out_of_it(settlement: Settlement) -> No
         assert (entry.get("debit"), entry.get("credit"), entry.get("amount")) == posted
 
     assert saga.state().status is Status.SETTLED
+
+
+# The claim with the hold
+
+
+def test_the_claim_with_its_hold_is_the_claim_and_then_the_hold() -> None:
+    """The two ways to a hold, at once and of a queued settlement, lead to the same rows."""
+    at_once, queued = books.fresh(), books.fresh()
+    for saga in (at_once, queued):
+        saga.fund()
+
+    assert at_once.claim_and_hold() is None
+    queued.claim()
+    queued.commit(Step.HOLD)
+
+    assert at_once.ledger.rows() == queued.ledger.rows()
+    assert moved(at_once) == {"alice": -4820}
+
+
+@pytest.mark.parametrize(
+    ("payer", "refusal"), [(4819, InsufficientFunds), (None, AccountNotFound), (10_000, AccountInLimbo)]
+)
+def test_a_refused_hold_leaves_its_key_as_unclaimed_as_before(
+    payer: int | None, refusal: type[Exception]
+) -> None:
+    saga = books.fresh()
+    if payer:
+        blocked: Row = {"limbo_keys": {"order-2026-000001"}} if refusal is AccountInLimbo else {}
+        saga.ledger.put(states.account_row("alice", payer, **blocked))
+
+    with saga.writes_nothing(), pytest.raises(refusal):
+        saga.claim_and_hold()
+
+
+@pytest.mark.parametrize("last", LAST)
+def test_a_claimed_key_is_told_before_any_refusal_and_left_as_it_is(last: Step | None) -> None:
+    """A replay is no refusal, however little the payer has by now, and whatever its content."""
+    saga = books.reached(last)
+    saga.ledger.delete(keys.account("alice"))
+
+    with saga.writes_nothing():
+        assert saga.claim_and_hold() == saga.state()
+        assert saga.asking(amount=1, fee=0).claim_and_hold() == saga.state()
 
 
 # The idempotency check
@@ -93,9 +139,9 @@ def test_only_the_owner_of_a_processing_settlement_runs_it(status: Status, owner
 
 
 def test_the_outcome_of_the_fee_is_the_one_of_the_row_after_its_transaction(config: StageConfig) -> None:
-    row = states.row(steps={"hold", "verify", "release"}, escrow=SETTLEMENT.fee)
+    row = states.row(**slots(("hold", "verify", "release")), escrow=SETTLEMENT.fee)
     transaction = steps.fee(SETTLEMENT, LATER)
-    finished_at = transaction.entry.parameters["Item"]["posted_at"]
+    finished_at = timestamp(LATER)
 
     told = outcome.of_settled(SETTLEMENT, config, claimed_at=row["claimed_at"], finished_at=finished_at)
 

@@ -2,12 +2,18 @@
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.logging import logger as powertools
 
 from settlement.adapters import telemetry
 from settlement.adapters.telemetry import called
@@ -22,14 +28,17 @@ EVENT = {
     "token": "canary-token",
 }
 TELLTALES = ("canary", "918273")
+CONTEXT = ("key", "step", "execution", "function_request_id")
+"""The names by which one filter finds all lines of a settlement, of an execution, or of a call."""
 
-Said = tuple[list[dict[str, Any]], list[str], str]
+
+Said = tuple[dict[str, Any], list[dict[str, Any]], str]
 Output = Callable[[], Said]
 
 
 @pytest.fixture
 def output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Output]:
-    """The log's lines, the names of the metrics, and all of the text, since the last call."""
+    """The one line of the call since the last look, the logger's own lines, and all of the text."""
     # The command-line tool switches metrics off for its whole process, which may be this one.
     monkeypatch.delenv("POWERTOOLS_METRICS_DISABLED", raising=False)
     log = io.StringIO()
@@ -40,23 +49,31 @@ def output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
         text, printed = log.getvalue(), capsys.readouterr()
         log.seek(0)
         log.truncate()
-        published = [json.loads(line)["_aws"]["CloudWatchMetrics"] for line in printed.out.splitlines()]
-        names = [
-            metric["Name"]
-            for directives in published
-            for directive in directives
-            for metric in directive["Metrics"]
-        ]
-        return [json.loads(line) for line in text.splitlines()], names, text + printed.out + printed.err
+        (line,) = map(json.loads, printed.out.splitlines())
+        return line, [json.loads(own) for own in text.splitlines()], text + printed.out + printed.err
 
     yield take
     telemetry.metrics.clear_metrics()
     telemetry.logger.remove_keys(["key", "step", "execution"])
 
 
-def call(event: Any = EVENT, error: Exception | None = None, step: str = "hold") -> Any:
+def counted(line: dict[str, Any]) -> list[str]:
+    """Return the names of a line's metrics, each of which has a value in it."""
+    (directive,) = line["_aws"]["CloudWatchMetrics"]
+    names = [metric["Name"] for metric in directive["Metrics"]]
+    assert names == [name for name in names if line[name]]
+    return names
+
+
+def call(
+    event: Any = EVENT, error: Exception | None = None, step: str = "hold", *, dynamodb: Any = ()
+) -> Any:
+    """Call a function that makes these DynamoDB calls and then fails or returns."""
+
     @telemetry.observed(step)
     def handler(event: Any, context: Any) -> Any:
+        for operation, consumed in dynamodb:
+            called(operation, consumed)
         if error:
             raise error
         return "result"
@@ -69,18 +86,15 @@ ERRORS += [error("canary: 918273") for error in sorted(PLAIN, key=lambda error: 
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_a_refusal_is_counted_and_logged_by_the_name_of_its_class_alone(
+def test_a_refusal_is_counted_and_named_in_the_line_by_the_name_of_its_class_alone(
     error: SettlementError, output: Output
 ) -> None:
     with pytest.raises(type(error), match=f"^{re.escape(str(error))}$"):
         call(error=error)
 
-    lines, metrics, text = output()
-    name = type(error).__name__
-    assert metrics == ["StepCalled", name]
-    assert [(line["level"], line["message"], line["error"]) for line in lines] == [
-        ("WARNING", "refused", name)
-    ]
+    line, others, text = output()
+    assert counted(line) == ["StepCalled", type(error).__name__]
+    assert (line["error"], others) == (type(error).__name__, [])
     assert not [word for word in TELLTALES if word in text]
 
 
@@ -99,44 +113,74 @@ def test_a_refusal_carries_no_trace_of_the_code_below() -> None:
     assert "raise error" not in trace
 
 
-def test_a_step_that_completes_is_counted_once_and_returns_its_result(output: Output) -> None:
+def test_a_step_that_completes_is_one_line_and_returns_its_result(output: Output) -> None:
     assert call() == "result"
 
-    lines, metrics, text = output()
-    assert metrics == ["StepCalled"]
-    assert [line["message"] for line in lines] == ["completed"]
+    line, others, text = output()
+    assert (counted(line), others) == (["StepCalled"], [])
+    assert "error" not in line
     assert not [word for word in TELLTALES if word in text]
 
 
-def test_an_unexpected_error_passes_through_and_is_not_logged_as_completed(output: Output) -> None:
+def test_an_unexpected_error_passes_through_and_is_named_in_the_line(output: Output) -> None:
     unexpected = KeyError("canary")
 
     with pytest.raises(KeyError) as raised:
         call(error=unexpected)
 
     assert raised.value is unexpected
-    lines, metrics, text = output()
-    assert "completed" not in [line["message"] for line in lines]
-    assert metrics == ["StepCalled", "FunctionFailed"]
+    line, others, text = output()
+    assert (counted(line), line["error"], others) == (["StepCalled", "FunctionFailed"], "KeyError", [])
     assert not [word for word in TELLTALES if word in text]
 
 
 def test_nothing_of_one_invocation_is_seen_in_the_next(output: Output) -> None:
     with pytest.raises(InsufficientFunds):
-        call(error=InsufficientFunds("payer"))
+        call(error=InsufficientFunds("payer"), dynamodb=[("put_item", None)])
     output()
 
     call({"settlement": {"key": "order-2026-000102"}, "execution": "execution-2"}, step="release")
-    (line,), metrics, text = output()
+    line, _, text = output()
     assert (line["key"], line["step"], line["execution"]) == ("order-2026-000102", "release", "execution-2")
-    assert metrics == ["StepCalled"]
+    assert counted(line) == ["StepCalled"]
+    assert not line.keys() & {"error", "dynamodb"}
     assert KEY not in text
 
     call({})
-    (line,), metrics, text = output()
+    line, _, text = output()
     assert "key" not in line
     assert not [word for word in ("order-2026", "execution-2") if word in text]
 
+
+def test_the_line_has_the_id_of_its_call_and_the_key_that_the_function_finds(output: Output) -> None:
+    """Not every event has the settlement's key where `observed` looks for it."""
+
+    @telemetry.observed("decide")
+    def handler(event: Any, context: Any) -> None:
+        telemetry.logger.append_keys(key="order-2026-000103")
+        telemetry.note("kyc", {"http_status": 200})
+
+    handler({}, Context())
+
+    line, _, _ = output()
+    assert (line["key"], line["kyc"]) == ("order-2026-000103", {"http_status": 200})
+    assert line["function_request_id"] == Context.aws_request_id
+
+
+def test_the_line_says_whether_the_environment_is_new(
+    output: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    monkeypatch.setattr(powertools, "is_cold_start", True)
+    for _ in range(2):
+        call()
+        found.append(output()[0].get("cold_start"))
+
+    assert found == [True, None]
+
+
+UNNAMED: list[Any] = [None, "text", {}, {"key": 5}]
+"""What a client may have sent in the place of a request with a key, which the stage may have minted."""
 
 KEYLESS: list[Any] = [None, [], "text", 5, {}, {"settlement": None}, {"state": {}}]
 
@@ -147,7 +191,10 @@ KEYLESS: list[Any] = [None, [], "text", 5, {}, {"settlement": None}, {"state": {
         *((event, None, "None") for event in KEYLESS),
         *(({"settlement": of}, None, "None") for of in ([1], "text", {}, {"key": None}, {"key": ["k"]})),
         *(({"state": of}, None, "None") for of in (None, "text", [EVENT], {"settlement": {"key": 5}})),
-        ({"state": {}, "settlement": {"key": KEY}}, None, "None"),
+        ({"state": {}, "settlement": {"key": KEY}}, KEY, "None"),
+        ({"state": {"Error": "AlreadyClaimed"}, "settlement": {"key": KEY}}, KEY, "None"),
+        ({"state": {"settlement": {"key": "another"}}, "settlement": {"key": KEY}}, KEY, "None"),
+        *(({"state": {"settlement": {"key": KEY}}, "settlement": of}, KEY, "None") for of in UNNAMED),
         ({"settlement": {"key": KEY}, "execution": {"Name": "x"}}, KEY, "{'Name': 'x'}"),
         ({"settlement": {"key": KEY, "execution": "forged"}, "execution": "e"}, KEY, "e"),
         ({"state": {"settlement": {"key": KEY}, "execution": "forged"}, "execution": "e"}, KEY, "e"),
@@ -159,36 +206,98 @@ KEYLESS: list[Any] = [None, [], "text", 5, {}, {"settlement": None}, {"state": {
 def test_an_event_of_any_shape_is_one_line_with_the_key_and_the_machines_execution(
     event: object, key: str | None, execution: str, output: Output
 ) -> None:
-    """A client's input is in `state`; Step Functions itself adds the execution beside it."""
+    """A client's input is in `settlement` or `state`; Step Functions itself adds the execution beside it."""
     assert call(event) == "result"
 
-    (line,), metrics, _ = output()
-    assert (line["message"], line.get("key"), line["execution"]) == ("completed", key, execution)
-    assert (line["step"], metrics) == ("hold", ["StepCalled"])
+    line, others, _ = output()
+    assert (line.get("key"), line["execution"], line["step"]) == (key, execution, "hold")
+    assert (counted(line), others) == (["StepCalled"], [])
 
 
-def test_a_key_outside_utf8_does_not_lose_the_line(output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_outside_utf8_does_not_lose_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lone surrogate is legal in JSON; standard output, which is UTF-8 on Lambda, refuses it."""
+    monkeypatch.delenv("POWERTOOLS_METRICS_DISABLED", raising=False)
     sink = io.BytesIO()
-    stream = io.TextIOWrapper(sink, encoding="utf-8", write_through=True)
-    monkeypatch.setattr(telemetry.logger.registered_handler, "stream", stream)
+    with redirect_stdout(io.TextIOWrapper(sink, encoding="utf-8", write_through=True)):
+        call({"settlement": {"key": "\ud800"}})
+        (line,) = sink.getvalue().splitlines()
 
-    call({"settlement": {"key": "\ud800"}})
+    assert json.loads(line)["key"] == "\\ud800"
 
-    assert b'"completed"' in sink.getvalue()
+
+UNITS = [
+    pytest.param(None, 0, id="refused"),
+    pytest.param([], 0, id="no table"),
+    pytest.param({"CapacityUnits": 2.0}, 2, id="one table"),
+    pytest.param([{"CapacityUnits": 2.0}, {"CapacityUnits": 0.5}], 2.5, id="tables"),
+]
+
+
+@pytest.mark.parametrize(("consumed", "units"), UNITS)
+def test_the_line_has_the_calls_of_dynamodb_and_their_units_by_operation(
+    consumed: Any, units: float, output: Output
+) -> None:
+    call(dynamodb=[("put_item", consumed), ("get_item", {"CapacityUnits": 1.0}), ("put_item", consumed)])
+
+    line, others, _ = output()
+    assert line["dynamodb"] == {
+        "put_item": {"calls": 2, "units": 2 * units},
+        "get_item": {"calls": 1, "units": 1},
+    }
+    assert others == []
+
+
+def test_calls_of_dynamodb_from_many_threads_are_all_in_the_line(output: Output) -> None:
+    @telemetry.observed("recover")
+    def handler(event: Any, context: Any) -> None:
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda _: called("get_item", {"CapacityUnits": 1.0}), range(4_000)))
+
+    handler({}, Context())
+
+    assert output()[0]["dynamodb"] == {"get_item": {"calls": 4_000, "units": 4_000}}
+
+
+@pytest.mark.parametrize("detail", [{"full": True}, {"full": False, "keys": ["order-1", KEY]}], ids=str)
+@pytest.mark.parametrize(("consumed", "units"), UNITS)
+def test_in_full_detail_a_call_of_dynamodb_is_a_line_of_its_own_as_well(
+    detail: dict[str, Any], consumed: Any, units: float, output: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry, "_detail", detail)
+
+    call(dynamodb=[("put_item", consumed)])
+
+    line, (own,), _ = output()
+    assert (own["message"], own["operation"], own["capacity_units"]) == ("dynamodb", "put_item", units)
+    assert [own[name] for name in CONTEXT] == [line[name] for name in CONTEXT]
+    assert line["dynamodb"] == {"put_item": {"calls": 1, "units": units}}
 
 
 @pytest.mark.parametrize(
-    ("consumed", "units"),
-    [
-        (None, 0),
-        ([], 0),
-        ({"CapacityUnits": 2.0}, 2),
-        ([{"CapacityUnits": 2.0}, {"CapacityUnits": 0.5}], 2.5),
-    ],
+    "event", [{}, {"settlement": {"key": "order-2026-000102"}}, {"settlement": {"key": ""}}]
 )
-def test_a_call_is_logged_with_the_units_that_it_used(consumed: Any, units: float, output: Output) -> None:
-    called("put_item", consumed)
+def test_settlements_with_other_keys_are_not_logged_in_full(
+    event: Any, output: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry, "_detail", {"full": False, "keys": [KEY]})
 
-    (line,), _, _ = output()
-    assert (line["message"], line["operation"], line["capacity_units"]) == ("dynamodb", "put_item", units)
+    call(event, dynamodb=[("put_item", None)])
+
+    assert output()[1] == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "detail"),
+    [(None, {}), ('{"full": false, "keys": ["order-1"]}', {"full": False, "keys": ["order-1"]})],
+)
+def test_the_detail_is_the_deployments(variable: str | None, detail: dict[str, Any]) -> None:
+    """A process of its own: it is read when the function starts."""
+    environment = {name: value for name, value in os.environ.items() if name != "LOG_DETAIL"}
+    given = {} if variable is None else {"LOG_DETAIL": variable}
+    ask = "import json; from settlement.adapters import telemetry; print(json.dumps(telemetry._detail))"
+
+    told = subprocess.run(
+        [sys.executable, "-c", ask], env=environment | given, capture_output=True, check=True
+    ).stdout
+
+    assert json.loads(told) == detail

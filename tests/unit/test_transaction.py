@@ -1,13 +1,12 @@
-"""Updates: each has a condition, and one value for each placeholder. Whole updates: test_vectors.py."""
+"""Writes: each has a condition, and one value for each placeholder. Whole writes: test_vectors.py."""
 
 from typing import Any
 
 import pytest
 
-from settlement.ledger.conditions import Condition, committed, owner_is, sufficient
-from settlement.ledger.transaction import update
+from settlement.ledger.conditions import ABSENT, Condition, no_later_case, owner_is, sufficient
+from settlement.ledger.transaction import put, update
 from settlement.model.errors import SettlementError, StepFenced
-from settlement.model.status import Step
 
 KEY = {"pk": "SETTLEMENT#k", "sk": "SETTLEMENT"}
 
@@ -38,5 +37,19 @@ def test_two_conditions_may_share_a_value() -> None:
 
 
 def test_a_condition_brings_its_own_value_and_does_not_rely_on_the_one_beside_it() -> None:
-    assert committed(Step.FEE).values == {":this": Step.FEE}
+    assert owner_is("me").values == {":owner": "me"}
     assert sufficient(4820).values == {":amount": 4820}
+    assert no_later_case(2).values == {":case": 2}
+
+
+def test_a_row_is_put_if_there_is_none_or_else_under_the_given_condition() -> None:
+    """A put without values must not have an empty map of them, which DynamoDB refuses."""
+    plain, other = put(KEY, refuse), put(KEY, refuse, no_later_case(2))
+
+    assert plain.parameters == {"Item": KEY, "ConditionExpression": ABSENT.expression}
+    assert other.parameters == {
+        "Item": KEY,
+        "ConditionExpression": no_later_case(2).expression,
+        "ExpressionAttributeValues": {":case": 2},
+        "ExpressionAttributeNames": {"#case": "case"},
+    }

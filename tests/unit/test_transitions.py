@@ -6,6 +6,7 @@ import pytest
 
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from settlement.ledger.transaction import Write
 from settlement.model.status import TRANSITIONS, Status
 from tests.unit import vectors
 from tests.unit.conditions import alternatives, asked, clauses, status_set_by
@@ -45,6 +46,12 @@ ACCOUNTS: list[Row] = [
 ]
 
 
+def put_rows_met_by(write: Write) -> list[Row]:
+    """Return the row that a put would write, as an earlier one, and with an earlier and a later case."""
+    row = dict(write.parameters["Item"])
+    return [row, *(row | {"case": row["case"] + more} for more in (-1, 1) if "case" in row)]
+
+
 @pytest.mark.parametrize("name", WRITES)
 def test_no_write_has_a_fragment_without_an_effect(name: str) -> None:
     """For each fragment there is a row that only this one refuses."""
@@ -52,7 +59,7 @@ def test_no_write_has_a_fragment_without_an_effect(name: str) -> None:
     fragments = {clause: asked(write, clause) for clause in clauses(write)}
     met: list[Row | None] = [None, *ACCOUNTS, *(rows_met_by(write) if name in SETTLEMENT_WRITES else ())]
     if write.action == "Put":
-        met.append(dict(write.parameters["Item"]))
+        met += put_rows_met_by(write)
 
     needed: set[str] = set()
     for row in met:
@@ -77,7 +84,8 @@ def test_no_write_has_an_alternative_without_an_effect(name: str, clause: str) -
     admitting = asked(write)
     choices = {each: asked(write, each) for each in alternatives(clause)}
 
-    admitted = [row for row in rows_met_by(write) if admitting(row)]
+    met = [None, *put_rows_met_by(write)] if write.action == "Put" else rows_met_by(write)
+    admitted = [row for row in met if admitting(row)]
     sole = [[each for each, holds in choices.items() if holds(row)] for row in admitted]
 
     assert len(choices) > 1
@@ -86,6 +94,8 @@ def test_no_write_has_an_alternative_without_an_effect(name: str, clause: str) -
 
 def test_choices_are_found() -> None:
     """Otherwise the test above would examine no alternative."""
-    assert {name for name, _ in CHOICES} == {
+    ending_a_review = {
         f"kyc_review.end_review.{variant}" for variant in (*vectors.VERDICTS, "approved.deadline")
     }
+
+    assert {name for name, _ in CHOICES} == ending_a_review | {"limbo.await_decision"}

@@ -7,19 +7,48 @@ from itertools import combinations
 
 import pytest
 
+from settlement.ledger import entries as ledger_entries
+from settlement.ledger import forward, kyc_review, reversal
 from settlement.model.errors import StepFenced
+from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.policy import recovery
 from settlement.policy.steps import is_replay
 from tests.unit import books
 from tests.unit.books import entries, moved
-from tests.unit.vectors import CONFIG, EXECUTION, SETTLEMENT
+from tests.unit.vectors import CONFIG, EXECUTION, FAILURE, REVERSER, SETTLEMENT, VERDICT
 from tests.world.environment import NOW
 from tests.world.saga import Saga
 
 Act = Callable[[Saga], object]
 LATE = NOW + timedelta(seconds=CONFIG.recover_after_seconds)
 RESUMER = f"{SETTLEMENT.key}-r1"
+
+
+def claim_and_hold(saga: Saga, owner: str) -> SettlementState:
+    return saga.claim_and_hold(owner=owner) or saga.state()
+
+
+def claim(saga: Saga, owner: str) -> SettlementState:
+    """Claim the key as the queue does, without a hold."""
+    return saga.claim(owner=owner)
+
+
+def commit(step: Step) -> Act:
+    return lambda saga: saga.commit(step)
+
+
+def put_evidence(saga: Saga) -> object:
+    evidence = ledger_entries.evidence(SETTLEMENT, Step.VERIFY, VERDICT.evidence(), NOW)
+    return saga.ledger.store.put(evidence)
+
+
+def record_verdict(saga: Saga) -> object:
+    return saga.ledger.store.update(kyc_review.record_verdict(SETTLEMENT, VERDICT, NOW))
+
+
+AFTER_THE_HOLD = [put_evidence, record_verdict, commit(Step.RELEASE), commit(Step.FEE)]
+"""The writes of the forward steps after the hold: a verdict has two of them."""
 
 
 def interleavings(first: list[Act], second: list[Act]) -> Iterator[list[Act]]:
@@ -29,17 +58,24 @@ def interleavings(first: list[Act], second: list[Act]) -> Iterator[list[Act]]:
         yield [next(one if place in places else other) for place in range(len(first) + len(second))]
 
 
-def run(owner: str) -> list[Act]:
-    """Return the acts of an execution: its claim, and then its steps, if the claim made it the owner."""
-    runs = []
+def run(owner: str, claims: Callable[[Saga, str], SettlementState] = claim_and_hold) -> list[Act]:
+    """Return the acts of an execution, each a write: the claim with its hold, and the steps after it.
 
-    def claim(saga: Saga) -> None:
-        runs.append(not is_replay(saga.claim(owner=owner), owner))
+    It runs the steps if the claim made it the owner, or found that it is.
+    """
+    found: list[SettlementState] = []
 
-    def act(step: Step) -> Act:
-        return lambda saga: runs[-1] and saga.commit(step)
+    def hold(saga: Saga) -> None:
+        if is_owner() and Step.HOLD not in found[-1].steps:  # the queue has claimed the key
+            saga.commit(Step.HOLD)
 
-    return [claim, *map(act, Step)]
+    def is_owner() -> bool:
+        return not is_replay(found[-1], owner)
+
+    def later(act: Act) -> Act:
+        return lambda saga: is_owner() and act(saga)
+
+    return [lambda saga: found.append(claims(saga, owner)), hold, *map(later, AFTER_THE_HOLD)]
 
 
 def take_over(saga: Saga) -> None:
@@ -49,10 +85,6 @@ def take_over(saga: Saga) -> None:
         saga.ledger.store.update(taken.write)
 
 
-def commit(step: Step) -> Act:
-    return lambda saga: saga.commit(step)
-
-
 def assert_settled_once(saga: Saga) -> None:
     assert moved(saga) == {"alice": -4820, "bob": 4772, "fees:EUR": 48}
     assert saga.state().status is Status.SETTLED
@@ -60,49 +92,81 @@ def assert_settled_once(saga: Saga) -> None:
 
 
 @pytest.mark.parametrize("other", [EXECUTION, "another"])
-def test_the_same_request_twice_settles_once_at_every_interleaving(other: str) -> None:
+@pytest.mark.parametrize("queued", [False, True], ids=["at once", "queued"])
+def test_the_same_request_twice_settles_once_at_every_interleaving(other: str, queued: bool) -> None:
     """With one name both run it, as asynchronous Express may; with another name, the later one does not."""
     for acts in interleavings(run(EXECUTION), run(other)):
         saga = books.fresh()
         saga.fund()
+        if queued:
+            saga.claim(owner=EXECUTION)
         for act in acts:
             act(saga)
         assert_settled_once(saga)
 
 
 def test_a_slow_execution_and_the_one_that_takes_over_settle_once_at_every_interleaving() -> None:
-    for acts in interleavings([*map(commit, Step)], [take_over, *run(RESUMER)]):
+    for acts in interleavings([commit(Step.HOLD), *AFTER_THE_HOLD], [take_over, *run(RESUMER)]):
         saga = books.reached(None)
         for act in acts:
             act(saga)
         assert_settled_once(saga)
 
 
-@pytest.mark.parametrize("owner", [EXECUTION, None])
-def test_an_execution_and_a_reversal_leave_consistent_books_at_every_interleaving(owner: str | None) -> None:
-    """All of it is reversed or nothing; an execution's own reversal never reverses a release."""
+def compensate(owner: str | None) -> list[Act]:
+    """Return the acts of a compensation: it looks at the key, fences the steps off, and reverses each one.
 
-    def fenced(step: Step) -> Act:
-        def act(saga: Saga) -> None:
+    What holds nothing it rejects; what it finds unclaimed it has rejected by its look.
+    """
+    found: list[SettlementState] = []
+
+    def look(saga: Saga) -> None:
+        tombstone = reversal.tombstone(SETTLEMENT, REVERSER, FAILURE, NOW)
+        found.append(saga.ledger.store.claim(tombstone))
+
+    def fence(saga: Saga) -> None:
+        if found[-1].status is Status.PROCESSING and not found[-1].steps:
             with suppress(StepFenced):
-                saga.commit(step)
-
-        return act
+                saga.ledger.store.update(forward.reject(SETTLEMENT, FAILURE, NOW, owner=owner))
+                return
+        saga.begin(owner=owner)
 
     def reverse(step: Step) -> Act:
-        return lambda saga: saga.state().status is Status.COMPENSATING and saga.reverse(step)
+        return lambda saga: is_due(step, saga.state()) and saga.reverse(step)
+
+    def is_due(step: Step, state: SettlementState) -> bool:
+        return state.status is Status.COMPENSATING and step in state.unreversed
+
+    return [look, fence, *map(reverse, REVERSIBLE)]
+
+
+@pytest.mark.parametrize("owner", [EXECUTION, None])
+@pytest.mark.parametrize("claims", [claim_and_hold, claim], ids=["at once", "queued"])
+def test_an_execution_and_a_reversal_leave_consistent_books_at_every_interleaving(
+    claims: Callable[[Saga, str], SettlementState], owner: str | None
+) -> None:
+    """All of it is reversed or nothing; an execution's own reversal never reverses a release."""
+
+    def late(act: Act) -> Act:
+        """A fenced call does nothing; that its execution still goes on makes each later call a late one."""
+
+        def acting(saga: Saga) -> None:
+            with suppress(StepFenced):
+                act(saga)
+
+        return acting
 
     ends = set()
-    for acts in interleavings(
-        [*map(fenced, Step)], [lambda saga: saga.begin(owner=owner), *map(reverse, REVERSIBLE)]
-    ):
-        saga = books.reached(None)
+    for acts in interleavings([*map(late, run(EXECUTION, claims))], compensate(owner)):
+        saga = books.fresh()
+        saga.fund()
         for act in acts:
             act(saga)
         state, changes = saga.state(), moved(saga)
         ends.add(state.status)
         assert state.escrow == 0
         assert bool(changes) == (state.status is Status.SETTLED)
+        assert (state.status is Status.REJECTED) == (not state.steps)
         if owner and state.is_released:
             assert state.status is Status.SETTLED
-    assert ends == {Status.SETTLED, Status.COMPENSATED}
+    assert ends == {Status.SETTLED, Status.COMPENSATED, Status.REJECTED}

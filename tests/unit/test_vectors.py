@@ -12,8 +12,12 @@ import pytest
 
 import settlement.ledger
 import settlement.policy
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
 from settlement.ledger.transaction import StepTransaction, Write
-from tests.unit import recording, vectors
+from settlement.model.status import Step
+from tests.unit import recording, states, vectors
+from tests.unit.conditions import applied
 from tests.world import expressions, wire
 
 WRITES = [pytest.param(write, id=name) for name, write in vectors.named_writes().items()]
@@ -99,11 +103,10 @@ TRANSACTIONS = [
     pytest.param(vector.build(), id=vector.name) for module in vectors.POSTERS.values() for vector in module
 ]
 STEP_TRANSACTIONS = [param for param in TRANSACTIONS if isinstance(param.values[0], StepTransaction)]
-WEBHOOK = [param for param in TRANSACTIONS if param not in STEP_TRANSACTIONS]
+WEBHOOK = [param for param in TRANSACTIONS if str(param.id).startswith("steps.record_webhook")]
 METRICS = {
     **dict.fromkeys(("steps.fee", "steps.fee.none", "compensation.resolve.complete.release"), "Settled"),
-    "compensation.reverse_step.hold.reversed": "Compensated",
-    "compensation.reverse_step.hold.skipped": "Compensated",
+    "compensation.reverse_step.hold": "Compensated",
     "compensation.enter_limbo.fee": "LimboEntered",
     "compensation.enter_limbo.release": "LimboEntered",
     "compensation.enter_limbo.hold": "LimboEntered",
@@ -111,39 +114,85 @@ METRICS = {
 }
 
 
+FRESH = states.row(resolutions=0, reversed_for=vectors.FAILURE)
+"""A row on which an update is applied, without a look at its condition."""
+
+
+def key_of(write: Write) -> Row:
+    key: Row = write.parameters.get("Key") or write.parameters["Item"]
+    return key
+
+
 @pytest.mark.parametrize("built", TRANSACTIONS)
 def test_a_transaction_writes_no_row_twice(built: vectors.Built) -> None:
     """DynamoDB allows one action per row and transaction."""
     writes = vectors.writes_of(built)
-    keys = [write.parameters.get("Key") or write.parameters["Item"] for write in writes]
 
-    assert len({(key["pk"], key["sk"]) for key in keys}) == len(writes)
+    assert len({(key_of(write)["pk"], key_of(write)["sk"]) for write in writes}) == len(writes)
 
 
 @pytest.mark.parametrize("transaction", STEP_TRANSACTIONS)
-def test_an_entry_comes_first_and_never_without_the_settlements_row(transaction: StepTransaction) -> None:
+def test_the_idempotency_check_comes_first_and_nothing_is_written_without_the_settlements_row(
+    transaction: StepTransaction,
+) -> None:
     """The first reason decides, so a repeated step is a replay, not a refusal. The fence is on the row: an
     entry alone could be put at any time, and pass for a step's own.
     """
-    expected = [write for write in (transaction.entry, transaction.settlement, transaction.balance) if write]
+    kinds = [keys.subject(key_of(write))[0] for write in transaction.writes]
 
-    assert list(transaction.writes) == expected
-    assert transaction.entry.action == "Put"
-    assert transaction.settlement.parameters["Key"] == {
-        "pk": transaction.entry.parameters["Item"]["pk"],
-        "sk": "SETTLEMENT",
-    }
+    assert transaction.writes[0] is transaction.gate
+    assert kinds == [kind for kind in ("EVIDENCE", "SETTLEMENT", "ENTRIES", "ACCOUNT") if kind in kinds]
+    assert "SETTLEMENT" in kinds
+    assert {"EVIDENCE", "ENTRIES"} & set(kinds)
+
+
+@pytest.mark.parametrize("transaction", STEP_TRANSACTIONS)
+def test_all_rows_of_a_transaction_are_about_its_settlement(transaction: StepTransaction) -> None:
+    row = key_of(transaction.settlement)
+    kind, key = keys.subject(row)
+
+    assert (kind, row["sk"]) == ("SETTLEMENT", "SETTLEMENT")
+    for write in (transaction.evidence, transaction.entry):
+        if write:
+            found = write.parameters["Item"]
+            assert found["sk"].rpartition("#")[2] == f"{key}:{found['step']}"
+            assert found["pk"].startswith("ENTRIES#") or keys.subject(found) == ("EVIDENCE", key)
+
+
+@pytest.mark.parametrize("transaction", STEP_TRANSACTIONS)
+def test_a_transaction_that_moves_money_writes_its_entry_and_its_slot_at_one_time(
+    transaction: StepTransaction,
+) -> None:
+    """The entry's address follows from the slot. A person's decision has its evidence as the record, too."""
+    if transaction.entry is None:
+        assert transaction.evidence
+        return
+    entry, row = transaction.entry.parameters["Item"], applied(transaction.settlement, FRESH)
+    step, at = entry["step"], entry["posted_at"]
+
+    if step.startswith("resolve:"):
+        assert transaction.evidence
+        evidence = transaction.evidence.parameters["Item"]
+        assert (evidence["step"], evidence["posted_at"], row["resolution"]["decided_at"]) == (step, at, at)
+    else:
+        reverses, _, name = step.rpartition(":")
+        assert row[Step(name).reversal_slot if reverses else Step(name).slot] == at
+        assert transaction.evidence is None
 
 
 @pytest.mark.parametrize("writes", WEBHOOK)
-def test_a_webhooks_event_and_its_verdict_are_found_before_the_fence(writes: tuple[Write, ...]) -> None:
-    """The first reason decides: a repeated event is a replay, even if the settlement has moved on."""
-    marker, entry, fence = writes
+def test_a_webhooks_event_is_found_before_the_fence_and_the_evidence_comes_last(
+    writes: tuple[Write, ...],
+) -> None:
+    """The first reason decides: a repeated event is a replay, even if the settlement has moved on. What the
+    provider answered, `verify`, is another fact: it cannot stand in the way.
+    """
+    marker, fence, evidence = writes
 
-    assert [write.action for write in writes] == ["Put", "Put", "Update"]
+    assert [write.action for write in writes] == ["Put", "Update", "Put"]
     assert marker.parameters["Item"]["pk"].startswith("KYC_EVENT#")
-    assert entry.parameters["Item"]["sk"] == f"{vectors.SETTLEMENT.key}:verify"
-    assert fence.parameters["Key"]["sk"] == "SETTLEMENT"
+    assert fence.parameters["Key"] == keys.settlement(vectors.SETTLEMENT.key)
+    assert keys.evidence(vectors.SETTLEMENT.key, "review").items() <= evidence.parameters["Item"].items()
 
 
 @pytest.mark.parametrize("vector", [*vectors.STEPS, *vectors.COMPENSATION], ids=lambda vector: vector.name)

@@ -27,8 +27,12 @@ Told = Callable[[str, Row], str]
 
 
 def committed(row: Row) -> set[Step]:
-    steps: set[Step] = row.get("steps", set())
-    return steps
+    return {step for step in Step if f"{step}_at" in row}
+
+
+def undone(row: Row) -> set[Step]:
+    """Return the steps that are reversed, or covered by a write-off."""
+    return {step for step in REVERSIBLE if f"{step}_reversed_at" in row}
 
 
 def before(step: Step) -> set[Step]:
@@ -41,7 +45,7 @@ def in_time(row: Row) -> bool:
 
 def is_due(step: Step, row: Row) -> bool:
     """Return whether there is something to reverse."""
-    return step in committed(row) and step not in row.get("reversed", ())
+    return step in committed(row) - undone(row)
 
 
 def awaits_verdict(row: Row) -> bool:
@@ -65,14 +69,28 @@ def late_or_fenced(step: str, row: Row) -> str:
 
 
 def reversed_or_fenced(step: str, row: Row) -> str:
-    return f"{fenced(step, row)} and [{', '.join(sorted(row.get('reversed', ())))}] reversed"
+    return f"{fenced(step, row)} and [{', '.join(sorted(undone(row)))}] reversed"
 
 
-def mismatched_or_fenced(step: str, row: Row) -> str:
-    """A mismatch waits for a person; the machine would try a fenced reversal again, for ever."""
+def advanced(step: str, row: Row) -> str:
+    """A step that has committed is replayed in every status: the slot is its record."""
+    return REPLAYED if Step(step) in committed(row) else late_or_fenced(step, row)
+
+
+def undone_mismatched_or_fenced(step: str, row: Row) -> str:
+    """A mismatch waits for a person; the machine would try a fenced reversal again, for ever.
+
+    What is reversed is replayed, and what a write-off covers as well: no money is left to take.
+    """
+    if Step(step.partition(":")[2]) in undone(row):
+        return REPLAYED
     if row["status"] is Status.COMPENSATING and is_due(Step(step.partition(":")[2]), row):
         return f"EscrowMismatch: {step}: the escrow holds something else than was held"
     return reversed_or_fenced(step, row)
+
+
+def finished_or_fenced(step: str, row: Row) -> str:
+    return REPLAYED if row["status"] is Status.COMPENSATED else reversed_or_fenced(step, row)
 
 
 def replayed(step: str, row: Row) -> str:
@@ -87,8 +105,13 @@ def in_review(row: Row) -> bool:
     return row["status"] is Status.PROCESSING and "review" in row
 
 
-def not_the_providers(step: str, row: Row) -> str:
-    """The retry finds the review: a refusal would reverse a payment that a person is looking at."""
+def decided_or_not_the_providers(step: str, row: Row) -> str:
+    """The retry finds the review: a refusal would reverse a payment that a person is looking at.
+
+    Any verdict on record is left as it is, and returned: the first one decides.
+    """
+    if "verdict" in row:
+        return REPLAYED
     if in_review(row):
         return "KycUnavailable: kyc: another call was told meanwhile that the payment is in review"
     return late_or_fenced(step, row)
@@ -97,6 +120,17 @@ def not_the_providers(step: str, row: Row) -> str:
 def decided_or_in_review(step: str, row: Row) -> str:
     """A verdict is replayed in every status; a review only while no write has fenced it off."""
     return REPLAYED if "verdict" in row or in_review(row) else late_or_fenced(step, row)
+
+
+def decided_or_of_another_verification(decision: str) -> Told:
+    def told(step: str, row: Row) -> str:
+        if "verdict" not in row:
+            return of_another_verification(step, row)
+        if row["verdict"] == decision:
+            return REPLAYED
+        return f"IdempotencyConflict: decision: {row['verdict']} is on record, for good"
+
+    return told
 
 
 def of_another_verification(step: str, row: Row) -> str:
@@ -146,7 +180,7 @@ def forward(step: Step) -> Rule:
     return Rule(
         Status.PROCESSING,
         step,
-        late_or_fenced,
+        advanced,
         lambda row: committed(row) == before(step) and (step is Step.FEE or in_time(row)),
     )
 
@@ -156,7 +190,7 @@ def reversing(step: Step) -> Rule:
     return Rule(
         Status.COMPENSATING,
         step.reversal,
-        mismatched_or_fenced,
+        undone_mismatched_or_fenced,
         lambda row: is_due(step, row) and (step is not Step.HOLD or row["escrow"] == SETTLEMENT.amount),
     )
 
@@ -166,7 +200,7 @@ def entering(step: Step, number: int) -> Rule:
         Status.COMPENSATING,
         "limbo",
         reversed_or_fenced,
-        lambda row: row.get("resolutions") == number - 1 and step not in row.get("reversed", ()),
+        lambda row: row.get("resolutions") == number - 1 and step not in undone(row),
     )
 
 
@@ -204,6 +238,9 @@ PROCESSING, COMPENSATING, LIMBO = Status.PROCESSING, Status.COMPENSATING, Status
 RULES: dict[str, Rule] = {
     **{f"forward.advance.{step}": forward(step) for step in Step},
     "forward.reject": Rule(PROCESSING, "reject", rejected, lambda row: not committed(row)),
+    "forward.reject.owned": Rule(
+        PROCESSING, "reject", rejected, lambda row: not committed(row) and row["owner"] == EXECUTION
+    ),
     "reversal.begin": Rule(PROCESSING, "compensate", replayed),
     "reversal.begin.owned": Rule(
         PROCESSING,
@@ -220,19 +257,12 @@ RULES: dict[str, Rule] = {
     },
     **{f"reversal.reverse_step.{step}": reversing(step) for step in REVERSIBLE},
     "reversal.finish_unheld": Rule(
-        COMPENSATING, "compensate:hold", reversed_or_fenced, lambda row: not committed(row)
-    ),
-    "reversal.assert_never_committed.fee": Rule(
-        COMPENSATING, "compensate:fee", reversed_or_fenced, lambda row: Step.FEE not in committed(row)
-    ),
-    "reversal.assert_never_committed.release": Rule(
-        COMPENSATING, "compensate:release", reversed_or_fenced, unreleased
+        COMPENSATING, "compensate:hold", finished_or_fenced, lambda row: not committed(row)
     ),
     **{f"limbo.enter.{step}": entering(step, case.number) for step, case in CASES.items()},
     "limbo.enter.fee.done": Rule(
         COMPENSATING, "limbo", reversed_or_fenced, lambda row: row.get("resolutions") == 0
     ),
-    "limbo.await_decision": Rule(LIMBO, "limbo", reversed_or_fenced),
     **{
         f"limbo.leave.{decision}.{step}": leaving(decision, step)
         for decision in Decision
@@ -243,7 +273,7 @@ RULES: dict[str, Rule] = {
         f"kyc_review.record_verdict.{variant}": Rule(
             PROCESSING,
             "verify",
-            not_the_providers,
+            decided_or_not_the_providers,
             lambda row: awaits_verdict(row) and "review" not in row,
         )
         for variant in VERDICTS
@@ -258,14 +288,19 @@ RULES: dict[str, Rule] = {
         f"kyc_review.end_review.{variant}": Rule(
             PROCESSING,
             "verify",
-            of_another_verification,
+            decided_or_of_another_verification(
+                VECTORS[f"kyc_review.end_review.{variant}"].arguments[1].decision
+            ),
             lambda row: awaits_verdict(row) and row.get("review") in (None, VERDICT.reference),
         )
         for variant in (*VERDICTS, "approved.deadline")
     },
     **dict.fromkeys(
-        ("recovery.take_over.processing", "recovery.take_over.processing.released"),
+        (f"recovery.take_over.processing{situation}" for situation in ("", ".released")),
         taking_over(PROCESSING, lambda row: "review" not in row),
+    ),
+    "recovery.take_over.processing.missed": taking_over(
+        PROCESSING, lambda row: "review" not in row and unreleased(row)
     ),
     "takeover.take_over.processing.overdue": taking_over(
         PROCESSING, lambda row: row["deadline_at"] != AFTER and unreleased(row)
@@ -275,7 +310,7 @@ RULES: dict[str, Rule] = {
 }
 """The rule of each update of a settlement's row in one status."""
 
-PUT_BACK = ["recovery.postpone", "takeover.look_again"]
+PUT_BACK = ["recovery.give_back", "recovery.postpone", "takeover.look_again"]
 """The writes that only move a settlement in flight within the index."""
 
 

@@ -4,14 +4,15 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from settlement.ledger import balances, entries, forward, keys, kyc_review, limbo, reversal, takeover
+from settlement.ledger import balances, entries, forward, keys, kyc_review, limbo, reversal, sweep, takeover
 from settlement.ledger.conditions import not_committed, overdue
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import WebhookEvent
+from settlement.ledger.sweep import Span
 from settlement.ledger.transaction import StepTransaction, Transfer, Write
 from settlement.model.case import Case
 from settlement.model.orders import Decision, Resolution, Reversal
@@ -90,17 +91,17 @@ def _advance(step: Step, escrow_change: int) -> Vector:
     return Vector(forward.advance, (SETTLEMENT, step), options, step.value)
 
 
+UNHELD = {"step": "hold", "error": "InsufficientFunds", "cause": "too little"}
 FORWARD = (
     Vector(forward.claim, (SETTLEMENT, "order-2026-000101-execution", NOW, CONFIG)),
     Vector(forward.claim, (IN_HASTE, "order-2026-000101-execution", NOW, CONFIG), variant="deadline"),
+    Vector(forward.claim_and_hold, (SETTLEMENT, EXECUTION, NOW, CONFIG)),
     _advance(Step.HOLD, 4820),
     _advance(Step.VERIFY, 0),
     _advance(Step.RELEASE, -4772),
     _advance(Step.FEE, -48),
-    Vector(
-        forward.reject,
-        (SETTLEMENT, {"step": "hold", "error": "InsufficientFunds", "cause": "too little"}, NOW),
-    ),
+    Vector(forward.reject, (SETTLEMENT, UNHELD, NOW)),
+    Vector(forward.reject, (SETTLEMENT, UNHELD, NOW), {"owner": EXECUTION}, "owned"),
 )
 
 VERDICTS = {"approved": VERDICT, "rejected": REJECTED}
@@ -111,10 +112,6 @@ ENTRIES = (
     _transfer(Step.RELEASE, ESCROW, "bob", 4772),
     _transfer(Step.FEE, ESCROW, "fees:EUR", 48),
     Vector(entries.evidence, (SETTLEMENT, Step.VERIFY, VERDICT.evidence(), NOW)),
-    *(
-        Vector(entries.verdict, (SETTLEMENT, verdict, NOW), variant=variant)
-        for variant, verdict in VERDICTS.items()
-    ),
     Vector(entries.deposit, ("open-alice", "alice", 10_000, "EUR", NOW)),
 )
 
@@ -123,6 +120,7 @@ BALANCES = (
     Vector(balances.debit_payer, (SETTLEMENT,)),
     Vector(balances.credit_payee, (SETTLEMENT, 100_000_000), variant="capped"),
     Vector(balances.credit_payee, (SETTLEMENT, None), variant="uncapped"),
+    Vector(balances.credit_swept, ("merchant.shop", 4772, "EUR")),
     Vector(balances.debit_payee, (SETTLEMENT,)),
     Vector(balances.credit_payer, (SETTLEMENT,)),
     Vector(balances.block, ("bob", SETTLEMENT.key)),
@@ -178,16 +176,12 @@ REVERSALS = (
     _reversed_step(Step.RELEASE, 4772),
     _reversed_step(Step.HOLD, -4820),
     Vector(reversal.finish_unheld, (SETTLEMENT, NOW)),
-    *(
-        Vector(reversal.assert_never_committed, (SETTLEMENT, step), variant=step)
-        for step in (Step.FEE, Step.RELEASE)
-    ),
 )
 
 LIMBO = (
     *(Vector(limbo.enter, (SETTLEMENT, CASES[step], FAILURE, NOW), variant=step.value) for step in CASES),
     Vector(limbo.enter, (SETTLEMENT, DONE, FAILURE, NOW), variant="fee.done"),
-    Vector(limbo.await_decision, (SETTLEMENT, "token-1", "arn:aws:states:::execution:comp:e1")),
+    Vector(limbo.await_decision, (SETTLEMENT, 2, "token-1", "arn:aws:states:::execution:comp:e1")),
     _leave(Decision.RETRY, Step.RELEASE),
     _leave(Decision.RETRY, Step.HOLD),
     _leave(Decision.WRITE_OFF, Step.FEE),
@@ -210,13 +204,20 @@ REVIEWS = (
     Vector(kyc_review.event_marker, (EVENT, SETTLEMENT, NOW)),
 )
 
+
+def slots(steps: Iterable[str], undone: Iterable[str] = (), at: datetime = NOW) -> Row:
+    """Return the attributes of a row whose `steps` have committed, of which those `undone` are reversed."""
+    written = [*(Step(step).slot for step in steps), *(Step(step).reversal_slot for step in undone)]
+    return dict.fromkeys(written, timestamp(at))
+
+
 STALLED: Row = {
     **keys.settlement(SETTLEMENT.key),
     **keys.in_flight_index(SETTLEMENT.key, LISTED),
     **SETTLEMENT.to_row(),
     "status": Status.PROCESSING,
     "escrow": SETTLEMENT.amount,
-    "steps": {Step.HOLD},
+    **slots({Step.HOLD}),
     "claimed_at": LISTED,
     "deadline_at": timestamp(NOW + timedelta(seconds=45)),
     "owner": EXECUTION,
@@ -227,8 +228,9 @@ STALLED: Row = {
 _LATE = {"deadline_at": timestamp(NOW)}
 SITUATIONS: dict[str, Row] = {
     "processing": {},
-    "processing.released": {"steps": {Step.HOLD, Step.VERIFY, Step.RELEASE}} | _LATE,
-    "processing.overdue": _LATE,
+    "processing.released": slots({Step.HOLD, Step.VERIFY, Step.RELEASE}) | _LATE,
+    "processing.missed": _LATE,
+    "processing.overdue": {"deadline_at": LISTED},
     "processing.review_over": {"review": VERDICT.reference} | _LATE,
     "compensating": {"status": Status.COMPENSATING} | _LATE,
     "limbo": {"status": Status.LIMBO, **keys.limbo_index(LISTED)} | _LATE,
@@ -268,14 +270,14 @@ RECOVERY = (
         Vector(recovery.take_over, (_stalled(situation), NOW, CONFIG), variant=situation)
         for situation in SITUATIONS
     ),
+    Vector(recovery.give_back, (_stalled("compensating"), LISTED)),
     Vector(recovery.postpone, (_stalled("compensating"), NOW, CONFIG)),
     Vector(recovery.defer_unprocessable, (PLACE, NOW)),
 )
 
 STEPS = (
+    Vector(steps.claim_and_hold, (SETTLEMENT, EXECUTION, NOW, CONFIG)),
     Vector(steps.hold, (SETTLEMENT, NOW)),
-    Vector(steps.verify, (SETTLEMENT, VERDICT, NOW)),
-    Vector(steps.verify, (SETTLEMENT, REJECTED, NOW), variant="rejected"),
     *(
         Vector(
             steps.record_webhook_verdict, (SETTLEMENT, verdict, EVENT, DECIDER, NOW, CONFIG), variant=variant
@@ -287,12 +289,6 @@ STEPS = (
     Vector(steps.fee, (SETTLEMENT, NOW)),
     Vector(steps.fee, (YEN, NOW), variant="none"),
 )
-
-
-def _reverse(step: Step, committed: Iterable[str], variant: str) -> Vector:
-    none: list[str] = []
-    arguments = (SETTLEMENT, step, list(committed), none, NOW)
-    return Vector(compensation.reverse_step, arguments, variant=f"{step}.{variant}")
 
 
 def _resolve(decision: Decision, case: Case, variant: str) -> Vector:
@@ -308,8 +304,7 @@ COMPENSATION = (
         Vector(compensation.reverse_on_order, (SETTLEMENT, order, NOW, CONFIG), variant=expected.lower())
         for expected, order in ORDERS.items()
     ),
-    *(_reverse(step, Step, "reversed") for step in CASES),
-    *(_reverse(step, (), "skipped") for step in CASES),
+    *(Vector(compensation.reverse_step, (SETTLEMENT, step, NOW), variant=step) for step in CASES),
     *(
         Vector(compensation.enter_limbo, (SETTLEMENT, case, FAILURE, NOW), variant=variant)
         for variant, case in (*CASES.items(), ("hold.unblocked", UNBLOCKED))
@@ -333,7 +328,14 @@ BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
 }
 """Each module that builds single writes, with its vectors."""
 
-POSTERS: dict[ModuleType, tuple[Vector, ...]] = {steps: STEPS, compensation: COMPENSATION}
+SPAN = Span("ENTRIES#merchant.shop#3", "2026-11-22T06:04")
+SWEPT = {**SPAN.swept, "version": 4, "folded": {"07": 5}}
+SWEEPS = (
+    Vector(sweep.fold, (SPAN, None, {"57": 4772}, "EUR"), variant="first"),
+    Vector(sweep.fold, (SPAN, SWEPT, {"07": 3, "57": 4772}, "EUR"), variant="again"),
+)
+
+POSTERS: dict[ModuleType, tuple[Vector, ...]] = {steps: STEPS, compensation: COMPENSATION, sweep: SWEEPS}
 """Each module that builds transactions, with its vectors."""
 
 ALL = tuple(vector for module in (BUILDERS | POSTERS).values() for vector in module)
@@ -357,7 +359,7 @@ def only_write(built: Built) -> Write:
 def named_writes() -> dict[str, Write]:
     """Every write of every vector, by the vector's name and its position in the transaction."""
     found = {vector.name: only_write(vector.build()) for module in BUILDERS.values() for vector in module}
-    for vector in (*STEPS, *COMPENSATION):
+    for vector in (*STEPS, *COMPENSATION, *SWEEPS):
         for position, write in enumerate(writes_of(vector.build())):
             found[f"{vector.name}[{position}]"] = write
     return found

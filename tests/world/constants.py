@@ -30,6 +30,12 @@ REJECTED_BY_KYC = {
 }
 """The error that stopped the settlement, as the settlement machine passes it on."""
 
+REPLAYED = {
+    "Error": "AlreadyClaimed",
+    "Cause": f"key: {KEY} is PROCESSING, and not for this execution to run",
+}
+"""The error of a hold that another execution has claimed: with it, a report is a replay."""
+
 SPENT = {
     "Error": "InsufficientFunds",
     "Cause": json.dumps({"errorMessage": "payee: has too little", "errorType": "InsufficientFunds"}),
@@ -45,7 +51,7 @@ REVERSALS = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
 STALLED_ORDER = {**ORDER, "expected_status": "PROCESSING"}
 """An order to reverse a settlement in flight that no execution runs."""
 
-LIMBO_AFTER = {"fee": "CollectFee", "release": "ReleaseFunds", "hold": "HoldFunds", "nothing": "ClaimKey"}
-"""The last state of a settlement whose next reversal is that of the named step."""
+LIMBO_AFTER = {"fee": "CollectFee", "release": "ReleaseFunds", "hold": "HoldFunds", "nothing": None}
+"""The last state of a settlement whose next reversal is that of the named step; None if only claimed."""
 
 STUCK_STEPS = list(LIMBO_AFTER)

@@ -23,8 +23,10 @@ os.environ |= {
         '"again_after_seconds":1800}'
     ),
     "EVENT_BUS": "settlement-under-test",
+    "STARTS_PER_SECOND": "inf",
     "KYC_SIGNING_SECRET": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:signing-AbCdEf",
     "SETTLEMENT_MACHINE": "arn:aws:states:eu-west-1:123456789012:stateMachine:SettlementStandard",
+    "EXPRESS_MACHINE": "arn:aws:states:eu-west-1:123456789012:stateMachine:SettlementExpress",
     "COMPENSATION_MACHINE": "arn:aws:states:eu-west-1:123456789012:stateMachine:Compensation",
     "KYC": (
         '{"endpoint":{"url":"https://kyc.invalid","provider":"verifications","dataset":"default",'

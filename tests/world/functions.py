@@ -9,8 +9,10 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+from handlers.recover_stalled import PARTITIONS
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from settlement.model import executions
 from tests.world.constants import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -22,12 +24,17 @@ from tests.world.constants import (
     REVERSALS,
     SETTLEMENT_ARN,
     SPENT,
+    STALLED_ORDER,
     WIRE,
 )
 from tests.world.contracts import checked_outcome
+from tests.world.journal import journal
 from tests.world.ledger import Ledger
 
-FORWARD = ("ClaimKey", "HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
+FORWARD = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
+WITH_SOURCE = ("HoldFunds", "RejectSettlement")
+"""The states that get the client's request, which may have no key: the machine passes them its source."""
+
 OUTCOMES = ("CollectFee", "RejectSettlement")
 """The states besides ReportOutcome whose function returns an outcome."""
 
@@ -64,9 +71,9 @@ class Context:
 
 
 def run(**more: float) -> dict[str, float]:
-    """Return the metrics of a run of RecoverStalled: those of a run that finds no work, and `more`."""
-    gauges = {"OldestInFlightSeconds": 0, "Recoveries": 0, "LimboOpen": 0, "OldestLimboSeconds": 0}
-    return {"StepCalled": 1, **gauges, **more}
+    """Return the metrics of a run of RecoverStalled on each partition: if it finds no work, and `more`."""
+    ages = ("OldestInFlightSeconds", "RecoveryBehindSeconds", "OldestLimboSeconds")
+    return {"StepCalled": len(PARTITIONS), **dict.fromkeys((*ages, "Recoveries", "LimboOpen"), 0), **more}
 
 
 @dataclass(frozen=True)
@@ -79,14 +86,22 @@ class Calls:
     def __call__(self, state: str, settlement: Any = WIRE, **more: Any) -> Any:
         """Call the function of a state for execution `execution-1`, unless `more` names another."""
         event = {"settlement": settlement, "execution": "execution-1", **more}
-        if state == "ClaimKey":  # the machine passes it to every claim
+        if state in WITH_SOURCE:
             event.setdefault("execution_arn", f"{SETTLEMENT_ARN}:{event['execution']}")
         answer = self.handlers[state](event, Context())
         return checked_outcome(answer) if state in OUTCOMES else answer
 
     def report(self, settlement: Any = WIRE, execution: str = "execution-1", **state: Any) -> Any:
-        """Call ReportOutcome with a machine's state: the settlement and `state`."""
-        event = {"state": {"settlement": settlement, **state}, "execution": execution}
+        """Call ReportOutcome with a request, and with a machine's state: the settlement and `state`.
+
+        An `Error` is the whole state: nothing of this execution is held.
+        """
+        event = {
+            "settlement": settlement,
+            "state": state if "Error" in state else {"settlement": settlement, **state},
+            "execution": execution,
+            "execution_arn": f"{SETTLEMENT_ARN}:{execution}",
+        }
         return checked_outcome(self.handlers["ReportOutcome"](event, Context()))
 
     def before(self, state: str) -> None:
@@ -104,6 +119,14 @@ class Calls:
         self.before(state)
         return self(state, claimed_at=CLAIMED_AT)
 
+    def claimed(self, settlement: Any = WIRE) -> str:
+        """Open both accounts and claim the key as the start queue does; return the execution's name."""
+        self.ledger.open("alice", 10_000)
+        self.ledger.open("bob", 500)
+        body = json.dumps(settlement)
+        assert self.receive(body) == []
+        return executions.queued(settlement["key"], body)
+
     def begin(self, state: Any = None, **more: Any) -> Found:
         """Call BeginCompensation with `state`, or with the settlement and `more`."""
         return self.begin_as("compensation-1", {"settlement": WIRE, **more} if state is None else state)
@@ -115,20 +138,17 @@ class Calls:
 
     def reverse(self, state: str, found: Found, settlement: Any = WIRE) -> Any:
         """Call a reversing state with the state from BeginCompensation."""
-        return self(
-            state,
-            settlement,
-            execution="compensation-1",
-            steps=found["steps"],
-            reversed=found["reversed"],
-        )
+        more = {"steps": found["steps"]} if state == "VoidHold" else {}
+        return self(state, settlement, execution="compensation-1", **more)
 
     def unwind(self, found: Found, before: str | None = None) -> None:
-        """Run the reversing states in order, all of them or those before `before`."""
+        """Run the reversing states that are due in order, all of them or those before `before`."""
+        due = {"RefundFee": found["fee_due"], "ReclaimFunds": found["release_due"], "VoidHold": True}
         for state in REVERSALS:
             if state == before:
                 return
-            self.reverse(state, found)
+            if due[state]:
+                self.reverse(state, found)
 
     def reopened(self, before: str) -> Found:
         """Settle, begin a reversal on a person's order, and run the reversals before `before`."""
@@ -139,8 +159,12 @@ class Calls:
 
     def fall(self, stuck: str = "release") -> Found:
         """Run a settlement until the reversal of `stuck` is due, and put it into LIMBO there."""
-        self.after(LIMBO_AFTER[stuck])
-        found = self.begin(**({"reversal": ORDER} if stuck == "fee" else {"error": REJECTED_BY_KYC}))
+        if (last := LIMBO_AFTER[stuck]) is None:
+            self.claimed()
+        else:
+            self.after(last)
+        ordered = {"fee": {"reversal": ORDER}, "nothing": {"reversal": STALLED_ORDER}}
+        found = self.begin(**ordered.get(stuck, {"error": REJECTED_BY_KYC}))
         self.unwind(found, {"fee": "RefundFee", "release": "ReclaimFunds"}.get(stuck, "VoidHold"))
         self.limbo(found, step=failed_step(stuck))
         return found
@@ -179,8 +203,9 @@ class Calls:
         return answer["statusCode"], json.loads(answer["body"])
 
     def recover(self, left_ms: Iterator[int] | None = None) -> None:
-        """Call RecoverStalled as its schedule does."""
-        assert self.handlers["RecoverStalled"]({}, Context(left_ms)) is None
+        """Call RecoverStalled as its schedules do: for each partition of the index."""
+        for partition in PARTITIONS:
+            assert self.handlers["RecoverStalled"]({"partition": partition}, Context(left_ms)) is None
 
     def recover_now(self, key: Any = KEY) -> dict[str, Any]:
         """Call RecoverStalled for one settlement, as a person does."""
@@ -206,16 +231,20 @@ class Calls:
         self.ledger.delete(keys.account(name))
 
     def entry(self, step: str) -> Row:
-        """Return the settlement's journal entry of a step, without the attributes that all entries have."""
-        found = self.ledger.row(keys.entry(KEY, step))
-        assert found is not None
+        """Return the settlement's entry or evidence of a step, without the attributes that all have."""
+        found = dict(journal(self.ledger.rows(), KEY)[step])
         assert (found.pop("step"), found.pop("request_hash")) == (step, HASH)
         return {attribute: found[attribute] for attribute in found if attribute not in ("pk", "sk")}
 
     def entries(self) -> set[str]:
-        """Return the names of the settlement's journal entries."""
-        own = (row for row in self.ledger.rows() if row["pk"] == f"SETTLEMENT#{KEY}")
-        return {row["step"] for row in own if row["sk"] != "SETTLEMENT"}
+        """Return the names of the settlement's entries and of its evidence."""
+        return set(journal(self.ledger.rows(), KEY))
+
+    def sweep(self, merchant: str) -> Any:
+        """Call SweepMerchants with the stream's record of the settlement's release to a merchant."""
+        key = keys.entry(merchant, CLAIMED_AT, KEY, "release")
+        record = {"dynamodb": {"Keys": {name: {"S": text} for name, text in key.items()}}}
+        return self.handlers["SweepMerchants"]({"Records": [record]}, Context())
 
     def row(self) -> Row:
         found = self.ledger.row(keys.settlement(KEY))

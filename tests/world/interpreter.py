@@ -169,7 +169,8 @@ class Execution:
         if state["Resource"] == _TOKEN:
             self.token = f"{self.arn}#{next(self.machines.serial)}"
             self.wait_seconds = _seconds(state["TimeoutSecondsPath"], self.data)
-        context = {"Execution": {"Name": self.name, "Id": self.arn}, "Task": {"Token": self.token}}
+        execution = {"Name": self.name, "Id": self.arn, "Input": self.begun_with}
+        context = {"Execution": execution, "Task": {"Token": self.token}}
         parameters = fill(state["Parameters"], self.data, context)
         return self.machines.around(self, lambda: self.machines.call(state["Resource"], parameters))
 

@@ -26,6 +26,8 @@ _KNOWN = {
 }
 _ACTIONS = {"Put", "Update"}
 _BEHIND_MAX = 1_000
+_PAGE_ROWS = 1_000
+_BETWEEN = "pk = :partition AND sk BETWEEN :first AND :last"
 _TRANSACTION_ITEMS_MAX = 100
 _CONDITION_FAILED = "The conditional request failed"
 _UNITS = {"TableName": "memory", "CapacityUnits": 1.0}
@@ -62,6 +64,7 @@ class MemoryDynamoDb:
         items: Mapping[Key, Item] | None = None,
     ) -> None:
         self.items: dict[Key, Item] = dict(items or {})
+        self.page_rows = _PAGE_ROWS
         self._committed, self._behind = committed, behind
         self._listed: dict[str, dict[Key, Item]] = {}
         self._listed_in: dict[Key, str] = {}
@@ -114,15 +117,22 @@ class MemoryDynamoDb:
         self,
         *,
         TableName: str,  # noqa: N803
-        IndexName: str,  # noqa: N803
         KeyConditionExpression: str,  # noqa: N803
         ExpressionAttributeValues: Mapping[str, Value],  # noqa: N803
-        ProjectionExpression: str,  # noqa: N803
-        Limit: int,  # noqa: N803
+        IndexName: str = "",  # noqa: N803
+        ProjectionExpression: str = "",  # noqa: N803
+        Limit: int = 0,  # noqa: N803
         ExclusiveStartKey: Item | None = None,  # noqa: N803
         **parameters: Any,
     ) -> dict[str, Any]:
-        """Return the index's list, in the order of its sort keys, as far as the index is up to date."""
+        """Return the index's list, in the order of its sort keys, as far as the index is up to date.
+
+        Without an index, return a page of the rows of a partition between two sort keys.
+        """
+        if not IndexName:
+            return self._page(
+                KeyConditionExpression, ExpressionAttributeValues, ExclusiveStartKey, **parameters
+            )
         self._list(keep=self._behind())
         try:
             expressions.check({}, ExpressionAttributeValues, asks=KeyConditionExpression)
@@ -145,6 +155,36 @@ class MemoryDynamoDb:
         }
         if page and len(page) == Limit:
             answer["LastEvaluatedKey"] = {name: page[-1][1][name] for name in _KEYS}
+        return answer
+
+    def _page(
+        self,
+        asks: str,
+        values: Mapping[str, Value],
+        after: Item | None,
+        *,
+        ConsistentRead: bool,  # noqa: N803
+        ReturnConsumedCapacity: str = "NONE",  # noqa: N803
+    ) -> dict[str, Any]:
+        """Return the next page of a partition's rows between two sort keys; pages are no snapshot."""
+        if not ConsistentRead or asks != _BETWEEN or values.keys() != {":partition", ":first", ":last"}:
+            raise TypeError(f"not known here: {asks}")
+        partition, first, last = (values[name]["S"] for name in (":partition", ":first", ":last"))
+        if first.encode() > last.encode():
+            raise _invalid(
+                "query", "Invalid KeyConditionExpression: the upper bound is below the lower bound"
+            )
+        begin = _key(after)[1].encode() if after else None
+        found = sorted(
+            (sk.encode(), item)
+            for (pk, sk), item in self.items.items()
+            if pk == partition and first.encode() <= sk.encode() <= last.encode()
+        )
+        left = [item for sk, item in found if begin is None or sk > begin]
+        page = left[: self.page_rows]
+        answer: dict[str, Any] = {"Items": [dict(item) for item in page], "ConsumedCapacity": _UNITS}
+        if len(page) < len(left):
+            answer["LastEvaluatedKey"] = {name: page[-1][name] for name in ("pk", "sk")}
         return answer
 
     def scan(self) -> Iterator[Item]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from settlement.ledger.keys import Row
 from tests.world.constants import KEY
+from tests.world.journal import journal
 
 ESCROW = f"escrow:{KEY}"
 MONEY = ("fee", "release", "hold")
@@ -44,18 +45,16 @@ class Picture:
 
 def seen(found: Iterable[Row], key: str) -> Picture:
     """Return the picture of one settlement from the rows of a table."""
-    own = {row["sk"]: row for row in found if row["pk"] == f"SETTLEMENT#{key}"}
-    row = own.pop("SETTLEMENT")
+    found = list(found)
+    (row,) = (row for row in found if row["pk"] == f"SETTLEMENT#{key}")
     entries = {
-        name.removeprefix(f"{key}:"): (entry["debit"], entry["credit"], entry["amount"])
-        if "debit" in entry
-        else None
-        for name, entry in own.items()
+        step: (entry["debit"], entry["credit"], entry["amount"]) if "debit" in entry else None
+        for step, entry in journal(found, key).items()
     }
     return Picture(
         status=row["status"],
-        steps=frozenset(row.get("steps", ())),
-        reversed=frozenset(row.get("reversed", ())),
+        steps=frozenset(step for step in STEPS if f"{step}_at" in row),
+        reversed=frozenset(step for step in MONEY if f"{step}_reversed_at" in row),
         escrow=row["escrow"],
         index=row["gsi1pk"].partition("#")[0] if "gsi1pk" in row else None,
         entries=entries,
@@ -85,9 +84,7 @@ def reversing(
 ) -> Picture:
     """Return a settlement with the first reversals on record, up to `undone`; `covered` was written off."""
     steps, done, written_off = tuple(committed), tuple(undone), tuple(covered)
-    reversals = {
-        f"compensate:{step}": MOVES[f"compensate:{step}"] if step in steps else None for step in done
-    }
+    reversals = {f"compensate:{step}": MOVES[f"compensate:{step}"] for step in done if step in steps}
     picture = of(status, steps, reversals | dict(entries or {}))
     return picture.having(reversed=frozenset(step for step in (*done, *written_off) if step in steps))
 
@@ -95,10 +92,16 @@ def reversing(
 def compensated(
     committed: Iterable[str], entries: Mapping[str, Move] | None = None, covered: Iterable[str] = ()
 ) -> Picture:
-    """Return a settlement that is reversed as a whole, with evidence of each skipped reversal."""
+    """Return a settlement that is reversed as a whole. A step that never committed leaves no trace."""
     written_off = tuple(covered)
     undone = [step for step in MONEY if step not in written_off]
     return reversing("COMPENSATED", committed, undone, entries, written_off)
+
+
+def by_webhook(picture: Picture) -> Picture:
+    """Return the same settlement with the evidence of a webhook's verdict in the place of an answer's."""
+    moved = {step: move for step, move in picture.entries.items() if step != "verify"}
+    return picture.having(entries=moved | {"review": None})
 
 
 def reversed_from(steps: int, entries: Mapping[str, Move] | None = None) -> Picture:
@@ -107,8 +110,8 @@ def reversed_from(steps: int, entries: Mapping[str, Move] | None = None) -> Pict
 
 
 def ordered(steps: int) -> dict[str, Move]:
-    """Return the evidence of a person's order, without which a settled settlement is not reversed."""
-    return {"reverse": None} if steps == len(STEPS) else {}
+    """Return the evidence of a person's order, which a settlement needs that is settled or only claimed."""
+    return {"reverse": None} if steps in (0, len(STEPS)) else {}
 
 
 def _escrow(entries: Mapping[str, Move]) -> int:

@@ -1,12 +1,12 @@
 """A settlement on a fresh table, which the tests of the store run step by step, without handlers."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from settlement.ledger import balances, entries, forward, keys, limbo, reversal
+from settlement.ledger import balances, entries, forward, keys, kyc_review, limbo, reversal
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, StepTransaction
 from settlement.model.case import Case
@@ -16,9 +16,11 @@ from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.verdict import Verdict
 from settlement.policy import compensation, steps
 from tests.world.books import assert_conserved
 from tests.world.environment import NOW
+from tests.world.journal import assert_recorded, journal
 from tests.world.ledger import Ledger
 from tests.world.provider import APPROVED
 
@@ -55,52 +57,52 @@ FINISHED = {
 
 CLAIMED = FINISHED | IN_FLIGHT | {"status": "PROCESSING"}
 
+_ENTRY = {"posted_at": POSTED_AT, "request_hash": HASH}
+_MONEY = _ENTRY | {"currency": "EUR"}
 ENTRIES: dict[Step, Row] = {
-    Step.HOLD: {
+    Step.HOLD: _MONEY
+    | {
+        "pk": "ENTRIES#alice",
+        "sk": f"{POSTED_AT}#{KEY}:hold",
+        "step": "hold",
         "debit": "alice",
         "credit": f"escrow:{KEY}",
         "side": "debit",
         "amount": 4820,
-        "currency": "EUR",
-        "gsi1pk": "ACCOUNT#alice",
-        "gsi1sk": f"{POSTED_AT}#{KEY}:hold",
     },
-    Step.VERIFY: {
+    Step.VERIFY: _ENTRY
+    | {
+        "pk": f"EVIDENCE#{KEY}",
+        "sk": f"{KEY}:verify",
+        "step": "verify",
         "decision": "APPROVED",
         "reference": "ver_1",
         "reason": "nothing is known",
         "provider": "verifications",
     },
-    Step.RELEASE: {
+    Step.RELEASE: _MONEY
+    | {
+        "pk": "ENTRIES#bob",
+        "sk": f"{POSTED_AT}#{KEY}:release",
+        "step": "release",
         "debit": f"escrow:{KEY}",
         "credit": "bob",
         "side": "credit",
         "amount": 4772,
-        "currency": "EUR",
-        "gsi1pk": "ACCOUNT#bob",
-        "gsi1sk": f"{POSTED_AT}#{KEY}:release",
     },
-    Step.FEE: {
+    Step.FEE: _MONEY
+    | {
+        "pk": "ENTRIES#fees:EUR#2",
+        "sk": f"{POSTED_AT}#{KEY}:fee",
+        "step": "fee",
         "debit": f"escrow:{KEY}",
         "credit": "fees:EUR",
         "side": "credit",
         "amount": 48,
-        "currency": "EUR",
-        "gsi1pk": "ACCOUNT#fees:EUR#2",
-        "gsi1sk": f"{POSTED_AT}#{KEY}:fee",
     },
 }
-ENTRIES = {
-    step: {
-        "pk": f"SETTLEMENT#{KEY}",
-        "sk": f"{KEY}:{step}",
-        "step": step.value,
-        "posted_at": POSTED_AT,
-        "request_hash": HASH,
-        **content,
-    }
-    for step, content in ENTRIES.items()
-}
+"""The rows that the forward steps write at `NOW`: entries and, for the verdict, evidence."""
+
 OTHER_STATUSES = [status for status in Status if status is not Status.PROCESSING]
 
 FAILURE = {"step": "release", "error": "CapExceeded", "cause": "payee: the account would hold too much"}
@@ -134,11 +136,57 @@ class Saga:
     def claim(self, now: datetime = NOW, owner: str = "execution-1") -> SettlementState:
         return self.ledger.store.claim(forward.claim(self.settlement, owner, now, self.config))
 
-    def commit(self, step: Step, now: datetime = NOW) -> Row:
-        return self.ledger.store.commit(step_transaction(step, self.settlement, self.config, now))
+    def claim_and_hold(self, now: datetime = NOW, owner: str = "execution-1") -> SettlementState | None:
+        """Claim the key and commit the hold in one transaction; return what an earlier claim left."""
+        transaction = steps.claim_and_hold(self.settlement, owner, now, self.config)
+        try:
+            self.ledger.store.transact(transaction.writes)
+        except AlreadyApplied as earlier:
+            found: SettlementState = earlier.found
+            return found
+        return None
 
-    def reject(self, failure: dict[str, str], now: datetime = NOW) -> SettlementState:
-        return self.ledger.store.update(forward.reject(self.settlement, failure, now))
+    def send(self, step: Step, now: datetime = NOW) -> SettlementState | None:
+        """Commit a step, the hold as one whose key the queue has claimed; return what an earlier call left.
+
+        A verdict has no transaction: the state is the one that its two writes leave.
+        """
+        if step is Step.VERIFY:
+            return self.verify(now=now)
+        transaction = step_transaction(step, self.settlement, self.config, now)
+        found: SettlementState | None = self.ledger.store.commit(transaction)
+        return found
+
+    def commit(self, step: Step, now: datetime = NOW) -> Row:
+        """Commit a step as `send` does; return what is on record of it."""
+        self.send(step, now)
+        return self.entry(step)
+
+    def verify(self, verdict: Verdict = APPROVED, now: datetime = NOW) -> SettlementState:
+        """Record a verdict as VerifyKyc does: its evidence, and then, on the row, the one on record."""
+        return self.put_verdict(Verdict.on_record(self.put_evidence(verdict, now)), now)
+
+    def put_evidence(self, verdict: Verdict = APPROVED, now: datetime = NOW) -> Row:
+        """Put the first half of a verdict; return the evidence that is on record then."""
+        return self.ledger.store.put(entries.evidence(self.settlement, Step.VERIFY, verdict.evidence(), now))
+
+    def put_verdict(self, verdict: Verdict = APPROVED, now: datetime = NOW) -> SettlementState:
+        """Put the second half of a verdict, on the settlement's row."""
+        return self.ledger.store.update(kyc_review.record_verdict(self.settlement, verdict, now))
+
+    def entry(self, step: str) -> Row:
+        """Return what is on record of a step: its entry, its evidence, or both in one."""
+        return journal(self.ledger.rows(), self.settlement.key)[step]
+
+    def reject(
+        self, failure: Mapping[str, str], now: datetime = NOW, owner: str | None = None
+    ) -> SettlementState:
+        return self.ledger.store.update(forward.reject(self.settlement, failure, now, owner=owner))
+
+    def tombstone(
+        self, failure: Mapping[str, str], now: datetime = NOW, owner: str = "compensation-1"
+    ) -> SettlementState:
+        return self.ledger.store.claim(reversal.tombstone(self.settlement, owner, failure, now))
 
     def start(self, payer: int = 10_000, payee: int = 500) -> None:
         """Open both accounts with these balances and claim the key."""
@@ -181,7 +229,8 @@ class Saga:
 
     def order(self, order: Reversal = ORDER, now: datetime = NOW) -> Row:
         transaction = compensation.reverse_on_order(self.settlement, order, now, self.config)
-        return self.ledger.store.commit(transaction)
+        self.ledger.store.commit(transaction)
+        return self.entry("reverse")
 
     def assign_owner(self, execution: str = REVERSER) -> SettlementState:
         return self.ledger.store.update(reversal.assign_owner(self.settlement, execution))
@@ -195,12 +244,27 @@ class Saga:
         else:
             self.begin()
 
-    def reverse(self, step: Step, now: datetime = LATER, committed: Collection[str] | None = None) -> Row:
-        """Reverse a step as a caller that knows of no earlier reversal: only the table can tell of one."""
-        committed = self.state().steps if committed is None else committed
-        transaction = compensation.reverse_step(self.settlement, step, list(committed), [], now)
-        assert transaction is not None
-        return self.ledger.store.commit(transaction)
+    def send_reversal(self, step: Step, now: datetime = LATER) -> SettlementState | None:
+        """Reverse a step; return what an earlier call left."""
+        transaction = compensation.reverse_step(self.settlement, step, now)
+        found: SettlementState | None = self.ledger.store.commit(transaction)
+        return found
+
+    def reverse(self, step: Step, now: datetime = LATER) -> Row:
+        """Reverse a step; return what is on record of it."""
+        self.send_reversal(step, now)
+        return self.entry(step.reversal)
+
+    def finish_unheld(self, now: datetime = LATER) -> SettlementState:
+        return self.ledger.store.update(reversal.finish_unheld(self.settlement, now))
+
+    def unwind(self, now: datetime = LATER) -> None:
+        """Run the reversals that are due to the end, as the compensating machine does."""
+        state = self.state()
+        for step in state.unreversed:
+            self.reverse(step, now)
+        if not state.steps:
+            self.finish_unheld(now)
 
     def case(self, failed: Step | None = None, **changes: Any) -> Case:
         """Return the case of a failed reversal, or else the open case of the row, with these changes."""
@@ -214,17 +278,19 @@ class Saga:
         """Enter LIMBO with this case, or with the case of the reversal that the failure names."""
         failed = next(step for step in REVERSIBLE if step.reversal == failure["step"])
         case = case or self.case(failed)
-        return self.ledger.store.commit(compensation.enter_limbo(self.settlement, case, failure, now))
+        self.ledger.store.commit(compensation.enter_limbo(self.settlement, case, failure, now))
+        return self.entry(f"limbo:{case.number}")
 
     def stuck(self, step: Step, last: Step = Step.FEE) -> None:
         """Reach `last`, begin the reversal, and enter LIMBO at the reversal of `step`."""
         self.begun(last)
         for earlier in REVERSIBLE[: REVERSIBLE.index(step)]:
-            self.reverse(earlier)
+            if earlier in up_to(last):
+                self.reverse(earlier)
         self.enter(failure=STUCK | {"step": step.reversal})
 
-    def wait(self, token: str = "token-1", execution: str = "arn:execution-1") -> SettlementState:
-        return self.ledger.store.update(limbo.await_decision(self.settlement, token, execution))
+    def wait(self, token: str = "token-1", execution: str = "arn:execution-1", case: int = 1) -> Row:
+        return self.ledger.store.put(limbo.await_decision(self.settlement, case, token, execution))
 
     def resolve(
         self,
@@ -233,10 +299,10 @@ class Saga:
         case: Case | None = None,
     ) -> Row:
         """Decide on this case, or else on the open case of the row."""
-        transaction = compensation.resolve(
-            self.settlement, case or self.case(), resolution, RESOLVER, now, self.config
-        )
-        return self.ledger.store.commit(transaction)
+        case = case or self.case()
+        transaction = compensation.resolve(self.settlement, case, resolution, RESOLVER, now, self.config)
+        self.ledger.store.commit(transaction)
+        return self.entry(f"resolve:{case.number}")
 
     def spent(self, amount: int, payer: str = "bob", key: str = "order-2026-000202") -> "Saga":
         """Claim another settlement, whose hold takes `amount` from the account of `payer`."""
@@ -245,10 +311,18 @@ class Saga:
         return other
 
     def books(self, key: str = KEY) -> list[Row]:
-        """Check that all the books balance; return the accounts and one settlement with its entries."""
+        """Check that all the books balance; return the accounts and every row of one settlement.
+
+        They come in the table's order: accounts, entries, evidence, settlement, waiting execution.
+        """
         found = self.ledger.rows()
         assert_conserved(found)
-        return [row for row in found if row["pk"].startswith("ACCOUNT#") or row["pk"].endswith(f"#{key}")]
+        assert_recorded(found)
+        return [
+            row
+            for row in found
+            if row["pk"].startswith("ACCOUNT#") or row["pk"].endswith(f"#{key}") or f"#{key}:" in row["sk"]
+        ]
 
     def row(self) -> Row:
         """Return the settlement's raw row."""
@@ -277,15 +351,23 @@ class Saga:
         yield
         assert self.ledger.rows() == before
 
+    @contextmanager
+    def writes_only_evidence(self) -> Iterator[None]:
+        """Demand that nothing is written but the evidence of a verdict, which has no effect."""
+        before = self.ledger.rows()
+        yield
+        found = self.ledger.rows()
+        name = f"{self.settlement.key}:verify"
+        assert [row for row in found if row in before or row["sk"] != name] == before
+
 
 def step_transaction(
     step: Step, settlement: Settlement, config: StageConfig, now: datetime = NOW
 ) -> StepTransaction:
-    """Return the transaction of a step, as its handler makes it."""
+    """Return the transaction of a step that moves money, as its handler makes it."""
+    assert step is not Step.VERIFY, "a verdict needs no transaction"
     if step is Step.HOLD:
         return steps.hold(settlement, now)
-    if step is Step.VERIFY:
-        return steps.verify(settlement, APPROVED, now)
     if step is Step.RELEASE:
         return steps.release(settlement, config, now)
     return steps.fee(settlement, now)
@@ -308,7 +390,7 @@ def so_far(last: Step) -> Row:
     """Return the attributes of a settlement's row about the forward steps once `last` has committed."""
     committed = up_to(last)
     verdict = {"verdict": "APPROVED"} if Step.VERIFY in committed else {}
-    return {"steps": {step.value for step in committed}, **verdict}
+    return {step.slot: POSTED_AT for step in committed} | verdict
 
 
 def state_of(row: Row) -> SettlementState:

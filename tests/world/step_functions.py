@@ -53,10 +53,16 @@ class StepFunctions:
     runs: bool = False
     failing: dict[str, BaseException] = field(default_factory=dict)
     loses_answers: bool = False
+    refusing: dict[str, BaseException] = field(default_factory=dict)
+    """The machines whose executions are not started, with the error."""
+
     before: Callable[[str], object] = lambda operation: None
     after: Callable[[str], object] = lambda operation: None
     called: list[str] = field(default_factory=list)
     """The operations, in order, refused ones too."""
+
+    asked: list[str] = field(default_factory=list)
+    """The machine of each start, of refused ones too."""
 
     started: list[tuple[str, str, Any]] = field(default_factory=list)
     """Machine, name and input of each execution that this client started."""
@@ -78,6 +84,7 @@ class StepFunctions:
         assert 0 < len(name) <= NAME_CHARACTERS_MAX
         assert name.isascii()
         assert len(input.encode()) <= INPUT_BYTES_MAX
+        self.asked.append(machine)
         return {"executionArn": self._call("start_execution", lambda: self._start(machine, name, input))}
 
     def describe_execution(self, *, executionArn: str) -> dict[str, str]:  # noqa: N803
@@ -121,6 +128,8 @@ class StepFunctions:
         return answer
 
     def _start(self, machine: str, name: str, text: str) -> str:
+        if machine in self.refusing:
+            raise self.refusing[machine]
         data = json.loads(text)
         for one in self.machines.executions:
             if (one.machine, one.name, one.begun_with, one.status) == (machine, name, data, "RUNNING"):

@@ -16,7 +16,7 @@ def normal(value: Value) -> Value:
     """Return the value in the form in which equal values are equal. Raises Invalid for an empty set."""
     ((kind, content),) = value.items()
     if kind == "S":
-        return value
+        return value if type(content) is str else {"S": str(content)}  # an enum's member comes back as a text
     if kind == "N":
         return {"N": _numeral(content)}
     if kind in SETS:

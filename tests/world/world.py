@@ -9,13 +9,15 @@ from enum import Enum
 from typing import Any
 from unittest import mock
 
-from handlers import recover_stalled
+from handlers import _dependencies, recover_stalled
 from settle.reconciliation import Look, reconcile
 from settlement.adapters import telemetry
-from settlement.ledger import balances, keys
+from settlement.ledger import balances, forward, keys
 from settlement.ledger import entries as ledger_entries
 from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
+from settlement.model.request import parse_settlement
+from settlement.model.status import Status
 from tests.world.books import assert_conserved
 from tests.world.constants import KEY, WIRE
 from tests.world.contracts import checked_outcome
@@ -136,14 +138,25 @@ class World:
             self.open(account, available)
 
     def commit(self, steps: int) -> dict[str, Any]:
-        """Commit the first `steps` steps, then abort; return the cause of the compensation to start."""
+        """Commit the first `steps` steps, then abort; return the cause of the compensation to start.
+
+        Without any step the key is claimed by the queue.
+        """
         self.open_both()
+        if steps == 0:
+            self.claim()
+            return {"reversal": {**ORDER, "expected_status": "PROCESSING"}}
         execution = self.start(STANDARD)
         execution.run(until=[*_STATES, None][steps])
         if execution.status == "RUNNING":
             execution.abort()
             return {"error": ERROR}
         return {"reversal": ORDER}
+
+    def claim(self, owner: str = "execution-1") -> None:
+        """Claim the key as the queue does, for an execution that is not started yet."""
+        settlement = parse_settlement(WIRE, _dependencies.config)
+        self.ledger.store.claim(forward.claim(settlement, owner, self.now, _dependencies.config))
 
     def pay(self, payer: str, payee: str, amount: str, key: str, fee: str = "0.00") -> Execution:
         """Run another settlement to its end; every other execution stays where it is."""
@@ -200,13 +213,14 @@ class World:
         return int(answer["statusCode"])
 
     def recover(self) -> list[str]:
-        """Run recovery as its schedule does; return the errors of settlements that it could not recover."""
+        """Run recovery as its schedules do; return the errors of settlements that it could not recover."""
         self.pass_time(seconds=1)
         failed: list[str] = []
         logger = telemetry.logger
         with mock.patch.object(logger, "error", lambda _, **fields: failed.append(fields["error"])):
             try:
-                recover_stalled.handler({}, Context())
+                for partition in recover_stalled.PARTITIONS:
+                    recover_stalled.handler({"partition": partition}, Context())
             finally:
                 telemetry.count("StepCalled")
         return failed
@@ -226,8 +240,11 @@ class World:
         return execution
 
     def until_deadline(self) -> None:
-        """Let the settlement's remaining time pass, so that the index lists it for recovery."""
-        self.now = max(self.now, datetime.fromisoformat(self.row()["deadline_at"]))
+        """Let the settlement's remaining time pass. Recovery has looked in time, and looks again then."""
+        row = self.row()
+        if row["status"] == Status.PROCESSING:
+            self.ledger.put(row | {"gsi1sk": row["deadline_at"]})
+        self.now = max(self.now, datetime.fromisoformat(row["deadline_at"]))
         self.pass_time(seconds=30)
 
     # Observations of a test.
@@ -245,6 +262,12 @@ class World:
 
     def row(self, key: str = KEY) -> Row:
         found = self.ledger.row(keys.settlement(key))
+        assert found is not None
+        return found
+
+    def waiting(self) -> Row:
+        """Return the row of the execution that waits for a decision."""
+        found = self.ledger.row(keys.waiting(KEY))
         assert found is not None
         return found
 

@@ -143,6 +143,9 @@ class Cloud:
         try:
             return HANDLERS[call.function](call.payload, Context(world, milliseconds))
         except SettlementError as refusal:
+            if call.caller:
+                key = settlement_in(call.payload).get("key", "")
+                world.oracle.refused(call.function, key, type(refusal).__name__)
             cause = {"errorMessage": str(refusal), "errorType": type(refusal).__name__, "stackTrace": []}
             return TaskFailed(type(refusal).__name__, json.dumps(cause))
         except Violated:

@@ -16,6 +16,7 @@ STATUSES = {
     "LIMBO": {"COMPENSATING", "SETTLED"},
 }
 FINISHED = {"SETTLED", "REJECTED", "COMPENSATED"}
+FORWARD = ("hold", "verify", "release", "fee")
 HIGHEST_BALANCE = 100_000_000
 
 
@@ -50,14 +51,41 @@ def minor(amount: str) -> int:
     return int(Decimal(amount).scaleb(2))
 
 
+def done(row: Item | None) -> set[str]:
+    """Return the steps that a settlement's row has as committed."""
+    return {step for step in FORWARD if row and f"{step}_at" in row}
+
+
+def undone(row: Item | None) -> set[str]:
+    """Return the steps that a settlement's row has as reversed, or as covered by a write-off."""
+    return {step for step in FORWARD if row and f"{step}_reversed_at" in row}
+
+
 def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
     """Return the settlement in a call's payload; an empty one if it has none."""
-    found: dict[str, str] = payload.get("state", payload).get("settlement", {})
+    found: dict[str, str] = payload.get("settlement") or payload.get("state", {}).get("settlement", {})
     return found
 
 
 def is_entry(row: Item | None) -> bool:
+    """Return whether a row is on record for ever: an entry, or evidence."""
     return bool(row) and "posted_at" in row  # type: ignore[operator]
+
+
+def key_of(row: Item) -> str:
+    """Return the key of the settlement or deposit that an entry or evidence is about."""
+    name: str = row["sk"]["S"].rpartition("#")[2]
+    return name.partition(":")[0]
+
+
+def is_merchant(account: str | None) -> bool:
+    """Return whether an account gets its releases by a sweep."""
+    return (account or "").startswith("merchant.")
+
+
+def is_swept_later(row: Item | None) -> bool:
+    """Return whether a row is an entry that a sweep has to add to a merchant's balance."""
+    return is_entry(row) and text(row, "step") == "release" and is_merchant(text(row, "credit"))
 
 
 def has_row(account: str) -> bool:

@@ -4,15 +4,15 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tests.simulation.seeded.facts import members, number, text
+from settlement.ledger import keys
+from tests.simulation.seeded.facts import done, is_merchant, number, text, undone
 from tests.simulation.seeded.people import webhook
 from tests.simulation.seeded.scenarios import IN_REVIEW, REJECTED
 from tests.world.expressions import Item
 from tests.world.interpreter import ARN
 
-FORWARD = ("ClaimKey", "HoldFunds", "ReleaseFunds", "CollectFee", "RejectSettlement")
+FORWARD = ("HoldFunds", "ReleaseFunds", "CollectFee", "RejectSettlement")
 REVERSING = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
-ALL_STEPS = ["fee", "hold", "release", "verify"]
 ERROR = {"Error": "LateCall", "Cause": "a late call"}
 OTHERWISE = {
     "amount": "6.66",
@@ -49,20 +49,21 @@ def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str,
             for event in ("evt-1", "evt-2"):
                 payload = webhook(settlement["key"], reference, decision, event, at)
                 asked[f"KycDecided {decision} {reference} {event}"] = Asked("KycDecided", payload)
-    for name, payload in (("RecoverStalled", {}), ("RecoverStalled now", {"key": settlement["key"]})):
+    scheduled = {"partition": text(row, "gsi1pk") or keys.LIMBO}
+    for name, payload in (("RecoverStalled", scheduled), ("RecoverStalled now", {"key": settlement["key"]})):
         asked[name] = Asked("RecoverStalled", payload)
         asked[f"{name} beside"] = Asked("RecoverStalled", payload, beside=True)
+    if is_merchant(text(row, "payee")) and row and "release_at" in row:
+        entry = keys.entry(row["payee"]["S"], row["release_at"]["S"], settlement["key"], "release")
+        record = {"dynamodb": {"Keys": {name: {"S": value} for name, value in entry.items()}}}
+        asked["SweepMerchants"] = Asked("SweepMerchants", {"Records": [record]})
     without_fee = {name: value for name, value in settlement.items() if name != "fee"}
-    asked["ClaimKey without fee"] = _of(without_fee, row)["ClaimKey"]
+    asked["HoldFunds without fee"] = _of(without_fee, row)["HoldFunds"]
     return asked
 
 
 def _of(settlement: dict[str, Any], row: Item | None) -> dict[str, Asked]:
-    done, undone, case = (
-        sorted(members(row, "steps")),
-        sorted(members(row, "reversed")),
-        number(row, "resolutions") + 1,
-    )
+    committed, case = sorted(done(row)), number(row, "resolutions") + 1
     base: dict[str, Any] = {
         "settlement": settlement,
         "execution": "late",
@@ -70,14 +71,15 @@ def _of(settlement: dict[str, Any], row: Item | None) -> dict[str, Asked]:
         "claimed_at": "long ago",
     }
     asked = {name: Asked(name, {**base, "error": ERROR}) for name in FORWARD}
-    asked["ClaimKey by its owner"] = Asked("ClaimKey", {**base, "execution": text(row, "owner") or "late"})
+    by_owner = {**base, "execution": text(row, "owner") or "late"}
+    for name in ("HoldFunds", "RejectSettlement"):
+        asked[f"{name} by its owner"] = Asked(name, {**by_owner, "error": ERROR})
     for name, luck in (("approved", 1.0), ("rejected", REJECTED), ("reviewed", IN_REVIEW)):
         asked[f"VerifyKyc {name}"] = Asked("VerifyKyc", base, luck)
     for function, step in REVERSING.items():
-        for steps, reversed_ in ((done, undone), (ALL_STEPS, []), ([], [])):
-            payload = {**base, "steps": steps, "reversed": reversed_}
-            asked[f"{function} of {steps} less {reversed_}"] = Asked(function, payload)
-        payload = {**base, "reversed": undone, "stuck": {step: ERROR}, "case": case}
+        for steps in (committed, ["hold"], []) if step == "hold" else (committed,):
+            asked[f"{function} of {steps}"] = Asked(function, {**base, "steps": steps})
+        payload = {**base, "reversed": sorted(undone(row)), "stuck": {step: ERROR}, "case": case}
         asked[f"EnterLimbo at {step}"] = Asked("EnterLimbo", payload)
     for decision in ("retry", "write-off", "complete"):
         order = {"decision": decision, "reason": "a late call", "by": "a late call"}

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from tests.simulation.seeded.chance import Chance, Script
 from tests.simulation.seeded.cloud import RunningExecution
-from tests.simulation.seeded.facts import members, number, settlement_in, text
+from tests.simulation.seeded.facts import done, number, settlement_in, text, undone
 from tests.simulation.seeded.hub import Killed
 from tests.simulation.seeded.late_calls import Asked, calls
 from tests.simulation.seeded.oracle import Oracle
@@ -61,7 +61,7 @@ class Moment:
         if row is None:
             return None
         texts = tuple(text(row, name) for name in ("status", "verdict", "stuck_step"))
-        sets = tuple(frozenset(members(row, name)) for name in ("steps", "reversed"))
+        sets = frozenset(done(row)), frozenset(undone(row))
         return *texts, *sets, number(row, "resolutions"), "review" in row, "expired_at" in row
 
 
@@ -169,6 +169,7 @@ class Afterlife(Recorded):
         self.hub.now, self.oracle = acts.now, acts.oracle.copy()
         self.table: LateTable = LateTable(self, moments[late.seen], late)
         self.people.alerted = set(acts.alerted)
+        self.table.page_rows = 1
         machines = self.cloud.machines
         for machine, name, data, status in acts.executions:
             begun = RunningExecution(machines, machine, name, data, machines.definitions[machine]["StartAt"])
@@ -243,6 +244,8 @@ def happen(
     try:
         world.hub.run(acts.now + CALL_MS_MAX, lambda: made.answer.is_set)
         world.bury()
+        world.table.calls = max(world.table.calls, late.early)  # the others see the table as it is
+        world.stream.again(acts.items)  # not before: the first calls of the table are the late call's
         started = len(world.cloud.machines.executions) > len(acts.executions)
         if chance or started or world.oracle.commits > acts.oracle.commits or not world.cloud.is_idle:
             world.hub.spawn(world.people.recover, "the schedule")

@@ -9,17 +9,24 @@ from collections import Counter
 from tests.simulation.seeded import rules
 from tests.simulation.seeded.facts import (
     FINISHED,
+    FORWARD,
     HIGHEST_BALANCE,
     POISON,
     STATUSES,
     demand,
+    done,
     has_row,
     is_entry,
+    is_merchant,
+    is_swept_later,
+    key_of,
     members,
     minor,
     number,
     text,
+    undone,
 )
+from tests.simulation.seeded.merchants import Merchants
 from tests.simulation.seeded.rules import Asking
 from tests.world.contracts import checked_outcome
 from tests.world.expressions import Item
@@ -40,12 +47,16 @@ class Oracle:
         """The change of each account by a settlement's entries, by settlement."""
 
         self.settlements: dict[str, Item] = {}
+        self.verdicts: dict[tuple[str, str], Item] = {}
+        """The evidence of each verdict, by settlement and kind: the provider's answer, or its webhook."""
+
         self.ends: set[tuple[str, str]] = set()
         """The ends of settlements so far; an order or a decision may reopen one."""
 
         self.blocks: dict[str, set[str]] = {}
         """The settlements that block an account, by account."""
 
+        self.merchants = Merchants()
         self.reached: Counter[str] = Counter()
         self.commits = 0
 
@@ -55,51 +66,43 @@ class Oracle:
         other.balances = self.balances.copy()
         other.moved = {key: moved.copy() for key, moved in self.moved.items()}
         other.settlements, other.ends = self.settlements.copy(), self.ends.copy()
+        other.verdicts = self.verdicts.copy()
         other.blocks, other.commits = self.blocks.copy(), self.commits
+        other.merchants = self.merchants.copy()
         return other
 
     def committed(self, changes: Changes, asking: Asking) -> None:
         """Check one commit. Raises Violated."""
         self.commits += 1
         entries = [self._entry(old, new) for old, new in changes if is_entry(old) or is_entry(new)]
-        posted = [entry for entry in entries if "debit" in entry]
-        touched: Counter[str] = Counter()
-        for entry in posted:
-            amount, currency = number(entry, "amount"), entry["currency"]["S"]
-            demand(amount >= 0, "no entry moves a negative amount", entry)
-            for account, change in ((entry["debit"]["S"], -amount), (entry["credit"]["S"], amount)):
-                self.balances[account, currency] += change
-                touched[account] += change
-                demand(
-                    self.balances[account, currency] >= 0
-                    or account.partition(":")[0] in ("external", "losses", "fees"),
-                    "no account goes below zero",
-                    account,
-                )
-                moved = self.moved.setdefault(entry["pk"]["S"].partition("#")[2], Counter())
-                moved[account] += change
+        for entry in entries:
+            if entry["step"]["S"] in ("verify", "review"):
+                self.verdicts[key_of(entry), entry["step"]["S"]] = entry
+        touched = self.merchants.swept(changes)
+        self._post([entry for entry in entries if "debit" in entry], touched)
         steps = {entry["step"]["S"] for entry in entries}
         rules.content_is_unchanged(changes, asking)
-        fenced = {new["pk"]["S"] for _, new in changes if new and new["sk"]["S"] == "SETTLEMENT"}
+        fenced = {
+            new["pk"]["S"].partition("#")[2] for _, new in changes if new and new["sk"]["S"] == "SETTLEMENT"
+        }
         for entry in entries:
-            of = entry["pk"]["S"]
-            demand(
-                of in fenced or of.startswith("DEPOSIT#"),
-                "no entry goes without its fence",
-                text(entry, "sk"),
-            )
+            self._is_fenced(entry, fenced)
         for old, new in changes:
             kind = (new or old or {})["pk"]["S"].partition("#")[0]
             if is_entry(old) or is_entry(new):
                 continue
-            if kind == "EVENT":
+            if kind == "KYC_EVENT":
                 demand(old is None, "an event is marked once and never changed", text(old, "pk"))
+            elif kind == "WAITING":
+                later = number(old, "case") <= number(new, "case")
+                demand(later, "no execution waits for an earlier case in the place of a later one", kind)
             elif kind == "ACCOUNT":
                 self._account(old, new, touched, steps)
             elif kind == "SETTLEMENT" and not (new or old or {})["pk"]["S"].endswith(POISON):
-                self._settlement(old, new, touched, entries)
+                posted_now = _by_step(entries)
+                self._settlement(old, new, touched, posted_now, asking)
                 if old and new:
-                    rules.asked_for(old, new, {entry["step"]["S"]: entry for entry in entries}, asking)
+                    rules.asked_for(old, new, posted_now, asking)
         left = {account: change for account, change in touched.items() if change and has_row(account)}
         demand(not left, "an entry and the balance that it moves commit together", left)
         for account, keys in self.blocks.items():
@@ -111,23 +114,61 @@ class Oracle:
                 keys - stuck,
             )
 
+    def _post(self, posted: list[Item], touched: Counter[str]) -> None:
+        """Add a commit's entries to the books, and to the balances that it has to change."""
+        for entry in posted:
+            amount, currency = number(entry, "amount"), entry["currency"]["S"]
+            demand(amount >= 0, "no entry moves a negative amount", entry)
+            for account, change in ((entry["debit"]["S"], -amount), (entry["credit"]["S"], amount)):
+                self.balances[account, currency] += change
+                if is_merchant(account) and is_swept_later(entry):
+                    self.merchants.received(entry)
+                else:
+                    touched[account] += change
+                demand(
+                    self.balances[account, currency] >= 0
+                    or account.partition(":")[0] in ("external", "losses", "fees"),
+                    "no account goes below zero",
+                    account,
+                )
+                moved = self.moved.setdefault(key_of(entry), Counter())
+                moved[account] += change
+
     def _entry(self, old: Item | None, new: Item | None) -> Item:
         demand(old is None, "an entry is written once and never changed", text(old, "sk"))
         assert new
+        listed = new["pk"]["S"].split("#")
         if "debit" in new:
-            escrow = f"escrow:{new['pk']['S'].partition('#')[2]}"
+            escrow = f"escrow:{key_of(new)}"
             (of,) = {new["debit"]["S"], new["credit"]["S"]} - {escrow, f"external:{text(new, 'currency')}"}
-            listed = (text(new, "gsi1pk") or "").split("#")
-            demand(listed[:2] == ["ACCOUNT", of], "an entry is in its account's statement", listed, of)
+            demand(listed[:2] == ["ENTRIES", of], "an entry is in its account's statement", listed, of)
+            place = f"{text(new, 'posted_at')}#{key_of(new)}:{text(new, 'step')}"
+            demand(place == text(new, "sk"), "a statement lists an entry by its time", place)
+        else:
+            demand(listed == ["EVIDENCE", key_of(new)], "evidence is not among the entries", listed)
         return new
+
+    def _is_fenced(self, entry: Item, fenced: set[str]) -> None:
+        """Check that an entry commits with its settlement's row. A verdict's evidence may come before."""
+        key, step = key_of(entry), text(entry, "step")
+        if step == "deposit" or key in fenced:
+            return
+        comes_before = step == "verify"
+        demand(comes_before, "no entry goes without its fence", text(entry, "sk"))
+        row = self.settlements.get(key)
+        same = text(row, "request_hash") == text(entry, "request_hash")
+        demand(row and same, "a verdict is on the content that was claimed", key)
 
     def _account(self, old: Item | None, new: Item | None, touched: Counter[str], steps: set[str]) -> None:
         assert new, "no account is ever deleted"
         account = new["pk"]["S"].partition("#")[2]
         change = number(new, "available") - number(old, "available")
         demand(change == touched.pop(account, 0), "a balance moves by its entries alone", account, change)
-        balance = self.balances[account, new["currency"]["S"]]
+        balance = self.balances[account, new["currency"]["S"]] - self.merchants.unswept[account]
+        demand(balance >= 0, "no account spends what it does not have yet", account)
         demand(number(new, "available") == balance, "a balance is the sum of its entries", account)
+        is_received = is_merchant(account) and "release" in steps and change > 0
+        demand(not is_received, "a release leaves a merchant's balance alone", account)
         demand(old is None or old["currency"] == new["currency"], "an account keeps its currency", account)
         self.blocks[account] = members(new, "limbo_keys")
         if "hold" in steps:
@@ -137,18 +178,24 @@ class Oracle:
             demand(balance <= HIGHEST_BALANCE, "a release keeps to the highest balance", account)
 
     def _settlement(
-        self, old: Item | None, new: Item | None, touched: Counter[str], entries: list[Item]
+        self,
+        old: Item | None,
+        new: Item | None,
+        touched: Counter[str],
+        posted: dict[str, Item],
+        asking: Asking,
     ) -> None:
         assert new, "no settlement is ever deleted"
         key = new["pk"]["S"].partition("#")[2]
         before, after = text(old, "status"), new["status"]["S"]
-        posted = {entry["step"]["S"]: entry for entry in entries}
         change = number(new, "escrow") - number(old, "escrow")
         demand(change == touched.pop(f"escrow:{key}", 0), "an escrow moves by its entries alone", key, change)
         demand(number(new, "escrow") >= 0, "no escrow goes below zero", key)
         if old is None:
             demand(after in ("PROCESSING", "REJECTED"), "a settlement begins with its claim", key, after)
-            demand(not entries, "a claim moves nothing", key)
+            demand(after == "PROCESSING" or not posted, "a rejection moves nothing", key)
+            claimed = {name: new[name] for name in new if name != "hold_at"}
+            rules.steps_commit(key, claimed, new, posted)
         else:
             for name in FIXED:
                 demand(old.get(name) == new.get(name), "the claimed content never changes", key, name)
@@ -163,9 +210,9 @@ class Oracle:
                 "the owner's epoch never decreases",
                 key,
             )
-            for name in ("steps", "reversed"):
+            for name in (f"{step}{end}" for step in FORWARD for end in ("_at", "_reversed_at")):
                 demand(
-                    members(old, name) <= members(new, name),
+                    name not in old or old[name] == new.get(name),
                     "a committed step is never taken back",
                     key,
                     name,
@@ -175,9 +222,11 @@ class Oracle:
                 not named or old["deadline_at"] == new["deadline_at"], "a named deadline never changes", key
             )
             rules.steps_commit(key, old, new, posted)
+            evidence = self.verdicts.get((key, "review"), self.verdicts.get((key, "verify")))
+            rules.verdict_is_recorded(key, old, new, evidence)
             rules.times_are_unchanged(key, old, new, posted)
             rules.moves_along(key, before or "", after, old, new, posted)
-            rules.review_rests(key, old, new, posted)
+            rules.review_rests(key, old, new, posted, asking)
         rules.is_listed(key, after, new)
         if after in FINISHED:
             self._finished(key, after, new)
@@ -210,6 +259,11 @@ class Oracle:
             wanted = {}
         wanted = {account: change for account, change in wanted.items() if change}
         demand(moved == wanted, f"{status} has the exact net", key, moved, wanted)
+
+    def refused(self, function: str, key: str, error: str) -> None:
+        """Check a refusal that an execution gets."""
+        if function == "ReclaimFunds" and error == "InsufficientFunds":
+            demand(self.merchants.is_swept(key), "a refund finds the money of its own release", key)
 
     def execution_ended(self, execution: Execution) -> None:
         """Check the outcome of an execution against its contract and the settlement's row."""
@@ -247,6 +301,8 @@ class Oracle:
 
     def at_the_end(self, table: dict[tuple[str, str], Item], alerted: set[tuple[str, int]]) -> None:
         """Check the end: every settlement rests, on call was alerted, and the books agree."""
+        left = +self.merchants.unswept
+        demand(not left, "everything that was delivered is swept in the end", dict(left))
         self._sums(table)
         blocks: dict[str, set[str]] = {}
         for key, row in self.settlements.items():
@@ -257,12 +313,12 @@ class Oracle:
                 demand((key, case) in alerted, "on call is alerted of each case of LIMBO", key, case)
                 step = (text(row, "stuck_step") or "").partition(":")[2]
                 account = text(row, "payee") if step == "release" else text(row, "payer")
-                due = step in members(row, "steps") - members(row, "reversed")
+                due = step in done(row) - undone(row)
                 if step != "fee" and due:
                     blocks.setdefault(str(account), set()).add(key)
-            if status != "REJECTED" and "verify" in members(row, "steps"):
-                entry = table.get((f"SETTLEMENT#{key}", f"{key}:verify"))
-                demand(entry, "a verdict has its entry", key)
+            if text(row, "verdict"):
+                kinds = (table.get((f"EVIDENCE#{key}", f"{key}:{kind}")) for kind in ("verify", "review"))
+                demand(any(kinds), "a verdict has its evidence", key)
         for (pk, sk), row in table.items():
             if sk == "BALANCE":
                 account = pk.partition("#")[2]
@@ -271,3 +327,12 @@ class Oracle:
                     "an account is blocked exactly while a settlement of it is in LIMBO",
                     account,
                 )
+
+
+def _by_step(entries: list[Item]) -> dict[str, Item]:
+    """Return a commit's entries and evidence by step; a decision that moves money has both in one."""
+    found: dict[str, Item] = {}
+    for entry in entries:
+        step = entry["step"]["S"]
+        found[step] = {**found.get(step, {}), **entry}
+    return found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 from standardwebhooks import Webhook
 
+from handlers.recover_stalled import PARTITIONS
 from settle.actions.resolution import resolve
 from settle.actions.reversal import reverse
 from settle.exit_codes import CommandFailed
@@ -19,7 +20,7 @@ from settlement.model.settlement import Settlement
 from settlement.model.state import MalformedRow
 from settlement.model.verdict import KycDecision, Verdict
 from tests.simulation.seeded.chance import READS
-from tests.simulation.seeded.facts import demand, members, number, settlement_in
+from tests.simulation.seeded.facts import demand, done, number, settlement_in, text, undone
 from tests.world.definitions import EXPRESS, STANDARD
 from tests.world.environment import NOW
 from tests.world.expressions import Item
@@ -192,7 +193,7 @@ class People:
         verdict = Verdict(decision=decision, reference=f"ver_{settlement.key[-4:]}", reason="x", provider="p")
         if decision is KycDecision.REVIEW:
             for _ in range(1 + chance.happens(0.4)):
-                at = 0 if chance.happens(0.2) else chance.within(0, 12 * MINUTE_MS)
+                at = 0 if chance.happens(0.2) else max(20, chance.within(0, 12 * MINUTE_MS))
                 said = "REJECTED" if chance.happens(0.3) else "APPROVED"
                 event = f"evt-{chance.one_of((1, 1, 1, 2))}"
                 self.spawn("the provider", at, self._tell, settlement.key, verdict.reference, said, event)
@@ -207,8 +208,8 @@ class People:
             )
             answered = world.hub.wait(call.answer, 30_000) and isinstance(call.answer.value, dict)
             if answered and call.answer.value["statusCode"] < 500:
-                entry = (f"SETTLEMENT#{key}", f"{key}:verify")
-                is_kept = call.answer.value["statusCode"] != 200 or entry in world.table.items
+                on_row = text(world.oracle.settlements.get(key), "verdict") == decision
+                is_kept = call.answer.value["statusCode"] != 200 or on_row
                 demand(is_kept, "a verdict that the webhook accepted is on record", key)
                 return
             world.hub.sleep(world.chance.within(1_000, 2 * MINUTE_MS))
@@ -222,7 +223,8 @@ class People:
             world.hub.sleep(MINUTE_MS - world.hub.now % MINUTE_MS)
             if world.is_due() or world.chance.happens(0.02):
                 for _ in range(1 + world.chance.happens(0.1)):
-                    world.cloud.call("RecoverStalled", {})
+                    for partition in PARTITIONS:
+                        world.cloud.call("RecoverStalled", {"partition": partition})
 
     # Interference.
 
@@ -257,8 +259,8 @@ class People:
 
     def _out_of_turn(self, settlement: dict[str, str], row: Item) -> tuple[str, dict[str, Any]]:
         """Return a call of a random function of a machine, with a complete payload."""
-        chance, done, undone = self._world.chance, members(row, "steps"), members(row, "reversed")
-        following = FORWARD[: len(done) + 1][-1]
+        chance, committed = self._world.chance, done(row)
+        following = FORWARD[: len(committed) + 1][-1]
         if row["status"]["S"] in ("COMPENSATING", "LIMBO"):
             following = chance.one_of(STUCK)
         function = chance.one_of((following, following, *FORWARD, *REVERSING, *STUCK))
@@ -270,8 +272,8 @@ class People:
             "execution_arn": f"{ARN}:execution:Compensation:stray",
             "claimed_at": "long ago",
             "error": error,
-            "steps": sorted(done),
-            "reversed": sorted(undone),
+            "steps": sorted(committed),
+            "reversed": sorted(undone(row)),
             "stuck": {chance.one_of(("fee", "release", "hold")): error},
             "case": number(row, "resolutions") + 1,
             "resolution": decision,
@@ -306,8 +308,8 @@ class People:
     def _fail_task(self, key: str) -> None:
         """Fail the task that waits for a decision, in the console and against the runbook."""
         world = self._world
-        waiting = world.oracle.settlements[key].get("waiting")
-        if waiting and world.cloud.wake(waiting["M"]["token"]["S"], TaskFailed("FailedByHand")):
+        token = text(world.table.items.get((f"WAITING#{key}", "WAITING")), "token")
+        if token and world.cloud.wake(token, TaskFailed("FailedByHand")):
             world.count("TaskFailedByHand", 1)
             world.note("a console user", f"fails the task of {key}")
 

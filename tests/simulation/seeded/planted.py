@@ -29,7 +29,7 @@ FOUND = HERE / "found.json"
 SEEDS_MAX = 10_000
 """The number of seeds within which each bug must be found."""
 
-_COPIED = ("lambdas", "statemachines", "docs/contracts", "tests/world", "tests/simulation/seeded")
+_COPIED = ("lambdas", "settle", "statemachines", "docs/contracts", "tests/world", "tests/simulation/seeded")
 
 
 def bugs() -> list[dict[str, Any]]:

@@ -1,24 +1,30 @@
 """Rules of one settlement's commit, given its row before and after and the entries of the commit."""
 
+import json
+import os
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from settlement.model.stage_config import StageConfig
+from settlement.model.timestamps import timestamp
 from tests.simulation.seeded.facts import (
     FINISHED,
+    FORWARD,
     demand,
-    members,
+    done,
     minor,
     number,
     resolutions,
     settlement_in,
     text,
+    undone,
 )
 from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Changes
 
+CONFIG = StageConfig.from_json(os.environ["STAGE_CONFIG"])
 MOVES = {"hold", "release", "fee", "compensate:hold", "compensate:release", "compensate:fee"}
-FORWARD = ("hold", "verify", "release", "fee")
 REVIEW_SECONDS = 600
 """The longest review of this stage."""
 
@@ -57,11 +63,14 @@ def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> 
     key, case = new["pk"]["S"].partition("#")[2], number(old, "resolutions") + 1
     if asking.function == "RecoverStalled":
         due = text(old, "recover_at" if old["status"]["S"] == "LIMBO" else "gsi1sk") or ""
-        in_time = bool(asking.payload) or due <= asking.at
+        in_time = "key" in asking.payload or due <= asking.at
         demand(in_time, "recovery changes a settlement only if it is due", key, due, asking.at)
         if "expired_at" in new and "expired_at" not in old:
-            overdue = old["deadline_at"]["S"] <= asking.at and "release" not in members(old, "steps")
+            overdue = old["deadline_at"]["S"] <= asking.at and "release" not in done(old)
             demand(overdue, "a settlement expires if it is overdue and not released", key)
+            demand(not _missed(old, due), "no settlement expires because recovery came late", key)
+        if old.get("deadline_at") != new.get("deadline_at"):
+            _extended_by_the_delay(old, new, due)
     if any(name.startswith("limbo:") for name in posted):
         of = asking.payload["case"]
         is_now = of == case and f"limbo:{case}" in posted
@@ -70,11 +79,31 @@ def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> 
         decision_is_carried_out(old, posted, asking.payload)
 
 
+def _missed(old: Item, due: str) -> bool:
+    """Return whether a settlement was due while it had time left, and its request names no deadline."""
+    last = datetime.fromisoformat(old["deadline_at"]["S"]) - CONFIG.time_to_recover
+    return not old.keys() & {"review", "deadline_seconds", "expired_at"} and due < timestamp(last)
+
+
+def _extended_by_the_delay(old: Item, new: Item, due: str) -> None:
+    """Check that recovery extends a deadline by its own delay, and lets the settlement run on."""
+    key, counted_from = new["pk"]["S"], max(due, text(old, "deadline_extended_at") or "")
+    before, after, now = (
+        datetime.fromisoformat(row[name]["S"])
+        for row, name in ((old, "deadline_at"), (new, "deadline_at"), (new, "deadline_extended_at"))
+    )
+    late = now - datetime.fromisoformat(counted_from)
+    demand(_missed(old, due) and "release" not in done(old), "a deadline that waits was missed", key)
+    demand(after - before == late, "a deadline waits for as long as recovery is late", key, late)
+    demand(old["status"] == new["status"] == {"S": "PROCESSING"}, "a deadline that waits is running", key)
+
+
 def times_are_unchanged(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
     """Check that each instant and reason on the row changes with its cause and with nothing else."""
     begins, decided = "review" in new and "review" not in old, "verdict" in new and "verdict" not in old
     if old.get("deadline_at") != new.get("deadline_at"):
-        demand(begins or decided, "a deadline is moved by a review alone", key)
+        late = old.get("deadline_extended_at") != new.get("deadline_extended_at")
+        demand(begins or decided or late, "a deadline is moved by a review, or a late recovery, alone", key)
     if old.get("in_flight_since") != new.get("in_flight_since"):
         anew = begins or decided or "reverse" in posted or old["status"]["S"] == "LIMBO"
         demand(anew, "a takeover does not make a settlement younger", key)
@@ -119,86 +148,76 @@ def decision_is_carried_out(old: Item, posted: dict[str, Item], asked: Mapping[s
 
 def steps_commit(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
     """Check that each recorded step and its entry are in the same commit."""
-    status, done, undone = old["status"]["S"], members(old, "steps"), members(old, "reversed")
-    gained = members(new, "steps") - done
-    for step in FORWARD:
+    before, gained = done(old), done(new) - done(old)
+    for step in gained:
+        _step_commits(key, step, old, new)
+    for step in ("hold", "release", "fee"):
         entry = posted.get(step)
-        if step == "verify" and entry:  # a rejection is on record, but commits no step
-            demand(
-                text(new, "verdict") == text(entry, "decision"),
-                "the row and the entry have the same verdict",
-                key,
-            )
-            demand(not text(old, "verdict"), "there is one verdict", key)
-            demand(
-                (step in gained) == (text(entry, "decision") == "APPROVED"),
-                "exactly an approval commits the step",
-                key,
-            )
-        else:
-            demand((step in gained) == bool(entry), "a step and its entry commit together", key, step)
-        if not entry:
-            continue
-        demand(status == "PROCESSING", "no step commits after the fence", key, step, status)
-        previous = FORWARD[: FORWARD.index(step)]
-        demand(done == set(previous), "steps commit in their order, each once", key, step, sorted(done))
-        demand(
-            text(entry, "request_hash") == text(old, "request_hash"),
-            "a step has the content that was claimed",
-            key,
-            step,
-        )
-        if step != "fee":
-            demand(
-                "expired_at" not in old,
-                "no step before the fee commits once a settlement has expired",
-                key,
-                step,
-            )
-            late = (text(entry, "posted_at") or "") >= (text(old, "deadline_at") or "")
-            demand(not late, "no step before the fee commits after the deadline", key, step)
-            if "deadline_seconds" in old:
-                claimed, at = (
-                    datetime.fromisoformat(row[name]["S"])
-                    for row, name in ((old, "claimed_at"), (entry, "posted_at"))
-                )
-                in_time = at < claimed + timedelta(seconds=number(old, "deadline_seconds"))
-                demand(in_time, "no step before the fee commits after a named deadline", key, step)
-    if "fee" in gained or "release" in gained or "hold" in gained:
+        demand((step in gained) == bool(entry), "a step and its entry commit together", key, step)
+        if entry:
+            same = text(entry, "request_hash") == text(old, "request_hash")
+            demand(same, "a step has the content that was claimed", key, step)
+            at = text(entry, "posted_at") == text(new, f"{step}_at")
+            demand(at, "an entry's place follows from its settlement's row", key, step)
+    if gained - {"verify"}:
         demand(_is_as_claimed(key, new, posted), "a step moves the claimed amount", key, sorted(gained))
     reversals = {name.partition(":")[2] for name in posted if name.startswith("compensate:")}
-    for step in reversals & done:
+    demand(reversals <= before, "a step that never committed is not reversed", key, sorted(reversals))
+    status, gained_back = text(old, "status"), undone(new) - undone(old)
+    for step in reversals:
         demand(status == "COMPENSATING", "a reversal commits while COMPENSATING", key, step, status)
-        demand(step not in undone, "a step is reversed once", key, step)
-        demand(
-            "debit" in posted[f"compensate:{step}"],
-            "the reversal of a committed step moves its money back",
-            key,
-            step,
-        )
-    demand(
-        not (reversals - done) or status == "COMPENSATING",
-        "a skipped reversal commits while COMPENSATING",
-        key,
-    )
+        demand(step not in undone(old), "a step is reversed once", key, step)
+        at = text(posted[f"compensate:{step}"], "posted_at") == text(new, f"{step}_reversed_at")
+        demand(at, "an entry's place follows from its settlement's row", key, step)
     covered = {text(old, "stuck_step") or ""} if posted.keys() & resolutions(posted) else set()
     covered = {name.partition(":")[2] for name in covered}
-    gained_back = members(new, "reversed") - undone
     for name in resolutions(posted):
         if (text(posted[name], "debit") or "").startswith("losses:"):
             demand(covered <= gained_back, "a step that is written off counts as reversed", key)
     demand(gained_back <= reversals | covered, "a reversed step has its entry", key, sorted(gained_back))
-    demand(
-        reversals & done <= gained_back, "a reversal and its entry commit together", key, sorted(reversals)
-    )
+    demand(reversals <= gained_back, "a reversal and its entry commit together", key, sorted(reversals))
     if gained_back & reversals:
         demand(_is_as_claimed(key, new, posted), "a reversal moves the claimed amount", key)
 
 
-def review_rests(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
+def _step_commits(key: str, step: str, old: Item, new: Item) -> None:
+    """Check that a step commits in its turn and in time."""
+    status, at = old["status"]["S"], new[f"{step}_at"]["S"]
+    demand(status == "PROCESSING", "no step commits after the fence", key, step, status)
+    previous = FORWARD[: FORWARD.index(step)]
+    demand(done(old) == set(previous), "steps commit in their order, each once", key, step, sorted(done(old)))
+    if step != "fee":
+        _is_in_time(key, step, at, old)
+
+
+def _is_in_time(key: str, step: str, at: str, old: Item) -> None:
+    demand("expired_at" not in old, "no step before the fee commits once a settlement has expired", key, step)
+    demand(at < old["deadline_at"]["S"], "no step before the fee commits after the deadline", key, step)
+    if "deadline_seconds" in old:
+        claimed, committed = map(datetime.fromisoformat, (old["claimed_at"]["S"], at))
+        in_time = committed < claimed + timedelta(seconds=number(old, "deadline_seconds"))
+        demand(in_time, "no step before the fee commits after a named deadline", key, step)
+
+
+def verdict_is_recorded(key: str, old: Item, new: Item, evidence: Item | None) -> None:
+    """Check that the row gets one verdict, the one in evidence, and that only an approval commits."""
+    if old.get("verdict") == new.get("verdict"):
+        return
+    demand("verdict" not in old, "there is one verdict", key)
+    demand(evidence, "a verdict has its evidence", key)
+    said = text(new, "verdict")
+    demand(said == text(evidence, "decision"), "the row and the evidence have the same verdict", key, said)
+    gained = "verify" in done(new) - done(old)
+    demand(gained == (said == "APPROVED"), "exactly an approval commits the step", key)
+    demand(old["status"]["S"] == "PROCESSING", "no verdict is recorded after the fence", key)
+    demand(done(old) == {"hold"}, "a verdict is recorded after the hold alone", key)
+    demand("expired_at" not in old, "no verdict is recorded once a settlement has expired", key)
+
+
+def review_rests(key: str, old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> None:
     """Check that a payment in review rests until the provider's decision or its deadline."""
     if "review" in new and "review" not in old:
-        waits = old["status"] == new["status"] == {"S": "PROCESSING"} and members(old, "steps") == {"hold"}
+        waits = old["status"] == new["status"] == {"S": "PROCESSING"} and done(old) == {"hold"}
         demand(
             waits and not {"verdict", "expired_at"} & old.keys(),
             "a review begins once, and after the hold alone",
@@ -211,10 +230,12 @@ def review_rests(key: str, old: Item, new: Item, posted: dict[str, Item]) -> Non
             demand(began < datetime.fromisoformat(old["deadline_at"]["S"]), "a review begins in time", key)
     if "review" not in old or old["status"]["S"] != "PROCESSING":
         return
-    review, verdict = text(old, "review"), posted.get("verify")
-    if verdict:
-        said = (text(verdict, "provider"), text(verdict, "reference"))
-        demand(said == ("webhook", review), "a review is ended by its own verification's decision", key, said)
+    review = text(old, "review")
+    if "verdict" in new and "verdict" not in old:
+        by_webhook = asking.function == "KycDecided"
+        demand(by_webhook, "a review is ended by the provider's webhook", key, asking.function)
+        said = json.loads(asking.payload["body"])["reference"]
+        demand(said == review, "a review is ended by its own verification's decision", key, said)
         return
     demand(text(new, "review") == review, "an open review stays on the row", key)
     if new["status"] != old["status"]:
@@ -264,7 +285,7 @@ def moves_along(key: str, before: str, after: str, old: Item, new: Item, posted:
         demand("reverse" in posted, "a SETTLED settlement is reversed on an order alone", key)
     if (before, after) == ("PROCESSING", "COMPENSATING") and "reverse" not in posted:
         demand(
-            "release" not in members(old, "steps"),
+            "release" not in done(old),
             "a released settlement is not reversed without an order",
             key,
         )
@@ -274,7 +295,7 @@ def moves_along(key: str, before: str, after: str, old: Item, new: Item, posted:
     if (before, after) == ("PROCESSING", "SETTLED"):
         demand("fee" in posted, "SETTLED commits with the fee", key)
     if after == "REJECTED" != before:
-        demand(not members(old, "steps"), "REJECTED is possible while nothing is held", key)
+        demand(not done(old), "REJECTED is possible while nothing is held", key)
     if before in FINISHED and after == before:
         demand(old == new, "a finished settlement never changes", key)
 

@@ -4,16 +4,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from settlement.adapters.dynamodb import Store
+from settlement.ledger import forward
 from settlement.model.orders import Decision
+from settlement.model.request import parse_settlement
 from tests.simulation.seeded.chance import Fault, Script
 from tests.simulation.seeded.facts import HIGHEST_BALANCE
 from tests.simulation.seeded.stage import Current
 from tests.simulation.seeded.world import W, World
 from tests.world.definitions import EXPRESS, STANDARD
-from tests.world.interpreter import ARN
+from tests.world.environment import NOW
 
 KEY = "order-2026-000101"
 REQUEST = {"key": KEY, "payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR", "fee": "0.48"}
+SAME_PARTITION = "d"
+"""With this end, a key has its entries in the same partition."""
+
+IN_A_HURRY: dict[str, Any] = {**REQUEST, "deadline_seconds": 600}
 REJECTED, IN_REVIEW = 0.05, 0.2
 """The luck of a payment that the provider rejects, or puts into review."""
 
@@ -30,6 +37,15 @@ def settles_by_express(world: World) -> None:
 
 def is_sent_by_message(world: World) -> None:
     world.people.spawn("a message", 0, world.people._send, REQUEST)
+
+
+def names_its_deadline(world: World) -> None:
+    """Recovery expires it if it is late: it extends no deadline that a request names."""
+    _starts(world, STANDARD, IN_A_HURRY)
+
+
+def is_sent_by_message_and_names_its_deadline(world: World) -> None:
+    world.people.spawn("a message", 0, world.people._send, IN_A_HURRY)
 
 
 def is_refused(world: World) -> None:
@@ -61,8 +77,16 @@ def is_paid_by_a_blocked_payer(world: World) -> None:
     blocked = {**REQUEST, "payer": "bob", "payee": "carol", "amount": "1.00"}
     world.people.spawn("upstream", 0, world.people._start, EXPRESS, f"{KEY}-before-mine", paid)
     world.people.spawn("upstream", 5_000, world.people._start, EXPRESS, f"{KEY}-on", spent)
-    world.people.spawn("upstream", 10_000, world.cloud.call, "ClaimKey", _claim(blocked))
+    world.people.spawn("the queue", 10_000, _claim, world, blocked)
     world.people.spawn("a person", 20_000, world.people._reverse, f"{KEY}-before")
+
+
+def is_paid_to_a_merchant(world: World) -> None:
+    """A merchant gets two payments within a second, in one partition of its entries."""
+    paid = {**REQUEST, "payee": "merchant.shop"}
+    _starts(world, STANDARD, paid)
+    again = {**paid, "key": f"{KEY}-{SAME_PARTITION}", "amount": "10.00"}
+    world.people.spawn("upstream", 300, world.people._start, EXPRESS, f"{KEY}-again", again)
 
 
 @dataclass(frozen=True)
@@ -79,6 +103,9 @@ SCENARIOS = {
     "settles": Scenario(settles),
     "settles by Express": Scenario(settles_by_express),
     "is sent by message": Scenario(is_sent_by_message),
+    "names its deadline": Scenario(names_its_deadline),
+    "names its deadline in a message": Scenario(is_sent_by_message_and_names_its_deadline),
+    "is reviewed and names its deadline": Scenario(names_its_deadline, IN_REVIEW),
     "is refused": Scenario(is_refused),
     "is rejected by the provider": Scenario(settles, REJECTED),
     "is reviewed": Scenario(settles, IN_REVIEW),
@@ -89,6 +116,7 @@ SCENARIOS = {
     "is paid in another currency": Scenario(settles, in_dollars="alice"),
     "is received in another currency": Scenario(settles, in_dollars="bob"),
     "is paid by a blocked payer": Scenario(is_paid_by_a_blocked_payer),
+    "is paid to a merchant": Scenario(is_paid_to_a_merchant, opening={"merchant.shop": 0}),
 }
 
 
@@ -121,13 +149,11 @@ def _further(world: World, faults: Faults, first: int) -> Iterator[Faults]:
             yield {**faults, number: kind}
 
 
-def _claim(request: dict[str, str]) -> dict[str, Any]:
-    return {
-        "settlement": request,
-        "execution": "gone",
-        "execution_arn": f"{ARN}:execution:{STANDARD}:gone",
-    }
+def _claim(world: World, request: dict[str, str]) -> None:
+    """Claim a key as the queue's function does, which dies before it starts the execution."""
+    settlement = parse_settlement(request, world.config)
+    Store(world.table, "simulated").claim(forward.claim(settlement, "gone", NOW, world.config))
 
 
-def _starts(world: World, machine: str, request: dict[str, str] = REQUEST) -> None:
+def _starts(world: World, machine: str, request: dict[str, Any] = REQUEST) -> None:
     world.people.spawn("upstream", 0, world.people._start, machine, f"{KEY}-mine", request)

@@ -8,15 +8,19 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from handlers import _dead_letters, _dependencies, _kyc, _secrets, _step_functions
+from handlers import _dead_letters, _dependencies, _kyc, _secrets, _step_functions, _workers
 from settle.actions import order
 from settle.queries import follow
 from settlement.adapters import dynamodb, telemetry
+from settlement.ledger import keys
 from tests.simulation.seeded.people import SECRET
 from tests.simulation.seeded.rules import REVIEW_SECONDS
 from tests.simulation.seeded.world import World
 from tests.world import wire
 from tests.world.environment import NOW
+
+ENTRY_SHARDS = 2
+"""So few that the entries of a merchant meet in a partition."""
 
 _OF_A_WORLD = (
     (_dependencies.store, "_client"),
@@ -62,8 +66,11 @@ def set_up() -> Iterator[Current]:
         (_dependencies.store, "_pause"): lambda failed_tries: current.world.hub.sleep(
             current.world.chance.within(0, 50 << failed_tries)
         ),
+        (keys, "ENTRY_SHARDS"): ENTRY_SHARDS,
         (dynamodb, "_to_wire"): wire.to_wire,
         (dynamodb, "from_wire"): wire.from_wire,
+        (_workers, "each"): lambda function, items: [function(item) for item in items],
+        (_workers, "pause"): clock.sleep,
         (_kyc, "ask"): lambda settlement: current.world.people.ask(settlement),  # noqa: PLW0108 (of a later world)
         (_kyc, "review_seconds"): REVIEW_SECONDS,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],

@@ -19,15 +19,16 @@ from settlement.ledger import (
     kyc_review,
     limbo,
     reversal,
+    sweep,
     takeover,
     transaction,
 )
 from settlement.ledger.conditions import Condition
 from settlement.ledger.transaction import Write
 from settlement.model.settlement import Settlement
-from settlement.model.status import Status, Step
+from settlement.model.status import REVERSIBLE, Status, Step
 
-MODULES = (balances, entries, forward, kyc_review, limbo, reversal, takeover)
+MODULES = (balances, entries, forward, kyc_review, limbo, reversal, sweep, takeover)
 """The modules that make writes."""
 
 _SETTLEMENT = Settlement(
@@ -43,13 +44,14 @@ SAMPLES: Mapping[str, Callable[[], Condition]] = {
     "owner_epoch_is": lambda: conditions.owner_epoch_is(0),
     "case_unchanged": lambda: conditions.case_unchanged(0),
     "this_review": lambda: conditions.this_review("ver_0101"),
+    "version_unchanged": lambda: conditions.version_unchanged(1),
     "listed_at": lambda: conditions.listed_at("2026-11-21"),
     "overdue": lambda: conditions.overdue(_NOW),
     "before_deadline": lambda: conditions.before_deadline(_NOW),
-    "previous_committed": lambda: conditions.previous_committed(Step.HOLD),
-    "committed": lambda: conditions.committed(Step.HOLD),
-    "not_committed": lambda: conditions.not_committed(Step.HOLD),
-    "not_reversed": lambda: conditions.not_reversed(Step.HOLD),
+    **{f"committed({step})": partial(conditions.committed, step) for step in Step},
+    **{f"not_committed({step})": partial(conditions.not_committed, step) for step in Step},
+    **{f"not_reversed({step})": partial(conditions.not_reversed, step) for step in REVERSIBLE},
+    "no_later_case": lambda: conditions.no_later_case(1),
     "escrow_holds": lambda: conditions.escrow_holds(0),
     "same_currency": lambda: conditions.same_currency("EUR"),
     "sufficient": lambda: conditions.sufficient(0),
@@ -57,7 +59,7 @@ SAMPLES: Mapping[str, Callable[[], Condition]] = {
 }
 """One call of each function that builds a condition, by the condition's readable name.
 
-The expression depends on an argument in `status_is` alone; of the others the name of the function is enough.
+The expressions that depend on a status or a step have one sample for each; of the others one is enough.
 """
 
 EXPRESSIONS: Mapping[str, str] = {
@@ -70,7 +72,8 @@ NAMES: Mapping[str, str] = {expression: name for name, expression in EXPRESSIONS
 """The names of all conditions, by expression."""
 
 _CASES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "entries._entry": lambda known: _entry(known["step"], known["on_failure"].__qualname__),
+    "entries.transfer": lambda known: _kind(known["step"]),
+    "entries.evidence": lambda known: _kind(known["step"]),
     "limbo.enter": lambda known: "as it is done" if known["case"].done else "as it is stuck",
     "limbo.leave": lambda known: str(known["resolution"].decision),
     "takeover.take_over": lambda known: (
@@ -161,7 +164,6 @@ def _place(frame: FrameType) -> str:
     return f"{place} {known['step']}" if "step" in known else place
 
 
-def _entry(step: str, on_failure: str) -> str:
-    """Return an entry's step without the number of its case; a webhook's verdict has its own refusals."""
-    name = re.sub(r":[0-9]+$", "", step)
-    return f"{name} by webhook" if on_failure.startswith("verdict.") else name
+def _kind(step: str) -> str:
+    """Return an entry's step without the number of its case."""
+    return re.sub(r":[0-9]+$", "", step)

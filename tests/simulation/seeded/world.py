@@ -27,6 +27,7 @@ from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.rules import Asking
 from tests.simulation.seeded.services import DynamoDb, Services, StepFunctions
+from tests.simulation.seeded.stream import Stream
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
@@ -37,6 +38,11 @@ CALM_MS_MAX = 3 * 3_600_000
 
 ACCOUNTS = {"alice": 12_000, "bob": 5_000, "carol": 4_000, "dave": 0}
 """The parties' opening balances, in minor units: too little for all payments at once."""
+
+
+SHOP = "merchant.shop"
+MERCHANTS_EVERY = 4
+"""In one world of so many, a merchant is among the accounts."""
 
 
 @dataclass
@@ -67,7 +73,7 @@ class World:
         )
         self.store = Store(self.dynamodb, "simulated", pause=lambda failed_tries: self.hub.sleep(50))
         self.cloud = Cloud(self)
-        self.people = People(self)
+        self.people, self.stream = People(self), Stream(self)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
         """Open each account with its deposit."""
@@ -110,8 +116,9 @@ class World:
             if status == "LIMBO":
                 case = (key, number(row, "resolutions") + 1)
                 is_alerted = case in self.people.alerted and not self.people.to_miss[case]
-                token = row["waiting"]["M"]["token"]["S"] if "waiting" in row else ""
-                if not (is_alerted and self.cloud.is_awaited(token)):
+                waiting = self.table.items.get((f"WAITING#{key}", "WAITING"))
+                token = text(waiting, "token") if number(waiting, "case") == case[1] else ""
+                if not (is_alerted and self.cloud.is_awaited(token or "")):
                     return False
             elif status not in FINISHED:
                 return False
@@ -184,6 +191,7 @@ class World:
                 timestamp(NOW + timedelta(milliseconds=self.hub.now + process.skew)),
             )
         self.oracle.committed(changes, Asking(function, self.cloud.payload_of(process), at))
+        self.stream.committed(changes)
         for _, row in changes:
             if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
                 key = row["pk"]["S"].partition("#")[2]
@@ -205,6 +213,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}
     if chance.happens(0.05):
         opening["bob"] = HIGHEST_BALANCE - 500
+    shop = _open_shop(world, opening) if seed % MERCHANTS_EVERY == MERCHANTS_EVERY - 1 else None
     world.open_accounts(opening, in_dollars)
     if chance.happens(0.05):
         world.poison()
@@ -212,17 +221,44 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
         world.people.spend_at_once(f"order-{seed % 1_000_000:06}-spent")
     for payment in range(chance.one_of((1, 1, 1, 2, 2, 3))):
         request = _request(chance, f"order-{seed % 1_000_000:06}-{payment:04}", 0.5 if in_dollars else 0.02)
+        if shop and chance.happens(0.8):
+            request["payee"] = shop
         world.people.begin(request, 0)
         if chance.happens(0.4):  # the payee spends the amount, so that it cannot be reclaimed
-            (other,) = {"alice", "bob", "carol"} - {request["payer"], request["payee"]}
+            other = min({"alice", "bob", "carol"} - {request["payer"], request["payee"]})
             spent = {**request, "key": f"{request['key']}-on", "payer": request["payee"], "payee": other}
             world.people.begin(spent, chance.within(5_000, 5 * MINUTE_MS))
             if chance.happens(0.6):
                 world.people.order_reversal(request["key"])
+    if shop:
+        _pay_often(world, shop, f"order-{seed % 1_000_000:06}-shop")
     for _ in range(chance.one_of((0, 0, 1, 3))):
         world.people.spawn("a stray call", chance.within(100, 30 * MINUTE_MS), world.people.call_again)
     world.hub.spawn(world.people.recover, "the schedule")
     return world
+
+
+def _open_shop(world: W, opening: dict[str, int]) -> str:
+    """Add a merchant to the accounts to open, and its best customer; return the merchant's name."""
+    opening |= {SHOP: world.chance.one_of((0, 0, 2_000)), "dora": 6_000}
+    world.table.page_rows = world.chance.one_of((1, 2, 1_000))
+    return SHOP
+
+
+def _pay_often(world: W, shop: str, key: str) -> None:
+    """Let people pay a merchant at about the same time, and the merchant spend some of it."""
+    chance = world.chance
+    within = chance.one_of((200, 2_000, 10_000, MINUTE_MS))
+    for payment in range(chance.one_of((2, 4, 7))):
+        request = {"key": f"{key}-{payment}", "payee": shop, "currency": "EUR", "fee": "0.00"}
+        request |= {
+            "payer": chance.one_of(("dora", "dora", "bob")),
+            "amount": chance.one_of(("1.00", "7.00")),
+        }
+        world.people.begin(request, chance.within(0, within))
+    if chance.happens(0.5):
+        spent = {"key": f"{key}-on", "payer": shop, "payee": "carol", "amount": "8.00", "currency": "EUR"}
+        world.people.begin(spent, chance.within(5_000, MINUTE_MS))
 
 
 def _request(chance: Chance, key: str, dollars: float) -> dict[str, Any]:

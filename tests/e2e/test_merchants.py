@@ -1,0 +1,61 @@
+"""A merchant on the deployed stage: the stream makes what it receives available; refunds find it."""
+
+import json
+
+import pytest
+
+from settle.actions.start import start
+from settle.machines import Machine
+from settle.queries import statement
+from tests.e2e.embedded import Embedded, at_once, new_account, new_key, new_request
+
+pytestmark = pytest.mark.long
+
+
+def shown(embedded: Embedded, merchant: str) -> tuple[str, str]:
+    found = statement.show(embedded.stack, merchant)
+    return found["available"], found["unswept"]
+
+
+def test_the_stream_makes_what_a_merchant_receives_available(embedded: Embedded) -> None:
+    """Many payers at once: no two of their releases share a row."""
+    merchant = new_account(embedded, "merchant.shop")
+    payer = new_account(embedded, "dora", "100.00")
+    wanted = {"payer": payer, "payee": merchant, "amount": "1.00", "fee": "0.00", "currency": "EUR"}
+    requests = [wanted | {"key": new_key("shop")} for _ in range(12)]
+
+    ended = at_once(
+        [lambda one=one: start(embedded.stack, Machine.STANDARD, json.dumps(one)) for one in requests], 6
+    )
+
+    assert {one.outcome and one.outcome["status"] for one in ended} == {"SETTLED"}
+    embedded.wait_for(lambda: shown(embedded, merchant) == ("12.00", "0.00"))
+    assert embedded.conserved()
+
+
+def test_a_merchants_refund_finds_its_money_however_early_it_comes(embedded: Embedded) -> None:
+    merchant = new_account(embedded, "merchant.kiosk")
+    request = new_request(embedded, payee=merchant)
+    start(embedded.stack, Machine.STANDARD, json.dumps(request))
+
+    told = embedded.told("reverse", request["key"], "--reason", "sent back")
+
+    assert told["status"] == "COMPENSATED"
+    assert embedded.available(request["payer"]) == "100.00"
+    embedded.wait_for(lambda: shown(embedded, merchant) == ("0.00", "0.00"))
+    assert embedded.conserved()
+
+
+def test_without_its_grants_a_sweep_waits_and_a_person_makes_it(embedded: Embedded) -> None:
+    """The batch comes again; whichever is first folds the release, and the other finds nothing to do."""
+    merchant = new_account(embedded, "merchant.stall")
+    with embedded.without_grants("SweepMerchants"):
+        request = new_request(embedded, payee=merchant)
+        start(embedded.stack, Machine.STANDARD, json.dumps(request))
+        assert shown(embedded, merchant) == ("0.00", "47.72")
+
+        told = embedded.told("account", "sweep", merchant)
+
+        assert told["folded"] == "47.72"
+    assert shown(embedded, merchant) == ("47.72", "0.00")
+    assert embedded.conserved()

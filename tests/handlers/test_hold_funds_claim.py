@@ -1,0 +1,537 @@
+"""HoldFunds is the idempotency check: one execution with one content runs, every other one learns why not."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies
+from settlement.model.errors import (
+    AlreadyClaimed,
+    IdempotencyConflict,
+    InsufficientFunds,
+    InvalidRequest,
+    SettlementError,
+    StoreUnavailable,
+)
+from settlement.model.status import Status
+from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.world.constants import (
+    CLAIMED_AT,
+    KEY,
+    LATER_AT,
+    OTHER_CONTENT,
+    REJECTED_BY_KYC,
+    REPLAYED,
+    SETTLEMENT_ARN,
+    WIRE,
+    WITHOUT_FEE,
+)
+from tests.world.functions import Calls
+from tests.world.services import Died
+from tests.world.step_functions import StepFunctions
+
+HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0}
+NAMELESS = {name: text for name, text in WIRE.items() if name != "key"}
+"""A request without a key."""
+
+FIRST, SECOND = f"{SETTLEMENT_ARN}:one", f"{SETTLEMENT_ARN}:two"
+NAMED = WIRE | {"payer_name": "Alice Muster", "payee_name": "Bob Muster"}
+REFUSED = {"Error": "InsufficientFunds", "Cause": '{"errorMessage": "payer: has too little"}'}
+
+
+@pytest.fixture
+def funded(calls: Calls) -> Calls:
+    """Both accounts, and no claim."""
+    calls.before("HoldFunds")
+    return calls
+
+
+@pytest.fixture
+def optional_keys(change_config: Callable[..., None]) -> None:
+    """Make keys optional, as on a stage whose clients learn to mint keys."""
+    change_config(idempotency_key="optional")
+
+
+def is_refused(call: Callable[[], object]) -> bool:
+    """Return whether the key is claimed, and not for this execution to run."""
+    try:
+        call()
+    except AlreadyClaimed:
+        return True
+    return False
+
+
+# The owner
+
+
+@pytest.mark.parametrize("owner_epoch", [0, 2])
+def test_the_owner_gets_the_same_answer_again_and_nothing_more_is_held(
+    funded: Calls, later: Later, counted: Counted, owner_epoch: int
+) -> None:
+    funded("HoldFunds")
+    funded.alter(owner_epoch=owner_epoch)
+    later()
+    counted()
+
+    with funded.writes_nothing():
+        assert funded("HoldFunds") == HELD | {"owner_epoch": owner_epoch}
+
+    metric = "ClaimTakenOver" if owner_epoch else "ClaimRepeated"
+    assert counted() == {"StepCalled": 1, metric: 1}
+
+
+def test_a_first_try_that_died_after_its_commit_is_found_by_the_next_which_moves_nothing(
+    funded: Calls, later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transact = funded.ledger.store.transact
+
+    def dies(writes: Any) -> None:
+        transact(writes)
+        raise Died
+
+    with monkeypatch.context() as dying:
+        dying.setattr(_dependencies.store, "transact", dies)
+        with pytest.raises(Died):
+            funded("HoldFunds")
+    assert funded.account("alice")["available"] == 5180
+    later(minutes=20)  # the answer does not change after the deadline
+
+    with funded.writes_nothing():
+        assert funded("HoldFunds") == HELD
+
+    assert (funded.row()["escrow"], funded.row()["hold_at"]) == (4820, CLAIMED_AT)
+
+
+@pytest.mark.parametrize("owner_epoch", [0, 2])
+@pytest.mark.parametrize("claimed", [False, True])
+def test_no_other_execution_runs_the_settlement(
+    calls: Calls, counted: Counted, owner_epoch: int, claimed: bool
+) -> None:
+    if claimed:
+        calls.claimed()
+    else:
+        calls.after("HoldFunds")
+    calls.alter(owner_epoch=owner_epoch)
+    counted()
+
+    message = f"^key: {KEY} is PROCESSING, and not for this execution to run$"
+    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match=message):
+        calls("HoldFunds", execution="execution-2")
+
+    assert counted() == {"StepCalled": 1, "IdempotencyReplay": 1, "AlreadyClaimed": 1}
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
+def test_no_execution_runs_a_settlement_that_is_past_processing(calls: Calls, status: Status) -> None:
+    calls.after("HoldFunds")
+    calls.alter(status=status)
+
+    message = f"^key: {KEY} is {status}, and not for this execution to run$"
+    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match=message):
+        calls("HoldFunds")
+
+
+def test_a_key_that_the_queue_has_claimed_is_held_by_its_own_execution_alone(calls: Calls) -> None:
+    owner = calls.claimed()
+
+    with calls.writes_nothing(), pytest.raises(AlreadyClaimed):
+        calls("HoldFunds")
+    assert calls("HoldFunds", execution=owner) == HELD
+
+    assert (calls.row()["escrow"], calls.account("alice")["available"]) == (4820, 5180)
+    with calls.writes_nothing():
+        assert calls("HoldFunds", execution=owner) == HELD
+        with pytest.raises(AlreadyClaimed):
+            calls("HoldFunds")
+
+
+@pytest.mark.parametrize("state", [None, "HoldFunds", "ReleaseFunds"])
+def test_each_new_owner_may_run_and_the_earlier_owners_may_not(
+    calls: Calls, step_functions: StepFunctions, later: Later, state: str | None
+) -> None:
+    owners = ["execution-1"]
+    if state:
+        calls.after(state)
+    else:
+        owners = [calls.claimed()]
+
+    for minutes in (1, 3):
+        later(minutes=minutes)
+        calls.recover()
+        owners.append(step_functions.names[-1])
+        refused = [is_refused(lambda owner=owner: calls("HoldFunds", execution=owner)) for owner in owners]  # type: ignore[misc]
+        assert refused == [True] * (len(owners) - 1) + [False]
+
+
+# A payer whose row is too busy for the transaction
+
+
+BUSY = StoreUnavailable("DynamoDB: TransactionCanceledException: TransactionConflict")
+
+
+def busy(*_: Any) -> None:
+    raise BUSY
+
+
+def test_a_key_whose_hold_gets_no_answer_is_claimed_and_the_next_try_holds(
+    funded: Calls, later: Later, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(_dependencies.store, "transact", busy)
+        with pytest.raises(StoreUnavailable) as raised:
+            funded("HoldFunds")
+    assert raised.value is BUSY
+    row = funded.row()
+    assert (row["status"], row["owner"], row["escrow"]) == ("PROCESSING", "execution-1", 0)
+    assert "hold_at" not in row
+    assert (funded.entries(), funded.account("alice")["available"]) == (set(), 10_000)
+    later()
+    counted()
+
+    assert funded("HoldFunds") == HELD
+
+    assert funded.row() == row | {"escrow": 4820, "hold_at": LATER_AT}
+    assert funded.account("alice")["available"] == 5180
+    assert counted() == {"StepCalled": 1, "ClaimRepeated": 1}
+
+
+def test_recovery_resumes_a_payment_whose_hold_never_got_an_answer(
+    funded: Calls, step_functions: StepFunctions, later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(_dependencies.store, "transact", busy)
+        with pytest.raises(StoreUnavailable):
+            funded("HoldFunds")
+    later(minutes=1)
+
+    funded.recover()
+
+    (owner,) = step_functions.names
+    assert funded("HoldFunds", execution=owner) == HELD | {"owner_epoch": 1}
+    assert funded.account("alice")["available"] == 5180
+
+
+def test_of_a_table_that_takes_neither_hold_nor_claim_the_first_error_is_raised(
+    funded: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: Any) -> None:
+        raise StoreUnavailable("DynamoDB: ReadTimeoutError")
+
+    with monkeypatch.context() as patch, funded.writes_nothing():
+        patch.setattr(_dependencies.store, "transact", busy)
+        patch.setattr(_dependencies.store, "claim", silent)
+        with pytest.raises(StoreUnavailable) as raised:
+            funded("HoldFunds")
+    assert raised.value is BUSY
+
+    assert funded("HoldFunds") == HELD
+
+
+def test_a_hold_that_committed_without_its_answer_is_not_claimed_again(
+    funded: Calls, later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transact = funded.ledger.store.transact
+    committed = []
+
+    def unheard(writes: Any) -> None:
+        transact(writes)
+        committed.append(funded.ledger.rows())
+        raise StoreUnavailable("DynamoDB: ReadTimeoutError")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_dependencies.store, "transact", unheard)
+        with pytest.raises(StoreUnavailable):
+            funded("HoldFunds")
+    assert [funded.ledger.rows()] == committed
+    later()
+
+    with funded.writes_nothing():
+        assert funded("HoldFunds") == HELD
+
+
+def test_a_key_that_another_execution_has_claimed_stays_with_it_if_the_hold_gets_no_answer(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = calls.claimed()
+    with monkeypatch.context() as patch, calls.writes_nothing():
+        patch.setattr(_dependencies.store, "transact", busy)
+        with pytest.raises(StoreUnavailable):
+            calls("HoldFunds")
+
+    with pytest.raises(AlreadyClaimed):
+        calls("HoldFunds")
+    assert calls("HoldFunds", execution=owner) == HELD
+
+
+# The content
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+@pytest.mark.parametrize("execution", ["the owner", "execution-2"])
+def test_a_claimed_key_is_a_conflict_for_any_other_content(
+    calls: Calls, counted: Counted, claimed: bool, execution: str
+) -> None:
+    owner = "execution-1"
+    if claimed:
+        owner = calls.claimed()
+    else:
+        calls.after("HoldFunds")
+    calls.ledger.open("carol", 10_000)
+    counted()
+
+    for other in OTHER_CONTENT:
+        with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
+            calls("HoldFunds", other, execution=owner if execution == "the owner" else execution)
+
+    assert counted() == {"StepCalled": len(OTHER_CONTENT), "IdempotencyConflict": len(OTHER_CONTENT)}
+
+
+@pytest.mark.parametrize("other", OTHER_CONTENT)
+def test_of_two_requests_with_one_key_at_once_one_holds_and_the_other_content_is_a_conflict(
+    funded: Calls, meanwhile: Meanwhile, other: dict[str, str]
+) -> None:
+    funded.ledger.open("carol", 10_000)
+    meanwhile(_dependencies.store, "transact", lambda: funded("HoldFunds"))
+
+    with pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
+        funded("HoldFunds", other, execution="execution-2")
+
+    assert (funded.row()["owner"], funded.row()["escrow"]) == ("execution-1", 4820)
+    balances = [funded.account(name)["available"] for name in ("alice", "bob", "carol")]
+    assert balances == [5180, 500, 10_000]
+    with funded.writes_nothing():
+        assert funded("HoldFunds") == HELD
+
+
+def test_of_two_executions_with_one_request_at_once_one_holds_and_the_other_is_refused(
+    funded: Calls, meanwhile: Meanwhile
+) -> None:
+    meanwhile(_dependencies.store, "transact", lambda: funded("HoldFunds"))
+
+    with pytest.raises(AlreadyClaimed):
+        funded("HoldFunds", execution="execution-2")
+
+    assert (funded.row()["owner"], funded.account("alice")["available"]) == ("execution-1", 5180)
+
+
+def test_other_content_that_holds_after_the_first_was_refused_stays_and_the_first_is_the_conflict(
+    calls: Calls,
+) -> None:
+    """A refused hold claims nothing, until RejectSettlement does."""
+    calls.ledger.open("alice", 4819)
+    with pytest.raises(InsufficientFunds):
+        calls("HoldFunds")
+    less = WIRE | {"amount": "48.19"}
+    calls("HoldFunds", less, execution="execution-2")
+
+    with calls.writes_nothing():
+        for state in ("HoldFunds", "RejectSettlement"):
+            with pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
+                calls(state, error=REFUSED)
+
+    assert (calls.row()["status"], calls.row()["escrow"]) == ("PROCESSING", 4819)
+    assert calls.account("alice")["available"] == 0
+
+
+def test_other_content_that_comes_after_the_rejection_is_the_conflict(calls: Calls) -> None:
+    calls.ledger.open("alice", 4819)
+    calls("RejectSettlement", error=REFUSED)
+
+    with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
+        calls("HoldFunds", WIRE | {"amount": "48.19"}, execution="execution-2")
+    calls.ledger.open("alice", 10_000)
+    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match="is REJECTED"):
+        calls("HoldFunds")
+
+
+def test_an_omitted_fee_is_the_claimed_one_and_not_the_schedules(funded: Calls) -> None:
+    funded("HoldFunds", WIRE | {"fee": "1.00"})
+
+    with funded.writes_nothing():
+        assert funded("HoldFunds", WITHOUT_FEE) == HELD | {"settlement": WIRE | {"fee": "1.00"}}
+
+
+def test_a_new_request_without_a_fee_gets_the_scheduled_one(funded: Calls) -> None:
+    assert funded("HoldFunds", WITHOUT_FEE) == HELD
+
+
+def test_a_claimed_key_of_an_omitted_fee_is_held_with_the_fee_of_its_claim(
+    calls: Calls, change_config: Callable[..., None]
+) -> None:
+    owner = calls.claimed(WITHOUT_FEE)
+    change_config(fee_basis_points=200)
+
+    assert calls("HoldFunds", WITHOUT_FEE, execution=owner) == HELD
+
+    assert calls.row()["fee"] == 48
+
+
+def test_a_deadline_is_content_like_any_other(funded: Calls) -> None:
+    funded("HoldFunds", WIRE | {"deadline_seconds": 60})
+
+    assert funded.row()["deadline_at"] == "2026-11-20T12:01:00.123Z"
+    with funded.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
+        funded("HoldFunds")
+
+
+def test_a_late_hold_of_a_compensated_key_is_refused(calls: Calls) -> None:
+    """BeginCompensation has put a tombstone in its place."""
+    calls.begin(error=REJECTED_BY_KYC)
+    calls.before("HoldFunds")
+
+    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match="is REJECTED"):
+        calls("HoldFunds")
+
+
+# A request without a key
+
+
+def test_a_request_without_a_key_is_refused_if_keys_are_required(funded: Calls, counted: Counted) -> None:
+    with funded.writes_nothing(), pytest.raises(InvalidRequest, match=r"^key: missing$"):
+        funded("HoldFunds", NAMELESS, execution_arn=FIRST)
+
+    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
+
+
+@pytest.mark.usefixtures("optional_keys")
+def test_a_request_without_a_key_gets_one_of_its_execution_if_keys_are_optional(
+    funded: Calls, counted: Counted
+) -> None:
+    first = funded("HoldFunds", NAMELESS, execution_arn=FIRST)
+
+    key = "minted-" + hashlib.sha256(FIRST.encode()).hexdigest()[:32]
+    assert first == HELD | {"settlement": WIRE | {"key": key}}
+    assert [row["pk"] for row in funded.ledger.rows() if "status" in row] == [f"SETTLEMENT#{key}"]
+    assert counted() == {"StepCalled": 1, "Claimed": 1, "IdempotencyKeyMissing": 1}
+    with funded.writes_nothing():
+        assert funded("HoldFunds", NAMELESS, execution_arn=FIRST) == first
+    assert funded("HoldFunds", NAMELESS, execution_arn=SECOND)["settlement"]["key"] != key
+
+
+@pytest.mark.usefixtures("optional_keys")
+@pytest.mark.parametrize("state", ["HoldFunds", "RejectSettlement"])
+def test_the_line_of_a_call_has_the_minted_key(
+    funded: Calls, capsys: pytest.CaptureFixture[str], state: str
+) -> None:
+    funded(state, NAMELESS, execution_arn=FIRST, error=REFUSED)
+
+    line = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert line["key"] == "minted-" + hashlib.sha256(FIRST.encode()).hexdigest()[:32]
+
+
+@pytest.mark.usefixtures("optional_keys")
+def test_a_request_without_a_key_is_rejected_and_reported_under_the_key_of_its_execution(
+    calls: Calls,
+) -> None:
+    calls.ledger.open("alice", 4819)
+
+    rejected = calls("RejectSettlement", NAMELESS, execution_arn=FIRST, error=REFUSED)
+
+    assert rejected["key"] == "minted-" + hashlib.sha256(FIRST.encode()).hexdigest()[:32]
+    report = calls.report(NAMELESS, execution=FIRST.rpartition(":")[2], **REPLAYED)
+    assert report == rejected | {"replayed": True}
+    with calls.writes_nothing(), pytest.raises(AlreadyClaimed):
+        calls("HoldFunds", NAMELESS, execution_arn=FIRST)
+
+
+@pytest.mark.usefixtures("optional_keys")
+def test_only_the_hold_counts_a_missing_key_and_only_of_a_valid_request(
+    calls: Calls, counted: Counted
+) -> None:
+    calls.ledger.open("alice", 4819)
+    with pytest.raises(InsufficientFunds):
+        calls("HoldFunds", NAMELESS, execution_arn=FIRST)
+    assert counted() == {"StepCalled": 1, "InsufficientFunds": 1, "IdempotencyKeyMissing": 1}
+
+    calls("RejectSettlement", NAMELESS, execution_arn=FIRST, error=REFUSED)
+    calls.report(NAMELESS, execution=FIRST.rpartition(":")[2], **REPLAYED)
+    with pytest.raises(InvalidRequest):
+        calls("HoldFunds", NAMELESS | {"amount": "-1.00"}, execution_arn=FIRST)
+
+    assert counted() == {"StepCalled": 3, "Rejected": 1, "InvalidRequest": 1}
+
+
+@pytest.mark.usefixtures("optional_keys")
+@pytest.mark.parametrize("request_", [WIRE | {"key": None}, WIRE | {"key": ""}, None, "48.20"], ids=repr)
+def test_an_invalid_request_gets_no_key(funded: Calls, counted: Counted, request_: Any) -> None:
+    with funded.writes_nothing(), pytest.raises(InvalidRequest):
+        funded("HoldFunds", request_, execution_arn=FIRST)
+
+    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
+
+
+@pytest.mark.usefixtures("optional_keys")
+def test_a_request_with_a_key_keeps_it_if_keys_are_optional(funded: Calls, counted: Counted) -> None:
+    assert funded("HoldFunds", execution_arn=FIRST) == HELD
+
+    assert counted() == {"StepCalled": 1, "Claimed": 1}
+
+
+# The parties' names, required of new claims alone
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({}, "payee_name: missing; payer_name: missing"),
+        ({"payer_name": "Alice Muster"}, "payee_name: missing"),
+        ({"payee_name": "Bob Muster"}, "payer_name: missing"),
+    ],
+)
+def test_a_stage_that_requires_names_refuses_a_new_claim_without_them(
+    funded: Calls, change_config: Callable[..., None], names: dict[str, str], message: str
+) -> None:
+    change_config(party_names="required")
+
+    with funded.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{message}$"):
+        funded("HoldFunds", WIRE | names)
+
+
+def test_names_are_claimed_and_carried_on_in_their_canonical_form(
+    funded: Calls, change_config: Callable[..., None]
+) -> None:
+    change_config(party_names="required")
+
+    assert funded("HoldFunds", NAMED | {"payer_name": " Alice Muster "})["settlement"] == NAMED
+
+    assert (funded.row()["payer_name"], funded.row()["payee_name"]) == ("Alice Muster", "Bob Muster")
+
+
+def test_a_key_that_was_held_without_names_resumes_and_replays_on_a_stage_that_requires_them(
+    funded: Calls, change_config: Callable[..., None], counted: Counted
+) -> None:
+    """Recovery and the webhook start executions with the claimed content: refused, money would stay held."""
+    funded("HoldFunds")
+    change_config(party_names="required")
+    counted()
+
+    with funded.writes_nothing():
+        assert funded("HoldFunds") == HELD
+        for settlement, execution, refusal in (
+            (WIRE, "execution-2", AlreadyClaimed),
+            (WIRE | {"amount": "48.21"}, "execution-1", IdempotencyConflict),
+            (NAMED, "execution-1", IdempotencyConflict),  # the first request was not screened by these names
+        ):
+            _is_refused_as(funded, settlement, execution, refusal)
+
+    refusals = {"IdempotencyReplay": 1, "AlreadyClaimed": 1, "IdempotencyConflict": 2}
+    assert counted() == {"StepCalled": 4, "Claimed": 1, **refusals}
+
+
+def test_a_key_that_the_queue_claimed_without_names_is_held_on_a_stage_that_requires_them(
+    calls: Calls, change_config: Callable[..., None]
+) -> None:
+    owner = calls.claimed()
+    change_config(party_names="required")
+
+    assert calls("HoldFunds", execution=owner) == HELD
+
+    assert calls.row()["escrow"] == 4820
+
+
+def _is_refused_as(calls: Calls, settlement: Any, execution: str, refusal: type[SettlementError]) -> None:
+    with pytest.raises(refusal):
+        calls("HoldFunds", settlement, execution=execution)

@@ -1,0 +1,79 @@
+"""The bytes that a happy settlement logs: on a lean stage one line for each call of a function, and no more.
+
+By AWS's published levels the services add none: Lambda's lines of a call that succeeds are below WARN, and
+the events of an Express execution are below ERROR until one fails.
+"""
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from handlers import _kyc
+from settlement.adapters import telemetry
+from tests.handlers.provider_stage import stage
+from tests.world.constants import CLAIMED_AT, WIRE
+from tests.world.functions import FORWARD, Calls
+from tests.world.services import Secrets
+
+EVENT_BYTES = 26
+"""CloudWatch Logs counts so many bytes for each event besides its text."""
+
+BYTES_MAX = 3_000
+KEY_LENGTH_MAX, NAME_LENGTH_MAX = 64, 80
+"""The longest key of a settlement, and Step Functions' longest name of an execution."""
+
+Logged = Callable[[str, str], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def logged(
+    calls: Calls,
+    secrets: Secrets,
+    log: io.StringIO,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Logged:
+    """Settle with the real client of the provider; return the lines of all functions."""
+    monkeypatch.setattr(_kyc, "ask", stage(calls.ledger, monkeypatch).ask)
+    calls.before(FORWARD[0])
+
+    def settle(key: str, execution: str) -> list[dict[str, Any]]:
+        capsys.readouterr()
+        for state in FORWARD:
+            calls(state, WIRE | {"key": key}, execution=execution, claimed_at=CLAIMED_AT)
+        output = log.getvalue() + capsys.readouterr().out
+        return [json.loads(line) for line in output.splitlines()]
+
+    return settle
+
+
+def size(lines: list[dict[str, Any]]) -> int:
+    """Return the bytes that CloudWatch Logs charges for lines, which our libraries write without blanks."""
+    return sum(len(json.dumps(line, separators=(",", ":"))) + EVENT_BYTES for line in lines)
+
+
+@pytest.mark.parametrize("length", [(17, 36), (KEY_LENGTH_MAX, NAME_LENGTH_MAX)])
+def test_a_settlement_on_a_lean_stage_logs_a_line_a_call_and_at_most_three_kilobytes(
+    logged: Logged, length: tuple[int, int]
+) -> None:
+    key, execution = ("k" * length[0], "e" * length[1])
+
+    lines = logged(key, execution)
+
+    assert [line["step"] for line in lines] == ["hold", "verify", "release", "fee"]
+    assert {(line["key"], line["execution"]) for line in lines} == {(key, execution)}
+    assert size(lines) <= BYTES_MAX
+
+
+def test_full_detail_adds_a_line_for_each_call_of_dynamodb(
+    logged: Logged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry, "_detail", {"keys": ["order-2026-000102"]})
+
+    lean, full = logged("order-2026-000103", "e-1"), logged("order-2026-000102", "e-2")
+
+    used = [used for line in lean for used in line["dynamodb"].values()]
+    assert len(full) == len(lean) + sum(one["calls"] for one in used)

@@ -1,0 +1,375 @@
+"""RecoverStalled: a recovery that is behind gives nothing back for it, keeps its pace, and obeys quotas."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from itertools import chain, repeat
+from threading import Barrier, BrokenBarrierError
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies, _workers
+from settlement.adapters import telemetry
+from settlement.model.errors import StartUnavailable
+from tests.handlers.conftest import Counted, Later
+from tests.handlers.stalled import (
+    FIRST,
+    claim,
+    compensated,
+    copies,
+    held,
+    limbo,
+    overdue,
+    resumed,
+    reversing,
+)
+from tests.world.constants import CLAIMED_AT, KEY, REJECTED_BY_KYC, WIRE
+from tests.world.definitions import COMPENSATION, EXPRESS, STANDARD
+from tests.world.environment import NOW
+from tests.world.functions import Calls, run
+from tests.world.services import Died, throttled, unanswered
+from tests.world.step_functions import StepFunctions, client_error
+
+START = throttled("StartExecution")
+
+
+@pytest.fixture
+def pauses(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses of the run, in seconds."""
+    found: list[float] = []
+    monkeypatch.setattr(_workers, "pause", found.append)
+    return found
+
+
+# Deadlines
+
+
+def test_a_settlement_whose_first_look_comes_after_its_deadline_is_resumed_and_settles(
+    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
+) -> None:
+    held(calls)
+    before = calls.row()
+    later(hours=1)
+    counted()
+
+    calls.recover()
+
+    assert step_functions.started == [resumed()]
+    assert calls.row() == before | {
+        "owner_epoch": 1,
+        "owner": f"{KEY}-r1",
+        "gsi1sk": "2026-11-20T13:01:00.123Z",
+        "deadline_at": "2026-11-20T13:14:30.123Z",
+        "deadline_extended_at": "2026-11-20T13:00:00.123Z",
+    }
+    behind = {"OldestInFlightSeconds": 3600, "RecoveryBehindSeconds": 3570}
+    assert counted() == run(RecoveredBySettlement=1, Recoveries=1, **behind)
+    for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
+        calls(state, execution=f"{KEY}-r1", claimed_at=CLAIMED_AT)
+    assert calls.row()["status"] == "SETTLED"
+
+
+def test_a_deadline_that_the_request_named_is_kept_however_late_recovery_is(
+    calls: Calls, step_functions: StepFunctions, later: Later
+) -> None:
+    calls.before("HoldFunds")
+    wire = WIRE | {"deadline_seconds": 600}
+    calls("HoldFunds", wire)
+    later(hours=1)
+
+    calls.recover()
+
+    ((machine, name, data),) = step_functions.started
+    assert (machine, name) == ("Compensation", f"{KEY}-compensate-1")
+    assert (data["settlement"], data["error"]["Error"]) == (wire, "DeadlineExceeded")
+
+
+def test_a_slow_execution_of_before_commits_what_the_new_owner_would_and_reverses_nothing(
+    calls: Calls, step_functions: StepFunctions, later: Later
+) -> None:
+    held(calls)
+    later(hours=1)
+    calls.recover()
+
+    calls("VerifyKyc")
+    calls.begin(error=REJECTED_BY_KYC, owner="execution-1")
+
+    assert calls.row()["status"] == "PROCESSING"
+    for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
+        calls(state, execution=f"{KEY}-r1", claimed_at=CLAIMED_AT)
+    assert calls.entries() == {"hold", "verify", "release", "fee"}
+    assert calls.account("bob")["available"] == 500 + 4772
+
+
+# Quotas of Step Functions
+
+
+THROTTLED = ["ThrottlingException", "ExecutionLimitExceeded"]
+
+
+@pytest.mark.parametrize("code", THROTTLED)
+def test_a_settlement_that_standard_has_no_room_for_starts_on_express_at_once_under_the_same_name(
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    later: Later,
+    counted: Counted,
+    pauses: list[float],
+    code: str,
+) -> None:
+    held(calls)
+    later(seconds=30)
+    step_functions.refusing[STANDARD] = client_error("StartExecution", code)
+    counted()
+
+    calls.recover()
+
+    assert (step_functions.asked, step_functions.started) == ([STANDARD, EXPRESS], [resumed(on=EXPRESS)])
+    assert (calls.row()["owner"], calls.row()["owner_epoch"], pauses) == (f"{KEY}-r1", 1, [])
+    started = run(RecoveredBySettlement=1, RecoveredByExpress=1, Recoveries=1)
+    assert counted() == started | {"OldestInFlightSeconds": 30}
+
+
+@pytest.mark.parametrize(
+    "failure", [unanswered(), Died(), client_error("StartExecution", "AccessDeniedException")]
+)
+def test_a_standard_start_that_failed_otherwise_may_have_begun_and_starts_nothing_on_express(
+    calls: Calls, step_functions: StepFunctions, later: Later, failure: BaseException
+) -> None:
+    held(calls)
+    later(seconds=30)
+    step_functions.refusing[STANDARD] = failure
+
+    with suppress(Died):
+        calls.recover()
+
+    assert (step_functions.asked, step_functions.started) == ([STANDARD], [])
+
+
+@pytest.mark.parametrize("code", THROTTLED)
+def test_a_throttled_express_start_is_sent_again_under_the_same_name(
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    later: Later,
+    counted: Counted,
+    pauses: list[float],
+    code: str,
+) -> None:
+    held(calls)
+    later(seconds=30)
+    refused = chain([True] * 5, repeat(False))
+
+    def throttles(operation: str) -> None:
+        if next(refused):
+            raise client_error("StartExecution", code)
+
+    step_functions.before = throttles
+    counted()
+
+    calls.recover()
+
+    assert step_functions.asked == [STANDARD, *[EXPRESS] * 5]
+    assert step_functions.started == [resumed(on=EXPRESS)]
+    assert calls.row()["owner_epoch"] == 1
+    assert all(0 <= pause <= 0.1 * 2**number for number, pause in enumerate(pauses, start=1))
+    assert len(pauses) == 4
+    started = run(RecoveredBySettlement=1, RecoveredByExpress=1, Recoveries=1)
+    assert counted() == started | {"RecoveryThrottled": 4, "OldestInFlightSeconds": 30}
+
+
+@pytest.mark.parametrize(
+    ("put", "minutes", "asked"),
+    [
+        (held, 1, [STANDARD, *[EXPRESS] * 5]),
+        (overdue, 15, [COMPENSATION] * 5),
+        (reversing, 1, [COMPENSATION] * 5),
+    ],
+)
+def test_a_settlement_whose_start_is_throttled_throughout_is_due_as_before(
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    later: Later,
+    counted: Counted,
+    pauses: list[float],
+    put: Callable[[Calls], None],
+    minutes: int,
+    asked: list[str],
+) -> None:
+    put(calls)
+    before = calls.row()
+    later(minutes=minutes)
+    step_functions.failing["start_execution"] = START
+    counted()
+
+    calls.recover()
+
+    metrics, row = counted(), calls.row()
+    assert (row["gsi1sk"], row["owner_epoch"]) == (before["gsi1sk"], 1)
+    assert (metrics["Recoveries"], metrics["RecoveryThrottled"], len(pauses)) == (0, 5, 4)
+    assert not metrics.keys() & {"NotRecovered", "StartUnavailable", "RecoveredByExpress"}
+    assert step_functions.asked == asked, "a reversal has no other machine"
+    step_functions.failing.clear()
+    calls.recover()
+    ((started, name, _),) = step_functions.started
+    assert (started, name[-2:]) == (asked[0], f"{'r' if put is held else '-'}2")
+
+
+def test_a_deadline_waits_for_an_owner_that_no_start_was_granted_for(
+    calls: Calls, step_functions: StepFunctions, later: Later
+) -> None:
+    held(calls)
+    step_functions.failing["start_execution"] = START
+    for minute in (1, 14, 20, 40):
+        later(minutes=minute)
+        calls.recover()
+    step_functions.failing.clear()
+    later(minutes=60)
+
+    calls.recover()
+
+    assert step_functions.started == [resumed(5)]
+    assert calls.row()["deadline_at"] == "2026-11-20T13:14:30.123Z"  # as long as there was at 12:00:30
+
+
+def test_a_throttled_alert_is_sent_again_after_the_pause(
+    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
+) -> None:
+    """In LIMBO the place in the index is the start of the case."""
+    limbo(calls)
+    since = calls.row()["gsi1sk"]
+    later(seconds=30)
+    step_functions.failing["start_execution"] = START
+    counted()
+    calls.recover()
+    step_functions.failing.clear()
+    assert counted()["RecoveryThrottled"] == 5
+    assert step_functions.asked == [COMPENSATION] * 5
+    assert (calls.row()["gsi1sk"], calls.row()["recover_at"]) == (since, "2026-11-20T12:01:30.123Z")
+    later(seconds=90)
+
+    calls.recover()
+
+    assert step_functions.started == [compensated(2)]
+
+
+@pytest.mark.parametrize("put", [reversing, limbo])
+def test_a_settlement_whose_execution_may_not_be_described_now_stays_due(
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    later: Later,
+    counted: Counted,
+    put: Callable[[Calls], None],
+) -> None:
+    put(calls)
+    later(seconds=30)
+    step_functions.failing["describe_execution"] = throttled("DescribeExecution")
+    counted()
+
+    with calls.writes_nothing():
+        calls.recover()
+
+    metrics = counted()
+    assert (step_functions.described, metrics["RecoveryThrottled"]) == ([FIRST], 1)
+    assert "NotRecovered" not in metrics
+    step_functions.failing.clear()
+    calls.recover()
+    assert step_functions.started == [compensated()]
+
+
+def test_a_person_gets_the_refusal_at_once_and_the_settlement_is_due_as_before(
+    calls: Calls, step_functions: StepFunctions, pauses: list[float]
+) -> None:
+    held(calls)
+    due = calls.row()["gsi1sk"]
+    step_functions.failing["start_execution"] = START
+
+    with pytest.raises(StartUnavailable):
+        calls.recover_now()
+
+    assert (step_functions.asked, pauses, calls.row()["gsi1sk"]) == ([STANDARD, EXPRESS], [], due)
+
+
+# The pace
+
+
+def test_a_run_begins_its_looks_evenly_at_its_pace(
+    calls: Calls, step_functions: StepFunctions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine pauses for ten looks, each until the next tenth of a second."""
+    claim(calls)
+    copies(calls, 9)
+    began = NOW + timedelta(seconds=30)
+    clock, paused = [began], []
+
+    def pause(seconds: float) -> None:
+        paused.append(round(seconds, 6))
+        clock[0] += timedelta(seconds=seconds)
+
+    monkeypatch.setattr(_dependencies, "now", lambda: clock[0])
+    monkeypatch.setattr(_workers, "pause", pause)
+    monkeypatch.setattr(_workers, "THREADS", 1)
+    monkeypatch.setattr(_workers, "STARTS_PER_SECOND", 10.0)
+
+    calls.recover()
+
+    assert (paused, len(step_functions.names)) == ([0.1] * 9, 10)
+
+
+def test_threads_share_one_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them takes a turn of its own, though none has waited for its turn yet."""
+    paused: list[float] = []
+    monkeypatch.setattr(_workers, "pause", paused.append)
+    monkeypatch.setattr(_dependencies, "now", lambda: NOW)
+    pace = _workers.Pace(2)
+
+    _workers.each(lambda _: pace.wait(), range(8))
+
+    assert sorted(paused) == [0.5 * turn for turn in range(1, 8)]
+
+
+def test_time_that_was_not_used_is_no_credit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A burst would meet the quota of Step Functions when it is needed most."""
+    paused: list[float] = []
+    moments = [NOW, NOW + timedelta(seconds=60), NOW + timedelta(seconds=60)]
+    monkeypatch.setattr(_workers, "pause", paused.append)
+    monkeypatch.setattr(_dependencies, "now", lambda: moments.pop(0))
+    pace = _workers.Pace(2)
+
+    for _ in range(3):
+        pace.wait()
+
+    assert paused == [0.5]
+
+
+def test_settlements_are_looked_at_side_by_side_and_answered_in_their_order() -> None:
+
+    together = Barrier(_workers.THREADS)
+
+    def look(number: int) -> int:
+        together.wait(timeout=10)
+        return -number
+
+    assert _workers.each(look, range(_workers.THREADS)) == [-n for n in range(_workers.THREADS)]
+
+
+def test_each_thread_counts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Powertools reads, changes and writes its set of metrics: two threads at once would lose a count."""
+
+    together, met = Barrier(2), list[bool]()
+
+    def add(**_: Any) -> None:
+        try:
+            together.wait(timeout=0.2)
+            met.append(True)
+        except BrokenBarrierError:
+            met.append(False)
+
+    monkeypatch.setattr(telemetry.metrics, "add_metric", add)
+
+    _workers.each(telemetry.count, ["Recoveries"] * 2)
+
+    assert met == [False, False]

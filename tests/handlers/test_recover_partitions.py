@@ -1,0 +1,298 @@
+"""RecoverStalled: a run works on one partition, as long as it has time, and leaves the rest to the next."""
+
+import io
+from collections.abc import Callable, Iterator
+from itertools import islice, repeat
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies, _workers
+from handlers.recover_stalled import CASES_MAX, PARTITIONS
+from settlement.ledger import keys
+from settlement.model.errors import InvalidRequest, StoreUnavailable
+from tests.handlers.conftest import Counted, Later
+from tests.handlers.stalled import (
+    AT_THE_HEAD,
+    OTHER_KEYS,
+    SHARDS,
+    all_overdue,
+    claim,
+    copies,
+    not_recovered,
+)
+from tests.world.constants import KEY
+from tests.world.functions import Calls, Context, run
+from tests.world.step_functions import StepFunctions
+
+UNAVAILABLE = StoreUnavailable("DynamoDB: ThrottlingException")
+Listing = Callable[..., Iterator[keys.Row]]
+
+
+@pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a run look at one settlement after another."""
+    monkeypatch.setattr(_workers, "THREADS", 1)
+
+
+@pytest.fixture
+def listing(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
+    """Replace the store's listing by one that is called with the real one, the partition and its bounds."""
+
+    def replace(fake: Callable[..., Any]) -> None:
+        real = _dependencies.store.listed
+        monkeypatch.setattr(
+            _dependencies.store, "listed", lambda partition, **bounds: fake(real, partition, **bounds)
+        )
+
+    return replace
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_a_run_lists_its_partition_and_the_one_on_limbo_the_heads_of_all(
+    calls: Calls, later: Later, listing: Callable[[Listing], None], partition: str
+) -> None:
+    asked: list[tuple[str, str, int]] = []
+
+    def noted(real: Listing, partition: str, *, up_to: str, limit: int) -> Iterator[keys.Row]:
+        asked.append((partition, up_to, limit))
+        return real(partition, up_to=up_to, limit=limit)
+
+    listing(noted)
+    later(seconds=59.8)
+
+    calls.handlers["RecoverStalled"]({"partition": partition}, Context())
+
+    now = "2026-11-20T12:00:59.923Z"
+    heads = [(shard, now, 1) for shard in PARTITIONS if shard != keys.LIMBO]
+    if partition == keys.LIMBO:
+        assert asked == [*heads, (partition, "9999", 10_000)]
+    else:
+        assert asked == [(partition, now, 10_000)]
+
+
+def test_the_partitions_are_those_of_the_index() -> None:
+    listed = {keys.in_flight_index(f"order-2026-{number:06}", "")["gsi1pk"] for number in range(100)}
+
+    assert set(PARTITIONS) == listed | {keys.limbo_index("")["gsi1pk"]}
+    assert len(PARTITIONS) == SHARDS + 1
+
+
+@pytest.mark.parametrize(
+    "event",
+    [{}, None, [], {"partition": None}, {"partition": "IN_FLIGHT#8"}, {"partition": []}, {"shard": 1}],
+)
+def test_a_run_without_a_partition_is_refused(calls: Calls, counted: Counted, event: Any) -> None:
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^partition: must be one of LIMBO, IN"):
+        calls.handlers["RecoverStalled"](event, Context())
+
+    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
+
+
+def test_a_partition_that_cannot_be_listed_does_not_delay_the_others(
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    later: Later,
+    counted: Counted,
+    log: io.StringIO,
+    listing: Callable[[Listing], None],
+) -> None:
+    all_overdue(calls, later)
+    broken = [keys.LIMBO, keys.in_flight_partition(3)]
+    waiting = {row["pk"] for row in calls.ledger.rows() if row.get("gsi1pk") == broken[1]}
+    counted()
+
+    def throttles(real: Listing, partition: str, **bounds: Any) -> Iterator[keys.Row]:
+        if partition in broken:
+            raise UNAVAILABLE
+        return real(partition, **bounds)
+
+    listing(throttles)
+
+    calls.recover()
+
+    number = len(OTHER_KEYS) - len(waiting)
+    metrics = run(NotRecovered=3, RecoveredByCompensation=number, Recoveries=number)
+    for unknown in ("LimboOpen", "OldestLimboSeconds", "RecoveryBehindSeconds"):
+        del metrics[unknown]  # a 0 would wrongly end an alarm
+    assert counted() == metrics | {"OldestInFlightSeconds": 900}
+    assert not_recovered(log) == [(one, "StoreUnavailable") for one in ("the watch", *broken)]
+
+
+def test_the_settlements_listed_before_a_page_that_fails_are_recovered(
+    calls: Calls,
+    step_functions: StepFunctions,
+    later: Later,
+    counted: Counted,
+    listing: Callable[[Listing], None],
+) -> None:
+    all_overdue(calls, later)
+    counted()
+
+    def one_and_no_more(real: Listing, partition: str, **bounds: Any) -> Iterator[keys.Row]:
+        yield from islice(real(partition, **bounds), 1)
+        raise UNAVAILABLE
+
+    listing(one_and_no_more)
+
+    calls.recover()
+
+    failed = SHARDS + 2  # the watch and LIMBO, too
+    assert (len(step_functions.names), counted()["NotRecovered"]) == (SHARDS, failed)
+
+
+def test_a_partition_that_cannot_be_listed_publishes_no_age(
+    calls: Calls, counted: Counted, listing: Callable[[Listing], None]
+) -> None:
+    """It is unknown, and a 0 would wrongly end an alarm."""
+
+    def throttles(real: Listing, partition: str, **bounds: Any) -> Iterator[keys.Row]:
+        raise UNAVAILABLE
+
+    listing(throttles)
+    counted()
+
+    calls.handlers["RecoverStalled"]({"partition": PARTITIONS[-1]}, Context())
+
+    assert counted() == {"StepCalled": 1, "NotRecovered": 1, "Recoveries": 0}
+
+
+def test_recovery_is_as_late_as_the_longest_due_settlement_of_any_partition(
+    calls: Calls, later: Later, counted: Counted
+) -> None:
+    """The run on LIMBO tells, as a partition whose own run never begins would be silent."""
+    for number, key in enumerate(OTHER_KEYS):
+        calls.ledger.put(claim(calls, key) | {"gsi1sk": f"2026-11-20T12:{30 - number}:00.000Z"})
+    later(minutes=25)
+    counted()
+
+    calls.handlers["RecoverStalled"]({"partition": keys.LIMBO}, Context())
+
+    assert counted()["RecoveryBehindSeconds"] == 360
+
+
+# A run's time
+
+
+@pytest.mark.parametrize("many", [1, 500])
+def test_a_run_recovers_everything_that_is_due_and_counts_it_exactly(
+    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted, many: int
+) -> None:
+    """Many threads count into the one set of metrics of the invocation."""
+    claim(calls)
+    copies(calls, many - 1)
+    later(seconds=30)
+    counted()
+
+    calls.recover()
+
+    assert counted() == run(Recoveries=many, RecoveredBySettlement=many, OldestInFlightSeconds=30)
+    assert len(set(step_functions.names)) == many
+
+
+def test_rows_that_cannot_be_recovered_do_not_block_the_rest(
+    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
+) -> None:
+    claim(calls)
+    copies(calls, 200, gsi1sk=AT_THE_HEAD, currency="XXX")
+    later(seconds=30)
+    counted()
+
+    calls.recover()
+    metrics = counted()
+    calls.recover()
+
+    assert (step_functions.names, metrics["NotRecovered"]) == ([f"{KEY}-r1"], 200)
+    assert "NotRecovered" not in counted()
+
+
+@pytest.mark.parametrize("number", [CASES_MAX, CASES_MAX + 1, 2 * CASES_MAX + 50])
+def test_every_case_of_limbo_is_counted_and_looked_at_within_minutes(
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    later: Later,
+    counted: Counted,
+    listing: Callable[[Listing], None],
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+) -> None:
+    calls.fall()
+    row, looked_at = calls.row(), set[str]()
+    since = "2026-11-20T12:00:00.123Z"
+    cases = [keys.settlement(f"limbo-case-{case:06}") | {"gsi1sk": since} for case in range(number)]
+
+    def read(key: keys.Row) -> keys.Row | None:
+        if not keys.is_settlement(key):
+            return None  # no execution waits
+        looked_at.add(key["pk"])
+        return row | key
+
+    listing(lambda real, partition, **_: iter(cases if partition == keys.LIMBO else []))
+    monkeypatch.setattr(_dependencies.store, "read", read)
+    monkeypatch.setattr(_dependencies.store, "update", lambda write: row)
+    turns = -(-number // CASES_MAX)
+    firsts = iter([(number - 50 + turn * CASES_MAX) % number for turn in range(turns)])  # past the end, too
+    monkeypatch.setattr(_dependencies.random, "randrange", lambda stop: next(firsts) if stop == number else 0)
+
+    for minute in range(1, turns + 1):
+        later(minutes=minute)
+        counted()
+        calls.recover()
+        metrics = counted()
+        assert (metrics["LimboOpen"], metrics["OldestLimboSeconds"]) == (number, minute * 60)
+        assert metrics["RecoveredByAlert"] == metrics["Recoveries"] == min(CASES_MAX, number)
+
+    assert len(looked_at) == number
+
+
+def test_each_run_begins_at_a_random_case_of_limbo() -> None:
+    """With a fixed stride some number of cases would always leave one out."""
+    assert {_dependencies.random.randrange(3) for _ in range(200)} == {0, 1, 2}
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_run_that_is_out_of_time_begins_no_other_settlement_and_counts_that(
+    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
+) -> None:
+    claim(calls)
+    copies(calls, 9)
+    later(seconds=30)
+    counted()
+
+    calls.recover(20_000 - (len(step_functions.names) >= 2) for _ in repeat(None))
+
+    metrics = run(RecoveredBySettlement=2, Recoveries=2, RecoveryCutShort=1, OldestInFlightSeconds=30)
+    assert counted() == metrics
+    calls.recover()
+    assert len(step_functions.names) == 10
+    assert "RecoveryCutShort" not in counted()
+
+
+def test_a_run_on_limbo_that_is_out_of_time_leaves_its_cases_to_the_next(
+    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
+) -> None:
+    calls.fall()
+    later(seconds=30)
+    counted()
+
+    calls.recover(repeat(19_999))
+
+    assert (step_functions.called, counted()["RecoveryCutShort"]) == ([], 1)
+    calls.recover(repeat(20_000))
+    assert step_functions.names == [f"{KEY}-compensate-1"]
+
+
+def test_the_settlements_that_are_due_for_longest_come_first(
+    calls: Calls, step_functions: StepFunctions, later: Later, one_thread: None
+) -> None:
+    row = claim(calls)
+    for minute in (5, 3, 4):
+        key = f"order-2026-00000{minute}"
+        calls.ledger.put(row | keys.settlement(key) | {"gsi1sk": f"2026-11-20T12:0{minute}:00.000Z"})
+    later(minutes=6)
+
+    calls.recover()
+
+    assert step_functions.names == [f"{KEY}-r1", *(f"order-2026-00000{n}-r1" for n in (3, 4, 5))]

@@ -1,0 +1,263 @@
+"""RecoverStalled: a reversal without an execution gets a new one, and a case of LIMBO alerts again."""
+
+from collections.abc import Callable
+
+import pytest
+
+from handlers import _dependencies
+from settlement.ledger import keys
+from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.handlers.stalled import ENDS, FIRST, compensated, freeze_index, limbo, quietly, reversing
+from tests.world.constants import EXECUTION_ARN, KEY
+from tests.world.functions import Calls, run
+from tests.world.services import execution, unanswered
+from tests.world.step_functions import StepFunctions
+
+
+@pytest.mark.parametrize("end", [None, *ENDS])
+def test_a_reversal_without_a_running_execution_gets_a_new_one(
+    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted, end: str | None
+) -> None:
+    reversing(calls)
+    if end:
+        step_functions.add(FIRST, end)
+    step_functions.add(execution("compensation-1", machine="SettlementStandard"))  # it runs no reversal
+    before = calls.row()
+    later(seconds=30)
+    counted()
+
+    calls.recover()
+
+    assert (step_functions.described, step_functions.started) == ([FIRST], [compensated()])
+    taken_over = {"owner_epoch": 1, "owner": f"{KEY}-compensate-1", "gsi1sk": "2026-11-20T12:01:30.123Z"}
+    assert calls.row() == before | taken_over
+    assert counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=30)
+
+
+def test_a_reversal_with_a_running_execution_is_looked_at_later_and_found_once_that_has_died(
+    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
+) -> None:
+    reversing(calls)
+    step_functions.add(FIRST)
+    before = calls.row()
+    later(seconds=30)
+    counted()
+
+    calls.recover()
+
+    assert (step_functions.started, counted()) == ([], run(OldestInFlightSeconds=30))
+    assert calls.row() == before | {"gsi1sk": "2026-11-20T12:01:30.123Z"}
+    step_functions.end(FIRST, "ABORTED")
+    later(seconds=90)
+    calls.recover()
+    assert step_functions.started == [compensated()]
+
+
+@pytest.mark.parametrize(
+    ("put", "deferred"), [(reversing, {"gsi1sk": "2026-11-20T12:01:30.123Z"}), (limbo, {})]
+)
+def test_a_settlement_whose_execution_cannot_be_described_is_looked_at_later(
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    later: Later,
+    counted: Counted,
+    put: Callable[[Calls], None],
+    deferred: dict[str, str],
+) -> None:
+    put(calls)
+    before = calls.row()
+    later(seconds=30)
+    step_functions.failing["describe_execution"] = unanswered()
+    counted()
+
+    calls.recover()
+    metrics = counted()
+    assert (metrics["NotRecovered"], metrics["Recoveries"], step_functions.started) == (1, 0, [])
+    assert calls.row() == before | deferred
+    step_functions.failing.clear()
+    later(seconds=90)
+    calls.recover()
+
+    assert step_functions.started == [compensated()]
+
+
+@pytest.mark.parametrize("driven", [True, False])
+def test_a_settlement_that_enters_limbo_while_recovery_looks_at_it_keeps_its_place_there(
+    calls: Calls, step_functions: StepFunctions, later: Later, meanwhile: Meanwhile, driven: bool
+) -> None:
+    reversing(calls)
+    if driven:
+        step_functions.add(FIRST)
+    else:
+        step_functions.failing["describe_execution"] = unanswered()
+    later(seconds=30)
+    meanwhile(_dependencies.store, "update", lambda: calls.alter(status="LIMBO", gsi1pk="LIMBO"))
+
+    quietly(calls.recover)
+
+    row = calls.row()
+    assert (row["gsi1pk"], row["gsi1sk"]) == ("LIMBO", "2026-11-20T12:00:30.123Z")
+    assert step_functions.started == []
+
+
+# LIMBO
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_case_of_limbo_without_a_waiting_execution_alerts_again(
+    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted, waits: bool
+) -> None:
+    limbo(calls)
+    if waits:
+        calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
+    before = calls.row()
+    later(seconds=90)
+    counted()
+
+    calls.recover()
+
+    assert (step_functions.described, step_functions.started) == ([FIRST], [compensated()])
+    taken_over = {"owner_epoch": 1, "owner": f"{KEY}-compensate-1", "recover_at": "2026-11-20T12:02:30.123Z"}
+    assert calls.row() == before | taken_over
+    assert counted() == run(RecoveredByAlert=1, Recoveries=1, LimboOpen=1, OldestLimboSeconds=90)
+    found = calls.begin(step_functions.started[0][2])
+    assert (found["in_limbo"], found["case"]) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting"),
+    [
+        pytest.param(FIRST, FIRST, id="the owner waits"),
+        pytest.param(execution("another"), execution("another"), id="another one waits"),
+        pytest.param(FIRST, None, id="the owner is on its way to wait"),
+        pytest.param(FIRST, execution("one-that-died"), id="the owner is on its way to wait in its place"),
+    ],
+)
+def test_a_case_of_limbo_with_a_running_execution_is_counted_and_left_alone(
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    later: Later,
+    counted: Counted,
+    running: str,
+    waiting: str | None,
+) -> None:
+    limbo(calls)
+    if waiting:
+        calls("AwaitResolution", token="AQC", execution_arn=waiting)
+    step_functions.add(running)
+    later(seconds=90)
+    counted()
+
+    with calls.writes_nothing():
+        calls.recover()
+
+    assert (step_functions.started, counted()) == ([], run(LimboOpen=1, OldestLimboSeconds=90))
+
+
+@pytest.mark.parametrize(
+    ("machine", "described"),
+    [("Compensation", True), ("CompensationOfBefore", False), ("Compensatio", False)],
+)
+def test_an_execution_of_a_deleted_machine_is_not_asked_about(
+    calls: Calls, step_functions: StepFunctions, later: Later, machine: str, described: bool
+) -> None:
+    limbo(calls)
+    waiting = execution("one-that-waits", machine)
+    calls("AwaitResolution", token="AQC", execution_arn=waiting)
+    later(seconds=30)
+
+    calls.recover()
+
+    assert step_functions.described == [FIRST, *([waiting] if described else [])]
+
+
+def test_an_execution_that_waited_for_an_earlier_case_does_not_wait_for_this_one(
+    calls: Calls, step_functions: StepFunctions, later: Later
+) -> None:
+    """Its row stays until the next execution waits."""
+    limbo(calls)
+    waited = execution("one-that-waited")
+    calls("AwaitResolution", token="AQC", execution_arn=waited)
+    step_functions.add(waited)
+    calls.limbo(calls.begin(calls.resolve("retry")))
+    later(hours=1)
+
+    calls.recover()
+
+    assert waited not in step_functions.described
+    assert step_functions.names == [f"{KEY}-compensate-1"]
+
+
+def test_a_case_of_limbo_whose_alert_was_started_is_not_looked_at_before_its_time(
+    calls: Calls, step_functions: StepFunctions, later: Later
+) -> None:
+    limbo(calls)
+    later(seconds=30)
+    calls.recover()
+    step_functions.end(execution(f"{KEY}-compensate-1"))
+    step_functions.described.clear()
+    later(seconds=89, milliseconds=999)
+    with calls.writes_nothing():
+        calls.recover()
+    assert step_functions.described == []
+    later(seconds=90)
+
+    calls.recover()
+
+    assert step_functions.names == [f"{KEY}-compensate-1", f"{KEY}-compensate-2"]
+    assert calls.row()["recover_at"] == "2026-11-20T12:03:30.123Z"
+
+
+def test_a_decided_case_is_left_to_the_execution_of_the_decision_and_resumed_if_that_has_died(
+    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
+) -> None:
+    limbo(calls)
+    calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
+    step_functions.add(FIRST)  # the one that waited is not asked about
+    step_functions.add(execution("the-second"))
+    calls.resolve("write-off", execution="the-second")
+    later(seconds=30)
+    calls.recover()
+    assert (step_functions.described, step_functions.started) == ([execution("the-second")], [])
+    step_functions.end(execution("the-second"))
+    later(seconds=90)
+    counted()
+
+    calls.recover()
+
+    assert step_functions.started == [compensated()]
+    assert counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=90)
+
+
+def test_a_reversal_that_gets_stuck_again_after_a_decision_alerts_at_once(
+    calls: Calls, step_functions: StepFunctions, later: Later
+) -> None:
+    limbo(calls)
+    later(hours=1)
+    calls.recover()
+    calls.limbo(calls.begin(calls.resolve("retry")))
+
+    calls.recover()
+
+    assert step_functions.names == [f"{KEY}-compensate-1", f"{KEY}-compensate-2"]
+
+
+def test_a_settlement_that_has_left_limbo_is_not_alerted_about_by_an_index_that_lags(
+    calls: Calls,
+    step_functions: StepFunctions,
+    later: Later,
+    counted: Counted,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limbo(calls)
+    freeze_index(calls, monkeypatch)
+    calls.alter(status="COMPENSATING", gsi1pk=keys.in_flight_partition(2))
+    later(hours=1)
+    counted()
+
+    with calls.writes_nothing():
+        calls.recover()
+
+    assert (step_functions.called, counted()) == ([], run(LimboOpen=1, OldestLimboSeconds=3600))

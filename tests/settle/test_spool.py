@@ -1,0 +1,120 @@
+"""The spool of a reconciliation: sorted, exact, private, and gone afterwards."""
+
+import os
+import random
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from settle.reconciliation import Look, reconcile
+from settle.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts
+from settle.reconciliation.spool import Spool
+from tests.settle.book import Book, Row
+from tests.settle.plants import always
+
+SETTLEMENTS = 2_200
+"""Enough that every batch is full: half of them are enough for that."""
+
+
+def entry(key: str, posted_at: str = "2026-11-20T12:00:00.000Z") -> EntryFacts:
+    return EntryFacts(key, "hold", posted_at, "alice", "debit", 1, "EUR", "a-hash")
+
+
+@pytest.fixture
+def spool() -> Iterator[Spool]:
+    with Spool() as spool:
+        yield spool
+
+
+def test_the_rows_of_a_settlement_come_together_in_the_order_of_the_keys(spool: Spool) -> None:
+    numbers = list(range(2_500))  # more than a batch
+    random.Random(1).shuffle(numbers)
+    for number in numbers:
+        spool.add(entry(f"order-{number:04}"))
+    for number in reversed(numbers):
+        spool.add(EvidenceFacts(f"order-{number:04}", "verify", "an instant", "a-hash", None))
+        spool.add(entry(f"order-{number:04}", "another instant"))
+
+    journals = list(spool.settlements())
+
+    assert [journal.key for journal in journals] == [f"order-{number:04}" for number in range(2_500)]
+    assert {(len(one.entries), len(one.evidence), one.row) for one in journals} == {(2, 1, None)}
+    assert journals[7].entries == [entry("order-0007"), entry("order-0007", "another instant")]
+
+
+def test_facts_come_back_as_they_were(spool: Spool) -> None:
+    parties = ("order-1", "LIMBO", "alice", "bob", "EUR", "a-hash")
+    slots = ("1", "2", None, None, None, None, None)
+    row = SettlementFacts(*parties, 2**63 - 1, 0, -(2**63 - 1), *slots, "APPROVED", 3, None)
+    spool.add(row)
+    spool.add(BalanceFacts("alice", "EUR", 2**63 - 1))
+
+    (journal,), (account,) = spool.settlements(), spool.accounts()
+
+    assert (journal.row, account.row) == (row, BalanceFacts("alice", "EUR", 2**63 - 1))
+
+
+def test_changes_add_up_by_account_and_currency_without_a_bound(spool: Spool) -> None:
+    for number in range(5_000):
+        spool.post(f"customer-{number % 1500:04}", "EUR", 2**62)
+        spool.post("external:EUR", "EUR", -(2**62))
+    spool.post("external:EUR", "USD", 1)
+
+    found = {account.name: dict(account.sums) for account in spool.accounts()}
+
+    assert found.pop("external:EUR") == {"EUR": -5_000 * 2**62, "USD": 1}
+    assert set(found) == {f"customer-{number:04}" for number in range(1500)}
+    assert found["customer-0499"] == {"EUR": 4 * 2**62}
+    assert found["customer-0500"] == {"EUR": 3 * 2**62}
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to see the open files")
+def test_the_file_has_no_name_and_is_gone_afterwards() -> None:
+    """Not even a process that is killed leaves it behind, and no other process can open it."""
+
+    def files() -> list[str]:
+        """The open files that SQLite calls temporary, by what their links say."""
+        found = []
+        for fd in os.listdir("/proc/self/fd"):
+            with suppress(FileNotFoundError):  # the listing itself
+                found.append(os.readlink(f"/proc/self/fd/{fd}"))
+        return [link for link in found if "/etilqs_" in link]
+
+    with Spool() as spool:
+        for number in range(30_000):
+            spool.add(entry(f"order-{number * 7919 % 30_000:06}-{'x' * 50}"))
+        journals = spool.settlements()
+        next(journals)
+        in_use = files()
+        del journals
+
+    assert in_use
+    assert all(link.endswith(" (deleted)") for link in in_use)
+    assert files() == []
+
+
+def table(settlements: int) -> Iterator[Row]:
+    """Yield a table at work, which is nowhere as a whole."""
+    for number in range(settlements):
+        book = Book()
+        book.open(f"payer-{number}", 10_000)
+        book.open(f"payee-{number}", 0)
+        book.settle(f"order-{number:012}", f"payer-{number}", f"payee-{number}", 4820, 48, steps=4)
+        yield from book.rows
+
+
+def test_no_more_of_a_large_table_is_in_memory_than_of_a_small_one() -> None:
+    """Python's own memory; SQLite's is bounded by its cache."""
+
+    def peak(settlements: int) -> int:
+        tracemalloc.start()
+        findings = reconcile(table(settlements), always(Look.DISAGREES))
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert (findings.conserved, findings.settlements) == (True, settlements)
+        return most
+
+    assert peak(SETTLEMENTS) < 1.2 * peak(SETTLEMENTS // 2)

@@ -1,0 +1,222 @@
+"""`settle` and merchants: what is available, what waits for a sweep, the sweep by hand, and the proof."""
+
+import re
+from typing import Any
+
+import pytest
+
+from settle.actions import accounts
+from settle.actions.sweep import sweep
+from settle.exit_codes import CommandFailed, Exit
+from settle.queries import pages, statement, table_scan
+from settle.reconciliation import Look, describe, reconcile
+from settlement.ledger import keys
+from settlement.model import money
+from tests.settle.book import Book
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk
+from tests.settle.plants import always, nothing_to_look_at
+
+SHOP, KEY, OTHER = "merchant.shop", "order-2026-000101", "order-2026-000102"
+
+
+@pytest.fixture
+def paid(desk: Desk) -> Desk:
+    """Alice has paid a merchant twice, 47.72 EUR net each; the merchant came with 3.00 EUR."""
+    accounts.open_account(desk.stack, SHOP, "EUR", "3.00")
+    for key in (KEY, OTHER):
+        desk.pay(key, payee=SHOP)
+    return desk
+
+
+def shown(desk: Desk) -> tuple[str, str]:
+    found = statement.show(desk.stack, SHOP)
+    return found["available"], found["unswept"]
+
+
+def test_a_merchants_account_shows_what_is_available_and_what_is_not_yet(paid: Desk) -> None:
+    assert shown(paid) == ("3.00", "95.44")
+
+    sweep(paid.stack, SHOP)
+
+    assert shown(paid) == ("98.44", "0.00")
+    assert "unswept" not in statement.show(paid.stack, "alice")
+
+
+def test_a_sweep_by_hand_makes_available_what_no_sweep_has_reached_and_says_how_much(paid: Desk) -> None:
+    at = str(paid.row()["release_at"])
+
+    first, again = sweep(paid.stack, SHOP), sweep(paid.stack, SHOP)
+
+    assert first == {
+        "account": SHOP,
+        "currency": "EUR",
+        "folded": "95.44",
+        "minutes": [{"minute": at[:16], "folded": "95.44"}],
+    }
+    assert (again["folded"], again["minutes"]) == ("0.00", [])
+
+
+def test_a_sweep_by_hand_reads_every_page(paid: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "PAGE_ROWS", 1)
+
+    assert shown(paid) == ("3.00", "95.44")
+
+
+@pytest.mark.parametrize(("since", "folded"), [("2000-01-01", "95.44"), ("2999-01-01T00:00", "0.00")])
+def test_a_sweep_by_hand_begins_with_the_minute_that_it_is_told(paid: Desk, since: str, folded: str) -> None:
+    assert sweep(paid.stack, SHOP, since)["folded"] == folded
+
+
+def test_a_merchant_spends_what_is_swept_and_no_more(paid: Desk) -> None:
+    sweep(paid.stack, SHOP)
+    paid.pay("order-spent-0001", payer=SHOP, payee="bob", amount="98.44", fee="0.00")
+
+    assert shown(paid) == ("0.00", "0.00")
+
+
+def test_what_is_not_reversed_yet_waits_for_no_sweep(paid: Desk) -> None:
+    """A refund sweeps the second of its release, in which the other payment may be, too."""
+    paid.compensate(paid.pay("order-2026-000103", payee=SHOP), reversal={"reason": "r", "by": "grace"})
+
+    assert paid.row("order-2026-000103")["status"] == "COMPENSATED"
+    assert table_scan.proof(paid.stack)["conserved"]
+
+
+@pytest.mark.parametrize(
+    ("account", "code", "message"),
+    [
+        ("alice", Exit.USAGE, "alice is no merchant's"),
+        ("merchant.gone", Exit.NOT_FOUND, "there is no merchant.gone"),
+    ],
+)
+def test_an_account_without_sweeps_is_refused(desk: Desk, account: str, code: Exit, message: str) -> None:
+    with pytest.raises(CommandFailed, match=message) as told:
+        sweep(desk.stack, account)
+
+    assert told.value.code is code
+
+
+def test_a_merchant_may_be_opened_with_more_than_the_highest_balance(desk: Desk) -> None:
+    opened = accounts.open_account(desk.stack, SHOP, "EUR", "1000000.01")
+
+    assert opened["available"] == "1000000.01"
+
+
+def test_the_commands_print_what_waits_and_what_was_swept(paid: Desk, command: Command) -> None:
+    _, before, _ = command("account", "show", SHOP)
+    _, proof, _ = command("reconcile")
+    code, told, _ = command("account", "sweep", SHOP)
+
+    assert before.startswith(f"{SHOP}: 3.00 EUR available, 95.44 not available yet\n")
+    assert f"UNSWEPT {SHOP}: 95.44 EUR; if it stays: settle account sweep {SHOP}\n" in proof
+    assert (code, told.splitlines()[0]) == (Exit.FINE, f"{SHOP}: 95.44 EUR made available")
+    assert re.search(r"2026-\d\d-\d\dT\d\d:\d\d +95\.44", told)
+
+
+# The proof
+
+
+@pytest.fixture
+def book() -> Book:
+    """Two payments to a merchant, of which one is swept."""
+    book = Book()
+    book.open("alice", 50_000)
+    book.open(SHOP, 300)
+    for key in (KEY, OTHER):
+        book.settle(key, "alice", SHOP, 4820, 48, steps=4)
+    book.sweep(KEY)
+    return book
+
+
+def test_a_table_with_merchants_is_conserved_and_what_waits_is_named(book: Book) -> None:
+    findings = reconcile(book.rows, nothing_to_look_at)
+
+    assert findings.conserved
+    assert findings.unswept == {SHOP: (4772, "EUR")}
+    told: Any = describe(findings, lambda amount, currency: money.render(amount, 2))
+    assert told["unswept"] == {SHOP: "47.72 EUR"}
+
+    book.sweep(OTHER)
+    assert reconcile(book.rows, nothing_to_look_at).unswept == {}
+
+
+def test_more_that_is_folded_than_was_received_is_a_fault(book: Book) -> None:
+    """Even if the balance agrees, and another second lacks as much."""
+    rows = book.sweep(OTHER), next(row for row in book.rows if row["pk"].startswith("SWEPT#"))
+    for row, change in zip(rows, (5, -5), strict=True):
+        (first,) = row["folded"]
+        row["folded"][first] += change
+
+    (fault,) = reconcile(book.rows, always(Look.DISAGREES)).faults
+
+    assert fault.startswith(f"ACCOUNT#{SHOP}: more is folded than was received: ENTRIES#{SHOP}#")
+    assert fault.count(": ") == 2
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_merchants_balance_that_is_not_what_is_swept_is_a_fault(book: Book, change: int) -> None:
+    book.row(f"ACCOUNT#{SHOP}")["available"] += change
+
+    findings = reconcile(book.rows, always(Look.DISAGREES))
+
+    assert findings.faults == [
+        f"ACCOUNT#{SHOP}: the row says {5072 + change} EUR, its entries 5072 (minor units)"
+    ]
+    assert not findings.conserved
+
+
+def test_a_balance_that_a_sweep_has_moved_during_the_scan_is_looked_at_again(book: Book) -> None:
+    book.row(f"ACCOUNT#{SHOP}")["available"] += 4772
+
+    findings = reconcile(book.rows, always(Look.AGREES))
+
+    assert (findings.faults, findings.in_flight) == ([], 1)
+    assert findings.conserved
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ({"folded": {}}, "folded is missing"),
+        ({"folded": {"07": "5"}}, "07 is no whole number"),
+        ({"folded": "5"}, "folded is no dict"),
+        ({"pk": "SWEPT#ENTRIES#bob#3"}, "is of no partition of a merchant's entries"),
+        ({"pk": f"SWEPT#ENTRIES#{SHOP}#16"}, "is of no partition of a merchant's entries"),
+    ],
+)
+def test_a_malformed_row_of_a_sweep_is_named(book: Book, broken: dict[str, Any], why: str) -> None:
+    row = {**keys.swept(f"ENTRIES#{SHOP}#3", "2026-11-20T01:00"), "version": 1, "folded": {"07": 5}}
+    book.rows.append(row | broken)
+
+    (fault,) = reconcile(book.rows, nothing_to_look_at).faults
+
+    assert fault.endswith(f"is malformed: {why}")
+
+
+def test_the_second_look_knows_what_is_swept(paid: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scan meets the balance before a sweep and the rest after it."""
+    every_row = table_scan._every_row
+
+    def meanwhile(stack: Any) -> Any:
+        rows = list(every_row(stack))
+        sweep(stack, SHOP)
+        after = [row for row in every_row(stack) if not keys.is_account(row)]
+        return iter([row for row in rows if keys.is_account(row)] + after)
+
+    monkeypatch.setattr(table_scan, "_every_row", meanwhile)
+
+    found = table_scan.proof(paid.stack)
+
+    assert (found["conserved"], found["faults"], found["in_flight"]) == (True, [], 1)
+
+
+def test_the_second_look_finds_a_fault_that_stays(paid: Desk) -> None:
+    sweep(paid.stack, SHOP)
+    balance = paid.ledger.row(keys.account(SHOP))
+    assert balance
+    paid.ledger.put(balance | {"available": 9843})
+
+    (fault,) = table_scan.proof(paid.stack)["faults"]
+
+    assert fault == f"ACCOUNT#{SHOP}: the row says 9843 EUR, its entries 9844 (minor units)"

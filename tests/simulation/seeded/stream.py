@@ -1,0 +1,90 @@
+"""The table's stream: it delivers committed releases to merchants late, twice, out of order, or never."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settle.actions.sweep import sweep
+from settlement.model.errors import SettlementError
+from tests.simulation.seeded.facts import is_swept_later
+from tests.world.expressions import Item
+from tests.world.memory_dynamodb import Changes
+
+if TYPE_CHECKING:
+    from tests.simulation.seeded.world import World
+
+MINUTE_MS = 60_000
+
+
+class Stream:
+    """The records of releases to merchants, and their deliveries to SweepMerchants."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._records: list[Any] = []
+
+    def committed(self, changes: Changes) -> None:
+        """Deliver the releases among a commit's changes; lose one in thirty, which a person sweeps later."""
+        world, chance = self._world, self._world.chance
+        for old, new in changes:
+            if old is not None or not is_swept_later(new):
+                continue
+            assert new
+            record = _record(new)
+            self._records.append(record)
+            if not chance.faults_end and chance.happens(0.03):
+                world.count("StreamRecordLost", 1)
+                world.note("the stream", "loses", record)
+                at = chance.within(MINUTE_MS, 20 * MINUTE_MS)
+                world.people.spawn("a person", at, self._sweep_by_hand, new["credit"]["S"])
+                continue
+            for _ in range(1 + chance.happens(0.4) + chance.happens(0.2)):
+                most = 10 * MINUTE_MS if chance.happens(0.15) else chance.one_of((20, 20, 500, 3_000))
+                late = chance.within(0, most)
+                world.people.spawn("the stream", late, self._deliver, record)
+
+    def again(self, items: Any) -> None:
+        """Deliver each release that the table has, as a stream does whose reader has died."""
+        for row in items.values():
+            if is_swept_later(row):
+                self._records.append(_record(row))
+                self._world.people.spawn("the stream", 0, self._deliver, self._records[-1])
+
+    def _deliver(self, record: Any) -> None:
+        """Deliver a record until its batch is accepted, often with others that were delivered before."""
+        world, chance = self._world, self._world.chance
+        batch = [record]
+        if chance.happens(0.5):
+            batch += [chance.one_of(self._records) for _ in range(chance.within(1, 5))]
+            chance.random.shuffle(batch)
+        while True:
+            call = world.cloud.call("SweepMerchants", {"Records": batch})
+            if world.hub.wait(call.answer, MINUTE_MS) and call.answer.value is None:
+                return
+            world.hub.sleep(chance.within(500, 30_000))
+
+    def _sweep_by_hand(self, merchant: str) -> None:
+        """Repeat the command until it has told what it folded: it may die, as any process."""
+        world, done = self._world, list[Any]()
+        while not done:
+            command = world.hub.spawn(partial(self._command, merchant, done), "settle account sweep")
+            world.hub.wait(command.ended, MINUTE_MS)
+            world.hub.sleep(world.chance.within(1_000, MINUTE_MS))
+
+    def _command(self, merchant: str, done: list[Any]) -> None:
+        try:
+            done.append(sweep(self._world.people._stack, merchant))
+            self._world.note("a person", f"has swept {merchant}", done)
+        except (ClientError, BotoCoreError, SettlementError) as failed:
+            self._world.note("a person", "is told", failed)
+
+
+def _record(row: Item) -> dict[str, Any]:
+    """Return the stream's record of a new entry."""
+    keys = {name: row[name] for name in ("pk", "sk")}
+    return {
+        "eventSource": "aws:dynamodb",
+        "eventName": "INSERT",
+        "dynamodb": {"Keys": keys, "NewImage": dict(row)},
+    }

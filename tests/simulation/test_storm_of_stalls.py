@@ -1,0 +1,91 @@
+"""After an outage recovery resumes all that has stalled, at its pace, and reverses nothing for its delay."""
+
+from collections.abc import Callable
+
+import pytest
+
+from settlement.model.status import Status
+from tests.simulation.storm import NEW_PER_SECOND, Bucket, Quotas, Storm, quotas_of_large_regions
+from tests.world.definitions import EXPRESS, STANDARD
+
+
+@pytest.mark.parametrize(
+    ("many", "quotas"),
+    [
+        (2_000, Quotas),
+        (5_000, quotas_of_large_regions),
+        pytest.param(100_000, Quotas, marks=pytest.mark.long),
+        pytest.param(100_000, quotas_of_large_regions, marks=pytest.mark.long),
+    ],
+)
+def test_everything_that_stalls_at_once_is_resumed_within_minutes_under_default_quotas(
+    many: int, quotas: Callable[[], Quotas]
+) -> None:
+    """100,000 are the outage of 200 s. Five minutes are three times sooner than the deadline."""
+    storm = Storm(many, quotas())
+
+    storm.run(minutes=15)
+
+    assert storm.settled == storm.due
+    assert storm.seconds <= 1.5 * many / NEW_PER_SECOND <= 300
+    assert (storm.compensated, storm.new_refused) == (set(), 0)
+    assert storm.counted["NotRecovered"] == storm.counted["RecoveryThrottled"] == 0
+    assert storm.counted["RecoveredBySettlement"] == many, "each is started once"
+    assert storm.started.keys() == {STANDARD, EXPRESS}
+    assert storm.counted["RecoveredByExpress"] == storm.started[EXPRESS] == many - storm.started[STANDARD]
+
+
+def test_what_standards_quota_has_room_for_leaves_standard_histories() -> None:
+    """A quiet day, and an outage of a second."""
+    storm = Storm(500)
+
+    storm.run(minutes=15)
+
+    assert storm.settled == storm.due
+    assert storm.started == {STANDARD: 500}
+    assert storm.counted["RecoveredByExpress"] == 0
+
+
+def test_a_recovery_that_is_far_too_slow_gives_nothing_back() -> None:
+    """At two a second the last one is resumed after its deadline of 15 minutes, and settles."""
+    storm = Storm(2_400, per_second=2)
+
+    storm.run(minutes=30)
+
+    assert storm.settled == storm.due
+    assert (storm.compensated, storm.seconds > 900) == (set(), True)
+    assert max(storm.behind) > 900
+
+
+def test_a_quota_below_the_pace_slows_recovery_down_and_defers_nothing() -> None:
+    """Recovery and the new settlements share it, and each that stalled is started at last."""
+    storm = Storm(2_000, Quotas(express=Bucket(100, 600)))
+
+    storm.run(minutes=15)
+
+    assert storm.settled == storm.due
+    assert storm.compensated == set()
+    assert storm.counted["RecoveryThrottled"] > 0
+    assert storm.counted["NotRecovered"] == 0
+
+
+def test_reversals_are_resumed_as_fast_as_their_executions_may_be_described() -> None:
+    """Whether one runs must be known, as two would alert twice. No run waits for the quota: the settlements
+    behind them have deadlines.
+    """
+    storm = Storm(1_500, status=Status.COMPENSATING)
+
+    storm.run(minutes=15)
+
+    assert storm.compensated == storm.due
+    assert storm.seconds <= 60 * 1_500 / 250
+    assert storm.counted["NotRecovered"] == 0
+
+
+def test_a_table_that_throttles_loses_nothing() -> None:
+    storm = Storm(2_000, Quotas(table=Bucket(11_000, 11_000)))
+
+    storm.run(minutes=15)
+
+    assert storm.settled == storm.due
+    assert storm.compensated == set()

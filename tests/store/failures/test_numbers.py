@@ -1,0 +1,64 @@
+"""Numbers in rows and writes: integers, and nothing else."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from settlement.ledger import balances, forward
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import MalformedRow
+from settlement.policy import steps
+from tests.store.failures.scripted import ANSWERED, Call, wire
+from tests.world.environment import NOW
+from tests.world.saga import ALICE, BOB
+
+
+@pytest.mark.parametrize(
+    "corrupt",
+    [{"available": {"N": "0.5"}}, {"available": {"N": "1e-3"}}, {"failure": {"M": {"deep": {"N": "48.20"}}}}],
+)
+def test_a_row_with_a_number_that_is_no_integer_is_refused(
+    scripted: Any, read: Call, corrupt: dict[str, Any]
+) -> None:
+    sender, _ = scripted(ANSWERED | {"Item": wire(ALICE) | corrupt})
+
+    with pytest.raises(ValueError, match="every number in the table is an integer"):
+        read(sender)
+
+
+def test_a_number_reads_as_the_integer_that_it_is_however_it_is_spelled(scripted: Any, read: Call) -> None:
+    sender, _ = scripted(ANSWERED | {"Item": wire(BOB) | {"available": {"N": "5E+2"}}})
+
+    row = read(sender)
+
+    assert row == BOB
+    assert type(row["available"]) is int
+
+
+@pytest.mark.parametrize("amount", [48.2, 4820.0, float("inf")])
+def test_a_float_in_any_write_is_refused_before_anything_is_sent(
+    scripted: Any, config: StageConfig, settlement: Settlement, amount: Any
+) -> None:
+    sender, client = scripted()
+    broken = Settlement(
+        key="order-2026-000101", payer="alice", payee="bob", amount=amount, currency="EUR", fee=48
+    )
+    opened = [balances.open_account("alice", "EUR", 1), balances.open_account("bob", "EUR", amount)]
+    sends: list[Callable[[], Any]] = [
+        lambda: sender.transact(opened),
+        lambda: sender.commit(steps.hold(broken, NOW)),
+        lambda: sender.transact(steps.claim_and_hold(broken, "execution-1", NOW, config).writes),
+        lambda: sender.commit(steps.release(broken, config, NOW)),
+        lambda: sender.update(steps.hold(broken, NOW).settlement),
+        lambda: sender.update(forward.reject(settlement, {"cause": amount}, NOW)),
+    ]
+
+    for send in sends:
+        with pytest.raises(TypeError, match=r"[Ff]loat"):
+            send()
+    with pytest.raises(MalformedRow, match=r"amount is no int$"):
+        sender.claim(forward.claim(broken, "execution-1", NOW, config))
+
+    assert client.sent == []

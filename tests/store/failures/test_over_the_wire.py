@@ -1,0 +1,95 @@
+"""The store on a real client with the functions' own settings: which layer sends a failed call again."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.awsrequest import AWSResponse
+
+from settlement.adapters.dynamodb import CLIENT_CONFIG, Store
+from settlement.model.errors import InsufficientFunds, StoreUnavailable
+from tests.store.failures.scripted import POOR, Call, wire
+from tests.world.saga import ALICE
+
+
+class Raw:
+    """A response's body, as botocore reads it."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self.body
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Store, list[Any]]]:
+    """A store on a real client with the functions' own settings, whose every request gets one answer."""
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+    def make(status: int, body: bytes) -> tuple[Store, list[Any]]:
+        client = boto3.client("dynamodb", config=CLIENT_CONFIG)
+        sent: list[Any] = []
+
+        def answer(request: Any, **_: Any) -> AWSResponse:
+            sent.append(json.loads(request.body))
+            return AWSResponse(request.url, status, {}, Raw(body))
+
+        client.meta.events.register("before-send.dynamodb", answer)
+        return Store(client, "t", pause=lambda failed_tries: None), sent
+
+    return make
+
+
+def _error(code: str, **content: Any) -> bytes:
+    return json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", **content}).encode()
+
+
+@pytest.mark.parametrize(
+    ("reasons", "error", "sends"),
+    [
+        ([{"Code": "TransactionConflict"}, {"Code": "None"}, {"Code": "None"}], StoreUnavailable, 6),
+        (
+            [{"Code": "None"}, {"Code": "None"}, {"Code": POOR[0], "Item": wire(ALICE | {"available": 1})}],
+            InsufficientFunds,
+            1,
+        ),
+    ],
+    ids=["transient", "refused"],
+)
+def test_a_cancelled_transaction_is_retried_by_one_layer_only(
+    answering: Any, hold: Call, reasons: list[Any], error: type[Exception], sends: int
+) -> None:
+    sender, sent = answering(400, _error("TransactionCanceledException", CancellationReasons=reasons))
+
+    with pytest.raises(error):
+        hold(sender)
+
+    assert len(sent) == sends
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (500, _error("InternalServerError")),
+        (503, _error("ServiceUnavailable")),
+        (400, _error("ThrottlingException")),
+        (400, _error("ProvisionedThroughputExceededException")),
+        pytest.param(500, _error("InternalFailure"), id="an error common to all of AWS"),
+        pytest.param(502, b"<html>Bad Gateway</html>", id="a page"),
+        pytest.param(504, b"", id="nothing"),
+    ],
+)
+def test_a_service_in_trouble_is_asked_twice_by_botocore_with_one_token_and_then_unavailable(
+    answering: Any, hold: Call, status: int, body: bytes
+) -> None:
+    sender, sent = answering(status, body)
+
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            hold(sender)
+
+    first, repeated, second, _ = (request["ClientRequestToken"] for request in sent)
+    assert first == repeated != second

@@ -1,0 +1,91 @@
+"""A write of one row: in conflict it is sent again, refused by its condition never."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from settlement.model.errors import IdempotencyConflict, StepFenced, StoreUnavailable
+from settlement.model.state import MalformedRow
+from settlement.model.status import Status, Step
+from tests.store.failures.scripted import (
+    ANSWERED,
+    MALFORMED,
+    NONE,
+    POOR,
+    Call,
+    cancelled,
+    check_failed,
+    failed,
+    wire,
+)
+from tests.world.saga import CLAIMED, ENTRIES
+
+
+def test_a_single_write_in_conflict_is_tried_again(
+    scripted: Any, single: Call, pauses: list[int], counted: list[str]
+) -> None:
+    conflict = failed("TransactionConflictException")
+    sender, client = scripted(conflict, conflict, ANSWERED | {"Attributes": wire(CLAIMED)})
+
+    assert single(sender)
+    assert (pauses, counted) == ([1, 2], ["TransactionConflict"] * 2)
+    assert client.sent == [client.sent[0]] * 3
+
+
+def test_a_single_write_that_stays_in_conflict_is_sent_six_times(scripted: Any, single: Call) -> None:
+    sender, client = scripted(*[failed("TransactionConflictException")] * 9)
+
+    with pytest.raises(StoreUnavailable):
+        single(sender)
+
+    assert len(client.sent) == 6
+
+
+def test_a_single_write_refused_by_its_condition_is_never_sent_again(
+    scripted: Any, claim: Call, reject: Call, pauses: list[int]
+) -> None:
+    refused = failed("ConditionalCheckFailedException", Item=wire(CLAIMED | {"status": "LIMBO"}))
+    sender, client = scripted(refused, refused)
+
+    assert claim(sender).status is Status.LIMBO
+    with pytest.raises(StepFenced, match="is LIMBO"):
+        reject(sender)
+
+    assert (len(client.sent), pauses) == (2, [])
+
+
+def test_a_put_finds_the_row_of_the_first_one_or_that_of_another_request(
+    scripted: Any, put: Call, pauses: list[int], counted: list[str]
+) -> None:
+    first = ENTRIES[Step.VERIFY] | {"reason": "in other words"}
+    other = first | {"request_hash": "another"}
+    refused = [failed("ConditionalCheckFailedException", Item=wire(row)) for row in (first, other)]
+    sender, client = scripted(*refused)
+
+    assert put(sender) == first
+    with pytest.raises(IdempotencyConflict):
+        put(sender)
+
+    assert (len(client.sent), pauses, counted) == (2, [], ["StepReplayed"])
+
+
+@pytest.mark.parametrize(
+    ("operation", "refused"),
+    [
+        ("hold", cancelled(check_failed(MALFORMED), NONE, POOR)),
+        ("claim_and_hold", cancelled(check_failed(MALFORMED), NONE, POOR)),
+        ("order", cancelled(NONE, check_failed(MALFORMED))),
+        ("claim", failed("ConditionalCheckFailedException", Item=wire(MALFORMED))),
+        ("reject", failed("ConditionalCheckFailedException", Item=wire(MALFORMED))),
+    ],
+)
+def test_a_malformed_row_in_the_way_is_reported_at_once_and_the_write_not_sent_again(
+    scripted: Any, request: pytest.FixtureRequest, pauses: list[int], operation: str, refused: ClientError
+) -> None:
+    sender, client = scripted(refused)
+
+    with pytest.raises(MalformedRow, match=r"^SETTLEMENT#order-2026-000101: has no attribute 'owner'$"):
+        request.getfixturevalue(operation)(sender)
+
+    assert (len(client.sent), pauses) == (1, [])

@@ -1,0 +1,177 @@
+"""A sweep on both engines: each release is folded once, by any number of sweepers, however late it comes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from settlement.adapters import sweeper
+from settlement.adapters.dynamodb import Store
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.ledger.sweep import Span
+from settlement.model.errors import AccountNotFound, CurrencyMismatch, StoreUnavailable
+from tests.world.ledger import Ledger
+from tests.world.memory_dynamodb import MemoryDynamoDb
+
+PARTITION, MINUTE = "ENTRIES#merchant.shop#3", "2026-11-22T06:04"
+SPAN = Span(PARTITION, MINUTE)
+
+
+@pytest.fixture
+def shop(ledger: Ledger) -> Ledger:
+    """A table with a merchant who has 1.00 EUR."""
+    ledger.open("merchant.shop", 100)
+    return ledger
+
+
+def release(ledger: Ledger, second: str, amount: int, key: str = "k", partition: str = PARTITION) -> None:
+    at = f"{MINUTE}:{second}.250Z"
+    row: Row = {"pk": partition, "sk": f"{at}#{key}:release", "step": "release", "posted_at": at}
+    ledger.put(row | {"amount": amount, "currency": "EUR", "side": "credit", "credit": "merchant.shop"})
+
+
+def available(ledger: Ledger) -> int:
+    found = ledger.row(keys.account("merchant.shop"))
+    assert found
+    total: int = found["available"]
+    return total
+
+
+class Meanwhile:
+    """A client before whose first transactions something happens."""
+
+    def __init__(self, client: Any, *acts: Callable[[], object]) -> None:
+        self._client, self._acts = client, list(acts)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "transact_write_items" and self._acts:
+            self._acts.pop(0)()
+        return getattr(self._client, name)
+
+
+def beside(ledger: Ledger, *acts: Callable[[], object]) -> Store:
+    return Store(Meanwhile(ledger.client, *acts), ledger.table_name, pause=lambda failed_tries: None)
+
+
+def test_a_sweep_folds_each_release_once_and_says_how_much(shop: Ledger) -> None:
+    release(shop, "07", 5, "a")
+    release(shop, "07", 3, "b")
+    release(shop, "59", 1, "c")
+
+    assert [sweeper.fold(shop.store, SPAN), sweeper.fold(shop.store, SPAN)] == [9, 0]
+
+    assert available(shop) == 109
+    assert shop.row(SPAN.swept) == {**SPAN.swept, "version": 1, "folded": {"07": 8, "59": 1}}
+
+
+def test_a_release_that_commits_late_is_folded_into_its_own_second(shop: Ledger) -> None:
+    release(shop, "07", 5, "b")
+    sweeper.fold(shop.store, SPAN)
+    release(shop, "07", 3, "a")
+
+    assert sweeper.fold(shop.store, SPAN) == 3
+
+    assert shop.row(SPAN.swept) == {**SPAN.swept, "version": 2, "folded": {"07": 8}}
+    assert available(shop) == 108
+
+
+def test_a_sweep_of_some_seconds_leaves_the_others_of_the_minute_as_they_are(shop: Ledger) -> None:
+    for second in ("06", "07", "08", "09"):
+        release(shop, second, 5)
+    sweeper.fold(shop.store, Span(PARTITION, MINUTE, "06", "06"))
+
+    assert sweeper.fold(shop.store, Span(PARTITION, MINUTE, "07", "08")) == 10
+
+    assert shop.row(SPAN.swept) == {**SPAN.swept, "version": 2, "folded": {"06": 5, "07": 5, "08": 5}}
+
+
+def test_entries_of_other_minutes_and_partitions_are_not_folded(shop: Ledger) -> None:
+    release(shop, "07", 5, partition="ENTRIES#merchant.shop#30")
+    other = {
+        "pk": PARTITION,
+        "sk": "2026-11-22T06:05:00.000Z#k:release",
+        "posted_at": "2026-11-22T06:05:00.000Z",
+    }
+    shop.put(other | {"step": "release", "amount": 5, "currency": "EUR"})
+
+    assert sweeper.fold(shop.store, SPAN) == 0
+
+    assert shop.row(SPAN.swept) is None
+
+
+@pytest.mark.parametrize("swept_before", [False, True])
+def test_of_two_sweepers_one_folds_and_the_other_looks_again(shop: Ledger, swept_before: bool) -> None:
+    release(shop, "07", 5, "a")
+    if swept_before:
+        sweeper.fold(shop.store, SPAN)
+        release(shop, "08", 2, "b")
+
+    def quicker() -> None:
+        sweeper.fold(shop.store, SPAN)
+        release(shop, "09", 1, "c")
+
+    assert sweeper.fold(beside(shop, quicker), SPAN) == 1
+
+    assert available(shop) == (108 if swept_before else 106)
+
+
+def test_a_sweeper_that_is_never_the_quickest_gives_up_and_has_folded_nothing(shop: Ledger) -> None:
+    def quicker(number: int) -> Callable[[], object]:
+        def act() -> None:
+            sweeper.fold(shop.store, SPAN)
+            release(shop, "09", 1, f"k{number}")
+
+        return act
+
+    release(shop, "07", 5, "a")
+    with pytest.raises(StoreUnavailable, match="other sweepers"):
+        sweeper.fold(beside(shop, *map(quicker, range(sweeper.TRIES_MAX))), SPAN)
+
+    assert available(shop) == 105 + sweeper.TRIES_MAX - 1
+
+
+@pytest.mark.parametrize(("currency", "error"), [(None, AccountNotFound), ("USD", CurrencyMismatch)])
+def test_a_sweep_of_an_account_that_cannot_have_received_changes_nothing(
+    ledger: Ledger, currency: str | None, error: type[Exception]
+) -> None:
+    if currency:
+        ledger.open("merchant.shop", 100, currency)
+    release(ledger, "07", 5)
+    before = ledger.rows()
+
+    with pytest.raises(error):
+        sweeper.fold(ledger.store, SPAN)
+
+    assert ledger.rows() == before
+
+
+@pytest.mark.parametrize("engine", ["memory"])
+@pytest.mark.parametrize("page_rows", [1, 2, 3])
+def test_a_sweep_reads_every_page(shop: Ledger, page_rows: int) -> None:
+    assert isinstance(shop.client, MemoryDynamoDb)
+    shop.client.page_rows = page_rows
+    for number in range(7):
+        release(shop, "07", 1, f"k{number}")
+
+    assert sweeper.fold(shop.store, SPAN) == 7
+
+
+@pytest.mark.parametrize("engine", ["server"])
+def test_a_partition_of_more_than_a_page_of_a_megabyte_is_read_whole(shop: Ledger) -> None:
+    for number in range(5):
+        release(shop, "07", 1, f"k{number}-" + "x" * 500)
+        at = f"{MINUTE}:07.250Z"
+        row = {"pk": PARTITION, "sk": f"{at}#k{number}:release", "posted_at": at, "step": "release"}
+        shop.put(row | {"amount": 1, "currency": "EUR", "more": "x" * 300_000})
+
+    assert sweeper.fold(shop.store, SPAN) == 10
+
+
+def test_rows_between_two_sort_keys_come_in_their_order_with_both_bounds(ledger: Ledger) -> None:
+    for name in ("b", "a", "c", "cc", "d"):
+        ledger.put({"pk": "ENTRIES#x", "sk": name})
+    ledger.put({"pk": "ENTRIES#y", "sk": "b"})
+
+    assert [row["sk"] for row in ledger.store.entries("ENTRIES#x", "b", "cc")] == ["b", "c", "cc"]
+    assert list(ledger.store.entries("ENTRIES#z", "b", "cc")) == []

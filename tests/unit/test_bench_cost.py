@@ -1,0 +1,109 @@
+"""The arithmetic of `make bench`: dollars from units, calls, times and bytes."""
+
+import tomllib
+from dataclasses import fields, replace
+
+import pytest
+
+from benchmarks import cost
+from benchmarks.cost import Bill, Tariff, Usage
+from tests.world.templates import PROJECT
+
+PRICES = PROJECT / "benchmarks/prices.toml"
+TARIFF = Tariff(
+    prices={
+        "write_unit": 1e-6,
+        "read_unit": 1e-7,
+        "lambda_request": 1e-6,
+        "lambda_gb_second": 1e-5,
+        "durable_operation": 2e-6,
+        "durable_gb_written": 1.0,
+        "state_transition": 25e-6,
+        "express_request": 1e-6,
+        "express_gb_second": 16e-6,
+        "log_gb": 0.5,
+        "database_hour": 0.36,
+        "container_vcpu_hour": 0.03,
+        "container_gb_hour": 0.003,
+    },
+    model={
+        "memory_mb_of_a_vcpu": 2048,
+        "task_overhead_ms": 25,
+        "express_memory_mb": 64,
+        "containers": 2,
+        "container_vcpu": 0.5,
+        "container_gb_of_a_vcpu": 2,
+        "container_utilisation": 0.5,
+    },
+)
+USED = Usage(
+    write_units=20,
+    read_units=10,
+    invocations=4,
+    cpu_ms=40,
+    waiting_ms=120,
+    memory_mb=1024,
+    log_bytes=2000,
+    transitions=4,
+)
+
+
+def near(bill: Bill, *parts: float) -> None:
+    assert [getattr(bill, field.name) for field in fields(Bill)] == pytest.approx(parts)
+    assert bill.total == pytest.approx(sum(parts))
+
+
+@pytest.mark.parametrize(
+    ("memory_mb", "expected_ms"), [(512, 120 + 160), (1024, 120 + 80), (2048, 120 + 40), (4096, 120 + 40)]
+)
+def test_less_memory_has_less_cpu_and_more_than_a_vcpu_is_no_faster(
+    memory_mb: int, expected_ms: float
+) -> None:
+    used = replace(USED, memory_mb=memory_mb)
+
+    assert cost.function_ms(used, TARIFF) == expected_ms
+
+
+def test_a_standard_machine_is_paid_by_the_state() -> None:
+    near(cost.standard(USED, TARIFF), 21, 4 + 2, 100, 1)
+
+
+def test_an_express_machine_is_paid_by_the_request_and_by_each_begun_tenth_of_a_second() -> None:
+    short, longer = (replace(USED, waiting_ms=waiting) for waiting in (120, 121))
+
+    near(cost.express(short, TARIFF), 21, 6, 1 + 0.3, 1)
+    near(cost.express(longer, TARIFF), 21, 6.01, 1 + 0.4, 1)
+
+
+def test_a_durable_function_is_paid_by_the_operation_and_by_what_it_keeps() -> None:
+    used = replace(USED, durable_operations=5, durable_bytes=3000)
+
+    near(cost.durable(used, TARIFF), 21, 6, 10 + 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("per_second", "database", "containers"),
+    [(1, 100, 10), (100, 1, 0.8)],  # one vCPU of the two containers suffices; and 100 x 40 ms need eight
+)
+def test_servers_are_paid_by_the_hour_whatever_settles(
+    per_second: float, database: float, containers: float
+) -> None:
+    used = Usage(cpu_ms=40, log_bytes=2000)
+
+    near(cost.servers(used, TARIFF, per_second), database, containers, 0, 1)
+
+
+def test_every_price_has_a_source_and_a_date_and_is_used() -> None:
+    prices = tomllib.loads(PRICES.read_text())["price"]
+
+    assert prices.keys() == TARIFF.prices.keys()
+    assert all(price["source"].startswith("https://") and price["date"] for price in prices.values())
+
+
+def test_the_arithmetic_needs_no_assumption_that_the_file_lacks() -> None:
+    tariff = cost.load(PRICES)
+
+    assert TARIFF.model.keys() <= tariff.model.keys()
+    assert cost.standard(USED, tariff).total == pytest.approx(
+        20 * 0.625 + 10 * 0.125 + 4 * 0.2 + (120 + 40 * 1769 / 1024) / 1000 * 13.3334 + 100 + 1
+    )

@@ -1,0 +1,73 @@
+"""The store's conversion of rows gives what boto3's gives, for the rows of the ledger and for any others."""
+
+import subprocess
+import sys
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from hypothesis import given, settings
+
+from settlement.adapters import wire
+from tests.simulation.test_wire import ROWS, outcome
+
+READ = (
+    *({"N": text} for text in ("0", "-0", "7", "-7", "007", "7.0", "1E+2", "1e2", "9" * 38, "-" + "9" * 38)),
+    *({"N": text} for text in ("1.5", "0.1", "9" * 39, "ten", "NaN", "\u0663")),
+    *({"L": members} for members in ([], [{"N": "1"}], [{"M": {"a": {"N": "1.5"}}}])),
+    *({"NS": members} for members in (["1"], ["1.5", "2"])),
+    *({"NULL": True}, {"B": b"x"}, {"BS": [b"x"]}, {"SS": ["a", "b"]}, {"BOOL": False}, {"S": ""}),
+    {"M": {"a": {"N": "1.5"}}},
+    {"M": {"a": {"M": {"b": {"SS": ["c"]}}}}},
+)
+"""Values as DynamoDB may return them, even from a row that was changed by hand."""
+
+
+def boto3_typed(row: Any) -> Any:
+    return {name: TypeSerializer().serialize(value) for name, value in row.items()}
+
+
+def boto3_plain(item: Any) -> Any:
+    return {name: _plain(TypeDeserializer().deserialize(value)) for name, value in item.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a number as an integer, and those in maps; boto3 gives all numbers as decimals."""
+    if isinstance(value, Decimal):
+        if value != value.to_integral_value():
+            raise ValueError(value)
+        return int(value)
+    return {name: _plain(member) for name, member in value.items()} if isinstance(value, dict) else value
+
+
+@settings(max_examples=200)
+@given(ROWS)
+def test_a_row_is_written_and_read_as_by_boto3(row: dict[str, Any]) -> None:
+    item = outcome(boto3_typed, row)
+
+    assert outcome(wire.to_wire, row) == item
+    if not isinstance(item, type):
+        assert outcome(wire.from_wire, wire.to_wire(row)) == outcome(boto3_plain, boto3_typed(row))
+
+
+@pytest.mark.parametrize("value", READ, ids=str)
+def test_a_value_is_read_as_by_boto3(value: dict[str, Any]) -> None:
+    assert outcome(wire.from_wire, {"a": value}) == outcome(boto3_plain, {"a": value})
+
+
+def test_a_number_that_is_no_integer_is_refused_with_its_value() -> None:
+    with pytest.raises(ValueError, match=r"^a row holds 1\.5, but every number in the table is an integer$"):
+        wire.from_wire({"failure": {"M": {"amount": {"N": "1.5"}}}})
+
+
+def test_the_types_of_the_ledger_need_no_boto3() -> None:
+    """A process of its own: to import it is a seventh of a cold start."""
+    code = (
+        "import sys; from settlement.adapters import wire\n"
+        "row = {'a': 'b', 'n': 1, 'yes': True, 'm': {'k': 's'}, 'keys': {'k'}}\n"
+        "assert wire.from_wire(wire.to_wire(row)) == row\n"
+        "assert 'boto3' not in sys.modules"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True)
