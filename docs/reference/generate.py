@@ -38,7 +38,15 @@ CATCHES = [
 ]
 _PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _COUNTED = re.compile(r"(?:\bcount\(|\bgauge\(|add_metric\(name=|\bmetric=|\bAction\.\w+: )(.+)")
-_ROWS = {"SETTLEMENT": "settlement", "BALANCE": "account", "EVENT": "event"}
+_ROWS = {
+    "SETTLEMENT": "settlement",
+    "ACCOUNT": "account",
+    "ENTRIES": "entry",
+    "EVIDENCE": "evidence",
+    "SWEPT": "sweep",
+    "WAITING": "waiting",
+    "KYC_EVENT": "event",
+}
 _WIRE = {"int": "N", "str": "S", "set": "SS", "dict": "M"}
 
 
@@ -124,7 +132,7 @@ def _attributes(kind: str, *read: str) -> str:
         built = json.loads(path.read_text())
         for write in built if isinstance(built, list) else [built]:
             row = write.get("parameters", {}).get("Item", {})
-            if _ROWS.get(row.get("sk"), "entry") == kind:
+            if _ROWS.get(row.get("pk", "").partition("#")[0]) == kind:
                 found |= {name: (_WIRE[type(value).__name__],) for name, value in row.items()}
     keys = ("pk", "sk")
     return _meant(kind, ("attribute", "type"), {name: found[name] for name in found if name not in keys})
@@ -142,6 +150,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "account": lambda: _attributes("account", "available", "currency", "limbo_keys"),
     "settlement": lambda: _attributes("settlement", *(_TYPES.keys() - {"available", "limbo_keys"})),
     "entry": lambda: _attributes("entry"),
+    "evidence": lambda: _attributes("evidence"),
+    "sweep": lambda: _attributes("sweep"),
+    "waiting": lambda: _attributes("waiting"),
     "event": lambda: _attributes("event"),
 }
 
