@@ -10,7 +10,7 @@ A call sends its transaction again, with full jitter, until its sends are used u
 again, twice, with full jitter of 1 s and 2 s. A settlement whose last call has failed is stalled.
 
 With r = arrivals per second x busy seconds, a send meets a busy row with probability r if the waits are long,
-so wasted / useful is r / (1 - r) whatever the number of sends. The simulation agrees while little stalls.
+so wasted / useful is r / (1 - r) for any number of sends. The simulation agrees while little stalls.
 """
 
 import heapq

@@ -47,7 +47,7 @@ def test_a_merchants_refund_finds_its_money_however_early_it_comes(embedded: Emb
 
 
 def test_without_its_grants_a_sweep_waits_and_a_person_makes_it(embedded: Embedded) -> None:
-    """The batch comes again; whichever is first folds the release, and the other finds nothing to do."""
+    """The batch comes again: the first sweep folds the release, and the other one finds nothing to do."""
     merchant = new_account(embedded, "merchant.stall")
     with embedded.without_grants("SweepMerchants"):
         request = new_request(embedded, payee=merchant)

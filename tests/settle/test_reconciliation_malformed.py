@@ -120,7 +120,7 @@ def test_a_row_whose_content_is_not_that_of_its_key_is_malformed(
 
 
 def test_only_a_customer_has_deposits(book: Book) -> None:
-    """The entry is as sound as any, and all sums are right: but nobody pays fees from outside."""
+    """The entry is as sound as any, and all sums are right: but no fees are paid from outside."""
     deposit = book.entry("open-alice", "deposit")
     shard = crc32(b"open-alice") % 16
     paid = deposit | {"pk": f"ENTRIES#fees:EUR#{shard}", "credit": "fees:EUR"}

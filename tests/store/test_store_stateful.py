@@ -196,7 +196,7 @@ class Settlements(RuleBasedStateMachine):
     def _verify(self, which: int, verdict: Verdict, now: datetime, fault: Fault, later: Fault | None) -> None:
         """Put the evidence and, unless it has failed or `later` is None, the verdict on record on the row.
 
-        VerifyKyc does so if it has seen a row of the same request; here, whatever has happened to it since.
+        VerifyKyc does so if it has seen a row of the same request; here, in any state that it has since.
         """
         settlement = SETTLEMENTS[which]
         if self._state(which) is None:
