@@ -12,7 +12,7 @@ import boto3
 import urllib3
 
 from benchmarks.rivals import Place
-from settlement.adapters.dynamodb import _to_wire, from_wire
+from settlement.adapters.wire import from_wire, to_wire
 from settlement.ledger import entries, keys
 from settlement.ledger.keys import Row
 
@@ -80,4 +80,4 @@ def _puts(settlements: int, recorded: list[Row], key: str) -> Iterator[str]:
 
 
 def _put(row: Mapping[str, Any]) -> str:
-    return json.dumps({"PutRequest": {"Item": _to_wire(row)}})
+    return json.dumps({"PutRequest": {"Item": to_wire(row)}})

@@ -95,7 +95,7 @@ def _record(settlement: Settlement, verdict: Verdict) -> str | None:
     if evidence["decision"] != verdict.decision:
         _conflict(verdict, evidence["reference"])
     state = store.update(kyc_review.record_verdict(settlement, Verdict.on_record(evidence), now))
-    if state.verdict != evidence["decision"]:
+    if state.verdict not in (evidence["decision"], verdict.decision):
         _conflict(verdict, kyc_review.REVIEW)
     return state.verdict
 

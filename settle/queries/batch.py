@@ -5,7 +5,8 @@ from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
-from settlement.adapters.dynamodb import from_wire, pause
+from settlement.adapters.dynamodb import pause
+from settlement.adapters.wire import from_wire
 from settlement.ledger.keys import Row
 
 BATCH_MAX = 100

@@ -18,7 +18,7 @@ from typing import Any
 
 from settle.queries import batch
 from settle.stack import Stack
-from settlement.adapters.dynamodb import from_wire
+from settlement.adapters.wire import from_wire
 from settlement.ledger import keys as ledger_keys
 from settlement.ledger.keys import Row
 

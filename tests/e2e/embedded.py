@@ -27,7 +27,7 @@ from settle.actions import accounts
 from settle.local.record import Running
 from settle.queries import statement, table_scan
 from settle.stack import Stack
-from settlement.adapters.dynamodb import from_wire
+from settlement.adapters.wire import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from tests.world.contracts import checked_outcome

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from handlers.kyc_decided import STATUSES
-from settlement.adapters.dynamodb import from_wire
+from settlement.adapters.wire import from_wire
 from settlement.model.accounts import is_customer
 from settlement.model.errors import InReview, InvalidRequest, KycRejected, SettlementError
 from tests.fuzz.mutation import CANARY, DEEPEST, levels_left

@@ -18,7 +18,7 @@ from settle import cli  # isort: skip
 from settle import stack as stacks  # isort: skip
 from settle.local import embedded_aws  # isort: skip
 from settle.queries import follow, second_look, snapshot  # isort: skip
-from settlement.adapters.dynamodb import from_wire
+from settlement.adapters.wire import from_wire
 from settlement.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest, SettlementError
 from tests.fuzz.mutation import TEXTS, Choices
 from tests.fuzz.wires import message

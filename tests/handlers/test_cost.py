@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.adapters.dynamodb import from_wire
+from settlement.adapters.wire import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import AlreadyClaimed, InReview, InsufficientFunds, KycRejected

@@ -97,7 +97,7 @@ def test_a_statement_lists_an_entry_as_soon_as_it_has_committed(desk: Desk) -> N
     ]
 
 
-@pytest.mark.parametrize("account", ["nobody", "losses:EUR"])
+@pytest.mark.parametrize("account", ["zoe", "losses:EUR"])
 def test_an_account_that_there_is_not_is_not_found(desk: Desk, account: str) -> None:
     with pytest.raises(CommandFailed) as told:
         statement.show(desk.stack, account)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from settle.queries import pages
-from settlement.adapters.dynamodb import _to_wire, from_wire
+from settlement.adapters.wire import from_wire, to_wire
 from tests.settle.desk import Desk
 from tests.settle.wire import SECONDS_MAX
 
@@ -92,7 +92,7 @@ VALUES = st.one_of(SIMPLE, st.dictionaries(TEXTS, SIMPLE, min_size=2, max_size=3
 @settings(max_examples=50)
 @given(st.dictionaries(TEXTS, VALUES, min_size=2, max_size=4))
 def test_a_row_is_read_as_boto3_reads_it(row: dict[str, Any]) -> None:
-    wire = _to_wire(row)
+    wire = to_wire(row)
 
     read = pages._DECODER.decode(json.dumps({"Items": [wire], "Count": 1}))
 

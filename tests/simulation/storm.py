@@ -20,15 +20,15 @@ from unittest import mock
 from tests.world.environment import NOW  # isort: split
 
 from handlers import _dependencies, _step_functions, _workers, recover_stalled
-from settlement.adapters import dynamodb, telemetry
+from settlement.adapters import telemetry
 from settlement.adapters.dynamodb import Store
+from settlement.adapters.wire import to_wire
 from settlement.ledger import forward, keys
 from settlement.ledger.keys import Row
 from settlement.model.settlement import Settlement
 from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 from tests.simulation.seeded.hub import Hub, Process
-from tests.world import wire
 from tests.world.definitions import COMPENSATION, EXPRESS, STANDARD
 from tests.world.memory_dynamodb import MemoryDynamoDb, error
 from tests.world.step_functions import StepFunctions as Fake
@@ -157,7 +157,7 @@ class Storm:
             made = replace(settlement, key=f"stalled-{number:06}")
             row: Row = dict(forward.claim(made, "first", claimed, _dependencies.config).parameters["Item"])
             row |= {step.slot: timestamp(claimed) for step in STALLED_AT[number % len(STALLED_AT)]}
-            self.table.put_item(TableName="storm", Item=wire.to_wire(row | {"status": self.status}))
+            self.table.put_item(TableName="storm", Item=to_wire(row | {"status": self.status}))
             yield made.key
 
     def _schedule(self) -> None:
@@ -192,7 +192,7 @@ class Storm:
             self.hub.sleep(500)
         self.table.update_item(
             TableName="storm",
-            Key=wire.to_wire(keys.settlement(key)),
+            Key=to_wire(keys.settlement(key)),
             UpdateExpression="SET #status = :settled REMOVE gsi1pk, gsi1sk",
             ExpressionAttributeNames={"#status": "status"},
             ExpressionAttributeValues={":settled": {"S": "SETTLED"}},
@@ -219,8 +219,6 @@ class Storm:
             (_workers, "each"): self._each,
             (_workers, "pause"): lambda seconds: hub.sleep(int(seconds * 1000)),
             (_workers, "STARTS_PER_SECOND"): self.per_second / keys.IN_FLIGHT_SHARDS,
-            (dynamodb, "_to_wire"): wire.to_wire,
-            (dynamodb, "from_wire"): wire.from_wire,
             (telemetry, "called"): lambda *_: None,
             (telemetry.metrics, "add_metric"): publish,
             (telemetry.metrics.provider, "flush_metrics"): lambda *_, **__: None,

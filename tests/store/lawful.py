@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from settlement.adapters.dynamodb import from_wire
+from settlement.adapters.wire import from_wire
 from settlement.ledger.keys import Row
 from settlement.model.orders import Decision
 from settlement.model.status import FINISHED, REVERSIBLE, TRANSITIONS, Status, Step

@@ -20,7 +20,8 @@ import pytest
 from botocore.config import Config
 
 from settle.reconciliation import Look, reconcile
-from settlement.adapters.dynamodb import CLIENT_CONFIG, Store, from_wire
+from settlement.adapters.dynamodb import CLIENT_CONFIG, Store
+from settlement.adapters.wire import from_wire
 from settlement.ledger import balances as ledger_balances
 from settlement.ledger import entries, keys
 from settlement.ledger.keys import Row

@@ -21,7 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from settle.reconciliation import Look, reconcile
 from settlement.adapters import telemetry
-from settlement.adapters.dynamodb import Store, from_wire
+from settlement.adapters.dynamodb import Store
+from settlement.adapters.wire import from_wire
 from settlement.ledger import balances, entries, forward, kyc_review, limbo, reversal
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.model.errors import IdempotencyConflict, Refusal, StoreUnavailable

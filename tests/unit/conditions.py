@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from settlement.adapters.wire import from_wire
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write
 from tests.world import expressions, wire
@@ -39,7 +40,7 @@ def applied(write: Write, row: Row | None) -> Row:
     before = wire.normal({**write.parameters["Key"], **(row or {})})
     names = write.parameters.get("ExpressionAttributeNames", {})
     values = wire.normal(write.parameters["ExpressionAttributeValues"])
-    after: Row = wire.from_wire(
+    after: Row = from_wire(
         expressions.change(write.parameters["UpdateExpression"]).apply(before, names, values)
     )
     return after

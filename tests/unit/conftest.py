@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from settlement.adapters import dynamodb, telemetry
-from tests.world import wire
+from settlement.adapters import telemetry
 
 settings.register_profile("unit", deadline=None, database=None, print_blob=True)
 settings.load_profile("unit")
@@ -15,7 +14,5 @@ settings.load_profile("unit")
 @pytest.fixture(autouse=True)
 def quiet_store() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dynamodb, "_to_wire", wire.to_wire)
-        patch.setattr(dynamodb, "from_wire", wire.from_wire)
         patch.setattr(telemetry, "called", lambda operation, consumed: None)
         yield

@@ -6,8 +6,8 @@ from typing import Any
 import boto3
 import pytest
 
-from settlement.adapters.dynamodb import from_wire
 from settlement.adapters.kyc_circuit import CIRCUIT, SharedCircuit, Thresholds
+from settlement.adapters.wire import from_wire
 from settlement.ledger import keys
 
 NOW = 1_763_640_000

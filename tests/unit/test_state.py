@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from settlement.adapters import dynamodb
+from settlement.adapters.wire import to_wire
 from settlement.ledger import entries
 from settlement.ledger.keys import Row
 from settlement.model import state as model_state
@@ -14,7 +15,6 @@ from settlement.model.state import AccountState, MalformedRow, SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
 from tests.unit import states
 from tests.unit.vectors import IN_HASTE, ORDER, SETTLEMENT, VERDICT, slots
-from tests.world import wire
 from tests.world.environment import NOW
 
 FAILURE = {"step": "hold", "error": "E", "cause": "why"}
@@ -262,4 +262,4 @@ def test_a_name_is_all_of_the_key_after_the_first_separator() -> None:
     ids=["no row", "settlement", "account", "entry"],
 )
 def test_a_refusal_is_given_the_same_state_here_and_by_the_store(row: Row | None) -> None:
-    assert states.found(row) == dynamodb._state(wire.to_wire(row) if row else None)
+    assert states.found(row) == dynamodb._state(to_wire(row) if row else None)

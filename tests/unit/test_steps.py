@@ -93,7 +93,7 @@ def test_a_refused_hold_leaves_its_key_as_unclaimed_as_before(
 
 @pytest.mark.parametrize("last", LAST)
 def test_a_claimed_key_is_told_before_any_refusal_and_left_as_it_is(last: Step | None) -> None:
-    """A replay is no refusal, however little the payer has by now, and whatever its content."""
+    """A replay is no refusal, even if the payer has too little by now, or its content is another."""
     saga = books.reached(last)
     saga.ledger.delete(keys.account("alice"))
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from settlement.adapters.dynamodb import Store, from_wire
+from settlement.adapters.dynamodb import Store
+from settlement.adapters.wire import from_wire
 from settlement.ledger import keys
 from settlement.ledger.transaction import Write
 from tests.world.memory_dynamodb import MemoryDynamoDb

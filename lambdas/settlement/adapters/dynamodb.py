@@ -9,7 +9,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as UnreachableError
 
-from settlement.adapters import telemetry, wire
+from settlement.adapters import telemetry
+from settlement.adapters.wire import from_wire, to_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, StepTransaction, Write
@@ -32,7 +33,6 @@ function's timeout. If slow sends also meet conflicts, Lambda ends the function 
 again, which every step tolerates.
 """
 
-_to_wire, from_wire = wire.to_wire, wire.from_wire
 _ROWS = ("Item", "Key", "ExpressionAttributeValues")
 _TRANSIENT_REASONS = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 _TRANSIENT_ERRORS = frozenset(  # and every answer with an HTTP status from 500 up
@@ -139,9 +139,7 @@ class Store:
 
     def read(self, key: Row) -> Row | None:
         """Read one row by its key, consistently; None if there is none."""
-        answer = self._call(
-            "get_item", [], TableName=self._table_name, Key=_to_wire(key), ConsistentRead=True
-        )
+        answer = self._call("get_item", [], TableName=self._table_name, Key=to_wire(key), ConsistentRead=True)
         return from_wire(answer["Item"]) if answer.get("Item") else None
 
     def entries(self, partition: str, first: str, last: str) -> Iterator[Row]:
@@ -149,7 +147,7 @@ class Store:
         parameters: dict[str, Any] = {
             "TableName": self._table_name,
             "KeyConditionExpression": "pk = :partition AND sk BETWEEN :first AND :last",
-            "ExpressionAttributeValues": _to_wire({":partition": partition, ":first": first, ":last": last}),
+            "ExpressionAttributeValues": to_wire({":partition": partition, ":first": first, ":last": last}),
             "ConsistentRead": True,
         }
         while True:
@@ -169,7 +167,7 @@ class Store:
             "IndexName": keys.INDEX,
             "KeyConditionExpression": "gsi1pk = :partition AND gsi1sk <= :up_to",
             "ProjectionExpression": "pk, sk, gsi1sk",
-            "ExpressionAttributeValues": _to_wire({":partition": partition, ":up_to": up_to}),
+            "ExpressionAttributeValues": to_wire({":partition": partition, ":up_to": up_to}),
         }
         while limit > 0:
             answer = self._call("query", [], **parameters, Limit=limit)
@@ -203,7 +201,7 @@ class Store:
         given = write.parameters
         return {
             **given,
-            **{name: _to_wire(given[name]) for name in _ROWS if name in given},
+            **{name: to_wire(given[name]) for name in _ROWS if name in given},
             "TableName": self._table_name,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }

@@ -11,12 +11,11 @@ from unittest import mock
 from handlers import _dead_letters, _dependencies, _kyc, _secrets, _step_functions, _workers
 from settle.actions import order
 from settle.queries import follow
-from settlement.adapters import dynamodb, telemetry
+from settlement.adapters import telemetry
 from settlement.ledger import keys
 from tests.simulation.seeded.people import SECRET
 from tests.simulation.seeded.rules import REVIEW_SECONDS
 from tests.simulation.seeded.world import World
-from tests.world import wire
 from tests.world.environment import NOW
 
 ENTRY_SHARDS = 2
@@ -67,8 +66,6 @@ def set_up() -> Iterator[Current]:
             current.world.chance.within(0, 50 << failed_tries)
         ),
         (keys, "ENTRY_SHARDS"): ENTRY_SHARDS,
-        (dynamodb, "_to_wire"): wire.to_wire,
-        (dynamodb, "from_wire"): wire.from_wire,
         (_workers, "each"): lambda function, items: [function(item) for item in items],
         (_workers, "pause"): clock.sleep,
         (_kyc, "ask"): lambda settlement: current.world.people.ask(settlement),  # noqa: PLW0108 (of a later world)
