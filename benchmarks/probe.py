@@ -9,8 +9,8 @@ from pathlib import Path
 
 import boto3
 
-from settle.queries import table_scan
 from settle.stack import Stack
+from settlement.adapters import table_scan
 from tests.world import environment
 
 assert environment  # it sets the credentials and the stage's configuration
@@ -22,7 +22,7 @@ def main(url: str, table: str) -> None:
     stack = Stack("bench", outputs, boto3.Session(), url)
     stack.client("dynamodb").describe_table(TableName=table)  # what it loads is not the proof's
     before_kb, begin = _peak_kb(), time.process_time()
-    proof = table_scan.proof(stack)
+    proof = table_scan.proof(stack.store, stack.config.currencies)
     seconds = time.process_time() - begin
     assert proof["conserved"], (proof["faults"] + proof["unproven"])[:3]
     answer = {"seconds": seconds, "mb": (_peak_kb() - before_kb) / 1024, "settlements": proof["settlements"]}

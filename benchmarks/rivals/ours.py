@@ -28,7 +28,7 @@ class Ours:
         approved = import_module("tests.world.provider").APPROVED
         vars(import_module("handlers._kyc"))["ask"] = lambda settlement: approved
         store = import_module("handlers._dependencies").store
-        self._ledger = import_module("tests.world.ledger").Ledger(store._client, place.table, store)
+        self._ledger = import_module("tests.world.ledger").Ledger(store.client, place.table, store)
         self._ledger.open("alice", OPENING)
         self._ledger.open("bob", 0)
 

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import pages, statement
+from settle.queries import statement
 from settle.stack import Stack
+from settlement.adapters import pages
 from settlement.ledger import balances, entries, keys
 from settlement.ledger.transaction import AlreadyApplied
 from settlement.model import money
@@ -43,6 +44,6 @@ def open_account(stack: Stack, account: str, currency: str, deposit: str) -> dic
 
 def _first_deposit(stack: Stack, account: str, key: str) -> int:
     """Return the deposit with which an account was opened; it is among the first entries, if there is one."""
-    entries_of_account = pages.query(stack, *keys.entry_partitions(account))
+    entries_of_account = pages.query(stack.store, *keys.entry_partitions(account))
     deposits = (one for one in entries_of_account if one["sk"].endswith(f"#{key}:deposit"))
     return next((one["amount"] for one in deposits), 0)

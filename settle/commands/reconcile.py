@@ -12,10 +12,11 @@ def reconcile(stack: StackName = None, as_json: AsJson = False) -> None:
     Example: settle reconcile --stack settlement-prod --json
     """
     from settle.output import tables
-    from settle.queries import table_scan
     from settle.stack import find
+    from settlement.adapters import table_scan
 
-    proof = table_scan.proof(find(stack))
+    found = find(stack)
+    proof = table_scan.proof(found.store, found.config.currencies)
     tables.findings(proof, as_json)
     if not proof["conserved"]:
         raise typer.Exit(Exit.FAILED)

@@ -7,9 +7,9 @@ import heapq
 from datetime import datetime
 from typing import Any
 
-from settle.queries import pages
 from settle.queries.index import Found, listed
 from settle.stack import Stack
+from settlement.adapters import pages
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import money
@@ -29,7 +29,7 @@ def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
     No index lists these, so this reads the whole table.
     """
     found = pages.scan(
-        stack,
+        stack.store,
         FilterExpression="sk = :settlement AND claimed_at >= :since",
         ExpressionAttributeValues={
             ":settlement": {"S": keys.settlement("")["sk"]},

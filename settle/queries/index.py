@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from settle.queries import batch
 from settle.stack import Stack
+from settlement.adapters import batch
 from settlement.adapters.wire import from_wire
 from settlement.ledger import keys as ledger_keys
 from settlement.ledger.keys import Row
@@ -44,7 +44,7 @@ def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit
     shards = [_entries(stack, client, partition) for partition in partitions]
     keys = _once_each(heapq.merge(*shards, key=lambda key: key["gsi1sk"]))
     while len(found) < enough and (due := list(islice(keys, min(BATCH_MAX, enough - len(found))))):
-        found += (row for row in batch.read(stack, due) if row.get("status") not in left)
+        found += (row for row in batch.read(stack.store, due) if row.get("status") not in left)
     found.sort(key=lambda row: (row["gsi1sk"], row["pk"]))
     return Found(found[:limit], limit is not None and len(found) > limit)
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from itertools import groupby
 
-from settle.queries import pages
 from settle.stack import Stack
+from settlement.adapters import pages
 from settlement.ledger import keys, sweep
 from settlement.ledger.sweep import Span
 
@@ -29,4 +29,4 @@ def unswept(stack: Stack, merchant: str, since: str = _FIRST) -> Iterator[tuple[
 def folded(stack: Stack, merchant: str) -> int:
     """Return the sum of what sweeps have made available to a merchant, in minor units."""
     partitions = (keys.swept(partition, "")["pk"] for partition in keys.entry_partitions(merchant))
-    return sum(sum(row["folded"].values()) for row in pages.query(stack, *partitions))
+    return sum(sum(row["folded"].values()) for row in pages.query(stack.store, *partitions))

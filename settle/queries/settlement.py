@@ -3,8 +3,9 @@
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import executions, journal
+from settle.queries import executions
 from settle.stack import Stack
+from settlement.adapters import journal
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import REVIEW
@@ -39,7 +40,7 @@ def entries_of(stack: Stack, row: Row) -> list[Row]:
 
     A write-off and a completion are one line: an entry, with the decision's evidence.
     """
-    read = journal.read(stack, row)
+    read = journal.read(stack.store, row)
     lines = {one["step"]: one for one in read.evidence}
     for entry in read.entries:
         lines[entry["step"]] = lines.get(entry["step"], {}) | entry

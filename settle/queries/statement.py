@@ -4,8 +4,9 @@ from itertools import accumulate
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import merchant, pages
+from settle.queries import merchant
 from settle.stack import Stack
+from settlement.adapters import pages
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.sweep import is_release
@@ -50,7 +51,9 @@ def show(stack: Stack, account: str) -> dict[str, Any]:
 
 def entries(stack: Stack, account: str) -> list[Row]:
     """Return the account's entries, read consistently, by their times."""
-    return sorted(pages.query(stack, *keys.entry_partitions(account)), key=lambda entry: str(entry["sk"]))
+    return sorted(
+        pages.query(stack.store, *keys.entry_partitions(account)), key=lambda entry: str(entry["sk"])
+    )
 
 
 def _key(entry: Row) -> str:

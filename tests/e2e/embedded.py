@@ -25,8 +25,9 @@ from botocore.exceptions import ClientError
 from settle import stack
 from settle.actions import accounts
 from settle.local.record import Running
-from settle.queries import statement, table_scan
+from settle.queries import statement
 from settle.stack import Stack
+from settlement.adapters import table_scan
 from settlement.adapters.wire import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
@@ -180,7 +181,7 @@ class Embedded:
         return str(row["execution"]) if row else ""
 
     def conserved(self) -> bool:
-        findings = table_scan.check(self.stack)
+        findings = table_scan.check(self.stack.store)
         assert findings.faults == []
         return findings.conserved
 

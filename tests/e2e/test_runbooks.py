@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from settle.local.demo.stuck_reversal import pager
-from settle.queries import table_scan
+from settlement.adapters import table_scan
 from settlement.ledger import keys
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_request
 from tests.e2e.provider import (
@@ -120,7 +120,7 @@ def test_limbo_is_understood_and_resolved_by_its_runbook(
     embedded: Embedded, decision: str, status: str, code: int, balances: tuple[str, str], losses: int
 ) -> None:
     one = stuck(embedded)
-    before = table_scan.check(embedded.stack).totals["EUR"]["losses"]
+    before = table_scan.check(embedded.stack.store).totals["EUR"]["losses"]
     shell = Shell(embedded, one.key)
 
     (shown, what), (stands, _) = shell.run("limbo", "Look")
@@ -135,7 +135,7 @@ def test_limbo_is_understood_and_resolved_by_its_runbook(
     verify(shell, one, "limbo", status, code)
 
     assert one.balances() == balances
-    assert before - table_scan.check(embedded.stack).totals["EUR"]["losses"] == losses
+    assert before - table_scan.check(embedded.stack.store).totals["EUR"]["losses"] == losses
 
 
 def verify(shell: Shell, one: Stuck, runbook: str, status: str, code: int) -> None:

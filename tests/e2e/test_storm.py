@@ -20,7 +20,7 @@ import pytest
 
 from settle.actions import resolution
 from settle.exit_codes import CommandFailed
-from settle.queries import table_scan
+from settlement.adapters import table_scan
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.orders import Decision
@@ -285,7 +285,7 @@ def test_settlements_end_though_functions_are_killed_and_all_of_the_embedded_aws
         } == {}, tally
         settled = {key for key, row in ended.items() if row["status"] == Status.SETTLED}
         assert len(settled) > len(ended) / 2, tally
-        findings = table_scan.check(embedded.stack)
+        findings = table_scan.check(embedded.stack.store)
         assert (findings.faults, findings.unproven, findings.conserved) == ([], [], True), tally
         assert findings.totals["EUR"]["escrow"] == 0
         assert findings.totals["EUR"]["fees"] == len(settled)  # a cent of each

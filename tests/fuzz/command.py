@@ -17,7 +17,9 @@ from tests.fuzz.stage import HANDLERS, Stage, rows_of, staged  # first: it makes
 from settle import cli  # isort: skip
 from settle import stack as stacks  # isort: skip
 from settle.local import embedded_aws  # isort: skip
-from settle.queries import follow, second_look, snapshot  # isort: skip
+from settle.queries import follow, snapshot
+
+from settlement.adapters import second_look  # isort: skip
 from settlement.adapters.wire import from_wire
 from settlement.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest, SettlementError
 from tests.fuzz.mutation import TEXTS, Choices

@@ -10,8 +10,8 @@ import pytest
 from handlers import _dependencies, _kyc, _step_functions
 from settle import cli, stack
 from settle.local import record
-from settle.queries import follow, second_look
-from settlement.adapters import telemetry
+from settle.queries import follow
+from settlement.adapters import second_look, telemetry
 from tests.settle.desk import Desk
 from tests.settle.wire import Receiver, Simulator, receiving, simulating
 from tests.world.environment import NOW

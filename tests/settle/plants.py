@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from settle.reconciliation import Difference, Look
+from settlement.reconciliation import Difference, Look
 from tests.settle.book import Book, Row
 
 Plant = Callable[[Book], object]

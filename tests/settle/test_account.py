@@ -6,7 +6,8 @@ import pytest
 
 from settle.actions import accounts
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import pages, statement
+from settle.queries import statement
+from settlement.adapters import pages
 from settlement.ledger import balances, entries
 from tests.settle.desk import Desk
 from tests.world.constants import KEY

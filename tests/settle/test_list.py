@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from settle import instants
-from settle.exit_codes import CommandFailed, Exit
-from settle.queries import batch, in_flight, index, limbo
+from settle.exit_codes import Exit
+from settle.queries import in_flight, index, limbo
+from settlement.adapters import batch
 from settlement.ledger import keys as ledger_keys
+from settlement.model.errors import StoreUnavailable
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.settle.flight import at, claimed, finished, key_of, stuck
@@ -26,6 +28,7 @@ class Client:
         self.listed = 0
         self._client.meta.events.register("after-call.dynamodb.Query", self._count)
         desk.stack.clients["dynamodb"] = self
+        desk.stack.store.client = self
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -143,7 +146,7 @@ def test_rows_that_dynamodb_leaves_unread_are_asked_for_again_some_times(
 
         assert keys(in_flight.in_flight(desk.stack, 5)) == [key_of(number) for number in range(5)]
     else:
-        with pytest.raises(CommandFailed, match="left rows unread"):
+        with pytest.raises(StoreUnavailable, match="left rows unread"):
             in_flight.in_flight(desk.stack, 5)
 
     assert client.asked == [5] + [2] * (1 if recovers else batch.TRIES_MAX - 1)

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from settle.queries import pages
+from settlement.adapters import pages
 from settlement.adapters.wire import from_wire, to_wire
 from tests.settle.desk import Desk
 from tests.settle.wire import SECONDS_MAX
@@ -27,7 +27,7 @@ def test_a_scan_reads_every_row_of_the_table_once(
     monkeypatch.setattr(pages, "PAGE_ROWS", page_rows)
     desk.stuck()
 
-    assert in_order(pages.scan(desk.stack)) == desk.ledger.rows()
+    assert in_order(pages.scan(desk.stack.store)) == desk.ledger.rows()
 
 
 @pytest.mark.parametrize("page_rows", [1, 1000])
@@ -37,7 +37,7 @@ def test_a_query_reads_every_row_of_its_partitions_one_after_the_other(
     monkeypatch.setattr(pages, "PAGE_ROWS", page_rows)
     desk.stuck()
 
-    read = list(pages.query(desk.stack, "ENTRIES#bob", "ENTRIES#no-one", "ENTRIES#alice"))
+    read = list(pages.query(desk.stack.store, "ENTRIES#bob", "ENTRIES#no-one", "ENTRIES#alice"))
 
     rows = desk.ledger.rows()
     of = {name: [row for row in rows if row["pk"] == f"ENTRIES#{name}"] for name in ("bob", "alice")}
@@ -47,8 +47,8 @@ def test_a_query_reads_every_row_of_its_partitions_one_after_the_other(
 
 def test_the_client_answers_as_before_once_the_rows_are_read(desk: Desk) -> None:
     """The tests share their client; a command has one of its own for each scan."""
-    list(pages.scan(desk.stack))
-    rows = pages.query(desk.stack, "ENTRIES#alice")
+    list(pages.scan(desk.stack.store))
+    rows = pages.query(desk.stack.store, "ENTRIES#alice")
     next(rows)
     rows.close()  # type: ignore[attr-defined]
 
@@ -74,13 +74,13 @@ def test_the_segments_of_a_scan_are_read_beside_each_other(desk: Desk) -> None:
     rows = desk.ledger.rows()
     desk.ledger.client.meta.events.register_first("before-send.dynamodb.Scan", meet)
 
-    assert in_order(pages.scan(desk.stack)) == rows
+    assert in_order(pages.scan(desk.stack.store)) == rows
     assert timed_out == []
 
 
 def test_an_error_of_a_segment_is_raised_as_the_client_has_it(desk: Desk) -> None:
     with pytest.raises(ClientError, match="ValidationException"):
-        list(pages.scan(desk.stack, FilterExpression="no expression"))
+        list(pages.scan(desk.stack.store, FilterExpression="no expression"))
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from settle.reconciliation import Difference, Findings, Look, describe, reconcile
 from settlement.model import money
+from settlement.reconciliation import Difference, Findings, Look, describe, reconcile
 from tests.settle.book import REVERSIBLE, Book, Row
 from tests.settle.plants import (
     Find,

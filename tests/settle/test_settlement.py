@@ -9,7 +9,8 @@ import pytest
 
 from settle.actions import resolution, reversal
 from settle.exit_codes import Exit
-from settle.queries import settlement, table_scan
+from settle.queries import settlement
+from settlement.adapters import table_scan
 from settlement.ledger import entries
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.model.errors import InReview, KycRejected
@@ -345,7 +346,7 @@ def test_the_books_are_right_in_and_after_a_review(desk: Desk, command: Command,
     make(desk)
     desk.ledger.put({"pk": "CIRCUIT", "sk": "kyc", "state": "OPEN", "failure_count": 5, "opened_at": 1})
 
-    findings = table_scan.check(desk.stack)
+    findings = table_scan.check(desk.stack.store)
 
     assert (findings.faults, findings.unproven, findings.in_flight) == ([], [], 0)
     assert command("reconcile")[0] == Exit.FINE

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from settle.reconciliation import Look, reconcile
-from settle.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts
-from settle.reconciliation.spool import Spool
+from settlement.reconciliation import Look, reconcile
+from settlement.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts
+from settlement.reconciliation.spool import Spool
 from tests.settle.book import Book, Row
 from tests.settle.plants import always
 

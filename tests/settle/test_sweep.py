@@ -8,10 +8,11 @@ import pytest
 from settle.actions import accounts
 from settle.actions.sweep import sweep
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import pages, statement, table_scan
-from settle.reconciliation import Look, describe, reconcile
+from settle.queries import statement
+from settlement.adapters import pages, table_scan
 from settlement.ledger import keys
 from settlement.model import money
+from settlement.reconciliation import Look, describe, reconcile
 from tests.settle.book import Book
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
@@ -80,7 +81,7 @@ def test_what_is_not_reversed_yet_waits_for_no_sweep(paid: Desk) -> None:
     paid.compensate(paid.pay("order-2026-000103", payee=SHOP), reversal={"reason": "r", "by": "grace"})
 
     assert paid.row("order-2026-000103")["status"] == "COMPENSATED"
-    assert table_scan.proof(paid.stack)["conserved"]
+    assert table_scan.proof(paid.stack.store, paid.stack.config.currencies)["conserved"]
 
 
 @pytest.mark.parametrize(
@@ -198,15 +199,15 @@ def test_the_second_look_knows_what_is_swept(paid: Desk, monkeypatch: pytest.Mon
     """The scan meets the balance before a sweep and the rest after it."""
     every_row = table_scan._every_row
 
-    def meanwhile(stack: Any) -> Any:
-        rows = list(every_row(stack))
-        sweep(stack, SHOP)
-        after = [row for row in every_row(stack) if not keys.is_account(row)]
+    def meanwhile(store: Any) -> Any:
+        rows = list(every_row(store))
+        sweep(paid.stack, SHOP)
+        after = [row for row in every_row(store) if not keys.is_account(row)]
         return iter([row for row in rows if keys.is_account(row)] + after)
 
     monkeypatch.setattr(table_scan, "_every_row", meanwhile)
 
-    found = table_scan.proof(paid.stack)
+    found = table_scan.proof(paid.stack.store, paid.stack.config.currencies)
 
     assert (found["conserved"], found["faults"], found["in_flight"]) == (True, [], 1)
 
@@ -217,6 +218,6 @@ def test_the_second_look_finds_a_fault_that_stays(paid: Desk) -> None:
     assert balance
     paid.ledger.put(balance | {"available": 9843})
 
-    (fault,) = table_scan.proof(paid.stack)["faults"]
+    (fault,) = table_scan.proof(paid.stack.store, paid.stack.config.currencies)["faults"]
 
     assert fault == f"ACCOUNT#{SHOP}: the row says 9843 EUR, its entries 9844 (minor units)"

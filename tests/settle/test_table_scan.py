@@ -9,8 +9,9 @@ from typing import cast
 import pytest
 
 from settle.actions import accounts
-from settle.queries import second_look, table_scan
 from settle.stack import Stack
+from settlement.adapters import second_look, table_scan
+from settlement.adapters.dynamodb import Store
 from settlement.ledger import entries, forward, keys, kyc_review, reversal
 from settlement.ledger.keys import Row
 from settlement.model.settlement import Settlement
@@ -108,14 +109,14 @@ def test_money_that_moves_during_the_scan_is_motion_and_no_fault(
 ) -> None:
     every_row, is_first = table_scan._every_row, FIRST[first]
 
-    def scan(stack: Stack) -> Iterator[Row]:
-        yield from [row for row in every_row(stack) if is_first(row)]
+    def scan(store: Store) -> Iterator[Row]:
+        yield from [row for row in every_row(store) if is_first(row)]
         meanwhile(stack, settlement)
-        yield from [row for row in every_row(stack) if not is_first(row)]
+        yield from [row for row in every_row(store) if not is_first(row)]
 
     monkeypatch.setattr(table_scan, "_every_row", scan)
 
-    findings = table_scan.check(stack)
+    findings = table_scan.check(stack.store)
 
     assert (findings.faults, findings.unproven, findings.conserved) == ([], [], True)
     assert findings.in_flight == in_flight
@@ -148,7 +149,7 @@ def test_a_row_that_disagrees_or_is_gone_at_every_look_is_a_fault(
     assert row
     ledger.put(change(row)) if change else ledger.delete(key)
 
-    findings = table_scan.check(stack)
+    findings = table_scan.check(stack.store)
 
     assert {fault.partition(":")[0] for fault in findings.faults} == {named["pk"]}
     assert (findings.unproven, findings.conserved) == ([], False)
@@ -158,7 +159,7 @@ def test_a_deposit_in_another_currency_is_a_fault_of_its_account(ledger: Ledger,
     (deposit,) = (row for row in ledger.rows() if row["sk"].endswith("#open-alice:deposit"))
     ledger.put(deposit | {"currency": "USD", "debit": "external:USD"})
 
-    findings = table_scan.check(stack)
+    findings = table_scan.check(stack.store)
 
     assert {fault.partition(":")[0] for fault in findings.faults} == {ALICE["pk"]}
 
@@ -169,7 +170,7 @@ def test_an_entry_that_nothing_explains_is_found_again_by_its_own_key(ledger: Le
     again = keys.entry("alice", "2026-11-20T13:00:00.000Z", "order-2026-000101", "hold")
     ledger.put(hold | again | {"posted_at": "2026-11-20T13:00:00.000Z", "amount": 0})
 
-    findings = table_scan.check(stack)
+    findings = table_scan.check(stack.store)
 
     assert {fault.partition(":")[0] for fault in findings.faults} == {PAYMENT["pk"]}
     assert (findings.in_flight, findings.unproven) == (0, [])
@@ -192,7 +193,7 @@ def test_one_look_is_enough_for_a_settlement_but_not_for_a_balance_which_may_com
 
     monkeypatch.setattr(stack.store, "read", recorded)
 
-    assert not table_scan.check(stack).conserved
+    assert not table_scan.check(stack.store).conserved
 
     assert asked == [key] * 2 * looks
 
@@ -206,7 +207,7 @@ def test_a_row_that_moves_at_every_look_is_unproven_and_no_fault(
     balances = count(row["available"] + 2)
     monkeypatch.setattr(stack.store, "read", lambda key: row | {"available": next(balances)})
 
-    findings = table_scan.check(stack)
+    findings = table_scan.check(stack.store)
 
     assert findings.faults == []
     assert [one.partition(":")[0] for one in findings.unproven] == ["ACCOUNT#alice"]
@@ -221,9 +222,9 @@ def test_the_scan_takes_no_name_reason_or_token_out_of_the_table(ledger: Ledger,
     evidence = {"step": "reverse", "posted_at": row["hold_at"], "request_hash": row["request_hash"]}
     ledger.put({**keys.evidence("order-2026-000101", "reverse"), **evidence, "reason": "she has died"})
 
-    read = list(table_scan._every_row(stack))
+    read = list(table_scan._every_row(stack.store))
 
     assert len(read) == len(ledger.rows())
     assert {name for one in read for name in one} <= {*table_scan._ATTRIBUTES}
     assert {"payer_name", "reason", "token"}.isdisjoint(table_scan._ATTRIBUTES)
-    assert table_scan.check(stack).conserved
+    assert table_scan.check(stack.store).conserved

@@ -19,7 +19,6 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from settle.reconciliation import Look, reconcile
 from settlement.adapters.dynamodb import CLIENT_CONFIG, Store
 from settlement.adapters.wire import from_wire
 from settlement.ledger import balances as ledger_balances
@@ -31,6 +30,7 @@ from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.policy import compensation
+from settlement.reconciliation import Look, reconcile
 from tests.world import engines, templates
 from tests.world.books import assert_conserved
 from tests.world.environment import NOW

@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from settle.reconciliation import Look, reconcile
 from settlement.adapters import telemetry
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.wire import from_wire
@@ -33,6 +32,7 @@ from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.model.verdict import Verdict
 from settlement.policy import compensation, recovery, steps
+from settlement.reconciliation import Look, reconcile
 from tests.store.lawful import assert_lawful
 from tests.world.books import assert_conserved
 from tests.world.environment import NOW

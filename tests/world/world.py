@@ -10,7 +10,6 @@ from typing import Any
 from unittest import mock
 
 from handlers import _dependencies, recover_stalled
-from settle.reconciliation import Look, reconcile
 from settlement.adapters import telemetry
 from settlement.ledger import balances, forward, keys
 from settlement.ledger import entries as ledger_entries
@@ -18,6 +17,7 @@ from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
 from settlement.model.request import parse_settlement
 from settlement.model.status import Status
+from settlement.reconciliation import Look, reconcile
 from tests.world.books import assert_conserved
 from tests.world.constants import KEY, WIRE
 from tests.world.contracts import checked_outcome

@@ -57,8 +57,8 @@ class Store:
     """The settlement table. Every method raises StoreUnavailable if DynamoDB gives no definite answer."""
 
     def __init__(self, client: Any, table_name: str, pause: Callable[[int], None] = pause) -> None:
-        self._client = client
-        self._table_name = table_name
+        self.client = client
+        self.table_name = table_name
         self._pause = pause
 
     def claim(self, write: Write) -> SettlementState:
@@ -139,13 +139,13 @@ class Store:
 
     def read(self, key: Row) -> Row | None:
         """Read one row by its key, consistently; None if there is none."""
-        answer = self._call("get_item", [], TableName=self._table_name, Key=to_wire(key), ConsistentRead=True)
+        answer = self._call("get_item", [], TableName=self.table_name, Key=to_wire(key), ConsistentRead=True)
         return from_wire(answer["Item"]) if answer.get("Item") else None
 
     def entries(self, partition: str, first: str, last: str) -> Iterator[Row]:
         """Yield a partition's rows between two sort keys, in their order, each page read consistently."""
         parameters: dict[str, Any] = {
-            "TableName": self._table_name,
+            "TableName": self.table_name,
             "KeyConditionExpression": "pk = :partition AND sk BETWEEN :first AND :last",
             "ExpressionAttributeValues": to_wire({":partition": partition, ":first": first, ":last": last}),
             "ConsistentRead": True,
@@ -163,7 +163,7 @@ class Store:
         The index lags behind the table, so every decision based on it must be a condition on the row.
         """
         parameters: dict[str, Any] = {
-            "TableName": self._table_name,
+            "TableName": self.table_name,
             "IndexName": keys.INDEX,
             "KeyConditionExpression": "gsi1pk = :partition AND gsi1sk <= :up_to",
             "ProjectionExpression": "pk, sk, gsi1sk",
@@ -178,7 +178,7 @@ class Store:
             parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def _call(self, operation: str, writes: Sequence[Write], **parameters: Any) -> Any:
-        send = getattr(self._client, operation)
+        send = getattr(self.client, operation)
         for tries in range(1, TRIES_MAX + 1):
             try:
                 answer = send(**parameters, ReturnConsumedCapacity="TOTAL")
@@ -202,7 +202,7 @@ class Store:
         return {
             **given,
             **{name: to_wire(given[name]) for name in _ROWS if name in given},
-            "TableName": self._table_name,
+            "TableName": self.table_name,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
 

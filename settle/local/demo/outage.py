@@ -13,9 +13,10 @@ from settle.actions.start import start
 from settle.exit_codes import CommandFailed, Exit
 from settle.local.kyc_behaviour import Behaviour
 from settle.machines import Machine
-from settle.queries import circuit, statement, table_scan
+from settle.queries import circuit, statement
 from settle.queries.settlement import state_of
 from settle.stack import Stack
+from settlement.adapters import table_scan
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
 
@@ -54,7 +55,7 @@ def walk(stack: Stack, kyc_url: str, report: Callable[[str], None]) -> dict[str,
         payments = [pay(number, "fails") for number in range(PAYMENTS_DURING)]
     finally:
         _control(kyc_url, behaviour=Behaviour.APPROVE)
-    during, returned = table_scan.check(stack).conserved, statement.show(stack, payer)["available"]
+    during, returned = table_scan.check(stack.store).conserved, statement.show(stack, payer)["available"]
     report("outage: the provider is back")
     give_up_at = time.monotonic() + RECOVERY_SECONDS_MAX
     while payments[-1]["outcome"] != Status.SETTLED:
@@ -65,7 +66,7 @@ def walk(stack: Stack, kyc_url: str, report: Callable[[str], None]) -> dict[str,
     return {
         "payments": payments,
         "returned": f"{returned} EUR of 100.00 EUR",
-        "conserved": during and table_scan.check(stack).conserved,
+        "conserved": during and table_scan.check(stack.store).conserved,
     }
 
 

@@ -13,8 +13,9 @@ from settle.actions.reversal import reverse
 from settle.actions.start import start
 from settle.exit_codes import CommandFailed, Exit
 from settle.machines import Machine
-from settle.queries import limbo, settlement, table_scan
+from settle.queries import limbo, settlement
 from settle.stack import Stack
+from settlement.adapters import table_scan
 from settlement.model.orders import Decision
 
 ALERT_SECONDS_MAX = 60
@@ -31,17 +32,17 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
         open_account(stack, account, "EUR", deposit)
     _settle(stack, key, payer, payee, "48.20")
     _settle(stack, f"demo-spent-{run}", payee, shop, "40.00")
-    conserved = [table_scan.check(stack).conserved]
+    conserved = [table_scan.check(stack.store).conserved]
     with pager(stack) as receive:
         report("stuck reversal: the payment is reversed, and on call is alerted")
         reverse(stack, key, "the goods came back")
         alert = receive(f"{key} is in LIMBO since")
         shown = limbo.show(stack, key)
-        conserved.append(table_scan.check(stack).conserved)
+        conserved.append(table_scan.check(stack.store).conserved)
         report("stuck reversal: the loss is written off")
         resolve(stack, key, Decision.WRITE_OFF, REASON)
         notice = receive(f"{key} is out of LIMBO")
-    conserved.append(table_scan.check(stack).conserved)
+    conserved.append(table_scan.check(stack.store).conserved)
     return {
         "alert": alert,
         "case": shown,

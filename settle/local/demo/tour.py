@@ -9,8 +9,8 @@ from settle.exit_codes import Exit
 from settle.local import embedded_aws
 from settle.local.demo import cost, outage, settlements, stuck_reversal
 from settle.machines import Machine
-from settle.queries import table_scan
 from settle.stack import embedded
+from settlement.adapters import table_scan
 
 _UNFINISHED = (Exit.FAILED, Exit.IN_FLIGHT)
 
@@ -30,7 +30,7 @@ def run(report: Callable[[str], None]) -> tuple[dict[str, Any], bool]:
         "settlements": settlements.describe(settled, cost.since(target, since)),
         "limbo": stuck_reversal.walk(target, report),
         "outage": outage.walk(target, running.kyc_url, report),
-        "reconciliation": table_scan.proof(target),
+        "reconciliation": table_scan.proof(target.store, target.config.currencies),
     }
     has_settled = all(start_code(one.ended) not in _UNFINISHED for one in settled)
     proofs = ("limbo", "outage", "reconciliation")

@@ -9,13 +9,13 @@ import time
 from collections import defaultdict
 from itertools import chain
 
-from settle.queries import journal, pages
-from settle.reconciliation import Difference, Look, facts, judgement
-from settle.stack import Stack
+from settlement.adapters import journal, pages
+from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import accounts
 from settlement.model.state import MalformedRow
+from settlement.reconciliation import Difference, Look, facts, judgement
 
 LOOKS_MAX = 10
 """Most looks at a row that moved during the scan, before it counts as a fault or as unproven."""
@@ -23,7 +23,7 @@ LOOKS_MAX = 10
 _PAUSE_SECONDS = 0.2
 
 
-def look_again(stack: Stack, difference: Difference) -> Look:
+def look_again(store: Store, difference: Difference) -> Look:
     """Look at a row and its entries until they agree, or until there were enough looks.
 
     A look counts if the row is the same before and after its entries were read. A settlement's slots are
@@ -33,11 +33,11 @@ def look_again(stack: Stack, difference: Difference) -> Look:
     found, is_settlement = Look.MOVING, keys.is_settlement(difference.key)
     for look in range(LOOKS_MAX):
         time.sleep(_PAUSE_SECONDS if look else 0)
-        before = stack.store.read(difference.key)
+        before = store.read(difference.key)
         agrees = before is not None and (
-            _settlement_agrees(stack, before, difference) if is_settlement else _account_agrees(stack, before)
+            _settlement_agrees(store, before, difference) if is_settlement else _account_agrees(store, before)
         )
-        if stack.store.read(difference.key) != before:
+        if store.read(difference.key) != before:
             continue
         if agrees:
             return Look.AGREES
@@ -47,17 +47,17 @@ def look_again(stack: Stack, difference: Difference) -> Look:
     return found
 
 
-def _settlement_agrees(stack: Stack, row: Row, difference: Difference) -> bool:
+def _settlement_agrees(store: Store, row: Row, difference: Difference) -> bool:
     try:
         told = facts.settlement(row)
     except MalformedRow:
         return False
-    read = journal.read(stack, row, difference.entries)
+    read = journal.read(store, row, difference.entries)
     entries, evidence = facts.sound(facts.entry, read.entries), facts.sound(facts.evidence, read.evidence)
     return not judgement.differences(told, list(entries), list(evidence))
 
 
-def _account_agrees(stack: Stack, row: Row) -> bool:
+def _account_agrees(store: Store, row: Row) -> bool:
     try:
         told = facts.balance(row)
     except MalformedRow:
@@ -65,11 +65,11 @@ def _account_agrees(stack: Stack, row: Row) -> bool:
     sums: dict[str, int] = defaultdict(int)
     sweeps: list[facts.SweepFacts] = []
     partitions = keys.entry_partitions(told.account)
-    for entry in facts.sound(facts.entry, pages.query(stack, *partitions)):
+    for entry in facts.sound(facts.entry, pages.query(store, *partitions)):
         sums[entry.currency] += entry.change
         if release := facts.received(entry):
             sweeps.append(release)
     if accounts.is_merchant(told.account):
-        rows = pages.query(stack, *(keys.swept(partition, "")["pk"] for partition in partitions))
+        rows = pages.query(store, *(keys.swept(partition, "")["pk"] for partition in partitions))
         sweeps += chain.from_iterable(facts.sound(facts.swept, rows))
     return not judgement.account_differences(told, sums, facts.waiting(sorted(sweeps)))

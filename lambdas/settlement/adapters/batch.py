@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from settle.exit_codes import CommandFailed, Exit
-from settle.stack import Stack
-from settlement.adapters.dynamodb import pause
+from settlement.adapters.dynamodb import Store, pause
 from settlement.adapters.wire import from_wire
 from settlement.ledger.keys import Row
+from settlement.model.errors import StoreUnavailable
 
 BATCH_MAX = 100
 """Most rows that DynamoDB reads in one call."""
@@ -16,17 +15,17 @@ TRIES_MAX = 8
 """Calls for the rows of one batch, as long as DynamoDB leaves some of them unread."""
 
 
-def read(stack: Stack, keys: Sequence[Row]) -> list[Row]:
+def read(store: Store, keys: Sequence[Row]) -> list[Row]:
     """Return the rows that there are of these keys, of which no two are equal, in no order."""
     found: list[Row] = []
     for start in range(0, len(keys), BATCH_MAX):
-        found += _batch(stack, keys[start : start + BATCH_MAX])
+        found += _batch(store, keys[start : start + BATCH_MAX])
     return found
 
 
-def _batch(stack: Stack, keys: Sequence[Row]) -> list[Row]:
+def _batch(store: Store, keys: Sequence[Row]) -> list[Row]:
     """Read at most 100 rows; ask again for those left unread."""
-    client, table = stack.client("dynamodb"), stack.outputs["TableName"]
+    client, table = store.client, store.table_name
     wanted: Any = {
         table: {
             "Keys": [{name: {"S": key[name]} for name in ("pk", "sk")} for key in keys],
@@ -41,4 +40,4 @@ def _batch(stack: Stack, keys: Sequence[Row]) -> list[Row]:
         if not wanted:
             return found
         pause(tries)
-    raise CommandFailed(Exit.FAILED, f"DynamoDB: left rows unread in each of {TRIES_MAX} tries; try again")
+    raise StoreUnavailable(f"DynamoDB left rows unread in each of {TRIES_MAX} tries")

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from settle.queries import batch, pages
-from settle.reconciliation import facts, judgement
-from settle.stack import Stack
+from settlement.adapters import batch, pages
+from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from settlement.reconciliation import facts, judgement
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,13 @@ class Journal:
     evidence: list[Row]
 
 
-def read(stack: Stack, row: Row, seen: Iterable[Row] = ()) -> Journal:
+def read(store: Store, row: Row, seen: Iterable[Row] = ()) -> Journal:
     """Read the journal of a settlement by its row, and the entries with the keys `seen` besides.
 
     A settlement has few entries: one call reads them. Raises MalformedRow if the row tells no entry.
     """
     told = facts.settlement(row)
-    evidence = list(pages.query(stack, keys.evidence(told.key, "")["pk"]))
+    evidence = list(pages.query(store, keys.evidence(told.key, "")["pk"]))
     expected = judgement.addresses(told, facts.sound(facts.evidence, evidence))
     once = {(one["pk"], one["sk"]): one for one in (*expected, *seen)}
-    return Journal(batch.read(stack, list(once.values())), evidence)
+    return Journal(batch.read(store, list(once.values())), evidence)

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from settle.reconciliation import facts, judgement
-from settle.reconciliation.findings import Difference, Findings, Look
-from settle.reconciliation.spool import Account, Journal, Spool
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import accounts
 from settlement.model.state import MalformedRow
+from settlement.reconciliation import facts, judgement
+from settlement.reconciliation.findings import Difference, Findings, Look
+from settlement.reconciliation.spool import Account, Journal, Spool
 
 LookAgain = Callable[[Difference], Look]
 

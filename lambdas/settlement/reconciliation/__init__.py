@@ -5,7 +5,7 @@ if every balance row equals the sum of its entries, and every settlement's row h
 its slots stand. That is what is checked, row by row.
 """
 
-from settle.reconciliation.findings import Difference, Findings, Look, describe
-from settle.reconciliation.proof import reconcile
+from settlement.reconciliation.findings import Difference, Findings, Look, describe
+from settlement.reconciliation.proof import reconcile
 
 __all__ = ["Difference", "Findings", "Look", "describe", "reconcile"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
-from settle.stack import Stack
+from settlement.adapters.dynamodb import Store
 from settlement.ledger.keys import Row
 
 SEGMENTS = 4
@@ -23,13 +23,13 @@ PAGE_ROWS = 1000
 Page = dict[str, Any]
 
 
-def scan(stack: Stack, **parameters: Any) -> Iterator[Row]:
+def scan(store: Store, **parameters: Any) -> Iterator[Row]:
     """Yield all rows of the table, read consistently, in no order."""
-    client = stack.client("dynamodb")
+    client = store.client
 
     def read(segment: int, start: Row | None) -> tuple[int, Page]:
         part = {"Segment": segment, "TotalSegments": SEGMENTS}
-        return segment, _page(stack, client.scan, start, parameters | part)
+        return segment, _page(store, client.scan, start, parameters | part)
 
     with _plain_rows(client, "Scan"), ThreadPoolExecutor(SEGMENTS) as threads:
         reading = {threads.submit(read, segment, None) for segment in range(SEGMENTS)}
@@ -42,28 +42,26 @@ def scan(stack: Stack, **parameters: Any) -> Iterator[Row]:
                 yield from page["Items"]
 
 
-def query(stack: Stack, *partitions: str) -> Iterator[Row]:
+def query(store: Store, *partitions: str) -> Iterator[Row]:
     """Yield the rows of the partitions, one after the other, each read consistently and in its order."""
-    client = stack.client("dynamodb")
+    client = store.client
     with _plain_rows(client, "Query"):
         for partition in partitions:
             wanted = {
                 "KeyConditionExpression": "pk = :pk",
                 "ExpressionAttributeValues": {":pk": {"S": partition}},
             }
-            page = _page(stack, client.query, None, wanted)
+            page = _page(store, client.query, None, wanted)
             yield from page["Items"]
             while start := page.get("LastEvaluatedKey"):
-                page = _page(stack, client.query, start, wanted)
+                page = _page(store, client.query, start, wanted)
                 yield from page["Items"]
 
 
-def _page(stack: Stack, call: Any, start: Row | None, parameters: Row) -> Page:
+def _page(store: Store, call: Any, start: Row | None, parameters: Row) -> Page:
     if start:
         parameters = parameters | {"ExclusiveStartKey": {name: {"S": text} for name, text in start.items()}}
-    page: Page = call(
-        TableName=stack.outputs["TableName"], ConsistentRead=True, Limit=PAGE_ROWS, **parameters
-    )
+    page: Page = call(TableName=store.table_name, ConsistentRead=True, Limit=PAGE_ROWS, **parameters)
     return page
 
 

@@ -19,7 +19,7 @@ from operator import itemgetter
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from settle.reconciliation.facts import (
+from settlement.reconciliation.facts import (
     BalanceFacts,
     EntryFacts,
     EvidenceFacts,

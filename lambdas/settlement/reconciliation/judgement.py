@@ -7,7 +7,6 @@ LIMBO. So the row and its evidence tell every entry that there must be, and no o
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from settle.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts, Waiting
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import REVIEW
@@ -15,6 +14,7 @@ from settlement.model import accounts
 from settlement.model.orders import Decision
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.model.verdict import KycDecision
+from settlement.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts, Waiting
 
 NO_ROW = "has entries, but no sound row in their currency"
 
