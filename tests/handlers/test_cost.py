@@ -109,7 +109,7 @@ def meter(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Meter:
     """The meter of all calls of the functions."""
     made = Meter(calls.ledger.client)
     metered = Ledger(made, calls.ledger.table_name, calls.ledger.store)
-    monkeypatch.setattr(metered.store, "_client", made)
+    monkeypatch.setattr(metered.store, "client", made)
     monkeypatch.setattr(_dependencies, "store", metered.store)
     return made
 

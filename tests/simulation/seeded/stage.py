@@ -22,7 +22,7 @@ ENTRY_SHARDS = 2
 """So few that the entries of a merchant meet in a partition."""
 
 _OF_A_WORLD = (
-    (_dependencies.store, "_client"),
+    (_dependencies.store, "client"),
     (_dependencies, "now"),
     (_dependencies, "random"),
     (_step_functions, "_client"),
