@@ -303,6 +303,16 @@ class Embedded:
         events = self.step_functions.get_execution_history(executionArn=arn)["events"]
         return any(event.get("stateEnteredEventDetails", {}).get("name") == state for event in events)
 
+    def has_failed_in(self, arn: str, state: str) -> bool:
+        """Return whether a call of this state's function has failed in an execution."""
+        events = self.step_functions.get_execution_history(executionArn=arn)["events"]
+        entered = [
+            n
+            for n, event in enumerate(events)
+            if event.get("stateEnteredEventDetails", {}).get("name") == state
+        ]
+        return any("Failed" in event["type"] for event in events[entered[0] :]) if entered else False
+
     def renew(self, function: str, **environment: str) -> None:
         """Replace a function's environments, with other variables in the new ones: nothing is cached."""
         name = self.functions[function]

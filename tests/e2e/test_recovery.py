@@ -142,6 +142,26 @@ def test_an_execution_that_died_on_its_way_into_limbo_is_replaced(embedded: Embe
     assert embedded.conserved()
 
 
+def test_reversals_that_meet_a_broken_function_wait_for_its_repair_and_for_no_person(
+    embedded: Embedded,
+) -> None:
+    """As after a bad deployment: an error that no definition lists, in each call of all of them."""
+    ones = [settled(embedded) for _ in range(4)]
+    for one in ones:
+        one.pay_back()
+    with embedded.without_grants("ReclaimFunds"):
+        arns = [embedded.run("CompensationArn", order(one), f"{one.key}-reverse-mine") for one in ones]
+        embedded.wait_for(lambda: all(embedded.has_failed_in(arn, "ReclaimFunds") for arn in arns))
+        embedded.stop(arns[0])
+
+    embedded.recover(ones[0].key)
+    embedded.wait_for(lambda: all(one.row()["status"] == "COMPENSATED" for one in ones))
+
+    assert all("limbo:1" not in embedded.entries(one.key) for one in ones)
+    assert {one.balances() for one in ones} == {("100.00", "0.59")}
+    assert embedded.conserved()
+
+
 def test_a_reversal_that_runs_is_left_alone(embedded: Embedded) -> None:
     one = settled(embedded)
     one.pay_back()

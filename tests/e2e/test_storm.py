@@ -18,12 +18,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from settle.actions import resolution
-from settle.exit_codes import CommandFailed
 from settlement.adapters import table_scan
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.model.orders import Decision
 from settlement.model.status import Status
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, embedded_aws, new_account, new_key
 
@@ -46,10 +43,6 @@ HIGHEST = "1000000.00"
 IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
 DIED_AT_WORK = ("Runtime exited before returning a response", "bootstrap exited during init with code -9")
 """The embedded AWS's messages for a call whose function was killed: at work, or as it started for it."""
-
-KILLED = {"Runtime.ExitError", "Runtime.Unknown", "Sandbox.Timedout", "States.Timeout"}
-THROTTLED = {"Lambda.TooManyRequestsException", "StoreUnavailable"}
-"""The errors that a reversal may get stuck on here: a function killed, too slow or throttled at each try."""
 
 UNVERIFIED = {
     (Status.COMPENSATED, ("verify", "KycUnavailable")),
@@ -139,25 +132,6 @@ class Storm:
         """Ask for more if most of the last ones have ended."""
         if sum(map(self.is_driven, list(self.requests)[-PORTION:])) < PORTION / 2:
             self.ask(PORTION)
-
-    def resolved(self, ended: dict[str, Row]) -> dict[str, Row]:
-        """Return the rows after a person has ordered a retry of each case of LIMBO.
-
-        A reversal whose function dies at every retry gets stuck, or at once if it dies as it starts: on the
-        embedded AWS that is an unforeseen failure.
-        """
-        give_up_at = time.monotonic() + CALM_SECONDS_MAX
-        while stuck := [key for key, row in ended.items() if row["status"] == Status.LIMBO]:
-            for key in stuck:
-                assert ended[key]["failure"]["error"] in KILLED | THROTTLED, self.tally()
-                assert time.monotonic() < give_up_at, self.tally()
-                case = ended[key]["resolutions"] + 1
-                with suppress(CommandFailed):  # it is followed for a while only; where it ends is seen below
-                    resolution.resolve(
-                        self.embedded.stack, key, Decision.RETRY, f"the storm is over {case}", case
-                    )
-            ended = self.over()
-        return ended
 
     def unspent(self) -> set[str]:
         """Return the settlements whose payer has all of the money."""
@@ -273,7 +247,7 @@ def test_settlements_end_though_functions_are_killed_and_all_of_the_embedded_aws
     assert any(row["status"] in IN_FLIGHT for row in storm.rows().values()), storm.tally()
     with stopped_and_started(embedded) as process:
         storm.kill(process, KILLS)
-        ended = storm.resolved(storm.over())
+        ended = storm.over()
 
         print(tally := storm.tally())  # with -rP, also where all is well
         assert storm.killed >= KILLS, tally

@@ -1,4 +1,4 @@
-"""A reversal that meets a fault ends as one entry or in LIMBO, from where a retry refunds the payer."""
+"""A reversal that meets a fault ends as one entry, at the latest when recovery resumes it."""
 
 import pytest
 
@@ -7,13 +7,12 @@ from tests.world.picture import MONEY, MOVES, STEPS, Picture
 from tests.world.world import ORDER, STARTING, Fault, World
 
 STATES = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
-RETRY = {"decision": "retry", "reason": "the store is back", "by": "olga"}
 
 
-def stuck_in_limbo(steps: int, state: str, fault: Fault) -> Picture:
-    """Return the picture after a permanent fault in the reversal of so many steps."""
+def stalled(steps: int, state: str, fault: Fault) -> Picture:
+    """Return the picture after a lasting fault in the reversal of so many steps."""
     undone = MONEY[: MONEY.index(STATES[state]) + fault.commits]
-    return picture.reversing("LIMBO", STEPS[:steps], undone, picture.ordered(steps) | {"limbo:1": None})
+    return picture.reversing("COMPENSATING", STEPS[:steps], undone, picture.ordered(steps))
 
 
 @pytest.mark.parametrize("steps", range(5))
@@ -59,46 +58,40 @@ STUCK = [case for case in MATRIX if case not in UNHEARD]
 
 
 @pytest.mark.parametrize(("steps", "state", "fault"), STUCK)
-def test_a_permanent_fault_leads_into_limbo_and_a_retry_out_of_it(
+def test_a_lasting_fault_stalls_a_reversal_until_recovery_resumes_it(
     world: World, steps: int, state: str, fault: Fault
 ) -> None:
-    order, step = world.commit(steps), STATES[state]
+    """Only a refusal needs a person: a fault is over one day, and nobody has decided anything."""
+    order = world.commit(steps)
     world.strike(state, fault)
 
     execution = world.compensate(**order)
 
-    assert execution.is_waiting
-    assert world.picture() == stuck_in_limbo(steps, state, fault)
-    assert world.row()["stuck_step"] == f"compensate:{step}"
-    assert (world.row()["failure"]["error"], world.row()["resolutions"]) == (fault.value[0], 0)
-    moved = step in STEPS[:steps]
-    blocked = {"fee": [], "release": ["bob"], "hold": ["alice"]}[step] if moved else []
-    assert [name for name in STARTING if world.limbo_keys(name)] == blocked
-    (alert,) = world.events("LimboEntered")
-    assert (alert["stuck_step"], alert["alert"], alert["case"]) == (f"compensate:{step}", 1, 1)
-    amounts = {"fee": "0.48", "release": "47.72", "hold": "48.20"}
-    assert alert["amount_at_risk"] == (amounts[step] if moved else "0.00")
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "CompensationStalled")
+    assert world.picture() == stalled(steps, state, fault)
+    assert not any(world.limbo_keys(name) for name in STARTING)
 
     world.faults.clear()
-    execution.succeed(RETRY)
-    world.drain()
+    world.pass_time(seconds=60)
+    world.recover_all()
 
-    assert (execution.status, execution.data["status"]) == ("SUCCEEDED", "COMPENSATED")
-    assert world.picture() == picture.reversed_from(steps, {"limbo:1": None, "resolve:1": None})
+    assert world.picture() == picture.reversed_from(steps)
     assert {name: world.available(name) for name in STARTING} == STARTING
-    assert not any(world.limbo_keys(name) for name in STARTING)
+    assert world.machines.events == []
 
 
 @pytest.mark.parametrize(("steps", "state", "fault"), UNHEARD)
-def test_a_reversal_whose_answer_is_lost_makes_no_case_if_it_committed(
+def test_a_reversal_whose_answers_are_all_lost_counts_once_it_is_resumed(
     world: World, steps: int, state: str, fault: Fault
 ) -> None:
     order = world.commit(steps)
     world.strike(state, fault, world.tries(state))
 
     execution = world.compensate(**order)
+    world.pass_time(seconds=60)
+    world.recover_all()
 
-    assert (execution.status, execution.data["status"]) == ("SUCCEEDED", "COMPENSATED")
+    assert (execution.status, execution.error["Error"]) == ("FAILED", "CompensationStalled")
     assert world.picture() == picture.reversed_from(steps)
     assert world.machines.events == []
 

@@ -39,7 +39,8 @@ def branches(machine: str) -> set[Branch]:
     found: set[Branch] = set()
     for name, state in states(machine).items():
         found |= {(name, way.how) for way in ways(state)}
-        found |= {(name, f"Retry {number}") for number, _ in enumerate(state.get("Retry", ()))}
+        retries = enumerate(state.get("Retry", ()))
+        found |= {(name, f"Retry {number}") for number, retry in retries if retry["MaxAttempts"]}
         found |= {(name, "End")} if is_terminal(state) else set()
     return found
 

@@ -9,7 +9,7 @@ from settlement.ledger.transaction import AlreadyApplied, Write
 from settlement.model.state import AccountState, SettlementState
 from settlement.model.status import Status, Step
 from tests.infra.writes import CLAIMED, FENCED, ORDERED, WRITES, entering, resolving, reversing, stuck_at
-from tests.statemachines.definitions import STARTS, TASKS, task
+from tests.statemachines.definitions import INVOCATIONS, STARTS, TASKS, task
 from tests.statemachines.handlers import errors_raised
 from tests.unit.conditions import admits
 from tests.unit.every_row import rows_met_by
@@ -151,16 +151,37 @@ def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
         if name == "HoldFunds":
             found |= dict.fromkeys({"InvalidRequest", CONFLICT}, ("RequestRefused", "$"))
         return found
+    others = {"States.Timeout": ("PrepareAlert", "$.error")} if name == "AwaitResolution" else {}
+    if name in REVERSALS:  # another try does not bring back money that the payee has spent
+        stuck = raised(name) - {"StepFenced"}
+        others = dict.fromkeys(stuck, ("EnterLimbo", f"$.stuck.{REVERSALS[name].value}"))
     if name in {*REVERSALS, *LIMBO, "PrepareAlert"}:  # look at the row again
-        over = {"States.Timeout": ("PrepareAlert", "$.error")} if name == "AwaitResolution" else {}
-        return {"StepFenced": ("BeginCompensation", "$.error"), **over}
+        return {"StepFenced": ("BeginCompensation", "$.error"), **others}
     return {}
 
 
 @pytest.mark.parametrize(("machine", "name"), TASKS)
 def test_a_state_catches_by_name_exactly_the_refusals_that_its_writes_raise(machine: str, name: str) -> None:
-    """All others stall the machine, or put it into LIMBO: an attempt that may still commit is no refusal."""
+    """All others stall the machine: an attempt that may still commit is no refusal, and nothing for LIMBO."""
     assert caught_by_name(machine, name) == expected(machine, name)
+
+
+@pytest.mark.parametrize(("machine", "name"), INVOCATIONS)
+def test_a_state_tries_again_after_every_error_but_a_final_one(machine: str, name: str) -> None:
+    """Lambda and Step Functions have more names for a failed attempt than any list knows."""
+    final, *rules = [rule for rule in task(machine, name)["Retry"] if rule["MaxAttempts"] == 0] or [None]
+
+    assert not rules
+    assert sorted(final["ErrorEquals"] if final else ()) == sorted(finals(machine, name))
+    assert final in (None, task(machine, name)["Retry"][0])
+
+
+def finals(machine: str, name: str) -> set[str]:
+    """Return the errors after which another try of a state is of no use."""
+    if name == "ResolveLimbo":  # the next alert shows the person why
+        return raised(name) | {"InvalidRequest", CONFLICT}
+    # The provider is asked again; after the last try the settlement is compensated.
+    return expected(machine, name).keys() - {"KycUnavailable"}
 
 
 def test_a_payment_without_an_approval_is_reversed_for_one_of_four_reasons() -> None:

@@ -43,7 +43,7 @@ class Fault(Enum):
     """A fault of a function's call: the error's name, and whether the function had done its work."""
 
     REFUSED_BY_STORE = ("StoreUnavailable", False)
-    KILLED_BEFORE = ("Runtime.ExitError", False)
+    KILLED_BEFORE = ("Runtime.OutOfMemory", False)
     KILLED_AFTER = ("Lambda.Unknown", True)
     ANSWER_LOST = ("States.Timeout", True)
 
@@ -170,7 +170,7 @@ class World:
     def tries(self, state: str, machine: str = COMPENSATION) -> int:
         """Return how often a state calls its function before a fault of this kind is final."""
         retriers = self.machines.definitions[machine]["States"][state]["Retry"]
-        (attempts,) = (rule["MaxAttempts"] for rule in retriers if "StoreUnavailable" in rule["ErrorEquals"])
+        (attempts,) = (rule["MaxAttempts"] for rule in retriers if rule["ErrorEquals"] == ["States.ALL"])
         return 1 + int(attempts)
 
     def meanwhile(self, method: str, action: Callable[[], Any]) -> None:

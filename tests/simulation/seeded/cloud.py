@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXPRESS_MS_MAX = 300_000
 """An Express execution is aborted after this time, without notice."""
 
-KILLED = ("Runtime.ExitError", "Runtime.Unknown", "Lambda.Unknown", "Sandbox.Timedout")
+KILLED = ("Runtime.ExitError", "Runtime.OutOfMemory", "Sandbox.Failure", "Sandbox.Timedout")
 """The errors that an execution gets for a function that died."""
 
 RECOVERY_MS, FUNCTION_MS = 50_000, 8_000
