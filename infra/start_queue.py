@@ -14,6 +14,16 @@ from infra.functions import function_seconds
 RECEIVES_MAX = 30
 """The attempts at a message: at one per visibility timeout, about 2.5 hours of an outage."""
 
+BATCH_MAX = 4
+"""Most messages of a call: so many have the time for a try each, though every one of them is slow. A message
+that is received and not begun would lose one of its attempts.
+"""
+
+MESSAGE_BYTES_MAX = 16_384
+"""The largest message: ten times a request. SQS refuses a larger one to its sender; one that is refused later
+fits the dead-letter queue together with its reason.
+"""
+
 _EMBEDDED_MARGIN_SECONDS = 50
 """The visibility timeout beyond the function's on the embedded AWS: together five minutes, as on AWS."""
 
@@ -42,6 +52,7 @@ class StartQueue(Construct):
         self.queue = self._new_queue(
             "Queue",
             settings,
+            max_message_size_bytes=MESSAGE_BYTES_MAX,
             visibility_timeout=Duration.seconds(visibility_seconds(settings)),
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=RECEIVES_MAX),
         )
@@ -49,7 +60,7 @@ class StartQueue(Construct):
         function.add_environment("START_DEAD_LETTERS", self.dead_letters.queue_url)
         function.add_event_source(
             event_sources.SqsEventSource(
-                self.queue, batch_size=10, report_batch_item_failures=True, max_concurrency=10
+                self.queue, batch_size=BATCH_MAX, report_batch_item_failures=True, max_concurrency=10
             )
         )
 

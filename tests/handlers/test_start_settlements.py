@@ -220,12 +220,23 @@ def test_a_settlement_that_was_claimed_and_never_started_is_recovered_without_a_
 @pytest.mark.parametrize("failure", [throttled("SendMessage"), unanswered()])
 @pytest.mark.parametrize("body", ["no json", text(OTHER_CONTENT[0])])
 def test_a_message_that_cannot_become_a_dead_letter_is_received_again_and_the_others_are_started(
-    calls: Calls, step_functions: StepFunctions, queues: Queues, failure: Exception, body: str
+    calls: Calls,
+    *,
+    step_functions: StepFunctions,
+    queues: Queues,
+    counted: Counted,
+    failure: Exception,
+    body: str,
 ) -> None:
+    """No answer of SQS is no fault of the function: it pages for a FunctionFailed."""
     calls.after("HoldFunds")
+    counted()
     queues.failure = failure
     assert calls.receive(body, text(OTHER)) == ["m-0"]
     assert (step_functions.names, queues.sent) == ([SECOND], [])
+    assert {name: n for name, n in counted().items() if name.endswith(("Unavailable", "Failed"))} == {
+        "QueueUnavailable": 1
+    }
     queues.failure = None
 
     assert calls.receive(body) == []

@@ -9,7 +9,7 @@ import pytest
 from handlers import _dead_letters, _step_functions, start_settlements
 from infra.config import STAGES
 from infra.functions import function_seconds
-from infra.start_queue import RECEIVES_MAX, visibility_seconds
+from infra.start_queue import BATCH_MAX, MESSAGE_BYTES_MAX, RECEIVES_MAX, visibility_seconds
 from settlement.adapters.dynamodb import CLIENT_CONFIG
 from tests.infra.stack import (
     KEPT,
@@ -21,6 +21,7 @@ from tests.infra.stack import (
     resources,
     variables,
 )
+from tests.world.services import ATTRIBUTE_BYTES_MAX
 from tests.world.templates import PROJECT
 
 QUEUES = ("StartQueue", "StartDeadLetters", "MerchantsGivenUp")
@@ -114,7 +115,7 @@ def test_one_function_reads_the_queue_and_a_failed_message_does_not_fail_its_bat
     (found,) = (one for one in mappings if one["FunctionName"] == "${StartSettlements}")
 
     assert found == {
-        "BatchSize": 10,
+        "BatchSize": BATCH_MAX,
         "EventSourceArn": "${StartQueue.Arn}",
         "FunctionName": "${StartSettlements}",
         "FunctionResponseTypes": ["ReportBatchItemFailures"],
@@ -131,3 +132,24 @@ def test_the_last_message_of_a_run_ends_in_time(then: Any) -> None:
     assert unanswered_seconds(CLIENT_CONFIG) + unanswered_seconds(then._client.meta.config) <= reserved
     for settings in STAGES.values():
         assert reserved < function_seconds("StartSettlements", settings)
+
+
+@pytest.mark.parametrize("then", [_step_functions, _dead_letters])
+def test_each_message_of_the_slowest_batch_has_its_try(then: Any) -> None:
+    """A message that is received and not begun loses one of its attempts."""
+    slowest = unanswered_seconds(CLIENT_CONFIG) + unanswered_seconds(then._client.meta.config)
+    reserved = start_settlements._RESERVED_MS / 1000
+
+    for settings in STAGES.values():
+        left = function_seconds("StartSettlements", settings) - (BATCH_MAX - 1) * slowest
+        assert left > reserved
+
+
+@each_stage
+def test_a_message_that_the_queue_takes_fits_the_dead_letter_queue_with_its_reason(stage: str) -> None:
+    """The size of a message counts its attributes. SQS's default is 256 KiB."""
+    attributes = 2 * ATTRIBUTE_BYTES_MAX
+
+    assert queue(stage)["MaximumMessageSize"] == MESSAGE_BYTES_MAX
+    assert "MaximumMessageSize" not in queue(stage, "StartDeadLetters")
+    assert attributes + MESSAGE_BYTES_MAX <= 256 * 1024

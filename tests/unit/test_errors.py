@@ -92,7 +92,8 @@ PLAIN = {
         errors.SignatureRefused,
     ),
     *(errors.SettlementNotFound, errors.ResolutionRefused),
-    *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen, errors.StartUnavailable),
+    *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen),
+    *(errors.QueueUnavailable, errors.StartUnavailable),
 }
 """Errors that have a message only."""
 
@@ -127,19 +128,20 @@ def test_a_name_in_the_state_machine_is_an_error_of_ours_or_of_the_platform(clau
 
 def test_an_unknown_outcome_is_retried_and_a_refusal_never() -> None:
     refusals = {name for name, error in OURS.items() if issubclass(error, Refusal)}
+    rules = [rule for state in STATES for rule in state.get("Retry", []) if rule["MaxAttempts"] > 0]
+    retried = {name for rule in rules for name in rule["ErrorEquals"]}
 
-    assert "StoreUnavailable" in names_in("Retry") - refusals
-    assert not names_in("Retry") & refusals
+    assert "States.ALL" in retried
+    assert not retried & refusals
     assert {"EscrowMismatch", "InsufficientFunds", "StepFenced"} <= refusals
 
 
-@pytest.mark.parametrize("step", REVERSIBLE)
 @pytest.mark.parametrize(
-    ("error", "target"),
+    ("step", "error", "target"),
     [
-        ("EscrowMismatch", "EnterLimbo"),
-        ("InsufficientFunds", "EnterLimbo"),
-        ("StepFenced", "BeginCompensation"),
+        (Step.HOLD, "EscrowMismatch", "EnterLimbo"),
+        (Step.RELEASE, "InsufficientFunds", "EnterLimbo"),
+        *((step, "StepFenced", "BeginCompensation") for step in REVERSIBLE),
     ],
 )
 def test_a_reversal_that_waits_for_a_person_goes_to_limbo_and_a_fenced_one_begins_again(

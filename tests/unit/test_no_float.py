@@ -19,6 +19,8 @@ ALLOWED = {
     ("handlers/_workers.py", "def __init__(self, per_second: float) -> None:"),
     ("handlers/_workers.py", "self._interval = timedelta(seconds=1 / per_second)"),
     ("handlers/_takeover.py", "_THROTTLED_SECONDS = 0.1"),
+    # The pause between two looks at a row that moves.
+    ("settlement/adapters/second_look.py", "_PAUSE_SECONDS = 0.2"),
 }
 """The allowed statements, each with its reason. One that is not found any more must go from here too."""
 

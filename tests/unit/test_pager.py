@@ -94,7 +94,7 @@ def test_each_alert_waits_for_the_time_that_its_function_returned_and_then_comes
     caught = {error: catcher["Next"] for catcher in waiting["Catch"] for error in catcher["ErrorEquals"]}
 
     assert waiting["TimeoutSecondsPath"] == "$.wait_seconds"
-    assert "States.Timeout" not in [name for retrier in waiting["Retry"] for name in retrier["ErrorEquals"]]
+    assert waiting["Retry"][0] == {"ErrorEquals": ["StepFenced", "States.Timeout"], "MaxAttempts": 0}
     assert caught["States.Timeout"] == "PrepareAlert"
     assert caught["StepFenced"] == "BeginCompensation"
     assert {caught[error] for error in caught.keys() - {"States.Timeout", "StepFenced"}} == {

@@ -163,6 +163,10 @@ class KycCircuitOpen(SettlementError):
     """
 
 
+class QueueUnavailable(SettlementError):
+    """SQS gave no answer, or refused to put a message aside: the message is received again."""
+
+
 class StartUnavailable(SettlementError):
     """Step Functions gave no answer, or refused the start. The settlement is as it was.
 
