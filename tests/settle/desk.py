@@ -13,7 +13,7 @@ from settle.queries import statement
 from settle.stack import Stack
 from settlement.ledger import forward, keys
 from settlement.ledger.keys import Row
-from settlement.model.errors import SettlementError
+from settlement.model.errors import IdempotencyConflict, SettlementError
 from settlement.model.request import parse_settlement
 from tests.world import constants
 from tests.world.constants import KEY
@@ -177,15 +177,15 @@ class Desk:
     def stuck(self, step: str = "release", key: str = KEY) -> None:
         """Put a settlement into LIMBO: the reversal of `step` is stuck.
 
-        Bob has spent what he got; of the other steps, the function is broken.
+        Bob has spent what he got; of the other steps, the reversal is refused.
         """
         wire = self.pay(key, "claim" if step == "nothing" else step)
         if step == "release":
             self.spend()
         elif step == "fee":
-            self.broken["RefundFee"] = SettlementError("the fees are locked")
+            self.broken["RefundFee"] = IdempotencyConflict("the fees are locked")
         else:
-            self.broken["VoidHold"] = SettlementError("the payer is locked")
+            self.broken["VoidHold"] = IdempotencyConflict("the payer is locked")
         ordered = {"fee": {"reversal": constants.ORDER}, "nothing": {"reversal": constants.STALLED_ORDER}}
         self.compensate(wire, **ordered.get(step, {}))
         assert self.row(key)["status"] == "LIMBO", self.row(key)

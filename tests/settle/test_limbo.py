@@ -83,7 +83,7 @@ def test_a_case_is_shown_with_the_account_that_blocks_it(
 
     found = limbo.show(desk.stack, KEY)
 
-    error = "InsufficientFunds" if step == "release" else "SettlementError"
+    error = "InsufficientFunds" if step == "release" else "IdempotencyConflict"
     common = {"key": KEY, "case": 1, "since": desk.row()["gsi1sk"], "currency": "EUR", "error": error}
     assert {**common, "reversed": [], **shown}.items() <= found.items()
 
