@@ -1,6 +1,7 @@
 """The secrets that the functions share with the KYC provider, from Secrets Manager: cached for seconds."""
 
 import os
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools.utilities.parameters import SecretsProvider
@@ -24,16 +25,17 @@ SIGNING_CACHE_SECONDS = 10
 """How long a signature by a new secret may still be refused."""
 
 
-def signing_secrets() -> list[object]:
-    """Return the secrets with which the provider may sign: the current one, and the previous one if any.
+def signing_secrets(now: datetime) -> list[object]:
+    """Return the secrets with which the provider may sign: the current one, and for a time the previous one.
 
-    Raises KycUnavailable if there is none.
+    Raises KycUnavailable if there is none, or if the previous one has no end.
     """
     secret = read(os.environ["KYC_SIGNING_SECRET"], cache_seconds=SIGNING_CACHE_SECONDS)
-    active = [secret[name] for name in ("current", "previous") if secret.get(name)]
+    active = [secret["current"]] if secret.get("current") else []
+    if secret.get("previous") and now < _end_of_previous(secret):
+        active.append(secret["previous"])
     if not active:
-        count("KycSecretUnreadable")
-        raise KycUnavailable("secret: current must be a signing secret")
+        raise _unusable("current must be a signing secret")
     return active
 
 
@@ -45,6 +47,20 @@ def read(secret_id: str, *, cache_seconds: int, fresh: bool = False) -> dict[str
         count("KycSecretUnreadable")
         raise KycUnavailable(f"secret: {type(error).__name__}") from None
     if not isinstance(secret, dict):
-        count("KycSecretUnreadable")
-        raise KycUnavailable("secret: must be a JSON object")
+        raise _unusable("must be a JSON object")
     return secret
+
+
+def _end_of_previous(secret: dict[str, Any]) -> datetime:
+    try:
+        end = datetime.fromisoformat(secret["previous_until"])
+        if end.tzinfo is None:
+            raise ValueError
+    except (KeyError, TypeError, ValueError):
+        raise _unusable("previous_until must be a time with its offset, as 2026-11-22T06:04:00Z") from None
+    return end
+
+
+def _unusable(reason: str) -> KycUnavailable:
+    count("KycSecretUnreadable")
+    return KycUnavailable(f"secret: {reason}")

@@ -79,7 +79,7 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
 
 def _verified(event: dict[str, Any], body: bytes, now: datetime) -> str:
     """Return the id of a signed event. Raises SignatureRefused and KycUnavailable."""
-    secrets = _secrets.signing_secrets()
+    secrets = _secrets.signing_secrets(now)
     try:
         return verify(event["headers"], body, secrets, now)
     except KycUnavailable:  # the stage's own secret cannot be used

@@ -5,6 +5,7 @@ import re
 import secrets
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -218,7 +219,10 @@ def test_secrets_of_the_provider_are_put_by_its_runbook(embedded: Embedded, secr
     assert "OPEN" not in stands
     control(embedded, api_keys=[api_key])
     assert payment(embedded).start()["status"] == "SETTLED"
-    assert secret(embedded, SIGNING) == {"current": f"whsec_{new}", "previous": old}
+    renewed = secret(embedded, SIGNING)
+    end = datetime.fromisoformat(renewed.pop("previous_until"))
+    assert renewed == {"current": f"whsec_{new}", "previous": old}
+    assert timedelta(hours=23) < end - datetime.now(UTC) <= timedelta(days=1)
     by_new = call(embedded, decision(one), secret=new)
     embedded.wait_for(lambda: send(embedded, by_new)[0] == 200)
     assert send(embedded, call(embedded, decision(one), secret=old))[0] == 200

@@ -13,6 +13,7 @@ from handlers import _kyc, _secrets
 from settlement.model.errors import KycUnavailable
 from tests.handlers.conftest import Counted
 from tests.handlers.provider_stage import Stage, stage
+from tests.world.environment import NOW
 from tests.world.functions import Calls
 from tests.world.services import (
     API_KEY,
@@ -44,6 +45,9 @@ SIGNING = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:signing-AbCdEf"
 REFUSED = {"StepCalled": 1, "KycSecretUnreadable": 1, "KycUnavailable": 1}
 NO_API_KEY = "secret: api_key must be a string of printable ASCII"
 NO_SECRET = "secret: current must be a signing secret"
+NO_END = "secret: previous_until must be a time with its offset, as 2026-11-22T06:04:00Z"
+LATER = "2026-11-21T13:00:00+01:00"
+"""A day after the clock of these tests."""
 
 
 @pytest.fixture
@@ -101,7 +105,12 @@ def test_an_api_key_that_cannot_be_read_is_counted_with_each_call(
             ({"current": text}, "")
             for text in ("whsec_", "bm90IGxvbmcgZW5vdWdo", "no base64!", 7, ["whsec_"])
         ),
-        ({"current": SECRET, "previous": "whsec_"}, ""),
+        ({"current": SECRET, "previous": "whsec_", "previous_until": LATER}, ""),
+        *(
+            ({"current": SECRET, "previous": PREVIOUS, "previous_until": end}, NO_END)
+            for end in (None, "", "soon", 1_795_000_000, "2026-11-21T12:00:00")
+        ),
+        ({"current": SECRET, "previous": PREVIOUS}, NO_END),
     ],
 )
 def test_a_signing_secret_that_cannot_be_read_or_used_is_counted_with_each_call(
@@ -148,7 +157,7 @@ def test_secrets_that_can_be_read_are_not_counted(
     ("read", "seconds"),
     [
         (lambda: _secrets.read(CREDENTIALS, cache_seconds=_kyc.SECRET_CACHE_SECONDS)["api_key"], 60),
-        (lambda: _secrets.signing_secrets()[0], 10),
+        (lambda: _secrets.signing_secrets(NOW)[0], 10),
     ],
 )
 def test_a_secret_is_cached_for_as_long_as_it_says_and_then_read_anew(
@@ -177,7 +186,17 @@ def test_a_secret_is_cached_for_as_long_as_it_says_and_then_read_anew(
 def test_the_current_secret_and_the_one_before_are_the_stages(
     secrets: Secrets, content: dict[str, Any], active: list[str]
 ) -> None:
-    secrets.content = content
+    secrets.content = content | {"previous_until": LATER}
 
-    assert _secrets.signing_secrets() == active
+    assert _secrets.signing_secrets(NOW) == active
     assert secrets.read == [SIGNING]
+
+
+@pytest.mark.parametrize(("milliseconds", "active"), [(-1, [SECRET, PREVIOUS]), (0, [SECRET])])
+def test_the_secret_before_is_refused_from_its_end_on(
+    secrets: Secrets, milliseconds: int, active: list[str]
+) -> None:
+    secrets.content = {"current": SECRET, "previous": PREVIOUS, "previous_until": LATER}
+    now = datetime.fromisoformat(LATER) + timedelta(milliseconds=milliseconds)
+
+    assert _secrets.signing_secrets(now) == active

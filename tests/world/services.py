@@ -36,6 +36,7 @@ class Secrets:
 
     def __init__(self) -> None:
         self.content: Any = {"api_key": API_KEY, "current": SECRET, "previous": PREVIOUS}
+        self.content["previous_until"] = "2099-01-01T00:00:00Z"
         self.read: list[str] = []
 
     def get_secret_value(self, SecretId: str) -> dict[str, Any]:  # noqa: N803
