@@ -7,7 +7,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from handlers import _dependencies, _secrets, _step_functions
+from handlers import _dependencies, _resumption, _secrets
 from settlement.adapters.telemetry import count, logger, observed
 from settlement.adapters.webhook_signature import verify
 from settlement.ledger.kyc_review import WebhookEvent
@@ -59,9 +59,10 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 @observed("decide")
 def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Put the verdict on record and resume the settlement; a repeated event only does the latter.
+    """Put the verdict on record and ask recovery to resume the settlement; a repeated event only asks.
 
-    The signature is checked before the content, and the content before anything is written.
+    The signature is checked before the content, and the content before anything is written. This function,
+    which strangers can call, starts nothing: it names a key, and recovery reads what that key stands for.
     """
     now, body = _dependencies.now(), _body(event)
     event_id = _verified(event, body, now)
@@ -72,8 +73,7 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
         raise SettlementNotFound("idempotency_key: no request has claimed its settlement")
     received = WebhookEvent(event_id, hashlib.sha256(body).hexdigest())
     _record(state.settlement, verdict, received, now)
-    machine = _step_functions.arn("SETTLEMENT_MACHINE")
-    _step_functions.start(machine, executions.decided(key), state.settlement.to_wire(_dependencies.config))
+    _resumption.ask(key, executions.decided(key))
     return {"idempotency_key": key + _SUFFIX, "decision": verdict.decision}
 
 

@@ -70,14 +70,14 @@ def handler(event: Any, context: Any) -> dict[str, str | None] | None:
     """Start an execution for each due settlement of a `partition` of the index that has none.
 
     A settlement that cannot be taken over or started does not delay the others; a later run finds it again.
-    With the `key` of a settlement in the event, only that one is recovered, due or not. The answer has the
-    `action` ("none" if it needs none) and the name of the started `execution`. Such a call raises
-    InvalidRequest, SettlementNotFound, StoreUnavailable and StartUnavailable; a scheduled one only
-    InvalidRequest.
+    With the `key` of a settlement in the event, only that one is recovered, due or not; with an `owner` too,
+    only while that is its owner. The answer has the `action` ("none" if it needs none) and the name of the
+    started `execution`. Such a call raises InvalidRequest, SettlementNotFound, StoreUnavailable and
+    StartUnavailable; a scheduled one only InvalidRequest.
     """
     asked = event if isinstance(event, dict) else {}
     if "key" in asked:
-        return _recover_now(asked["key"])
+        return _recover_now(asked["key"], asked.get("owner"))
     partition = asked.get("partition")
     if partition not in PARTITIONS:
         raise InvalidRequest(f"partition: must be one of {', '.join(PARTITIONS)}")
@@ -89,14 +89,16 @@ def handler(event: Any, context: Any) -> dict[str, str | None] | None:
     return None
 
 
-def _recover_now(key: object) -> dict[str, str | None]:
+def _recover_now(key: object, owner: object) -> dict[str, str | None]:
     if not (isinstance(key, str) and KEY.fullmatch(key)):
         raise InvalidRequest(f"key: must be a string that matches ^{KEY.pattern}$")
+    if not isinstance(owner, str | None):
+        raise InvalidRequest("owner: must be the name of an execution")
     logger.append_keys(key=key)
     state = _dependencies.store.settlement(key)
     if state is None:
         raise SettlementNotFound("key: no request has claimed it")
-    taken = _takeover.recover(state)
+    taken = _takeover.recover(state) if owner in (None, state.owner) else None
     return {
         "key": key,
         "action": taken.action if taken else "none",

@@ -102,7 +102,7 @@ def test_an_event_that_comes_32_times_at_once_has_one_effect(embedded: Embedded)
     row = one.over()
 
     assert {status for status, _ in answers} == {200}
-    assert (row["status"], row["owner"]) == ("SETTLED", f"{one.key}-decided")
+    assert (row["status"], row["owner"]) == ("SETTLED", f"{one.key}-r2")
     assert embedded.entries(one.key) == ["fee", "hold", "release", "review"]
     assert one.balances() == ("51.80", "47.72")
     assert [row["pk"] for row in embedded.rows() if row["sk"] == "EVENT" and row["key"] == one.key] == [
@@ -156,11 +156,11 @@ def test_recovery_reverses_a_review_that_has_run_out(embedded: Embedded, by: str
     assert embedded.conserved()
 
 
-def test_a_decision_whose_machine_cannot_be_started_works_when_it_comes_again(embedded: Embedded) -> None:
+def test_a_decision_that_cannot_be_passed_on_works_when_it_comes_again(embedded: Embedded) -> None:
     one = in_review(embedded)
     sent = call(embedded, decision(one))
 
-    with embedded.without_grants("KycDecided", "states:StartExecution"):
+    with embedded.without_grants("KycDecided", "lambda:InvokeFunction"):
         status, answer = send(embedded, sent)
         row, entry = one.row(), one.verdict()
     again, _ = send(embedded, sent)
@@ -170,3 +170,17 @@ def test_a_decision_whose_machine_cannot_be_started_works_when_it_comes_again(em
     assert entry is not None
     assert again == 200
     assert one.over()["status"] == "SETTLED"
+
+
+def test_a_decision_that_is_never_passed_on_is_found_by_the_schedule(embedded: Embedded) -> None:
+    """The verdict's own write makes the settlement due."""
+    one = in_review(embedded)
+
+    with embedded.without_grants("KycDecided", "lambda:InvokeFunction"):
+        status, _ = send(embedded, call(embedded, decision(one)))
+    embedded.recover_due()
+
+    assert status == 503
+    row = one.over()
+    assert (row["status"], row["owner"]) == ("SETTLED", f"{one.key}-r2")
+    assert embedded.conserved()

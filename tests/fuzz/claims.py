@@ -138,6 +138,7 @@ def check_nothing_done(stage: Stage, refusal: Exception | None = None) -> None:
     ):  # these may depend on the row
         assert stage.table.sent == 0, "a request against the contract reached the table"
     assert not stage.step_functions.started, "a refusal has started an execution"
+    assert not stage.functions.sent, "a refusal has asked for a resumption"
 
 
 def check_message(message: str) -> None:

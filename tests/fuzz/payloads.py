@@ -106,7 +106,7 @@ PAYLOADS: dict[str, list[Any]] = {
         for decision in ("retry", "write-off", "complete")
         for case in ({}, {"case": 1})
     ],
-    "recover_stalled": [{"key": KEY}, {}],
+    "recover_stalled": [{"key": KEY, "owner": f"{KEY}-decided"}, {}],
     "kyc_decided": [VERDICT, {**VERDICT, "decision": "REJECTED", "reason": "a listed party"}],
     "start_settlements": REQUESTS,
     "sweep_merchants": [{"Records": [{"dynamodb": {"Keys": _ENTRY}}]}],

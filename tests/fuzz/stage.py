@@ -12,7 +12,7 @@ from unittest import mock
 from tests.world.environment import NOW  # first: it makes the functions' environment
 from tests.world.ledger import Ledger  # first: it makes the functions' environment
 
-from handlers import _step_functions, _kyc, _dead_letters, _dependencies, _secrets  # isort: skip
+from handlers import _step_functions, _kyc, _dead_letters, _dependencies, _resumption, _secrets  # isort: skip
 from settlement.adapters import telemetry
 from settlement.model.errors import SettlementError
 from settlement.model.verdict import Verdict
@@ -21,7 +21,7 @@ from tests.world import functions
 from tests.world.constants import LIMBO_AFTER, REJECTED_BY_KYC, STALLED_ORDER
 from tests.world.functions import Calls
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED, Provider
-from tests.world.services import Died, Queues, Secrets, signed
+from tests.world.services import Died, Functions, Queues, Secrets, signed
 from tests.world.step_functions import StepFunctions
 
 HANDLERS = dict(zip((file.stem for file in functions.FILES), functions.HANDLERS.values(), strict=True))
@@ -39,6 +39,7 @@ class Stage:
     provider: Provider = field(default_factory=Provider)
     step_functions: StepFunctions = field(default_factory=StepFunctions)
     queues: Queues = field(default_factory=Queues)
+    functions: Functions = field(default_factory=Functions)
     at: datetime = NOW
 
     def set(self, rows: Rows, at: datetime, answer: Any) -> None:
@@ -49,6 +50,7 @@ class Stage:
         self.step_functions = StepFunctions()
         _step_functions._client = self.step_functions  # type: ignore[assignment]
         self.queues.sent.clear()
+        self.functions.sent.clear()
 
     def now(self) -> datetime:
         return self.at
@@ -70,6 +72,7 @@ def staged() -> Iterator[Stage]:
         mock.patch.object(_kyc, "ask", stage.provider.ask),
         mock.patch.object(_step_functions, "_client", stage.step_functions),
         mock.patch.object(_dead_letters, "_client", stage.queues),
+        mock.patch.object(_resumption, "_client", stage.functions),
         mock.patch.object(_secrets._provider, "client", Secrets()),
         mock.patch.object(_secrets._provider, "store", {}),
         mock.patch.dict("os.environ", environment),

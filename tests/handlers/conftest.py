@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from handlers import _dead_letters, _dependencies, _kyc, _secrets, _step_functions, _workers
+from handlers import _dead_letters, _dependencies, _kyc, _resumption, _secrets, _step_functions, _workers
 from settlement.adapters import telemetry
 from settlement.ledger import keys
 from settlement.model.errors import InReview
@@ -18,7 +18,7 @@ from tests.world.environment import NOW
 from tests.world.functions import Calls
 from tests.world.ledger import Ledger
 from tests.world.provider import IN_REVIEW, Provider
-from tests.world.services import Queues, Secrets
+from tests.world.services import Functions, Queues, Secrets
 from tests.world.step_functions import StepFunctions
 
 Counted = Callable[[], dict[str, float]]
@@ -39,6 +39,7 @@ def calls(
     ledger: Ledger, provider: Provider, step_functions: StepFunctions, monkeypatch: pytest.MonkeyPatch
 ) -> Calls:
     """The real handlers on the table of the test, at `NOW`."""
+    monkeypatch.setattr(_resumption, "_client", Functions())
     monkeypatch.setattr(_dependencies, "store", ledger.store)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW)
     monkeypatch.setattr(_workers, "pause", lambda seconds: None)
@@ -61,6 +62,14 @@ def step_functions(monkeypatch: pytest.MonkeyPatch) -> StepFunctions:
     client = StepFunctions()
     monkeypatch.setattr(_step_functions, "_client", client)
     return client
+
+
+@pytest.fixture
+def functions(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Functions:
+    """Lambda, which keeps the events that functions send to RecoverStalled."""
+    functions = Functions()
+    monkeypatch.setattr(_resumption, "_client", functions)
+    return functions
 
 
 @pytest.fixture

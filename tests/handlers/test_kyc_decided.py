@@ -23,9 +23,11 @@ from tests.world.provider import APPROVED, REJECTED, Provider
 from tests.world.services import (
     OWNER,
     PREVIOUS,
+    RESUME,
     THIRD,
     VERDICT,
     Died,
+    Functions,
     Secrets,
     execution,
     past,
@@ -37,7 +39,9 @@ from tests.world.services import (
 from tests.world.step_functions import StepFunctions
 
 ACCEPTED = (200, {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED"})
-STARTED = ("SettlementStandard", OWNER, WIRE)
+STARTED = ("SettlementStandard", f"{KEY}-r2", WIRE)
+"""What recovery starts, as the webhook's epoch is 1."""
+
 SECOND = replace(signed, id="evt_2")
 """A valid call with another event."""
 
@@ -58,7 +62,7 @@ def refused(calls: Calls, event: Any, status: int, error: str, message: str) -> 
 def test_a_verdict_is_recorded_with_its_event_and_the_settlement_resumes(
     in_review: Calls,
     *,
-    step_functions: StepFunctions,
+    functions: Functions,
     counted: Counted,
     later: Later,
     decision: str,
@@ -78,7 +82,7 @@ def test_a_verdict_is_recorded_with_its_event_and_the_settlement_resumes(
         "owner_epoch": 1,
         "deadline_at": LATER_AT.replace("12:00", "12:15"),
         "in_flight_since": LATER_AT,
-        "gsi1sk": LATER_AT.replace("00:07", "00:37"),
+        "gsi1sk": LATER_AT,
     }
     assert in_review.entries() == {"hold", "review"}
     assert in_review.entry("review") == {
@@ -91,44 +95,80 @@ def test_a_verdict_is_recorded_with_its_event_and_the_settlement_resumes(
     marker = in_review.ledger.row(keys.event("evt_1"))
     assert marker is not None
     assert (marker["key"], marker["received_at"]) == (KEY, LATER_AT)
-    assert (step_functions.started, counted()) == ([STARTED], {"StepCalled": 1})
+    assert (functions.sent, counted()) == ([RESUME], {"StepCalled": 1})
 
 
-def test_the_started_execution_runs_the_settlement_to_its_end_and_the_event_may_come_again(
-    in_review: Calls, step_functions: StepFunctions
+def test_recovery_resumes_the_settlement_to_its_end_and_the_event_may_come_again(
+    in_review: Calls, functions: Functions, step_functions: StepFunctions
 ) -> None:
     in_review.decided(signed())
+    for event in functions.sent:
+        assert in_review.recover_now(**event)["execution"] == f"{KEY}-r2"
 
     with pytest.raises(AlreadyClaimed):
         in_review("HoldFunds")
     for state in FORWARD:
-        in_review(state, execution=OWNER, claimed_at=CLAIMED_AT)
-    step_functions.end(execution(OWNER, "SettlementStandard"), "SUCCEEDED")
+        in_review(state, execution=f"{KEY}-r2", claimed_at=CLAIMED_AT)
+    step_functions.end(execution(f"{KEY}-r2", "SettlementStandard"), "SUCCEEDED")
 
     assert in_review.row()["status"] == "SETTLED"
     with in_review.writes_nothing():
         assert in_review.decided(signed()) == ACCEPTED
+        assert in_review.recover_now(**functions.sent[-1])["action"] == "none"
     assert step_functions.started == [STARTED]
+
+
+def test_a_request_that_comes_twice_or_late_resumes_once(
+    in_review: Calls, functions: Functions, step_functions: StepFunctions, later: Later
+) -> None:
+    in_review.decided(signed())
+    in_review.recover_now(**RESUME)
+    later(minutes=10)
+
+    with in_review.writes_nothing():
+        assert in_review.recover_now(**RESUME)["action"] == "none"
+
+    assert step_functions.started == [STARTED]
+
+
+def test_a_request_that_is_lost_is_made_good_by_the_next_scheduled_run(
+    in_review: Calls, step_functions: StepFunctions
+) -> None:
+    """The verdict's own write makes the settlement due, so that nothing depends on the request."""
+    in_review.decided(signed())
+
+    in_review.recover()
+
+    assert step_functions.started == [STARTED]
+
+
+def test_the_webhook_starts_no_execution_and_says_nothing_but_the_key(
+    in_review: Calls, functions: Functions, step_functions: StepFunctions
+) -> None:
+    assert in_review.decided(signed()) == ACCEPTED
+
+    assert (step_functions.called, functions.sent) == ([], [RESUME])
 
 
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize(("state", "owner"), [("VerifyKyc", OWNER), ("ReleaseFunds", "execution-1")])
 def test_a_webhook_may_come_before_the_answer_or_after_the_same_verdict_of_our_own_request(
-    calls: Calls, step_functions: StepFunctions, state: str, owner: str
+    calls: Calls, functions: Functions, state: str, owner: str
 ) -> None:
     calls.before(state)
 
     assert calls.decided(signed()) == ACCEPTED
 
     assert (calls.row()["verdict"], calls.row()["owner"]) == ("APPROVED", owner)
-    assert step_functions.started == [STARTED]
+    assert functions.sent == [RESUME]
+    assert calls.recover_now(**RESUME)["action"] == ("settle" if owner == OWNER else "none")
 
 
 @pytest.mark.parametrize("again", [signed, SECOND])
-def test_the_same_verdict_again_writes_nothing_and_only_starts(
+def test_the_same_verdict_again_writes_nothing_and_only_asks_again(
     in_review: Calls,
     *,
-    step_functions: StepFunctions,
+    functions: Functions,
     later: Later,
     counted: Counted,
     log: io.StringIO,
@@ -141,7 +181,7 @@ def test_the_same_verdict_again_writes_nothing_and_only_starts(
     with in_review.writes_nothing():
         assert in_review.decided(again()) == ACCEPTED
 
-    assert (step_functions.called, step_functions.names) == (["start_execution"] * 2, [OWNER])
+    assert functions.sent == [RESUME] * 2
     assert counted() == {"StepCalled": 1}
     assert "replayed" in [json.loads(line)["message"] for line in log.getvalue().splitlines()]
 
@@ -157,7 +197,7 @@ def test_the_same_verdict_again_writes_nothing_and_only_starts(
 def test_a_contradiction_is_refused_counted_and_logged_without_its_reason(
     in_review: Calls,
     *,
-    step_functions: StepFunctions,
+    functions: Functions,
     counted: Counted,
     log: io.StringIO,
     event: Any,
@@ -170,7 +210,7 @@ def test_a_contradiction_is_refused_counted_and_logged_without_its_reason(
     refused(in_review, event, 409, "IdempotencyConflict", message)
 
     assert counted() == {"StepCalled": 1, "IdempotencyConflict": 1, "KycVerdictConflict": 1}
-    assert step_functions.called == ["start_execution"]
+    assert functions.sent == [RESUME]
     lines = [json.loads(line) for line in log.getvalue().strip("\0").splitlines()]
     assert [line["reference"] for line in lines if line["message"] == "conflict"] == ["ver_1"]
     assert "canary" not in log.getvalue()
@@ -187,7 +227,7 @@ def test_the_id_of_an_event_is_refused_for_another_settlement(in_review: Calls) 
 
 
 def test_a_verdict_on_another_verification_or_an_unclaimed_key_is_refused(
-    in_review: Calls, step_functions: StepFunctions, counted: Counted
+    in_review: Calls, functions: Functions, counted: Counted
 ) -> None:
     counted()
 
@@ -196,24 +236,24 @@ def test_a_verdict_on_another_verification_or_an_unclaimed_key_is_refused(
     message = "idempotency_key: no request has claimed its settlement"
     refused(in_review, unknown, 404, "SettlementNotFound", message)
 
-    assert step_functions.called == []
+    assert functions.sent == []
     assert counted() == {"StepCalled": 2, "StepFenced": 1, "SettlementNotFound": 1}
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
 def test_a_first_verdict_past_processing_is_refused(
-    in_review: Calls, step_functions: StepFunctions, status: Status
+    in_review: Calls, functions: Functions, status: Status
 ) -> None:
     in_review.alter(status=status)
 
     refused(in_review, signed(), 409, "StepFenced", f"verify: the settlement is {status}")
 
-    assert step_functions.called == []
+    assert functions.sent == []
 
 
 @pytest.mark.parametrize(("milliseconds", "accepted"), [(86_399_999, True), (86_400_000, False)])
 def test_a_review_may_end_up_to_its_last_moment(
-    in_review: Calls, step_functions: StepFunctions, later: Later, milliseconds: int, accepted: bool
+    in_review: Calls, functions: Functions, later: Later, milliseconds: int, accepted: bool
 ) -> None:
     later(milliseconds=milliseconds)
     event = replace(signed, at=past(milliseconds=milliseconds))()
@@ -223,7 +263,7 @@ def test_a_review_may_end_up_to_its_last_moment(
     else:
         message = "verify: the settlement's deadline was 2026-11-21T12:00:00.123Z"
         refused(in_review, event, 409, "DeadlineExceeded", message)
-        assert step_functions.called == []
+        assert functions.sent == []
 
 
 def test_every_refusal_of_a_settlement_has_one_http_status() -> None:
@@ -267,7 +307,7 @@ def with_evidence(in_review: Calls, request: pytest.FixtureRequest) -> Calls:
 def test_the_webhook_decides_and_the_answer_on_record_stays_beside_its_evidence(
     with_evidence: Calls,
     *,
-    step_functions: StepFunctions,
+    functions: Functions,
     later: Later,
     counted: Counted,
     event: Any,
@@ -289,7 +329,7 @@ def test_the_webhook_decides_and_the_answer_on_record_stays_beside_its_evidence(
     decided = with_evidence.entry("review")
     assert (decided["decision"], decided["provider"]) == (decision, "webhook")
     assert with_evidence.ledger.row(keys.event(event.id)) is not None
-    assert (step_functions.started, counted()) == ([STARTED], {"StepCalled": 1})
+    assert (functions.sent, counted()) == ([RESUME], {"StepCalled": 1})
     with with_evidence.writes_nothing():
         assert with_evidence.decided(event(decision=decision))[0] == 200
 
@@ -314,7 +354,7 @@ def test_the_function_goes_by_the_webhooks_decision_and_not_by_its_own_answer_on
 
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-@pytest.mark.usefixtures("secrets", "step_functions")
+@pytest.mark.usefixtures("secrets")
 def test_an_answer_that_comes_after_the_webhooks_decision_is_evidence_and_changes_nothing(
     calls: Calls, provider: Provider, decision: str, answer: Verdict
 ) -> None:
@@ -343,18 +383,18 @@ def test_an_answer_that_comes_after_the_webhooks_decision_is_evidence_and_change
 
 @pytest.mark.parametrize("attribute", ["status", "review"])
 def test_a_decision_on_record_is_not_recorded_on_a_row_that_does_not_admit_it(
-    with_evidence: Calls, step_functions: StepFunctions, attribute: str
+    with_evidence: Calls, functions: Functions, attribute: str
 ) -> None:
     with_evidence.alter(**{attribute: "COMPENSATING" if attribute == "status" else "ver_2"})
     decision = with_evidence.entry("verify")["decision"]
 
     refused(with_evidence, signed(decision=decision), 409, "StepFenced", "")
 
-    assert step_functions.called == []
+    assert functions.sent == []
 
 
 def test_of_two_calls_that_meet_the_evidence_one_writes(
-    with_evidence: Calls, step_functions: StepFunctions, meanwhile: Meanwhile
+    with_evidence: Calls, functions: Functions, meanwhile: Meanwhile
 ) -> None:
     decision = with_evidence.entry("verify")["decision"]
     answers = []
@@ -368,7 +408,7 @@ def test_of_two_calls_that_meet_the_evidence_one_writes(
         answers.append(with_evidence.decided(signed(decision=decision)))
 
     assert [status for status, _ in answers] == [200, 200]
-    assert (with_evidence.row()["owner_epoch"], step_functions.started) == (1, [STARTED])
+    assert (with_evidence.row()["owner_epoch"], functions.sent) == (1, [RESUME] * 2)
 
 
 # A call that fails half way
@@ -376,42 +416,42 @@ def test_of_two_calls_that_meet_the_evidence_one_writes(
 
 @pytest.mark.parametrize(
     "failure",
-    [throttled("StartExecution"), unanswered(), EndpointConnectionError(endpoint_url="https://x.invalid")],
+    [throttled("Invoke"), unanswered(), EndpointConnectionError(endpoint_url="https://x.invalid")],
 )
-def test_a_failed_start_is_reported_and_the_next_call_starts(
-    in_review: Calls, step_functions: StepFunctions, failure: Exception
+def test_a_request_that_fails_is_reported_and_the_next_call_makes_it_again(
+    in_review: Calls, functions: Functions, failure: Exception
 ) -> None:
-    step_functions.failing["start_execution"] = failure
+    functions.failing = failure
 
-    message = f"{OWNER}: not started: {type(failure).__name__}"
+    message = f"{KEY}: not resumed yet: {type(failure).__name__}"
     assert in_review.decided(signed()) == (503, {"error": "StartUnavailable", "message": message})
 
     assert in_review.row()["verdict"] == "APPROVED"
-    step_functions.failing.clear()
+    functions.failing = None
     with in_review.writes_nothing():
         assert in_review.decided(signed()) == ACCEPTED
-    assert step_functions.started == [STARTED]
+    assert functions.sent == [RESUME]
 
 
-def test_the_next_call_starts_the_execution_if_the_function_died_after_its_commit(
-    in_review: Calls, step_functions: StepFunctions
+def test_the_next_call_asks_if_the_function_died_after_its_commit(
+    in_review: Calls, functions: Functions
 ) -> None:
-    step_functions.failing["start_execution"] = Died()
+    functions.failing = Died()
     with pytest.raises(Died):
         in_review.decided(signed())
-    step_functions.failing.clear()
+    functions.failing = None
 
     with in_review.writes_nothing():
         assert in_review.decided(signed()) == ACCEPTED
 
-    assert step_functions.started == [STARTED]
+    assert functions.sent == [RESUME]
 
 
 @pytest.mark.parametrize("operation", ["read", "transact"])
 @pytest.mark.parametrize("failure", [StoreUnavailable("DynamoDB: ReadTimeoutError"), Died()])
 def test_a_table_that_does_not_answer_is_reported_and_nothing_is_started(
     in_review: Calls,
-    step_functions: StepFunctions,
+    functions: Functions,
     monkeypatch: pytest.MonkeyPatch,
     operation: str,
     failure: BaseException,
@@ -429,12 +469,12 @@ def test_a_table_that_does_not_answer_is_reported_and_nothing_is_started(
             assert in_review.decided(signed()) == (503, answer)
         patch.undo()
 
-    assert step_functions.called == []
+    assert functions.sent == []
     assert in_review.decided(signed()) == ACCEPTED
 
 
 def test_of_two_concurrent_calls_one_writes_and_both_get_the_same_answer(
-    in_review: Calls, step_functions: StepFunctions, meanwhile: Meanwhile
+    in_review: Calls, functions: Functions, meanwhile: Meanwhile
 ) -> None:
     answers = []
     meanwhile(_dependencies.store, "transact", lambda: answers.append(in_review.decided(signed())))
@@ -443,7 +483,7 @@ def test_of_two_concurrent_calls_one_writes_and_both_get_the_same_answer(
         answers.append(in_review.decided(signed()))
 
     assert answers == [ACCEPTED, ACCEPTED]
-    assert step_functions.started == [STARTED]
+    assert functions.sent == [RESUME] * 2
 
 
 # A call that is unsigned, late or against the contract
@@ -465,11 +505,11 @@ STOLEN = replace(signed, secret=THIRD)
     ids=["a stolen secret", "a stolen secret and no JSON", "another time", "another body", "no headers"],
 )
 def test_a_call_that_is_not_signed_is_refused_without_a_word_about_its_body(
-    in_review: Calls, step_functions: StepFunctions, event: dict[str, Any], message: str
+    in_review: Calls, functions: Functions, event: dict[str, Any], message: str
 ) -> None:
     refused(in_review, event, 401, "SignatureRefused", message)
 
-    assert step_functions.called == []
+    assert functions.sent == []
 
 
 def test_the_previous_secret_is_accepted_too_and_a_recorded_call_not_for_long(
@@ -540,11 +580,11 @@ MANY_BYTES = json.dumps(VERDICT | {"reason": "\u00e9" * 9_000}, ensure_ascii=Fal
     ],
 )
 def test_a_signed_call_against_the_contract_is_refused_with_the_field_at_fault(
-    in_review: Calls, step_functions: StepFunctions, event: dict[str, Any], message: str
+    in_review: Calls, functions: Functions, event: dict[str, Any], message: str
 ) -> None:
     refused(in_review, event, 400, "InvalidRequest", message)
 
-    assert step_functions.called == []
+    assert functions.sent == []
 
 
 def test_an_event_s_id_may_have_200_characters(in_review: Calls) -> None:

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import ignored_auth
 from schemathesis.specs.openapi.checks import unsupported_method
 
-from handlers import _dependencies, _secrets, _step_functions
+from handlers import _dependencies, _resumption, _secrets
 from settle.local.kyc_behaviour import CONTRACT, Behaviour
 from settlement.adapters import kyc_verifications
 from settlement.model.stage_config import StageConfig
@@ -145,7 +145,7 @@ class Held:
         self.ledger = ledger
         self.cases = 0
         self.statuses: Counter[int] = Counter()
-        self.started: list[str] = []
+        self.resumed: list[tuple[str, str]] = []
         self.session = requests.Session()
         self.session.mount("http://", FunctionUrl())
 
@@ -158,12 +158,12 @@ def held(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     monkeypatch.setattr(
         _secrets, "read", lambda secret_id, *, cache_seconds, fresh=False: {"current": SECRET}
     )
-    monkeypatch.setattr(_step_functions, "start", lambda arn, name, data: held.started.append(name))
+    monkeypatch.setattr(_resumption, "ask", lambda key, owner: held.resumed.append((key, owner)))
     Calls(ledger).before("VerifyKyc")
     yield held
     assert held.cases >= 20
     assert {200, 400, 401, 404, 409} <= held.statuses.keys()
-    assert set(held.started) == {f"{KEY}-decided"}
+    assert set(held.resumed) == {(KEY, f"{KEY}-decided")}
 
 
 @told.parametrize()

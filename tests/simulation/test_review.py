@@ -12,8 +12,8 @@ from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 from tests.world.services import Died, unanswered
 from tests.world.world import STARTING, World
 
-DECIDED = f"{KEY}-decided"
-"""The execution that the webhook starts."""
+RESUMED = f"{KEY}-r2"
+"""The execution that recovery starts when the webhook asks for it."""
 
 SHARED = ("HoldFunds", "VerifyKyc")
 WAYS = {
@@ -35,17 +35,17 @@ each_machine = pytest.mark.parametrize("machine", BOTH)
 
 
 def assert_ended(world: World, decision: str, *, answered: bool = False) -> None:
-    """Check that the webhook's execution has ended the settlement, and that it alone reverses it.
+    """Check that the resumed execution has ended the settlement, and that it alone reverses it.
 
     If the provider has `answered` too, its answer is on record beside the webhook's verdict.
     """
-    (resumed,) = (one for one in world.machines.executions if one.name == DECIDED)
+    (resumed,) = (one for one in world.machines.executions if one.name == RESUMED)
     assert (resumed.machine, resumed.begun_with) == (STANDARD, WIRE)
     assert (resumed.status, resumed.data["status"]) == ("SUCCEEDED", ENDS[decision].status)
     ended = ENDS[decision]
     assert world.picture() == (ended.having(entries={**ended.entries, "verify": None}) if answered else ended)
     assert (world.row()["verdict"], "review" in world.row()) == (decision, False)
-    assert world.row()["owner"] == (f"{KEY}-compensate-1" if decision == "REJECTED" else DECIDED)
+    assert world.row()["owner"] == (f"{KEY}-compensate-2" if decision == "REJECTED" else RESUMED)
     balances = STARTING if decision == "REJECTED" else {"alice": 5_180, "bob": 5_272}
     assert {name: world.available(name) for name in STARTING} == balances
 
@@ -96,7 +96,7 @@ def test_the_same_event_twice_has_one_effect_and_another_event_none(world: World
 
     assert statuses == [200, 200, 200, 200, 409, 409]
     assert_ended(world, decision)
-    assert world.step_functions.names == [DECIDED]
+    assert world.step_functions.names == [RESUMED]
     assert world.webhook_events() == ["KYC_EVENT#evt_1"]
     assert world.ledger.rows() == before
 
@@ -163,26 +163,52 @@ def test_a_decision_on_another_verification_is_refused(world: World) -> None:
 
 
 @each_decision
-@pytest.mark.parametrize("starts", [False, True])
+@pytest.mark.parametrize("arrives", [False, True])
 @pytest.mark.parametrize("befalls", [unanswered, Died])
-def test_the_next_delivery_repairs_a_webhook_that_died_at_the_start(
-    world: World, befalls: Callable[[], BaseException], starts: bool, decision: str
+def test_the_next_delivery_repairs_a_webhook_that_died_as_it_asked_for_the_resumption(
+    world: World, befalls: Callable[[], BaseException], arrives: bool, decision: str
 ) -> None:
     world.in_review()
-    error = world.step_functions.failing["start_execution"] = befalls()
-    world.step_functions.loses_answers = starts
-    if isinstance(error, Died):
+    world.functions.failing, world.functions.loses_answers = befalls(), arrives
+    if isinstance(world.functions.failing, Died):
         with pytest.raises(Died):
             world.webhook(decision)
     else:
         assert world.webhook(decision) == 503
-    del world.step_functions.failing["start_execution"]
+    world.functions.failing = None
 
     assert world.webhook(decision) == 200
     world.drain()
 
     assert_ended(world, decision)
-    assert world.step_functions.names == [DECIDED]
+    assert world.step_functions.names == [RESUMED]
+
+
+@each_decision
+def test_a_settlement_whose_resumption_was_never_asked_for_is_due_at_once(
+    world: World, decision: str
+) -> None:
+    world.in_review()
+    world.functions.delivers = None
+    assert world.webhook(decision) == 200
+
+    world.recover_all()
+
+    assert_ended(world, decision)
+
+
+@each_decision
+def test_a_resumption_that_comes_after_recovery_s_own_does_nothing(world: World, decision: str) -> None:
+    world.in_review()
+    world.functions.delivers = None
+    assert world.webhook(decision) == 200
+    world.recover_all()
+
+    (event,) = world.functions.sent
+    assert world.resume_asked(event)["action"] == "none"
+
+    assert_ended(world, decision)
+    assert world.step_functions.names == [RESUMED]
 
 
 @pytest.mark.parametrize(("decision", "state"), [(name, state) for name in WAYS for state in WAYS[name]])
@@ -192,7 +218,7 @@ def test_a_resumed_execution_that_is_killed_before_a_state_is_resumed_by_recover
     world.in_review()
     assert world.webhook(decision) == 200
     world.machines.executions[1].run(until=state).abort()
-    world.pass_time(minutes=1)
+    world.pass_time(minutes=2)
 
     world.recover_all()
 

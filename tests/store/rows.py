@@ -180,7 +180,7 @@ UNDER_REVIEW = HELD | {
 TIME = {
     "deadline_at": "2026-11-20T17:15:00.123Z",
     "in_flight_since": "2026-11-20T17:00:00.123Z",
-    "gsi1sk": "2026-11-20T17:00:30.123Z",
+    "gsi1sk": "2026-11-20T17:00:00.123Z",
 }
 """The times of a settlement whose verdict comes at `WEBHOOK`: those of a new settlement."""
 

@@ -74,7 +74,12 @@ def reversed_or_fenced(step: str, row: Row) -> str:
 
 def advanced(step: str, row: Row) -> str:
     """A step that has committed is replayed in every status: the slot is its record."""
-    return REPLAYED if Step(step) in committed(row) else late_or_fenced(step, row)
+    if Step(step) in committed(row):
+        return REPLAYED
+    is_next = row["status"] is Status.PROCESSING and committed(row) == before(Step(step))
+    if step == Step.RELEASE and is_next and row["escrow"] != row["amount"]:
+        return f"StepFenced: {step}: the escrow holds something else than was held"
+    return late_or_fenced(step, row)
 
 
 def undone_mismatched_or_fenced(step: str, row: Row) -> str:
@@ -176,12 +181,16 @@ class Rule:
 
 
 def forward(step: Step) -> Rule:
-    """A released settlement only runs forward: its fee has no deadline."""
+    """A released settlement only runs forward: its fee has no deadline. The release pays what is held."""
     return Rule(
         Status.PROCESSING,
         step,
         advanced,
-        lambda row: committed(row) == before(step) and (step is Step.FEE or in_time(row)),
+        lambda row: (
+            committed(row) == before(step)
+            and (step is Step.FEE or in_time(row))
+            and (step is not Step.RELEASE or row["escrow"] == row["amount"])
+        ),
     )
 
 

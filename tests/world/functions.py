@@ -207,9 +207,9 @@ class Calls:
         for partition in PARTITIONS:
             assert self.handlers["RecoverStalled"]({"partition": partition}, Context(left_ms)) is None
 
-    def recover_now(self, key: Any = KEY) -> dict[str, Any]:
-        """Call RecoverStalled for one settlement, as a person does."""
-        answer: dict[str, Any] = self.handlers["RecoverStalled"]({"key": key}, Context())
+    def recover_now(self, key: Any = KEY, **more: Any) -> dict[str, Any]:
+        """Call RecoverStalled for one settlement, as a person does, or as the webhook with an `owner`."""
+        answer: dict[str, Any] = self.handlers["RecoverStalled"]({"key": key, **more}, Context())
         return answer
 
     def receive(self, *bodies: str, left_ms: Iterator[int] | None = None) -> list[str]:

@@ -1,7 +1,8 @@
-"""Stand-ins for Secrets Manager and SQS, and the provider as the caller of the webhook."""
+"""Stand-ins for Secrets Manager, SQS and Lambda, and the provider as the caller of the webhook."""
 
 import base64
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,7 +23,10 @@ VERDICT = {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED", "referenc
 """The content of the provider's webhook."""
 
 OWNER = f"{KEY}-decided"
-"""The execution that the webhook starts."""
+"""The owner between the webhook and the settlement's resumption."""
+
+RESUME = {"key": KEY, "owner": OWNER}
+"""What the webhook asks recovery for."""
 
 ATTRIBUTE_BYTES_MAX = 8_192
 
@@ -70,6 +74,30 @@ class Queues:
             raise self.failure
         attributes = {name: attribute["StringValue"] for name, attribute in MessageAttributes.items()}
         self.sent.append({"body": MessageBody, **attributes})
+
+
+@dataclass
+class Functions:
+    """A Lambda client that keeps the events for RecoverStalled in `sent`, or raises `failing`.
+
+    With `delivers`, it passes each event on at once. With `loses_answers`, an event is kept all the same.
+    """
+
+    delivers: Callable[[Any], object] | None = None
+    failing: BaseException | None = None
+    loses_answers: bool = False
+    sent: list[Any] = field(default_factory=list)
+
+    def invoke(self, *, FunctionName: str, InvocationType: str, Payload: str) -> dict[str, int]:  # noqa: N803
+        assert (FunctionName, InvocationType) == (os.environ["RECOVER_STALLED"], "Event")
+        if self.failing and not self.loses_answers:
+            raise self.failing
+        self.sent.append(json.loads(Payload))
+        if self.delivers:
+            self.delivers(self.sent[-1])
+        if self.failing:
+            raise self.failing
+        return {"StatusCode": 202}
 
 
 def execution(name: str, machine: str = "Compensation") -> str:

@@ -17,7 +17,7 @@ from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
 from settlement.model.request import parse_settlement
 from settlement.model.status import Status
-from settlement.reconciliation import Look, reconcile
+from settlement.reconciliation import Findings, Look, reconcile
 from tests.world.books import assert_conserved
 from tests.world.constants import KEY, WIRE
 from tests.world.contracts import checked_outcome
@@ -28,7 +28,7 @@ from tests.world.interpreter import Execution, Machines, TaskFailed, Waiting
 from tests.world.ledger import Ledger
 from tests.world.picture import Picture, seen
 from tests.world.provider import IN_REVIEW, Provider
-from tests.world.services import Caller
+from tests.world.services import Caller, Functions
 from tests.world.step_functions import StepFunctions
 
 ERROR = {"Error": "DeadlineExceeded", "Cause": "the settlement's deadline was long ago"}
@@ -75,6 +75,7 @@ class World:
             succeeded=lambda execution: checked_outcome(execution.data),
         )
         self.step_functions = StepFunctions(self.machines)
+        self.functions = Functions(self.resume_asked)
 
     # Running the stage.
 
@@ -212,6 +213,13 @@ class World:
             telemetry.count("StepCalled")  # a nested call flushes the metrics of the outer one
         return int(answer["statusCode"])
 
+    def resume_asked(self, event: Any) -> Any:
+        """Call RecoverStalled with the event of a function that has asked for a resumption."""
+        try:
+            return HANDLERS["RecoverStalled"](event, Context())
+        finally:
+            telemetry.count("StepCalled")  # a nested call flushes the metrics of the outer one
+
     def recover(self) -> list[str]:
         """Run recovery as its schedules do; return the errors of settlements that it could not recover."""
         self.pass_time(seconds=1)
@@ -294,11 +302,14 @@ class World:
         """Check the books by the project's own proof, and by another one that shares no code with it."""
         if self.missing:
             return
-        found = self.ledger.rows()
-        assert_conserved(found)
-        findings = reconcile(found, lambda key: Look.DISAGREES)
+        assert_conserved(self.ledger.rows())
+        findings = self.findings()
         assert findings.faults == []
         assert findings.conserved
+
+    def findings(self) -> Findings:
+        """Return what the project's own proof finds in the table."""
+        return reconcile(self.ledger.rows(), lambda key: Look.DISAGREES)
 
     def _around(self, execution: Execution, call: Callable[[], Any]) -> Any:
         error, commits, left = self.faults.get(execution.state, ("", False, 0))

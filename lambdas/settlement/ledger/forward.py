@@ -9,16 +9,19 @@ from settlement.ledger.conditions import (
     NOT_EXPIRED,
     before_deadline,
     committed,
+    escrow_holds,
     not_committed,
     owner_is,
     same_request,
     status_is,
 )
-from settlement.ledger.failure_reasons import fenced
+from settlement.ledger.failure_reasons import fenced, forward_refusal
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write, put, update
+from settlement.model.errors import SettlementError, StepFenced
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
+from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 
@@ -38,8 +41,16 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
     """Commit `step` on the settlement's row, and move an amount into (+) or out of (-) escrow (minor units).
 
     The slot of the step is the idempotency record `<key>:<step>`. The last step finishes the settlement in
-    the same write.
+    the same write. The release pays what the escrow holds: a function that may not write `escrow` cannot
+    forge a hold, and so no payout. See docs/decisions/2026-11-22-stolen-roles.md.
     """
+
+    def explain(name: str, state: SettlementState) -> SettlementError:
+        is_next = state.status is Status.PROCESSING and step.previous in state.steps
+        if step is Step.RELEASE and is_next and state.escrow != settlement.amount:
+            return StepFenced(name, "the escrow holds something else than was held", state.status)
+        return forward_refusal(name, state)
+
     conditions = [status_is(Status.PROCESSING), same_request(settlement), not_committed(step)]
     if step.previous is not None:
         conditions += [committed(step.previous)]
@@ -51,12 +62,14 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
         values |= {":settled": Status.SETTLED}
     else:
         conditions += [before_deadline(now), NOT_EXPIRED]
+    if step is Step.RELEASE:
+        conditions += [escrow_holds(settlement.amount)]
     return update(
         keys.settlement(settlement.key),
         f"SET {assignments}{removals}",
         values=values,
         conditions=conditions,
-        on_failure=fenced(settlement, step, replay_if=lambda state: step in state.steps),
+        on_failure=fenced(settlement, step, replay_if=lambda state: step in state.steps, explain=explain),
     )
 
 

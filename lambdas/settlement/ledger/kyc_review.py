@@ -86,11 +86,12 @@ def begin_review(settlement: Settlement, verdict: Verdict, until: datetime, now:
 def end_review(
     settlement: Settlement, verdict: Verdict, owner: str, now: datetime, config: StageConfig
 ) -> Write:
-    """Record the verdict of the provider's webhook, and make `owner` the execution that resumes.
+    """Record the verdict of the provider's webhook, and make the settlement due for recovery at once.
 
     The settlement gets the time of a new one, as the review may have taken all of its own; a deadline that
-    the request named stays. The new owner gets its own epoch, which names the reversal that it may start.
-    The same decision again is a replay, another one a conflict.
+    the request named stays. `owner` is a name that no execution has: it fences off the earlier owner, and
+    stands until recovery has made another execution the owner. The same decision again is a replay, another
+    one a conflict.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -100,7 +101,7 @@ def end_review(
             return StepFenced("reference", "the settlement waits for another verification", state.status)
         return forward_refusal(step, state)
 
-    index = keys.in_flight_index(settlement.key, timestamp(now + config.time_to_recover))
+    index = keys.in_flight_index(settlement.key, timestamp(now))
     assignments = (
         "#owner = :owner, owner_epoch = owner_epoch + :one, in_flight_since = :now,"
         " gsi1pk = :gsi1pk, gsi1sk = :gsi1sk"

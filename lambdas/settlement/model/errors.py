@@ -168,7 +168,7 @@ class QueueUnavailable(SettlementError):
 
 
 class StartUnavailable(SettlementError):
-    """Step Functions gave no answer, or refused the start. The settlement is as it was.
+    """An execution, or its resumption, got no answer or was refused. The settlement is as it was.
 
     `is_throttled` if a quota of the account refused it: then it has had no effect, and a later one may.
     """

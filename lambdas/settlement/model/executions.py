@@ -23,7 +23,7 @@ def compensate(key: str, owner_epoch: int) -> str:
 
 
 def decided(key: str) -> str:
-    """Return the execution that resumes a settlement after the KYC provider's webhook."""
+    """Return the owner between the KYC provider's webhook and the resumption: no execution has this name."""
     return f"{key}-decided"
 
 

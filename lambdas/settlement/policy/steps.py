@@ -68,7 +68,7 @@ def record_webhook_verdict(
     now: datetime,
     config: StageConfig,
 ) -> tuple[Write, ...]:
-    """Record a verdict of the provider's webhook; `owner` is the execution that resumes the settlement."""
+    """Record a verdict of the provider's webhook; `owner` stands until recovery resumes the settlement."""
     return (
         kyc_review.event_marker(event, settlement, now),
         kyc_review.end_review(settlement, verdict, owner, now, config),

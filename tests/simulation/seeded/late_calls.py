@@ -53,6 +53,9 @@ def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str,
     for name, payload in (("RecoverStalled", scheduled), ("RecoverStalled now", {"key": settlement["key"]})):
         asked[name] = Asked("RecoverStalled", payload)
         asked[f"{name} beside"] = Asked("RecoverStalled", payload, beside=True)
+    for owner in (f"{settlement['key']}-decided", f"{settlement['key']}-r1"):
+        payload = {"key": settlement["key"], "owner": owner}
+        asked[f"RecoverStalled for {owner[18:]}"] = Asked("RecoverStalled", payload)
     if is_merchant(text(row, "payee")) and row and "release_at" in row:
         entry = keys.entry(row["payee"]["S"], row["release_at"]["S"], settlement["key"], "release")
         record = {"dynamodb": {"Keys": {name: {"S": value} for name, value in entry.items()}}}

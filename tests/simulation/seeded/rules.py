@@ -65,6 +65,8 @@ def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> 
         due = text(old, "recover_at" if old["status"]["S"] == "LIMBO" else "gsi1sk") or ""
         in_time = "key" in asking.payload or due <= asking.at
         demand(in_time, "recovery changes a settlement only if it is due", key, due, asking.at)
+        asked_by = asking.payload.get("owner", text(old, "owner"))
+        demand(text(old, "owner") == asked_by, "a request to resume is its owner's", key, asked_by)
         if "expired_at" in new and "expired_at" not in old:
             overdue = old["deadline_at"]["S"] <= asking.at and "release" not in done(old)
             demand(overdue, "a settlement expires if it is overdue and not released", key)
@@ -228,6 +230,10 @@ def review_rests(key: str, old: Item, new: Item, posted: dict[str, Item], asking
         if "deadline_seconds" not in old:
             began = datetime.fromisoformat(ends["S"]) - timedelta(seconds=REVIEW_SECONDS)
             demand(began < datetime.fromisoformat(old["deadline_at"]["S"]), "a review begins in time", key)
+    if asking.function == "KycDecided":
+        is_due = new["gsi1sk"] == new["in_flight_since"]
+        demand(is_due, "a webhook's verdict makes the settlement due", key, new["gsi1sk"]["S"])
+        demand(new["owner"]["S"] == f"{key}-decided", "a webhook's verdict fences off the owner", key)
     if "review" not in old or old["status"]["S"] != "PROCESSING":
         return
     review = text(old, "review")

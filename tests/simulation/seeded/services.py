@@ -1,4 +1,4 @@
-"""The clients of DynamoDB and Step Functions in a function, with latency and faults."""
+"""The clients of DynamoDB, Step Functions and Lambda in a function, with latency and faults."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -105,6 +105,31 @@ class DynamoDb(Services):
         return error(
             name, "TransactionCanceledException", "Transaction cancelled", CancellationReasons=reasons
         )
+
+
+EVENT_MS_MAX = 60_000
+"""The age after which Lambda drops an event whose function has no free concurrency."""
+
+
+class Lambda(Services):
+    """The client that sends an event to a function: accepted, it may come late, twice, or never."""
+
+    service = "lambda"
+
+    def invoke(self, *, FunctionName: str, InvocationType: str, Payload: str) -> Any:  # noqa: N803
+        assert InvocationType == "Event", "no function waits for another"
+        function = FunctionName.rpartition(":")[2]
+        return self.send("invoke", STARTS, lambda: self._accept(function, json.loads(Payload)))
+
+    def _accept(self, function: str, payload: Any) -> dict[str, int]:
+        chance, hub = self._world.chance, self._world.hub
+        is_faulty = not chance.faults_end
+        times = 0 if is_faulty and chance.happens(0.1) else 1 + (is_faulty and chance.happens(0.2))
+        self._world.count("EventLost" if not times else "EventTwice" if times > 1 else "EventOnce", 1)
+        for _ in range(times):
+            delay = chance.within(0, EVENT_MS_MAX if is_faulty and chance.happens(0.3) else 50)
+            hub.spawn(lambda: self._world.cloud.call(function, payload), "the event's queue", delay)
+        return {"StatusCode": 202}
 
 
 class AlreadyExists(ClientError):

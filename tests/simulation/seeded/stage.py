@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from handlers import _dead_letters, _dependencies, _kyc, _secrets, _step_functions, _workers
+from handlers import _dead_letters, _dependencies, _kyc, _resumption, _secrets, _step_functions, _workers
 from settle.actions import order
 from settle.queries import follow
 from settlement.adapters import telemetry
@@ -27,6 +27,7 @@ _OF_A_WORLD = (
     (_dependencies, "random"),
     (_step_functions, "_client"),
     (_dead_letters, "_client"),
+    (_resumption, "_client"),
 )
 
 
@@ -43,7 +44,8 @@ class Current:
     def world(self, world: World) -> None:
         self._world, hub = world, world.hub
         now = lambda: NOW + timedelta(milliseconds=hub.now + hub.process.skew)  # noqa: E731
-        reached = (world.dynamodb, now, world.chance.random, world.step_functions, world.people)
+        services = (world.step_functions, world.people, world.functions)
+        reached = (world.dynamodb, now, world.chance.random, *services)
         for (place, name), part in zip(_OF_A_WORLD, reached, strict=True):
             setattr(place, name, part)
 

@@ -26,7 +26,7 @@ from tests.simulation.seeded.hub import Hub, Signal
 from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.rules import Asking
-from tests.simulation.seeded.services import DynamoDb, Services, StepFunctions
+from tests.simulation.seeded.services import DynamoDb, Lambda, Services, StepFunctions
 from tests.simulation.seeded.stream import Stream
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
@@ -71,6 +71,7 @@ class World:
             StepFunctions(self),
             Services(self),
         )
+        self.functions = Lambda(self)
         self.store = Store(self.dynamodb, "simulated", pause=lambda failed_tries: self.hub.sleep(50))
         self.cloud = Cloud(self)
         self.people, self.stream = People(self), Stream(self)
