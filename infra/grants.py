@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 
 from infra.state_machines import Machine
@@ -17,91 +18,122 @@ SWEPT, MERCHANT_ENTRIES, MERCHANT = "SWEPT#*", "ENTRIES#merchant.*", "ACCOUNT#me
 GRANTS: Mapping[str, Mapping[str, Rows]] = {
     "HoldFunds": {
         "GetItem": (SETTLEMENT,),
-        "PutItem": (SETTLEMENT, ENTRIES),
-        "UpdateItem": (SETTLEMENT, ACCOUNT),
+        "PutItem": (SETTLEMENT,),
+        "Put": (SETTLEMENT, ENTRIES),
+        "Update": (SETTLEMENT, ACCOUNT),
     },
     "VerifyKyc": {
         "GetItem": (SETTLEMENT, EVIDENCE, "CIRCUIT"),
         "PutItem": (EVIDENCE, "CIRCUIT"),
         "UpdateItem": (SETTLEMENT, "CIRCUIT"),
     },
-    "ReleaseFunds": {
-        "GetItem": (ACCOUNT,),
-        "PutItem": (ENTRIES,),
-        "UpdateItem": (SETTLEMENT, ACCOUNT),
-    },
-    "CollectFee": {"PutItem": (ENTRIES,), "UpdateItem": (SETTLEMENT,)},
+    "ReleaseFunds": {"GetItem": (ACCOUNT,), "Put": (ENTRIES,), "Update": (SETTLEMENT, ACCOUNT)},
+    "CollectFee": {"Put": (ENTRIES,), "Update": (SETTLEMENT,)},
     "RejectSettlement": {"PutItem": (SETTLEMENT,), "UpdateItem": (SETTLEMENT,)},
     "ReportOutcome": {"GetItem": (SETTLEMENT,)},
     "BeginCompensation": {
         "GetItem": (SETTLEMENT,),
-        "PutItem": (SETTLEMENT, EVIDENCE),
+        "PutItem": (SETTLEMENT,),
         "UpdateItem": (SETTLEMENT,),
+        "Put": (EVIDENCE,),
+        "Update": (SETTLEMENT,),
     },
-    "RefundFee": {"PutItem": (ENTRIES,), "UpdateItem": (SETTLEMENT,)},
+    "RefundFee": {"Put": (ENTRIES,), "Update": (SETTLEMENT,)},
     "ReclaimFunds": {
         "GetItem": (SETTLEMENT, SWEPT),
         "Query": (MERCHANT_ENTRIES,),
-        "PutItem": (ENTRIES, SWEPT),
-        "UpdateItem": (SETTLEMENT, ACCOUNT),
+        "Put": (ENTRIES, SWEPT),
+        "Update": (SETTLEMENT, ACCOUNT),
     },
-    "VoidHold": {"PutItem": (ENTRIES,), "UpdateItem": (SETTLEMENT, ACCOUNT)},
-    "EnterLimbo": {
-        "GetItem": (SETTLEMENT,),
-        "PutItem": (EVIDENCE,),
-        "UpdateItem": (SETTLEMENT, ACCOUNT),
-    },
+    "VoidHold": {"UpdateItem": (SETTLEMENT,), "Put": (ENTRIES,), "Update": (SETTLEMENT, ACCOUNT)},
+    "EnterLimbo": {"GetItem": (SETTLEMENT,), "Put": (EVIDENCE,), "Update": (SETTLEMENT, ACCOUNT)},
     "PrepareAlert": {"GetItem": (SETTLEMENT,)},
     "AwaitResolution": {"GetItem": (SETTLEMENT,), "PutItem": ("WAITING#*",)},
     "ResolveLimbo": {
         "GetItem": (SETTLEMENT, EVIDENCE),
-        "PutItem": (ENTRIES, EVIDENCE),
-        "UpdateItem": (SETTLEMENT, ACCOUNT),
+        "Put": (ENTRIES, EVIDENCE),
+        "Update": (SETTLEMENT, ACCOUNT),
     },
 }
 """The functions of states: their actions, each with its rows. IAM authorises a transaction by its items'
-actions, and refuses the whole of it for one row that is not among them.
+actions, and refuses the whole of it for one row that is not among them. `Put` and `Update` are the items of a
+transaction, `PutItem` and `UpdateItem` are writes of their own: what moves money is among the former alone.
 """
 
 TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
     "KycDecided": {
         "GetItem": (SETTLEMENT,),
-        "PutItem": (EVIDENCE, "KYC_EVENT#*"),
-        "UpdateItem": (SETTLEMENT,),
+        "Put": (EVIDENCE, "KYC_EVENT#*"),
+        "Update": (SETTLEMENT,),
     },
     "RecoverStalled": {"GetItem": (SETTLEMENT, "WAITING#*"), "UpdateItem": (SETTLEMENT,)},
     "StartSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
     "SweepMerchants": {
         "GetItem": (SWEPT,),
         "Query": (MERCHANT_ENTRIES,),
-        "PutItem": (SWEPT,),
-        "UpdateItem": (MERCHANT,),
+        "Put": (SWEPT,),
+        "Update": (MERCHANT,),
     },
 }
 """The functions that no machine calls: they serve a webhook, a schedule, a queue and the table's stream."""
 
-STARTING = ("KycDecided", "RecoverStalled", "StartSettlements")
-"""The functions that start settlements."""
+MONEY_ATTRIBUTES = (
+    *("available", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
+    *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
+)
+"""What a payout depends on: the balances, the escrow, and the slots of the steps."""
+
+NAMED: Mapping[str, tuple[str, ...]] = {
+    "HoldFunds": ("available", "escrow", "hold_at"),
+    "VerifyKyc": ("hold_at", "verify_at"),
+    "ReleaseFunds": ("available", "escrow", "verify_at", "release_at"),
+    "CollectFee": ("escrow", "release_at", "fee_at"),
+    "RejectSettlement": ("escrow", "hold_at"),
+    "BeginCompensation": ("escrow", "hold_at", "release_at"),
+    "RefundFee": ("escrow", "fee_at", "fee_reversed_at"),
+    "ReclaimFunds": ("available", "escrow", "release_at", "release_reversed_at"),
+    "VoidHold": ("available", "escrow", "hold_at", "hold_reversed_at"),
+    "EnterLimbo": ("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
+    "ResolveLimbo": (
+        *("escrow", "hold_at", "release_at", "fee_at"),
+        *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
+    ),
+    "KycDecided": ("hold_at", "verify_at"),
+    "RecoverStalled": ("release_at",),
+    "StartSettlements": ("escrow",),
+    "SweepMerchants": ("available",),
+}
+"""Those that a function's writes name, in a change or in a condition; any other is denied to it. Without
+`escrow` no hold can be forged, as the release and the void ask the escrow for the amount.
+"""
+
+STARTING = ("RecoverStalled", "StartSettlements")
+"""The functions that start settlements. KycDecided, which strangers can call, asks RecoverStalled for it."""
 
 
 def grant_rows(table: SettlementTable, functions: Mapping[str, lambda_.Function]) -> None:
     """Grant each function its actions on rows, and recovery the index."""
     for name, actions in (*GRANTS.items(), *TRIGGERED.items()):
-        table.grant(functions[name], {f"dynamodb:{action}": rows for action, rows in actions.items()})
+        untouched = [one for one in MONEY_ATTRIBUTES if one not in NAMED.get(name, ())]
+        table.grant(functions[name], actions, untouched=untouched)
     table.grant_listing(functions["RecoverStalled"])
 
 
 def grant_starts(
     functions: Mapping[str, lambda_.Function], *, express: Machine, standard: Machine, compensation: Machine
 ) -> None:
-    """Let functions start Standard settlements, and recovery start the other machines as well.
+    """Let functions start Standard settlements, recovery the other machines too, and the webhook recovery.
 
     Recovery's settlements overflow to Express: after an outage they are more than an account's quota of
     Standard starts. See docs/decisions/2026-11-22-recovery-at-scale.md.
     """
     for name in STARTING:
         standard.startable_by(functions[name], "SETTLEMENT_MACHINE")
-    recovery = functions["RecoverStalled"]
+    recovery, webhook = functions["RecoverStalled"], functions["KycDecided"]
+    webhook.add_environment("RECOVER_STALLED", recovery.function_arn)
+    webhook.add_to_role_policy(
+        iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[recovery.function_arn])
+    )
     express.startable_by(recovery, "EXPRESS_MACHINE")
     compensation.startable_by(recovery, "COMPENSATION_MACHINE")
     compensation.describable_by(recovery)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
@@ -33,9 +34,9 @@ class Kyc(Construct):
         super().__init__(scope, construct_id)
         verify, webhook = functions["VerifyKyc"], functions["KycDecided"]
         self.credentials = self._secret("Credentials", {}, "api_key", settings)
-        self.credentials.grant_read(verify)
+        _let_read(verify, self.credentials)
         self.signing = self._secret("Signing", {"previous": None}, "current", settings)
-        self.signing.grant_read(webhook)
+        _let_read(webhook, self.signing)
         description = settings.kyc.to_json(
             secret_id=self.credentials.secret_arn, runbook=f"{settings.runbooks}/kyc-outage.md"
         )
@@ -63,6 +64,13 @@ class Kyc(Construct):
         secret.apply_removal_policy(RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY)
         # Not by its Ref: on AWS that is the ARN, but on the embedded AWS the name.
         return secretsmanager.Secret.from_secret_complete_arn(self, f"{construct_id}Arn", secret.attr_id)
+
+
+def _let_read(function: lambda_.Function, secret: secretsmanager.ISecret) -> None:
+    """Let a function read a secret's value, and not describe it, as CDK's own grant would."""
+    function.add_to_role_policy(
+        iam.PolicyStatement(actions=["secretsmanager:GetSecretValue"], resources=[secret.secret_arn])
+    )
 
 
 def _add_alarms(pager: Pager) -> None:

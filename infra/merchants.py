@@ -1,9 +1,10 @@
 """The sweep of merchants: the table's stream calls SweepMerchants, and a queue keeps what it gives up."""
 
+from typing import cast
+
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -62,7 +63,10 @@ class Merchants(Construct):
                 resources=[stream_arn],
             )
         )
-        lambda_.EventSourceMapping(
+        function.add_to_role_policy(
+            iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[self.given_up.queue_arn])
+        )
+        mapping = lambda_.EventSourceMapping(
             self,
             "Stream",
             target=function,
@@ -74,8 +78,11 @@ class Merchants(Construct):
             parallelization_factor=1,  # two calls for one stretch of the stream would race on its rows
             bisect_batch_on_error=True,
             max_record_age=Duration.minutes(15),
-            on_failure=event_sources.SqsDlq(self.given_up),
         )
+        # Not by CDK's SqsDlq, which would also let the function look at the queue.
+        on_failure = {"OnFailure": {"Destination": self.given_up.queue_arn}}
+        resource = cast("lambda_.CfnEventSourceMapping", mapping.node.default_child)
+        resource.add_property_override("DestinationConfig", on_failure)
         pager.alarm(
             "SweepsGivenUp",
             self.given_up.metric_approximate_number_of_messages_visible(

@@ -3,8 +3,8 @@
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -56,12 +56,23 @@ class StartQueue(Construct):
             visibility_timeout=Duration.seconds(visibility_seconds(settings)),
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=RECEIVES_MAX),
         )
-        self.dead_letters.grant_send_messages(function)
         function.add_environment("START_DEAD_LETTERS", self.dead_letters.queue_url)
-        function.add_event_source(
-            event_sources.SqsEventSource(
-                self.queue, batch_size=BATCH_MAX, report_batch_item_failures=True, max_concurrency=10
+        # The permissions that Lambda and the function use. CDK's own grants are wider.
+        receives = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
+        for queue, actions in ((self.queue, receives), (self.dead_letters, ("SendMessage",))):
+            function.add_to_role_policy(
+                iam.PolicyStatement(
+                    actions=[f"sqs:{action}" for action in actions], resources=[queue.queue_arn]
+                )
             )
+        lambda_.EventSourceMapping(
+            self,
+            "Messages",
+            target=function,
+            event_source_arn=self.queue.queue_arn,
+            batch_size=BATCH_MAX,
+            report_batch_item_failures=True,
+            max_concurrency=10,
         )
 
     def _new_queue(self, construct_id: str, settings: Settings, **more: Any) -> sqs.Queue:

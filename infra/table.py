@@ -24,6 +24,12 @@ IMMUTABLE_ATTRIBUTES = (
 them. No function may update the first three at all, so that for those it is a second fence.
 """
 
+IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
+"""The writes of a transaction, by their names in TransactWriteItems, and the action that IAM asks for."""
+
+_ENCLOSED = {"ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}}
+"""False for a write that is sent alone, which has no such key: ForAnyValue of nothing is false."""
+
 
 class SettlementTable(Construct):
     """The table with its index `gsi1`: backed up, protected, encrypted, and streamed. No row expires."""
@@ -66,17 +72,23 @@ class SettlementTable(Construct):
         index = f"{self.table.table_arn}/index/{INDEX}"
         function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index]))
 
-    def grant(self, function: lambda_.Function, actions: Mapping[str, Sequence[str]]) -> None:
+    def grant(
+        self, function: lambda_.Function, actions: Mapping[str, Sequence[str]], *, untouched: Sequence[str]
+    ) -> None:
         """Let `function` take exactly these actions, and never update an immutable attribute.
 
-        Each action has the patterns of the partition keys that it may use.
+        Each action has the patterns of the partition keys that it may use. `Put` and `Update` are those of a
+        transaction's items, and are denied outside one. No write may name an `untouched` attribute.
         """
         statements = [
             *(
                 iam.PolicyStatement(
-                    actions=[action],
+                    actions=[f"dynamodb:{IN_A_TRANSACTION.get(action, action)}"],
                     resources=[self.table.table_arn],
-                    conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)}},
+                    conditions={
+                        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)},
+                        **(_ENCLOSED if action in IN_A_TRANSACTION else {}),
+                    },
                 )
                 for action, rows in actions.items()
             ),
@@ -100,6 +112,15 @@ class SettlementTable(Construct):
                 conditions={"ForAnyValue:StringEquals": {"dynamodb:Attributes": list(IMMUTABLE_ATTRIBUTES)}},
             ),
         ]
+        if untouched and actions.keys() & {"PutItem", "UpdateItem", *IN_A_TRANSACTION}:
+            statements += [
+                iam.PolicyStatement(
+                    effect=iam.Effect.DENY,
+                    actions=["dynamodb:PutItem", "dynamodb:UpdateItem"],
+                    resources=[self.table.table_arn],
+                    conditions={"ForAnyValue:StringEquals": {"dynamodb:Attributes": list(untouched)}},
+                )
+            ]
         for statement in statements:
             function.add_to_role_policy(statement)
 

@@ -1,5 +1,6 @@
 """IAM, enforced: the role of each function allows the calls of its step, and no others; and no open port."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,30 +9,17 @@ import psutil
 import pytest
 from botocore.exceptions import ClientError
 
+from infra.grants import GRANTS, TRIGGERED
 from settle.local import record
 from settlement.ledger import keys
 from tests.e2e.embedded import Embedded
 
+FUNCTIONS = {**GRANTS, **TRIGGERED}
 GRANTED = {
-    "HoldFunds": {"get_item", "put_item", "update_item"},
-    "VerifyKyc": {"get_item", "put_item", "update_item"},
-    "ReleaseFunds": {"get_item", "put_item", "update_item"},
-    "CollectFee": {"put_item", "update_item"},
-    "RejectSettlement": {"put_item", "update_item"},
-    "ReportOutcome": {"get_item"},
-    "BeginCompensation": {"get_item", "put_item", "update_item"},
-    "RefundFee": {"put_item", "update_item"},
-    "ReclaimFunds": {"get_item", "put_item", "update_item", "query"},
-    "VoidHold": {"put_item", "update_item"},
-    "EnterLimbo": {"get_item", "put_item", "update_item"},
-    "PrepareAlert": {"get_item"},
-    "AwaitResolution": {"get_item", "put_item"},
-    "ResolveLimbo": {"get_item", "put_item", "update_item"},
-    "KycDecided": {"get_item", "put_item", "update_item"},
-    "RecoverStalled": {"get_item", "update_item"},
-    "StartSettlements": {"get_item", "put_item"},
-    "SweepMerchants": {"get_item", "put_item", "update_item", "query"},
+    function: {re.sub("(?<!^)(?=[A-Z])", "_", action).lower() for action in actions} - {"put", "update"}
+    for function, actions in FUNCTIONS.items()
 }
+"""The operations of each function's role by themselves: without those that it has in a transaction alone."""
 
 TOUCHED = {
     "VerifyKyc": ("SETTLEMENT#no-such-key", "CIRCUIT"),
@@ -155,7 +143,7 @@ def test_a_function_starts_no_machine_but_its_own_and_only_recovery_asks_about_r
 ) -> None:
     client, outputs = acting_as(embedded, function, "stepfunctions"), embedded.stack.outputs
     own = {
-        "KycDecided": {"SettlementStandardArn"},
+        "KycDecided": set(),
         "RecoverStalled": {"SettlementStandardArn", "SettlementExpressArn", "CompensationArn"},
         "StartSettlements": {"SettlementStandardArn"},
         "VerifyKyc": set(),
@@ -178,6 +166,32 @@ def test_a_function_starts_no_machine_but_its_own_and_only_recovery_asks_about_r
     assert asked == {"CompensationArn": about_reversals, "SettlementStandardArn": "AccessDeniedException"}
 
 
+@pytest.mark.parametrize("function", GRANTED)
+def test_only_the_webhook_invokes_a_function_and_that_is_recovery(embedded: Embedded, function: str) -> None:
+    client = acting_as(embedded, function, "lambda")
+    recovery = embedded.stack.outputs["RecoverStalledArn"]
+    other = recovery.replace("RecoverStalled", "ResolveLimbo")
+
+    invoked = outcome_of(client.invoke, FunctionName=recovery, InvocationType="Event", Payload='{"key": "x"}')
+
+    assert invoked == ("done" if function == "KycDecided" else "AccessDeniedException")
+    assert outcome_of(client.invoke, FunctionName=other, InvocationType="Event") != "done"
+
+
+@pytest.mark.parametrize("function", GRANTED)
+def test_no_role_sends_a_task_s_success_deletes_a_row_or_reads_a_queue_of_another(
+    embedded: Embedded, function: str
+) -> None:
+    machines, queues = (acting_as(embedded, function, name) for name in ("stepfunctions", "sqs"))
+    outputs = embedded.stack.outputs
+
+    sent = outcome_of(machines.send_task_success, taskToken="x", output="{}")
+    received = outcome_of(queues.receive_message, QueueUrl=outputs["StartQueueUrl"])
+
+    assert sent == "AccessDeniedException"
+    assert received == ("done" if function == "StartSettlements" else "AccessDenied")
+
+
 def test_a_transaction_is_authorised_by_each_of_its_writes(embedded: Embedded, role: tuple[str, Any]) -> None:
     state, client = role
     table = embedded.stack.outputs["TableName"]
@@ -189,7 +203,8 @@ def test_a_transaction_is_authorised_by_each_of_its_writes(embedded: Embedded, r
         client.transact_write_items(TransactItems=[put])
 
     by_condition = "TransactionCanceledException"
-    expected = by_condition if "put_item" in GRANTED[state] else "AccessDeniedException"
+    puts = FUNCTIONS[state].keys() & {"Put", "PutItem"}
+    expected = by_condition if puts else "AccessDeniedException"
     assert refused.value.response["Error"]["Code"] == expected
 
 

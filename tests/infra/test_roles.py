@@ -1,21 +1,21 @@
-"""The permissions of every role, complete: each action with its resource and its condition."""
+"""The permissions of the machines and the schedules, complete; and who may take a role.
 
-from collections.abc import Sequence
+Those of the functions are in test_least_privilege.py.
+"""
+
 from typing import Any
 
 import pytest
 
 from infra.config import STAGES
 from infra.grants import STARTING
-from infra.table import IMMUTABLE_ATTRIBUTES, INDEX
+from infra.table import INDEX
 from settlement.ledger import keys
 from tests.infra.stack import (
     FUNCTIONS,
     MACHINES,
-    Permission,
     allow,
     definition,
-    deny,
     each_stage,
     executions,
     granted,
@@ -23,41 +23,9 @@ from tests.infra.stack import (
     variables,
 )
 
-TABLE, KEY = "${LedgerTable.Arn}", "${LedgerKey.Arn}"
 EXPRESS, STANDARD = "${SettlementExpress}", "${SettlementStandard}"
 STARTS = "states:StartExecution"
-SECRET = ("secretsmanager:DescribeSecret", "secretsmanager:GetSecretValue")
-LOOKS = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl")
-RECEIVES = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
-READS_STREAM = (
-    *("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
-    "dynamodb:ListStreams",
-)
 TRACES = ("xray:PutTelemetryRecords", "xray:PutTraceSegments")
-KEY_USE = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
-THROUGH_DYNAMODB = {"StringEquals": {"kms:ViaService": "dynamodb.${AWS::Region}.amazonaws.com"}}
-OF_ENTRIES = {"ForAnyValue:StringEquals": {"dynamodb:Attributes": list(IMMUTABLE_ATTRIBUTES)}}
-
-MORE: dict[str, set[Permission]] = {
-    # A function reads its own secret, and neither changes nor lists it.
-    "VerifyKyc": allow(*SECRET, on=["${KycCredentials.Id}"])
-    | allow("events:PutEvents", on=["${PagerBus.Arn}"]),
-    # Only a Standard execution is known by its name, and starts once: Express takes the name again.
-    "KycDecided": allow(*SECRET, on=["${KycSigning.Id}"]) | allow(STARTS, on=[STANDARD]),
-    # The index is a hint: only the row has a settlement's state. Executions have no names before they start.
-    # Each start of recovery has a name of its own, and a second execution of one does no harm.
-    "RecoverStalled": allow("dynamodb:Query", on=[f"{TABLE}/index/{keys.INDEX}"])
-    | allow(STARTS, on=[STANDARD, EXPRESS, "${Compensation}"])
-    | allow("states:DescribeExecution", on=[executions("Compensation")]),
-    # If it could send to its own queue, a message could circulate for ever.
-    "StartSettlements": allow(*RECEIVES, *LOOKS, on=["${StartQueue.Arn}"])
-    | allow("sqs:SendMessage", *LOOKS, on=["${StartDeadLetters.Arn}"])
-    | allow(STARTS, on=[STANDARD]),
-    # What it gives up goes to a queue that no function reads.
-    "SweepMerchants": allow(*READS_STREAM, on=["${LedgerTable.StreamArn}"])
-    | allow("sqs:SendMessage", *LOOKS, on=["${MerchantsGivenUp.Arn}"]),
-}
-"""The permissions of a function besides those of every function."""
 
 EVERYWHERE = {
     *("logs:CreateLogDelivery", "logs:DeleteLogDelivery", "logs:DescribeLogGroups"),
@@ -88,31 +56,6 @@ def scheduler(stage: str) -> str:
     """Return the role of recovery's schedule."""
     (found,) = (role for role in properties(stage, "IAM::Role") if role.startswith("SchedulerRole"))
     return found
-
-
-def leading_keys(rows: Sequence[str]) -> dict[str, Any]:
-    """Return the condition that binds an action to rows, by the patterns of their partition keys."""
-    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)}}
-
-
-@each_stage
-def test_a_function_has_the_permissions_of_its_step_and_no_others(stage: str) -> None:
-    """Each action has its own rows. Attributes that are immutable are denied to all, on every row."""
-    for function, actions in FUNCTIONS.items():
-        of_rows = {
-            permission
-            for action, rows in actions.items()
-            for permission in allow(f"dynamodb:{action}", on=[TABLE], only_if=leading_keys(rows))
-        }
-
-        assert granted(stage, f"{function}Role") == (
-            of_rows
-            | allow(*KEY_USE, on=[KEY], only_if=THROUGH_DYNAMODB)
-            | deny("dynamodb:UpdateItem", on=[TABLE], only_if=OF_ENTRIES)
-            | allow("logs:CreateLogStream", "logs:PutLogEvents", on=[f"${{{function}Logs.Arn}}"])
-            | allow(*TRACES, on=["*"])
-            | MORE.get(function, set())
-        ), function
 
 
 @each_stage

@@ -1,7 +1,7 @@
 """The writes of each function: every write that any of its branches builds."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from itertools import product
 
@@ -164,7 +164,11 @@ def named(write: Write) -> set[str]:
     return assigned(write) | _names(write, write.parameters["ConditionExpression"])
 
 
-def _names(write: Write, expression: str) -> set[str]:
+def names_in(expression: str, aliases: Mapping[str, str]) -> set[str]:
+    """Return the attributes that an expression names, in a change or in a condition."""
     words = set(re.findall(r"(?<![:\w])#?[a-z]\w*", expression))
-    aliases: dict[str, str] = write.parameters.get("ExpressionAttributeNames", {})
     return {aliases.get(word, word) for word in words} - _WORDS
+
+
+def _names(write: Write, expression: str) -> set[str]:
+    return names_in(expression, write.parameters.get("ExpressionAttributeNames", {}))

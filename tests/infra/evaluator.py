@@ -1,0 +1,119 @@
+"""IAM's evaluation of one role's policy, as far as this stack's policies go; anything else is an error.
+
+A request is allowed if a statement allows it and none denies it. See
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics.html.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from tests.infra.stack import properties
+from tests.infra.writes import names_in
+
+Values = tuple[str, ...]
+ENCLOSING, LEADING, ATTRIBUTES = (
+    f"dynamodb:{name}" for name in ("EnclosingOperation", "LeadingKeys", "Attributes")
+)
+WRITES = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem"}
+_ONE: Mapping[str, Callable[[str, str], bool]] = {
+    "StringEquals": lambda value, wanted: value == wanted,
+    "StringLike": fnmatchcase,
+    "Bool": lambda value, wanted: value.lower() == wanted.lower(),
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """An action on a resource, and the values of the condition keys that the service passes with it."""
+
+    action: str
+    resource: str
+    context: Mapping[str, Values] = field(default_factory=dict)
+
+
+def policy(stage: str, function: str) -> list[dict[str, Any]]:
+    """Return the statements of a function's role."""
+    return of_role(stage, f"{function}Role")
+
+
+def of_role(stage: str, role: str) -> list[dict[str, Any]]:
+    """Return the statements of a role."""
+    found = [
+        one["PolicyDocument"]
+        for one in properties(stage, "IAM::Policy").values()
+        if f"${{{role}}}" in one["Roles"]
+    ]
+    found += [one["PolicyDocument"] for one in properties(stage, "IAM::Role")[role].get("Policies", ())]
+    return [statement for document in found for statement in document["Statement"]]
+
+
+def allows(statements: Iterable[Mapping[str, Any]], request: Request) -> bool:
+    """Return whether a policy allows a request: a denial wins, and what nothing allows is refused."""
+    effects = {one["Effect"] for one in statements if applies(one, request)}
+    return effects == {"Allow"}
+
+
+def applies(statement: Mapping[str, Any], request: Request) -> bool:
+    """Return whether a statement is about this request."""
+    if not statement.keys() <= {"Sid", "Effect", "Action", "Resource", "Condition"}:
+        raise ValueError(f"the evaluator does not know all of {sorted(statement)}")
+    return (
+        any(fnmatchcase(request.action, pattern) for pattern in listed(statement["Action"]))
+        and any(fnmatchcase(request.resource, pattern) for pattern in listed(statement["Resource"]))
+        and all(
+            _holds(operator, request.context.get(key, ()), listed(wanted))
+            for operator, keys in statement.get("Condition", {}).items()
+            for key, wanted in keys.items()
+        )
+    )
+
+
+def _holds(operator: str, values: Values, wanted: Sequence[str]) -> bool:
+    """Evaluate one operator. ForAnyValue of no value is false, ForAllValues of none is true."""
+    quantifier, _, name = operator.rpartition(":")
+    matches = [any(_ONE[name](value, one) for one in wanted) for value in values]
+    if quantifier == "ForAllValues":
+        return all(matches)
+    if quantifier not in ("", "ForAnyValue"):
+        raise ValueError(f"the evaluator does not know {quantifier}")
+    return any(matches)
+
+
+def listed(value: Any) -> list[Any]:
+    """Return a policy's value as a list, which it may be or not."""
+    return value if isinstance(value, list) else [value]
+
+
+def requests(table: str, operation: str, parameters: Mapping[str, Any]) -> Iterator[Request]:
+    """Yield what IAM is asked for a call of DynamoDB.
+
+    For a transaction: each item by itself, and for each action all of its leading keys and attributes at
+    once. AWS documents neither, so that a role must allow both.
+    """
+    if operation != "TransactWriteItems":
+        yield Request(f"dynamodb:{operation}", table, context(parameters))
+        return
+    together: dict[str, dict[str, Values]] = {}
+    for item in parameters["TransactItems"]:
+        for kind, write in item.items():
+            alone = context(write) | {ENCLOSING: ("TransactWriteItems",)}
+            yield Request(f"dynamodb:{WRITES[kind]}", table, alone)
+            all_of_them = together.setdefault(WRITES[kind], {})
+            for key, values in alone.items():
+                all_of_them[key] = tuple(dict.fromkeys((*all_of_them.get(key, ()), *values)))
+    for action, each in together.items():
+        yield Request(f"dynamodb:{action}", table, each)
+
+
+def context(parameters: Mapping[str, Any]) -> dict[str, Values]:
+    """Return the leading keys and the attributes that a call of one item, or a query, names."""
+    row = parameters.get("Item") or parameters.get("Key")
+    given = parameters.get("ExpressionAttributeValues", {})
+    leading = row["pk"] if row else next(iter(given.values()))
+    attributes = dict.fromkeys(row or ())
+    aliases = parameters.get("ExpressionAttributeNames", {})
+    for name in ("ConditionExpression", "UpdateExpression"):
+        attributes |= dict.fromkeys(sorted(names_in(parameters.get(name, ""), aliases)))
+    return {LEADING: (leading["S"],), ATTRIBUTES: tuple(attributes)}

@@ -1,0 +1,175 @@
+"""Every call of AWS that the functions make, as seen while they run: operation and parameters.
+
+Most are made in lives of the simulator, which runs all functions. What it has a stand-in for, above the
+client, runs in a scene of its own. A function that is new needs an actor in the simulator, or a scene.
+"""
+
+import json
+import os
+import pkgutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+from unittest import mock
+
+from aws_lambda_powertools.utilities.circuit_breaker.base import CircuitBreakerHandler
+from botocore.client import BaseClient
+
+import handlers
+from handlers import _dependencies, _kyc, _secrets
+from settlement.adapters import kyc_client, telemetry
+from settlement.model.errors import KycUnavailable, SettlementError
+from tests.simulation.seeded.stage import set_up
+from tests.simulation.seeded.world import World, play
+from tests.unit.vectors import SETTLEMENT
+from tests.world.environment import NOW
+from tests.world.memory_dynamodb import MemoryDynamoDb
+from tests.world.services import API_KEY, SECRET
+
+SEEDS = range(300)
+"""The histories that are watched. With fewer, the rarest calls are missed, and their grants look needless."""
+
+DEAD_LETTERS = "dead-letters"
+"""The queue's address in the simulator."""
+
+_NOW = int(time.time())
+_PREFIXES = {"stepfunctions": "states"}
+"""The names of services in IAM, where they differ from those of boto3."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a service by a function."""
+
+    function: str
+    service: str
+    operation: str
+    parameters: Mapping[str, Any]
+
+    @property
+    def variable(self) -> str:
+        """The variable of the function's environment that names the resource of the call."""
+        given = [one for one in _leaves(self.parameters) if isinstance(one, str)]
+        names = [one.replace(":execution:", ":stateMachine:") for one in given]
+        known = {variable: os.environ.get(variable, DEAD_LETTERS) for variable in _VARIABLES}
+        known["KYC"] = _kyc._secret_id
+        (found,) = {
+            variable
+            for variable, value in known.items()
+            if any(name == value or name.startswith(f"{value}:") for name in names)
+        }
+        return found
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the values of a call's parameters."""
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if not isinstance(value, dict | list):
+        yield value
+    for member in members:
+        yield from _leaves(member)
+
+
+_VARIABLES = {
+    *("SETTLEMENT_MACHINE", "EXPRESS_MACHINE", "COMPENSATION_MACHINE", "RECOVER_STALLED"),
+    *("START_DEAD_LETTERS", "KYC_SIGNING_SECRET", "EVENT_BUS", "KYC"),
+}
+
+
+def _lazy_clients() -> list[tuple[Any, str, str]]:
+    """Return each client that a module of the handlers makes when it is first used: module, name, service."""
+    modules = [import_module(f"handlers.{found.name}") for found in pkgutil.iter_modules(handlers.__path__)]
+    return [
+        (module, name, _PREFIXES.get(client._service, client._service))
+        for module in modules
+        for name, client in vars(module).items()
+        if isinstance(client, _dependencies.LazyClient)
+    ]
+
+
+class _Watched:
+    """A client of a world, whose calls by functions are kept."""
+
+    def __init__(self, world: World, service: str, client: Any, calls: list[Call]) -> None:
+        self._world, self._service, self._client, self._calls = world, service, client, calls
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+        if isinstance(method, type) or not callable(method):
+            return method
+
+        def call(**parameters: Any) -> Any:
+            process = self._world.hub.process
+            if process in self._world.cloud._running:
+                operation = "".join(map(str.title, name.split("_")))
+                self._calls.append(Call(process.name, self._service, operation, parameters))
+            return method(**parameters)
+
+        return call
+
+
+def _lives() -> Iterator[Call]:
+    """Yield the calls of the simulator's functions."""
+    calls: list[Call] = []
+    places = [(_dependencies.store, "client", "dynamodb"), *_lazy_clients()]
+    with set_up() as current:
+        for seed in SEEDS:
+            world: World = play(seed)
+            current.world = world
+            for place, name, service in places:
+                setattr(place, name, _Watched(world, service, getattr(place, name), calls))
+            world.run()
+    yield from calls
+
+
+def _asks_the_provider() -> None:
+    """Let VerifyKyc meet a provider that is down until the circuit opens, and then one that answers."""
+    answer = json.dumps({"decision": "APPROVED", "reference": "ver_1"}).encode()
+    is_down, is_up = mock.Mock(side_effect=KycUnavailable("down")), mock.Mock(return_value=(200, answer))
+    for later, exchange in ((0, is_down), (120, is_up)):
+        clock = mock.Mock(return_value=_NOW + later)
+        with (
+            mock.patch.object(kyc_client.Client, "_exchange", exchange),
+            mock.patch.object(CircuitBreakerHandler, "_now", clock),
+        ):
+            for _ in range(8):
+                with suppress(SettlementError):
+                    _kyc.ask(SETTLEMENT)
+
+
+SCENES: list[tuple[str, Callable[[], object]]] = [
+    ("VerifyKyc", _asks_the_provider),
+    ("KycDecided", lambda: _secrets.signing_secrets(NOW)),
+]
+"""What a function does that the simulator replaces, below which boto3's clients are watched."""
+
+
+def _scene(function: str, act: Callable[[], object]) -> Iterator[Call]:
+    calls: list[Call] = []
+    table = MemoryDynamoDb()
+
+    def answer(client: BaseClient, operation: str, parameters: dict[str, Any]) -> Any:
+        service = client.meta.service_model.service_name
+        calls.append(Call(function, _PREFIXES.get(service, service), operation, parameters))
+        match service:
+            case "dynamodb":
+                name = "".join(f"_{one.lower()}" if one.isupper() else one for one in operation).lstrip("_")
+                return getattr(table, name)(**parameters)
+            case "secretsmanager":
+                return {"SecretString": json.dumps({"api_key": API_KEY, "current": SECRET})}
+        return {"FailedEntryCount": 0}
+
+    with mock.patch.object(BaseClient, "_make_api_call", answer):
+        act()
+        telemetry.metrics.clear_metrics()
+    yield from calls
+
+
+@cache
+def observed() -> tuple[Call, ...]:
+    """Return the calls of all functions."""
+    return (*_lives(), *(call for function, act in SCENES for call in _scene(function, act)))

@@ -1,0 +1,187 @@
+"""The functions' roles and what the functions do: neither allows more than the other needs."""
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from infra.functions import LAMBDAS
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from tests.infra.evaluator import ENCLOSING, LEADING, Request, allows, applies, listed, policy, requests
+from tests.infra.observed import Call, observed
+from tests.infra.stack import FUNCTIONS, ON_AWS, each_stage_on_aws, executions, properties, variables
+
+TABLE, KEY, INDEX = "${LedgerTable.Arn}", "${LedgerKey.Arn}", "${LedgerTable.Arn}/index/gsi1"
+HELPERS = {path.stem for path in (LAMBDAS / "handlers").glob("_[a-z]*.py")}
+"""The modules that handlers share."""
+
+READ: dict[str, Row] = {
+    "settlement": keys.settlement("k"),
+    "listed_settlement": keys.settlement("k"),
+    "account": keys.account("alice"),
+    "evidence": keys.evidence("k", "verify"),
+    "waiting": keys.waiting("k"),
+}
+"""The store's methods that read a row, and such a row."""
+
+THROUGH_DYNAMODB = {"kms:ViaService": ("dynamodb.${AWS::Region}.amazonaws.com",)}
+OF_THE_KEY = ("Decrypt", "DescribeKey", "Encrypt", "GenerateDataKey*", "ReEncrypt*")
+"""What DynamoDB does with a table's key on behalf of a caller.
+
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
+"""
+
+SOURCES = {
+    "sqs": ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
+    "dynamodb": tuple(
+        f"dynamodb:{name}" for name in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
+    ),
+}
+"""What Lambda does with a source of events in a function's name: AWSLambdaSQSQueueExecutionRole and
+AWSLambdaDynamoDBExecutionRole.
+"""
+
+OPERATIONS = {"lambda:Invoke": "lambda:InvokeFunction"}
+"""The actions that have another name than their operation."""
+
+
+def reads(function: str) -> Iterator[Row]:
+    """Yield a row of each kind that a handler, or a helper that it imports, reads, by their source.
+
+    Some are read only after a rare course of events, so that no number of lives is enough to see them.
+    """
+    module = re.sub(r"(?<!^)(?=[A-Z])", "_", function).lower()
+    source = inspect.getsource(import_module(f"handlers.{module}"))
+    helpers = sorted(set(re.findall(r"\b(_[a-z_]+)\.", source)) & HELPERS)
+    for one in (source, *(inspect.getsource(import_module(f"handlers.{helper}")) for helper in helpers)):
+        yield from (READ[name] for name in re.findall(r"\bstore\.(\w+)\(", one) if name in READ)
+
+
+@cache
+def of_the_table(function: str) -> tuple[Request, ...]:
+    """Return what IAM is asked when the function uses the table."""
+    found = [Request("dynamodb:GetItem", TABLE, {LEADING: (row["pk"],)}) for row in reads(function)]
+    for call in observed():
+        if call.function == function and call.service == "dynamodb":
+            table = INDEX if "IndexName" in call.parameters else TABLE
+            found += requests(table, call.operation, call.parameters)
+    kinds = {(one.action, one.resource, str(one.context)): one for one in found}
+    return tuple(kinds.values())
+
+
+def of_services(stage: str, function: str) -> set[tuple[str, str]]:
+    """Return each action on a resource of another service that the function has used."""
+    return {
+        (_action(call), _resource(stage, call))
+        for call in observed()
+        if call.function == function and call.service != "dynamodb"
+    }
+
+
+def of_constructs(stage: str, function: str) -> set[tuple[str, str]]:
+    """Return what Lambda does in the function's name: its logs, its traces, and the source of its events."""
+    own = properties(stage, "Lambda::Function")[function]
+    group = own["LoggingConfig"]["LogGroup"].strip("${}")
+    needed = {(f"logs:{name}", f"${{{group}.Arn}}") for name in ("CreateLogStream", "PutLogEvents")}
+    if own.get("TracingConfig") == {"Mode": "Active"}:
+        needed |= {(f"xray:{name}", "*") for name in ("PutTelemetryRecords", "PutTraceSegments")}
+    for source in properties(stage, "Lambda::EventSourceMapping").values():
+        if source["FunctionName"] == f"${{{function}}}":
+            arn = source["EventSourceArn"]
+            service = "dynamodb" if arn.endswith("StreamArn}") else "sqs"
+            needed |= {(action, arn) for action in SOURCES[service]}
+            if to := source.get("DestinationConfig"):
+                needed.add(("sqs:SendMessage", to["OnFailure"]["Destination"]))
+    return needed
+
+
+def _action(call: Call) -> str:
+    action = f"{call.service}:{call.operation}"
+    return OPERATIONS.get(action, action)
+
+
+def _resource(stage: str, call: Call) -> str:
+    """Return the resource of a call, as the template gives it to the function by a variable."""
+    named: str = variables(stage, call.function)[call.variable]
+    if call.service == "secretsmanager" and named.startswith("{"):
+        named = json.loads(named)["secret_id"]
+    if call.operation == "DescribeExecution":
+        return executions(named.strip("${}"))
+    if call.service in ("sqs", "events"):  # they are called by an address or a name
+        return f"{named[:-1]}.Arn}}"
+    return named
+
+
+def grants(statements: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield what a policy allows, piece by piece: one action on one resource, or on rows of one pattern."""
+    for statement in statements:
+        if statement["Effect"] != "Allow":
+            continue
+        condition: Mapping[str, Any] = statement.get("Condition", {})
+        patterns = condition.get("ForAllValues:StringLike", {}).get(LEADING)
+        for action in listed(statement["Action"]):
+            for resource in listed(statement["Resource"]):
+                piece = {**statement, "Action": action, "Resource": resource}
+                for pattern in listed(patterns) if patterns else ():
+                    rows = {"ForAnyValue:StringLike": {LEADING: pattern}}
+                    enclosed = {
+                        key: value for key, value in condition.items() if key.startswith("ForAnyValue")
+                    }
+                    yield {**piece, "Condition": {**rows, **enclosed}}
+                if not patterns:
+                    yield piece
+
+
+def is_needed(stage: str, function: str, piece: Mapping[str, Any]) -> bool:
+    """Return whether the function needs a piece of its policy.
+
+    What is allowed outside a transaction must be used outside one.
+    """
+    if piece["Resource"] in (TABLE, INDEX):
+        enclosed = ENCLOSING in str(piece.get("Condition"))
+        return any(
+            applies(piece, one) for one in of_the_table(function) if (ENCLOSING in one.context) == enclosed
+        )
+    if piece["Resource"] == KEY:
+        action = piece["Action"].removeprefix("kms:")
+        return action in OF_THE_KEY and bool(of_the_table(function))
+    used = of_services(stage, function) | of_constructs(stage, function)
+    return (piece["Action"], piece["Resource"]) in used
+
+
+@each_stage_on_aws
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_role_allows_nothing_that_its_function_does_not_need(stage: str, function: str) -> None:
+    """To mend a failure, remove the grant; or, of a new function, let the simulator or a scene run it."""
+    needless = [
+        (piece["Action"], piece["Resource"], piece.get("Condition"))
+        for piece in grants(policy(stage, function))
+        if not is_needed(stage, function, piece)
+    ]
+
+    assert needless == []
+
+
+@each_stage_on_aws
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_role_allows_all_that_its_function_does(stage: str, function: str) -> None:
+    """Each write item by item, and each transaction with all of its keys at once."""
+    own = policy(stage, function)
+    needed = [
+        *of_the_table(function),
+        *(Request(*one) for one in of_services(stage, function) | of_constructs(stage, function)),
+        *(Request(f"kms:{name}", KEY, THROUGH_DYNAMODB) for name in OF_THE_KEY if of_the_table(function)),
+    ]
+
+    assert [one for one in needed if not allows(own, one)] == []
+
+
+def test_every_function_is_seen_to_use_the_table_or_another_service() -> None:
+    assert {call.function for call in observed()} >= FUNCTIONS.keys()
+    assert ON_AWS
