@@ -15,6 +15,7 @@ from typing import Any
 
 import typer.main
 
+from docs.reference import roles
 from infra.config import Settings
 from infra.kyc_config import KycSettings
 from settle.cli import app
@@ -154,6 +155,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "sweep": lambda: _attributes("sweep"),
     "waiting": lambda: _attributes("waiting"),
     "event": lambda: _attributes("event"),
+    "roles": lambda: _table(
+        ("role of", "alone", "in a transaction", "attributes of money", "other services"), roles.permissions()
+    ),
+    "stolen": lambda: _table(("role of", "makes money if it", "machines"), roles.stolen()),
 }
 
 if __name__ == "__main__":

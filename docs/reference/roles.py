@@ -1,0 +1,72 @@
+"""The tables of roles.md: what each role allows in prod, and what a thief of it can do."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import tests.world.environment  # noqa: F401 - the functions read it when they are imported
+from infra.grants import NAMED
+from tests.infra.attacks import ATTACKS, End, ends
+from tests.infra.evaluator import ENCLOSING, LEADING, listed, policy
+from tests.infra.stack import FUNCTIONS, granted
+
+STAGE, TABLE = "prod", "${LedgerTable.Arn}"
+_EVERYWHERE = ("kms:", "logs:", "xray:")
+_STARTS = "states:StartExecution"
+
+
+def permissions() -> Iterator[Sequence[str]]:
+    """Yield a line for each function: its rows alone, in a transaction, and its other permissions."""
+    for function in FUNCTIONS:
+        alone, together = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+        for statement in policy(STAGE, function):
+            condition = statement.get("Condition", {})
+            rows = condition.get("ForAllValues:StringLike", {}).get(LEADING)
+            if statement["Effect"] == "Allow" and rows:
+                kinds = together if ENCLOSING in json.dumps(condition) else alone
+                for action in listed(statement["Action"]):
+                    kinds[action.removeprefix("dynamodb:")] += listed(rows)
+        money = [f"`{name}`" for name in NAMED.get(function, ())]
+        yield (
+            f"`{function}`",
+            _rows(alone),
+            _rows(together),
+            ", ".join(money) or "none",
+            "; ".join(_others(function)) or "none",
+        )
+
+
+def stolen() -> Iterator[Sequence[str]]:
+    """Yield a line for each function: the attacks that make money, all of which the proof names."""
+    for function in FUNCTIONS:
+        found = ends(STAGE, function)
+        makes = [_said(attack.__doc__) for attack in ATTACKS if found[attack] is End.NAMED]
+        starts = [one.strip("${}") for one in _resources(function, _STARTS)]
+        yield (
+            f"`{function}`",
+            "; ".join(makes) or "nothing",
+            f"starts {', '.join(sorted(starts))} with any input" if starts else "none",
+        )
+
+
+def _said(docstring: str | None) -> str:
+    text = str(docstring).partition("\n\n")[0].rstrip(".")
+    return text[0].lower() + text[1:]
+
+
+def _rows(actions: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{action} {', '.join(f'`{row}`' for row in rows)}" for action, rows in actions.items())
+
+
+def _others(function: str) -> Iterator[str]:
+    actions = defaultdict[str, list[str]](list)
+    for one in sorted(granted(STAGE, f"{function}Role")):
+        is_common = one.action.startswith(_EVERYWHERE) or one.resource == TABLE
+        if one.effect == "Allow" and not is_common:
+            actions[one.action].append(one.resource.replace("${", "").replace("}", ""))
+    for action, resources in actions.items():
+        yield f"`{action}` on {', '.join(resources)}"
+
+
+def _resources(function: str, action: str) -> list[str]:
+    return [one.resource for one in granted(STAGE, f"{function}Role") if one.action == action]
