@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-import iso4217
 from aws_cdk.aws_logs import RetentionDays
 
+from infra.currencies import exponents_of
 from infra.kyc_config import SCREENS_BY_NAME, KycSettings
 
 
@@ -18,7 +18,12 @@ class Settings:
     """The settings of one stage.
 
     `highest_balances` maps a currency to the most that an account may hold, written as on the wire.
-    `currencies` only ever grows: rows in a currency stay, and the functions know no other exponents.
+    `currencies` and `assets` only ever grow, and no exponent changes: rows stay, in minor units. Those of
+    currencies are pinned in `currencies.toml`; `assets` maps what is no currency of ISO 4217 to its own: see
+    docs/decisions/2026-11-22-exponents-and-assets.md.
+    `fee` is "schedule" if the stage sets each fee, by `fee_basis_points` of the amount, or "client" if a
+    request may name one from `fee_floor_basis_points` to `fee_ceiling_basis_points`: see
+    docs/decisions/2026-11-22-who-sets-the-fee.md.
     `deadline_seconds` is the time to settle of a request that names none. Recovery takes over from an
     execution after `recover_after_seconds`.
     `idempotency_key` is "required", or "optional" until every client mints keys: see
@@ -41,7 +46,11 @@ class Settings:
 
     stage: str
     currencies: tuple[str, ...]
+    assets: Mapping[str, int] = field(default_factory=dict)
+    fee: str = "schedule"
     fee_basis_points: int = 100
+    fee_floor_basis_points: int = 0
+    fee_ceiling_basis_points: int = 0
     highest_balances: Mapping[str, str] = field(default_factory=dict)
     deadline_seconds: int = 900
     recover_after_seconds: int = 30
@@ -65,7 +74,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check the settings. Raises ValueError, naming the field."""
-        self._check_money()
+        self._check_highest_balances()
+        self._check_fee()
         self._check_times()
         for name in ("idempotency_key", "party_names"):
             if getattr(self, name) not in ("required", "optional"):
@@ -91,17 +101,30 @@ class Settings:
                 " by name: an account id matches no list, and would be approved"
             )
 
-    def _check_money(self) -> None:
-        if unknown := sorted(set(self.currencies) - _ISO_4217.keys()):
-            raise ValueError(f"currencies: no currencies of ISO 4217 with decimals: {', '.join(unknown)}")
+    def _check_highest_balances(self) -> None:
+        exponents = self.exponents
         for code, amount in self.highest_balances.items():
-            if code not in self.currencies:
-                raise ValueError(f"highest_balances: {code} is not among the stage's currencies")
-            decimals = rf"(\.[0-9]{{1,{_ISO_4217[code]}}})?" if _ISO_4217[code] else ""
+            if code not in exponents:
+                raise ValueError(f"highest_balances: {code} is not among the stage's currencies and assets")
+            decimals = rf"(\.[0-9]{{1,{exponents[code]}}})?" if exponents[code] else ""
             if not (isinstance(amount, str) and re.fullmatch(rf"[0-9]+{decimals}", amount)):
                 raise ValueError(f"highest_balances: {code} must be a decimal string in that currency")
+
+    def _check_fee(self) -> None:
+        if self.fee not in ("schedule", "client"):
+            raise ValueError("fee: must be schedule or client")
         if not 0 <= self.fee_basis_points < 10_000:
             raise ValueError("fee_basis_points: must be from 0 to 9999, as a fee is less than its amount")
+        floor, ceiling = self.fee_floor_basis_points, self.fee_ceiling_basis_points
+        if self.fee == "schedule":
+            for name, points in (("fee_floor_basis_points", floor), ("fee_ceiling_basis_points", ceiling)):
+                if points != 0:
+                    raise ValueError(f"{name}: must be left out unless fee is client")
+            return
+        if not 0 <= floor <= self.fee_basis_points:
+            raise ValueError("fee_floor_basis_points: must be from 0 to fee_basis_points")
+        if not self.fee_basis_points <= ceiling < 10_000:
+            raise ValueError("fee_ceiling_basis_points: must be from fee_basis_points to 9999")
 
     def _check_times(self) -> None:
         if not 0 < self.recover_after_seconds < self.deadline_seconds:
@@ -124,6 +147,11 @@ class Settings:
     def stack_name(self) -> str:
         """The name of the stage's stack."""
         return f"settlement-{self.stage}"
+
+    @property
+    def exponents(self) -> dict[str, int]:
+        """The number of decimals of each currency and asset of the stage."""
+        return exponents_of(self.currencies, self.assets)
 
     @property
     def logs_in_full(self) -> bool:
@@ -150,7 +178,7 @@ class Settings:
     @property
     def stage_config(self) -> str:
         """The business rules for the functions: JSON, read by `model/stage_config.StageConfig`."""
-        exponents = {code: _ISO_4217[code] for code in self.currencies}
+        exponents = self.exponents
         return json.dumps(
             {
                 "currencies": exponents,
@@ -158,7 +186,10 @@ class Settings:
                     code: int(Decimal(amount).scaleb(exponents[code]))
                     for code, amount in self.highest_balances.items()
                 },
+                "fee": self.fee,
                 "fee_basis_points": self.fee_basis_points,
+                "fee_floor_basis_points": self.fee_floor_basis_points,
+                "fee_ceiling_basis_points": self.fee_ceiling_basis_points,
                 "deadline_seconds": self.deadline_seconds,
                 "recover_after_seconds": self.recover_after_seconds,
                 "idempotency_key": self.idempotency_key,
@@ -181,16 +212,15 @@ _FULL_KEYS_MAX = 20
 _REST_SECONDS = 3
 """The time that VerifyKyc needs besides the exchange with the provider: for its secret and for DynamoDB."""
 
-_ISO_4217: dict[str, int] = {
-    currency.code: currency.exponent for currency in iso4217.Currency if currency.exponent is not None
-}
-
 STAGES = {
     settings.stage: settings
     for settings in (
         Settings(
             stage="local",
             currencies=("EUR", "JPY", "KWD", "USD"),
+            assets={"POINTS": 0},
+            fee="client",  # the examples show payments with a fee of their own, and without one
+            fee_ceiling_basis_points=500,
             highest_balances={"EUR": "1000000.00"},
             recover_after_seconds=10,
             log_retention=RetentionDays.ONE_DAY,
@@ -211,6 +241,7 @@ STAGES = {
         Settings(
             stage="prod",
             currencies=("EUR", "USD"),
+            highest_balances={"EUR": "1000000.00", "USD": "1000000.00"},  # each operator's to review
             webhook_concurrency=20,
             recovery_concurrency=20,
             log_retention=RetentionDays.ONE_YEAR,

@@ -20,7 +20,7 @@ def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState
     """Claim the request's key for `execution`, or find the earlier claim.
 
     Return the settlement that the key stands for, and its state. Raises IdempotencyConflict, and
-    InvalidRequest for a new key without the names that the stage requires.
+    InvalidRequest for a new key with a fee that is not the client's to set, or without required names.
     """
 
     def take(settlement: Settlement, now: datetime) -> SettlementState:
@@ -57,8 +57,8 @@ def _claim(
     request: Request, execution: str, take: Callable[[Settlement, datetime], SettlementState]
 ) -> tuple[Settlement, SettlementState]:
     now, config = _dependencies.now(), _dependencies.config
-    if missing := request.missing_names(config):
-        claimed = _earlier_claim(request, missing)
+    if problems := request.claim_problems(config):
+        claimed = _earlier_claim(request, problems)
     else:
         claimed = take(steps.settlement_for(request, config), now)
     settlement = steps.verify_same_request(request, claimed)
@@ -71,13 +71,13 @@ def _claim(
     return settlement, claimed
 
 
-def _earlier_claim(request: Request, missing: list[str]) -> SettlementState:
-    """Return the claim of a request that lacks required names. Raises InvalidRequest if there is none.
+def _earlier_claim(request: Request, problems: list[str]) -> SettlementState:
+    """Return the claim of a request that breaks the stage's rules. Raises InvalidRequest if there is none.
 
-    Only a new claim needs the names: a settlement that was claimed before the stage required them must
-    still resume, and be replayed.
+    Only a new claim is held to them: a settlement that was claimed under other rules must still resume, and
+    be replayed.
     """
     claimed = _dependencies.store.settlement(request.key)
     if claimed is None:
-        raise InvalidRequest("; ".join(f"{name}: missing" for name in missing))
+        raise InvalidRequest("; ".join(problems))
     return claimed

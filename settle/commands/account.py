@@ -12,7 +12,7 @@ app = typer.Typer(no_args_is_help=True, help="Accounts.")
 @app.command("open")
 def open_account(
     account: Customer,
-    currency: Annotated[str, typer.Option(help="ISO 4217 code.")],
+    currency: Annotated[str, typer.Option(help="ISO 4217 code, or an asset of the stage.")],
     deposit: Annotated[str, typer.Option(help="First deposit, a decimal string.")] = "0",
     stack: StackName = None,
     as_json: AsJson = False,

@@ -9,7 +9,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.placeholder import refuse_placeholder
 from settlement.model.request import ACCOUNT, KEY
 
-_INTERNAL_ACCOUNT = re.compile(r"(fees|losses):[A-Z]{3}")
+_INTERNAL_ACCOUNT = re.compile(r"(fees|losses):[A-Z0-9]{3,12}")
 _WITHOUT_STATEMENT = ("escrow:", "external:")
 """Internal accounts without a statement: their entries are in the statement of the other account."""
 

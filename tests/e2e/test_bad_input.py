@@ -76,7 +76,7 @@ def test_the_command_tells_a_refusal_in_one_line_that_a_terminal_may_show(
     ("arguments", "message"),
     [
         (("fees:EUR", "--currency", "EUR"), "account: must match"),
-        (("alice", "--currency", "XAU"), "currency: must be one of EUR, JPY, KWD, USD"),
+        (("alice", "--currency", "XAU"), "currency: must be one of EUR, JPY, KWD, POINTS, USD"),
         (
             ("alice", "--currency", "JPY", "--deposit", "1.5"),
             "deposit: must be a decimal string with no deci",

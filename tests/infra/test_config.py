@@ -22,7 +22,8 @@ from settlement.policy.pager import PagerConfig
 from tests.infra.stack import each_stage, template
 
 UNCHANGED = (
-    *("fee_basis_points", "deadline_seconds", "recover_after_seconds"),
+    *("fee", "fee_basis_points", "fee_floor_basis_points", "fee_ceiling_basis_points"),
+    *("deadline_seconds", "recover_after_seconds"),
     *("idempotency_key", "party_names"),
 )
 """The settings that the functions get as they are."""
@@ -35,13 +36,61 @@ PROBE = "recovery_seconds: must be longer than a probe takes"
 HTTPS = r"kyc\.url: must be an HTTPS address$"
 BY_NAME = {"kyc": KycSettings(url="https://api.opensanctions.org", provider="opensanctions")}
 
+CLIENT: dict[str, Any] = {"fee": "client", "fee_ceiling_basis_points": 500}
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     *(({"currencies": ("EUR", code)}, f"currencies: .*{code}$") for code in ("XXQ", "eur", "", "EURO")),
+    # ISO 4217 has it, but no one has pinned its exponent.
+    ({"currencies": ("EUR", "GBP")}, r"currencies: not in infra/currencies\.toml: GBP$"),
     # Gold has a code, but no exponent: an amount of it cannot be written.
     ({"currencies": ("EUR", "XAU")}, "currencies: .*XAU$"),
     ({"currencies": ("XYZ", "EUR", "ABC")}, "currencies: .*ABC, XYZ$"),
     # A fee is less than its amount.
     *(({"fee_basis_points": points}, "fee_basis_points: ") for points in (-1, 10_000, 10_001)),
+    # Misspelt, it must not let a client set its fees.
+    *(({"fee": rule}, "fee: must be schedule or client$") for rule in ("", "Client", "both", None, True)),
+    # A bound without effect would be believed.
+    *(
+        ({name: points}, f"{name}: must be left out unless fee is client$")
+        for name in ("fee_floor_basis_points", "fee_ceiling_basis_points")
+        for points in (-1, 1, 100)
+    ),
+    *(
+        (
+            CLIENT | {"fee_floor_basis_points": floor},
+            "fee_floor_basis_points: must be from 0 to fee_basis_points$",
+        )
+        for floor in (-1, 101, 10_000)
+    ),
+    *(
+        (
+            CLIENT | {"fee_ceiling_basis_points": ceiling},
+            "fee_ceiling_basis_points: must be from fee_basis_points to 9999$",
+        )
+        for ceiling in (-1, 0, 99, 10_000)
+    ),
+    # Three letters may become a currency; a colon or a `#` is part of the names of accounts and rows.
+    *(
+        ({"assets": {code: 0}}, rf"assets: {code}.* must match ")
+        for code in (
+            "EUR",
+            "XTS",
+            "ABC",
+            "CO",
+            "points",
+            "",
+            "P" * 13,
+            "2CO",
+            "fees:",
+            "A#1B",
+            "CO2\n",
+            "ÄÖÜ1",
+        )
+    ),
+    *(
+        ({"assets": {"POINTS": exponent}}, "assets: POINTS must have from 0 to 8 decimals$")
+        for exponent in (-1, 9, "2", None, True, 2.0)
+    ),
     # A second execution from the beginning, or none before the deadline.
     *(({"deadline_seconds": 60, "recover_after_seconds": after}, RECOVER) for after in (-1, 0, 60, 61)),
     # Misspelt, it must not mean that a payment is made twice, or without a screening.
@@ -101,6 +150,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 ACCEPTED: list[dict[str, Any]] = [
     *({"fee_basis_points": points} for points in (0, 9_999)),
+    *({"fee_basis_points": 0, "fee": rule} for rule in ("schedule", "client")),
+    *(
+        CLIENT | {"fee_floor_basis_points": floor, "fee_ceiling_basis_points": ceiling}
+        for floor in (0, 100)
+        for ceiling in (100, 9_999)
+    ),
+    {"assets": {"CO2": 3, "POINTS": 0, "SATOSHI": 8, "P" * 12: 1}, "highest_balances": {"CO2": "1.125"}},
     {"deadline_seconds": 60, "recover_after_seconds": 59},
     *({"idempotency_key": rule, "party_names": rule} for rule in ("required", "optional")),
     {"webhook_concurrency": 1, "recovery_concurrency": 10},
@@ -234,6 +290,9 @@ def test_a_stage_is_strict_where_nothing_is_said_and_where_money_is_real() -> No
     assert {one.party_names for one in STAGES.values()} == {"optional"}
     assert {name for name, one in STAGES.items() if not one.kyc.is_secure} == {"local"}
     assert {name for name, one in STAGES.items() if not one.keeps_data} == {"local"}
+    assert (settings().fee, settings().assets) == ("schedule", {})
+    assert {name for name, one in STAGES.items() if one.fee == "client"} == {"local"}
+    assert {code for code, _ in STAGES["prod"].highest_balances.items()} == {*STAGES["prod"].currencies}
     assert (settings().log_detail, settings().log_full_keys) == ("lean", ())
     assert {name for name, one in STAGES.items() if one.logs_in_full} == {"local", "dev"}
     assert {one.log_full_keys for one in STAGES.values()} == {()}
@@ -264,12 +323,15 @@ def test_the_alert_has_a_valid_command_and_the_address_of_the_runbook(stage: str
     assert asdict(PagerConfig.from_json(chosen.pager)) == alert
 
 
-def test_exponents_come_from_iso_4217_and_highest_balances_become_minor_units() -> None:
-    highest = {"EUR": "1000000.5", "JPY": "1000000", "KWD": "1000000.125"}
-    found = config(highest_balances=highest)
+def test_exponents_are_the_pinned_ones_and_highest_balances_become_minor_units() -> None:
+    highest = {"EUR": "1000000.5", "JPY": "1000000", "KWD": "1000000.125", "CO2": "7.5", "POINTS": "9"}
+    found = config(highest_balances=highest, assets={"CO2": 3, "POINTS": 0})
 
-    assert found.currencies == {"EUR": 2, "JPY": 0, "KWD": 3}
-    assert found.highest_balances == {"EUR": 100_000_050, "JPY": 1_000_000, "KWD": 1_000_000_125}
+    assert found.currencies == {"EUR": 2, "JPY": 0, "KWD": 3, "CO2": 3, "POINTS": 0}
+    assert found.highest_balances == {
+        **{"EUR": 100_000_050, "JPY": 1_000_000, "KWD": 1_000_000_125},
+        **{"CO2": 7_500, "POINTS": 9},
+    }
 
 
 @each_stage

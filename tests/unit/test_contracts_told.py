@@ -87,7 +87,7 @@ WRONG: dict[str, list[Any]] = {
     "payee": [None, 1],
     "amount": [None, 48.2, 4820, "48,20", "-1", "", "1e3"],
     "fee": [None, 0.48, "+1"],
-    "currency": [None, "eur", "EURO"],
+    "currency": [None, "eur", "EU", "4EUR", "POINTSOFOURS1"],
     "escrow": [None, 0, "-0.01"],
     "steps": [None, "hold", ["void"], ["hold", "hold"], {}],
     "reversed": [None, "hold", ["verify"], ["hold", "hold"]],

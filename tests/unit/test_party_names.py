@@ -110,8 +110,9 @@ def test_a_stage_misses_the_names_that_it_requires_and_no_others(
 ) -> None:
     required = replace(config, party_names="required")
 
-    assert parse_request(request_, required).missing_names(required) == missing
-    assert parse_request(request_, config).missing_names(config) == []
+    problems = parse_request(request_, required).claim_problems(required)
+    assert problems == [f"{name}: missing" for name in missing]
+    assert parse_request(request_, config).claim_problems(config) == []
 
 
 # Personal data

@@ -67,7 +67,7 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
     "fee": (NO_AMOUNTS, DECIMAL),
     "currency": (
         [*NO_TEXTS, "GBP", "eur", "Eur", "EUR ", "EUR\n"],
-        "must be one of EUR, JPY, KWD, USD",
+        "must be one of CO2, EUR, JPY, KWD, POINTS, USD",
     ),
     "deadline_seconds": (
         [*(29, 0, -30, 86_401, 10**30, 900.0, 899.5, float("nan")), *NO_TEXTS, "900", False, [900]],

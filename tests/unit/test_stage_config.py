@@ -26,12 +26,13 @@ def test_functions_read_the_whole_configuration_of_every_stage(stage: str) -> No
     numbers = [*config.currencies.values(), *config.highest_balances.values(), config.fee_basis_points]
 
     assert written.keys() == {field.name for field in fields(StageConfig)}
-    assert set(config.currencies) == set(STAGES[stage].currencies)
+    assert set(config.currencies) == {*STAGES[stage].currencies, *STAGES[stage].assets}
     assert config.highest_balances.keys() <= config.currencies.keys()
     assert {type(number) for number in numbers} == {int}
     assert config.recover_after_seconds <= config.deadline_seconds
     assert DEADLINE_SECONDS_MIN <= config.deadline_seconds <= DEADLINE_SECONDS_MAX
     assert config.idempotency_key in ("required", "optional")
+    assert config.fee in ("schedule", "client")
 
 
 @given(amount=AMOUNTS, basis_points=st.integers(0, 9_999))
@@ -43,6 +44,31 @@ def test_the_scheduled_fee_is_whole_and_neither_above_the_rate_nor_a_unit_below(
     assert type(fee) is int
     assert fee * 10_000 <= amount * basis_points < (fee + 1) * 10_000
     assert 0 <= fee < amount
+
+
+@given(amount=AMOUNTS, points=st.lists(st.integers(0, 9_999), min_size=3, max_size=3).map(sorted))
+def test_the_scheduled_fee_is_within_the_bounds_of_the_clients(
+    amount: int, points: list[int], config: StageConfig
+) -> None:
+    floor, scheduled, ceiling = points
+    clients = replace(
+        config,
+        fee="client",
+        fee_floor_basis_points=floor,
+        fee_basis_points=scheduled,
+        fee_ceiling_basis_points=ceiling,
+    )
+
+    lowest, highest = clients.fee_bounds(amount)
+
+    assert 0 <= lowest <= clients.scheduled_fee(amount) <= highest < amount
+    assert replace(clients, fee="schedule").fee_bounds(amount) == (clients.scheduled_fee(amount),) * 2
+
+
+def test_a_rule_of_fees_that_a_later_release_knows_is_the_strict_one(config: StageConfig) -> None:
+    unknown = replace(config, fee="tiers")
+
+    assert unknown.fee_bounds(4820) == (48, 48)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +87,16 @@ def test_a_function_reads_the_configuration_of_the_release_before_and_of_the_nex
     newer = asdict(config) | {"surcharge": 1, "fee_basis_points": 7}
 
     assert StageConfig.from_json(json.dumps(newer)) == replace(config, fee_basis_points=7)
-    del newer["idempotency_key"], newer["party_names"]
-    assert StageConfig.from_json(json.dumps(newer)) == replace(config, fee_basis_points=7)
+    for name in (
+        "idempotency_key",
+        "party_names",
+        "fee",
+        "fee_floor_basis_points",
+        "fee_ceiling_basis_points",
+    ):
+        del newer[name]
+    before = StageConfig.from_json(json.dumps(newer))
+    assert before == replace(config, fee_basis_points=7, fee="schedule", fee_ceiling_basis_points=0)
     del newer["deadline_seconds"]
     with pytest.raises(TypeError, match="deadline_seconds"):
         StageConfig.from_json(json.dumps(newer))

@@ -11,7 +11,7 @@ class SettlementError(Exception):
     """A step did not commit.
 
     The message goes into logs and to the caller: it names fields, parties and the key, but no account
-    and no amount.
+    and no amount, except the fee that a stage expects.
     """
 
 

@@ -1,7 +1,7 @@
 """Amounts of money: integer minor units inside, decimal strings on the wire, never a float.
 
-A currency's exponent is its number of decimals (ISO 4217): EUR 2, JPY 0, KWD 3. The caller passes it
-in, from the stage's configuration.
+A currency's exponent is its number of decimals: EUR 2, JPY 0, KWD 3. An asset of the stage has one of its
+own. The caller passes it in, from the stage's configuration.
 """
 
 import re

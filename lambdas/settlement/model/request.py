@@ -35,6 +35,9 @@ _JOINERS = dict.fromkeys((0x200C, 0x200D))
 MINTED = "minted-"
 """The prefix of a key that the stage minted because the client named none."""
 
+STARTED_BY = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
+"""The field with which a state machine that starts an execution links the two. It is ignored: no content."""
+
 _REQUIRED = ("key", "payer", "payee", "amount", "currency")
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _FIELD_LENGTH_MAX = 40
@@ -60,11 +63,30 @@ class Request:
         """Return the requested settlement; `fee` (minor units) applies if the request names none."""
         return Settlement(**vars(self) | {"fee": fee if self.fee is None else self.fee})
 
-    def missing_names(self, config: StageConfig) -> list[str]:
-        """Return the fields of the parties' names that the stage requires and the request lacks."""
-        if config.party_names == "optional":
-            return []
-        return sorted(name for name in NAMES if getattr(self, name) is None)
+    def claim_problems(self, config: StageConfig) -> list[str]:
+        """Return the faults for which the stage refuses a first claim of the key.
+
+        The stage's rules about fees and names may change, so only a first claim is held to them: a settlement
+        in flight must neither get stuck nor become another one.
+        """
+        return [*self._fee_problems(config), *self._missing_names(config)]
+
+    def _fee_problems(self, config: StageConfig) -> Iterator[str]:
+        lowest, highest = config.fee_bounds(self.amount)
+        if self.fee is None or lowest <= self.fee <= highest:
+            return
+        exponent = config.currencies[self.currency]
+        if config.fee == "client":
+            bounds = f"from {money.render(lowest, exponent)} to {money.render(highest, exponent)}"
+            yield f"fee: must be {bounds} for this amount, or be left out"
+        else:
+            yield f"fee: must be {money.render(lowest, exponent)} by the stage's schedule, or be left out"
+
+    def _missing_names(self, config: StageConfig) -> Iterator[str]:
+        if config.party_names != "optional":
+            for name in sorted(NAMES):
+                if getattr(self, name) is None:
+                    yield f"{name}: missing"
 
 
 def parse_request(raw: object, config: StageConfig) -> Request:
@@ -119,7 +141,7 @@ def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
 
 
 def _shape_problems(raw: dict[str, Any]) -> Iterator[str]:
-    unknown = sorted(raw.keys() - FIELDS)
+    unknown = sorted(raw.keys() - {*FIELDS, STARTED_BY})
     for name in unknown[:_FIELDS_MAX]:
         printable = name[:_FIELD_LENGTH_MAX].encode("unicode_escape").decode()
         yield f"{printable}: unknown field; the fields are {', '.join(FIELDS)}"

@@ -10,8 +10,9 @@ from datetime import timedelta
 class StageConfig:
     """The currencies, fees, limits and times of a stage.
 
-    `currencies` maps each accepted currency to its exponent (ISO 4217); `highest_balances` maps a
-    currency to the most that an account may hold, in minor units (absent: no bound).
+    `currencies` maps each accepted currency or asset to its exponent; `highest_balances` maps one to the most
+    that an account may hold, in minor units (absent: no bound).
+    `fee` is "schedule" if the stage alone sets a fee, "client" if a request may, between floor and ceiling.
     `deadline_seconds` is the time to settle of a request that names none. `idempotency_key` is "required",
     or "optional" while clients learn to mint keys. `party_names` is "required" on a stage whose KYC provider
     screens by name, else "optional".
@@ -22,6 +23,9 @@ class StageConfig:
     fee_basis_points: int
     deadline_seconds: int
     recover_after_seconds: int
+    fee: str = "schedule"
+    fee_floor_basis_points: int = 0
+    fee_ceiling_basis_points: int = 0
     idempotency_key: str = "required"
     party_names: str = "optional"
 
@@ -40,6 +44,13 @@ class StageConfig:
         Rounded down, in favour of the payee, from whose amount it is withheld.
         """
         return amount * self.fee_basis_points // 10_000
+
+    def fee_bounds(self, amount: int) -> tuple[int, int]:
+        """Return the lowest and the highest fee that a first claim may name, in minor units, rounded down."""
+        if self.fee != "client":
+            return self.scheduled_fee(amount), self.scheduled_fee(amount)
+        floor, ceiling = self.fee_floor_basis_points, self.fee_ceiling_basis_points
+        return amount * floor // 10_000, amount * ceiling // 10_000
 
     @classmethod
     def from_json(cls, text: str) -> "StageConfig":

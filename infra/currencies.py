@@ -1,0 +1,31 @@
+"""The exponents of a stage's currencies and assets. No update of a package revalues a balance."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+PINNED_EXPONENTS: dict[str, int] = tomllib.loads((Path(__file__).parent / "currencies.toml").read_text())
+"""The exponent of each currency that a stage may use."""
+
+ASSET = re.compile(r"(?![A-Z]{3}$)[A-Z][A-Z0-9]{2,11}", re.ASCII)
+"""An asset's code. It is never three letters, so that ISO 4217 will never define a currency of its name. It
+has neither a colon nor a `#`, which separate the parts of internal accounts and of the keys of rows.
+"""
+
+ASSET_EXPONENT_MAX = 8
+"""The most decimals of an asset, as the contracts have it: seven digits are left before the point."""
+
+
+def exponents_of(currencies: Iterable[str], assets: Mapping[str, int]) -> dict[str, int]:
+    """Return the number of decimals of each currency and asset. Raises ValueError, naming the setting."""
+    if unpinned := sorted(set(currencies) - PINNED_EXPONENTS.keys()):
+        raise ValueError(f"currencies: not in infra/currencies.toml: {', '.join(unpinned)}")
+    for code, exponent in assets.items():
+        if not ASSET.fullmatch(code):
+            raise ValueError(
+                f"assets: {code} must match ^{ASSET.pattern}$: three letters are a currency of ISO 4217"
+            )
+        if type(exponent) is not int or not 0 <= exponent <= ASSET_EXPONENT_MAX:
+            raise ValueError(f"assets: {code} must have from 0 to {ASSET_EXPONENT_MAX} decimals")
+    return {code: PINNED_EXPONENTS[code] for code in currencies} | dict(assets)

@@ -1,0 +1,240 @@
+"""The stage says who sets the fee. It is asked of a first claim alone: what is claimed runs, and replays."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies
+from settlement.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest
+from settlement.model.request import STARTED_BY
+from tests.handlers.conftest import Counted
+from tests.world.constants import KEY, REJECTED_BY_KYC, SPENT, WIRE, WITHOUT_FEE
+from tests.world.functions import Calls
+from tests.world.services import Queues, text
+from tests.world.step_functions import StepFunctions
+
+SCHEDULE = {"fee": "schedule", "fee_floor_basis_points": 0, "fee_ceiling_basis_points": 0}
+CLIENT = {"fee": "client", "fee_floor_basis_points": 50, "fee_ceiling_basis_points": 200}
+BY_SCHEDULE = "fee: must be 0.48 by the stage's schedule, or be left out"
+BY_BOUNDS = "fee: must be from 0.24 to 0.96 for this amount, or be left out"
+OWN_FEE = WIRE | {"fee": "1.00"}
+"""A request with a fee that neither of the two stages accepts."""
+
+LINK = {STARTED_BY: "arn:aws:states:eu-west-1:123456789012:execution:Upstream:order-1"}
+
+Change = Callable[..., None]
+
+
+def with_another_key(request: dict[str, str]) -> dict[str, str]:
+    return request | {"key": "order-2026-000102"}
+
+
+@pytest.fixture
+def funded(calls: Calls) -> Calls:
+    """Both accounts, and no claim."""
+    calls.before("HoldFunds")
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("rule", "fee", "message"),
+    [
+        *((SCHEDULE, fee, BY_SCHEDULE) for fee in ("0", "0.00", "0.47", "0.49", "1.00", "48.19")),
+        *((CLIENT, fee, BY_BOUNDS) for fee in ("0", "0.23", "0.97", "48.19")),
+    ],
+)
+def test_a_fee_that_is_not_the_clients_to_set_is_refused_with_the_expected_one(
+    funded: Calls, change_config: Change, counted: Counted, rule: Any, fee: str, message: str
+) -> None:
+    change_config(**rule)
+    counted()
+
+    with funded.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{message}$"):
+        funded("HoldFunds", WIRE | {"fee": fee})
+
+    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
+
+
+@pytest.mark.parametrize(
+    ("rule", "fee"),
+    [
+        *((SCHEDULE, fee) for fee in ("0.48", None)),
+        *((CLIENT, fee) for fee in ("0.24", "0.3", "0.48", "0.96", None)),
+    ],
+)
+def test_the_scheduled_fee_and_one_within_the_bounds_are_accepted(
+    funded: Calls, change_config: Change, rule: Any, fee: str | None
+) -> None:
+    change_config(**rule)
+    request = WITHOUT_FEE if fee is None else WIRE | {"fee": fee}
+
+    held = funded("HoldFunds", request)["settlement"]
+
+    assert Decimal(held["fee"]) == Decimal(fee or "0.48")
+    assert {name: held[name] for name in WITHOUT_FEE} == WITHOUT_FEE
+
+
+@pytest.mark.parametrize(
+    ("currency", "amount", "scheduled"),
+    [("JPY", "4820", "48"), ("KWD", "4.820", "0.048"), ("POINTS", "99", "0"), ("CO2", "0.999", "0.009")],
+)
+def test_the_expected_fee_is_rounded_down_in_the_decimals_of_its_currency(
+    funded: Calls, change_config: Change, currency: str, amount: str, scheduled: str
+) -> None:
+    change_config(**SCHEDULE)
+    request = WIRE | {"currency": currency, "amount": amount, "fee": "0.01" if "." in amount else "1"}
+
+    with funded.writes_nothing(), pytest.raises(InvalidRequest, match=f"^fee: must be {scheduled} by the"):
+        funded("HoldFunds", request)
+
+
+@pytest.mark.parametrize("first", [WIRE, WITHOUT_FEE], ids=["named", "left out"])
+@pytest.mark.parametrize("second", [WIRE, WITHOUT_FEE], ids=["named", "left out"])
+def test_the_scheduled_fee_named_or_left_out_is_the_same_request(
+    funded: Calls, change_config: Change, first: Any, second: Any
+) -> None:
+    change_config(**SCHEDULE)
+    held = funded("HoldFunds", first)
+
+    with funded.writes_nothing():
+        assert funded("HoldFunds", second) == held
+        with pytest.raises(AlreadyClaimed):
+            funded("HoldFunds", second, execution="execution-2")
+
+
+@pytest.mark.parametrize("rule", [SCHEDULE, CLIENT, SCHEDULE | {"fee_basis_points": 300}], ids=str)
+def test_a_claim_under_other_rules_resumes_and_replays(
+    funded: Calls, change_config: Change, rule: Any
+) -> None:
+    held = funded("HoldFunds", OWN_FEE)
+    change_config(**rule)
+
+    with funded.writes_nothing():
+        assert funded("HoldFunds", OWN_FEE) == held
+        with pytest.raises(AlreadyClaimed):
+            funded("HoldFunds", OWN_FEE, execution="execution-2")
+        assert funded.report(OWN_FEE)["fee"] == "1.00"
+
+
+@pytest.mark.parametrize("rule", [SCHEDULE, CLIENT])
+def test_another_fee_under_a_claimed_key_is_a_conflict_whatever_the_stage_would_say(
+    funded: Calls, change_config: Change, rule: Any
+) -> None:
+    funded("HoldFunds")
+    change_config(**rule)
+
+    with funded.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
+        funded("HoldFunds", OWN_FEE)
+
+
+def test_a_key_that_the_queue_claimed_under_other_rules_is_held(calls: Calls, change_config: Change) -> None:
+    owner = calls.claimed(OWN_FEE)
+    change_config(**SCHEDULE)
+
+    assert calls("HoldFunds", OWN_FEE, execution=owner)["settlement"] == OWN_FEE
+
+    assert (calls.row()["escrow"], calls.row()["fee"]) == (4820, 100)
+
+
+def test_a_hold_that_was_refused_under_other_rules_is_still_rejected_for_good(
+    calls: Calls, change_config: Change
+) -> None:
+    """Its execution has been accepted: to refuse the request now would leave it without an outcome."""
+    change_config(**SCHEDULE)
+
+    assert calls("RejectSettlement", OWN_FEE, error=SPENT)["status"] == "REJECTED"
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_a_message_with_a_refused_fee_is_a_dead_letter_unless_its_key_is_claimed(
+    calls: Calls, step_functions: StepFunctions, queues: Queues, change_config: Change, claimed: bool
+) -> None:
+    if claimed:
+        calls.before("HoldFunds")
+        calls("HoldFunds", OWN_FEE)
+    change_config(**SCHEDULE)
+
+    with calls.writes_nothing():
+        assert calls.receive(text(OWN_FEE)) == []
+
+    assert [sent["reason"] for sent in queues.sent] == ([] if claimed else [f"InvalidRequest: {BY_SCHEDULE}"])
+    assert step_functions.called == []
+
+
+def test_a_refused_fee_and_missing_names_are_told_together(funded: Calls, change_config: Change) -> None:
+    change_config(**SCHEDULE, party_names="required")
+    message = f"{BY_SCHEDULE}; payee_name: missing; payer_name: missing"
+
+    with funded.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{message}$"):
+        funded("HoldFunds", OWN_FEE)
+
+
+def test_an_accepted_fee_costs_no_read(
+    funded: Calls, change_config: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_config(**SCHEDULE)
+    monkeypatch.setattr(_dependencies.store, "read", lambda key: pytest.fail(f"reads {key}"))
+
+    for request in (WIRE, with_another_key(WITHOUT_FEE)):
+        assert funded("HoldFunds", request)["settlement"]["fee"] == "0.48"
+
+
+# The field with which a state machine links the execution that it starts
+
+
+@pytest.mark.parametrize("value", [LINK[STARTED_BY], "", None, 7, ["x"]], ids=repr)
+def test_the_link_to_the_starting_execution_is_no_part_of_the_request(funded: Calls, value: Any) -> None:
+    held = funded("HoldFunds", WIRE | {STARTED_BY: value})
+
+    assert held["settlement"] == WIRE
+    assert STARTED_BY not in funded.row()
+    with funded.writes_nothing():
+        assert funded("HoldFunds", WIRE) == held
+        assert funded("HoldFunds", WIRE | {STARTED_BY: "another"}) == held
+        assert funded.report(WIRE | LINK)["status"] == "PROCESSING"
+
+
+def test_a_linked_request_without_a_key_gets_the_key_that_it_would_get(
+    funded: Calls, change_config: Change
+) -> None:
+    change_config(idempotency_key="optional")
+    request = {name: value for name, value in WIRE.items() if name != "key"}
+
+    held = funded("HoldFunds", request | LINK)
+
+    assert held["settlement"]["key"].startswith("minted-")
+    with funded.writes_nothing():
+        assert funded("HoldFunds", request) == held
+
+
+def test_a_linked_request_is_rejected_and_sent_by_the_queue_like_any_other(
+    calls: Calls, step_functions: StepFunctions, queues: Queues
+) -> None:
+    assert calls("RejectSettlement", WIRE | LINK, error=SPENT)["status"] == "REJECTED"
+    other = with_another_key(WIRE)
+
+    assert calls.receive(text(other | LINK)) == []
+
+    assert [started for _, _, started in step_functions.started] == [other]
+    assert queues.sent == []
+
+
+def test_a_linked_compensation_is_one_like_any_other(calls: Calls) -> None:
+    calls.after("HoldFunds")
+
+    found = calls.begin({"settlement": WIRE, "error": REJECTED_BY_KYC, **LINK})
+
+    assert (found["settlement"], found["steps"]) == (WIRE, ["hold"])
+    with pytest.raises(InvalidRequest, match="unknown field"):
+        calls.begin({"settlement": WIRE | {"STARTED_BY": "x"}, "error": REJECTED_BY_KYC})
+
+
+def test_the_environment_of_the_tests_lets_the_client_set_any_fee() -> None:
+    """So that every other test may name fees; this file's stages do not."""
+    config = _dependencies.config
+
+    assert config.fee_bounds(10_000) == (0, 9_999)
+    assert replace(config, **SCHEDULE).fee_bounds(10_000) == (100, 100)  # type: ignore[arg-type]

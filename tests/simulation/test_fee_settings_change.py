@@ -1,0 +1,170 @@
+"""A settlement in flight ends as if nobody had changed the stage's fee settings, whenever that happens."""
+
+from dataclasses import replace
+from itertools import cycle
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies
+from settlement.model.stage_config import StageConfig
+from tests.simulation.stuck import decision
+from tests.world.constants import KEY, WIRE
+from tests.world.definitions import BOTH, COMPENSATION, STANDARD
+from tests.world.interpreter import Execution
+from tests.world.picture import STEPS
+from tests.world.provider import IN_REVIEW
+from tests.world.world import STARTING, World
+
+OWN_FEE = WIRE | {"fee": "1.00"}
+STAGES: list[dict[str, Any]] = [
+    {"fee": "schedule", "fee_basis_points": 100},
+    {"fee": "client", "fee_basis_points": 0, "fee_floor_basis_points": 0, "fee_ceiling_basis_points": 10},
+    {
+        "fee": "client",
+        "fee_basis_points": 900,
+        "fee_floor_basis_points": 800,
+        "fee_ceiling_basis_points": 999,
+    },
+    {"fee": "schedule", "fee_basis_points": 0},
+]
+"""Deployments one after the other, none of which would accept the fee of the settlement."""
+
+FORWARD = ["VerifyKyc", "ReleaseFunds", "CollectFee"]
+
+
+def claimed(world: World) -> list[str]:
+    """Return the keys of all settlements."""
+    rows = [row["pk"].partition("#") for row in world.ledger.rows()]
+    return [key for kind, _, key in rows if kind == "SETTLEMENT"]
+
+
+@pytest.fixture
+def deploy_between_states(world: World, monkeypatch: pytest.MonkeyPatch) -> list[StageConfig]:
+    """Deploy another stage before each state that follows the hold; return the deployed ones."""
+    deployed: list[StageConfig] = []
+    stages = cycle(STAGES)
+
+    def deploy(execution: Execution) -> None:
+        if execution.state != "HoldFunds" or claimed(world):
+            config = replace(_dependencies.config, **next(stages))
+            monkeypatch.setattr(_dependencies, "config", config)
+            deployed.append(config)
+
+    world.always = deploy
+    return deployed
+
+
+@pytest.mark.parametrize("machine", BOTH)
+def test_it_settles_with_the_fee_of_its_claim(
+    world: World, machine: str, deploy_between_states: list[StageConfig]
+) -> None:
+    world.open_both()
+
+    execution = world.settle(machine, data=OWN_FEE)
+
+    assert (execution.data["status"], execution.data["fee"]) == ("SETTLED", "1.00")
+    assert (world.available("bob"), world.balance("fees:EUR")) == (500 + 4_720, 100)
+    assert len(deploy_between_states) == len(FORWARD)
+
+
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize("state", FORWARD)
+def test_recovery_resumes_it_after_any_state(
+    world: World, machine: str, state: str, deploy_between_states: list[StageConfig]
+) -> None:
+    world.open_both()
+    world.start(machine, data=OWN_FEE).run(until=state).abort()
+    world.pass_time(minutes=1)
+
+    world.recover_all()
+
+    assert world.picture().status == "SETTLED"
+    assert (world.row()["fee"], world.available("bob")) == (100, 500 + 4_720)
+    assert len(deploy_between_states) >= len(FORWARD)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+def test_it_is_reversed_to_the_last_cent(
+    world: World, steps: int, deploy_between_states: list[StageConfig]
+) -> None:
+    world.open_both()
+    execution = world.start(STANDARD, data=OWN_FEE)
+    execution.run(until=[*FORWARD, None][steps - 1])
+    if steps < len(STEPS):
+        execution.abort()
+    order = {"reason": "the customer asks for it", "by": "olga"}
+    cause: dict[str, Any] = {"reversal": order} if steps == len(STEPS) else {"error": {"Error": "States.Timeout"}}
+
+    by_hand = world.compensate(data=OWN_FEE, **cause)
+
+    assert by_hand.data["status"] == "COMPENSATED"
+    assert {name: world.available(name) for name in STARTING} == STARTING
+    assert deploy_between_states
+
+
+@pytest.mark.parametrize(("decided", "status"), [("write-off", "COMPENSATED"), ("complete", "SETTLED")])
+def test_a_case_of_limbo_is_decided(
+    world: World, decided: str, status: str, deploy_between_states: list[StageConfig]
+) -> None:
+    world.open_both()
+    world.open("carol", 0)
+    world.settle(data=OWN_FEE)
+    spent = {
+        "key": "order-2026-spent-it",
+        "payer": "bob",
+        "payee": "carol",
+        "amount": "50.00",
+        "currency": "EUR",
+    }
+    world.settle(STANDARD, "spends", spent)
+    world.compensate("ordered", OWN_FEE, reversal={"reason": "the customer asks for it", "by": "olga"})
+    assert world.row()["status"] == "LIMBO"
+
+    world.machines.waiter(world.waiting()["token"]).succeed(decision(decided))
+    world.drain()
+
+    assert world.row()["status"] == status
+    assert world.of(COMPENSATION)[-1].status == "SUCCEEDED"
+
+
+def test_a_review_that_ends_after_the_change_settles_it(
+    world: World, deploy_between_states: list[StageConfig]
+) -> None:
+    world.open_both()
+    world.provider.answer = IN_REVIEW
+    world.settle(data=OWN_FEE)
+    assert world.row()["review"] == "ver_1"
+
+    assert world.webhook() == 200
+    world.drain()
+
+    assert (world.row()["status"], world.row()["fee"]) == ("SETTLED", 100)
+
+
+def test_an_expired_one_is_reversed_by_recovery(
+    world: World, deploy_between_states: list[StageConfig]
+) -> None:
+    world.open_both()
+    world.start(STANDARD, data=OWN_FEE).run(until="VerifyKyc").abort()
+    world.until_deadline()
+
+    world.recover_all()
+
+    assert world.row()["status"] == "COMPENSATED"
+    assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("machine", BOTH)
+def test_the_same_request_gets_its_outcome_and_a_new_one_is_refused(
+    world: World, machine: str, deploy_between_states: list[StageConfig]
+) -> None:
+    world.open_both()
+    world.settle(machine, data=OWN_FEE)
+
+    again = world.settle(machine, "execution-2", OWN_FEE)
+    new = world.settle(machine, "execution-3", OWN_FEE | {"key": "order-2026-000102"})
+
+    assert (again.data["status"], again.data["replayed"], again.data["fee"]) == ("SETTLED", True, "1.00")
+    assert (new.status, new.error["Error"]) == ("FAILED", "InvalidRequest")
+    assert claimed(world) == [KEY]
