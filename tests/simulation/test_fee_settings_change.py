@@ -94,7 +94,9 @@ def test_it_is_reversed_to_the_last_cent(
     if steps < len(STEPS):
         execution.abort()
     order = {"reason": "the customer asks for it", "by": "olga"}
-    cause: dict[str, Any] = {"reversal": order} if steps == len(STEPS) else {"error": {"Error": "States.Timeout"}}
+    cause: dict[str, Any] = (
+        {"reversal": order} if steps == len(STEPS) else {"error": {"Error": "States.Timeout"}}
+    )
 
     by_hand = world.compensate(data=OWN_FEE, **cause)
 

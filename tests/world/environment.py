@@ -37,7 +37,8 @@ os.environ |= {
         '"runbook":"docs/runbooks/kyc-outage.md"}'
     ),
     "STAGE_CONFIG": (
-        '{"currencies":{"CO2":3,"EUR":2,"JPY":0,"KWD":3,"POINTS":0,"USD":2},"highest_balances":{"EUR":100000000},'
+        '{"currencies":{"CO2":3,"EUR":2,"JPY":0,"KWD":3,"POINTS":0,"USD":2},'
+        '"highest_balances":{"CO2":100000000,"EUR":100000000},'
         '"fee":"client","fee_basis_points":100,"fee_ceiling_basis_points":9999,'
         '"deadline_seconds":900,"recover_after_seconds":30}'
     ),

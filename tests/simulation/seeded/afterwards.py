@@ -1,11 +1,12 @@
 """Late calls at random moments of a seed's history: many short histories for the price of a long one."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 from random import Random
 from typing import Any
 
 from tests.simulation.seeded.chance import Chance
-from tests.simulation.seeded.facts import number, text
+from tests.simulation.seeded.facts import DECIMALS, number, text
 from tests.simulation.seeded.moments import HOUR_MS, Late, Life, Recorded, overdue
 from tests.world.expressions import Item
 
@@ -55,7 +56,7 @@ def _content(row: Item) -> dict[str, Any]:
     content: dict[str, Any] = {name: text(row, name) for name in ("payer", "payee", "currency")}
     content["key"] = row["pk"]["S"].partition("#")[2]
     for name in ("amount", "fee"):
-        content[name] = f"{number(row, name) // 100}.{number(row, name) % 100:02}"
+        content[name] = str(Decimal(number(row, name)).scaleb(-DECIMALS[content["currency"]]))
     if "deadline_seconds" in row:
         content["deadline_seconds"] = number(row, "deadline_seconds")
     return content

@@ -35,6 +35,12 @@ class Call:
     function: str
     payload: Any
     caller: "RunningExecution | None" = None
+    since: int = 0
+    """The time at which it began, in milliseconds."""
+
+    is_claimed: bool = False
+    """Whether its settlement had been claimed then."""
+
     answer: Signal = field(default_factory=Signal)
 
 
@@ -90,7 +96,8 @@ class Cloud:
     def call(self, function: str, payload: Any, caller: RunningExecution | None = None) -> Call:
         """Begin a call of a function."""
         world = self._world
-        call = Call(function, payload, caller)
+        is_claimed = settlement_in(payload).get("key") in world.oracle.settlements
+        call = Call(function, payload, caller, world.hub.now, is_claimed)
         self.calls.append(call)
         process = world.hub.spawn(lambda: self._run(call), function)
         process.skew = world.skew()
@@ -103,6 +110,11 @@ class Cloud:
         return not self._running and all(
             one.status != "RUNNING" or one.is_waiting for one in self.machines.executions
         )
+
+    def begun(self, process: Any) -> int:
+        """Return when the call began that a process runs; now for any other process."""
+        call = self._running.get(process)
+        return call.since if call else self._world.hub.now
 
     def payload_of(self, process: Any) -> Any:
         """Return the payload of the call that a process runs; an empty one for any other process."""
@@ -145,7 +157,8 @@ class Cloud:
         except SettlementError as refusal:
             if call.caller:
                 key = settlement_in(call.payload).get("key", "")
-                world.oracle.refused(call.function, key, type(refusal).__name__)
+                error, told = type(refusal).__name__, str(refusal)
+                world.oracle.refused(call.function, key, error, told, was_claimed=call.is_claimed)
             cause = {"errorMessage": str(refusal), "errorType": type(refusal).__name__, "stackTrace": []}
             return TaskFailed(type(refusal).__name__, json.dumps(cause))
         except Violated:

@@ -20,6 +20,9 @@ FORWARD = ("hold", "verify", "release", "fee")
 HIGHEST_BALANCE = 100_000_000
 
 
+DECIMALS = {"EUR": 2, "USD": 2, "CO2": 3}
+"""The decimals of the currencies of this world, and of its asset."""
+
 POISON = "a-row-that-makes-no-sense"
 """The key of an unreadable row at the head of the index."""
 
@@ -46,9 +49,9 @@ def members(row: Item | None, name: str) -> set[str]:
 
 
 @lru_cache
-def minor(amount: str) -> int:
-    """Return an amount in minor units: cents, in this world."""
-    return int(Decimal(amount).scaleb(2))
+def minor(amount: str, currency: str) -> int:
+    """Return an amount in minor units."""
+    return int(Decimal(amount).scaleb(DECIMALS[currency]))
 
 
 def done(row: Item | None) -> set[str]:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, cast
 
+from settlement.model.stage_config import StageConfig
 from tests.simulation.seeded.chance import Chance, Script
 from tests.simulation.seeded.cloud import RunningExecution
 from tests.simulation.seeded.facts import done, number, settlement_in, text, undone
@@ -48,6 +49,7 @@ class Moment:
     executions: tuple[tuple[str, str, Any, str], ...]
     """Machine, name, input and status of each execution."""
 
+    config: StageConfig
     told: int
     """The number of lines of the history so far."""
 
@@ -77,11 +79,8 @@ class Recorded(World):
         executions = self.cloud.machines.executions
         begun = tuple((one.machine, one.name, one.begun_with, one.status) for one in executions)
         alerted = frozenset(self.people.alerted)
-        self.moments.append(
-            Moment(
-                self.hub.now, dict(self.table.items), self.oracle.copy(), alerted, begun, len(self.history)
-            )
-        )
+        now, told, items = self.hub.now, len(self.history), dict(self.table.items)
+        self.moments.append(Moment(now, items, self.oracle.copy(), alerted, begun, self.config, told))
 
 
 @dataclass(frozen=True)
@@ -167,6 +166,7 @@ class Afterlife(Recorded):
     def begin(self, moments: Sequence[Moment], late: Late, *, beside: bool) -> None:
         self.late, self.acts = late, (acts := moments[late.acts])
         self.hub.now, self.oracle = acts.now, acts.oracle.copy()
+        self.deployments.deploy(acts.config, 0)
         self.table: LateTable = LateTable(self, moments[late.seen], late)
         self.people.alerted = set(acts.alerted)
         self.table.page_rows = 1

@@ -194,6 +194,7 @@ class Oracle:
         if old is None:
             demand(after in ("PROCESSING", "REJECTED"), "a settlement begins with its claim", key, after)
             demand(after == "PROCESSING" or not posted, "a rejection moves nothing", key)
+            rules.fee_is_accepted(key, new, asking)
             claimed = {name: new[name] for name in new if name != "hold_at"}
             rules.steps_commit(key, claimed, new, posted)
         else:
@@ -260,8 +261,9 @@ class Oracle:
         wanted = {account: change for account, change in wanted.items() if change}
         demand(moved == wanted, f"{status} has the exact net", key, moved, wanted)
 
-    def refused(self, function: str, key: str, error: str) -> None:
+    def refused(self, function: str, key: str, error: str, told: str, *, was_claimed: bool) -> None:
         """Check a refusal that an execution gets."""
+        rules.is_refused_for_its_fee_alone(function, error, told, key, was_claimed=was_claimed)
         if function == "ReclaimFunds" and error == "InsufficientFunds":
             demand(self.merchants.is_swept(key), "a refund finds the money of its own release", key)
 
@@ -284,7 +286,11 @@ class Oracle:
         for name in ("payer", "payee", "currency"):
             demand(told[name] == text(row, name), "an outcome reports the claimed content", told)
         for name in ("amount", "fee"):
-            demand(minor(told[name]) == number(row, name), "an outcome reports the claimed content", told)
+            demand(
+                minor(told[name], told["currency"]) == number(row, name),
+                "an outcome reports the claimed content",
+                told,
+            )
 
     def _sums(self, table: dict[tuple[str, str], Item]) -> None:
         """Check that per currency all rows sum to zero: customers, escrows, entries of internal accounts."""

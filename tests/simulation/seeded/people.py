@@ -16,6 +16,7 @@ from settle.actions.reversal import reverse
 from settle.exit_codes import CommandFailed
 from settlement.model.errors import KycCircuitOpen, KycRequestRefused, KycUnavailable, SettlementError
 from settlement.model.orders import Decision
+from settlement.model.request import STARTED_BY
 from settlement.model.settlement import Settlement
 from settlement.model.state import MalformedRow
 from settlement.model.verdict import KycDecision, Verdict
@@ -108,8 +109,8 @@ class People:
     def spend_at_once(self, key: str) -> None:
         """Pay an account that spends it all, and order the payment's reversal: it cannot be reclaimed."""
         chance = self._world.chance
-        request = {"key": key, "payer": "alice", "payee": "dave", "amount": "5.00", "currency": "EUR"}
-        request["fee"] = chance.one_of(("0.00", "0.48"))
+        request = {"key": key, "payer": "alice", "payee": "dave", "amount": "5.00"}
+        request["currency"], request["fee"] = self._world.currency, chance.one_of(("0.00", "0.48"))
         spent = {**request, "key": f"{key}-on", "payer": "dave", "payee": "alice", "amount": "4.50"}
         self.begin(request, 0)
         self.begin({**spent, "fee": "0.00"}, chance.within(5_000, 30_000))
@@ -120,6 +121,8 @@ class People:
         self.spawn("a person", self._world.chance.within(0, 15 * MINUTE_MS), self._reverse, key)
 
     def _start(self, machine: str, name: str, request: dict[str, Any]) -> None:
+        if machine == STANDARD:  # the upstream is a machine itself, each time another execution of it
+            request = {**request, STARTED_BY: f"{ARN}:execution:Upstream:{name}"}
         try:
             arn = f"{ARN}:stateMachine:{machine}"
             self._world.step_functions.start_execution(

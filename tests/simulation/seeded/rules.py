@@ -35,6 +35,36 @@ class Asking(NamedTuple):
     function: str
     payload: Mapping[str, Any]
     at: str
+    stages: tuple[StageConfig, ...]
+    """The stage's configurations since the call began."""
+
+
+def fee_is_accepted(key: str, claimed: Item, asking: Asking) -> None:
+    """Check that a key is claimed with a fee that the stage accepted when the call began, or later."""
+    if claimed["status"]["S"] != "PROCESSING":
+        return  # a rejection is no first acceptance, and moves nothing
+    amount, fee, bounds = number(claimed, "amount"), number(claimed, "fee"), []
+    for stage in asking.stages:
+        rates = [stage.fee_basis_points] * 2
+        if stage.fee == "client":
+            rates = [stage.fee_floor_basis_points, stage.fee_ceiling_basis_points]
+        bounds.append([amount * rate // 10_000 for rate in rates])
+    accepted = any(lowest <= fee <= highest for lowest, highest in bounds)
+    demand(accepted, "a key is claimed with a fee that its stage accepts", key, fee, bounds)
+
+
+def is_refused_for_its_fee_alone(
+    function: str, error: str, told: str, key: str, *, was_claimed: bool
+) -> None:
+    """Check the refusal of a request, all of which are well-formed here: the stage's fee is no one's fault.
+
+    OTHERWISE may make a payee of the payer. A key that was claimed before the call has had its fee accepted.
+    """
+    if error != "InvalidRequest" or function in ("BeginCompensation", "StartSettlements"):
+        return
+    named = {problem.partition(":")[0] for problem in told.split("; ")}
+    demand(named <= {"fee", "payee"}, "a well-formed request is refused for its fee alone", key, told)
+    demand("fee" not in named or not was_claimed, "no change of the settings stops a settlement", key, told)
 
 
 def content_is_unchanged(changes: Changes, asking: Asking) -> None:
@@ -51,7 +81,7 @@ def content_is_unchanged(changes: Changes, asking: Asking) -> None:
                 )
             for name in ("amount", "fee"):
                 said = wanted.get(name)
-                same = said is None or minor(said) == number(new, name)
+                same = said is None or minor(said, wanted["currency"]) == number(new, name)
                 demand(same, "a call with other content changes nothing", name, wanted)
             named = int(wanted.get("deadline_seconds") or 0)
             same = named == number(new, "deadline_seconds")

@@ -25,6 +25,7 @@ _OF_A_WORLD = (
     (_dependencies.store, "client"),
     (_dependencies, "now"),
     (_dependencies, "random"),
+    (_dependencies, "config"),
     (_step_functions, "_client"),
     (_dead_letters, "_client"),
     (_resumption, "_client"),
@@ -45,7 +46,7 @@ class Current:
         self._world, hub = world, world.hub
         now = lambda: NOW + timedelta(milliseconds=hub.now + hub.process.skew)  # noqa: E731
         services = (world.step_functions, world.people, world.functions)
-        reached = (world.dynamodb, now, world.chance.random, *services)
+        reached = (world.dynamodb, now, world.chance.random, world.config, *services)
         for (place, name), part in zip(_OF_A_WORLD, reached, strict=True):
             setattr(place, name, part)
 

@@ -1,11 +1,11 @@
 """One seed's world, from its first request to the last settlement's end."""
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from random import Random
 from typing import Any, TypeVar
 
 from settlement.adapters.dynamodb import Store
@@ -14,6 +14,7 @@ from settlement.model.stage_config import StageConfig
 from settlement.model.timestamps import timestamp
 from tests.simulation.seeded.chance import Chance, Fault
 from tests.simulation.seeded.cloud import Cloud
+from tests.simulation.seeded.deployments import Deployments, fees_change
 from tests.simulation.seeded.facts import (
     FINISHED,
     HIGHEST_BALANCE,
@@ -31,7 +32,6 @@ from tests.simulation.seeded.stream import Stream
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
-CONFIG = StageConfig.from_json(os.environ["STAGE_CONFIG"])
 UNCLAIMED = "unclaimed"
 CALM_MS_MAX = 3 * 3_600_000
 """The simulated time in which everything must end without faults: deadline, review, backoff, retries."""
@@ -43,6 +43,9 @@ ACCOUNTS = {"alice": 12_000, "bob": 5_000, "carol": 4_000, "dave": 0}
 SHOP = "merchant.shop"
 MERCHANTS_EVERY = 4
 """In one world of so many, a merchant is among the accounts."""
+
+ASSETS_EVERY, FEES_CHANGE_EVERY = 10, 6
+"""In one world of so many, people pay in an asset; in one of so many, the settings of the fees change."""
 
 
 @dataclass
@@ -65,7 +68,7 @@ class World:
         self.hub = Hub(self.chance.random)
         self.oracle = Oracle()
         self.table = MemoryDynamoDb(self._committed, self._behind)
-        self.config = CONFIG
+        self.deployments, self.currency = Deployments(), "EUR"
         self.dynamodb, self.step_functions, self.provider = (
             DynamoDb(self),
             StepFunctions(self),
@@ -80,10 +83,15 @@ class World:
         """Open each account with its deposit."""
         store = Store(self.table, "simulated")
         for name, available in accounts.items():
-            currency = "USD" if name == in_dollars else "EUR"
+            currency = "USD" if name == in_dollars else self.currency
             opened = balances.open_account(name, currency, available)
             deposit = entries.deposit(f"deposit-{name}-0001", name, available, currency, NOW)
             store.transact([opened, deposit])
+
+    @property
+    def config(self) -> StageConfig:
+        """The stage's configuration now."""
+        return self.deployments.config
 
     def poison(self) -> None:
         """Put an unreadable row at the head of each shard of the index."""
@@ -186,12 +194,13 @@ class World:
             for old, new in changes:
                 self.note("the table", "has", difference(old, new))
         process, function, at = self.hub.process, "", ""
+        stages = self.deployments.in_force(self.cloud.begun(process))
         if process:
             function, at = (
                 process.name,
                 timestamp(NOW + timedelta(milliseconds=self.hub.now + process.skew)),
             )
-        self.oracle.committed(changes, Asking(function, self.cloud.payload_of(process), at))
+        self.oracle.committed(changes, Asking(function, self.cloud.payload_of(process), at, stages))
         self.stream.committed(changes)
         for _, row in changes:
             if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
@@ -212,6 +221,11 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     world = kind(chance, is_told)
     in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
     opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}
+    if seed % ASSETS_EVERY == ASSETS_EVERY - 1:
+        world.currency = "CO2"  # of three decimals
+        opening = {name: available * 10 for name, available in opening.items()}
+    if seed % FEES_CHANGE_EVERY == FEES_CHANGE_EVERY - 1:
+        fees_change(world, Random(f"fees {seed}"))
     if chance.happens(0.05):
         opening["bob"] = HIGHEST_BALANCE - 500
     shop = _open_shop(world, opening) if seed % MERCHANTS_EVERY == MERCHANTS_EVERY - 1 else None
@@ -221,7 +235,8 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     if chance.happens(0.3):
         world.people.spend_at_once(f"order-{seed % 1_000_000:06}-spent")
     for payment in range(chance.one_of((1, 1, 1, 2, 2, 3))):
-        request = _request(chance, f"order-{seed % 1_000_000:06}-{payment:04}", 0.5 if in_dollars else 0.02)
+        key = f"order-{seed % 1_000_000:06}-{payment:04}"
+        request = _request(chance, key, world.currency, 0.5 if in_dollars else 0.02)
         if shop and chance.happens(0.8):
             request["payee"] = shop
         world.people.begin(request, 0)
@@ -251,24 +266,25 @@ def _pay_often(world: W, shop: str, key: str) -> None:
     chance = world.chance
     within = chance.one_of((200, 2_000, 10_000, MINUTE_MS))
     for payment in range(chance.one_of((2, 4, 7))):
-        request = {"key": f"{key}-{payment}", "payee": shop, "currency": "EUR", "fee": "0.00"}
+        request = {"key": f"{key}-{payment}", "payee": shop, "currency": world.currency, "fee": "0.00"}
         request |= {
             "payer": chance.one_of(("dora", "dora", "bob")),
             "amount": chance.one_of(("1.00", "7.00")),
         }
         world.people.begin(request, chance.within(0, within))
     if chance.happens(0.5):
-        spent = {"key": f"{key}-on", "payer": shop, "payee": "carol", "amount": "8.00", "currency": "EUR"}
+        spent = {"key": f"{key}-on", "payer": shop, "payee": "carol", "amount": "8.00"}
+        spent["currency"] = world.currency
         world.people.begin(spent, chance.within(5_000, MINUTE_MS))
 
 
-def _request(chance: Chance, key: str, dollars: float) -> dict[str, Any]:
+def _request(chance: Chance, key: str, currency: str, dollars: float) -> dict[str, Any]:
     payer, payee = chance.random.sample(["alice", "bob", "carol"], 2)
     request: dict[str, Any] = {
         "key": key,
         "payer": payer,
         "payee": payee,
-        "currency": "USD" if chance.happens(dollars) else "EUR",
+        "currency": "USD" if chance.happens(dollars) else currency,
     }
     request["amount"] = chance.one_of(("1.00", "10.00", "30.00", "48.20"))
     if chance.happens(0.7):

@@ -1,0 +1,60 @@
+"""Deployments of a stage: its settings change while settlements are in flight."""
+
+import os
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+from handlers import _dependencies
+from settlement.model.stage_config import StageConfig
+
+if TYPE_CHECKING:
+    from tests.simulation.seeded.world import World
+
+CONFIG = StageConfig.from_json(os.environ["STAGE_CONFIG"])
+"""A stage whose clients set their fees as they like."""
+
+FEES = (
+    CONFIG,
+    replace(CONFIG, fee="schedule"),
+    replace(CONFIG, fee="schedule", fee_basis_points=900),
+    replace(CONFIG, fee_floor_basis_points=50, fee_ceiling_basis_points=150),
+)
+"""Stages with other settings of their fees."""
+
+SECONDS_MAX = 240
+"""The longest time between two deployments; a review takes longer, and so does a deadline."""
+
+
+class Deployments:
+    """The stage's configurations: one after the other, each for the calls that begin under it."""
+
+    def __init__(self) -> None:
+        self.config = CONFIG
+        self._since: list[tuple[int, StageConfig]] = [(0, CONFIG)]
+
+    def deploy(self, config: StageConfig, now: int) -> None:
+        """Give the functions another configuration, `now` in milliseconds."""
+        self.config = config
+        self._since.append((now, config))
+        _dependencies.config = config
+
+    def in_force(self, since: int) -> tuple[StageConfig, ...]:
+        """Return the configurations from an instant on: a call that freezes keeps that of its beginning."""
+        later = tuple(config for at, config in self._since if at > since)
+        return ([config for at, config in self._since if at <= since][-1], *later)
+
+
+def fees_change(world: "World", random: Random) -> None:
+    """Deploy other settings of the fees, some of them before the first request."""
+    if random.random() < 0.5:
+        world.deployments.deploy(random.choice(FEES[1:]), world.hub.now)
+
+    def deploy() -> None:
+        for _ in range(random.randint(1, 4)):
+            world.hub.sleep(random.randint(100, SECONDS_MAX * 1_000))
+            config = random.choice(FEES)
+            world.note("a deployment", "sets", f"{config.fee} {config.fee_basis_points}")
+            world.deployments.deploy(config, world.hub.now)
+
+    world.hub.spawn(deploy, "a deployment")
