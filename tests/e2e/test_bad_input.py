@@ -59,10 +59,12 @@ def test_a_request_beyond_the_bound_of_step_functions_writes_nothing(embedded: E
     ("changes", "message"),
     [
         ({"amount": 48.2}, "amount: must be a decimal string"),
+        ({"fee": "2.42"}, "fee: must be from 0.00 to 2.41 for this amount, or be left out"),
+        ({"currency": "MILES"}, "currency: must be one of EUR, JPY, KWD, POINTS, USD"),
         ({"\x1b[2Jme\nmo": "rent"}, "unknown field"),
         ({"memo": "x" * 300_000}, "request: must be at most 262144 bytes"),
     ],
-    ids=["a float", CONTROLS, "too long"],
+    ids=["a float", "a fee", "an asset", CONTROLS, "too long"],
 )
 def test_the_command_tells_a_refusal_in_one_line_that_a_terminal_may_show(
     embedded: Embedded, changes: dict[str, object], message: str

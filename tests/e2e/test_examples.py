@@ -1,5 +1,6 @@
 """The examples of the repository, settled by both machines, to the last minor unit."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from settle.local.demo import settlements
 from settle.machines import Machine
 from settle.queries import statement
-from tests.e2e.embedded import Embedded
+from tests.e2e.embedded import Embedded, new_account, new_key
 
 SETTLED, REPLAYED = ("SETTLED", False, None, None), ("SETTLED", True, None, None)
 TWO_DECIMALS = (
@@ -104,4 +105,28 @@ def test_each_example_ends_exactly_as_expected(embedded: Embedded, machine: Mach
         entries = statement.show(embedded.stack, f"fees:{currency}")["entries"]
         ours = [entry for entry in entries if entry["key"].endswith(run)]
         assert {entry["key"].removesuffix(f"-{run}")[-6:]: entry["change"] for entry in ours} == fees
+    assert embedded.conserved()
+
+
+@pytest.mark.parametrize("machine", Machine)
+def test_an_asset_settles_like_a_currency(embedded: Embedded, machine: Machine) -> None:
+    """Points have no decimals: of 250 the fee of 1 % is 2."""
+    payer, payee = (
+        new_account(embedded, "dora", "1000", "POINTS"),
+        new_account(embedded, "emil", "0", "POINTS"),
+    )
+    request = {
+        "key": new_key("points"),
+        "payer": payer,
+        "payee": payee,
+        "amount": "250",
+        "currency": "POINTS",
+    }
+
+    outcome = embedded.told("start", "-", "--machine", machine, stdin=json.dumps(request))
+
+    assert (outcome["status"], outcome["fee"], outcome["currency"]) == ("SETTLED", "2", "POINTS")
+    assert (embedded.available(payer), embedded.available(payee)) == ("750", "248")
+    entries = statement.show(embedded.stack, "fees:POINTS")["entries"]
+    assert [entry["change"] for entry in entries if entry["key"] == request["key"]] == ["2"]
     assert embedded.conserved()

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from settlement.ledger import keys
-from tests.e2e.embedded import Embedded, new_request, paid_once
+from tests.e2e.embedded import Embedded, new_key, new_request, paid_once
 from tests.e2e.upstream import PAGE, Upstream, service, settled
 from tests.world.templates import PROJECT
 
@@ -175,6 +176,43 @@ def test_after_a_lost_answer_standard_is_started_again(embedded: Embedded, stand
     embedded.wait_for(lambda: embedded.settlement(request["key"])["status"] == "SETTLED")
 
     assert (asked["status"] in ("PROCESSING", "SETTLED"), asked["replayed"]) == (True, True)
+    assert paid_once(embedded, request)
+
+
+@contextmanager
+def another_machine(embedded: Embedded) -> Iterator[str]:
+    """Deploy the page's state as a machine of its own; yield its ARN."""
+    (shown,) = re.findall(r"```jsonc\n(.*?)```", PAGE, re.DOTALL)
+    state = json.loads(shown)
+    state["Parameters"]["StateMachineArn"] = embedded.stack.outputs["SettlementStandardArn"]
+    iam, name = embedded.stack.client("iam"), new_key("upstream-machine")
+    trust = {"Effect": "Allow", "Principal": {"Service": "states.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    allowed = {"Effect": "Allow", "Action": ["states:*", "events:*"], "Resource": "*"}
+    trusted, policy = (
+        json.dumps({"Version": "2012-10-17", "Statement": [each]}) for each in (trust, allowed)
+    )
+    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trusted)["Role"]["Arn"]
+    iam.put_role_policy(RoleName=name, PolicyName="nested", PolicyDocument=policy)
+    definition = json.dumps({"StartAt": "Settle", "States": {"Settle": state}})
+    made = embedded.step_functions.create_state_machine(name=name, definition=definition, roleArn=role)
+    yield made["stateMachineArn"]
+    embedded.step_functions.delete_state_machine(stateMachineArn=made["stateMachineArn"])
+
+
+def test_another_state_machine_starts_it_linked_and_again_the_same(embedded: Embedded) -> None:
+    """Each of its executions sends an id of its own with the same request."""
+    request = new_request(embedded)
+    machine, outcomes = embedded.step_functions, []
+
+    with another_machine(embedded) as arn:
+        for _ in range(2):
+            started = machine.start_execution(stateMachineArn=arn, input=json.dumps(request))["executionArn"]
+            finished = embedded.ended(started)
+            assert finished["status"] == "SUCCEEDED", finished
+            outcomes.append(json.loads(finished["output"]))
+
+    assert [(one["status"], one["replayed"]) for one in outcomes] == [("SETTLED", False), ("SETTLED", True)]
+    assert outcomes[1] == outcomes[0] | {"replayed": True}
     assert paid_once(embedded, request)
 
 
