@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from settlement.model import money
@@ -46,7 +47,7 @@ class Settlement:
         """The amount that the payee receives, in minor units: the fee is withheld."""
         return self.amount - self.fee
 
-    @property
+    @cached_property
     def request_hash(self) -> str:
         """The SHA-256 of the canonical content: equal requests have equal hashes, however they are written.
 
