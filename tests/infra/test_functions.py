@@ -128,7 +128,7 @@ def test_a_function_gets_its_table_and_the_stages_configuration(stage: str) -> N
     for name in FUNCTIONS:
         given = variables(stage, name)
         assert given["TABLE_NAME"] == "${LedgerTable}"
-        assert set(StageConfig.from_json(given["STAGE_CONFIG"]).currencies) == set(STAGES[stage].currencies)
+        assert StageConfig.from_json(given["STAGE_CONFIG"]).currencies == STAGES[stage].exponents
         assert given["STAGE_CONFIG"] == STAGES[stage].stage_config
         assert given["PAGER"] == STAGES[stage].pager
         assert PagerConfig.from_json(given["PAGER"])

@@ -22,7 +22,7 @@ MAY_IMPORT = {
 PURE_FOLDERS = {"model", "ledger", "policy", "reconciliation"}
 PURE_ADAPTERS = {"kyc_opensanctions", "kyc_verifications", "webhook_signature"}
 HARMLESS = {
-    *("base64", "collections", "contextlib", "dataclasses", "datetime", "enum"),
+    *("base64", "collections", "contextlib", "dataclasses", "datetime", "enum", "functools"),
     *(
         "hashlib",
         "hmac",
