@@ -1,8 +1,8 @@
 """The dead-letter queue of the start queue."""
 
 import os
-from typing import Any
 
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -14,15 +14,15 @@ _client = _dependencies.LazyClient(
 )
 
 
-def send(record: dict[str, Any], reason: str) -> None:
+def send(record: SQSRecord, reason: str) -> None:
     """Send a message that can never be started to the dead-letter queue. Raises QueueUnavailable."""
     try:
         _client.send_message(
             QueueUrl=os.environ["START_DEAD_LETTERS"],
-            MessageBody=record["body"],
+            MessageBody=record.body,
             MessageAttributes={
                 "reason": {"DataType": "String", "StringValue": reason},
-                "message_id": {"DataType": "String", "StringValue": record["messageId"]},
+                "message_id": {"DataType": "String", "StringValue": record.message_id},
             },
         )
     except (ClientError, BotoCoreError) as error:

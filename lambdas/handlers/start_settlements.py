@@ -3,6 +3,10 @@
 import json
 from typing import Any
 
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
 from handlers import _claim, _dead_letters, _dependencies, _step_functions
 from settlement.adapters.telemetry import count, logger, observed
 from settlement.model import executions
@@ -15,45 +19,43 @@ _RESERVED_MS = 11_000
 
 
 @observed("start")
-def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
+def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
     """Return the messages to receive again, because a service gave no answer.
 
     A message that breaks the contract, or whose key was claimed with other content, goes to the dead-letter
     queue with the reason. Each message is on its own. A key is required here in every stage: a message that
     comes back from the dead-letter queue has another id, from which no key could be minted.
     """
-    again = [record["messageId"] for record in event["Records"] if not _is_done(record, context)]
-    return {"batchItemFailures": [{"itemIdentifier": message} for message in again]}
+
+    def start(record: SQSRecord) -> None:
+        logger.append_keys(key=None)
+        try:
+            if context.get_remaining_time_in_millis() < _RESERVED_MS:
+                raise StartUnavailable("start: no time is left for this message")
+            _start(record)
+        except Exception as failure:  # the processor reports it to the queue alone
+            is_expected = isinstance(failure, SettlementError)
+            count(type(failure).__name__ if is_expected else "FunctionFailed")
+            logger.warning("not started", message_id=record.message_id, error=type(failure).__name__)
+            raise
+
+    processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+    return process_partial_response(event, start, processor, context)
 
 
-def _is_done(record: dict[str, Any], context: Any) -> bool:
-    """Start a message's settlement; return whether the queue may delete the message."""
-    logger.append_keys(key=None)
-    try:
-        if context.get_remaining_time_in_millis() < _RESERVED_MS:
-            raise StartUnavailable("start: no time is left for this message")
-        _start(record)
-    except Exception as failure:  # it is reported to the queue alone
-        is_expected = isinstance(failure, SettlementError)
-        count(type(failure).__name__ if is_expected else "FunctionFailed")
-        logger.warning("not started", message_id=record["messageId"], error=type(failure).__name__)
-        return False
-    return True
-
-
-def _start(record: dict[str, Any]) -> None:
+def _start(record: SQSRecord) -> None:
     """Claim, then start: once claimed, recovery looks after an execution that never starts or dies at once.
 
     A second delivery of the message has the same owner, and so resumes what the first one began.
     """
     try:
-        request = parse_request(_content(record["body"]), _dependencies.config)
+        request = parse_request(_content(record.body), _dependencies.config)
         logger.append_keys(key=request.key)
-        execution = executions.queued(request.key, record["body"])
+        execution = executions.queued(request.key, record.body)
         settlement, claimed = _claim.claim(request, execution)
     except (InvalidRequest, IdempotencyConflict) as refusal:
         count("StartRefused")
-        logger.warning("refused", message_id=record["messageId"], error=type(refusal).__name__)
+        logger.warning("refused", message_id=record.message_id, error=type(refusal).__name__)
         _dead_letters.send(record, f"{type(refusal).__name__}: {refusal}")
         return
     if not steps.is_replay(claimed, execution):
