@@ -40,6 +40,9 @@ class Settings:
     docs/decisions/2026-11-22-logs.md.
     `snap_start` lets new environments of the functions for which a caller waits start from a snapshot, where
     the region has SnapStart: see docs/decisions/2026-11-22-start-up.md.
+    `journal_lock` locks each object of the sealed journal for `journal_lock_days`: "governance", which an
+    administrator may lift, or "compliance", which no one can lift: see
+    docs/decisions/2026-11-22-sealed-journal.md.
     `timeout_factor` multiplies the timeouts of functions and tasks on a stage where functions start slowly.
     `embedded_python` is the path of the Python that runs the functions of the embedded AWS; None on AWS.
     """
@@ -68,6 +71,8 @@ class Settings:
     log_detail: str = "lean"
     log_full_keys: tuple[str, ...] = ()
     snap_start: bool = False
+    journal_lock: str = "governance"
+    journal_lock_days: int = 400
     keeps_data: bool = True
     timeout_factor: int = 1
     embedded_python: str | None = None
@@ -77,6 +82,7 @@ class Settings:
         self._check_highest_balances()
         self._check_fee()
         self._check_times()
+        self._check_lock()
         for name in ("idempotency_key", "party_names"):
             if getattr(self, name) not in ("required", "optional"):
                 raise ValueError(f"{name}: must be required or optional")
@@ -125,6 +131,12 @@ class Settings:
             raise ValueError("fee_floor_basis_points: must be from 0 to fee_basis_points")
         if not self.fee_basis_points <= ceiling < 10_000:
             raise ValueError("fee_ceiling_basis_points: must be from fee_basis_points to 9999")
+
+    def _check_lock(self) -> None:
+        if self.journal_lock not in ("governance", "compliance"):
+            raise ValueError("journal_lock: must be governance or compliance")
+        if not 1 <= self.journal_lock_days <= _LOCK_DAYS_MAX:
+            raise ValueError(f"journal_lock_days: must be from 1 to {_LOCK_DAYS_MAX}")
 
     def _check_times(self) -> None:
         if not 0 < self.recover_after_seconds < self.deadline_seconds:
@@ -206,6 +218,9 @@ _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 """The runs of recovery at once: one on each partition, one on LIMBO, and a person's call."""
 
 _DAY_SECONDS = 86_400
+_LOCK_DAYS_MAX = 36_500
+"""What S3 accepts."""
+
 _FULL_KEYS_MAX = 20
 """They are in the environment of each function, which holds 4 KB."""
 
@@ -245,6 +260,7 @@ STAGES = {
             webhook_concurrency=20,
             recovery_concurrency=20,
             log_retention=RetentionDays.ONE_YEAR,
+            journal_lock_days=3_653,
         ),
     )
 }

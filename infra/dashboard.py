@@ -35,7 +35,7 @@ _KYC = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),
     *("KycVerdictConflict", "KycSecretUnreadable"),
 )
-_TRIGGERED = ("RecoverStalled", "KycDecided", "StartSettlements", "SweepMerchants")
+_TRIGGERED = ("RecoverStalled", "KycDecided", "StartSettlements", "SweepMerchants", "SealJournal")
 """The functions whose errors are all failures. The functions of states refuse by errors."""
 
 

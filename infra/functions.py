@@ -22,7 +22,7 @@ PUBLIC = ("KycDecided",)
 WAITED_FOR = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement", "ReportOutcome")
 """The functions of the settlement machine, for whose answer a caller waits: SnapStart is for these."""
 
-LONG_SECONDS = {"RecoverStalled": 75, "StartSettlements": 50, "SweepMerchants": 60}
+LONG_SECONDS = {"RecoverStalled": 75, "StartSettlements": 50, "SweepMerchants": 60, "SealJournal": 60}
 """The timeouts of the functions whose work grows with the backlog. No caller waits for their answer.
 
 A run of RecoverStalled begins no settlement in its last 20 s: the next run has them, after a minute.

@@ -74,6 +74,7 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
         "Put": (SWEPT,),
         "Update": (MERCHANT,),
     },
+    "SealJournal": {},  # it gets rows from the stream, and none from the table
 }
 """The functions that no machine calls: they serve a webhook, a schedule, a queue and the table's stream."""
 

@@ -9,6 +9,7 @@ from infra.config import Settings
 from infra.dashboard import Dashboard
 from infra.functions import HandlerFunction
 from infra.grants import GRANTS, TRIGGERED, grant_rows, grant_starts
+from infra.journal import Journal
 from infra.kyc import Kyc
 from infra.merchants import Merchants
 from infra.pager import Pager
@@ -74,6 +75,14 @@ class SettlementStack(Stack):
             pager=pager,
             settings=settings,
         )
+        journal = Journal(
+            self,
+            "Journal",
+            function=functions["SealJournal"],
+            ledger=ledger,
+            pager=pager,
+            settings=settings,
+        )
         start = StartQueue(self, "Start", function=functions["StartSettlements"], settings=settings)
 
         watched = Watched(
@@ -102,6 +111,8 @@ class SettlementStack(Stack):
             "StartQueueUrl": start.queue.queue_url,
             "StartDeadLetterQueueUrl": start.dead_letters.queue_url,
             "SweepsGivenUpQueueUrl": merchants.given_up.queue_url,
+            "JournalBucket": journal.bucket.bucket_name,
+            "JournalGivenUpQueueUrl": journal.given_up.queue_url,
             "StageConfig": settings.stage_config,
         }.items():
             CfnOutput(self, name, value=value)

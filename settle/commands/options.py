@@ -53,3 +53,13 @@ Account = Annotated[
 Reason = Annotated[
     str, typer.Option(callback=refuse_placeholder, help="Why; goes on record with your AWS identity.")
 ]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        help="Compare with the sealed journal, too: stack, s3://BUCKET/PREFIX or a directory with a copy.",
+    ),
+]
+Head = Annotated[
+    str | None, typer.Option("--head", help="The digest of an earlier seal, which the journal must have.")
+]

@@ -102,3 +102,18 @@ def findings(proof: Mapping[str, Any], as_json: bool) -> None:
     verdict = "conserved" if proof["conserved"] else "NOT CONSERVED" if proof["faults"] else "NOT PROVEN"
     counts = ", ".join(f"{proof[name]} {name}" for name in ("accounts", "settlements", "entries"))
     print_line(f"{verdict}: {counts}, {proof['in_flight']} in flight")
+    if "sealed_journal" in proof:
+        sealed_journal(proof["sealed_journal"])
+
+
+def sealed_journal(found: Mapping[str, Any]) -> None:
+    """Print the result of a comparison with the sealed journal, and the digest to keep."""
+    for fault in found["faults"]:
+        print_line(f"TAMPERED {fault}")
+    for row in found["restored"]:
+        print_line(f"RESTORED {row}; it is as it was sealed")
+    verdict = "as sealed" if found["agrees"] else "NOT AS SEALED"
+    counts = ", ".join(f"{found[name]} {name}" for name in ("rows", "objects", "seals"))
+    print_line(f"{verdict}: {counts}; {found['young']} too young, {found['before']} older than the journal")
+    if found["head"]:
+        print_line(f"head: {found['head']} of the seal up to {found['head_at']}; keep it elsewhere")

@@ -176,3 +176,7 @@ class StartUnavailable(SettlementError):
     def __init__(self, message: str, *, is_throttled: bool = False) -> None:
         super().__init__(message)
         self.is_throttled = is_throttled
+
+
+class JournalUnavailable(SettlementError):
+    """S3 gave no definite answer about the sealed journal. The stream delivers the batch again."""

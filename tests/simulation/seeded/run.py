@@ -71,6 +71,8 @@ def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator
     """Yield a seed's histories: its world, and one world for each late call in it. Raises Violated."""
     world = current.world = play(seed, Recorded, is_told=is_told)
     world.run()
+    if world.journal:
+        world.journal.play(world)
     yield world
     for life, late, chance in late_calls(world, seed):
         yield happen(current, life, late, chance, is_told=is_told)

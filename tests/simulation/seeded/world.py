@@ -24,6 +24,7 @@ from tests.simulation.seeded.facts import (
     text,
 )
 from tests.simulation.seeded.hub import Hub, Signal
+from tests.simulation.seeded.journal import Journal
 from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.rules import Asking
@@ -46,6 +47,8 @@ MERCHANTS_EVERY = 4
 
 ASSETS_EVERY, FEES_CHANGE_EVERY = 10, 6
 """In one world of so many, people pay in an asset; in one of so many, the settings of the fees change."""
+JOURNAL_EVERY = 5
+"""In one world of so many, the copies in the sealed journal are played."""
 
 
 @dataclass
@@ -63,6 +66,9 @@ class World:
 
     frozen: dict[str | None, list[Signal]] = field(default_factory=dict)
     """The frozen processes, by settlement."""
+
+    journal: Journal | None = None
+    """The history of the sealed journal, if it is to be played."""
 
     def __post_init__(self) -> None:
         self.hub = Hub(self.chance.random)
@@ -202,6 +208,8 @@ class World:
             )
         self.oracle.committed(changes, Asking(function, self.cloud.payload_of(process), at, stages))
         self.stream.committed(changes)
+        if self.journal:
+            self.journal.committed(changes, self.hub.now)
         for _, row in changes:
             if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
                 key = row["pk"]["S"].partition("#")[2]
@@ -219,6 +227,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     """Make a seed's world, with a few payments among few people, ready to run."""
     chance = Chance(seed)
     world = kind(chance, is_told)
+    world.journal = Journal(seed) if seed % JOURNAL_EVERY == JOURNAL_EVERY - 1 else None
     in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
     opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}
     if seed % ASSETS_EVERY == ASSETS_EVERY - 1:

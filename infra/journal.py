@@ -1,0 +1,208 @@
+"""The sealed journal: a bucket out of reach of the functions that move money, and the one that fills it."""
+
+from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as event_sources
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.config import Settings
+from infra.pager import Pager, settlement_metric
+from infra.table import SettlementTable
+
+_IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#")
+_CREATED = ("SETTLEMENT#", "ACCOUNT#")
+
+SEALED = (
+    {
+        "eventName": ["INSERT", "REMOVE"],
+        "dynamodb": {"Keys": {"pk": {"S": [{"prefix": kind} for kind in (*_IMMUTABLE, *_CREATED)]}}},
+    },
+    {
+        "eventName": ["MODIFY"],
+        "dynamodb": {"Keys": {"pk": {"S": [{"prefix": kind} for kind in _IMMUTABLE]}}},
+    },
+)
+"""The records that call the function, as `sealing/lines.py` has their rows. The changes of settlements and
+accounts are lawful, and most of the stream: they are not among them.
+"""
+
+SEAL_SECONDS, SEAL_SECONDS_EMBEDDED = 3_600, 60
+"""The time that a seal covers."""
+
+_WINDOW_SECONDS = 120
+"""The time that records are gathered: a put for each shard in two minutes, at most. What they tell is out of
+reach of the table's writers from the commit on.
+"""
+
+_AGE_HOURS_MAX = 12
+"""The age at which a record is given up. The stream keeps it for twelve more hours, for a person."""
+
+_BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 600, 6 * 3_600
+
+
+class Journal(Construct):
+    """The bucket, the stream's records of immutable rows, and the schedule of the seals.
+
+    A failed batch is tried again, halved, for half a day: the records behind it wait.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        function: lambda_.Function,
+        ledger: SettlementTable,
+        pager: Pager,
+        settings: Settings,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        removal_policy = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
+        key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            encryption=s3.BucketEncryption.KMS,
+            encryption_key=key,
+            bucket_key_enabled=True,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            enforce_ssl=not settings.is_embedded,  # the embedded AWS speaks plain HTTP
+            versioned=True,
+            object_lock_default_retention=_retention(settings),
+            removal_policy=removal_policy,
+        )
+        if not settings.is_embedded:  # which knows no such condition
+            self._refuse_unconditional_puts()
+        self.given_up = sqs.Queue(
+            self,
+            "GivenUp",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=not settings.is_embedded,
+            retention_period=Duration.days(14),
+            removal_policy=removal_policy,
+        )
+        self._grant(function, key, ledger)
+        period = SEAL_SECONDS_EMBEDDED if settings.is_embedded else SEAL_SECONDS
+        function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
+        function.add_environment("SEAL_SECONDS", str(period))
+        lambda_.EventSourceMapping(
+            self,
+            "Stream",
+            target=function,
+            event_source_arn=ledger.stream_arn,
+            starting_position=lambda_.StartingPosition.TRIM_HORIZON,
+            filters=[lambda_.FilterCriteria.filter(one) for one in SEALED],
+            batch_size=10_000,  # 6 MB end a batch before that
+            max_batching_window=Duration.seconds(1 if settings.is_embedded else _WINDOW_SECONDS),
+            parallelization_factor=1,
+            bisect_batch_on_error=True,
+            max_record_age=Duration.hours(_AGE_HOURS_MAX),
+            on_failure=event_sources.SqsDlq(self.given_up),
+        )
+        scheduler.Schedule(
+            self,
+            "Seals",
+            # A quarter of a period: a run that fails is made up for by the next one.
+            schedule=scheduler.ScheduleExpression.rate(Duration.minutes(max(1, period // 240))),
+            target=targets.LambdaInvoke(
+                function, input=scheduler.ScheduleTargetInput.from_object({}), retry_attempts=0
+            ),
+        )
+        self.age = function.metric("IteratorAge", period=Duration.minutes(5), statistic="Maximum")
+        self._watch(pager)
+
+    def _grant(self, function: lambda_.Function, key: kms.Key, ledger: SettlementTable) -> None:
+        """Let the function put objects and seals, list both, and read the seals alone."""
+        stack = Stack.of(self)
+        for actions, resources in (
+            (["s3:PutObject"], ["journal/*", "seals/*"]),
+            (["s3:GetObject"], ["seals/*"]),
+        ):
+            function.add_to_role_policy(
+                iam.PolicyStatement(
+                    actions=actions, resources=[self.bucket.arn_for_objects(one) for one in resources]
+                )
+            )
+        for statement in (
+            iam.PolicyStatement(actions=["s3:ListBucket"], resources=[self.bucket.bucket_arn]),
+            iam.PolicyStatement(
+                actions=["kms:Decrypt", "kms:GenerateDataKey"],
+                resources=[key.key_arn],
+                conditions={"StringEquals": {"kms:ViaService": f"s3.{stack.region}.amazonaws.com"}},
+            ),
+            iam.PolicyStatement(
+                actions=[
+                    "dynamodb:DescribeStream",
+                    "dynamodb:GetRecords",
+                    "dynamodb:GetShardIterator",
+                    "dynamodb:ListStreams",
+                ],
+                resources=[ledger.stream_arn],
+            ),
+        ):
+            function.add_to_role_policy(statement)
+
+    def _refuse_unconditional_puts(self) -> None:
+        """Refuse each put that does not ask for a new name, and each deletion, also to the account's people.
+
+        Who may change the policy may do both again: the lock and the seals stand behind it.
+        """
+        self.bucket.add_to_resource_policy(
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY,
+                principals=[iam.AnyPrincipal()],
+                actions=["s3:PutObject"],
+                resources=[self.bucket.arn_for_objects("*")],
+                conditions={"Null": {"s3:if-none-match": "true"}},
+            )
+        )
+        self.bucket.add_to_resource_policy(
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY,
+                principals=[iam.AnyPrincipal()],
+                actions=["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:BypassGovernanceRetention"],
+                resources=[self.bucket.arn_for_objects("*")],
+            )
+        )
+
+    def _watch(self, pager: Pager) -> None:
+        pager.alarm(
+            "JournalTampered",
+            settlement_metric("JournalTampered").with_(period=Duration.minutes(1)),
+            "A row was changed or deleted that no function of this stage changes or deletes.",
+        )
+        pager.alarm(
+            "JournalGivenUp",
+            self.given_up.metric_approximate_number_of_messages_visible(
+                period=Duration.minutes(1), statistic="Maximum"
+            ),
+            "Rows will not be in the sealed journal. The stream has them for twelve hours more.",
+        )
+        pager.alarm(
+            "JournalBehind",
+            self.age,
+            "Rows reach the sealed journal ten minutes late.",
+            threshold=_BEHIND_SECONDS * 1_000,
+        )
+        pager.alarm(
+            "JournalLongBehind",
+            self.age,
+            "Rows have not reached the sealed journal for six hours. The stream forgets them after a day.",
+            threshold=_LONG_BEHIND_SECONDS * 1_000,
+        )
+
+
+def _retention(settings: Settings) -> s3.ObjectLockRetention | None:
+    if settings.is_embedded:  # it has no lock
+        return None
+    days = Duration.days(settings.journal_lock_days)
+    if settings.journal_lock == "compliance":
+        return s3.ObjectLockRetention.compliance(days)
+    return s3.ObjectLockRetention.governance(days)

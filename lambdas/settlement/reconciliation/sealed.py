@@ -1,0 +1,247 @@
+"""The comparison of a table with its sealed journal, for what the rows alone cannot show.
+
+A settlement that is deleted whole, a deposit that is raised together with its balance, and an entry that is
+replaced by another leave rows that agree with each other. The journal has what they were.
+"""
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, Protocol
+
+from settlement.ledger.keys import Row
+from settlement.model.timestamps import timestamp
+from settlement.reconciliation.sealed_spool import Named, SealedSpool, Told
+from settlement.sealing import lines, seals
+from settlement.sealing.seals import Seal
+
+LAG = timedelta(minutes=15)
+"""The time until a row is in the journal: the stream's window, some retries, and clocks that differ. A row
+that may still be on its way is counted, not judged.
+"""
+
+OBJECT_BYTES_MAX = 64 * 2**20
+"""The most that an object may hold. A batch of the stream has 6 MB, and each row of it up to three images."""
+
+_UNREADABLE = (EOFError, OSError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
+
+
+class Found(NamedTuple):
+    """An object that is there: `version` reads it, and `fault` is what its versions show."""
+
+    name: str
+    version: str = ""
+    fault: str | None = None
+
+
+class _Bounds(NamedTuple):
+    """The times from which, and up to which, a row must be sealed; and the latest one that can be true."""
+
+    begin: str
+    end: str
+    ahead: str
+
+
+class Copy(Protocol):
+    """A sealed journal: the bucket, or a directory with a copy of it."""
+
+    def objects(self, folder: str) -> Iterator[Found]:
+        """Yield the objects of a folder, by their names."""
+
+    def read(self, found: Found) -> bytes:
+        """Return the content of an object as it was first put. Raises OSError."""
+
+
+@dataclass
+class SealedFindings:
+    """The result of the comparison. `faults` name each row, object and seal.
+
+    `young`: rows and objects that no seal can cover yet. `before`: rows from before the journal began.
+    `restored`: rows that were changed, and are again as they were sealed.
+    """
+
+    faults: list[str] = field(default_factory=list)
+    restored: list[str] = field(default_factory=list)
+    seals: int = 0
+    objects: int = 0
+    rows: int = 0
+    young: int = 0
+    before: int = 0
+    head: str | None = None
+    """The digest of the newest seal."""
+
+    head_at: str | None = None
+    """The end of the newest seal's period."""
+
+
+def compare(copy: Copy, rows: Iterable[Row], now: datetime, kept: str | None = None) -> SealedFindings:
+    """Compare every sealed row with the table's, and every row of the table with the journal.
+
+    `kept` is the digest of a seal that was copied out earlier: it must be in the chain. The journal is read
+    before the rows, so each line's row is in the table by then.
+    """
+    findings = SealedFindings()
+    with SealedSpool() as spool:
+        first, newest = _read_seals(copy, spool, findings, kept)
+        if newest is None:
+            findings.faults.append("the sealed journal has no seal: nothing is proven")
+            return findings
+        _check_age(newest, now, findings)
+        spool.add(_read_objects(copy, spool, findings))
+        _judge_objects(spool, newest, findings)
+        spool.add(_row(row) for row in rows if lines.is_sealed(row))
+        bounds = _Bounds(
+            timestamp(datetime.fromisoformat((first or newest).start) - LAG),
+            timestamp(datetime.fromisoformat(newest.end) - LAG),
+            timestamp(now + LAG),
+        )
+        for told in spool.told():
+            _judge_row(told, bounds, findings)
+    return findings
+
+
+def _read_seals(
+    copy: Copy, spool: SealedSpool, findings: SealedFindings, kept: str | None
+) -> tuple[Seal | None, Seal | None]:
+    """Follow the chain, and return its first and its newest seal."""
+    first: Seal | None = None
+    before: Seal | None = None
+    is_kept = kept is None
+    for found in copy.objects(seals.SEALS):
+        if found.fault:
+            findings.faults.append(f"{found.name}: {found.fault}")
+        try:
+            content = copy.read(found)
+            seal = seals.parse(content)
+        except _UNREADABLE as fault:
+            findings.faults.append(f"{found.name}: cannot be read: {fault}")
+            continue
+        told = _faults_of(found, seal, before, findings.head)
+        findings.faults += (f"{found.name}: {fault}" for fault in told)
+        findings.seals += 1
+        findings.head, findings.head_at = seals.digest(content), seal.end
+        is_kept = is_kept or findings.head == kept
+        spool.add(Named(name, found.name) for name in (*seal.objects, *seal.late))
+        first, before = first or seal, seal
+    if not is_kept:
+        findings.faults.append(f"no seal has the digest {kept}: the journal is not the one that it was")
+    return first, before
+
+
+def _faults_of(found: Found, seal: Seal, before: Seal | None, head: str | None) -> Iterator[str]:
+    if seal.name != found.name:
+        yield f"is the seal {seal.name}"
+    if seal.sealed_at < seal.end:
+        yield f"was sealed at {seal.sealed_at}, before its end: a clock was wrong"
+    if before is None:
+        if seal.previous is not None:
+            yield "follows a seal that is missing: the journal has no beginning"
+        return
+    if seal.start > before.end:
+        yield f"begins at {seal.start}: the seals from {before.end} on are missing"
+    elif seal.start < before.end:
+        yield f"begins at {seal.start}, within the seal before it"
+    if seal.previous != head:
+        yield f"does not follow from {before.name}: one of the two was changed, or one between is missing"
+    if seal.sealed_at < before.sealed_at:
+        yield f"was sealed at {seal.sealed_at}, before {before.name}: a clock went back"
+
+
+def _check_age(newest: Seal, now: datetime, findings: SealedFindings) -> None:
+    start, end = datetime.fromisoformat(newest.start), datetime.fromisoformat(newest.end)
+    if now - end > 2 * (end - start) + LAG:
+        findings.faults.append(
+            f"{newest.name}: is the newest seal and ends at {newest.end}: sealing has stopped, or later seals"
+            " were taken away"
+        )
+
+
+def _read_objects(copy: Copy, spool: SealedSpool, findings: SealedFindings) -> Iterator[Told]:
+    """Yield the lines of all objects, and spool their names."""
+    for found in copy.objects(seals.OBJECTS):
+        findings.objects += 1
+        spool.add([Named(found.name, None, found.fault)])
+        try:
+            yield from _lines(found.name, copy.read(found))
+        except _UNREADABLE as fault:
+            findings.faults.append(f"{found.name}: cannot be read, so that its rows are not proven: {fault}")
+
+
+def _lines(name: str, compressed: bytes) -> list[Told]:
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    content = unpacker.decompress(compressed, OBJECT_BYTES_MAX)
+    if unpacker.unconsumed_tail or not unpacker.eof:
+        raise ValueError("is cut off, or too large")
+    if seals.digest(content) != name.rpartition("/")[2].partition(".")[0]:
+        raise ValueError("its content is not what its name says: it was changed")
+    return [_line(json.loads(one)) for one in content.splitlines()]
+
+
+def _line(told: Any) -> Told:
+    new, old = ((told.get(name) or {}).get("sha256") for name in ("new", "old"))
+    return Told(*lines.subject(told), told["event"], new, old, f"{int(told['at']):012}")
+
+
+def _row(row: Row) -> Told:
+    at = next((row[name] for name in lines.TIMES if isinstance(row.get(name), str)), "")
+    return Told(row["pk"], row["sk"], "ROW", lines.digest(row), None, at)
+
+
+def _judge_objects(spool: SealedSpool, newest: Seal, findings: SealedFindings) -> None:
+    """Compare the objects that are there with those that the seals list."""
+    start, end = (seals.minute(datetime.fromisoformat(one)) for one in (newest.start, newest.end))
+    for told in spool.named():
+        name, there = told[0].name, [one for one in told if one.seal is None]
+        listed = [one.seal for one in told if one.seal]
+        findings.faults += (f"{name}: {one.fault}" for one in there if one.fault)
+        if not there:
+            findings.faults.append(f"{name}: is listed in {listed[0]}, and missing")
+        elif len(listed) > 1:
+            findings.faults.append(f"{name}: is listed twice, in {' and '.join(map(str, listed))}")
+        elif not listed and seals.minute_of(name) < start:
+            findings.faults.append(f"{name}: is in no seal: it came after its period was sealed")
+        elif not listed:
+            findings.young += seals.minute_of(name) < end
+
+
+def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> None:
+    name = f"{told[0].pk} {told[0].sk}"
+    row = next((one for one in told if one.event == "ROW"), None)
+    journal = [one for one in told if one.event != "ROW"]
+    if not journal:
+        _judge_unsealed(name, told[0].at, bounds, findings)
+        return
+    findings.rows += 1
+    puts = {one.sha256 for one in journal if one.event in ("INSERT", "FILL")}
+    changes = [one for one in journal if one.event not in ("INSERT", "FILL")]
+    wanted = puts or {changes[0].before}
+    changed = ", ".join(f"{one.event} at {_instant(one.at)}" for one in changes)
+    if row is None:
+        findings.faults.append(f"{name}: is in the sealed journal, and not in the table{_after(changed)}")
+    elif len(puts) > 1:
+        findings.faults.append(f"{name}: was put more than once, with different content{_after(changed)}")
+    elif row.sha256 not in wanted:
+        findings.faults.append(f"{name}: is not as it was sealed{_after(changed)}")
+    elif changed:
+        findings.restored.append(f"{name}: {changed}")
+
+
+def _judge_unsealed(name: str, at: str, bounds: _Bounds, findings: SealedFindings) -> None:
+    if at > bounds.ahead:
+        findings.faults.append(f"{name}: is not in the sealed journal, and its time {at} is to come")
+    elif at >= bounds.end:
+        findings.young += 1
+    elif at < bounds.begin:
+        findings.before += 1
+    else:
+        findings.faults.append(f"{name}: is not in the sealed journal, which should have it")
+
+
+def _after(changed: str) -> str:
+    return f" ({changed})" if changed else ""
+
+
+def _instant(at: str) -> str:
+    return timestamp(datetime.fromtimestamp(int(at), UTC))

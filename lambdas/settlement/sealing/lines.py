@@ -1,0 +1,116 @@
+"""Lines of the sealed journal: what is copied of a row, and the digest that covers the rest."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from settlement.ledger.keys import Row
+
+IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#")
+"""How the partition keys of rows begin that no function may change. Each is sealed as a whole."""
+
+CREATED: Mapping[str, tuple[str, ...]] = {
+    "SETTLEMENT#": (
+        *("pk", "sk", "payer", "payee", "amount", "fee", "currency", "deadline_seconds"),
+        *("request_hash", "claimed_at"),
+    ),
+    "ACCOUNT#": ("pk", "sk", "currency", "opened_at"),
+}
+"""The same of rows that change, and the attributes that stay as they were when the row was put. The names of
+the parties are not among them: the request's hash covers them.
+"""
+
+KINDS = (*IMMUTABLE, *CREATED)
+"""How the partition keys of all rows begin that are sealed."""
+
+TIMES = ("posted_at", "claimed_at", "opened_at")
+"""The attributes with the time of a row. Each kind has one."""
+
+_OPEN = frozenset(
+    (
+        *("pk", "sk", "step", "posted_at", "request_hash", "debit", "credit", "side", "amount", "currency"),
+        *("decision", "provider", "account", "order"),
+        *("payer", "payee", "fee", "deadline_seconds", "claimed_at", "opened_at"),
+    )
+)
+"""The attributes that are copied as they are. No other is, as a locked object cannot be erased: reasons,
+causes and references are free text, and `by` is a person. The digest covers them.
+"""
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
+
+
+def is_sealed(row: Row) -> bool:
+    """Return whether a row is of a kind that is sealed."""
+    return bool(row["pk"].startswith(KINDS))
+
+
+def digest(row: Row) -> str:
+    """Return the SHA-256 of the attributes of a plain row that no function may change."""
+    kept = next((names for kind, names in CREATED.items() if row["pk"].startswith(kind)), None)
+    covered = row if kept is None else {name: row[name] for name in kept if name in row}
+    return hashlib.sha256(_CANONICAL.encode(_listed(covered)).encode()).hexdigest()
+
+
+def image(row: Row) -> dict[str, Any]:
+    """Return what is sealed of a plain row: some attributes as they are, and the digest of all."""
+    return {"row": {name: row[name] for name in sorted(_OPEN & row.keys())}, "sha256": digest(row)}
+
+
+def line(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the line of a record of the table's stream. Equal records have equal lines."""
+    change = record["dynamodb"]
+    images = {
+        name: image(plain_row(change[of]))
+        for name, of in (("new", "NewImage"), ("old", "OldImage"))
+        if of in change
+    }
+    at = int(change["ApproximateCreationDateTime"])
+    return {"event": record["eventName"], "at": at, "number": change["SequenceNumber"], **images}
+
+
+def filled(row: Row, at: int) -> dict[str, Any]:
+    """Return the line of a row that a person has copied from the table, for one that the stream has lost."""
+    return {"event": "FILL", "at": at, "new": image(row)}
+
+
+def is_tampering(told: Mapping[str, Any]) -> bool:
+    """Return whether a line tells of a change that no function makes: of a row that only ever is put."""
+    return told["event"] in ("MODIFY", "REMOVE")
+
+
+def subject(told: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the key of a line's row."""
+    row = told["new" if "new" in told else "old"]["row"]
+    return row["pk"], row["sk"]
+
+
+def content(lines: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return the content of an object: JSON lines, in canonical form."""
+    return b"".join(_CANONICAL.encode(one).encode() + b"\n" for one in lines)
+
+
+def plain_row(image_of: Mapping[str, Any]) -> Row:
+    """Return a row of DynamoDB's wire format as a scan reads it. It may hold anything: it may be forged."""
+    return {name: _plain(value) for name, value in image_of.items()}
+
+
+def _plain(value: Mapping[str, Any]) -> Any:
+    ((kind, held),) = value.items()
+    if kind == "N":
+        return int(held) if held.lstrip("-").isdecimal() else held
+    if kind == "SS":
+        return set(held)
+    if kind == "M":
+        return plain_row(held)
+    if kind == "L":
+        return {"L": [_plain(one) for one in held]}
+    return held if kind in ("S", "BOOL") else {kind: held}
+
+
+def _listed(value: Any) -> Any:
+    """Return a value with each set as a sorted list: a set has no order."""
+    if isinstance(value, dict):
+        return {name: _listed(one) for name, one in value.items()}
+    return sorted(value) if isinstance(value, set | frozenset) else value

@@ -1,0 +1,37 @@
+"""The comparison of a stack's table with its sealed journal."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.stack import Stack
+from settlement.adapters import sealed_copy
+from settlement.adapters.sealed_copy import Bucket, Directory
+from settlement.reconciliation.sealed import Copy
+
+OF_THE_STACK = "stack"
+"""The name of the stack's own bucket on the command line."""
+
+
+def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
+    """Compare the table with a sealed journal: `stack`, `s3://BUCKET/PREFIX` or a directory.
+
+    `kept` is the digest of a seal that was copied out earlier.
+    """
+    found = sealed_copy.compare(stack.store, copy(stack, against), datetime.now(UTC), kept)
+    return {"agrees": not found.faults, "against": against, **vars(found)}
+
+
+def copy(stack: Stack, against: str) -> Copy:
+    """Return the sealed journal that is named on the command line."""
+    if against == OF_THE_STACK:
+        if "JournalBucket" not in stack.outputs:
+            raise CommandFailed(Exit.NOT_FOUND, f"against: {stack.name} has no sealed journal yet; deploy it")
+        return Bucket(stack.client("s3"), stack.outputs["JournalBucket"])
+    if against.startswith("s3://"):
+        bucket, _, prefix = against.removeprefix("s3://").partition("/")
+        return Bucket(stack.client("s3"), bucket, prefix)
+    if not Path(against).is_dir():
+        raise CommandFailed(Exit.USAGE, "against: must be stack, s3://BUCKET/PREFIX or a directory")
+    return Directory(Path(against))

@@ -1,0 +1,134 @@
+"""The sealed journal on the deployed stage: what the rows alone cannot show, the copies do."""
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from settle.actions.start import start
+from settle.machines import Machine
+from settlement.adapters import journal as journals
+from settlement.adapters import table_scan
+from settlement.adapters.wire import to_wire
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from tests.e2e.embedded import Embedded, new_account, new_request
+from tests.e2e.test_iam import acting_as, outcome_of
+
+pytestmark = pytest.mark.long
+
+
+def compared(embedded: Embedded, *more: str) -> dict[str, Any]:
+    """Seal what is due, as the schedule would, and return the result of the command."""
+    embedded.invoke("SealJournal", None)
+    finished = embedded.settle("reconcile", "--against", "stack", "--json", *more)
+    found: dict[str, Any] = json.loads(finished.stdout)["sealed_journal"]
+    assert finished.returncode == (0 if found["agrees"] else 1)
+    return found
+
+
+def about(found: dict[str, Any], names: set[str]) -> list[str]:
+    """Return the faults of these rows: other tests of the stage leave faults of their own."""
+    return [fault for fault in found["faults"] if fault.partition(": ")[0] in names]
+
+
+def sealed_rows(embedded: Embedded) -> set[str]:
+    """Return the names of all rows whose lines the bucket has."""
+    s3, bucket = embedded.stack.client("s3"), embedded.stack.outputs["JournalBucket"]
+    found = set()
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="journal/"):
+        for one in page.get("Contents", ()):
+            body = s3.get_object(Bucket=bucket, Key=one["Key"])["Body"].read()
+            for line in gzip.decompress(body).splitlines():
+                told = json.loads(line)
+                row = told["new" if "new" in told else "old"]["row"]
+                found.add(f"{told['event']} {row['pk']} {row['sk']}")
+    return found
+
+
+def delete(embedded: Embedded, row: Row) -> None:
+    embedded.dynamodb.delete_item(
+        TableName=embedded.stack.outputs["TableName"],
+        Key={name: {"S": row[name]} for name in ("pk", "sk")},
+    )
+
+
+def add(embedded: Embedded, account: str, amount: int) -> None:
+    embedded.dynamodb.update_item(
+        TableName=embedded.stack.outputs["TableName"],
+        Key={name: {"S": text} for name, text in keys.account(account).items()},
+        UpdateExpression="SET available = available + :amount",
+        ExpressionAttributeValues={":amount": {"N": str(amount)}},
+    )
+
+
+def test_a_settlement_that_is_deleted_whole_is_named(embedded: Embedded) -> None:
+    """Row, entries and evidence, and the balances as they were before: the rows agree with each other."""
+    payer, payee = new_account(embedded, "alice", "100.00"), new_account(embedded, "bob")
+    request = new_request(embedded, payer=payer, payee=payee)
+    start(embedded.stack, Machine.STANDARD, json.dumps(request))
+    row = embedded.stack.store.read(keys.settlement(request["key"]))
+    assert row
+    assert row["status"] == "SETTLED"
+    journal = journals.read(embedded.stack.store, row)
+    names = {f"{one['pk']} {one['sk']}" for one in (row, *journal.entries, *journal.evidence)}
+    embedded.wait_for(lambda: {f"INSERT {name}" for name in names} <= sealed_rows(embedded))
+    embedded.wait_for(lambda: compared(embedded)["seals"] > 0)
+    before = compared(embedded)
+    assert about(before, names) == []
+
+    for one in (row, *journal.entries, *journal.evidence):
+        delete(embedded, one)
+    add(embedded, payer, row["amount"])
+    add(embedded, payee, row["fee"] - row["amount"])
+
+    assert table_scan.check(embedded.stack.store).conserved, "the rows alone show nothing"
+    embedded.wait_for(lambda: {f"REMOVE {name}" for name in names} <= sealed_rows(embedded))
+    found = compared(embedded, "--head", before["head"])
+    faults = about(found, names)
+    assert {fault.partition(": ")[0] for fault in faults} == names
+    assert all("is in the sealed journal, and not in the table (REMOVE at " in fault for fault in faults)
+    assert not any("no seal has the digest" in fault for fault in found["faults"])
+    shown = embedded.settle("reconcile", "--against", "stack")
+    assert shown.returncode == 1
+    assert f"TAMPERED SETTLEMENT#{request['key']} SETTLEMENT: " in shown.stdout
+    for one in (row, *journal.entries, *journal.evidence):
+        embedded.stack.store.client.put_item(TableName=embedded.stack.outputs["TableName"], Item=to_wire(one))
+    add(embedded, payer, -row["amount"])
+    add(embedded, payee, row["amount"] - row["fee"])
+    restored = compared(embedded)
+    assert about(restored, names) == []
+    assert {told.partition(": ")[0] for told in restored["restored"]} >= names
+
+
+def test_the_functions_that_move_money_cannot_reach_the_journal(embedded: Embedded) -> None:
+    bucket = embedded.stack.outputs["JournalBucket"]
+    calls: dict[str, dict[str, Any]] = {
+        "put_object": {"Key": "journal/2026-11-22T0000/forged.jsonl.gz", "Body": b""},
+        "get_object": {"Key": "seals/none.json"},
+        "delete_object": {"Key": "journal/none"},
+        "list_objects_v2": {},
+    }
+
+    for function in ("HoldFunds", "ReleaseFunds", "ResolveLimbo", "RecoverStalled", "SweepMerchants"):
+        client = acting_as(embedded, function, "s3")
+        ended = {
+            name: outcome_of(getattr(client, name), Bucket=bucket, **more) for name, more in calls.items()
+        }
+        assert set(ended.values()) == {"AccessDenied"}, (function, ended)
+
+
+def test_the_journals_function_puts_objects_and_reads_seals_alone(embedded: Embedded) -> None:
+    client, bucket = acting_as(embedded, "SealJournal", "s3"), embedded.stack.outputs["JournalBucket"]
+
+    ended = {
+        "elsewhere": outcome_of(client.put_object, Bucket=bucket, Key="elsewhere", Body=b""),
+        "object": outcome_of(client.get_object, Bucket=bucket, Key="journal/none"),
+        "delete": outcome_of(client.delete_object, Bucket=bucket, Key="journal/none"),
+        "seal": outcome_of(client.get_object, Bucket=bucket, Key="seals/none.json"),
+        "list": outcome_of(client.list_objects_v2, Bucket=bucket, Prefix="seals/"),
+    }
+
+    denied = dict.fromkeys(("elsewhere", "object", "delete"), "AccessDenied")
+    assert ended == denied | {"seal": "NoSuchKey", "list": "done"}

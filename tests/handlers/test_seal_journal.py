@@ -1,0 +1,271 @@
+"""SealJournal: rows are copied once and as they are, periods are sealed in a chain, and tampering alarms."""
+
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from handlers import _journal, seal_journal
+from settlement.adapters.sealed_copy import Bucket
+from settlement.model.errors import JournalUnavailable
+from settlement.reconciliation import sealed
+from settlement.sealing import lines, seals
+from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.world.environment import NOW
+from tests.world.functions import Context
+from tests.world.memory_s3 import MemoryS3
+from tests.world.stream import record
+
+AT = int(NOW.timestamp())
+ENTRY = {
+    "pk": {"S": "ENTRIES#canary-account"},
+    "sk": {"S": "2026-11-20T12:00:00.123Z#order-2026-000101:hold"},
+    "step": {"S": "hold"},
+    "posted_at": {"S": "2026-11-20T12:00:00.123Z"},
+    "debit": {"S": "canary-account"},
+    "amount": {"N": "4820"},
+}
+ORDER = {
+    "pk": {"S": "EVIDENCE#order-2026-000101"},
+    "sk": {"S": "order-2026-000101:reverse"},
+    "posted_at": {"S": "2026-11-20T12:00:00.123Z"},
+    "reason": {"S": "canary-reason"},
+    "by": {"S": "canary-person"},
+}
+MINUTE = "journal/2026-11-20T1200/"
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> MemoryS3:
+    client = MemoryS3(page=2)
+    monkeypatch.setattr(_journal, "_client", client)
+    monkeypatch.setenv("JOURNAL_BUCKET", "journal")
+    return client
+
+
+@pytest.fixture(autouse=True)
+def _clock(later: Later) -> None:
+    later(seconds=0)
+
+
+def copy(*records: dict[str, Any]) -> None:
+    seal_journal.handler({"Records": list(records)}, Context())
+
+
+def seal() -> None:
+    seal_journal.handler({}, Context())
+
+
+def told(s3: MemoryS3) -> Iterator[dict[str, Any]]:
+    for name, content in s3.objects.items():
+        if name.startswith(seals.OBJECTS):
+            yield from map(json.loads, gzip.decompress(content).splitlines())
+
+
+def put(*, row: Any = ENTRY) -> dict[str, Any]:
+    return record(None, row, AT)
+
+
+def test_a_batch_becomes_one_object_named_by_its_content(s3: MemoryS3) -> None:
+    copy(put(), put(row=ORDER))
+
+    ((name, content),) = s3.objects.items()
+    assert name == f"{MINUTE}{seals.digest(gzip.decompress(content))}.jsonl.gz"
+    assert [lines.subject(one) for one in told(s3)] == [
+        ("ENTRIES#canary-account", ENTRY["sk"]["S"]),
+        ("EVIDENCE#order-2026-000101", ORDER["sk"]["S"]),
+    ]
+
+
+def test_an_entry_is_copied_as_it_is_and_of_a_persons_words_the_digest_alone(s3: MemoryS3) -> None:
+    copy(put(), put(row=ORDER))
+
+    entry, order = (one["new"] for one in told(s3))
+    assert entry["row"] == lines.plain_row(ENTRY)
+    assert order["row"] == {name: ORDER[name]["S"] for name in ("pk", "posted_at", "sk")}
+    assert order["sha256"] == lines.digest(lines.plain_row(ORDER))
+
+
+@pytest.mark.parametrize("attribute", ["reason", "by"])
+def test_the_digest_covers_what_is_not_copied(attribute: str) -> None:
+    forged = lines.plain_row(ORDER) | {attribute: "forged"}
+
+    assert lines.digest(forged) != lines.digest(lines.plain_row(ORDER))
+
+
+def test_a_batch_that_comes_again_is_the_same_object(s3: MemoryS3) -> None:
+    batch = [put(), put(row=ORDER)]
+
+    copy(*batch)
+    copy(*batch)
+
+    assert [len(versions) for versions in s3.versions.values()] == [1]
+
+
+@pytest.mark.parametrize("failure", ["SlowDown", "ConditionalRequestConflict", None])
+def test_without_an_answer_the_batch_is_refused_and_comes_again(
+    s3: MemoryS3, monkeypatch: pytest.MonkeyPatch, counted: Counted, failure: str | None
+) -> None:
+    def fail(**_: Any) -> None:
+        if failure is None:
+            raise ReadTimeoutError(endpoint_url="s3")
+        raise ClientError({"Error": {"Code": failure, "Message": ""}}, "PutObject")
+
+    batch = put()
+    with monkeypatch.context() as patch:
+        patch.setattr(s3, "put_object", fail)
+        with pytest.raises(JournalUnavailable, match=r"^put_object: "):
+            copy(batch)
+    assert counted()["JournalUnavailable"] == 1
+
+    copy(batch)
+
+    assert len(list(told(s3))) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change"), [(ENTRY, ENTRY | {"amount": {"N": "1"}}, "MODIFY"), (ENTRY, None, "REMOVE")]
+)
+def test_a_change_of_an_entry_alarms_and_both_images_are_on_record(
+    s3: MemoryS3, counted: Counted, log: io.StringIO, old: Any, new: Any, change: str
+) -> None:
+    counted()
+
+    copy(put(row=ORDER), record(old, new, AT))
+
+    assert counted() == {"StepCalled": 1, "JournalTampered": 1}
+    (line,) = (json.loads(one) for one in log.getvalue().splitlines())
+    ((name, _),) = s3.objects.items()
+    wanted = {"kind": "ENTRIES", "row": ENTRY["sk"]["S"], "change": change, "object": name}
+    assert wanted.items() <= line.items()
+    (_, sealed_line) = told(s3)
+    assert sealed_line["old"]["row"]["amount"] == 4820
+    assert sealed_line.get("new", {}).get("row", {}).get("amount") == (1 if new else None)
+
+
+def test_the_alarm_does_not_wait_for_s3(
+    s3: MemoryS3, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted()
+    monkeypatch.setattr(
+        s3, "put_object", lambda **_: (_ for _ in ()).throw(ReadTimeoutError(endpoint_url=""))
+    )
+
+    with pytest.raises(JournalUnavailable):
+        copy(record(ENTRY, None, AT))
+
+    assert counted()["JournalTampered"] == 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{"N": "1.5"}, {"L": [{"S": "x"}]}, {"B": "eA=="}, {"NULL": True}, {"M": {"a": {"SS": ["b", "a"]}}}],
+)
+def test_a_forged_row_of_any_type_is_copied(s3: MemoryS3, row: Any) -> None:
+    """A row that could not be copied would keep back all rows behind it."""
+    copy(put(row=ENTRY | {"amount": row}))
+
+    assert len(list(told(s3))) == 1
+
+
+def test_a_seal_covers_the_hour_before_and_the_next_one_follows_it(s3: MemoryS3, later: Later) -> None:
+    copy(put())
+    later(hours=1, minutes=10)
+    seal()
+    later(hours=2, minutes=10)
+    seal()
+
+    first, second = (seals.parse(one) for name, one in s3.objects.items() if name.startswith(seals.SEALS))
+    assert (first.start, first.end) == ("2026-11-20T12:00:00.000Z", "2026-11-20T13:00:00.000Z")
+    assert first.objects == tuple(name for name in s3.objects if name.startswith(MINUTE))
+    assert first.previous is None
+    assert (second.start, second.objects) == (first.end, ())
+    assert second.previous == seals.digest(s3.objects[first.name])
+
+
+def test_a_period_is_not_sealed_before_its_grace_is_over(s3: MemoryS3, later: Later) -> None:
+    copy(put())
+    later(hours=1, minutes=9)
+
+    seal()
+
+    assert "seals/2026-11-20T1200.json" not in s3.objects
+
+
+def test_what_comes_after_its_seal_is_in_the_next_one(s3: MemoryS3, later: Later) -> None:
+    copy(put())
+    later(hours=1, minutes=10)
+    seal()
+    later(minutes=59)
+    copy(put(row=ORDER))
+    later(hours=2, minutes=10)
+
+    seal()
+
+    late = seals.parse(s3.objects["seals/2026-11-20T1300.json"]).late
+    assert [name.startswith("journal/2026-11-20T1259/") for name in late] == [True]
+
+
+def test_after_a_pause_each_period_is_sealed_some_at_a_time(s3: MemoryS3, later: Later) -> None:
+    copy(put())
+    later(hours=60, minutes=10)
+
+    seal()
+    first = sum(name.startswith(seals.SEALS) for name in s3.objects)
+    seal()
+
+    assert first == seals.AT_ONCE_MAX
+    assert sum(name.startswith(seals.SEALS) for name in s3.objects) == 60
+
+
+def test_of_two_runs_at_once_the_slower_one_follows_the_other(
+    s3: MemoryS3, later: Later, meanwhile: Meanwhile
+) -> None:
+    copy(put())
+    later(hours=1, minutes=10)
+
+    def quicker() -> None:
+        moment = NOW + timedelta(hours=1, minutes=10, seconds=1)
+        _journal.journal().seal(moment, period=_journal.PERIOD, grace=_journal.GRACE)
+
+    meanwhile(s3, "put_object", quicker)
+    seal()
+    later(hours=2, minutes=10)
+    seal()
+
+    found = sealed.compare(Bucket(s3, "journal"), [lines.plain_row(ENTRY)], NOW + timedelta(hours=2.5))
+    assert (found.faults, found.seals, found.rows) == ([], 2, 1)
+
+
+def test_the_line_of_the_call_has_the_heads_digest(
+    s3: MemoryS3, later: Later, capfd: pytest.CaptureFixture[str]
+) -> None:
+    later(hours=1, minutes=10)
+
+    seal()
+
+    (content,) = s3.objects.values()
+    assert json.loads(capfd.readouterr().out)["head"] == seals.digest(content)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"start": 1}'])
+def test_nothing_follows_a_seal_that_is_none(s3: MemoryS3, later: Later, content: bytes) -> None:
+    s3.put_object(Bucket="", Key="seals/2026-11-20T1100.json", Body=content)
+    later(hours=1, minutes=10)
+
+    with pytest.raises(JournalUnavailable, match=r"seals/2026-11-20T1100\.json"):
+        seal()
+
+
+def test_a_copy_waits_for_no_seal(s3: MemoryS3, later: Callable[..., None]) -> None:
+    """A chain that cannot go on keeps no row back."""
+    s3.put_object(Bucket="", Key="seals/2026-11-20T1100.json", Body=b"")
+
+    copy(put())
+
+    assert len(list(told(s3))) == 1

@@ -1,0 +1,205 @@
+"""The sealed journal of a world: the stream's batches, the seals, S3 with faults, and their rules.
+
+SealJournal reads nothing that the other functions write but the stream, and they read nothing of it. So its
+history is played when theirs is over, from the same records, with a clock and chances of its own: the other
+histories of the seed stay as they are.
+"""
+
+import gzip
+import json
+import os
+from collections import Counter, deque
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from handlers import _dependencies, _journal
+from settlement.adapters.sealed_copy import Bucket
+from settlement.model.errors import JournalUnavailable
+from settlement.reconciliation import sealed
+from settlement.sealing import lines
+from tests.simulation.seeded.facts import demand
+from tests.world.environment import NOW
+from tests.world.expressions import Item
+from tests.world.functions import HANDLERS, Context
+from tests.world.memory_dynamodb import Changes
+from tests.world.memory_s3 import MemoryS3
+from tests.world.stream import sealed_records
+
+if TYPE_CHECKING:
+    from tests.simulation.seeded.world import World
+
+CALL_SECONDS_MAX = 60
+"""The function's timeout: a call of it that takes longer is dead."""
+
+_WITHHELD = ("reason", "by", "cause", "error", "reference", "payer_name", "payee_name")
+_CLAIM = ("payer", "payee", "amount", "fee", "currency", "deadline_seconds", "request_hash", "claimed_at")
+_WHOLE = ("step", "posted_at", "debit", "credit", "side", "amount", "currency", "request_hash", "decision")
+_COPIED = {
+    "ENTRIES": _WHOLE,
+    "EVIDENCE": _WHOLE,
+    "SETTLEMENT": _CLAIM,
+    "ACCOUNT": ("currency",),
+}
+"""What an object shows of a row, by the rules: written down here once more."""
+
+
+class Killed(BaseException):
+    """The function's process is dead."""
+
+
+class Journal:
+    """The records of a world, and the history of their copies."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(f"journal {seed}")
+        self.s3 = MemoryS3(page=self.random.choice((1, 2, 1_000)))
+        self.counted: Counter[str] = Counter()
+        self.now = NOW
+        self._records: list[tuple[int, dict[str, Any]]] = []
+        self._faults = self.random.choice((0, 0.1, 0.3))
+        self._depth, self._is_slow = 0, True
+        self._waiting: list[deque[tuple[int, dict[str, Any]]]] = []
+        self._deadline = NOW
+
+    def committed(self, changes: Changes, milliseconds: int) -> None:
+        """Note the records of a commit."""
+        at = int(NOW.timestamp()) + milliseconds // 1_000
+        self._records += ((milliseconds, record) for record in sealed_records(changes, at))
+
+    def play(self, world: "World") -> None:
+        """Deliver the records with faults, then without, and check the whole. Raises Violated."""
+        self._waiting = self._shards()
+        with (
+            mock.patch.object(_journal, "_client", FaultyS3(self)),
+            mock.patch.object(_dependencies, "now", self._clock),
+            mock.patch.dict(os.environ, {"JOURNAL_BUCKET": "journal"}),
+        ):
+            while any(self._waiting):
+                self._act()
+            self._faults, self._is_slow = 0, False
+            self.now += 3 * _journal.PERIOD
+            demand(self._call({}), "without faults a seal is made")
+        self._check(world.table.items)
+        demand(not world.counted["JournalTampered"], "no lawful history reports tampering")
+
+    def _clock(self) -> datetime:
+        return self.now
+
+    def between(self) -> None:
+        """Let others run while a call waits for its answer."""
+        self._pass(self.random.choice((0, 0, 0, 1, 20)) if self._is_slow else 0)
+        if self._depth < 2 and any(self._waiting) and self.random.random() < self._faults:
+            deadline, self._depth = self._deadline, self._depth + 1
+            try:
+                self._act()
+            finally:
+                self._deadline, self._depth = deadline, self._depth - 1
+        if self.now > self._deadline:
+            raise Killed
+
+    def fails(self, name: str) -> bool:
+        """Return whether a fault happens, and count it."""
+        happens = self.random.random() < self._faults / 3
+        self.counted[name] += happens
+        return happens
+
+    def _shards(self) -> list[deque[tuple[int, dict[str, Any]]]]:
+        """Return the records by shards: those of one row are in one, in their order."""
+        number = self.random.choice((1, 2, 3))
+        shards: list[deque[tuple[int, dict[str, Any]]]] = [deque() for _ in range(number)]
+        places: dict[str, int] = {}
+        for at, record in self._records:
+            pk = record["dynamodb"]["Keys"]["pk"]["S"]
+            shards[places.setdefault(pk, self.random.randrange(number))].append((at, record))
+        return shards
+
+    def _act(self) -> None:
+        """Deliver a batch of one shard, or seal; sometimes much later."""
+        if self.random.random() < 0.05:
+            self._pass(self.random.choice((60, 1_200, 4_000, 30_000)))
+        if self.random.random() < 0.3:
+            self._call({})
+            return
+        shard = self.random.choice([one for one in self._waiting if one])
+        size = min(len(shard), self.random.choice((1, 2, 5, 100)))
+        batch = [shard.popleft() for _ in range(size)]
+        self.now = max(self.now, NOW + timedelta(milliseconds=batch[-1][0]))
+        event = {"Records": [record for _, record in batch]}
+        if not self._call(event) or self.fails("delivered again"):
+            shard.extendleft(reversed(batch))  # whole, or in other batches
+
+    def _call(self, event: dict[str, Any]) -> bool:
+        """Call the function, and return whether it has said that it is done."""
+        self._deadline = self.now + timedelta(seconds=CALL_SECONDS_MAX)
+        try:
+            HANDLERS["SealJournal"](event, Context())
+        except (JournalUnavailable, Killed) as failed:
+            self.counted[type(failed).__name__] += 1
+            return False
+        return True
+
+    def _pass(self, seconds: int) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def _check(self, table: dict[tuple[str, str], Item]) -> None:
+        """Check the objects against the rows by hand, then by the comparison that people use."""
+        wanted = {key: row for key, row in table.items() if key[0].startswith(lines.KINDS)}
+        copied: dict[tuple[str, str], set[str]] = {}
+        for name, content in self.s3.objects.items():
+            if not name.startswith("journal/"):
+                continue
+            for line in gzip.decompress(content).decode().splitlines():
+                told = json.loads(line)
+                demand(told["event"] == "INSERT" and "old" not in told, "only what is new is copied", line)
+                row = told["new"]["row"]
+                key = (row["pk"], row["sk"])
+                copied.setdefault(key, set()).add(json.dumps(told["new"], sort_keys=True))
+                demand(key in wanted, "nothing is copied that the table has not", key)
+                demand(not set(_WITHHELD) & row.keys(), "no free text and no name is copied", key)
+                for attribute in _COPIED[key[0].partition("#")[0]]:
+                    of_table = next(iter(wanted[key].get(attribute, {"-": None}).values()))
+                    same = str(row.get(attribute)) == str(of_table)
+                    demand(same, "a row is copied as it is", key, attribute)
+        demand(copied.keys() == wanted.keys(), "every row is copied", wanted.keys() - copied.keys())
+        demand(all(len(one) == 1 for one in copied.values()), "a row is copied as one and the same")
+        once = all(len(versions) == 1 for versions in self.s3.versions.values())
+        demand(once, "no object is ever put twice")
+        rows = (lines.plain_row(row) for row in table.values())
+        found = sealed.compare(Bucket(self.s3, "journal"), rows, self.now)
+        demand(not found.faults, "no lawful history is found to be tampered with", found.faults[:3])
+        demand(not (found.restored or found.young or found.before), "every row is sealed", vars(found))
+        demand(found.rows == len(wanted), "every row is compared", found.rows, len(wanted))
+
+
+class FaultyS3:
+    """S3 for the function: calls fail, are lost, or take so long that others run meanwhile."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        """Return an operation of the client, with faults."""
+        journal = self._journal
+
+        def call(**parameters: Any) -> Any:
+            journal.between()
+            if journal.fails("killed before"):
+                raise Killed
+            if journal.fails("unreached"):
+                raise ReadTimeoutError(endpoint_url="s3")
+            if journal.fails("conflict"):
+                code = {"Code": "ConditionalRequestConflict", "Message": ""}
+                raise ClientError({"Error": code}, operation)
+            answer = getattr(journal.s3, operation)(**parameters)
+            if journal.fails("lost"):
+                raise ReadTimeoutError(endpoint_url="s3")
+            if journal.fails("killed after"):
+                raise Killed
+            return answer
+
+        return call

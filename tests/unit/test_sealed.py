@@ -1,0 +1,378 @@
+"""The comparison with the sealed journal: each row, object and seal at fault is named."""
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from settlement.adapters.sealed_copy import Bucket, Directory
+from settlement.ledger.keys import Row
+from settlement.reconciliation import sealed
+from settlement.sealing import lines, seals
+from tests.world.environment import NOW
+from tests.world.saga import ALICE, CLAIMED, ENTRIES, FINISHED
+from tests.world.sealed import AT, Sealed, inserted
+
+ROWS: list[Row] = [ALICE, CLAIMED, *ENTRIES.values()]
+ENTRY, EVIDENCE = list(ENTRIES.values())[:2]
+NAME = f"{ENTRY['pk']} {ENTRY['sk']}"
+LATER: Row = {"pk": "ENTRIES#bob", "sk": "later", "posted_at": "2026-11-20T15:00:00.000Z"}
+
+
+@pytest.fixture
+def journal() -> Sealed:
+    """Three hours: the rows are copied in the first, nothing in the second, one more row in the third."""
+    made = Sealed()
+    made.copy(ROWS)
+    made.seal()
+    made.seal()
+    made.copy([LATER])
+    made.seal()
+    return made
+
+
+EVERY = [*ROWS, LATER]
+
+
+def without(row: Row) -> list[Row]:
+    return [one for one in EVERY if one is not row]
+
+
+def test_a_table_as_it_was_sealed_agrees(journal: Sealed) -> None:
+    found = journal.compare(EVERY)
+
+    assert (found.faults, found.restored, found.young, found.before) == ([], [], 0, 0)
+    assert (found.seals, found.objects, found.rows) == (3, 2, len(EVERY))
+
+
+def test_a_settlement_that_has_moved_on_agrees(journal: Sealed) -> None:
+    rows = [FINISHED if one is CLAIMED else one for one in EVERY]
+    rows = [one | {"available": 0} if one is ALICE else one for one in rows]
+
+    assert journal.compare(rows).faults == []
+
+
+@pytest.mark.parametrize("row", EVERY, ids=lambda row: row["sk"])
+def test_each_row_that_is_missing_is_named(journal: Sealed, row: Row) -> None:
+    (fault,) = journal.compare(without(row)).faults
+
+    assert fault == f"{row['pk']} {row['sk']}: is in the sealed journal, and not in the table"
+
+
+@pytest.mark.parametrize(
+    ("row", "attribute"),
+    [(row, name) for row in (ENTRY, EVIDENCE) for name in row if name not in ("pk", "sk")],
+)
+@pytest.mark.parametrize("change", ["changed", "removed"])
+def test_each_attribute_of_an_immutable_row_that_is_not_as_sealed_is_found(
+    journal: Sealed, row: Row, attribute: str, change: str
+) -> None:
+    forged = {name: value for name, value in row.items() if name != attribute}
+    if change == "changed":
+        forged[attribute] = row[attribute] + 1 if isinstance(row[attribute], int) else "forged"
+
+    (fault,) = journal.compare([*without(row), forged]).faults
+
+    assert fault == f"{row['pk']} {row['sk']}: is not as it was sealed"
+
+
+@pytest.mark.parametrize(
+    "attribute", ["payer", "payee", "amount", "fee", "currency", "request_hash", "claimed_at"]
+)
+def test_the_content_of_a_claim_is_as_sealed(journal: Sealed, attribute: str) -> None:
+    forged = FINISHED | {attribute: "forged"}
+
+    assert journal.compare([*without(CLAIMED), forged]).faults == [
+        f"{CLAIMED['pk']} SETTLEMENT: is not as it was sealed"
+    ]
+
+
+def test_a_row_that_no_object_has_is_named(journal: Sealed) -> None:
+    forged = ENTRY | {"sk": "forged"}
+
+    assert journal.compare([*EVERY, forged]).faults == [
+        f"{ENTRY['pk']} forged: is not in the sealed journal, which should have it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at", "young", "before", "faults"),
+    [
+        ("2026-11-20T11:44:59.999Z", 0, 1, 0),
+        ("2026-11-20T11:45:00.000Z", 0, 0, 1),
+        ("2026-11-20T14:44:59.999Z", 0, 0, 1),
+        ("2026-11-20T14:45:00.000Z", 1, 0, 0),
+        ("2026-11-20T15:25:00.000Z", 1, 0, 0),
+        ("2026-11-20T15:25:00.001Z", 0, 0, 1),
+    ],
+)
+def test_a_row_that_is_too_young_or_older_than_the_journal_is_counted(
+    journal: Sealed, at: str, young: int, before: int, faults: int
+) -> None:
+    found = journal.compare([*EVERY, ENTRY | {"sk": "another", "posted_at": at}])
+
+    assert (found.young, found.before, len(found.faults)) == (young, before, faults)
+
+
+def test_rows_of_other_kinds_are_left_alone(journal: Sealed) -> None:
+    rows = [{"pk": "CIRCUIT", "sk": "kyc"}, {"pk": "WAITING#k", "sk": "WAITING", "token": "t"}]
+
+    assert journal.compare([*EVERY, *rows]).faults == []
+
+
+def test_a_change_that_was_undone_is_told_and_is_no_fault(journal: Sealed) -> None:
+    forged = lines.image(ENTRY | {"amount": 1})
+    journal.add({"event": "MODIFY", "at": AT, "number": "2", "old": lines.image(ENTRY), "new": forged})
+    journal.add({"event": "MODIFY", "at": AT + 60, "number": "3", "old": forged, "new": lines.image(ENTRY)})
+    journal.seal()
+
+    undone, standing = journal.compare(EVERY), journal.compare([*without(ENTRY), ENTRY | {"amount": 1}])
+
+    assert undone.faults == []
+    (told,) = undone.restored
+    assert told == f"{NAME}: MODIFY at 2026-11-20T12:00:00.000Z, MODIFY at 2026-11-20T12:01:00.000Z"
+    (fault,) = standing.faults
+    assert fault.startswith(f"{NAME}: is not as it was sealed (MODIFY at 2026-11-20T12:00:00.000Z")
+
+
+def test_a_change_of_a_row_from_before_the_journal_is_found_by_its_old_image(journal: Sealed) -> None:
+    old = ENTRY | {"sk": "old"}
+    new = old | {"amount": 1}
+    change = {"event": "MODIFY", "at": AT, "number": "2", "old": lines.image(old), "new": lines.image(new)}
+    journal.add(change)
+    journal.seal()
+
+    assert len(journal.compare([*EVERY, new]).faults) == 1
+    assert journal.compare([*EVERY, old]).faults == []
+
+
+def test_a_row_that_was_deleted_and_put_again_otherwise_is_found(journal: Sealed) -> None:
+    forged = ENTRY | {"amount": 1}
+    journal.add({"event": "REMOVE", "at": AT + 1, "number": "2", "old": lines.image(ENTRY)})
+    journal.add(inserted(forged, AT + 2))
+    journal.seal()
+
+    for row in (forged, ENTRY):
+        (fault,) = journal.compare([*without(ENTRY), row]).faults
+        assert fault.startswith(f"{NAME}: was put more than once, with different content (REMOVE at ")
+
+
+def test_a_batch_that_was_copied_twice_is_no_fault(journal: Sealed) -> None:
+    journal.copy(ROWS)
+    journal.seal()
+
+    assert journal.compare(EVERY).faults == []
+
+
+Forge = Callable[[Sealed, str], None]
+
+
+@pytest.mark.parametrize(
+    ("forge", "says"),
+    [
+        (lambda journal, name: journal.lose(name), "is listed in seals/2026-11-20T1200.json, and missing"),
+        (
+            lambda journal, name: journal.overwrite(name, b"no gzip"),
+            "cannot be read, so that its rows are not proven",
+        ),
+        (
+            lambda journal, name: journal.overwrite(name, b""),
+            "cannot be read, so that its rows are not proven",
+        ),
+        (
+            lambda journal, name: journal.rewrite(name, lines.content([inserted(ENTRY)])),
+            "its content is not what its name says: it was changed",
+        ),
+        (
+            lambda journal, name: journal.overwrite(name, journal.s3.objects[name][:-3]),
+            "cannot be read, so that its rows are not proven",
+        ),
+        (
+            lambda journal, name: journal.s3.delete_object(Bucket="", Key=name),
+            "was deleted, and its first version",
+        ),
+        (
+            lambda journal, name: journal.s3.put_object(Bucket="", Key=name, Body=b""),
+            "was put 2 times; its first version is read",
+        ),
+    ],
+    ids=["missing", "no gzip", "empty", "changed", "cut off", "deleted", "overwritten"],
+)
+def test_an_object_at_fault_is_named(journal: Sealed, forge: Forge, says: str) -> None:
+    name = journal.names("journal/")[0]
+
+    forge(journal, name)
+
+    told = [fault for fault in journal.compare(EVERY).faults if fault.startswith(f"{name}: ")]
+    assert any(says in fault for fault in told), told
+
+
+@pytest.mark.parametrize(
+    "content", [b"{}\n", b"null\n", b'{"event": "INSERT", "at": "x", "new": {}}\n', b"\xff"]
+)
+def test_an_object_of_other_lines_is_named_and_ends_nothing(journal: Sealed, content: bytes) -> None:
+    name = seals.object_name(content, journal.now)
+    journal.rewrite(name, content)
+    journal.seal()
+
+    (fault,) = journal.compare(EVERY).faults
+
+    assert fault.startswith(f"{name}: cannot be read")
+
+
+def test_an_object_without_an_end_takes_no_memory(journal: Sealed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealed, "OBJECT_BYTES_MAX", 100)
+
+    assert "is cut off, or too large" in journal.compare(EVERY).faults[0]
+
+
+def test_an_object_that_came_after_its_seal_is_named(journal: Sealed) -> None:
+    content = lines.content([inserted(ENTRY | {"sk": "forged"})])
+    name = seals.object_name(content, NOW)
+    journal.rewrite(name, content)
+
+    faults = journal.compare(EVERY).faults
+
+    assert f"{name}: is in no seal: it came after its period was sealed" in faults
+    assert f"{ENTRY['pk']} forged: is in the sealed journal, and not in the table" in faults
+
+
+def test_an_object_that_the_next_seal_will_have_is_young(journal: Sealed) -> None:
+    content = lines.content([inserted(LATER)])
+    journal.rewrite(seals.object_name(content, journal.now - timedelta(minutes=30)), content)
+    journal.copy([LATER])
+
+    found = journal.compare(EVERY)
+
+    assert (found.faults, found.young) == ([], 1)
+
+
+def resealed(journal: Sealed, number: int, **changes: object) -> None:
+    name = journal.names("seals/")[number]
+    content = json.loads(journal.s3.objects[name]) | changes
+    journal.overwrite(name, json.dumps(content, sort_keys=True, indent=1).encode() + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("forge", "name", "says"),
+    [
+        (
+            lambda journal: resealed(journal, 0, objects=[]),
+            "seals/2026-11-20T1300.json",
+            "does not follow from",
+        ),
+        (
+            lambda journal: journal.lose("seals/2026-11-20T1300.json"),
+            "seals/2026-11-20T1400.json",
+            "are missing",
+        ),
+        (
+            lambda journal: journal.lose("seals/2026-11-20T1200.json"),
+            "seals/2026-11-20T1300.json",
+            "follows a seal that is missing",
+        ),
+        (
+            lambda journal: journal.overwrite("seals/2026-11-20T1300.json", b"x"),
+            "seals/2026-11-20T1300.json",
+            "read",
+        ),
+        (
+            lambda journal: resealed(journal, 2, sealed_at="2026-11-20T14:59:00.000Z"),
+            "seals/2026-11-20T1400.json",
+            "before its end: a clock was wrong",
+        ),
+        (
+            lambda journal: resealed(journal, 1, sealed_at="2026-11-20T17:00:00.000Z"),
+            "seals/2026-11-20T1400.json",
+            "before seals/2026-11-20T1300.json: a clock went back",
+        ),
+        (
+            lambda journal: resealed(journal, 2, start="2026-11-20T13:30:00.000Z"),
+            "seals/2026-11-20T1400.json",
+            "within the seal before it",
+        ),
+        (
+            lambda journal: resealed(journal, 2, start="2026-11-20T13:30:00.000Z"),
+            "seals/2026-11-20T1400.json",
+            "is the seal seals/2026-11-20T1330.json",
+        ),
+        (
+            lambda journal: journal.s3.delete_object(Bucket="", Key="seals/2026-11-20T1300.json"),
+            "seals/2026-11-20T1300.json",
+            "was deleted",
+        ),
+    ],
+)
+def test_a_seal_at_fault_is_named(
+    journal: Sealed, forge: Callable[[Sealed], None], name: str, says: str
+) -> None:
+    forge(journal)
+
+    told = [fault for fault in journal.compare(EVERY).faults if fault.startswith(f"{name}: ")]
+
+    assert any(says in fault for fault in told), told
+
+
+def test_the_newest_seals_cannot_be_withheld_for_long(journal: Sealed) -> None:
+    """After a while their absence is told, and before that by a digest that was kept."""
+    kept = journal.compare(EVERY).head
+    journal.lose("seals/2026-11-20T1400.json")
+
+    soon = journal.compare(EVERY, kept)
+    late = journal.compare(EVERY, now=journal.now + timedelta(hours=2))
+
+    assert f"no seal has the digest {kept}: the journal is not the one that it was" in soon.faults
+    assert any("is the newest seal and ends at 2026-11-20T14:00:00.000Z" in fault for fault in late.faults)
+
+
+def test_a_digest_that_was_kept_is_found_however_old_it_is(journal: Sealed) -> None:
+    kept = [seals.digest(journal.s3.objects[name]) for name in journal.names("seals/")]
+
+    assert [journal.compare(EVERY, one).faults for one in kept] == [[], [], []]
+    assert journal.compare(EVERY).head == kept[-1]
+
+
+def test_without_a_seal_nothing_is_proven() -> None:
+    journal = Sealed()
+    journal.copy(ROWS)
+
+    assert journal.compare(ROWS).faults == ["the sealed journal has no seal: nothing is proven"]
+
+
+def test_a_whole_chain_that_was_written_anew_is_told_by_a_kept_digest(journal: Sealed) -> None:
+    kept = journal.compare(EVERY).head
+    forger = Sealed()
+    forger.copy(without(ENTRY))
+    for _ in range(3):
+        forger.seal()
+
+    assert forger.compare(without(ENTRY)).faults == []
+    assert len(forger.compare(without(ENTRY), kept).faults) == 1
+
+
+def test_a_copy_in_a_directory_tells_the_same(journal: Sealed, tmp_path: Path) -> None:
+    for name, content in journal.s3.objects.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+
+    for rows in (EVERY, without(ENTRY)):
+        assert sealed.compare(Directory(tmp_path), rows, journal.now) == journal.compare(rows)
+
+
+def test_a_copy_below_a_prefix_tells_the_same(journal: Sealed) -> None:
+    journal.s3.versions = {f"backup/{name}": content for name, content in journal.s3.versions.items()}
+
+    found = sealed.compare(Bucket(journal.s3, "copies", "backup/"), EVERY, journal.now)
+
+    assert (found.faults, found.rows) == ([], len(EVERY))
+
+
+def test_equal_lines_make_equal_bytes(journal: Sealed) -> None:
+    first = journal.copy(ROWS)
+    content = journal.s3.objects[first]
+
+    assert gzip.compress(gzip.decompress(content), mtime=0) == content

@@ -1,0 +1,81 @@
+"""S3 in memory: one versioned bucket under any name, with conditional puts and pages of lists."""
+
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+_WHEN = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+class MemoryS3:
+    """The versions of each object, the oldest first; None is the marker of a deletion."""
+
+    def __init__(self, page: int = 1_000) -> None:
+        self.versions: dict[str, list[bytes | None]] = {}
+        self._page = page
+
+    @property
+    def objects(self) -> dict[str, bytes]:
+        """The objects as they are now."""
+        newest = {name: versions[-1] for name, versions in sorted(self.versions.items())}
+        return {name: content for name, content in newest.items() if content is not None}
+
+    # The client's operations.
+
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes, IfNoneMatch: str = "") -> Any:  # noqa: N803
+        if IfNoneMatch and Key in self.objects:
+            raise _error("PutObject", "PreconditionFailed")
+        self.versions.setdefault(Key, []).append(Body)
+        return {}
+
+    def get_object(self, *, Bucket: str, Key: str, VersionId: str = "") -> Any:  # noqa: N803
+        versions = self.versions.get(Key, [])
+        number = int(VersionId) if VersionId.isdecimal() else len(versions) - 1
+        if not 0 <= number < len(versions) or (content := versions[number]) is None:
+            raise _error("GetObject", "NoSuchKey")
+        return {"Body": io.BytesIO(content)}
+
+    def delete_object(self, *, Bucket: str, Key: str) -> Any:  # noqa: N803
+        self.versions[Key].append(None)
+
+    def list_objects_v2(
+        self,
+        *,
+        Bucket: str,  # noqa: N803
+        Prefix: str,  # noqa: N803
+        StartAfter: str = "",  # noqa: N803
+        ContinuationToken: str = "",  # noqa: N803
+    ) -> Any:
+        after = ContinuationToken or StartAfter
+        names = [name for name in self.objects if name.startswith(Prefix) and name > after]
+        page = [{"Key": name} for name in names[: self._page]]
+        if len(names) <= self._page:
+            return {"Contents": page, "IsTruncated": False} if page else {"IsTruncated": False}
+        return {"Contents": page, "IsTruncated": True, "NextContinuationToken": page[-1]["Key"]}
+
+    def get_paginator(self, operation: str) -> Any:
+        assert operation == "list_object_versions"
+        return SimpleNamespace(paginate=self._versions)
+
+    def _versions(self, *, Bucket: str, Prefix: str) -> Iterator[Any]:  # noqa: N803
+        """Yield pages of versions, the newest of an object first."""
+        found = [
+            (name, str(number), content)
+            for name, versions in sorted(self.versions.items())
+            if name.startswith(Prefix)
+            for number, content in reversed(list(enumerate(versions)))
+        ]
+        for start in range(0, len(found), self._page):
+            page: dict[str, list[Any]] = {"Versions": [], "DeleteMarkers": []}
+            for name, number, content in found[start : start + self._page]:
+                kind = "DeleteMarkers" if content is None else "Versions"
+                page[kind].append({"Key": name, "VersionId": number, "LastModified": _WHEN})
+            yield {kind: members for kind, members in page.items() if members}
+
+
+def _error(operation: str, code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": code}}, operation)
