@@ -10,6 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as sfn
 
 from infra.config import Settings
+from infra.journal import Journal
 from infra.merchants import Merchants
 from infra.pager import Pager, settlement_metric
 from infra.start_queue import StartQueue
@@ -50,6 +51,7 @@ class Watched:
     compensation: sfn.StateMachine
     start: StartQueue
     merchants: Merchants
+    journal: Journal
 
 
 def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:

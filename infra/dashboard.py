@@ -107,11 +107,16 @@ class Dashboard(Construct):
                     _waiting(watched.start.dead_letters, "not started"),
                     _waiting(pager.undelivered, "alerts not delivered"),
                     _waiting(watched.merchants.given_up, "sweeps given up"),
+                    _waiting(watched.journal.given_up, "rows not in the sealed journal"),
                 ],
             },
             {
                 "Sweeps of merchants": _counts(("MerchantSwept",)),
                 "Sweeps behind, in ms": [watched.merchants.age],
+            },
+            {
+                "Rows changed that never change": _counts(("JournalTampered",)),
+                "Sealed journal behind, in ms": [watched.journal.age],
             },
         ):
             board.add_widgets(*_graphs(row))

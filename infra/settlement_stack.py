@@ -93,6 +93,7 @@ class SettlementStack(Stack):
             compensation=compensation,
             start=start,
             merchants=merchants,
+            journal=journal,
         )
         watch(pager, watched, settings=settings)
         Dashboard(self, "Dashboard", watched, pager=pager)

@@ -110,6 +110,22 @@ PAYLOADS: dict[str, list[Any]] = {
     "kyc_decided": [VERDICT, {**VERDICT, "decision": "REJECTED", "reason": "a listed party"}],
     "start_settlements": REQUESTS,
     "sweep_merchants": [{"Records": [{"dynamodb": {"Keys": _ENTRY}}]}],
+    "seal_journal": [
+        {
+            "Records": [
+                {
+                    "eventName": "INSERT",
+                    "dynamodb": {
+                        "ApproximateCreationDateTime": 1_795_300_000,
+                        "SequenceNumber": "1",
+                        "Keys": _ENTRY,
+                        "NewImage": {**_ENTRY, "reason": {"S": "a person's words"}},
+                    },
+                }
+            ]
+        },
+        {},
+    ],
 }
 """By function, the payloads that its machine, its caller or its queue sends. For the webhook and the start
 queue these are the bodies of their messages.
@@ -128,6 +144,8 @@ FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     "resolve_limbo": {("settlement",): _ANY, ("resolution",): _ANY},
     **{name: {(): _ANY} for name in ("recover_stalled", "start_settlements", "kyc_decided")},
     "sweep_merchants": {},
+    # Whoever may write a row decides what an image holds.
+    "seal_journal": {},
 }
 """The parts of a payload that come from outside, and whether as any JSON or as the text of an error. The rest
 comes from AWS (names, ARNs, tokens) or was returned by another function of this project.

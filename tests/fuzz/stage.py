@@ -12,7 +12,15 @@ from unittest import mock
 from tests.world.environment import NOW  # first: it makes the functions' environment
 from tests.world.ledger import Ledger  # first: it makes the functions' environment
 
-from handlers import _step_functions, _kyc, _dead_letters, _dependencies, _resumption, _secrets  # isort: skip
+from handlers import (  # isort: skip
+    _step_functions,
+    _kyc,
+    _dead_letters,
+    _dependencies,
+    _journal,
+    _resumption,
+    _secrets,
+)
 from settlement.adapters import telemetry
 from settlement.model.errors import SettlementError
 from settlement.model.verdict import Verdict
@@ -20,6 +28,7 @@ from tests.fuzz.table import Rows, Table
 from tests.world import functions
 from tests.world.constants import LIMBO_AFTER, REJECTED_BY_KYC, STALLED_ORDER
 from tests.world.functions import Calls
+from tests.world.memory_s3 import MemoryS3
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED, Provider
 from tests.world.services import Died, Functions, Queues, Secrets, signed
 from tests.world.step_functions import StepFunctions
@@ -65,7 +74,7 @@ def staged() -> Iterator[Stage]:
     """Put the handlers on a stage: no AWS, no log, no metrics."""
     stage = Stage()
     level = telemetry.logger.log_level
-    environment = {"START_DEAD_LETTERS": stage.queues.url}
+    environment = {"START_DEAD_LETTERS": stage.queues.url, "JOURNAL_BUCKET": "journal"}
     with (
         mock.patch.object(_dependencies, "store", stage.table.store()),
         mock.patch.object(_dependencies, "now", stage.now),
@@ -73,6 +82,7 @@ def staged() -> Iterator[Stage]:
         mock.patch.object(_step_functions, "_client", stage.step_functions),
         mock.patch.object(_dead_letters, "_client", stage.queues),
         mock.patch.object(_resumption, "_client", stage.functions),
+        mock.patch.object(_journal, "_client", MemoryS3()),
         mock.patch.object(_secrets._provider, "client", Secrets()),
         mock.patch.object(_secrets._provider, "store", {}),
         mock.patch.dict("os.environ", environment),

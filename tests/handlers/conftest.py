@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from handlers import _dead_letters, _dependencies, _kyc, _resumption, _secrets, _step_functions, _workers
+from handlers import (
+    _dead_letters,
+    _dependencies,
+    _journal,
+    _kyc,
+    _resumption,
+    _secrets,
+    _step_functions,
+    _workers,
+)
 from settlement.adapters import telemetry
 from settlement.ledger import keys
 from settlement.model.errors import InReview
@@ -17,6 +26,7 @@ from tests.world.constants import KEY
 from tests.world.environment import NOW
 from tests.world.functions import Calls
 from tests.world.ledger import Ledger
+from tests.world.memory_s3 import MemoryS3
 from tests.world.provider import IN_REVIEW, Provider
 from tests.world.services import Functions, Queues, Secrets
 from tests.world.step_functions import StepFunctions
@@ -79,6 +89,15 @@ def queues(monkeypatch: pytest.MonkeyPatch) -> Queues:
     monkeypatch.setattr(_dead_letters, "_client", queues)
     monkeypatch.setenv("START_DEAD_LETTERS", queues.url)
     return queues
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> MemoryS3:
+    """The bucket of the sealed journal, in lists of two objects a page."""
+    client = MemoryS3(page=2)
+    monkeypatch.setattr(_journal, "_client", client)
+    monkeypatch.setenv("JOURNAL_BUCKET", "journal")
+    return client
 
 
 @pytest.fixture

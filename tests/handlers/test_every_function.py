@@ -150,6 +150,7 @@ TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
     "RecoverStalled": ("recover", lambda calls: calls.recover()),
     "StartSettlements": ("start", lambda calls: calls.receive(text(WIRE), "canary")),
     "SweepMerchants": ("sweep", lambda calls: calls.sweep("merchant.canary")),
+    "SealJournal": ("seal", lambda calls: calls.seal("ENTRIES#canary")),
 }
 """The functions that no machine calls, and their steps' names."""
 
@@ -360,7 +361,7 @@ def test_a_refusal_by_a_row_is_logged_by_its_name_alone(
         assert (line["key"], line["step"], line["execution"]) == (KEY, case.step, case.execution)
 
 
-@pytest.mark.usefixtures("in_full")
+@pytest.mark.usefixtures("in_full", "s3")
 @pytest.mark.parametrize(("step", "call"), TRIGGERED.values(), ids=TRIGGERED)
 def test_a_triggered_functions_lines_have_its_step_and_no_party_and_no_amount(
     in_review: Calls,

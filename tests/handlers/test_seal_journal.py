@@ -40,14 +40,6 @@ ORDER = {
 MINUTE = "journal/2026-11-20T1200/"
 
 
-@pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> MemoryS3:
-    client = MemoryS3(page=2)
-    monkeypatch.setattr(_journal, "_client", client)
-    monkeypatch.setenv("JOURNAL_BUCKET", "journal")
-    return client
-
-
 @pytest.fixture(autouse=True)
 def _clock(later: Later) -> None:
     later(seconds=0)

@@ -87,6 +87,16 @@ ALARMS = {
         *("AWS/Lambda", "IteratorAge", ("FunctionName", "${SweepMerchants}")), "Maximum", 300, 300_000
     ),
     "SweepsGivenUp": _queue("MerchantsGivenUp", _VISIBLE),
+    "SealJournalFailed": _errors("SealJournal", 1),
+    "JournalTampered": _ours("JournalTampered", seconds=60),
+    "JournalBehind": Alarm(
+        *("AWS/Lambda", "IteratorAge", ("FunctionName", "${SealJournal}")), "Maximum", 300, 600_000
+    ),
+    # Eighteen hours before the stream forgets.
+    "JournalLongBehind": Alarm(
+        *("AWS/Lambda", "IteratorAge", ("FunctionName", "${SealJournal}")), "Maximum", 300, 21_600_000
+    ),
+    "JournalGivenUp": _queue("JournalGivenUp", _VISIBLE),
     # A circuit reports its changes alone.
     "KycCircuitOpen": _ours("KycCircuit", 1, "Maximum", seconds=60, missing="ignore"),
     "KycRequestRefused": _ours("KycRequestRefused", 3),

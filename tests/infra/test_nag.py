@@ -39,12 +39,27 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         {"SchedulerRoleForTarget-3d2812/DefaultPolicy/Resource"},
         "The schedule's target grants every version of the one function that it invokes.",
     ),
+    **{
+        f"AwsSolutions-IAM5[Resource::<JournalBucket.Arn>/{folder}/*]": (
+            {"SealJournalRole/DefaultPolicy/Resource"},
+            "An object's name is the digest of its content, so a policy can name its folder only.",
+        )
+        for folder in ("journal", "seals")
+    },
+    "AwsSolutions-IAM5[Resource::<SealJournal.Arn>:*]": (
+        {"SchedulerRoleForTarget-9e5f28/DefaultPolicy/Resource"},
+        "The schedule's target grants every version of the one function that it invokes.",
+    ),
+    "AwsSolutions-S1": (
+        {"Journal/Bucket/Resource"},
+        "The seals show what access logs would: whatever is added, changed or taken away.",
+    ),
     "AwsSolutions-SMG4": (
         {"Kyc/Credentials", "Kyc/Signing"},
         "The provider has the other half: a person rotates both, by the runbook, without a deployment.",
     ),
     "AwsSolutions-SQS3": (
-        {"Pager/Undelivered/Resource", "Merchants/GivenUp/Resource"},
+        {"Pager/Undelivered/Resource", "Merchants/GivenUp/Resource", "Journal/GivenUp/Resource"},
         "This is the dead-letter queue itself: only a person reads it, after its alarm.",
     ),
     "AwsSolutions-L1": (

@@ -22,6 +22,8 @@ CONTRACT: dict[str, Any] = {
     "StartQueueUrl": "${StartQueue}",
     "StartDeadLetterQueueUrl": "${StartDeadLetters}",
     "SweepsGivenUpQueueUrl": "${MerchantsGivenUp}",
+    "JournalBucket": "${JournalBucket}",
+    "JournalGivenUpQueueUrl": "${JournalGivenUp}",
 }
 
 

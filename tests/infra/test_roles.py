@@ -52,10 +52,9 @@ CALLS = {
 IN_THIS_ACCOUNT = {"StringEquals": {"aws:SourceAccount": "${AWS::AccountId}"}}
 
 
-def scheduler(stage: str) -> str:
-    """Return the role of recovery's schedule."""
-    (found,) = (role for role in properties(stage, "IAM::Role") if role.startswith("SchedulerRole"))
-    return found
+def schedulers(stage: str) -> list[str]:
+    """Return the roles of the schedules: recovery's, and that of the seals."""
+    return [role for role in properties(stage, "IAM::Role") if role.startswith("SchedulerRole")]
 
 
 @each_stage
@@ -72,16 +71,20 @@ def test_a_machine_has_the_permissions_of_its_tasks_and_no_others(stage: str) ->
 
 
 @each_stage
-def test_the_schedule_may_invoke_the_recovery_only(stage: str) -> None:
-    recovery = ["${RecoverStalled.Arn}", "${RecoverStalled.Arn}:*"]
+def test_a_schedule_may_invoke_its_own_function_only(stage: str) -> None:
+    found = [granted(stage, role) for role in schedulers(stage)]
+    wanted = [
+        allow("lambda:InvokeFunction", on=[f"${{{function}.Arn}}", f"${{{function}.Arn}}:*"])
+        for function in ("RecoverStalled", "SealJournal")
+    ]
 
-    assert granted(stage, scheduler(stage)) == allow("lambda:InvokeFunction", on=recovery)
+    assert sorted(found, key=str) == sorted(wanted, key=str)
 
 
 @each_stage
 def test_there_is_no_other_role(stage: str) -> None:
     """And so no other one reads a secret, queries the index, uses a queue, or invokes the recovery."""
-    expected = {f"{one}Role" for one in FUNCTIONS.keys() | MACHINES.keys()} | {scheduler(stage)}
+    expected = {f"{one}Role" for one in FUNCTIONS.keys() | MACHINES.keys()} | set(schedulers(stage))
 
     assert properties(stage, "IAM::Role").keys() == expected
 
@@ -100,7 +103,7 @@ def test_only_its_own_service_takes_a_role(stage: str) -> None:
     services = {
         **{f"{function}Role": ("lambda", None) for function in FUNCTIONS},
         **{f"{machine}Role": ("states", IN_THIS_ACCOUNT) for machine in MACHINES},
-        scheduler(stage): ("scheduler", IN_THIS_ACCOUNT),
+        **dict.fromkeys(schedulers(stage), ("scheduler", IN_THIS_ACCOUNT)),
     }
 
     for role, found in properties(stage, "IAM::Role").items():

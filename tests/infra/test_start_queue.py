@@ -24,7 +24,7 @@ from tests.infra.stack import (
 from tests.world.services import ATTRIBUTE_BYTES_MAX
 from tests.world.templates import PROJECT
 
-QUEUES = ("StartQueue", "StartDeadLetters", "MerchantsGivenUp")
+QUEUES = ("StartQueue", "StartDeadLetters", "MerchantsGivenUp", "JournalGivenUp")
 TWO_WEEKS = 14 * 86_400
 
 

@@ -147,6 +147,7 @@ WRITES: dict[str, list[Write]] = {
     "RecoverStalled": [*_recovering()],
     "StartSettlements": [forward.claim(SETTLEMENT, "owner", NOW, CONFIG)],
     "SweepMerchants": [*SWEEP],
+    "SealJournal": [],
 }
 """None for a function that only reads."""
 

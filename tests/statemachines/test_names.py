@@ -37,7 +37,13 @@ def test_every_handler_is_a_state_with_its_grants_or_has_another_trigger() -> No
 
     assert GRANTS.keys() == STATES
     assert TRIGGERED.keys() == handlers - STATES
-    assert TRIGGERED.keys() == {"KycDecided", "RecoverStalled", "StartSettlements", "SweepMerchants"}
+    assert TRIGGERED.keys() == {
+        "KycDecided",
+        "RecoverStalled",
+        "StartSettlements",
+        "SweepMerchants",
+        "SealJournal",
+    }
     assert handlers >= STATES
 
 

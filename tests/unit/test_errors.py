@@ -93,7 +93,7 @@ PLAIN = {
     ),
     *(errors.SettlementNotFound, errors.ResolutionRefused),
     *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen),
-    *(errors.QueueUnavailable, errors.StartUnavailable),
+    *(errors.QueueUnavailable, errors.StartUnavailable, errors.JournalUnavailable),
 }
 """Errors that have a message only."""
 

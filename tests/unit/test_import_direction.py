@@ -7,19 +7,23 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 OURS = {"app", "handlers", "infra", "settle", "settlement", "tests"}
-MODEL, LEDGER, POLICY, RECONCILIATION, ADAPTERS = (
-    f"settlement.{name}" for name in ("model", "ledger", "policy", "reconciliation", "adapters")
+MODEL, LEDGER, POLICY, SEALING, RECONCILIATION, ADAPTERS = (
+    f"settlement.{name}" for name in ("model", "ledger", "policy", "sealing", "reconciliation", "adapters")
 )
 MAY_IMPORT = {
     "lambdas/settlement/model": (MODEL,),
     "lambdas/settlement/ledger": (MODEL, LEDGER),
     "lambdas/settlement/policy": (MODEL, LEDGER, POLICY),
-    "lambdas/settlement/reconciliation": (MODEL, LEDGER, RECONCILIATION),
-    "lambdas/settlement/adapters": (MODEL, LEDGER, RECONCILIATION, ADAPTERS),
-    "lambdas/handlers": (MODEL, LEDGER, POLICY, ADAPTERS, "handlers"),
+    "lambdas/settlement/sealing": (MODEL, LEDGER, SEALING),
+    "lambdas/settlement/reconciliation": (MODEL, LEDGER, SEALING, RECONCILIATION),
+    "lambdas/settlement/adapters": (MODEL, LEDGER, SEALING, RECONCILIATION, ADAPTERS),
+    "lambdas/handlers": (MODEL, LEDGER, POLICY, SEALING, ADAPTERS, "handlers"),
     "infra": ("infra",),
 }
-PURE_FOLDERS = {"model", "ledger", "policy", "reconciliation"}
+PURE_FOLDERS = {"model", "ledger", "policy", "sealing", "reconciliation"}
+ON_DISK = {"spool", "sealed_spool"}
+"""The modules of those folders that keep what does not fit into memory in SQLite."""
+
 PURE_ADAPTERS = {"kyc_opensanctions", "kyc_verifications", "webhook_signature"}
 HARMLESS = {
     *("base64", "collections", "contextlib", "dataclasses", "datetime", "enum", "functools"),
@@ -66,7 +70,7 @@ def test_a_folder_imports_only_the_folders_that_it_may(folder: str) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}.{path.stem}")
 def test_pure_code_is_pure_and_only_adapters_and_shared_modules_call_services(path: Path) -> None:
     packages = {name.partition(".")[0] for name in imports(path)}
-    is_pure = path.parent.name in PURE_FOLDERS and path.stem != "spool"
+    is_pure = path.parent.name in PURE_FOLDERS and path.stem not in ON_DISK
     if is_pure or path.stem in PURE_ADAPTERS:
         nodes = ast.walk(ast.parse(path.read_text()))
         assert packages <= HARMLESS

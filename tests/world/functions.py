@@ -246,6 +246,13 @@ class Calls:
         record = {"dynamodb": {"Keys": {name: {"S": text} for name, text in key.items()}}}
         return self.handlers["SweepMerchants"]({"Records": [record]}, Context())
 
+    def seal(self, pk: str) -> Any:
+        """Call SealJournal with the stream's record of a row that was deleted, by its partition."""
+        image = {"pk": {"S": pk}, "sk": {"S": f"{CLAIMED_AT}#{KEY}:hold"}}
+        change = {"ApproximateCreationDateTime": 1, "SequenceNumber": "1", "OldImage": image}
+        record = {"eventName": "REMOVE", "dynamodb": change}
+        return self.handlers["SealJournal"]({"Records": [record]}, Context())
+
     def row(self) -> Row:
         found = self.ledger.row(keys.settlement(KEY))
         assert found is not None

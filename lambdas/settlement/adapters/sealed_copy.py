@@ -95,10 +95,10 @@ class Directory:
 
     def objects(self, folder: str) -> Iterator[Found]:
         """Yield the files of a folder, by their names."""
-        files = (one for one in (self._path / folder).rglob("*") if one.is_file())
+        files = (one for one in self._path.joinpath(folder).rglob("*") if one.is_file())
         for name in sorted(one.relative_to(self._path).as_posix() for one in files):
             yield Found(name)
 
     def read(self, found: Found) -> bytes:
         """Return the content of a file. Raises OSError."""
-        return (self._path / found.name).read_bytes()
+        return self._path.joinpath(found.name).read_bytes()

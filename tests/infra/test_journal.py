@@ -1,0 +1,147 @@
+"""The sealed journal: its bucket, and the stream's records that are copied."""
+
+import json
+from typing import Any
+
+import pytest
+
+from infra.config import STAGES, Settings
+from infra.journal import SEALED
+from settlement.sealing import lines
+from tests.infra.stack import each_stage, each_stage_on_aws, only, properties, resources
+
+KINDS = (
+    "ACCOUNT#",
+    "CIRCUIT",
+    "ENTRIES#",
+    "EVIDENCE#",
+    "KYC_EVENT#",
+    "ORDER#",
+    "SETTLEMENT#",
+    "SWEPT#",
+    "WAITING#",
+)
+NAME = "JournalBucket"
+
+
+def passes(event: str, pk: str) -> bool:
+    """Return whether a record passes a filter, by the rules of Lambda that the filters use."""
+    return any(
+        event in one["eventName"]
+        and any(pk.startswith(kind["prefix"]) for kind in one["dynamodb"]["Keys"]["pk"]["S"])  # type: ignore[index]
+        for one in SEALED
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_filters_let_pass_what_is_sealed_and_the_changes_that_no_function_makes(kind: str) -> None:
+    """The changes of settlements and accounts are lawful, and far more than all others."""
+    passing = {event for event in ("INSERT", "MODIFY", "REMOVE") if passes(event, f"{kind}x")}
+
+    wanted = {"INSERT", "REMOVE"} if kind in lines.KINDS else set()
+    assert passing == (wanted | {"MODIFY"} if kind in lines.IMMUTABLE else wanted)
+
+
+@each_stage
+def test_the_stream_calls_the_function_in_large_batches_and_gives_up_after_half_a_day(stage: str) -> None:
+    """The stream keeps a record for a day: a person has as long again."""
+    mappings = properties(stage, "Lambda::EventSourceMapping").values()
+    (found,) = (one for one in mappings if one["FunctionName"] == "${SealJournal}")
+    filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
+
+    assert filters == list(SEALED)
+    assert found == {
+        "BatchSize": 10_000,
+        "BisectBatchOnFunctionError": True,
+        "DestinationConfig": {"OnFailure": {"Destination": "${JournalGivenUp.Arn}"}},
+        "EventSourceArn": "${LedgerTable.StreamArn}",
+        "FunctionName": "${SealJournal}",
+        "MaximumBatchingWindowInSeconds": 1 if STAGES[stage].is_embedded else 120,
+        "MaximumRecordAgeInSeconds": 12 * 3600,
+        "ParallelizationFactor": 1,
+        "StartingPosition": "TRIM_HORIZON",
+    }
+
+
+@each_stage
+def test_a_tables_stream_has_two_readers_at_most(stage: str) -> None:
+    """More of them throttle each other: the decision record of the sealed journal says what a third does."""
+    mappings = properties(stage, "Lambda::EventSourceMapping").values()
+
+    readers = {one["FunctionName"] for one in mappings if "StreamArn" in one["EventSourceArn"]}
+
+    assert readers == {"${SweepMerchants}", "${SealJournal}"}
+
+
+@each_stage
+def test_the_bucket_is_versioned_encrypted_with_its_own_key_and_closed_to_the_public(stage: str) -> None:
+    found, kept = only(stage, "S3::Bucket"), resources(stage, "S3::Bucket")[NAME]
+
+    (rule,) = found["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert rule == {
+        "BucketKeyEnabled": True,
+        "ServerSideEncryptionByDefault": {"KMSMasterKeyID": "${JournalKey.Arn}", "SSEAlgorithm": "aws:kms"},
+    }
+    assert found["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert found["PublicAccessBlockConfiguration"] == dict.fromkeys(
+        ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"), True
+    )
+    assert "BucketName" not in found
+    assert "LifecycleConfiguration" not in found, "no object expires"
+    policy = "Retain" if STAGES[stage].keeps_data else "Delete"
+    assert kept["DeletionPolicy"] == kept["UpdateReplacePolicy"] == policy
+
+
+@pytest.mark.parametrize(("stage", "days"), [("dev", 400), ("prod", 3_653)])
+def test_on_aws_each_object_is_locked(stage: str, days: int) -> None:
+    found = only(stage, "S3::Bucket")
+
+    assert found["ObjectLockEnabled"] is True
+    assert found["ObjectLockConfiguration"] == {
+        "ObjectLockEnabled": "Enabled",
+        "Rule": {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": days}},
+    }
+
+
+@each_stage_on_aws
+def test_on_aws_the_bucket_refuses_whoever_writes_over_an_object_or_deletes_one(stage: str) -> None:
+    (policy,) = properties(stage, "S3::BucketPolicy").values()
+    statements = policy["PolicyDocument"]["Statement"]
+    objects = f"${{{NAME}.Arn}}/*"
+
+    assert {one["Effect"] for one in statements} == {"Deny"}
+    assert {
+        "Action": "s3:PutObject",
+        "Condition": {"Null": {"s3:if-none-match": "true"}},
+        "Effect": "Deny",
+        "Principal": {"AWS": "*"},
+        "Resource": objects,
+    } in statements
+    assert {
+        "Action": ["s3:BypassGovernanceRetention", "s3:DeleteObject", "s3:DeleteObjectVersion"],
+        "Effect": "Deny",
+        "Principal": {"AWS": "*"},
+        "Resource": objects,
+    } in statements
+    assert any(one.get("Condition") == {"Bool": {"aws:SecureTransport": "false"}} for one in statements)
+
+
+@each_stage
+def test_the_seals_are_made_by_a_schedule(stage: str) -> None:
+    found = properties(stage, "Scheduler::Schedule")
+    (schedule,) = (one for name, one in found.items() if name.startswith("Journal"))
+
+    assert schedule["ScheduleExpression"] == (
+        "rate(1 minute)" if STAGES[stage].is_embedded else "rate(15 minutes)"
+    )
+    assert schedule["Target"]["Arn"] == "${SealJournal.Arn}"
+    assert json.loads(schedule["Target"]["Input"]) == {}
+    assert schedule["State"] == "ENABLED"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("journal_lock", "none"), ("journal_lock_days", 0), ("journal_lock_days", 36_501)]
+)
+def test_a_lock_that_is_none_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"^{name}: "):
+        Settings(stage="x", currencies=("EUR",), **{name: value})  # type: ignore[arg-type]
