@@ -37,11 +37,11 @@ class SealedJournal:
         first = None if newest else next(self._names(seals.OBJECTS), None)
         for start, end in seals.periods(newest, first, now, period=period, grace=grace):
             before = self._objects(newest.start, newest.end) if newest else []
-            made = seals.seal(
-                start, end, now, newest, self._objects(start.isoformat(), end.isoformat()), before
-            )
-            # Another run may have been quicker: the chain goes on from what is there.
-            newest = made if self._put(made.name, made.content) else self._read(made.name)
+            objects = self._objects(start.isoformat(), end.isoformat())
+            made = seals.seal(start, end, now, newest, objects, before)
+            if not self._put(made.name, made.content):
+                return self._read(made.name)  # another run is quicker, and goes on
+            newest = made
         return newest
 
     def _newest_seal(self, now: datetime) -> Seal | None:

@@ -42,8 +42,8 @@ class Seal:
 
     @property
     def name(self) -> str:
-        """The name of the seal's object."""
-        return f"{SEALS}{minute(datetime.fromisoformat(self.start))}.json"
+        """The name of the seal's object. That of the first one is fixed: a bucket can have no second chain."""
+        return f"{SEALS}{minute(datetime.fromisoformat(self.start)) if self.previous else '0'}.json"
 
     @property
     def content(self) -> bytes:
@@ -124,7 +124,8 @@ def seal(
     return Seal(
         start=timestamp(start),
         end=timestamp(end),
-        sealed_at=timestamp(now),
+        # A run that took its time must not look like a clock that went back.
+        sealed_at=max(timestamp(now), before.sealed_at) if before else timestamp(now),
         previous=digest(before.content) if before else None,
         objects=tuple(sorted(objects)),
         late=tuple(sorted(set(objects_before) - set(before.objects))) if before else (),

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 CALL_SECONDS_MAX = 60
 """The function's timeout: after it, the stream takes the call for failed. Its effects may still come."""
 
+PERIOD = timedelta(minutes=30)
+"""The time that a seal covers: half of what it is on AWS, so that more happens at its edges."""
+
 FROZEN_SECONDS_MAX = 1_500
 """The longest that a process stops, and then continues."""
 
@@ -78,13 +81,15 @@ class Journal:
         self._waiting = self._shards()
         with (
             mock.patch.object(_journal, "_client", FaultyS3(self)),
+            mock.patch.object(_journal, "PERIOD", PERIOD),
+            mock.patch.object(_journal, "GRACE", PERIOD // 6),
             mock.patch.object(_dependencies, "now", self._clock),
             mock.patch.dict(os.environ, {"JOURNAL_BUCKET": "journal"}),
         ):
             while any(self._waiting):
                 self._act()
             self._faults, self._is_slow = 0, False
-            self.now += 3 * _journal.PERIOD
+            self.now += 3 * PERIOD
             demand(self._call({}), "without faults a seal is made")
         self._check(world.table.items)
         demand(not world.counted["JournalTampered"], "no lawful history reports tampering")
@@ -98,10 +103,15 @@ class Journal:
         if self._may_freeze and self.fails("frozen"):
             self._may_freeze = False
             self._pass(self.random.choice((60, 700, FROZEN_SECONDS_MAX)))
+            if self._depth < 2 and self.random.random() < 0.5:
+                self._meanwhile(lambda: self._call({}))
         if self._depth < 2 and any(self._waiting) and self.random.random() < self._faults:
-            self._depth += 1
-            self._act()
-            self._depth -= 1
+            self._meanwhile(self._act)
+
+    def _meanwhile(self, act: Callable[[], object]) -> None:
+        self._depth += 1
+        act()
+        self._depth -= 1
 
     def fails(self, name: str) -> bool:
         """Return whether a fault happens, and count it."""

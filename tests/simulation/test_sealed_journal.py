@@ -1,0 +1,198 @@
+"""The promise of the sealed journal: what leaves rows that agree with each other is found, and named.
+
+The world of a seed is at rest, and its rows are copied as they came. Then rows are forged, as only a person
+with every right on the table could, so that the proof from the rows alone may pass.
+"""
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from random import Random
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from handlers import _dependencies, _journal
+from settlement.adapters.sealed_copy import Bucket
+from settlement.ledger.keys import Row
+from settlement.reconciliation import Difference, Look, reconcile, sealed
+from settlement.sealing import lines
+from tests.simulation.seeded.journal import PERIOD
+from tests.simulation.seeded.moments import Recorded
+from tests.simulation.seeded.stage import set_up
+from tests.simulation.seeded.world import JOURNAL_EVERY, play
+from tests.world.functions import HANDLERS, Context
+from tests.world.memory_s3 import MemoryS3
+from tests.world.stream import record
+
+SEEDS = range(JOURNAL_EVERY - 1, 20 * JOURNAL_EVERY, JOURNAL_EVERY)
+Table = dict[tuple[str, str], Row]
+Forged = tuple[Table, set[tuple[str, str]]]
+"""A table, and the keys of the rows that must be named."""
+
+
+@cache
+def at_rest(seed: int) -> tuple[MemoryS3, Table, Any]:
+    """Return a seed's sealed journal, its rows, and the time."""
+    with set_up() as current:
+        world = current.world = play(seed, Recorded)
+        world.run()
+        assert world.journal
+        world.journal.play(world)
+        rows = {key: lines.plain_row(row) for key, row in world.table.items.items()}
+        return world.journal.s3, rows, world.journal.now
+
+
+def proven(table: Table) -> bool:
+    """Return whether the rows alone prove that no money was lost or made."""
+
+    def look_again(difference: Difference) -> Look:
+        return Look.DISAGREES
+
+    return not reconcile(table.values(), look_again).faults
+
+
+def told(seed: int, table: Table) -> set[tuple[str, str]]:
+    """Return the keys of the rows that the comparison names."""
+    s3, _, now = at_rest(seed)
+    faults = sealed.compare(Bucket(s3, "journal"), table.values(), now).faults
+    return {
+        (name.partition(" ")[0], name.partition(" ")[2])
+        for name in (one.partition(": ")[0] for one in faults)
+    }
+
+
+def journal_of(table: Table, key: str) -> list[tuple[str, str]]:
+    return [
+        place
+        for place in table
+        if place[0] in (f"SETTLEMENT#{key}", f"EVIDENCE#{key}")
+        or (place[0].startswith("ENTRIES#") and f"#{key}:" in place[1])
+    ]
+
+
+def changed(table: Table, place: tuple[str, str], **attributes: Any) -> Table:
+    return {**table, place: table[place] | attributes}
+
+
+def move(table: Table, account: str, amount: int) -> Table:
+    """Move a customer's balance, and nothing of an internal account, which has none."""
+    place = (f"ACCOUNT#{account}", "BALANCE")
+    if place not in table:
+        return table
+    return changed(table, place, available=table[place]["available"] + amount)
+
+
+def whole_settlements(table: Table) -> Iterator[Forged]:
+    """Delete a settlement, its entries and its evidence, and take back what it did to the balances."""
+    for row in list(table.values()):
+        if row["sk"] != "SETTLEMENT" or "payer" not in row:
+            continue
+        places = journal_of(table, row["pk"].partition("#")[2])
+        forged = {place: one for place, one in table.items() if place not in places}
+        for place in places:
+            entry = table[place]
+            if place[0].startswith("ENTRIES#"):
+                forged = move(forged, entry["debit"], entry["amount"])
+                forged = move(forged, entry["credit"], -entry["amount"])
+        yield forged, set(places)
+
+
+def raised_deposits(table: Table) -> Iterator[Forged]:
+    for place, row in list(table.items()):
+        if row.get("step") == "deposit":
+            forged = changed(table, place, amount=row["amount"] + 1_000_000)
+            yield move(forged, row["credit"], 1_000_000), {place}
+
+
+def replaced_entries(table: Table) -> Iterator[Forged]:
+    """Write another amount, account or time into an entry, under its own key."""
+    random = Random(1)
+    for place, row in list(table.items()):
+        if place[0].startswith("ENTRIES#"):
+            attribute = random.choice(
+                ("amount", "debit", "credit", "posted_at", "request_hash", "currency", "step")
+            )
+            value = row.get(attribute)
+            yield (
+                changed(table, place, **{attribute: value + 1 if isinstance(value, int) else "forged"}),
+                {place},
+            )
+
+
+def swapped_evidence(table: Table) -> Iterator[Forged]:
+    """Write another person, reason or decision into what is on record."""
+    for place, row in list(table.items()):
+        if place[0].startswith("EVIDENCE#"):
+            for attribute in row.keys() & {"by", "reason", "decision", "reference", "cause"}:
+                yield changed(table, place, **{attribute: "forged"}), {place}
+
+
+def changed_claims(table: Table) -> Iterator[Forged]:
+    for place, row in list(table.items()):
+        if row["sk"] == "SETTLEMENT" and "payer" in row:
+            for attribute in ("payer", "payee", "currency", "request_hash", "claimed_at"):
+                yield changed(table, place, **{attribute: "forged"}), {place}
+            yield changed(table, place, amount=row["amount"] + 1), {place}
+
+
+FORGERIES = {
+    made.__name__: made
+    for made in (whole_settlements, raised_deposits, replaced_entries, swapped_evidence, changed_claims)
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_world_at_rest_is_as_it_was_sealed(seed: int) -> None:
+    _, table, _ = at_rest(seed)
+
+    assert told(seed, table) == set()
+
+
+@pytest.mark.parametrize("kind", FORGERIES)
+def test_each_forgery_is_found_and_its_rows_are_named(kind: str) -> None:
+    tried = hidden = 0
+    for seed in SEEDS:
+        _, table, _ = at_rest(seed)
+        for forged, places in FORGERIES[kind](table):
+            assert told(seed, forged) == places
+            tried += 1
+            hidden += proven(forged)
+
+    assert tried > 20
+    if kind in ("whole_settlements", "raised_deposits", "swapped_evidence"):
+        assert hidden, "the rows alone show each of them: nothing here needs the journal"
+
+
+def test_a_forgery_through_the_stream_alarms_and_is_on_record() -> None:
+    """The forger is a writer of the table, so the stream tells of it, whatever they put back afterwards."""
+    seed = SEEDS[0]
+    s3, table, now = at_rest(seed)
+    place = next(place for place in table if place[0].startswith("ENTRIES#"))
+    wire = {
+        name: {"N": str(value)} if isinstance(value, int) else {"S": value}
+        for name, value in table[place].items()
+    }
+    forged = wire | {"amount": {"N": "1"}}
+    counted: list[str] = []
+    later = MemoryS3()
+    later.versions = {name: [*versions] for name, versions in s3.versions.items()}
+
+    with (
+        mock.patch.object(_journal, "_client", later),
+        mock.patch.object(_journal, "PERIOD", PERIOD),
+        mock.patch.object(_dependencies, "now", lambda: now),  # noqa: PT008 (it returns no mock)
+        mock.patch("handlers.seal_journal.count", counted.append),
+        mock.patch.dict(os.environ, {"JOURNAL_BUCKET": "journal"}),
+    ):
+        at = int(now.timestamp())
+        HANDLERS["SealJournal"](
+            {"Records": [record(wire, forged, at), record(forged, wire, at + 1)]}, Context()
+        )
+
+    assert counted == ["JournalTampered", "JournalTampered"]
+    found = sealed.compare(Bucket(later, "journal"), table.values(), now)
+    assert found.faults == []
+    (restored,) = found.restored
+    assert restored.startswith(f"{place[0]} {place[1]}: MODIFY at ")
