@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from settle.commands import account, kyc, limbo, local
+from settle.commands import account, journal, kyc, limbo, local
 from settle.commands.demo import demo
 from settle.commands.list import list_settlements
 from settle.commands.reconcile import reconcile
@@ -54,6 +54,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 _GROUPS = {
     "account": account.app,
     "limbo": limbo.app,
+    "journal": journal.app,
     "kyc": kyc.app,
     "local": local.app,
 }

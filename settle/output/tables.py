@@ -75,6 +75,16 @@ def swept(answer: Mapping[str, Any], as_json: bool) -> None:
         print_table(answer["minutes"], ("minute", "folded"), right=("folded",))
 
 
+def filled(answer: Mapping[str, Any], as_json: bool) -> None:
+    """Print what was copied to the sealed journal by hand."""
+    if as_json:
+        print_json(answer)
+        return
+    print_line(f"{answer['rows']} rows copied to the sealed journal, in {len(answer['objects'])} objects")
+    for name in answer["objects"]:
+        print_line(name)
+
+
 def started(answer: Mapping[str, Any], as_json: bool) -> None:
     """Print how a settlement that was started has ended: its outcome, or an error."""
     if as_json:

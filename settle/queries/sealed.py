@@ -26,12 +26,17 @@ def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
 def copy(stack: Stack, against: str) -> Copy:
     """Return the sealed journal that is named on the command line."""
     if against == OF_THE_STACK:
-        if "JournalBucket" not in stack.outputs:
-            raise CommandFailed(Exit.NOT_FOUND, f"against: {stack.name} has no sealed journal yet; deploy it")
-        return Bucket(stack.client("s3"), stack.outputs["JournalBucket"])
+        return Bucket(stack.client("s3"), bucket(stack))
     if against.startswith("s3://"):
-        bucket, _, prefix = against.removeprefix("s3://").partition("/")
-        return Bucket(stack.client("s3"), bucket, prefix)
+        name, _, prefix = against.removeprefix("s3://").partition("/")
+        return Bucket(stack.client("s3"), name, prefix)
     if not Path(against).is_dir():
         raise CommandFailed(Exit.USAGE, "against: must be stack, s3://BUCKET/PREFIX or a directory")
     return Directory(Path(against))
+
+
+def bucket(stack: Stack) -> str:
+    """Return the name of the stack's own bucket. Raises CommandFailed."""
+    if "JournalBucket" not in stack.outputs:
+        raise CommandFailed(Exit.NOT_FOUND, f"stack {stack.name}: has no sealed journal yet; deploy it")
+    return stack.outputs["JournalBucket"]

@@ -1,6 +1,6 @@
 """A sealed journal for those who read it: the bucket with all versions of its objects, or a directory."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,9 +19,15 @@ _GONE = ("NoSuchKey", "NoSuchVersion", "MethodNotAllowed")
 """S3's answers to a read of an object that is not there, or of the marker of its deletion."""
 
 
-def compare(store: Store, copy: Copy, now: datetime, kept: str | None = None) -> SealedFindings:
-    """Compare the whole table with a sealed journal."""
-    return sealed.compare(copy, _sealed_rows(store), now, kept)
+def compare(
+    store: Store,
+    copy: Copy,
+    now: datetime,
+    kept: str | None = None,
+    lacks: Callable[[str, str], None] = lambda pk, sk: None,
+) -> SealedFindings:
+    """Compare the whole table with a sealed journal, as `sealed.compare` does."""
+    return sealed.compare(copy, _sealed_rows(store), now, kept, lacks)
 
 
 def _sealed_rows(store: Store) -> Iterator[Row]:

@@ -6,7 +6,7 @@ replaced by another leave rows that agree with each other. The journal has what 
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
@@ -76,10 +76,17 @@ class SealedFindings:
     """The end of the newest seal's period."""
 
 
-def compare(copy: Copy, rows: Iterable[Row], now: datetime, kept: str | None = None) -> SealedFindings:
+def compare(
+    copy: Copy,
+    rows: Iterable[Row],
+    now: datetime,
+    kept: str | None = None,
+    lacks: Callable[[str, str], None] = lambda pk, sk: None,
+) -> SealedFindings:
     """Compare every sealed row with the table's, and every row of the table with the journal.
 
-    `kept` is the digest of a seal that was copied out earlier: it must be in the chain. The journal is read
+    `kept` is the digest of a seal that was copied out earlier: it must be in the chain. `lacks` is called
+    with the key of each row that the journal should have, or that is older than it. The journal is read
     before the rows, so each line's row is in the table by then.
     """
     findings = SealedFindings()
@@ -98,7 +105,8 @@ def compare(copy: Copy, rows: Iterable[Row], now: datetime, kept: str | None = N
             timestamp(now + LAG),
         )
         for told in spool.told():
-            _judge_row(told, bounds, findings)
+            if _judge_row(told, bounds, findings):
+                lacks(told[0].pk, told[0].sk)
     return findings
 
 
@@ -206,13 +214,13 @@ def _judge_objects(spool: SealedSpool, newest: Seal, findings: SealedFindings) -
             findings.young += seals.minute_of(name) < end
 
 
-def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> None:
+def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> bool:
+    """Compare a row with its lines, and return whether it has none, though it is old enough."""
     name = f"{told[0].pk} {told[0].sk}"
     row = next((one for one in told if one.event == "ROW"), None)
     journal = [one for one in told if one.event != "ROW"]
     if not journal:
-        _judge_unsealed(name, told[0].at, bounds, findings)
-        return
+        return _judge_unsealed(name, told[0].at, bounds, findings)
     findings.rows += 1
     puts = {one.sha256 for one in journal if one.event in ("INSERT", "FILL")}
     changes = [one for one in journal if one.event not in ("INSERT", "FILL")]
@@ -226,17 +234,20 @@ def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> N
         findings.faults.append(f"{name}: is not as it was sealed{_after(changed)}")
     elif changed:
         findings.restored.append(f"{name}: {changed}")
+    return False
 
 
-def _judge_unsealed(name: str, at: str, bounds: _Bounds, findings: SealedFindings) -> None:
+def _judge_unsealed(name: str, at: str, bounds: _Bounds, findings: SealedFindings) -> bool:
     if at > bounds.ahead:
         findings.faults.append(f"{name}: is not in the sealed journal, and its time {at} is to come")
     elif at >= bounds.end:
         findings.young += 1
+        return False
     elif at < bounds.begin:
         findings.before += 1
     else:
         findings.faults.append(f"{name}: is not in the sealed journal, which should have it")
+    return True
 
 
 def _after(changed: str) -> str:

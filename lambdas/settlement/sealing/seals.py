@@ -42,7 +42,7 @@ class Seal:
 
     @property
     def name(self) -> str:
-        """The name of the seal's object. That of the first one is fixed: a bucket can have no second chain."""
+        """The name of the seal's object. The first one's is fixed, so that there is no second chain."""
         return f"{SEALS}{minute(datetime.fromisoformat(self.start)) if self.previous else '0'}.json"
 
     @property

@@ -1,0 +1,177 @@
+"""`settle reconcile --against` and `settle journal fill`, on a table with a sealed journal."""
+
+import gzip
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from settle import stack
+from settle.actions.fill_journal import fill
+from settle.exit_codes import CommandFailed
+from settle.queries import sealed
+from settlement.adapters.sealed_journal import SealedJournal
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.timestamps import timestamp
+from settlement.sealing import lines
+from tests.settle.conftest import Command
+from tests.world.ledger import Ledger
+from tests.world.memory_s3 import MemoryS3
+from tests.world.sealed import GRACE, HOUR, inserted
+
+NOW = datetime.now(UTC)
+EARLIER = NOW - timedelta(hours=3)
+"""Before the newest seal, and after the first one."""
+
+
+def entry(sk: str, at: datetime = EARLIER) -> Row:
+    return {"pk": "ENTRIES#alice", "sk": sk, "posted_at": timestamp(at), "amount": 1}
+
+
+def address(sk: str) -> Row:
+    return {"pk": "ENTRIES#alice", "sk": sk}
+
+
+@pytest.fixture
+def s3() -> MemoryS3:
+    return MemoryS3()
+
+
+@pytest.fixture
+def found(ledger: Ledger, s3: MemoryS3) -> Any:
+    """A stack whose table has one entry, which is sealed."""
+    journal = SealedJournal(s3, "journal")
+    ledger.put(entry("sealed"))
+    journal.add([inserted(entry("sealed"), int(EARLIER.timestamp()))], EARLIER)
+    journal.seal(NOW, period=HOUR, grace=GRACE)
+    return SimpleNamespace(
+        name="settlement-test",
+        store=ledger.store,
+        outputs={"JournalBucket": "journal"},
+        client=lambda service: s3,
+        config=SimpleNamespace(currencies={"EUR": 2}),
+    )
+
+
+def faults(found: Any) -> list[str]:
+    told: list[str] = sealed.compare(found, "stack", None)["faults"]
+    return told
+
+
+def test_rows_of_the_table_are_compared_by_a_scan_of_their_kinds_alone(found: Any, ledger: Ledger) -> None:
+    ledger.put(keys.circuit("kyc"))
+    ledger.put(keys.waiting("k") | {"token": "t"})
+
+    told = sealed.compare(found, "stack", None)
+
+    assert (told["agrees"], told["rows"], told["young"]) == (True, 1, 0)
+
+
+def test_a_gap_is_filled_from_the_table_once(found: Any, ledger: Ledger, s3: MemoryS3) -> None:
+    ledger.put(entry("lost"))
+    ledger.put(entry("older", NOW - timedelta(days=400)))
+    assert len(faults(found)) == 1
+
+    answer = fill(found)
+    again = fill(found)
+
+    assert (answer["rows"], len(answer["objects"])) == (2, 1)
+    assert (again["rows"], again["objects"]) == (0, [])
+    assert faults(found) == []
+    ledger.delete(address("older"))
+    assert faults(found) == ["ENTRIES#alice older: is in the sealed journal, and not in the table"]
+
+
+def test_a_row_that_is_on_its_way_is_not_filled(found: Any, ledger: Ledger) -> None:
+    ledger.put(entry("young", NOW))
+
+    assert fill(found)["rows"] == 0
+
+
+def test_a_fill_does_not_hide_that_a_row_is_not_as_it_was_sealed(found: Any, ledger: Ledger) -> None:
+    ledger.put(entry("sealed") | {"amount": 2})
+
+    assert fill(found)["rows"] == 0
+    assert faults(found) == ["ENTRIES#alice sealed: is not as it was sealed"]
+
+
+def test_a_filled_line_says_so(found: Any, ledger: Ledger, s3: MemoryS3) -> None:
+    ledger.put(entry("lost"))
+
+    (name,) = fill(found)["objects"]
+
+    (line,) = _lines(s3, name)
+    assert (line["event"], line["new"]) == ("FILL", lines.image(entry("lost")))
+
+
+def _lines(s3: MemoryS3, name: str) -> list[Any]:
+    return [json.loads(one) for one in gzip.decompress(s3.objects[name]).splitlines()]
+
+
+@pytest.mark.parametrize("against", ["nowhere", "s3:/journal", ""])
+def test_a_journal_that_is_none_is_refused(found: Any, against: str) -> None:
+    with pytest.raises(CommandFailed, match=r"^against: "):
+        sealed.copy(found, against or "no such directory")
+
+
+def test_a_stack_without_a_journal_is_refused(found: Any) -> None:
+    found.outputs.clear()
+
+    with pytest.raises(CommandFailed, match="has no sealed journal yet"):
+        sealed.compare(found, "stack", None)
+
+
+@pytest.fixture
+def command(found: Any, settle: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setattr(stack, "find", lambda name: found)
+    return settle
+
+
+@pytest.fixture
+def books(ledger: Ledger, found: Any) -> None:
+    """Let the table be empty but for what the proof from the rows accepts."""
+    ledger.delete(address("sealed"))
+
+
+@pytest.mark.usefixtures("books")
+def test_the_command_ends_with_1_and_names_the_row_that_the_proof_cannot_miss(command: Command) -> None:
+    code, proof, _ = command("reconcile")
+    assert (code, "conserved" in proof) == (0, True)
+
+    code, told, _ = command("reconcile", "--against", "stack")
+
+    assert code == 1
+    lines_told = told.splitlines()
+    assert lines_told[0].startswith("conserved: ")
+    assert lines_told[1] == "TAMPERED ENTRIES#alice sealed: is in the sealed journal, and not in the table"
+    assert lines_told[2].startswith("NOT AS SEALED: 1 rows, 1 objects, ")
+    assert lines_told[3].startswith("head: ")
+
+
+@pytest.mark.usefixtures("books")
+def test_a_digest_that_was_kept_must_be_in_the_chain(command: Command) -> None:
+    def told(*head: str) -> Any:
+        _, proof, _ = command("reconcile", "--against", "stack", *head, "--json")
+        return json.loads(proof)["sealed_journal"]
+
+    kept, other = told("--head", told()["head"]), told("--head", "x")
+
+    assert not any("no seal has" in fault for fault in kept["faults"])
+    assert "no seal has the digest x: the journal is not the one that it was" in other["faults"]
+
+
+def test_a_directory_with_a_copy_of_the_bucket_does_as_well(
+    found: Any, s3: MemoryS3, tmp_path: Path, ledger: Ledger
+) -> None:
+    for name, content in s3.objects.items():
+        file = tmp_path / "copy" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+
+    assert sealed.compare(found, str(tmp_path / "copy"), None)["agrees"]
+    ledger.delete(address("sealed"))
+    assert not sealed.compare(found, str(tmp_path / "copy"), None)["agrees"]
