@@ -11,6 +11,9 @@ GB_BYTES = 1e9
 _EXPRESS_STEP_MS = 100
 """Step Functions rounds an Express execution's duration up to this."""
 
+_BATCH_BYTES_MAX = 6e6
+"""Lambda's limit for a batch of a stream."""
+
 
 @dataclass(frozen=True)
 class Tariff:
@@ -118,3 +121,18 @@ def _bill(usage: Usage, tariff: Tariff, *, orchestration: float) -> Bill:
     functions += gb_seconds * prices["lambda_gb_second"]
     logs = usage.log_bytes / GB_BYTES * prices["log_gb"]
     return Bill(*(MILLION * dollars for dollars in (database, functions, orchestration, logs)))
+
+
+def sealed_journal(per_second: float, tariff: Tariff) -> float:
+    """Return what the copies of a million settlements in the sealed journal cost, at that many a second.
+
+    A quiet stage pays more for each: a batch waits for its window, and is a put however small it is.
+    """
+    prices, model = tariff.prices, tariff.model
+    rows = model["journal_rows"] * MILLION
+    by_time = MILLION / per_second / model["journal_window_seconds"] * model["journal_shards"]
+    batches = max(min(by_time, rows), rows * model["journal_row_bytes"] / _BATCH_BYTES_MAX)
+    seconds = (batches * model["journal_call_ms"] + rows * model["journal_row_ms"]) / 1_000
+    gb_seconds = seconds * model["journal_memory_mb"] / 1_024
+    calls = batches * (prices["s3_put"] + prices["lambda_request"])
+    return calls + gb_seconds * prices["lambda_gb_second"]

@@ -22,6 +22,7 @@ TARIFF = Tariff(
         "express_request": 1e-6,
         "express_gb_second": 16e-6,
         "log_gb": 0.5,
+        "s3_put": 5e-6,
         "database_hour": 0.36,
         "container_vcpu_hour": 0.03,
         "container_gb_hour": 0.003,
@@ -107,3 +108,21 @@ def test_the_arithmetic_needs_no_assumption_that_the_file_lacks() -> None:
     assert cost.standard(USED, tariff).total == pytest.approx(
         20 * 0.625 + 10 * 0.125 + 4 * 0.2 + (120 + 40 * 1769 / 1024) / 1000 * 13.3334 + 100 + 1
     )
+
+
+@pytest.mark.parametrize(("per_second", "dollars"), [(50, 0.01), (10, 0.03), (1, 0.25)])
+def test_the_copies_in_the_sealed_journal_cost_a_fiftieth_of_a_settlement_at_most(
+    per_second: float, dollars: float
+) -> None:
+    """The figures of docs/reference/costs.md, by the prices and the model on file."""
+    found = cost.sealed_journal(per_second, cost.load(PRICES))
+
+    assert round(found, 2) == dollars
+    assert found < 0.02 * 17.7
+
+
+def test_a_busy_stage_pays_for_full_batches_and_a_quiet_one_for_its_windows() -> None:
+    tariff = cost.load(PRICES)
+
+    assert cost.sealed_journal(10_000, tariff) == cost.sealed_journal(1_000, tariff)
+    assert cost.sealed_journal(0.1, tariff) > 5 * cost.sealed_journal(1, tariff)

@@ -47,6 +47,7 @@ MERCHANTS_EVERY = 4
 
 ASSETS_EVERY, FEES_CHANGE_EVERY = 10, 6
 """In one world of so many, people pay in an asset; in one of so many, the settings of the fees change."""
+
 JOURNAL_EVERY = 5
 """In one world of so many, the copies in the sealed journal are played."""
 
