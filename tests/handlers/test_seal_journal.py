@@ -216,19 +216,19 @@ def test_after_a_pause_each_period_is_sealed_some_at_a_time(s3: MemoryS3, later:
     assert sum(name.startswith(seals.SEALS) for name in s3.objects) == 60
 
 
-def test_of_two_runs_at_once_the_slower_one_follows_the_other(
+def test_of_two_runs_at_once_the_slower_one_leaves_the_chain_to_the_other(
     s3: MemoryS3, later: Later, meanwhile: Meanwhile
 ) -> None:
+    """The slower one has two hours to seal, of which the other one seals the first a moment before."""
     copy(put())
-    later(hours=1, minutes=10)
+    later(hours=2, minutes=10)
 
     def quicker() -> None:
-        moment = NOW + timedelta(hours=1, minutes=10, seconds=1)
+        moment = NOW + timedelta(hours=1, minutes=10)
         _journal.journal().seal(moment, period=_journal.PERIOD, grace=_journal.GRACE)
 
     meanwhile(s3, "put_object", quicker)
     seal()
-    later(hours=2, minutes=10)
     seal()
 
     found = sealed.compare(Bucket(s3, "journal"), [lines.plain_row(ENTRY)], NOW + timedelta(hours=2.5))
