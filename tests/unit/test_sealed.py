@@ -256,6 +256,15 @@ def resealed(journal: Sealed, number: int, **changes: object) -> None:
     journal.overwrite(name, json.dumps(content, sort_keys=True, indent=1).encode() + b"\n")
 
 
+def test_an_object_that_two_seals_list_is_named(journal: Sealed) -> None:
+    name = journal.names("journal/")[0]
+    resealed(journal, 2, late=[name])
+
+    told = [fault for fault in journal.compare(EVERY).faults if fault.startswith(f"{name}: ")]
+
+    assert told == [f"{name}: is listed twice, in seals/0.json and seals/2026-11-20T1400.json"]
+
+
 @pytest.mark.parametrize(
     ("forge", "name", "says"),
     [

@@ -180,7 +180,7 @@ def _read_objects(copy: Copy, spool: SealedSpool, findings: SealedFindings) -> I
 def _lines(name: str, compressed: bytes) -> list[Told]:
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     content = unpacker.decompress(compressed, OBJECT_BYTES_MAX)
-    if unpacker.unconsumed_tail or not unpacker.eof:
+    if not unpacker.eof:
         raise ValueError("is cut off, or too large")
     if seals.digest(content) != name.rpartition("/")[2].partition(".")[0]:
         raise ValueError("its content is not what its name says: it was changed")
