@@ -1,10 +1,11 @@
 """The sealed journal: a bucket out of reach of the functions that move money, and the one that fills it."""
 
+from typing import cast
+
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
@@ -92,7 +93,7 @@ class Journal(Construct):
         period = SEAL_SECONDS_EMBEDDED if settings.is_embedded else SEAL_SECONDS
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         function.add_environment("SEAL_SECONDS", str(period))
-        lambda_.EventSourceMapping(
+        mapping = lambda_.EventSourceMapping(
             self,
             "Stream",
             target=function,
@@ -104,8 +105,11 @@ class Journal(Construct):
             parallelization_factor=1,
             bisect_batch_on_error=True,
             max_record_age=Duration.hours(_AGE_HOURS_MAX),
-            on_failure=event_sources.SqsDlq(self.given_up),
         )
+        # Not by CDK's SqsDlq, which would also let the function look at the queue.
+        on_failure = {"OnFailure": {"Destination": self.given_up.queue_arn}}
+        resource = cast("lambda_.CfnEventSourceMapping", mapping.node.default_child)
+        resource.add_property_override("DestinationConfig", on_failure)
         scheduler.Schedule(
             self,
             "Seals",
@@ -131,6 +135,7 @@ class Journal(Construct):
                 )
             )
         for statement in (
+            iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[self.given_up.queue_arn]),
             iam.PolicyStatement(actions=["s3:ListBucket"], resources=[self.bucket.bucket_arn]),
             iam.PolicyStatement(
                 actions=["kms:Decrypt", "kms:GenerateDataKey"],

@@ -7,10 +7,12 @@ client, runs in a scene of its own. A function that is new needs an actor in the
 import json
 import os
 import pkgutil
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -20,14 +22,16 @@ from aws_lambda_powertools.utilities.circuit_breaker.base import CircuitBreakerH
 from botocore.client import BaseClient
 
 import handlers
-from handlers import _dependencies, _kyc, _secrets
+from handlers import _dependencies, _kyc, _secrets, seal_journal
 from settlement.adapters import kyc_client, telemetry
 from settlement.model.errors import KycUnavailable, SettlementError
 from tests.simulation.seeded.stage import set_up
 from tests.simulation.seeded.world import World, play
 from tests.unit.vectors import SETTLEMENT
 from tests.world.environment import NOW
+from tests.world.functions import Context
 from tests.world.memory_dynamodb import MemoryDynamoDb
+from tests.world.memory_s3 import MemoryS3
 from tests.world.services import API_KEY, SECRET
 
 SEEDS = range(300)
@@ -77,6 +81,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 _VARIABLES = {
     *("SETTLEMENT_MACHINE", "EXPRESS_MACHINE", "COMPENSATION_MACHINE", "RECOVER_STALLED"),
     *("START_DEAD_LETTERS", "KYC_SIGNING_SECRET", "EVENT_BUS", "KYC"),
+    "JOURNAL_BUCKET",
 }
 
 
@@ -141,16 +146,27 @@ def _asks_the_provider() -> None:
                     _kyc.ask(SETTLEMENT)
 
 
+def _copies_and_seals() -> None:
+    """Let SealJournal copy a row, seal the hour of it, and the one after that."""
+    image = {"pk": {"S": "ENTRIES#alice"}, "sk": {"S": "k"}}
+    change = {"ApproximateCreationDateTime": _NOW, "SequenceNumber": "1", "NewImage": image}
+    seal_journal.handler({"Records": [{"eventName": "INSERT", "dynamodb": change}]}, Context())
+    for hours in (2, 3):
+        with mock.patch.object(_dependencies, "now", return_value=NOW + timedelta(hours=hours)):
+            seal_journal.handler({}, Context())
+
+
 SCENES: list[tuple[str, Callable[[], object]]] = [
     ("VerifyKyc", _asks_the_provider),
     ("KycDecided", lambda: _secrets.signing_secrets(NOW)),
+    ("SealJournal", _copies_and_seals),
 ]
 """What a function does that the simulator replaces, below which boto3's clients are watched."""
 
 
 def _scene(function: str, act: Callable[[], object]) -> Iterator[Call]:
     calls: list[Call] = []
-    table = MemoryDynamoDb()
+    table, bucket = MemoryDynamoDb(), MemoryS3()
 
     def answer(client: BaseClient, operation: str, parameters: dict[str, Any]) -> Any:
         service = client.meta.service_model.service_name
@@ -159,6 +175,11 @@ def _scene(function: str, act: Callable[[], object]) -> Iterator[Call]:
             case "dynamodb":
                 name = "".join(f"_{one.lower()}" if one.isupper() else one for one in operation).lstrip("_")
                 return getattr(table, name)(**parameters)
+            case "s3":
+                name = {"ListObjectsV2": "list_objects_v2"}.get(operation) or re.sub(
+                    "(?<!^)(?=[A-Z])", "_", operation
+                ).lower()
+                return getattr(bucket, name)(**parameters)
             case "secretsmanager":
                 return {"SecretString": json.dumps({"api_key": API_KEY, "current": SECRET})}
         return {"FailedEntryCount": 0}

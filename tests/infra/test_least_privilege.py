@@ -37,6 +37,10 @@ OF_THE_KEY = ("Decrypt", "DescribeKey", "Encrypt", "GenerateDataKey*", "ReEncryp
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
 """
 
+BUCKET_KEY, OF_THE_BUCKETS_KEY = "${JournalKey.Arn}", ("kms:Decrypt", "kms:GenerateDataKey")
+THROUGH_S3 = {"kms:ViaService": ("s3.${AWS::Region}.amazonaws.com",)}
+"""What S3 does with the bucket's key on behalf of a caller that reads a seal or puts an object."""
+
 SOURCES = {
     "sqs": ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
     "dynamodb": tuple(
@@ -47,7 +51,7 @@ SOURCES = {
 AWSLambdaDynamoDBExecutionRole.
 """
 
-OPERATIONS = {"lambda:Invoke": "lambda:InvokeFunction"}
+OPERATIONS = {"lambda:Invoke": "lambda:InvokeFunction", "s3:ListObjectsV2": "s3:ListBucket"}
 """The actions that have another name than their operation."""
 
 
@@ -113,6 +117,9 @@ def _resource(stage: str, call: Call) -> str:
         named = json.loads(named)["secret_id"]
     if call.operation == "DescribeExecution":
         return executions(named.strip("${}"))
+    if call.service == "s3":
+        folder = str(call.parameters.get("Key", "")).partition("/")[0]
+        return f"{named[:-1]}.Arn}}" + (f"/{folder}/*" if folder else "")
     if call.service in ("sqs", "events"):  # they are called by an address or a name
         return f"{named[:-1]}.Arn}}"
     return named
@@ -138,6 +145,12 @@ def grants(statements: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                     yield piece
 
 
+def uses_the_key(stage: str, function: str) -> bool:
+    """Return whether a function reads or writes rows, or Lambda reads their stream in its name."""
+    stream = ("dynamodb:GetRecords", "${LedgerTable.StreamArn}")
+    return bool(of_the_table(function)) or stream in of_constructs(stage, function)
+
+
 def is_needed(stage: str, function: str, piece: Mapping[str, Any]) -> bool:
     """Return whether the function needs a piece of its policy.
 
@@ -150,7 +163,9 @@ def is_needed(stage: str, function: str, piece: Mapping[str, Any]) -> bool:
         )
     if piece["Resource"] == KEY:
         action = piece["Action"].removeprefix("kms:")
-        return action in OF_THE_KEY and bool(of_the_table(function))
+        return action in OF_THE_KEY and uses_the_key(stage, function)
+    if piece["Resource"] == BUCKET_KEY:
+        return function == "SealJournal" and piece["Action"] in OF_THE_BUCKETS_KEY
     used = of_services(stage, function) | of_constructs(stage, function)
     return (piece["Action"], piece["Resource"]) in used
 
@@ -176,7 +191,12 @@ def test_a_role_allows_all_that_its_function_does(stage: str, function: str) -> 
     needed = [
         *of_the_table(function),
         *(Request(*one) for one in of_services(stage, function) | of_constructs(stage, function)),
-        *(Request(f"kms:{name}", KEY, THROUGH_DYNAMODB) for name in OF_THE_KEY if of_the_table(function)),
+        *(
+            Request(f"kms:{name}", KEY, THROUGH_DYNAMODB)
+            for name in OF_THE_KEY
+            if uses_the_key(stage, function)
+        ),
+        *(Request(one, BUCKET_KEY, THROUGH_S3) for one in OF_THE_BUCKETS_KEY if function == "SealJournal"),
     ]
 
     assert [one for one in needed if not allows(own, one)] == []

@@ -23,6 +23,7 @@ os.environ |= {
         '"again_after_seconds":1800}'
     ),
     "EVENT_BUS": "settlement-under-test",
+    "JOURNAL_BUCKET": "sealed-journal-under-test",
     "STARTS_PER_SECOND": "inf",
     "RECOVER_STALLED": "arn:aws:lambda:eu-west-1:123456789012:function:RecoverStalled",
     "KYC_SIGNING_SECRET": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:signing-AbCdEf",

@@ -8,7 +8,16 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from handlers import _dead_letters, _dependencies, _kyc, _resumption, _secrets, _step_functions, _workers
+from handlers import (
+    _dead_letters,
+    _dependencies,
+    _journal,
+    _kyc,
+    _resumption,
+    _secrets,
+    _step_functions,
+    _workers,
+)
 from settle.actions import order
 from settle.queries import follow
 from settlement.adapters import telemetry
@@ -69,6 +78,7 @@ def set_up() -> Iterator[Current]:
             current.world.chance.within(0, 50 << failed_tries)
         ),
         (keys, "ENTRY_SHARDS"): ENTRY_SHARDS,
+        (_journal, "_client"): None,
         (_workers, "each"): lambda function, items: [function(item) for item in items],
         (_workers, "pause"): clock.sleep,
         (_kyc, "ask"): lambda settlement: current.world.people.ask(settlement),  # noqa: PLW0108 (of a later world)
