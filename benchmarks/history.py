@@ -13,8 +13,9 @@ import urllib3
 
 from benchmarks.rivals import Place
 from settlement.adapters.wire import from_wire, to_wire
-from settlement.ledger import entries, keys
+from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from tests.world.openings import opening
 
 SETTLEMENTS_OF_A_CUSTOMER = 20
 """Half of them as the payer."""
@@ -74,9 +75,9 @@ def _puts(settlements: int, recorded: list[Row], key: str) -> Iterator[str]:
             yield renamed.replace(fee_partition, fees)
     for number in range(customers):
         name = f"customer-{number:07}"
-        yield _put({**keys.account(name), "available": _OPENING + moved[name], "currency": "EUR"})
-        deposit = entries.deposit(f"open-{name}", name, _OPENING, "EUR", _OPENED_AT)
-        yield _put(deposit.parameters["Item"])
+        account, *opened = (write.parameters["Item"] for write in opening(name, _OPENING, "EUR", _OPENED_AT))
+        for row in (account | {"available": _OPENING + moved[name]}, *opened):
+            yield _put(row)
 
 
 def _put(row: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ Rows = tuple[str, ...]
 
 SETTLEMENT, ACCOUNT, ENTRIES, EVIDENCE = "SETTLEMENT#*", "ACCOUNT#*", "ENTRIES#*", "EVIDENCE#*"
 
+ORDER = "ORDER#*"
 SWEPT, MERCHANT_ENTRIES, MERCHANT = "SWEPT#*", "ENTRIES#merchant.*", "ACCOUNT#merchant.*"
 
 GRANTS: Mapping[str, Mapping[str, Rows]] = {
@@ -68,6 +69,7 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
     },
     "RecoverStalled": {"GetItem": (SETTLEMENT, "WAITING#*"), "UpdateItem": (SETTLEMENT,)},
     "StartSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
+    "AdministerAccount": {"GetItem": (ACCOUNT,), "Put": (ORDER, ENTRIES), "Update": (ACCOUNT,)},
     "SweepMerchants": {
         "GetItem": (SWEPT,),
         "Query": (MERCHANT_ENTRIES,),
@@ -76,7 +78,9 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
     },
     "SealJournal": {},  # it gets rows from the stream, and none from the table
 }
-"""The functions that no machine calls: they serve a webhook, a schedule, a queue and the table's stream."""
+"""The functions that no machine calls: they serve a webhook, a schedule, a queue, a person's order on an
+account, and the table's stream.
+"""
 
 MONEY_ATTRIBUTES = (
     *("available", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
@@ -103,6 +107,7 @@ NAMED: Mapping[str, tuple[str, ...]] = {
     "RecoverStalled": ("release_at",),
     "StartSettlements": ("escrow",),
     "SweepMerchants": ("available",),
+    "AdministerAccount": ("available",),
 }
 """Those that a function's writes name, in a change or in a condition; any other is denied to it. Without
 `escrow` no hold can be forged, as the release and the void ask the escrow for the amount.

@@ -108,6 +108,7 @@ class SettlementStack(Stack):
             "KycWebhookUrl": kyc.webhook.url,
             "KycCredentialsArn": kyc.credentials.secret_arn,
             "KycSigningArn": kyc.signing.secret_arn,
+            "AdministerAccountArn": functions["AdministerAccount"].function_arn,
             "RecoverStalledArn": functions["RecoverStalled"].function_arn,
             "StartQueueUrl": start.queue.queue_url,
             "StartDeadLetterQueueUrl": start.dead_letters.queue_url,

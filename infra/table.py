@@ -16,12 +16,12 @@ INDEX = "gsi1"
 IMMUTABLE_ATTRIBUTES = (
     *("amount", "credit", "debit", "posted_at", "side", "step"),
     *("decision", "provider", "reason", "reference"),
-    *("account", "by", "cause", "error"),
+    *("account", "by", "cause", "error", "order"),
     *("claimed_at", "deadline_seconds", "fee", "payer", "payee", "payer_name", "payee_name"),
     *("digest", "received_at"),
 )
-"""The attributes of entries, evidence and markers, and of a claimed request: IAM denies updates that name
-them. No function may update the first three at all, so that for those it is a second fence.
+"""The attributes of entries, evidence, orders and markers, and of a claimed request: IAM denies updates that
+name them. No function may update the first three at all, so that for those it is a second fence.
 """
 
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}

@@ -22,7 +22,7 @@ from settle.cli import app
 from settle.exit_codes import Exit
 from settlement.adapters.dynamodb import _TRANSIENT_REASONS
 from settlement.model import errors
-from settlement.model.state import _TYPES
+from settlement.model.state import _TIMES, _TYPES
 from settlement.model.status import TRANSITIONS
 
 HERE = Path(__file__).parent
@@ -45,6 +45,7 @@ _ROWS = {
     "ENTRIES": "entry",
     "EVIDENCE": "evidence",
     "SWEPT": "sweep",
+    "ORDER": "order",
     "WAITING": "waiting",
     "KYC_EVENT": "event",
 }
@@ -148,10 +149,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "commands": lambda: "\n\n".join(_commands("settle", typer.main.get_command(app))),
     "stage": lambda: _settings("stage", Settings),
     "kyc": lambda: _settings("kyc", KycSettings),
-    "account": lambda: _attributes("account", "available", "currency", "limbo_keys"),
-    "settlement": lambda: _attributes("settlement", *(_TYPES.keys() - {"available", "limbo_keys"})),
+    "account": lambda: _attributes("account", "available", "currency", "limbo_keys", *_TIMES),
+    "settlement": lambda: _attributes("settlement", *(_TYPES.keys() - {"available", "limbo_keys", *_TIMES})),
     "entry": lambda: _attributes("entry"),
     "evidence": lambda: _attributes("evidence"),
+    "order": lambda: _attributes("order"),
     "sweep": lambda: _attributes("sweep"),
     "waiting": lambda: _attributes("waiting"),
     "event": lambda: _attributes("event"),

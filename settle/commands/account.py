@@ -1,19 +1,37 @@
-"""`settle account`: open, show, sweep."""
+"""`settle account`: open, deposit, withdraw, freeze, unfreeze, close, show, sweep."""
 
 from typing import Annotated
 
 import typer
 
-from settle.commands.options import Account, AsJson, Customer, StackName
+from settle.commands.options import Account, AsJson, Customer, Reason, StackName, check_key
+from settlement.model.account_order import OrderKind
 
 app = typer.Typer(no_args_is_help=True, help="Accounts.")
+
+_Currency = Annotated[str, typer.Option(help="ISO 4217 code, or an asset of the stage.")]
+_Amount = Annotated[str, typer.Argument(help="A decimal string.")]
+_Reference = Annotated[str, typer.Option(help="The bank's or your own name of the movement.")]
+_By = Annotated[
+    str | None, typer.Option(help="Who gives the order; by default your AWS identity. Goes on record.")
+]
+_OrderKey = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        callback=lambda key: None if key is None else check_key(key),
+        help="The order's idempotency key, to repeat an order; by default a new one, which is printed.",
+    ),
+]
 
 
 @app.command("open")
 def open_account(
     account: Customer,
-    currency: Annotated[str, typer.Option(help="ISO 4217 code, or an asset of the stage.")],
+    currency: _Currency,
     deposit: Annotated[str, typer.Option(help="First deposit, a decimal string.")] = "0",
+    reason: Annotated[str | None, typer.Option(help="Why; goes on record.")] = None,
+    by: _By = None,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -25,7 +43,97 @@ def open_account(
     from settle.output import tables
     from settle.stack import find
 
-    tables.account(accounts.open_account(find(stack), account, currency, deposit), as_json)
+    why = accounts.OPENS if reason is None else reason
+    opened = accounts.open_account(find(stack), account, currency, deposit, by=by, reason=why)
+    tables.account(opened, as_json)
+
+
+@app.command("deposit")
+def deposit(
+    account: Customer,
+    amount: _Amount,
+    currency: _Currency,
+    reference: _Reference,
+    reason: Reason,
+    by: _By = None,
+    key: _OrderKey = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move money from outside into an account. Safe to repeat with the same key.
+
+    Example: settle account deposit dora 50.00 --currency EUR --reference bank-0001 --reason "top-up"
+    """
+    moved = {"amount": amount, "currency": currency, "reference": reference}
+    _give(OrderKind.DEPOSIT, account, reason, by, key, stack, as_json=as_json, **moved)
+
+
+@app.command("withdraw")
+def withdraw(
+    account: Customer,
+    amount: _Amount,
+    currency: _Currency,
+    reference: _Reference,
+    reason: Reason,
+    by: _By = None,
+    key: _OrderKey = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move money from an account to the outside. Safe to repeat with the same key.
+
+    Example: settle account withdraw dora 50.00 --currency EUR --reference bank-0002 --reason "payout"
+    """
+    moved = {"amount": amount, "currency": currency, "reference": reference}
+    _give(OrderKind.WITHDRAW, account, reason, by, key, stack, as_json=as_json, **moved)
+
+
+@app.command("freeze")
+def freeze(
+    account: Customer,
+    reason: Reason,
+    by: _By = None,
+    key: _OrderKey = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stop an account from paying. It may still receive, and give back in a reversal.
+
+    Example: settle account freeze dora --reason "reported as stolen"
+    """
+    _give(OrderKind.FREEZE, account, reason, by, key, stack, as_json=as_json)
+
+
+@app.command("unfreeze")
+def unfreeze(
+    account: Customer,
+    reason: Reason,
+    by: _By = None,
+    key: _OrderKey = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """End the freeze of an account.
+
+    Example: settle account unfreeze dora --reason "the owner has called"
+    """
+    _give(OrderKind.UNFREEZE, account, reason, by, key, stack, as_json=as_json)
+
+
+@app.command("close")
+def close(
+    account: Customer,
+    reason: Reason,
+    by: _By = None,
+    key: _OrderKey = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Close an empty account for good. A reversal may still credit it, and a withdrawal empty it again.
+
+    Example: settle account close dora --reason "the customer has left"
+    """
+    _give(OrderKind.CLOSE, account, reason, by, key, stack, as_json=as_json)
 
 
 @app.command("show")
@@ -59,3 +167,26 @@ def sweep(
     from settle.stack import find
 
     tables.swept(by_hand.sweep(find(stack), merchant, since), as_json)
+
+
+def _give(
+    order: OrderKind,
+    account: str,
+    reason: str,
+    by: str | None,
+    key: str | None,
+    stack: str | None,
+    *,
+    as_json: bool,
+    **moved: str,
+) -> None:
+    from settle.actions import accounts
+    from settle.output import console, tables
+    from settle.stack import find
+
+    target = find(stack)
+    if key is None:
+        key = accounts.mint(order)
+        console.note(f"{order}: its key is {key}; to repeat this very order, add --key {key}")
+    answer = accounts.give(target, order, by, key=key, account=account, reason=reason, **moved)
+    tables.account_order(answer, as_json)

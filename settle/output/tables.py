@@ -65,6 +65,15 @@ def account(statement: Mapping[str, Any], as_json: bool) -> None:
     print_table(statement["entries"], columns, right=("change", "sum"))
 
 
+def account_order(answer: Mapping[str, Any], as_json: bool) -> None:
+    """Print an order on an account as it is on record, and the account's state."""
+    if as_json:
+        print_json(answer)
+        return
+    account = answer["account"]
+    print_record(answer["order"] | {name: account[name] for name in account if name not in answer["order"]})
+
+
 def swept(answer: Mapping[str, Any], as_json: bool) -> None:
     """Print what a sweep by hand has made available, by minute."""
     if as_json:

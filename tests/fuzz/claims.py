@@ -16,10 +16,11 @@ from tests.world.contracts import checked_outcome
 from tests.world.functions import Context
 
 _OF_A_DEBITED_ACCOUNT = "AccountNotFound CurrencyMismatch InsufficientFunds"
+_OUT_OF_USE = "AccountClosed AccountFrozen AccountInLimbo"
 REFUSALS = {
-    "hold_funds": f"AlreadyClaimed AccountInLimbo DeadlineExceeded {_OF_A_DEBITED_ACCOUNT} StepFenced",
+    "hold_funds": f"AlreadyClaimed {_OUT_OF_USE} DeadlineExceeded {_OF_A_DEBITED_ACCOUNT} StepFenced",
     "verify_kyc": "InReview KycRejected DeadlineExceeded StepFenced",
-    "release_funds": "AccountNotFound CapExceeded CurrencyMismatch DeadlineExceeded StepFenced",
+    "release_funds": "AccountClosed AccountNotFound CapExceeded CurrencyMismatch DeadlineExceeded StepFenced",
     "collect_fee": "StepFenced",
     "reject_settlement": "AlreadyClaimed StepFenced",
     "report_outcome": "StepFenced",
@@ -32,6 +33,8 @@ REFUSALS = {
     "await_resolution": "StepFenced",
     "resolve_limbo": "ResolutionRefused StepFenced",
     "recover_stalled": "SettlementNotFound",
+    "administer_account": f"AccountExists AccountNotEmpty AccountNotFrozen CapExceeded {_OUT_OF_USE}"
+    f" {_OF_A_DEBITED_ACCOUNT}",
 }
 """The refusals that a function may raise, besides InvalidRequest and IdempotencyConflict: those in its
 state's Catch, or in its docstring if States.ALL catches them. There are no others: all services answer.

@@ -107,6 +107,16 @@ PAYLOADS: dict[str, list[Any]] = {
         for case in ({}, {"case": 1})
     ],
     "recover_stalled": [{"key": KEY, "owner": f"{KEY}-decided"}, {}],
+    "administer_account": [
+        {"key": KEY, "account": account, **ORDER, **order}
+        for account in ("alice", "bob")
+        for order in (
+            {"order": "open", "currency": "EUR"},
+            {"order": "deposit", "currency": "EUR", "amount": "1.00", "reference": "bank-1"},
+            {"order": "withdraw", "currency": "EUR", "amount": "1.00", "reference": "bank-1"},
+            *({"order": order} for order in ("freeze", "unfreeze", "close")),
+        )
+    ],
     "kyc_decided": [VERDICT, {**VERDICT, "decision": "REJECTED", "reason": "a listed party"}],
     "start_settlements": REQUESTS,
     "sweep_merchants": [{"Records": [{"dynamodb": {"Keys": _ENTRY}}]}],
@@ -133,6 +143,7 @@ queue these are the bodies of their messages.
 
 _ANY, _TEXT = "any", "text"
 _ERROR: dict[tuple[str, ...], str] = {("error", "Error"): _TEXT, ("error", "Cause"): _TEXT}
+_WHOLE = ("recover_stalled", "start_settlements", "kyc_decided", "administer_account")
 FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     **{name: {("settlement",): _ANY} for name in PAYLOADS},
     "begin_compensation": {("state",): _ANY},
@@ -142,7 +153,7 @@ FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     "enter_limbo": {("settlement",): _ANY}
     | {("stuck", step, name): _TEXT for step in ("fee", "release", "hold") for name in ("Error", "Cause")},
     "resolve_limbo": {("settlement",): _ANY, ("resolution",): _ANY},
-    **{name: {(): _ANY} for name in ("recover_stalled", "start_settlements", "kyc_decided")},
+    **{name: {(): _ANY} for name in _WHOLE},
     "sweep_merchants": {},
     # Whoever may write a row decides what an image holds.
     "seal_journal": {},

@@ -149,6 +149,12 @@ TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
     "KycDecided": ("decide", lambda calls: calls.decided(signed(reason="canary-reason"))),
     "RecoverStalled": ("recover", lambda calls: calls.recover()),
     "StartSettlements": ("start", lambda calls: calls.receive(text(WIRE), "canary")),
+    "AdministerAccount": (
+        "administer",
+        lambda calls: calls.administer(
+            {"key": KEY, "order": "freeze", "account": "alice", "by": "ada", "reason": "wrong shop"}
+        ),
+    ),
     "SweepMerchants": ("sweep", lambda calls: calls.sweep("merchant.canary")),
     "SealJournal": ("seal", lambda calls: calls.seal("ENTRIES#canary")),
 }

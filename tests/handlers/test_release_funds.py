@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from settlement.model.errors import (
+    AccountClosed,
     AccountNotFound,
     CapExceeded,
     CurrencyMismatch,
@@ -54,6 +55,7 @@ def test_nothing_is_released_after_the_deadline(calls: Calls, later: Later) -> N
     [
         ({"available": 100_000_000 - 4771}, CapExceeded),
         ({"available": 500, "currency": "USD"}, CurrencyMismatch),
+        ({"available": 0, "closed_at": "then"}, AccountClosed),
         (None, AccountNotFound),
     ],
 )

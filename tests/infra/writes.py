@@ -14,8 +14,8 @@ from settlement.model.orders import Decision, Resolution, Reversal
 from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.model.timestamps import timestamp
-from settlement.policy import compensation, recovery, steps
-from tests.unit.vectors import CONFIG, EXECUTION, SETTLEMENT, slots
+from settlement.policy import administration, compensation, recovery, steps
+from tests.unit.vectors import CONFIG, EXECUTION, ORDERS_ON_ACCOUNTS, SETTLEMENT, slots
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 
@@ -148,6 +148,9 @@ WRITES: dict[str, list[Write]] = {
     "StartSettlements": [forward.claim(SETTLEMENT, "owner", NOW, CONFIG)],
     "SweepMerchants": [*SWEEP],
     "SealJournal": [],
+    "AdministerAccount": [
+        write for order in ORDERS_ON_ACCOUNTS for write in administration.carry_out(order, NOW, CONFIG)
+    ],
 }
 """None for a function that only reads."""
 

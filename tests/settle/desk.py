@@ -13,7 +13,7 @@ from settle.queries import statement
 from settle.stack import Stack
 from settlement.ledger import forward, keys
 from settlement.ledger.keys import Row
-from settlement.model.errors import IdempotencyConflict, SettlementError
+from settlement.model.errors import IdempotencyConflict, SettlementError, StoreUnavailable
 from settlement.model.request import parse_settlement
 from tests.world import constants
 from tests.world.constants import KEY
@@ -31,7 +31,10 @@ ADA = constants.ORDER["by"]
 REASON = "approved by finance"
 COMPENSATION = os.environ["COMPENSATION_MACHINE"]
 STANDARD = os.environ["SETTLEMENT_MACHINE"]
-RECOVERY = "arn:aws:lambda:eu-west-1:123456789012:function:RecoverStalled"
+RECOVERY, ADMINISTRATION = (
+    f"arn:aws:lambda:eu-west-1:123456789012:function:{name}"
+    for name in ("RecoverStalled", "AdministerAccount")
+)
 FORWARD = {
     "hold": "HoldFunds",
     "verify": "VerifyKyc",
@@ -47,17 +50,29 @@ def call(function: str, event: Mapping[str, Any]) -> Any:
 
 
 class Functions:
-    """Lambda as boto3 shows it, with the real RecoverStalled over the same table and the same machines."""
+    """Lambda as boto3 shows it, with real functions over the same table and the same machines."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
+        """What recovery was asked."""
+
+        self.ordered: list[dict[str, Any]] = []
+        """The orders on accounts."""
+
+        self.losing = 0
+        """How many answers will be lost, each after its effect."""
 
     def invoke(self, **parameters: Any) -> dict[str, Any]:
         payload = json.loads(parameters.pop("Payload"))
-        assert parameters == {"FunctionName": RECOVERY, "InvocationType": "RequestResponse"}
-        self.asked.append(payload)
+        function = parameters.pop("FunctionName")
+        assert parameters == {"InvocationType": "RequestResponse"}
+        {RECOVERY: self.asked, ADMINISTRATION: self.ordered}[function].append(payload)
         try:
-            return {"Payload": _stream(call("RecoverStalled", payload))}
+            answer = call(function.rpartition(":")[2], payload)
+            if self.losing:
+                self.losing -= 1
+                raise StoreUnavailable("DynamoDB: ReadTimeoutError")
+            return {"Payload": _stream(answer)}
         except SettlementError as failed:
             told = {"errorType": type(failed).__name__, "errorMessage": str(failed)}
             return {"FunctionError": "Unhandled", "Payload": _stream(told)}
@@ -103,6 +118,7 @@ class Desk:
             "CompensationArn": COMPENSATION,
             "SettlementStandardArn": STANDARD,
             "RecoverStalledArn": RECOVERY,
+            "AdministerAccountArn": ADMINISTRATION,
             "StageConfig": os.environ["STAGE_CONFIG"],
         }
         clients = {"dynamodb": ledger.client, "stepfunctions": self.machines}
@@ -125,7 +141,7 @@ class Desk:
     def open(self) -> "Desk":
         """Open the accounts of all tests: Alice has 500.00 EUR, Bob and the shop nothing."""
         for account, deposit in (("alice", "500.00"), ("bob", "0"), ("shop", "0")):
-            accounts.open_account(self.stack, account, "EUR", deposit)
+            accounts.open_account(self.stack, account, "EUR", deposit, by=ADA)
         return self
 
     def pay(

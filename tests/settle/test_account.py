@@ -1,6 +1,6 @@
-"""`settle account`: an account is opened once, and its statement is read from its own partitions."""
+"""`settle account`: orders are carried out once, and a statement is read from its own partitions."""
 
-from datetime import timedelta
+import json
 
 import pytest
 
@@ -8,10 +8,12 @@ from settle.actions import accounts
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries import statement
 from settlement.adapters import pages
-from settlement.ledger import balances, entries
-from tests.settle.desk import Desk
+from settlement.ledger import keys
+from settlement.model import money
+from settlement.model.account_order import OrderKind
+from tests.settle.conftest import Command
+from tests.settle.desk import ADA, Desk
 from tests.world.constants import KEY
-from tests.world.environment import NOW
 
 
 def lines(desk: Desk, account: str) -> list[tuple[str, str, str, str]]:
@@ -27,10 +29,11 @@ def test_an_account_is_opened_once_however_often_the_command_is_given(desk: Desk
     again = accounts.open_account(desk.stack, "carla", "EUR", deposit)
 
     assert again == first
+    assert first["available"] == money.render(money.parse(deposit, 2), 2)
     assert desk.ledger.rows() == before
 
 
-@pytest.mark.parametrize(("currency", "deposit"), [("EUR", "25.01"), ("EUR", "0"), ("JPY", "25")])
+@pytest.mark.parametrize(("currency", "deposit"), [("EUR", "25.01"), ("JPY", "25")])
 def test_an_account_that_is_open_with_another_currency_or_first_deposit_is_a_conflict(
     desk: Desk, currency: str, deposit: str
 ) -> None:
@@ -44,19 +47,150 @@ def test_an_account_that_is_open_with_another_currency_or_first_deposit_is_a_con
     assert desk.ledger.rows() == before
 
 
-def test_the_first_deposit_is_known_by_its_key_among_other_entries(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Clocks differ: it need not be the oldest entry. Another deposit is none that opened the account."""
-    monkeypatch.setattr(pages, "PAGE_ROWS", 1)
-    earlier = NOW - timedelta(days=1)
-    other = entries.deposit("another-deposit", "carla", 100, "EUR", earlier)
-    desk.stack.store.transact([balances.open_account("carla", "EUR", 2600), other])
-    desk.stack.store.transact([entries.deposit("open-carla", "carla", 2500, "EUR", NOW)])
+def test_an_account_that_another_order_has_opened_is_a_conflict(desk: Desk) -> None:
+    accounts.give(desk.stack, OrderKind.OPEN, ADA, key=KEY, account="carla", currency="EUR", reason="r")
+
+    with pytest.raises(CommandFailed, match=r"carla is open already.*AccountExists: account: ") as told:
+        accounts.open_account(desk.stack, "carla", "EUR", "25.00")
+
+    assert told.value.code is Exit.CONFLICT
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_an_opening_whose_answer_was_lost_is_finished_by_the_same_command(desk: Desk, lost: int) -> None:
+    desk.functions.losing = lost
+    for _ in range(lost):
+        with pytest.raises(CommandFailed, match="not known to be") as told:
+            accounts.open_account(desk.stack, "carla", "EUR", "25.00")
+        assert told.value.code is Exit.FAILED
 
     shown = accounts.open_account(desk.stack, "carla", "EUR", "25.00")
 
-    assert (shown["available"], len(shown["entries"])) == ("26.00", 2)
+    assert (shown["available"], len(shown["entries"])) == ("25.00", 1)
+
+
+@pytest.mark.parametrize(
+    ("currency", "deposit", "message"),
+    [
+        ("EUR", "25.001", "deposit: must be a decimal string with at most 2 decimals"),
+        ("EUR", "-1", "deposit: must be a decimal string"),
+        ("XXX", "25.00", "currency: must be one of"),
+        ("EUR", "1000000.01", "deposit: is above this stage's highest balance in EUR"),
+    ],
+)
+def test_a_first_deposit_that_cannot_be_made_opens_nothing(
+    desk: Desk, currency: str, deposit: str, message: str
+) -> None:
+    before, given = desk.ledger.rows(), len(desk.functions.ordered)
+
+    with pytest.raises(CommandFailed, match=message) as told:
+        accounts.open_account(desk.stack, "carla", currency, deposit)
+
+    assert told.value.code is Exit.USAGE
+    assert (desk.ledger.rows(), len(desk.functions.ordered)) == (before, given)
+
+
+# Orders
+
+
+MOVED = ("--currency", "EUR", "--reference", "bank-0001", "--reason", "as agreed")
+
+
+def test_money_comes_and_goes_by_orders_that_are_on_record(desk: Desk, command: Command) -> None:
+    deposited, _, _ = command("account", "deposit", "bob", "10.00", *MOVED, "--key", KEY)
+    code, told, _ = command("account", "withdraw", "bob", "4.00", *MOVED, "--json")
+
+    answer = json.loads(told)
+    assert (deposited, code) == (Exit.FINE, Exit.FINE)
+    assert (answer["order"]["by"], answer["order"]["reason"]) == (ADA, "as agreed")
+    assert (answer["account"]["available"], answer["account"]["currency"]) == ("6.00", "EUR")
+    assert [change for _, _, change, _ in lines(desk, "bob")] == ["10.00", "-4.00"]
+    row = desk.ledger.row(keys.order(KEY))
+    assert row
+    assert (row["order"], row["amount"], row["reference"]) == ("deposit", 1000, "bank-0001")
+
+
+def test_an_account_is_frozen_unfrozen_and_closed(desk: Desk, command: Command) -> None:
+    for order, told in (("freeze", "frozen_at"), ("unfreeze", "opened_at"), ("close", "closed_at")):
+        code, out, _ = command("account", order, "bob", "--reason", "as agreed")
+        assert code == Exit.FINE
+        assert told in out
+
+
+def test_the_key_of_an_order_is_printed_and_repeats_it(desk: Desk, command: Command) -> None:
+    _, _, noted = command("account", "deposit", "bob", "10.00", *MOVED)
+    key = noted.rsplit(" ", 1)[-1].strip()
+
+    code, again, silent = command("account", "deposit", "bob", "10.00", *MOVED, "--key", key, "--json")
+
+    assert (code, silent) == (Exit.FINE, "")
+    assert json.loads(again)["account"]["available"] == "10.00"
+    assert lines(desk, "bob") == [(key, "deposit", "10.00", "10.00")]
+
+
+def test_an_order_names_its_giver_and_else_the_callers_identity(desk: Desk, command: Command) -> None:
+    command("account", "freeze", "bob", "--reason", "r", "--by", "olga")
+    asked = desk.identity.asked
+    command("account", "unfreeze", "bob", "--reason", "r")
+
+    assert (asked, desk.identity.asked) == (0, 1)
+    assert [order["by"] for order in desk.functions.ordered[-2:]] == ["olga", ADA]
+
+
+REFUSED = [
+    (("deposit", "zoe", "1.00", *MOVED), Exit.NOT_FOUND, "AccountNotFound"),
+    (("withdraw", "bob", "1.00", *MOVED), Exit.REFUSED, "InsufficientFunds"),
+    (("withdraw", "bob", "1", "--currency", "JPY", *MOVED[2:]), Exit.REFUSED, "CurrencyMismatch"),
+    (("unfreeze", "bob", "--reason", "r"), Exit.REFUSED, "AccountNotFrozen"),
+    (("close", "alice", "--reason", "r"), Exit.REFUSED, "AccountNotEmpty"),
+    (("deposit", "bob", "1000000.01", *MOVED), Exit.REFUSED, "CapExceeded"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "name"), REFUSED)
+def test_a_refused_order_is_told_by_name_and_writes_nothing(
+    desk: Desk, command: Command, arguments: tuple[str, ...], code: Exit, name: str
+) -> None:
+    before = desk.ledger.rows()
+
+    ended, _, told = command("account", *arguments, "--by", "olga")
+
+    assert ended == code
+    assert f"{arguments[0]}: {name}: account: " in told
+    assert desk.ledger.rows() == before
+
+
+def test_another_order_under_a_key_is_a_conflict(desk: Desk, command: Command) -> None:
+    command("account", "deposit", "bob", "10.00", *MOVED, "--key", KEY)
+    before = desk.ledger.rows()
+
+    code, _, told = command("account", "deposit", "bob", "10.01", *MOVED, "--key", KEY)
+
+    assert (code, desk.ledger.rows()) == (Exit.CONFLICT, before)
+    assert f"IdempotencyConflict: key: {KEY} was claimed" in told
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [(("--reference", " "), "reference"), (("--currency", "XXX"), "currency"), (("--key", "x"), "key")],
+)
+def test_a_malformed_order_is_not_sent(
+    desk: Desk, command: Command, change: tuple[str, str], field: str
+) -> None:
+    given = len(desk.functions.ordered)
+
+    code, _, told = command("account", "deposit", "bob", "10.00", *MOVED, *change)
+
+    assert code == Exit.USAGE
+    assert f"{field}: " in told
+    assert len(desk.functions.ordered) == given
+
+
+def test_a_stack_without_the_function_is_told_to_be_deployed_again(desk: Desk) -> None:
+    del desk.stack.outputs["AdministerAccountArn"]
+
+    with pytest.raises(CommandFailed, match="deploy it again"):
+        accounts.open_account(desk.stack, "carla", "EUR", "0")
 
 
 def test_a_statement_adds_up_the_entries_in_the_order_of_their_times(desk: Desk) -> None:
@@ -89,12 +223,12 @@ def test_the_statement_of_an_internal_account_is_one_over_all_its_partitions(
 
 
 def test_a_statement_lists_an_entry_as_soon_as_it_has_committed(desk: Desk) -> None:
-    """It is read consistently, from the table itself: no index may be behind. The deposit is later here."""
+    """It is read consistently, from the table itself: no index may be behind."""
     desk.pay(until="hold")
 
     assert lines(desk, "alice") == [
-        (KEY, "hold", "-48.20", "-48.20"),
-        ("open-alice", "deposit", "500.00", "451.80"),
+        (desk.functions.ordered[1]["key"], "deposit", "500.00", "500.00"),
+        (KEY, "hold", "-48.20", "451.80"),
     ]
 
 

@@ -109,7 +109,7 @@ def test_an_unknown_or_missing_argument_is_a_usage_error(settle: Command, comman
         (("start",), ("--machine", "--json", "--stack")),
         (("local",), ("up", "down", "status", "env")),
         (("local", "up"), ("--port",)),
-        (("account",), ("open", "show", "sweep")),
+        (("account",), ("open", "deposit", "withdraw", "freeze", "unfreeze", "close", "show", "sweep")),
         (("account", "open"), ("--currency", "--deposit")),
         (("demo",), ("--json",)),
         (("limbo",), ("list", "show", "resolve")),

@@ -8,7 +8,6 @@ from typing import cast
 
 import pytest
 
-from settle.actions import accounts
 from settle.stack import Stack
 from settlement.adapters import second_look, table_scan
 from settlement.adapters.dynamodb import Store
@@ -21,6 +20,7 @@ from settlement.policy import compensation, steps
 from tests.world.environment import NOW
 from tests.world.journal import journal
 from tests.world.ledger import Ledger
+from tests.world.openings import opening
 from tests.world.provider import APPROVED
 
 LATER = NOW + timedelta(seconds=1)
@@ -42,8 +42,8 @@ def stack(
             client=lambda service: ledger.client,
         ),
     )
-    accounts.open_account(stack, "alice", "EUR", "500.00")
-    accounts.open_account(stack, "bob", "EUR", "0")
+    ledger.store.transact(opening("alice", 50_000, "EUR", NOW))
+    ledger.store.transact(opening("bob", 0, "EUR", NOW))
     ledger.store.claim(forward.claim(settlement, "an-execution", NOW, config))
     ledger.store.commit(steps.hold(settlement, NOW))
     return stack
@@ -69,7 +69,7 @@ def give_up(stack: Stack, settlement: Settlement) -> None:
 
 
 def open_another(stack: Stack, settlement: Settlement) -> None:
-    accounts.open_account(stack, "carla", "EUR", "25.00")
+    stack.store.transact(opening("carla", 2_500, "EUR", LATER))
 
 
 FIRST: dict[str, Callable[[Row], bool]] = {
@@ -156,7 +156,7 @@ def test_a_row_that_disagrees_or_is_gone_at_every_look_is_a_fault(
 
 
 def test_a_deposit_in_another_currency_is_a_fault_of_its_account(ledger: Ledger, stack: Stack) -> None:
-    (deposit,) = (row for row in ledger.rows() if row["sk"].endswith("#open-alice:deposit"))
+    (deposit,) = (row for row in ledger.rows() if row["sk"].endswith("#deposit-alice-0001:deposit"))
     ledger.put(deposit | {"currency": "USD", "debit": "external:USD"})
 
     findings = table_scan.check(stack.store)

@@ -101,7 +101,8 @@ def in_the_way_of(write: Write) -> list[Row]:
     """Return the rows that may stand where a write goes."""
     key = write.parameters.get("Key") or write.parameters["Item"]
     if key["pk"].startswith("ACCOUNT#"):
-        marks: list[Row] = [{}, {"limbo_keys": {"order-2026-000100"}}]
+        marks: list[Row] = [{"frozen_at": "then"}, {"closed_at": "then"}]
+        marks += [{}, {"limbo_keys": {"order-2026-000100"}}]
         return [
             {"pk": key["pk"], "currency": currency, "available": available} | mark
             for currency in ("EUR", "USD")

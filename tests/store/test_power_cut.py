@@ -21,11 +21,9 @@ from botocore.config import Config
 
 from settlement.adapters.dynamodb import CLIENT_CONFIG, Store
 from settlement.adapters.wire import from_wire
-from settlement.ledger import balances as ledger_balances
-from settlement.ledger import entries, keys
+from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied
-from settlement.model.errors import StoreUnavailable
+from settlement.model.errors import AccountExists, StoreUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.status import REVERSIBLE, Status, Step
@@ -36,6 +34,7 @@ from tests.world.books import assert_conserved
 from tests.world.environment import NOW
 from tests.world.journal import assert_recorded, journal
 from tests.world.ledger import Ledger
+from tests.world.openings import opening
 from tests.world.saga import ORDER, Saga
 
 SERVERS = [
@@ -186,13 +185,8 @@ def table(server: str, folder: Path) -> Iterator[Ledger]:
             client.create_table(TableName=TABLE, **templates.table_definition())
         ledger = Ledger(client, TABLE, Store(client, TABLE, pause=lambda failed_tries: None))
         for name in ACCOUNTS:
-            with suppress(AlreadyApplied):
-                ledger.store.transact(
-                    [
-                        ledger_balances.open_account(name, "EUR", DEPOSIT),
-                        entries.deposit(f"open-{name}", name, DEPOSIT, "EUR", NOW),
-                    ]
-                )
+            with suppress(AccountExists):
+                ledger.store.transact(opening(name, DEPOSIT, "EUR", NOW))
         yield ledger
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import balances, entries, forward, keys, kyc_review
+from settlement.ledger import account_orders, entries, forward, keys, kyc_review
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write
 from settlement.model.errors import InsufficientFunds
@@ -15,6 +15,7 @@ from settlement.policy import recovery, steps
 from tests.store.rows import DECIDED_AT, begin_review, evidence, held, said
 from tests.world.environment import NOW
 from tests.world.ledger import Ledger
+from tests.world.openings import deposit_order
 from tests.world.saga import (
     ALICE,
     CLAIMED,
@@ -182,17 +183,15 @@ def test_an_update_returns_the_state_that_it_leaves(saga: Saga) -> None:
 
 def test_a_row_in_the_way_is_found_as_its_state_or_as_it_is(saga: Saga) -> None:
     saga.after(Step.RELEASE)
-    deposit = entries.deposit("open-alice", "alice", 10_000, "EUR", NOW).parameters["Item"]
-    saga.ledger.put(deposit)
+    order = account_orders.record(deposit_order("alice", 10_000), NOW).parameters["Item"]
+    saga.ledger.put(order)
     blocked = {"available": 5180, "limbo_keys": {KEY}}
     saga.ledger.put(ALICE | blocked)
-    account = AccountState(account="alice", available=5180, currency="EUR", limbo_keys=frozenset({KEY}))
     found: list[tuple[Write, Any]] = [
         (forward.claim(saga.settlement, "execution-2", NOW, saga.config), saga.state()),
-        (balances.open_account("alice", "EUR", 10_000), account),
         (steps.release(saga.settlement, saga.config, NOW).settlement, saga.state()),
         (entries.evidence(saga.settlement, "verify", {"reason": "another"}, NOW), ENTRIES[Step.VERIFY]),
-        (entries.deposit("open-alice", "alice", 1, "EUR", NOW), deposit),
+        (account_orders.record(deposit_order("alice", 10_000), NOW), order),
     ]
 
     for write, expected in found:

@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from settlement.adapters import telemetry
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.wire import from_wire
-from settlement.ledger import balances, entries, forward, kyc_review, limbo, reversal
+from settlement.ledger import entries, forward, kyc_review, limbo, reversal
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.model.errors import IdempotencyConflict, Refusal, StoreUnavailable
 from settlement.model.orders import Decision, Resolution, Reversal
@@ -38,6 +38,7 @@ from tests.world.books import assert_conserved
 from tests.world.environment import NOW
 from tests.world.journal import assert_recorded
 from tests.world.memory_dynamodb import MemoryDynamoDb, error
+from tests.world.openings import opening
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 from tests.world.saga import FAILURE, STUCK, outcome_of, step_transaction
 
@@ -129,8 +130,7 @@ class Settlements(RuleBasedStateMachine):
         self.latest: dict[int, SettlementState] = {}
         self.before: dict[int, SettlementState] = {}
         for account, available in BALANCES.items():
-            opened = balances.open_account(account, "EUR", available)
-            self.store.transact([opened, entries.deposit(f"open-{account}", account, available, "EUR", NOW)])
+            self.store.transact(opening(account, available, "EUR", NOW))
 
     # Rules.
 

@@ -39,7 +39,7 @@ def applied(write: Write, row: Row | None) -> Row:
         return dict(write.parameters["Item"])
     before = wire.normal({**write.parameters["Key"], **(row or {})})
     names = write.parameters.get("ExpressionAttributeNames", {})
-    values = wire.normal(write.parameters["ExpressionAttributeValues"])
+    values = wire.normal(write.parameters.get("ExpressionAttributeValues", {}))
     after: Row = from_wire(
         expressions.change(write.parameters["UpdateExpression"]).apply(before, names, values)
     )

@@ -8,6 +8,8 @@ import pytest
 from settlement.ledger import balances
 from settlement.ledger.keys import Row
 from settlement.model.errors import (
+    AccountClosed,
+    AccountFrozen,
     AccountInLimbo,
     AccountNotFound,
     CapExceeded,
@@ -22,6 +24,10 @@ from tests.unit.vectors import SETTLEMENT
 BLOCKED: dict[str, Any] = {"limbo_keys": {"order-2026-000001"}}
 NO_ACCOUNT = (AccountNotFound, "there is no such account")
 OTHER_CURRENCY = (CurrencyMismatch, "the account is kept in USD, not in EUR")
+FROZEN: dict[str, Any] = {"frozen_at": "2026-11-20T11:00:00.000Z"}
+CLOSED: dict[str, Any] = {"closed_at": "2026-11-20T11:00:00.000Z"}
+IS_FROZEN = (AccountFrozen, "the account is frozen and places no holds until a person unfreezes it")
+IS_CLOSED = (AccountClosed, "the account is closed")
 TOO_LITTLE = (InsufficientFunds, "the account has too little available for this amount")
 IN_LIMBO = (AccountInLimbo, "the account is in LIMBO and places no holds until that is resolved")
 OVER_THE_CAP = (CapExceeded, "the account would hold more than this stage allows in EUR")
@@ -47,6 +53,11 @@ def row(available: int, currency: str = "EUR", **changes: Any) -> Row:
         pytest.param(DEBIT_PAYEE, row(4772), -4772, id="the payee has just enough to give back"),
         pytest.param(DEBIT_PAYEE, row(4773, **BLOCKED), -4772, id="a blocked payee gives back"),
         pytest.param(CREDIT_PAYER, row(0, **BLOCKED), 4820, id="a blocked payer gets it back"),
+        pytest.param(CAPPED, row(0, **FROZEN), 4772, id="a frozen payee may receive"),
+        pytest.param(DEBIT_PAYEE, row(4772, **FROZEN), -4772, id="a frozen payee gives back"),
+        pytest.param(DEBIT_PAYEE, row(4772, **CLOSED), -4772, id="a closed payee gives back"),
+        pytest.param(CREDIT_PAYER, row(0, **FROZEN), 4820, id="a frozen payer gets it back"),
+        pytest.param(CREDIT_PAYER, row(0, **CLOSED), 4820, id="a closed payer gets it back"),
         pytest.param(CREDIT_PAYER, row(10**15), 4820, id="the payer gets it back over any cap"),
     ],
 )
@@ -65,7 +76,14 @@ def test_a_balance_moves_by_the_amount(build: Any, before: Row, change: int) -> 
         pytest.param(DEBIT_PAYER, row(4819), TOO_LITTLE, id="payer with a cent too little"),
         pytest.param(DEBIT_PAYER, row(9999, **BLOCKED), IN_LIMBO, id="blocked payer"),
         pytest.param(DEBIT_PAYER, row(0, **BLOCKED), IN_LIMBO, id="blocked payer with too little"),
-        pytest.param(DEBIT_PAYER, row(0, "USD", **BLOCKED), OTHER_CURRENCY, id="all at once"),
+        pytest.param(DEBIT_PAYER, row(9999, **FROZEN), IS_FROZEN, id="frozen payer"),
+        pytest.param(DEBIT_PAYER, row(9999, **CLOSED), IS_CLOSED, id="closed payer"),
+        pytest.param(DEBIT_PAYER, row(0, **FROZEN, **BLOCKED), IS_FROZEN, id="frozen and blocked payer"),
+        pytest.param(DEBIT_PAYER, row(0, **CLOSED, **BLOCKED), IS_CLOSED, id="closed and blocked payer"),
+        pytest.param(DEBIT_PAYER, row(0, "USD", **BLOCKED, **CLOSED), OTHER_CURRENCY, id="all at once"),
+        pytest.param(CAPPED, row(0, **CLOSED), IS_CLOSED, id="closed payee"),
+        pytest.param(UNCAPPED, row(0, **CLOSED), IS_CLOSED, id="closed payee, no cap"),
+        pytest.param(CAPPED, row(10_000, "USD", **CLOSED), OTHER_CURRENCY, id="payee with every reason"),
         pytest.param(CAPPED, None, NO_ACCOUNT, id="payee without an account"),
         pytest.param(UNCAPPED, None, NO_ACCOUNT, id="payee without an account or cap"),
         pytest.param(CAPPED, row(0, "USD"), OTHER_CURRENCY, id="payee in another currency"),

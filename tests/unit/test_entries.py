@@ -25,11 +25,9 @@ from tests.world.saga import COMPLETE, LATER, RETRY, WRITE_OFF, Saga
 
 PUTS = {name: write for name, write in vectors.named_writes().items() if write.action == "Put"}
 WAITING = "limbo.await_decision"
-TRANSFERS = [
-    name
-    for name, put in PUTS.items()
-    if keys.is_entry(put.parameters["Item"]) and put.parameters["Item"]["step"] != "deposit"
-]
+TRANSFERS = [name for name, put in PUTS.items() if keys.is_entry(put.parameters["Item"])]
+"""An order's too: its row, in the same transaction, records that it was carried out."""
+
 EVIDENCE = [name for name, put in PUTS.items() if keys.is_evidence(put.parameters["Item"])]
 SWEPT_AGAIN = "sweep.fold.again[0]"
 """It replaces its row, under the condition of its version: test_sweeps.py."""
@@ -83,7 +81,7 @@ def test_every_kind_of_put_is_examined() -> None:
     """An empty list would be a rule about nothing."""
     kinds = {keys.subject(put.parameters["Item"])[0] for put in PUTS.values()}
 
-    assert kinds == {"SETTLEMENT", "ACCOUNT", "ENTRIES", "EVIDENCE", "WAITING", "KYC_EVENT", "SWEPT"}
+    assert kinds == {"SETTLEMENT", "ENTRIES", "EVIDENCE", "WAITING", "KYC_EVENT", "SWEPT", "ORDER"}
     assert {"entries.transfer.hold", "steps.claim_and_hold[1]"} <= set(TRANSFERS)
     assert {"entries.evidence", "compensation.reverse_on_order.settled[0]"} <= set(EVIDENCE)
 

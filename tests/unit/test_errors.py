@@ -37,7 +37,24 @@ EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
         "payer: the account is in LIMBO and places no holds until that is resolved",
         {"party": "payer"},
     ),
-    (errors.CapExceeded("payee", "too much"), "payee: too much", {"party": "payee"}),
+    (
+        errors.AccountFrozen("payer"),
+        "payer: the account is frozen and places no holds until a person unfreezes it",
+        {"party": "payer"},
+    ),
+    (errors.AccountClosed("payee"), "payee: the account is closed", {"party": "payee"}),
+    (
+        errors.AccountExists("account"),
+        "account: another order has opened the account",
+        {"party": "account"},
+    ),
+    (errors.AccountNotFrozen("account"), "account: the account is not frozen", {"party": "account"}),
+    (errors.AccountNotEmpty("account"), "account: the account still has money", {"party": "account"}),
+    (
+        errors.CapExceeded.of("payee", "EUR"),
+        "payee: the account would hold more than this stage allows in EUR",
+        {"party": "payee"},
+    ),
     (
         errors.DeadlineExceeded("hold", "2026-11-20T12:15:00.123Z"),
         "hold: the settlement's deadline was 2026-11-20T12:15:00.123Z",

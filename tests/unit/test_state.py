@@ -11,6 +11,7 @@ from settlement.ledger import entries
 from settlement.ledger.keys import Row
 from settlement.model import state as model_state
 from settlement.model.settlement import FIELDS
+from settlement.model.stage_config import StageConfig
 from settlement.model.state import AccountState, MalformedRow, SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
 from tests.unit import states
@@ -46,7 +47,8 @@ FULL = states.row(
 )
 """A row with every attribute of a settlement, each with its own value."""
 
-ACCOUNT = states.account_row("alice", 5, limbo_keys={"k1"})
+TIMES = {"opened_at": "then", "frozen_at": "later", "closed_at": "at last"}
+ACCOUNT = states.account_row("alice", 5, limbo_keys={"k1"}, **TIMES)
 """An account's row with every attribute."""
 
 REQUIRED = [
@@ -234,10 +236,29 @@ def test_the_hash_on_the_row_decides_whether_a_request_is_the_same() -> None:
 
 def test_an_account_is_read_from_its_row() -> None:
     assert AccountState.from_row(ACCOUNT) == AccountState(
-        account="alice", available=5, currency="EUR", limbo_keys=frozenset({"k1"})
+        account="alice", available=5, currency="EUR", limbo_keys=frozenset({"k1"}), **TIMES
     )
     assert AccountState.from_row(ACCOUNT).is_blocked is True
     assert AccountState.from_row(without(ACCOUNT, "limbo_keys")).is_blocked is False
+
+
+@pytest.mark.parametrize(("name", "question"), [("frozen_at", "is_frozen"), ("closed_at", "is_closed")])
+def test_an_account_is_frozen_or_closed_by_its_attribute(name: str, question: str) -> None:
+    assert getattr(AccountState.from_row(ACCOUNT), question) is True
+    assert getattr(AccountState.from_row(without(ACCOUNT, name)), question) is False
+
+
+def test_an_accounts_state_on_the_wire_has_the_times_that_it_has(config: StageConfig) -> None:
+    state = AccountState.from_row(without(ACCOUNT, "frozen_at"))
+
+    assert state.to_wire(config) == {
+        "account": "alice",
+        "currency": "EUR",
+        "available": "0.05",
+        "in_limbo": True,
+        "opened_at": "then",
+        "closed_at": "at last",
+    }
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,19 @@ def test_the_writes_admit_exactly_the_transitions_of_the_table() -> None:
     assert admitted == legal | {(NOWHERE, Status.PROCESSING), (NOWHERE, Status.REJECTED)}
 
 
+MARKS: list[Row] = [
+    {},
+    {"limbo_keys": {"order-2026-000001"}},
+    {"frozen_at": "then"},
+    {"closed_at": "then"},
+]
 ACCOUNTS: list[Row] = [
     account_row(account, available, currency, **extra)
     for account, available, currency, extra in product(
         ("alice", "bob"),
-        (0, 4771, 4772, 4819, 4820, 100_000_000 - 4772, 100_000_000 - 4771),
+        (0, 499, 4771, 4772, 4819, 4820, *(100_000_000 - less for less in (10_000, 9_999, 4772, 4771))),
         ("EUR", "JPY", "USD"),
-        ({}, {"limbo_keys": {"order-2026-000001"}}),
+        MARKS,
     )
 ]
 

@@ -8,12 +8,24 @@ from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from settlement.ledger import balances, entries, forward, keys, kyc_review, limbo, reversal, sweep, takeover
+from settlement.ledger import (
+    account_orders,
+    balances,
+    entries,
+    forward,
+    keys,
+    kyc_review,
+    limbo,
+    reversal,
+    sweep,
+    takeover,
+)
 from settlement.ledger.conditions import not_committed, overdue
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.sweep import Span
 from settlement.ledger.transaction import StepTransaction, Transfer, Write
+from settlement.model.account_order import AccountOrder, OrderKind
 from settlement.model.case import Case
 from settlement.model.orders import Decision, Resolution, Reversal
 from settlement.model.settlement import Settlement
@@ -22,7 +34,7 @@ from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.model.verdict import KycDecision, Verdict
-from settlement.policy import compensation, recovery, steps
+from settlement.policy import administration, compensation, recovery, steps
 from settlement.policy.recovery import Takeover
 from tests.world.environment import NOW
 
@@ -104,6 +116,27 @@ FORWARD = (
     Vector(forward.reject, (SETTLEMENT, UNHELD, NOW), {"owner": EXECUTION}, "owned"),
 )
 
+_BY: dict[str, Any] = {"by": "arn:aws:iam::000000000000:user/carol", "reason": "as agreed"}
+OPENING = AccountOrder(key="open-account-0001", order=OrderKind.OPEN, account="alice", currency="EUR", **_BY)
+DEPOSIT = AccountOrder(
+    key="deposit-account-0001",
+    order=OrderKind.DEPOSIT,
+    account="alice",
+    currency="EUR",
+    amount=10_000,
+    reference="bank-0001",
+    **_BY,
+)
+WITHDRAWAL = replace(DEPOSIT, key="withdraw-account-0001", order=OrderKind.WITHDRAW, amount=500)
+FREEZE, UNFREEZE, CLOSE = (
+    AccountOrder(key=f"{order}-account-0001", order=order, account="alice", **_BY)
+    for order in (OrderKind.FREEZE, OrderKind.UNFREEZE, OrderKind.CLOSE)
+)
+ORDERS_ON_ACCOUNTS = (OPENING, DEPOSIT, WITHDRAWAL, FREEZE, UNFREEZE, CLOSE)
+"""An order of each kind on Alice's account."""
+
+TO_A_MERCHANT = replace(DEPOSIT, account="merchant.shop")
+
 VERDICTS = {"approved": VERDICT, "rejected": REJECTED}
 """The provider's verdicts, by the variant of a vector."""
 
@@ -112,11 +145,15 @@ ENTRIES = (
     _transfer(Step.RELEASE, ESCROW, "bob", 4772),
     _transfer(Step.FEE, ESCROW, "fees:EUR", 48),
     Vector(entries.evidence, (SETTLEMENT, Step.VERIFY, VERDICT.evidence(), NOW)),
-    Vector(entries.deposit, ("open-alice", "alice", 10_000, "EUR", NOW)),
+    Vector(entries.external, (DEPOSIT, Transfer(debit="external:EUR", credit="alice", amount=10_000), NOW)),
+    Vector(
+        entries.external,
+        (WITHDRAWAL, Transfer(debit="alice", credit="external:EUR", amount=500), NOW),
+        variant="withdraw",
+    ),
 )
 
 BALANCES = (
-    Vector(balances.open_account, ("alice", "EUR", 10_000)),
     Vector(balances.debit_payer, (SETTLEMENT,)),
     Vector(balances.credit_payee, (SETTLEMENT, 100_000_000), variant="capped"),
     Vector(balances.credit_payee, (SETTLEMENT, None), variant="uncapped"),
@@ -125,6 +162,17 @@ BALANCES = (
     Vector(balances.credit_payer, (SETTLEMENT,)),
     Vector(balances.block, ("bob", SETTLEMENT.key)),
     Vector(balances.unblock, ("bob", SETTLEMENT.key)),
+)
+
+ACCOUNT_ORDERS = (
+    *(Vector(account_orders.record, (order, NOW), variant=order.order) for order in ORDERS_ON_ACCOUNTS),
+    Vector(account_orders.open_account, (OPENING, NOW)),
+    Vector(account_orders.deposit, (DEPOSIT, CONFIG), variant="capped"),
+    Vector(account_orders.deposit, (TO_A_MERCHANT, CONFIG), variant="uncapped"),
+    Vector(account_orders.withdraw, (WITHDRAWAL,)),
+    Vector(account_orders.freeze, (FREEZE, NOW)),
+    Vector(account_orders.unfreeze, (UNFREEZE,)),
+    Vector(account_orders.close, (CLOSE, NOW)),
 )
 
 
@@ -320,6 +368,7 @@ BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
     forward: FORWARD,
     entries: ENTRIES,
     balances: BALANCES,
+    account_orders: ACCOUNT_ORDERS,
     reversal: REVERSALS,
     limbo: LIMBO,
     kyc_review: REVIEWS,
@@ -335,7 +384,17 @@ SWEEPS = (
     Vector(sweep.fold, (SPAN, SWEPT, {"07": 3, "57": 4772}, "EUR"), variant="again"),
 )
 
-POSTERS: dict[ModuleType, tuple[Vector, ...]] = {steps: STEPS, compensation: COMPENSATION, sweep: SWEEPS}
+ADMINISTRATION = tuple(
+    Vector(administration.carry_out, (order, NOW, CONFIG), variant=order.order)
+    for order in ORDERS_ON_ACCOUNTS
+)
+
+POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
+    steps: STEPS,
+    compensation: COMPENSATION,
+    sweep: SWEEPS,
+    administration: ADMINISTRATION,
+}
 """Each module that builds transactions, with its vectors."""
 
 ALL = tuple(vector for module in (BUILDERS | POSTERS).values() for vector in module)
@@ -359,7 +418,7 @@ def only_write(built: Built) -> Write:
 def named_writes() -> dict[str, Write]:
     """Every write of every vector, by the vector's name and its position in the transaction."""
     found = {vector.name: only_write(vector.build()) for module in BUILDERS.values() for vector in module}
-    for vector in (*STEPS, *COMPENSATION, *SWEEPS):
+    for vector in (*STEPS, *COMPENSATION, *SWEEPS, *ADMINISTRATION):
         for position, write in enumerate(writes_of(vector.build())):
             found[f"{vector.name}[{position}]"] = write
     return found

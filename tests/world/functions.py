@@ -91,6 +91,10 @@ class Calls:
         answer = self.handlers[state](event, Context())
         return checked_outcome(answer) if state in OUTCOMES else answer
 
+    def administer(self, order: Any) -> Any:
+        """Call AdministerAccount with an order on an account."""
+        return self.handlers["AdministerAccount"](order, Context())
+
     def report(self, settlement: Any = WIRE, execution: str = "execution-1", **state: Any) -> Any:
         """Call ReportOutcome with a request, and with a machine's state: the settlement and `state`.
 

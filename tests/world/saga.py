@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from settlement.ledger import balances, entries, forward, keys, kyc_review, limbo, reversal
+from settlement.ledger import entries, forward, keys, kyc_review, limbo, reversal
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, StepTransaction
 from settlement.model.case import Case
@@ -22,6 +22,7 @@ from tests.world.books import assert_conserved
 from tests.world.environment import NOW
 from tests.world.journal import assert_recorded, journal
 from tests.world.ledger import Ledger
+from tests.world.openings import opening
 from tests.world.provider import APPROVED
 
 KEY = "order-2026-000101"
@@ -209,12 +210,7 @@ class Saga:
         """Open both accounts with the deposits that explain their balances, so that the books balance."""
         for account, amount in ((self.settlement.payer, payer), (self.settlement.payee, payee)):
             currency = self.settlement.currency
-            self.ledger.store.transact(
-                [
-                    balances.open_account(account, currency, amount),
-                    entries.deposit(f"open-{account}", account, amount, currency, NOW),
-                ]
-            )
+            self.ledger.store.transact(opening(account, amount, currency, NOW))
 
     def reach(self, last: Step | None) -> None:
         """Fund both accounts, claim the key, and commit every step up to and with `last`."""

@@ -11,8 +11,7 @@ from unittest import mock
 
 from handlers import _dependencies, recover_stalled
 from settlement.adapters import telemetry
-from settlement.ledger import balances, forward, keys
-from settlement.ledger import entries as ledger_entries
+from settlement.ledger import forward, keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
 from settlement.model.request import parse_settlement
@@ -26,6 +25,7 @@ from tests.world.environment import NOW
 from tests.world.functions import HANDLERS, Context
 from tests.world.interpreter import Execution, Machines, TaskFailed, Waiting
 from tests.world.ledger import Ledger
+from tests.world.openings import opening
 from tests.world.picture import Picture, seen
 from tests.world.provider import IN_REVIEW, Provider
 from tests.world.services import Caller, Functions
@@ -127,12 +127,7 @@ class World:
 
     def open(self, account: str, available: int, currency: str = "EUR") -> None:
         """Open an account with a deposit, as the command does."""
-        self.ledger.store.transact(
-            [
-                balances.open_account(account, currency, available),
-                ledger_entries.deposit(f"opening-{account}-0001", account, available, currency, self.now),
-            ]
-        )
+        self.ledger.store.transact(opening(account, available, currency, self.now))
 
     def open_both(self) -> None:
         for account, available in STARTING.items():

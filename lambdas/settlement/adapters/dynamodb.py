@@ -109,6 +109,20 @@ class Store:
             telemetry.count(transaction.metric)
         return None
 
+    def record(self, writes: Sequence[Write]) -> Row:
+        """Commit an order's row, the first of the writes, with its effect; return the row on record.
+
+        That is an earlier call's if it has committed the order. Raises the refusal of the first write whose
+        condition failed.
+        """
+        try:
+            self.transact(writes)
+        except AlreadyApplied as earlier:
+            telemetry.count("StepReplayed")
+            found: Row = earlier.found
+            return found
+        return dict(writes[0].parameters["Item"])
+
     def transact(self, writes: Sequence[Write]) -> None:
         """Commit all the writes or none. Raises the refusal of the first whose condition failed."""
         items = [{write.action: self._parameters(write)} for write in writes]

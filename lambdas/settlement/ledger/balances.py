@@ -3,16 +3,17 @@
 from settlement.ledger import keys
 from settlement.ledger.conditions import (
     EXISTS,
+    NOT_CLOSED,
+    NOT_FROZEN,
     NOT_IN_LIMBO,
     Condition,
     below_cap,
     same_currency,
     sufficient,
 )
-from settlement.ledger.failure_reasons import account_refusal
-from settlement.ledger.transaction import AlreadyApplied, Write, put, update
+from settlement.ledger.failure_reasons import account_refusal, out_of_use, payee_refusal
+from settlement.ledger.transaction import Write, update
 from settlement.model.errors import (
-    AccountInLimbo,
     AccountNotFound,
     CapExceeded,
     InsufficientFunds,
@@ -22,38 +23,39 @@ from settlement.model.settlement import Settlement
 from settlement.model.state import AccountState
 
 
-def open_account(account: str, currency: str, available: int) -> Write:
-    """Open a customer's account with the amount of its first deposit. An open account is left as it is."""
-    row = {**keys.account(account), "available": available, "currency": currency}
-    return put(row, on_failure=AlreadyApplied)
-
-
 def debit_payer(settlement: Settlement) -> Write:
-    """Take the amount from the payer's available balance, unless the account is blocked."""
+    """Take the amount from the payer's available balance, unless the account is blocked, frozen or closed."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         if refusal := account_refusal("payer", settlement.currency, state):
             return refusal
-        return AccountInLimbo("payer") if state and state.is_blocked else InsufficientFunds("payer")
+        return out_of_use("payer", state) or InsufficientFunds("payer")
 
     return update(
         keys.account(settlement.payer),
         "SET available = available - :amount",
         values={":amount": settlement.amount},
-        conditions=[same_currency(settlement.currency), sufficient(settlement.amount), NOT_IN_LIMBO],
+        conditions=[
+            same_currency(settlement.currency),
+            sufficient(settlement.amount),
+            NOT_IN_LIMBO,
+            NOT_FROZEN,
+            NOT_CLOSED,
+        ],
         on_failure=meaning,
     )
 
 
 def credit_payee(settlement: Settlement, highest_balance: int | None) -> Write:
-    """Give the net amount to the payee, up to the stage's highest balance. A blocked account may receive."""
+    """Give the net amount to the payee, up to the stage's highest balance.
+
+    A blocked or frozen account may receive, a closed one may not.
+    """
 
     def meaning(state: AccountState | None) -> SettlementError:
-        return account_refusal("payee", settlement.currency, state) or CapExceeded(
-            "payee", f"the account would hold more than this stage allows in {settlement.currency}"
-        )
+        return payee_refusal(settlement.currency, state) or CapExceeded.of("payee", settlement.currency)
 
-    conditions: list[Condition] = [same_currency(settlement.currency)]
+    conditions: list[Condition] = [same_currency(settlement.currency), NOT_CLOSED]
     if highest_balance is not None:
         conditions += [below_cap(highest_balance - settlement.net)]
     return update(
@@ -98,7 +100,10 @@ def debit_payee(settlement: Settlement) -> Write:
 
 
 def credit_payer(settlement: Settlement) -> Write:
-    """Give the amount back to the payer. The stage's highest balance does not apply: it was theirs before."""
+    """Give the amount back to the payer, whose account may be closed: the money was theirs before.
+
+    For the same reason the stage's highest balance does not apply.
+    """
 
     def meaning(state: AccountState | None) -> SettlementError:
         # Only the currency's condition can fail; a returned row that satisfies it counts as absent.

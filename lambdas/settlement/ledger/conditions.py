@@ -43,6 +43,18 @@ LISTED_IN_FLIGHT = Condition("begins_with(gsi1pk, :in_flight)", {":in_flight": k
 NOT_IN_LIMBO = Condition("attribute_not_exists(limbo_keys)")
 """No earlier settlement of this account is in LIMBO."""
 
+NOT_FROZEN = Condition("attribute_not_exists(frozen_at)")
+"""No order has frozen the account, or the freeze is over."""
+
+FROZEN = Condition("attribute_exists(frozen_at)")
+"""An order has frozen the account."""
+
+NOT_CLOSED = Condition("attribute_not_exists(closed_at)")
+"""No order has closed the account."""
+
+EMPTY = Condition("available = :nothing", {":nothing": 0})
+"""The account has no money."""
+
 
 def status_is(status: Status) -> Condition:
     """The fence: the settlement has this status, and no other execution has moved it on."""
@@ -126,7 +138,7 @@ def escrow_holds(amount: int) -> Condition:
 
 
 def same_currency(currency: str) -> Condition:
-    """The account is kept in the settlement's currency. False if there is no such account."""
+    """The account is kept in the currency of the movement. False if there is no such account."""
     return Condition("currency = :currency", {":currency": currency})
 
 

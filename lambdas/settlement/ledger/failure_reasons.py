@@ -5,6 +5,9 @@ from datetime import datetime
 
 from settlement.ledger.transaction import AlreadyApplied, OnFailure
 from settlement.model.errors import (
+    AccountClosed,
+    AccountFrozen,
+    AccountInLimbo,
     AccountNotFound,
     CurrencyMismatch,
     DeadlineExceeded,
@@ -74,6 +77,24 @@ def account_refusal(party: str, currency: str, state: AccountState | None) -> Se
     if state.currency != currency:
         return CurrencyMismatch(party, f"the account is kept in {state.currency}, not in {currency}")
     return None
+
+
+def out_of_use(party: str, state: AccountState | None) -> SettlementError | None:
+    """Return why a party's account places no holds; None if it does, or if there is no such account."""
+    if state is None:
+        return None
+    if state.is_closed:
+        return AccountClosed(party)
+    if state.is_frozen:
+        return AccountFrozen(party)
+    return AccountInLimbo(party) if state.is_blocked else None
+
+
+def payee_refusal(currency: str, state: AccountState | None) -> SettlementError | None:
+    """Return why the payee's account cannot receive a release; None if it can."""
+    if refusal := account_refusal("payee", currency, state):
+        return refusal
+    return AccountClosed("payee") if state and state.is_closed else None
 
 
 def _is_next(step: str, state: SettlementState) -> bool:

@@ -65,6 +65,11 @@ def is_evidence(row: Row) -> bool:
     return bool(row["pk"].startswith("EVIDENCE#"))
 
 
+def is_order(row: Row) -> bool:
+    """Return whether a row is a person's order on an account."""
+    return bool(row["sk"] == "ORDER")
+
+
 def account(name: str) -> Row:
     """Return the key of a customer's balance row."""
     return {"pk": f"ACCOUNT#{name}", "sk": "BALANCE"}
@@ -100,6 +105,15 @@ def swept(partition: str, minute: str) -> Row:
 def evidence(key: str, step: str) -> Row:
     """Return the key of a fact that moves no money: it is also the idempotency key of its write."""
     return {"pk": f"EVIDENCE#{key}", "sk": f"{key}:{step}"}
+
+
+def order(key: str) -> Row:
+    """Return the key of a person's order on an account, which makes its effect happen once.
+
+    An order and a settlement of the same key do not meet: their rows are of two kinds, and no step of a
+    settlement has the name of an order, so that their entries have two names.
+    """
+    return {"pk": f"ORDER#{key}", "sk": "ORDER"}
 
 
 def waiting(key: str) -> Row:

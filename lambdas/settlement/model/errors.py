@@ -45,7 +45,10 @@ class InReview(Refusal):
 
 
 class _PartyRefusal(Refusal):
-    """A refusal by the account of one party: the payer, the payee, or the party of a stuck reversal."""
+    """A refusal by the account of one party: the payer, the payee, or the party of a stuck reversal.
+
+    The party of an order on an account is the account itself.
+    """
 
     reason = ""
 
@@ -76,8 +79,43 @@ class AccountInLimbo(_PartyRefusal):
     reason = "the account is in LIMBO and places no holds until that is resolved"
 
 
+class AccountFrozen(_PartyRefusal):
+    """The party's account is frozen by a person's order, so it places no holds."""
+
+    reason = "the account is frozen and places no holds until a person unfreezes it"
+
+
+class AccountClosed(_PartyRefusal):
+    """The party's account is closed by a person's order: no hold, release or deposit touches it."""
+
+    reason = "the account is closed"
+
+
 class CapExceeded(_PartyRefusal):
     """The credit would lift the party's balance over the stage's highest balance for the currency."""
+
+    @classmethod
+    def of(cls, party: str, currency: str) -> "CapExceeded":
+        """Return the error for a credit to a party's account in this currency."""
+        return cls(party, f"the account would hold more than this stage allows in {currency}")
+
+
+class AccountExists(_PartyRefusal):
+    """An order is to open an account that another order has opened."""
+
+    reason = "another order has opened the account"
+
+
+class AccountNotFrozen(_PartyRefusal):
+    """An order is to unfreeze an account that is not frozen."""
+
+    reason = "the account is not frozen"
+
+
+class AccountNotEmpty(_PartyRefusal):
+    """An order is to close an account that still has money."""
+
+    reason = "the account still has money"
 
 
 class DeadlineExceeded(Refusal):

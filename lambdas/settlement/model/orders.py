@@ -8,7 +8,7 @@ from settlement.model.errors import InvalidRequest
 from settlement.model.status import Status
 
 TEXT_LENGTH_MAX = 500
-"""Most characters of a reason, and of a person's name."""
+"""Most characters of a reason, of a person's name, and of a reference."""
 
 _REVERSIBLE_ON_ORDER = (Status.SETTLED, Status.PROCESSING)
 
@@ -95,10 +95,14 @@ def parse_resolution(raw: object) -> Resolution:
     return Resolution(reason=reason, by=by, decision=Decision(decision), case=case)
 
 
-def _text(raw: dict[str, object], order: str, name: str) -> str:
-    text = raw.get(name)
+def one_line(text: object, name: str) -> str:
+    """Return a person's text without blanks at its ends. Raises InvalidRequest, naming the field."""
     if not (isinstance(text, str) and text.strip() and len(text) <= TEXT_LENGTH_MAX and text.isprintable()):
         raise InvalidRequest(
-            f"{order}.{name}: must be one line of at most {TEXT_LENGTH_MAX} printable characters, not blank"
+            f"{name}: must be one line of at most {TEXT_LENGTH_MAX} printable characters, not blank"
         )
     return text.strip()
+
+
+def _text(raw: dict[str, object], order: str, name: str) -> str:
+    return one_line(raw.get(name), f"{order}.{name}")

@@ -3,7 +3,8 @@
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,13 +141,18 @@ def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
     return raw | {"key": MINTED + hashlib.sha256(source.encode()).hexdigest()[:32]}
 
 
-def _shape_problems(raw: dict[str, Any]) -> Iterator[str]:
-    unknown = sorted(raw.keys() - {*FIELDS, STARTED_BY})
+def unknown_fields(names: AbstractSet[str], fields: Collection[str]) -> Iterator[str]:
+    """Yield what is wrong with fields that are none of `fields`, in a bounded number of messages."""
+    unknown = sorted(names - set(fields))
     for name in unknown[:_FIELDS_MAX]:
         printable = name[:_FIELD_LENGTH_MAX].encode("unicode_escape").decode()
-        yield f"{printable}: unknown field; the fields are {', '.join(FIELDS)}"
+        yield f"{printable}: unknown field; the fields are {', '.join(fields)}"
     if len(unknown) > _FIELDS_MAX:
         yield f"request: has {len(unknown) - _FIELDS_MAX} more unknown fields"
+
+
+def _shape_problems(raw: dict[str, Any]) -> Iterator[str]:
+    yield from unknown_fields(raw.keys() - {STARTED_BY}, FIELDS)
     for name in _REQUIRED:
         if name not in raw:
             yield f"{name}: missing"

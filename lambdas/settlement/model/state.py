@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from settlement.model import money
 from settlement.model.settlement import NAMES, Settlement
+from settlement.model.stage_config import StageConfig
 from settlement.model.status import REVERSIBLE, Status, Step
 
 
@@ -119,12 +121,19 @@ class SettlementState:
 
 @dataclass(frozen=True, kw_only=True)
 class AccountState:
-    """A customer's balance row: `available` in minor units, `limbo_keys` the settlements that block it."""
+    """A customer's balance row: `available` in minor units, `limbo_keys` the settlements that block it.
+
+    `opened_at`, `frozen_at` and `closed_at` are the times of the orders that opened, froze and closed it;
+    None if it is not frozen, not closed.
+    """
 
     account: str
     available: int
     currency: str
     limbo_keys: frozenset[str] = frozenset()
+    opened_at: str | None = None
+    frozen_at: str | None = None
+    closed_at: str | None = None
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "AccountState":
@@ -136,6 +145,7 @@ class AccountState:
                 available=row["available"],
                 currency=row["currency"],
                 limbo_keys=frozenset(row.get("limbo_keys", ())),
+                **{name: row.get(name) for name in _TIMES},
             )
         except KeyError as missing:
             raise MalformedRow(f"{_subject(row)}: has no attribute {missing}") from None
@@ -145,6 +155,30 @@ class AccountState:
         """Whether an earlier settlement of this account is in LIMBO, so that it places no holds."""
         return bool(self.limbo_keys)
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether a person's order has stopped this account from placing holds."""
+        return self.frozen_at is not None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the account is closed: it places no holds, and no release or deposit reaches it."""
+        return self.closed_at is not None
+
+    def to_wire(self, config: StageConfig) -> dict[str, Any]:
+        """Return the account's state as the answer to an order has it."""
+        times = {name: value for name in _TIMES if (value := getattr(self, name)) is not None}
+        return {
+            "account": self.account,
+            "currency": self.currency,
+            "available": money.render(self.available, config.currencies[self.currency]),
+            "in_limbo": self.is_blocked,
+            **times,
+        }
+
+
+_TIMES = ("opened_at", "frozen_at", "closed_at")
+"""The times of an account's orders."""
 
 _INTEGERS = ("amount", "fee", "deadline_seconds", "escrow", "owner_epoch", "resolutions", "available")
 _SETS = ("limbo_keys",)
@@ -152,7 +186,7 @@ _MAPS = ("failure", "reversed_for", "resolution")
 _TEXTS = (
     *("pk", "gsi1sk", "payer", "payee", "currency", "request_hash", "status", "owner"),
     *("claimed_at", "deadline_at", "in_flight_since", "recover_at", "expired_at", "finished_at"),
-    *("deadline_extended_at", "verdict", "review", "stuck_step"),
+    *("deadline_extended_at", "verdict", "review", "stuck_step", *_TIMES),
     *(step.slot for step in Step),
     *(step.reversal_slot for step in REVERSIBLE),
 )

@@ -7,7 +7,7 @@ amount from there to the payee. The fee is the rest.
 from datetime import datetime
 
 from settlement.ledger import balances, entries, forward, kyc_review
-from settlement.ledger.failure_reasons import account_refusal, ensure_admits
+from settlement.ledger.failure_reasons import ensure_admits, payee_refusal
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.transaction import StepTransaction, Transfer, Write
 from settlement.model import accounts
@@ -79,9 +79,10 @@ def record_webhook_verdict(
 def ensure_can_receive(settlement: Settlement, state: AccountState | None) -> None:
     """Fail fast if a merchant's account cannot receive a release. It never goes, nor changes its currency.
 
-    Raises AccountNotFound and CurrencyMismatch.
+    An order may close it after this: then a release that is under way still reaches it, as a reversal may.
+    Raises AccountNotFound, CurrencyMismatch and AccountClosed.
     """
-    if refusal := account_refusal("payee", settlement.currency, state):
+    if refusal := payee_refusal(settlement.currency, state):
         raise refusal
 
 

@@ -21,6 +21,10 @@ LARGEST = 2**63 - 1
 """The largest amount that SQLite keeps exactly; the model accepts no more than 15 digits."""
 
 
+EXTERNAL = {"deposit": "credit", "withdraw": "debit"}
+"""The steps that move money from and to the outside, and the side of the customer's account."""
+
+
 class SettlementFacts(NamedTuple):
     """A settlement's row: amounts in minor units, and the time in each slot."""
 
@@ -47,9 +51,9 @@ class SettlementFacts(NamedTuple):
 
 
 class EntryFacts(NamedTuple):
-    """A journal entry: a settlement's between `account` and its escrow, or a deposit of `account`.
+    """A journal entry: between `account` and a settlement's escrow, or the outside.
 
-    `key` is the one under which it was posted: the settlement's, or the deposit's own.
+    `key` is the one under which it was posted: the settlement's, or the order's own.
     """
 
     key: str
@@ -139,9 +143,13 @@ def entry(row: Row) -> EntryFacts:
     address = keys.entry(account, posted_at, key, step)
     if row["sk"] != address["sk"] or row["pk"] != address["pk"]:
         raise MalformedRow("its key is not that of its account, time, settlement and step")
-    if step == "deposit":
-        if side != "credit" or other != accounts.external(currency) or not accounts.is_customer(account):
-            raise MalformedRow(f"a deposit moves money from {debit} to {credit}")
+    if step in EXTERNAL:
+        if (
+            side != EXTERNAL[step]
+            or other != accounts.external(currency)
+            or not accounts.is_customer(account)
+        ):
+            raise MalformedRow(f"a {step} moves money from {debit} to {credit}")
         return EntryFacts(key, step, posted_at, account, side, amount, currency, None)
     if other != accounts.escrow(key):
         raise MalformedRow(f"moves money from {debit} to {credit}")

@@ -42,8 +42,8 @@ def _read(row: Row, findings: Findings, spool: Spool) -> None:
     if keys.is_entry(row):
         findings.entries += 1
         entry = facts.entry(row)
-        if entry.step == "deposit":
-            spool.post(accounts.external(entry.currency), entry.currency, -entry.amount)
+        if entry.step in facts.EXTERNAL:
+            spool.post(accounts.external(entry.currency), entry.currency, -entry.change)
         else:
             spool.add(entry)
         if release := facts.received(entry):

@@ -5,6 +5,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+from tests.simulation.seeded.bank import administers
 from tests.simulation.seeded.chance import Chance
 from tests.simulation.seeded.facts import DECIMALS, number, text
 from tests.simulation.seeded.moments import HOUR_MS, Late, Life, Recorded, overdue
@@ -26,7 +27,8 @@ def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance 
     random, moments = Random(f"afterwards {seed}"), world.moments
     for row, acts in _places(world, random):
         seen = acts if random.random() < 0.5 else random.randrange(acts + 1)
-        life, now = Life(moments, _content(row)), moments[acts].now
+        life = Life(moments, _content(row), with_orders=administers(seed))
+        now = moments[acts].now
         aheads = (0, 0, 0, moments[seen].now - now, HOUR_MS, -HOUR_MS, overdue(life.row(seen), now))
         asked = life.asked(seen, acts)
         for call in random.sample(list(asked), CALLS):

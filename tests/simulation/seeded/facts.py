@@ -71,12 +71,12 @@ def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_entry(row: Item | None) -> bool:
-    """Return whether a row is on record for ever: an entry, or evidence."""
-    return bool(row) and "posted_at" in row  # type: ignore[operator]
+    """Return whether a row is an entry, or evidence."""
+    return bool(row) and "posted_at" in row and row["sk"]["S"] != "ORDER"  # type: ignore[operator,index]
 
 
 def key_of(row: Item) -> str:
-    """Return the key of the settlement or deposit that an entry or evidence is about."""
+    """Return the key of the settlement or order that an entry or evidence is about."""
     name: str = row["sk"]["S"].rpartition("#")[2]
     return name.partition(":")[0]
 

@@ -10,6 +10,7 @@ from tests.simulation.seeded.people import webhook
 from tests.simulation.seeded.scenarios import IN_REVIEW, REJECTED
 from tests.world.expressions import Item
 from tests.world.interpreter import ARN
+from tests.world.openings import deposit_key
 
 FORWARD = ("HoldFunds", "ReleaseFunds", "CollectFee", "RejectSettlement")
 REVERSING = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
@@ -36,6 +37,33 @@ class Asked(NamedTuple):
     payload: dict[str, Any]
     luck: float = 1.0
     beside: bool = False
+
+
+ORDERED = ("alice", "bob", "carol", "nobody")
+"""The accounts on which late orders are given."""
+
+
+def orders() -> dict[str, Asked]:
+    """Return orders on accounts, by name: those that fit, those that do not, and those of a used key."""
+    made: dict[str, dict[str, Any]] = {}
+    for account in ORDERED:
+        about: dict[str, Any] = {"account": account, "by": "late", "reason": "a late order"}
+        for kind in ("freeze", "unfreeze", "close"):
+            made[f"{kind} {account}"] = about | {"order": kind}
+        made[f"open {account}"] = about | {"order": "open", "currency": "EUR"}
+        for kind, other in (("deposit", "999999.99"), ("withdraw", "9999.99")):
+            moved = about | {"order": kind, "amount": "1.00", "currency": "EUR", "reference": "late"}
+            made[f"{kind} {account}"] = moved
+            made[f"{kind} too much {account}"] = moved | {"amount": other}
+            made[f"{kind} dollars {account}"] = moved | {"currency": "USD"}
+    keyed = {name: {"key": f"late-{name.replace(' ', '-')}-0001", **order} for name, order in made.items()}
+    keyed["deposit again"] = keyed["deposit alice"] | {"key": deposit_key("alice")}
+    return {f"AdministerAccount {name}": Asked("AdministerAccount", order) for name, order in keyed.items()}
+
+
+def is_order(call: str) -> bool:
+    """Return whether a call is an order on an account: it reads nothing before it writes."""
+    return call.startswith("AdministerAccount ")
 
 
 def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str, Asked]:

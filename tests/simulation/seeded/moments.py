@@ -18,9 +18,9 @@ from tests.simulation.seeded.chance import Chance, Script
 from tests.simulation.seeded.cloud import RunningExecution
 from tests.simulation.seeded.facts import done, number, settlement_in, text, undone
 from tests.simulation.seeded.hub import Killed
-from tests.simulation.seeded.late_calls import Asked, calls
+from tests.simulation.seeded.late_calls import Asked, calls, is_order, orders
 from tests.simulation.seeded.oracle import Oracle
-from tests.simulation.seeded.scenarios import KEY, Faults, live
+from tests.simulation.seeded.scenarios import KEY, SCENARIOS, Faults, live
 from tests.simulation.seeded.stage import Current
 from tests.simulation.seeded.weakened import NAMES
 from tests.simulation.seeded.world import World, difference
@@ -191,6 +191,9 @@ class Life:
     begins: int = 0
     """The first moment that this life does not share with another."""
 
+    with_orders: bool = False
+    """Whether orders on accounts are among the late calls."""
+
     _asked: dict[tuple[int, int], dict[str, Asked]] = field(default_factory=dict)
 
     def row(self, at: int) -> Item | None:
@@ -205,12 +208,15 @@ class Life:
 
     def after(self, late: Late, world: Afterlife) -> "Life":
         """Return the life that a late call makes of this one."""
-        return Life([*self.moments[: late.acts + 1], *world.moments], self.settlement, late.acts + 1)
+        moments = [*self.moments[: late.acts + 1], *world.moments]
+        return Life(moments, self.settlement, late.acts + 1, self.with_orders)
 
     def asked(self, seen: int, acts: int) -> dict[str, Asked]:
         """Return all calls of a caller who has read the settlement at a moment."""
         if (seen, acts) not in self._asked:
             self._asked[seen, acts] = calls(self.settlement, self.row(seen), self.moments[acts].now)
+            if self.with_orders:
+                self._asked[seen, acts] |= orders()
         return self._asked[seen, acts]
 
 
@@ -221,7 +227,8 @@ def record(current: Current, scenario: str, faults: Faults, *, is_told: bool = F
         found for call in world.cloud.calls if (found := settlement_in(call.payload)).get("key") == KEY
     )
     claimed = next(number for number, moment in enumerate(world.moments) if moment.row(KEY))
-    return Life(world.moments[claimed - 1 :], settlement)
+    with_orders = SCENARIOS[scenario].with_orders
+    return Life(world.moments[claimed - 1 :], settlement, with_orders=with_orders)
 
 
 def happen(
@@ -267,9 +274,10 @@ def everything(life: Life, calls_of: Callable[[Late], LateTable]) -> Iterator[La
         for call in life.asked(seen, seen):
             at_once = Late(call, seen, seen)
             if seen >= life.begins:
-                aheads = (0, HOUR_MS, -HOUR_MS, overdue(rows[seen], moment.now))
+                wrong = (HOUR_MS, -HOUR_MS, overdue(rows[seen], moment.now))
+                aheads = (0,) if is_order(call) else (0, *wrong)
                 yield from (replace(at_once, ahead=ahead) for ahead in dict.fromkeys(aheads))
-            if not is_new or " with other " in call:
+            if not is_new or " with other " in call or is_order(call):
                 continue
             table = calls_of(at_once)
             for acts in range(max(seen, life.begins), len(life.moments)):

@@ -25,6 +25,7 @@ REJECTED, IN_REVIEW = 0.05, 0.2
 """The luck of a payment that the provider rejects, or puts into review."""
 
 Faults = Mapping[int, Fault]
+_BY = {"by": "olga", "reason": "before the payment"}
 
 
 def settles(world: World) -> None:
@@ -89,14 +90,32 @@ def is_paid_to_a_merchant(world: World) -> None:
     world.people.spawn("upstream", 300, world.people._start, EXPRESS, f"{KEY}-again", again)
 
 
+def with_orders_before(*orders: tuple[str, str, str]) -> Callable[[World], None]:
+    """Orders on accounts are carried out before the payment: each a kind, an account, and an amount."""
+
+    def scenario(world: World) -> None:
+        world.people.spawn("upstream", 2_000, world.people._start, STANDARD, f"{KEY}-mine", REQUEST)
+        for number, (kind, account, amount) in enumerate(orders):
+            order = {"key": f"{kind}-before-{number:05}", "order": kind, "account": account}
+            if amount:
+                order |= {"amount": amount, "currency": "EUR", "reference": "before"}
+            world.people.spawn("a person", 100 * number, world.bank.give, order | _BY)
+
+    return scenario
+
+
 @dataclass(frozen=True)
 class Scenario:
-    """A life: its course, the payment's luck with the provider, and differences of the opening balances."""
+    """A life: its course, the payment's luck with the provider, and differences of the opening balances.
+
+    In a life `with_orders` late orders on accounts are given, too.
+    """
 
     happens: Callable[[World], None]
     luck: float = 1.0
     opening: Mapping[str, int] = field(default_factory=dict)
     in_dollars: str = ""
+    with_orders: bool = False
 
 
 SCENARIOS = {
@@ -116,6 +135,17 @@ SCENARIOS = {
     "is paid in another currency": Scenario(settles, in_dollars="alice"),
     "is received in another currency": Scenario(settles, in_dollars="bob"),
     "is paid by a blocked payer": Scenario(is_paid_by_a_blocked_payer),
+    "is settled among orders": Scenario(settles, with_orders=True),
+    "is written off among orders": Scenario(cannot_be_reclaimed(Decision.WRITE_OFF), with_orders=True),
+    "is paid by a frozen payer": Scenario(
+        with_orders_before(("freeze", "alice", ""), ("freeze", "carol", "")), with_orders=True
+    ),
+    "is paid by a closed payer": Scenario(
+        with_orders_before(("withdraw", "alice", "100.00"), ("close", "alice", "")), with_orders=True
+    ),
+    "is paid to a closed payee": Scenario(
+        with_orders_before(("withdraw", "bob", "5.00"), ("close", "bob", ""))
+    ),
     "is paid to a merchant": Scenario(is_paid_to_a_merchant, opening={"merchant.shop": 0}),
 }
 

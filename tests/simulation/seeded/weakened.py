@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 from settlement.ledger import (
+    account_orders,
     balances,
     conditions,
     entries,
@@ -28,7 +29,7 @@ from settlement.ledger.transaction import Write
 from settlement.model.settlement import Settlement
 from settlement.model.status import REVERSIBLE, Status, Step
 
-MODULES = (balances, entries, forward, kyc_review, limbo, reversal, sweep, takeover)
+MODULES = (account_orders, balances, entries, forward, kyc_review, limbo, reversal, sweep, takeover)
 """The modules that make writes."""
 
 _SETTLEMENT = Settlement(

@@ -9,9 +9,10 @@ from random import Random
 from typing import Any, TypeVar
 
 from settlement.adapters.dynamodb import Store
-from settlement.ledger import balances, entries, keys
+from settlement.ledger import keys
 from settlement.model.stage_config import StageConfig
 from settlement.model.timestamps import timestamp
+from tests.simulation.seeded.bank import Bank, administers, pays_in_an_asset
 from tests.simulation.seeded.chance import Chance, Fault
 from tests.simulation.seeded.cloud import Cloud
 from tests.simulation.seeded.deployments import Deployments, fees_change
@@ -32,6 +33,7 @@ from tests.simulation.seeded.services import DynamoDb, Lambda, Services, StepFun
 from tests.simulation.seeded.stream import Stream
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
+from tests.world.openings import opening
 
 UNCLAIMED = "unclaimed"
 CALM_MS_MAX = 3 * 3_600_000
@@ -45,8 +47,8 @@ SHOP = "merchant.shop"
 MERCHANTS_EVERY = 4
 """In one world of so many, a merchant is among the accounts."""
 
-ASSETS_EVERY, FEES_CHANGE_EVERY = 10, 6
-"""In one world of so many, people pay in an asset; in one of so many, the settings of the fees change."""
+FEES_CHANGE_EVERY = 6
+"""In one world of so many, the settings of the fees change."""
 
 JOURNAL_EVERY = 5
 """In one world of so many, the copies in the sealed journal are played."""
@@ -84,16 +86,14 @@ class World:
         self.functions = Lambda(self)
         self.store = Store(self.dynamodb, "simulated", pause=lambda failed_tries: self.hub.sleep(50))
         self.cloud = Cloud(self)
-        self.people, self.stream = People(self), Stream(self)
+        self.people, self.stream, self.bank = People(self), Stream(self), Bank(self)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
-        """Open each account with its deposit."""
+        """Open each account with its deposit, in one commit: the rows are those of two orders."""
         store = Store(self.table, "simulated")
         for name, available in accounts.items():
             currency = "USD" if name == in_dollars else self.currency
-            opened = balances.open_account(name, currency, available)
-            deposit = entries.deposit(f"deposit-{name}-0001", name, available, currency, NOW)
-            store.transact([opened, deposit])
+            store.transact(opening(name, available, currency, NOW))
 
     @property
     def config(self) -> StageConfig:
@@ -212,6 +212,8 @@ class World:
         if self.journal:
             self.journal.committed(changes, self.hub.now)
         for _, row in changes:
+            if row and row["sk"]["S"] == "BALANCE":
+                self.bank.notice(row["pk"]["S"].partition("#")[2], row)
             if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
                 key = row["pk"]["S"].partition("#")[2]
                 self.thaw(key)
@@ -231,7 +233,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     world.journal = Journal(seed) if seed % JOURNAL_EVERY == JOURNAL_EVERY - 1 else None
     in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
     opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}
-    if seed % ASSETS_EVERY == ASSETS_EVERY - 1:
+    if pays_in_an_asset(seed):
         world.currency = "CO2"  # of three decimals
         opening = {name: available * 10 for name, available in opening.items()}
     if seed % FEES_CHANGE_EVERY == FEES_CHANGE_EVERY - 1:
@@ -258,6 +260,8 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
                 world.people.order_reversal(request["key"])
     if shop:
         _pay_often(world, shop, f"order-{seed % 1_000_000:06}-shop")
+    if administers(seed):
+        world.bank.busy(sorted(opening), f"order-{seed % 1_000_000:06}-0000")
     for _ in range(chance.one_of((0, 0, 1, 3))):
         world.people.spawn("a stray call", chance.within(100, 30 * MINUTE_MS), world.people.call_again)
     world.hub.spawn(world.people.recover, "the schedule")

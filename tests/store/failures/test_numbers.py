@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import balances, forward
+from settlement.ledger import forward
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import MalformedRow
 from settlement.policy import steps
 from tests.store.failures.scripted import ANSWERED, Call, wire
 from tests.world.environment import NOW
+from tests.world.openings import opening
 from tests.world.saga import ALICE, BOB
 
 
@@ -45,7 +46,7 @@ def test_a_float_in_any_write_is_refused_before_anything_is_sent(
     broken = Settlement(
         key="order-2026-000101", payer="alice", payee="bob", amount=amount, currency="EUR", fee=48
     )
-    opened = [balances.open_account("alice", "EUR", 1), balances.open_account("bob", "EUR", amount)]
+    opened = [*opening("alice", 1, "EUR", NOW), *opening("bob", amount, "EUR", NOW)]
     sends: list[Callable[[], Any]] = [
         lambda: sender.transact(opened),
         lambda: sender.commit(steps.hold(broken, NOW)),

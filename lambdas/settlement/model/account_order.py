@@ -1,0 +1,161 @@
+"""A person's order on an account, checked: open it, move money in or out, freeze, unfreeze or close it."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from settlement.model import money
+from settlement.model.errors import InvalidRequest
+from settlement.model.orders import one_line
+from settlement.model.request import ACCOUNT, KEY, unknown_fields
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import MalformedRow
+
+
+class OrderKind(StrEnum):
+    """The orders on an account."""
+
+    OPEN = "open"
+    """Open the account, with nothing in it."""
+
+    DEPOSIT = "deposit"
+    """Move money from outside into the account."""
+
+    WITHDRAW = "withdraw"
+    """Move money from the account to the outside."""
+
+    FREEZE = "freeze"
+    """Stop the account from placing holds. It may still receive, and give back in a reversal."""
+
+    UNFREEZE = "unfreeze"
+    """End a freeze."""
+
+    CLOSE = "close"
+    """Close an empty account. It keeps its row: a reversal may still credit it."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of such an order, all of them required."""
+        moves = self in (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
+        about = ("currency", "amount", "reference") if moves else ()
+        return (*_FIELDS, *(("currency",) if self is OrderKind.OPEN else about), "by", "reason")
+
+
+_FIELDS = ("key", "order", "account")
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountOrder:
+    """A person's order on a customer's account. `amount` is in minor units of `currency`.
+
+    `currency` is that of an opening, a deposit or a withdrawal; `amount` and `reference`, the bank's or the
+    caller's own name of the movement, are those of a deposit or a withdrawal. Others have None.
+    """
+
+    key: str
+    order: OrderKind
+    account: str
+    currency: str | None = None
+    amount: int | None = None
+    reference: str | None = None
+    by: str
+    reason: str
+
+    @property
+    def request_hash(self) -> str:
+        """The SHA-256 of the canonical order: equal orders have equal hashes, however they are written."""
+        return hashlib.sha256(_CANONICAL.encode(self._content()).encode()).hexdigest()
+
+    @property
+    def money(self) -> tuple[str, int]:
+        """The currency and the amount of a deposit or a withdrawal. Raises ValueError for another order."""
+        if self.currency is None or self.amount is None:
+            raise ValueError(f"order: {self.order} moves no money")
+        return self.currency, self.amount
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the order's attributes of its row, except the key, which is the row's own."""
+        content = self._content() | {"request_hash": self.request_hash}
+        del content["key"]
+        return content
+
+    def to_wire(self, config: StageConfig) -> dict[str, Any]:
+        """Return the order in the form in which it was given."""
+        content = self._content()
+        if self.currency is not None and self.amount is not None:
+            content["amount"] = money.render(self.amount, config.currencies[self.currency])
+        return content
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "AccountOrder":
+        """Read an order's row. Raises MalformedRow."""
+        try:
+            order = OrderKind(row["order"])
+            content = {name: row[name] for name in order.fields if name not in ("key", "order")}
+        except KeyError as missing:
+            raise MalformedRow(f"{row.get('pk')}: has no attribute {missing}") from None
+        except ValueError as error:
+            raise MalformedRow(f"{row.get('pk')}: {error}") from None
+        for name, value in content.items():
+            if not isinstance(value, int if name == "amount" else str):
+                raise MalformedRow(f"{row['pk']}: {name} is no {'int' if name == 'amount' else 'str'}")
+        return cls(key=row["pk"].partition("#")[2], order=order, **content)
+
+    def _content(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.order.fields}
+
+
+def parse_account_order(raw: object, config: StageConfig) -> AccountOrder:
+    """Check an order on an account. Raises InvalidRequest, naming each field at fault and its form."""
+    if not isinstance(raw, dict):
+        raise InvalidRequest("order: must be a JSON object with key, order, account, by and reason")
+    if raw.get("order") not in list(OrderKind):
+        raise InvalidRequest(f"order: must be one of {', '.join(OrderKind)}")
+    order = OrderKind(raw["order"])
+    content: dict[str, Any] = {"order": order}
+    problems = [*unknown_fields(raw.keys(), order.fields), *_name_problems(raw)]
+    for name in order.fields:
+        if name not in raw:
+            problems.append(f"{name}: missing")
+        elif name in ("key", "account"):
+            content[name] = raw[name]
+        elif name in ("reference", "by", "reason"):
+            try:
+                content[name] = one_line(raw[name], name)
+            except InvalidRequest as refusal:
+                problems.append(str(refusal))
+    problems += _money_problems(raw, order, content, config)
+    if problems:
+        raise InvalidRequest("; ".join(sorted(problems)))
+    return AccountOrder(**content)
+
+
+def _name_problems(raw: Mapping[str, object]) -> Iterator[str]:
+    for name, pattern in (("key", KEY), ("account", ACCOUNT)):
+        value = raw.get(name)
+        if name in raw and not (isinstance(value, str) and pattern.fullmatch(value)):
+            yield f"{name}: must be a string that matches ^{pattern.pattern}$"
+
+
+def _money_problems(
+    raw: Mapping[str, object], order: OrderKind, content: dict[str, Any], config: StageConfig
+) -> Iterator[str]:
+    """Put currency and amount into the content, and yield what is wrong with them."""
+    if "currency" not in order.fields or "currency" not in raw:
+        return
+    currency = raw["currency"]
+    if not (isinstance(currency, str) and currency in config.currencies):
+        yield f"currency: must be one of {', '.join(sorted(config.currencies))}"
+        return
+    content["currency"] = currency
+    if "amount" in order.fields and "amount" in raw:
+        try:
+            content["amount"] = money.parse(raw["amount"], config.currencies[currency])
+        except ValueError as expected:
+            yield f"amount: {expected}"
+        if content.get("amount") == 0:
+            yield "amount: must be greater than zero"

@@ -1,0 +1,107 @@
+"""An order on an account as it comes in: each malformed field is named, and nothing is guessed."""
+
+from typing import Any
+
+import pytest
+
+from settlement.model.account_order import OrderKind, parse_account_order
+from settlement.model.errors import InvalidRequest
+from tests.unit.vectors import CONFIG
+
+COMMON = {"key": "deposit-account-0001", "account": "alice", "by": "carol", "reason": "as agreed"}
+DEPOSIT = {
+    **COMMON,
+    "order": "deposit",
+    "currency": "EUR",
+    "amount": "48.2",
+    "reference": "bank-0001",
+}
+FREEZE = {**COMMON, "order": "freeze"}
+OPEN = {**COMMON, "order": "open", "currency": "EUR"}
+LINE = "must be one line of at most 500 printable characters, not blank"
+
+
+def problems(raw: object) -> list[str]:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_account_order(raw, CONFIG)
+    return str(refused.value).split("; ")
+
+
+def test_a_deposit_is_in_minor_units_and_reads_back_in_its_canonical_form() -> None:
+    order = parse_account_order({**DEPOSIT, "reason": " as agreed "}, CONFIG)
+
+    assert (order.amount, order.currency, order.reason) == (4820, "EUR", "as agreed")
+    assert order.to_wire(CONFIG) == {**DEPOSIT, "amount": "48.20"}
+    assert order.request_hash == parse_account_order({**DEPOSIT, "amount": "48.20"}, CONFIG).request_hash
+
+
+@pytest.mark.parametrize("raw", [OPEN, FREEZE], ids=["open", "freeze"])
+def test_an_order_that_moves_no_money_reads_back_as_it_is(raw: dict[str, Any]) -> None:
+    assert parse_account_order(raw, CONFIG).to_wire(CONFIG) == raw
+
+
+@pytest.mark.parametrize("raw", [None, [], "open", 7])
+def test_an_order_is_an_object(raw: object) -> None:
+    assert problems(raw) == ["order: must be a JSON object with key, order, account, by and reason"]
+
+
+@pytest.mark.parametrize("kind", [None, "melt", "OPEN", 7, ["open"], {}])
+def test_an_order_is_one_of_six(kind: object) -> None:
+    expected = ["order: must be one of open, deposit, withdraw, freeze, unfreeze, close"]
+
+    assert problems({**DEPOSIT, "order": kind}) == expected
+    assert problems({name: value for name, value in DEPOSIT.items() if name != "order"}) == expected
+
+
+@pytest.mark.parametrize("kind", OrderKind)
+def test_each_missing_field_of_an_order_is_named(kind: OrderKind) -> None:
+    missing = [f"{name}: missing" for name in sorted(kind.fields) if name != "order"]
+
+    assert problems({"order": kind}) == missing
+
+
+@pytest.mark.parametrize(
+    ("raw", "unknown"),
+    [
+        ({**OPEN, "amount": "1.00"}, "amount"),
+        ({**FREEZE, "currency": "EUR"}, "currency"),
+        ({**FREEZE, "reference": "bank"}, "reference"),
+        ({**DEPOSIT, "posted_at": "2026-11-22"}, "posted_at"),
+    ],
+)
+def test_a_field_that_the_order_does_not_have_is_refused(raw: dict[str, Any], unknown: str) -> None:
+    fields = ", ".join(OrderKind(raw["order"]).fields)
+
+    assert "; ".join(problems(raw)) == f"{unknown}: unknown field; the fields are {fields}"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"key": "short"}, "key: must be a string that matches ^[A-Za-z0-9_-]{16,64}$"),
+        ({"key": 7}, "key: must be a string that matches ^[A-Za-z0-9_-]{16,64}$"),
+        ({"account": "fees:EUR"}, "account: must be a string that matches ^[A-Za-z0-9_.-]{1,64}$"),
+        ({"account": ["alice"]}, "account: must be a string that matches ^[A-Za-z0-9_.-]{1,64}$"),
+        ({"currency": "XXX"}, "currency: must be one of EUR, JPY, KWD"),
+        ({"currency": ["EUR"]}, "currency: must be one of EUR, JPY, KWD"),
+        ({"amount": 48.2}, "amount: must be a decimal string with at most 2 decimals"),
+        ({"amount": "48.201"}, "amount: must be a decimal string with at most 2 decimals"),
+        ({"amount": "-1"}, "amount: must be a decimal string with at most 2 decimals"),
+        ({"amount": "0.00"}, "amount: must be greater than zero"),
+        ({"reference": " "}, f"reference: {LINE}"),
+        ({"reference": 7}, f"reference: {LINE}"),
+        ({"by": "a\nb"}, f"by: {LINE}"),
+        ({"reason": "x" * 501}, f"reason: {LINE}"),
+        ({"reason": None}, f"reason: {LINE}"),
+    ],
+)
+def test_a_malformed_field_is_named(change: dict[str, Any], told: str) -> None:
+    (problem,) = problems(DEPOSIT | change)
+
+    assert problem.startswith(told)
+
+
+def test_all_problems_are_told_at_once() -> None:
+    told = problems({**DEPOSIT, "key": "x", "amount": "0", "reason": ""})
+
+    assert [problem.partition(":")[0] for problem in told] == ["amount", "key", "reason"]

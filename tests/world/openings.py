@@ -1,0 +1,51 @@
+"""The rows of an account that is open: as its orders leave them, in one transaction for speed."""
+
+from datetime import datetime
+from typing import Any
+
+from settlement.ledger import account_orders, entries, keys
+from settlement.ledger.transaction import Transfer, Write, put
+from settlement.model import accounts
+from settlement.model.account_order import AccountOrder, OrderKind
+from settlement.model.errors import AccountExists
+from settlement.model.timestamps import timestamp
+
+PERSON: dict[str, Any] = {"by": "the tests", "reason": "a test needs the account"}
+
+
+def deposit_key(account: str) -> str:
+    """Return the key of the deposit with which a test opens an account."""
+    return f"deposit-{account.replace('.', '-')}-0001"
+
+
+def deposit_order(account: str, amount: int, currency: str = "EUR") -> AccountOrder:
+    """Return the deposit with which a test opens an account; the amount is in minor units."""
+    return AccountOrder(
+        key=deposit_key(account),
+        order=OrderKind.DEPOSIT,
+        account=account,
+        currency=currency,
+        amount=amount,
+        reference="a test",
+        **PERSON,
+    )
+
+
+def open_order(account: str, currency: str = "EUR") -> AccountOrder:
+    """Return the order with which a test opens an account."""
+    key = f"opening-{account.replace('.', '-')}-0001"
+    return AccountOrder(key=key, order=OrderKind.OPEN, account=account, currency=currency, **PERSON)
+
+
+def opening(account: str, available: int, currency: str, now: datetime) -> tuple[Write, ...]:
+    """Build the rows of an open account: its orders, its balance, and the entry that explains it."""
+    row = {**keys.account(account), "available": available, "currency": currency, "opened_at": timestamp(now)}
+    opened = (
+        put(row, on_failure=lambda state: AccountExists("account")),
+        account_orders.record(open_order(account, currency), now),
+    )
+    if not available:
+        return opened
+    order = deposit_order(account, available, currency)
+    moved = Transfer(debit=accounts.external(currency), credit=account, amount=available)
+    return *opened, account_orders.record(order, now), entries.external(order, moved, now)
