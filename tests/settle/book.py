@@ -4,12 +4,19 @@ from itertools import count
 from typing import Any
 from zlib import crc32
 
+from settlement.model.settlement import Settlement
+
 Row = dict[str, Any]
 Address = tuple[str, str]
 """Partition key and sort key."""
 
 STEPS = ("hold", "verify", "release", "fee")
 REVERSIBLE = ("fee", "release", "hold")
+DEADLINE = "2026-11-21T12:00:00.000Z"
+LISTED = "2026-11-20T23:30:00.000Z"
+VERDICT = {"provider": "verifications", "reference": "ver_1", "reason": "nothing is known"}
+PERSON = {"reason": "as agreed", "by": "olga"}
+STUCK = {"error": "InsufficientFunds", "cause": "it is spent"}
 
 
 class Book:
@@ -58,9 +65,14 @@ class Book:
             "fee": fee,
             "currency": currency,
             "escrow": (0, amount, amount, fee, 0)[steps],
-            "request_hash": _hash(key),
+            "request_hash": _hash(key, payer, payee, amount, fee, currency),
+            "owner": f"{key}-1",
+            "owner_epoch": 0,
+            "claimed_at": self._now(),
+            "deadline_at": DEADLINE,
         }
         self.rows.append(settlement)
+        self._list(settlement)
         moves = {
             "hold": (payer, "debit", amount),
             "release": (payee, "credit", amount - fee),
@@ -73,16 +85,26 @@ class Book:
             else:
                 at = self.post(key, step, *moves[step])
             settlement[f"{step}_at"] = at
+        if settlement["status"] == "SETTLED":
+            self._finish(settlement, settlement.get("fee_at", ""))
+        elif settlement["status"] == "REJECTED":
+            settlement["failure"] = {"step": "hold", "error": "InsufficientFunds", "cause": "too little"}
+            self._finish(settlement, self._now())
 
     def reject(self, key: str, by: str = "verify") -> None:
         """Put a rejection on record, which commits no step: the provider's, or its webhook's by `review`."""
-        self.record(key, by, decision="REJECTED")
-        self.row(f"SETTLEMENT#{key}")["verdict"] = "REJECTED"
+        at = self.record(key, by, decision="REJECTED")
+        row = self.row(f"SETTLEMENT#{key}")
+        row |= {"verdict": "REJECTED"} | ({"in_flight_since": at} if by == "review" else {})
+
+    def review(self, key: str) -> None:
+        """Begin a review, which moves the deadline to its end."""
+        self.row(f"SETTLEMENT#{key}").update(review="ver_1", in_flight_since=DEADLINE, gsi1sk=DEADLINE)
 
     def compensate(self, key: str, *, last: str = "hold", written_off: str = "") -> None:
         """Reverse a settlement as far as the step `last`, of which a person has covered `written_off`."""
         row = self.row(f"SETTLEMENT#{key}")
-        row["status"] = "COMPENSATING"
+        self._begin(row)
         for step in REVERSIBLE[: REVERSIBLE.index(last) + 1]:
             if f"{step}_at" not in row or f"{step}_reversed_at" in row:
                 continue
@@ -96,20 +118,26 @@ class Book:
             row[f"{step}_reversed_at"] = at
         if last == "hold":
             row["status"] = "COMPENSATED"
+            self._finish(row, row.get("hold_reversed_at") or self._now())
 
     def limbo(self, key: str, stuck: str) -> None:
         """Reverse a settlement up to the step `stuck`, whose reversal is in LIMBO."""
         row = self.row(f"SETTLEMENT#{key}")
+        self._begin(row)
         if before := REVERSIBLE[: REVERSIBLE.index(stuck)]:
             self.compensate(key, last=before[-1])
-        self.record(key, f"limbo:{row.get('resolutions', 0) + 1}")
-        row |= {"status": "LIMBO", "stuck_step": f"compensate:{stuck}"}
+        account = {"hold": row["payer"], "release": row["payee"], "fee": f"fees:{row['currency']}"}[stuck]
+        case = f"limbo:{row['resolutions'] + 1}"
+        row |= {"status": "LIMBO", "stuck_step": f"compensate:{stuck}", "gsi1pk": "LIMBO"}
+        row |= {"gsi1sk": self.record(key, case, account=account)}
+        row["failure"] = {"step": f"compensate:{stuck}", **STUCK}
+        if ":" not in account:
+            blocked = self.row(f"ACCOUNT#{account}")
+            blocked["limbo_keys"] = blocked.get("limbo_keys", set()) | {key}
 
     def retry(self, key: str) -> None:
         """Decide to try the stuck reversal again."""
-        row = self.row(f"SETTLEMENT#{key}")
-        self._decide(row, "retry")
-        row["status"] = "COMPENSATING"
+        self._decide(self.row(f"SETTLEMENT#{key}"), "retry")
 
     def complete(self, key: str) -> None:
         """Accept what was released of a settlement in LIMBO: what the escrow has is the fee."""
@@ -118,6 +146,8 @@ class Book:
         fees = f"fees:{row['currency']}"
         self.post(key, f"resolve:{row['resolutions']}", fees, "credit", row["escrow"], at)
         row |= {"status": "SETTLED", "escrow": 0}
+        del row["failure"]
+        self._finish(row, at)
 
     def post(self, key: str, step: str, account: str, side: str, amount: int, at: str = "") -> str:
         """Add an entry between an account and the escrow, and move a customer's balance; return its time."""
@@ -128,7 +158,7 @@ class Book:
                 "sk": f"{at}#{key}:{step}",
                 "step": step,
                 "posted_at": at,
-                "request_hash": _hash(key),
+                "request_hash": self.row(f"SETTLEMENT#{key}")["request_hash"],
                 "debit": account if side == "debit" else f"escrow:{key}",
                 "credit": account if side == "credit" else f"escrow:{key}",
                 "side": side,
@@ -155,9 +185,12 @@ class Book:
 
     def record(self, key: str, step: str, **content: str) -> str:
         """Add evidence, which moves nothing; return its time."""
-        at = self._now()
+        at, row = self._now(), next((one for one in self.rows if one["pk"] == f"SETTLEMENT#{key}"), {})
         evidence = {"pk": f"EVIDENCE#{key}", "sk": f"{key}:{step}", "step": step, "posted_at": at}
-        self.rows.append({**evidence, "request_hash": _hash(key), **content})
+        party = {"account": row.get("payee", "bob")}
+        usual = {"limbo": party | STUCK, "resolve": party | PERSON, "reverse": PERSON}
+        content = {**usual.get(step.partition(":")[0], VERDICT), **content}
+        self.rows.append({**evidence, "request_hash": row.get("request_hash", "of-nothing"), **content})
         return at
 
     def row(self, pk: str, sk: str | None = None) -> Row:
@@ -180,9 +213,40 @@ class Book:
     def _decide(self, row: Row, decision: str) -> str:
         """Put a person's decision on the next case on record, and on the row."""
         key, number = row["pk"].partition("#")[2], row.get("resolutions", 0) + 1
-        at = self.record(key, f"resolve:{number}", decision=decision)
-        row |= {"resolutions": number, "resolution": {"decision": decision, "decided_at": at}}
+        opened = [one for one in self.rows if one["sk"] == f"{key}:limbo:{number}"]
+        if not opened:
+            self.record(key, f"limbo:{number}")
+        account = (opened or [{"account": row["payee"]}])[0]["account"]
+        at = self.record(key, f"resolve:{number}", decision=decision, account=account)
+        resolution = {"decision": decision, **PERSON, "decided_at": at}
+        row |= {"resolutions": number, "resolution": resolution, "in_flight_since": at}
+        row |= {"status": "COMPENSATING", "failure": row["reversed_for"]}
+        row.pop("stuck_step", None)
+        self._list(row)
+        for blocked in (one for one in self.rows if key in one.get("limbo_keys", ())):
+            blocked["limbo_keys"] = blocked["limbo_keys"] - {key}
+            if not blocked["limbo_keys"]:
+                del blocked["limbo_keys"]
         return at
+
+    def _begin(self, row: Row) -> None:
+        """Begin to reverse a settlement, unless that has begun."""
+        if "reversed_for" not in row:
+            step = next((step for step in STEPS if f"{step}_at" not in row), "fee")
+            failure = {"step": step, "error": "KycUnavailable", "cause": "no answer"}
+            row |= {"failure": failure, "reversed_for": failure, "resolutions": 0}
+            row.pop("finished_at", None)
+        row["status"] = "COMPENSATING"
+        self._list(row)
+
+    def _list(self, row: Row) -> None:
+        key = row["pk"].partition("#")[2]
+        row |= {"gsi1pk": f"IN_FLIGHT#{crc32(key.encode()) % 8}", "gsi1sk": LISTED}
+
+    def _finish(self, row: Row, at: str) -> None:
+        row["finished_at"] = at
+        for name in ("gsi1pk", "gsi1sk", "stuck_step"):
+            row.pop(name, None)
 
     def _reversal(self, row: Row, step: str) -> tuple[str, str, int]:
         """The account beside the escrow when a step is reversed, its side, and how much moves back."""
@@ -202,5 +266,7 @@ def _partition(account: str, key: str) -> str:
     return f"ENTRIES#{account}" + (f"#{crc32(key.encode()) % 16}" if is_sharded else "")
 
 
-def _hash(key: str) -> str:
-    return f"the-hash-of-{key}"
+def _hash(key: str, payer: str, payee: str, amount: int, fee: int, currency: str) -> str:
+    return Settlement(
+        key=key, payer=payer, payee=payee, amount=amount, currency=currency, fee=fee
+    ).request_hash

@@ -7,7 +7,7 @@ from settlement.adapters import batch, pages
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.reconciliation import facts, judgement
+from settlement.reconciliation import judgement, rows, settlement_row
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ def read(store: Store, row: Row, seen: Iterable[Row] = ()) -> Journal:
 
     A settlement has few entries: one call reads them. Raises MalformedRow if the row tells no entry.
     """
-    told = facts.settlement(row)
+    told = settlement_row.settlement(row)
     evidence = list(pages.query(store, keys.evidence(told.key, "")["pk"]))
-    expected = judgement.addresses(told, facts.sound(facts.evidence, evidence))
+    expected = judgement.addresses(told, rows.sound(rows.evidence, evidence))
     once = {(one["pk"], one["sk"]): one for one in (*expected, *seen)}
     return Journal(batch.read(store, list(once.values())), evidence)

@@ -1,75 +1,125 @@
-"""The second look of a reconciliation: one row that differs from its entries, and these entries.
+"""The second look of a reconciliation: one row that differs from what explains it, and the rows that do.
 
-the row ──▶ its entries ──▶ the row again: the same? ──▶ they agree, or they do not
-                                 │
-                                 └─ it has moved: look again
+the row ──▶ what explains it ──▶ the row again: the same? ──▶ they agree, or they do not
+                                      │
+                                      └─ it has moved: look again
 """
 
 import time
-from collections import defaultdict
-from itertools import chain
 
-from settlement.adapters import journal, pages
+from settlement.adapters import journal, statement
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.model import accounts
-from settlement.model.state import MalformedRow
-from settlement.reconciliation import Difference, Look, facts, judgement
+from settlement.reconciliation import Difference, Look, judgement, on_record, rows, settlement_row
+from settlement.reconciliation.facts import BalanceFacts, Waiting
 
 LOOKS_MAX = 10
-"""Most looks at a row that moved during the scan, before it counts as a fault or as unproven."""
+"""Most looks at a row that moved during each, before it counts as unproven."""
+
+TAILS: tuple[int | None, ...] = (200, 2_000, None)
+"""The rows of a statement that are read again with the account's row, from one reading of it to the next. At
+50 moves a second the first is 4 seconds, longer than a function takes from its clock to its commit.
+"""
+
+TRIES_MAX = 100
+"""Most readings of one tail until two are equal."""
 
 _PAUSE_SECONDS = 0.2
 
 
 def look_again(store: Store, difference: Difference) -> Look:
-    """Look at a row and its entries until they agree, or until there were enough looks.
+    """Look at a row and what explains it until they are known at one instant, or there were enough looks."""
+    try:
+        if keys.is_settlement(difference.key):
+            return _settlement(store, difference)
+        blocked = _cases(store, difference)
+        return _account(store, difference) if blocked is Look.AGREES else blocked
+    except ValueError:  # a row that cannot be read, which the scan has named
+        return Look.DISAGREES
 
-    A look counts if the row is the same before and after its entries were read. A settlement's slots are
-    written once, so that nothing moved in between. A balance may have come back to what it was: one look
-    that finds a difference is not enough.
-    """
-    found, is_settlement = Look.MOVING, keys.is_settlement(difference.key)
+
+def _settlement(store: Store, difference: Difference) -> Look:
+    """Look at a settlement. Its slots are written once, so an unchanged row has not moved in between."""
     for look in range(LOOKS_MAX):
         time.sleep(_PAUSE_SECONDS if look else 0)
         before = store.read(difference.key)
-        agrees = before is not None and (
-            _settlement_agrees(store, before, difference) if is_settlement else _account_agrees(store, before)
-        )
+        if before is None:
+            return Look.DISAGREES
+        told = settlement_row.settlement(before)
+        read = journal.read(store, before, map(judgement.address, difference.entries))
         if store.read(difference.key) != before:
             continue
-        if agrees:
-            return Look.AGREES
-        if is_settlement or before is None:
+        entries = list(rows.sound(rows.entry, read.entries))
+        evidence = list(rows.sound(rows.evidence, read.evidence))
+        is_kept = {*difference.entries} <= {*entries} and {*difference.evidence} <= {*evidence}
+        found = judgement.differences(told, entries, evidence)
+        found += on_record.of_others(evidence, difference.events, difference.waiting)
+        return Look.DISAGREES if found or not is_kept else Look.of(told)
+    return Look.MOVING
+
+
+def _account(store: Store, difference: Difference) -> Look:
+    """Look at a balance and its statement, with a longer tail each time that they differ.
+
+    A difference is a fault if the tail was the whole statement, or if it is the same after the statement was
+    read again.
+    """
+    account, gaps = keys.subject(difference.key)[1], list[int]()
+    for length in TAILS:
+        read = statement.read(store, account, length)
+        first = read.tail(store)
+        for _ in range(TRIES_MAX):
+            row = store.read(difference.key)
+            last = read.tail(store)
+            if first.is_still(last):
+                break
+            first = last
+        else:
+            continue
+        if row is None:
             return Look.DISAGREES
-        found = Look.DISAGREES
-    return found
+        told, total = rows.balance(row), read.before.plus(last)
+        waiting = total.waiting(account)
+        if not _differs(told, total, waiting):
+            return Look.of(told, waiting.unswept)
+        gap = told.available - total.changes[told.currency] + waiting.unswept
+        if read.is_all_tail or gap in gaps:
+            return Look.DISAGREES
+        gaps.append(gap)
+    return Look.MOVING
 
 
-def _settlement_agrees(store: Store, row: Row, difference: Difference) -> bool:
-    try:
-        told = facts.settlement(row)
-    except MalformedRow:
-        return False
-    read = journal.read(store, row, difference.entries)
-    entries, evidence = facts.sound(facts.entry, read.entries), facts.sound(facts.evidence, read.evidence)
-    return not judgement.differences(told, list(entries), list(evidence))
+def _differs(row: BalanceFacts, total: statement.Tally, waiting: Waiting) -> bool:
+    return bool(judgement.account_differences(row._replace(limbo_keys=""), total.changes, waiting))
 
 
-def _account_agrees(store: Store, row: Row) -> bool:
-    try:
-        told = facts.balance(row)
-    except MalformedRow:
-        return False
-    sums: dict[str, int] = defaultdict(int)
-    sweeps: list[facts.SweepFacts] = []
-    partitions = keys.entry_partitions(told.account)
-    for entry in facts.sound(facts.entry, pages.query(store, *partitions)):
-        sums[entry.currency] += entry.change
-        if release := facts.received(entry):
-            sweeps.append(release)
-    if accounts.is_merchant(told.account):
-        rows = pages.query(store, *(keys.swept(partition, "")["pk"] for partition in partitions))
-        sweeps += chain.from_iterable(facts.sound(facts.swept, rows))
-    return not judgement.account_differences(told, sums, facts.waiting(sorted(sweeps)))
+def _cases(store: Store, difference: Difference) -> Look:
+    """Look at the settlements that block an account. One that comes back into LIMBO has one more case."""
+    account = keys.subject(difference.key)[1]
+    for look in range(LOOKS_MAX):
+        time.sleep(_PAUSE_SECONDS if look else 0)
+        row = store.read(difference.key)
+        if row is None:
+            return Look.DISAGREES
+        named = {*rows.balance(row).limbo_keys.split(), *difference.cases}
+        if not named:
+            return Look.AGREES
+        before = _settlements(store, named)
+        row = store.read(difference.key)
+        if row is None or not {*rows.balance(row).limbo_keys.split()} <= named:
+            continue
+        if _settlements(store, named) != before:
+            continue
+        blocking = {key for key, found in before.items() if found and _blocks(found, account)}
+        is_right = blocking == {*rows.balance(row).limbo_keys.split()}
+        return Look.AGREES if is_right else Look.DISAGREES
+    return Look.MOVING
+
+
+def _settlements(store: Store, named: set[str]) -> dict[str, Row | None]:
+    return {key: store.read(keys.settlement(key)) for key in sorted(named)}
+
+
+def _blocks(row: Row, account: str) -> bool:
+    return settlement_row.blocked_account(row, settlement_row.settlement(row)) == account

@@ -1,6 +1,6 @@
 """The reconciliation of a table, which may be at work."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from settlement.adapters import pages
@@ -8,22 +8,13 @@ from settlement.adapters.dynamodb import Store
 from settlement.adapters.second_look import look_again
 from settlement.ledger.keys import Row
 from settlement.model import money
-from settlement.model.status import REVERSIBLE, Step
 from settlement.reconciliation import Findings, describe, reconcile
-
-_ATTRIBUTES = (
-    *("pk", "sk", "status", "payer", "payee", "amount", "fee", "currency", "escrow", "request_hash"),
-    *(step.slot for step in Step),
-    *(step.reversal_slot for step in REVERSIBLE),
-    *("verdict", "decision", "resolution", "resolutions"),
-    *("step", "posted_at", "debit", "credit", "side", "available", "folded"),
-)
-"""The attributes that are judged. No other leaves the table: neither a name, nor a reason, nor a token."""
+from settlement.reconciliation.attributes import JUDGED
 
 
-def check(store: Store) -> Findings:
-    """Reconcile the whole table."""
-    return reconcile(_every_row(store), lambda difference: look_again(store, difference))
+def check(store: Store, currencies: Collection[str] | None = None) -> Findings:
+    """Reconcile the whole table. A row in none of the `currencies` is at fault (None: any may be)."""
+    return reconcile(_every_row(store), lambda difference: look_again(store, difference), currencies)
 
 
 def proof(store: Store, currencies: Mapping[str, int]) -> dict[str, Any]:
@@ -33,11 +24,13 @@ def proof(store: Store, currencies: Mapping[str, int]) -> dict[str, Any]:
     """
 
     def render(amount: int, currency: str) -> str:
+        if currency not in currencies:
+            return f"{amount} minor units"
         return money.render(amount, currencies[currency])
 
-    return describe(check(store), render)
+    return describe(check(store, currencies), render)
 
 
 def _every_row(store: Store) -> Iterator[Row]:
-    names = {f"#{number}": name for number, name in enumerate(_ATTRIBUTES)}
+    names = {f"#{number}": name for number, name in enumerate(JUDGED)}
     return pages.scan(store, ProjectionExpression=", ".join(names), ExpressionAttributeNames=names)

@@ -93,8 +93,9 @@ def entry(account: str, posted_at: str, key: str, step: str) -> Row:
     Its account, time and step follow from the settlement's row, which is the record that a step was taken:
     a second try, whose entry would have another time, finds it there.
     """
-    partitions = entry_partitions(account)
-    return {"pk": partitions[_shard(key, len(partitions))], "sk": f"{posted_at}#{key}:{step}"}
+    is_sharded = is_merchant(account) or not is_customer(account)
+    shard = f"#{_shard(key, ENTRY_SHARDS)}" if is_sharded else ""
+    return {"pk": f"ENTRIES#{account}{shard}", "sk": f"{posted_at}#{key}:{step}"}
 
 
 def swept(partition: str, minute: str) -> Row:

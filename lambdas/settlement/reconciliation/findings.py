@@ -1,15 +1,28 @@
 """The findings of a reconciliation: the sums of the rows, and their faults."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from settlement.ledger.keys import Row
+from settlement.reconciliation.facts import (
+    BalanceFacts,
+    EntryFacts,
+    EventFacts,
+    EvidenceFacts,
+    SettlementFacts,
+    WaitingFacts,
+)
+
+MOVING = "moving"
+"""The kind, in the sums, of money that moved while it was read: what the entries of the scan have beyond the
+rows that a second look has read later. Without such rows there is none.
+"""
 
 
-class Look(Enum):
+class Verdict(Enum):
     """The result of a second look at one row and its entries."""
 
     AGREES = "agrees"
@@ -18,14 +31,43 @@ class Look(Enum):
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A row that differs from its entries in the scan: the row's key, and the keys of the entries seen.
+class Look:
+    """A second look: its verdict, and the row that agrees, with what of a merchant's releases it lacks."""
 
-    Of an account, no entry is named: all are in its own partitions.
+    verdict: Verdict
+    row: SettlementFacts | BalanceFacts | None = None
+    unswept: int = 0
+
+    @classmethod
+    def of(cls, row: SettlementFacts | BalanceFacts, unswept: int = 0) -> "Look":
+        """Return a look that finds a row in agreement with what explains it."""
+        return cls(Verdict.AGREES, row, unswept)
+
+    AGREES: ClassVar["Look"]
+    DISAGREES: ClassVar["Look"]
+    MOVING: ClassVar["Look"]
+
+
+Look.AGREES, Look.DISAGREES, Look.MOVING = map(Look, Verdict)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row that differs in the scan from what explains it.
+
+    `row` is the row as it was scanned, None if it was not there, or malformed. Of a settlement, `entries`,
+    `evidence`, `events` and `waiting` are those that the scan met. Of an account, `sums` are those of its
+    entries by currency, and `cases` the settlements that block it.
     """
 
     key: Row
-    entries: tuple[Row, ...] = ()
+    row: SettlementFacts | BalanceFacts | None = None
+    entries: tuple[EntryFacts, ...] = ()
+    evidence: tuple[EvidenceFacts, ...] = ()
+    events: tuple[EventFacts, ...] = ()
+    waiting: WaitingFacts | None = None
+    sums: Mapping[str, int] = field(default_factory=dict)
+    cases: tuple[str, ...] = ()
 
 
 @dataclass
@@ -46,6 +88,11 @@ class Findings:
     settlements: int = 0
     entries: int = 0
     in_flight: int = 0
+
+    def move(self, currency: str, amount: int) -> None:
+        """Add money that moved between the scan of a row's entries and the second look at the row."""
+        if amount:
+            self.totals[currency][MOVING] += amount
 
     @property
     def conserved(self) -> bool:

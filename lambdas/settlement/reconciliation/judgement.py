@@ -9,21 +9,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.ledger.kyc_review import REVIEW
 from settlement.model import accounts
 from settlement.model.orders import Decision
-from settlement.model.status import REVERSIBLE, Status, Step
-from settlement.model.verdict import KycDecision
+from settlement.model.status import Step
+from settlement.reconciliation import on_record
 from settlement.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts, Waiting
 
 NO_ROW = "has entries, but no sound row in their currency"
 
-_STEPS = _HOLD, _VERIFY, _RELEASE, _FEE = tuple(step.value for step in Step)
-_REVERSIBLE = tuple(step.value for step in REVERSIBLE)
+_HOLD, _RELEASE, _FEE = Step.HOLD.value, Step.RELEASE.value, Step.FEE.value
 _VOID, _RECLAIM, _REFUND = Step.HOLD.reversal, Step.RELEASE.reversal, Step.FEE.reversal
 _RESOLVE = "resolve:"
 _NOTHING = Waiting()
-_APPROVED = KycDecision.APPROVED.value
 
 
 def entries_of(row: SettlementFacts) -> list[EntryFacts]:
@@ -74,35 +71,20 @@ def differences(
         found += _decide(row, expected, entries, evidence)
         found += (f"has no {_told(one)}" for one in expected if one not in entries)
         found += (f"nothing explains its {_told(one)}" for one in _unexplained(entries, expected))
-    found += _evidence_differs(row, evidence)
+    found += on_record.differences(row, evidence)
     return found
 
 
-def faults_of(row: SettlementFacts) -> Iterator[str]:
-    """Return the contradictions within a settlement's row, which no second look can dissolve."""
-    steps = {step for step, at in zip(_STEPS, _slots(row), strict=True) if at is not None}
-    reversed_ = {step for step, at in zip(_REVERSIBLE, _reversal_slots(row), strict=True) if at is not None}
-    if row.status == Status.SETTLED and row.escrow == 0 and len(steps) == len(_STEPS) and not reversed_:
-        return  # as most of them are
-    if row.escrow < 0:
-        yield f"is below zero: {row.escrow} {row.currency} (minor units)"
-    if row.status in (Status.SETTLED, Status.REJECTED, Status.COMPENSATED) and row.escrow != 0:
-        yield f"is {row.status}, but holds {row.escrow} {row.currency} (minor units)"
-    needed = {_HOLD, _VERIFY, _RELEASE} if row.resolution == Decision.COMPLETE else {*_STEPS}
-    if row.status == Status.SETTLED and not (needed <= steps and _RELEASE not in reversed_):
-        yield f"is SETTLED, but only {sorted(steps - reversed_)} committed"
-    if row.status == Status.COMPENSATED and reversed_ != steps & {*_REVERSIBLE}:
-        yield f"is COMPENSATED, but of {sorted(steps)} only {sorted(reversed_)} is reversed"
-    if row.status == Status.REJECTED and (steps or reversed_):
-        yield f"is REJECTED, but {sorted(steps | reversed_)} committed"
-
-
 def account_differences(
-    row: BalanceFacts | None, sums: Mapping[str, int], waiting: Waiting = _NOTHING
+    row: BalanceFacts | None,
+    sums: Mapping[str, int],
+    waiting: Waiting = _NOTHING,
+    cases: Collection[str] = (),
 ) -> list[str]:
-    """Return how a customer's balance differs from the sums of its entries, by currency.
+    """Return how a customer's balance differs from the sums of its entries, by currency, and from its cases.
 
-    What of a merchant's releases waits for a sweep is not in the balance.
+    What of a merchant's releases waits for a sweep is not in the balance. `cases` are the settlements whose
+    open case of LIMBO blocks the account.
     """
     if row is None:
         return [NO_ROW]
@@ -113,15 +95,18 @@ def account_differences(
         found.append(_sums_differ(row.available, row.currency, posted))
     if sums.keys() - {row.currency}:
         found.append(NO_ROW)
+    if cases or row.limbo_keys:
+        found += case_differences(row, cases)
     return found
 
 
-def _slots(row: SettlementFacts) -> tuple[str | None, ...]:
-    return row.hold_at, row.verify_at, row.release_at, row.fee_at
-
-
-def _reversal_slots(row: SettlementFacts) -> tuple[str | None, ...]:
-    return row.fee_reversed_at, row.release_reversed_at, row.hold_reversed_at
+def case_differences(row: BalanceFacts, cases: Collection[str]) -> Iterator[str]:
+    """Return how the settlements that block an account differ from its open cases of LIMBO."""
+    blocking = {*row.limbo_keys.split()}
+    if closed := sorted(blocking - {*cases}):
+        yield f"is blocked, but not by an open case of LIMBO: {', '.join(closed)}"
+    if open_ := sorted({*cases} - blocking):
+        yield f"is not blocked by the open case of LIMBO of {', '.join(open_)}"
 
 
 def _sums_differ(balance: int, currency: str, posted: int) -> str:
@@ -185,27 +170,3 @@ def _told(entry: EntryFacts) -> str:
         f"entry {entry.step} of {entry.amount} {entry.currency} (minor units) {to} {entry.account}"
         f" at {entry.posted_at}"
     )
-
-
-def _evidence_differs(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> Iterator[str]:
-    """Compare the verdict and the decisions on cases with their evidence.
-
-    Evidence of a verdict may stand alone: its function may have died, or been fenced off, before it wrote to
-    the row.
-    """
-    decisions = {one.step: one.decision for one in evidence}
-    said = decisions.get(REVIEW, decisions.get(_VERIFY))
-    if row.verdict is not None and said != row.verdict:
-        yield f"its verdict is {row.verdict}, its evidence {said}"
-    if (row.verdict == _APPROVED) != (row.verify_at is not None):
-        is_committed = "is not" if row.verify_at is None else "is"
-        yield f"its verdict is {row.verdict}, but verify {is_committed} committed"
-    on_record = {step for step in decisions if step.startswith(_RESOLVE)}
-    if row.resolutions or row.resolution or on_record:
-        if on_record != {f"{_RESOLVE}{number}" for number in range(1, row.resolutions + 1)}:
-            yield f"has {row.resolutions} closed cases, its evidence {sorted(on_record)}"
-        if row.resolution != decisions.get(f"{_RESOLVE}{row.resolutions}"):
-            yield f"its latest decision is {row.resolution}, its evidence has another"
-    for one in evidence:
-        if one.request_hash != row.request_hash:
-            yield f"its evidence {one.step} is of another request"

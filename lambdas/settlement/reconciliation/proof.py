@@ -1,33 +1,41 @@
-"""The proof itself: each row against its entries, and the sums of all."""
+"""The proof itself: each row by itself and against its entries, and the sums of all."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import accounts
 from settlement.model.state import MalformedRow
-from settlement.reconciliation import facts, judgement
-from settlement.reconciliation.findings import Difference, Findings, Look
+from settlement.reconciliation import judgement, on_record, rows, settlement_row
+from settlement.reconciliation.facts import BalanceFacts, CaseFacts, SettlementFacts
+from settlement.reconciliation.findings import Difference, Findings, Look, Verdict
 from settlement.reconciliation.spool import Account, Journal, Spool
 
 LookAgain = Callable[[Difference], Look]
+Read = Callable[[Row, Findings, Spool], str | None]
+"""Spools what is to be judged of a row, and adds up its money; returns its currency. Raises MalformedRow."""
 
-_LEDGER = ("ACCOUNT", "SETTLEMENT", "ENTRIES", "EVIDENCE", "SWEPT")
-"""The kinds of rows that have to do with money. All others are left alone."""
 
-
-def reconcile(all_rows: Iterable[Row], look_again: LookAgain) -> Findings:
+def reconcile(
+    all_rows: Iterable[Row], look_again: LookAgain, currencies: Collection[str] | None = None
+) -> Findings:
     """Compare every balance and escrow with its entries, and every entry with what explains it.
 
     The rows are read one after the other while money moves, so a row may be newer or older than the
     entries seen for it. `look_again` looks at such a row by itself; only a difference that it finds is a
-    fault.
+    fault. A row in none of the stage's `currencies` is one (None: any may be).
     """
     findings = Findings()
     with Spool() as spool:
         for row in all_rows:
             try:
-                _read(row, findings, spool)
+                read = _READERS.get(row["pk"].partition("#")[0])
+                if read is None:
+                    findings.unproven.append(f"{row['pk']}: {row['sk']} is of a kind that is not known here")
+                    continue
+                currency = read(row, findings, spool)
+                if currencies is not None and currency is not None and currency not in currencies:
+                    raise MalformedRow(f"{currency!r} is no currency of this stage")
             except MalformedRow as fault:
                 findings.faults.append(f"{row['pk']}: {row['sk']} is malformed: {fault}")
         for journal in spool.settlements():
@@ -37,78 +45,132 @@ def reconcile(all_rows: Iterable[Row], look_again: LookAgain) -> Findings:
     return findings
 
 
-def _read(row: Row, findings: Findings, spool: Spool) -> None:
-    """Spool what is to be judged of a row, and add up its money. Raises MalformedRow."""
-    if keys.is_entry(row):
-        findings.entries += 1
-        entry = facts.entry(row)
-        if entry.step in facts.EXTERNAL:
-            spool.post(accounts.external(entry.currency), entry.currency, -entry.change)
-        else:
-            spool.add(entry)
-        if release := facts.received(entry):
-            spool.add(release)
-        spool.post(entry.account, entry.currency, entry.change)
-    elif keys.is_settlement(row):
-        findings.settlements += 1
-        spool.add(facts.settlement(row))
-    elif keys.is_evidence(row):
-        findings.entries += 1
-        spool.add(facts.evidence(row))
-    elif keys.is_swept(row):
-        for folded in facts.swept(row):
-            spool.add(folded)
-    elif keys.is_account(row):
-        findings.accounts += 1
-        spool.add(facts.balance(row))
-    elif keys.subject(row)[0] in _LEDGER:
-        raise MalformedRow("no row of its kind has such a key")
+def _read_entry(row: Row, findings: Findings, spool: Spool) -> str:
+    findings.entries += 1
+    entry = rows.entry(row)
+    if entry.step == "deposit":
+        spool.post(accounts.external(entry.currency), entry.currency, -entry.amount)
+    else:
+        spool.add(entry)
+    if release := rows.received(entry):
+        spool.add(release)
+    spool.post(entry.account, entry.currency, entry.change)
+    return entry.currency
+
+
+def _read_settlement(row: Row, findings: Findings, spool: Spool) -> str:
+    if not keys.is_settlement(row):
+        raise MalformedRow(rows.WRONG_KEY)
+    findings.settlements += 1
+    facts = settlement_row.settlement(row)
+    spool.add(facts)
+    findings.faults += (f"{row['pk']}: {fault}" for fault in settlement_row.contradictions(row, facts))
+    if blocked := settlement_row.blocked_account(row, facts):
+        spool.add(CaseFacts(blocked, facts.key))
+    return facts.currency
+
+
+def _read_evidence(row: Row, findings: Findings, spool: Spool) -> None:
+    findings.entries += 1
+    spool.add(rows.evidence(row))
+
+
+def _read_account(row: Row, findings: Findings, spool: Spool) -> str:
+    if not keys.is_account(row):
+        raise MalformedRow(rows.WRONG_KEY)
+    findings.accounts += 1
+    facts = rows.balance(row)
+    spool.add(facts)
+    return facts.currency
+
+
+def _read_swept(row: Row, findings: Findings, spool: Spool) -> None:
+    for folded in rows.swept(row):
+        spool.add(folded)
+
+
+def _read_waiting(row: Row, findings: Findings, spool: Spool) -> None:
+    spool.add(rows.waiting(row))
+
+
+def _read_event(row: Row, findings: Findings, spool: Spool) -> None:
+    spool.add(rows.event(row))
+
+
+def _read_circuit(row: Row, findings: Findings, spool: Spool) -> None:
+    rows.circuit(row)
 
 
 def _judge_settlement(journal: Journal, findings: Findings, look_again: LookAgain) -> None:
     key, row, entries = keys.settlement(journal.key), journal.row, journal.entries
-    held = {
-        currency: judgement.escrow_by(entries, currency) for currency in {one.currency for one in entries}
-    }
     told = judgement.differences(row, entries, journal.evidence) if row else [judgement.NO_ROW]
-    counts = True
+    if journal.events or journal.waiting:
+        told += on_record.of_others(journal.evidence, journal.events, journal.waiting)
+    held = row
     if told:
-        seen = tuple(map(judgement.address, entries))
-        counts = _disagrees(Difference(key, seen), told, findings, look_again)
-    if row:
-        held[row.currency] = row.escrow if counts else held.get(row.currency, 0)
-        findings.faults += (f"{key['pk']}: {fault}" for fault in judgement.faults_of(row))
-    for currency, amount in held.items():
-        findings.totals[currency]["escrow"] += amount
+        difference = Difference(
+            *(key, row, tuple(entries), tuple(journal.evidence)),
+            events=tuple(journal.events),
+            waiting=journal.waiting,
+        )
+        look = _second_look(difference, told, findings, look_again)
+        if look.verdict is Verdict.AGREES:
+            held = look.row if isinstance(look.row, SettlementFacts) else row
+            for currency in {one.currency for one in entries} | ({held.currency} if held else set()):
+                counted = held.escrow if held and held.currency == currency else 0
+                findings.move(currency, judgement.escrow_by(entries, currency) - counted)
+    if held:
+        findings.totals[held.currency]["escrow"] += held.escrow
 
 
 def _judge_account(account: Account, findings: Findings, look_again: LookAgain) -> None:
-    key, row, posted = keys.account(account.name), account.row, dict(account.sums)
-    if row or accounts.is_customer(account.name):
-        told = judgement.account_differences(row, posted, account.waiting)
-        counts = not told or _disagrees(Difference(key), told, findings, look_again)
-        if row:
-            unswept = account.waiting.unswept
-            posted[row.currency] = row.available + unswept if counts else posted.get(row.currency, 0)
-            if unswept > 0:
-                findings.unswept[account.name] = (unswept, row.currency)
-            if row.available < 0:
-                fault = f"is below zero: {row.available} {row.currency} (minor units)"
-                findings.faults.append(f"{key['pk']}: {fault}")
-    kind = "customers" if accounts.is_customer(account.name) else account.name.partition(":")[0]
-    for currency, amount in posted.items():
-        findings.totals[currency][kind] += amount
+    if not accounts.is_customer(account.name):
+        for currency, amount in account.sums.items():
+            findings.totals[currency][account.name.partition(":")[0]] += amount
+        return
+    key, row, unswept = keys.account(account.name), account.row, account.waiting.unswept
+    told = judgement.account_differences(row, account.sums, account.waiting, account.cases)
+    if told:
+        difference = Difference(key, row, sums=dict(account.sums), cases=tuple(account.cases))
+        look = _second_look(difference, told, findings, look_again)
+        if look.verdict is Verdict.AGREES:
+            if isinstance(look.row, BalanceFacts):
+                row, unswept = look.row, look.unswept
+            for currency in account.sums.keys() | ({row.currency} if row else set()):
+                counted = row.available + unswept if row and row.currency == currency else 0
+                findings.move(currency, account.sums.get(currency, 0) - counted)
+    if row:
+        findings.totals[row.currency]["customers"] += row.available + unswept
+        if unswept > 0:
+            findings.unswept[account.name] = (unswept, row.currency)
+        if row.available < 0:
+            fault = f"is below zero: {row.available} {row.currency} (minor units)"
+            findings.faults.append(f"{key['pk']}: {fault}")
 
 
-def _disagrees(
+def _second_look(
     difference: Difference, told: Sequence[str], findings: Findings, look_again: LookAgain
-) -> bool:
-    """Return whether a second look finds the row as it was scanned, and its difference a fault."""
+) -> Look:
+    """Look again at a row that differs, and count it as in flight, at fault or unproven."""
     look, name = look_again(difference), difference.key["pk"]
-    if look is Look.AGREES:
+    if look.verdict is Verdict.AGREES:
         findings.in_flight += 1
-    elif look is Look.DISAGREES:
+    elif look.verdict is Verdict.DISAGREES:
         findings.faults.append(f"{name}: {'; '.join(told)}")
     else:
         findings.unproven.append(f"{name}: moved during every look; try again")
-    return look is Look.DISAGREES
+    return look
+
+
+_READERS: dict[str, Read] = {
+    "ENTRIES": _read_entry,
+    "EVIDENCE": _read_evidence,
+    "SETTLEMENT": _read_settlement,
+    "ACCOUNT": _read_account,
+    "SWEPT": _read_swept,
+    "WAITING": _read_waiting,
+    "KYC_EVENT": _read_event,
+    "CIRCUIT": _read_circuit,
+    "ORDER": lambda row, findings, spool: None,
+}
+"""The kinds of rows, by the beginning of their partition key."""

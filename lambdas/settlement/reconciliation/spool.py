@@ -21,11 +21,14 @@ from typing import Any, NamedTuple
 
 from settlement.reconciliation.facts import (
     BalanceFacts,
+    CaseFacts,
     EntryFacts,
+    EventFacts,
     EvidenceFacts,
     SettlementFacts,
     SweepFacts,
     Waiting,
+    WaitingFacts,
     waiting,
 )
 
@@ -45,12 +48,24 @@ class _Change(NamedTuple):
     """An integer as text: the sum of an account has no bound."""
 
 
-Facts = SettlementFacts | EntryFacts | EvidenceFacts | BalanceFacts | SweepFacts
+Facts = (
+    SettlementFacts
+    | EntryFacts
+    | EvidenceFacts
+    | EventFacts
+    | WaitingFacts
+    | BalanceFacts
+    | CaseFacts
+    | SweepFacts
+)
 _TABLES: dict[type[Any], str] = {
     SettlementFacts: "settlements",
     EntryFacts: "entries",
     EvidenceFacts: "evidence",
+    EventFacts: "events",
+    WaitingFacts: "waiting",
     BalanceFacts: "balances",
+    CaseFacts: "cases",
     SweepFacts: "sweeps",
     _Change: "changes",
 }
@@ -68,19 +83,23 @@ class Journal:
     row: SettlementFacts | None = None
     entries: list[EntryFacts] = field(default_factory=list)
     evidence: list[EvidenceFacts] = field(default_factory=list)
+    events: list[EventFacts] = field(default_factory=list)
+    waiting: WaitingFacts | None = None
 
 
 @dataclass
 class Account:
     """The balance of one account, None if it has no row, and the sums of its entries by currency.
 
-    `waiting` is what of a merchant's releases is not in the balance yet.
+    `waiting` is what of a merchant's releases is not in the balance yet, and `cases` are the settlements
+    whose open case of LIMBO blocks the account.
     """
 
     name: str
     row: BalanceFacts | None = None
     sums: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     waiting: Waiting = field(default_factory=Waiting)
+    cases: list[str] = field(default_factory=list)
 
 
 class Spool:
@@ -116,13 +135,18 @@ class Spool:
 
     def settlements(self) -> Iterator[Journal]:
         """Yield the rows of each settlement, by its key."""
-        for key, facts in self._sorted(SettlementFacts, EntryFacts, EvidenceFacts):
+        kinds = (SettlementFacts, EntryFacts, EvidenceFacts, EventFacts, WaitingFacts)
+        for key, facts in self._sorted(*kinds):
             journal = Journal(key)
             for one in facts:
                 if type(one) is EntryFacts:
                     journal.entries.append(one)
                 elif type(one) is EvidenceFacts:
                     journal.evidence.append(one)
+                elif type(one) is EventFacts:
+                    journal.events.append(one)
+                elif type(one) is WaitingFacts:
+                    journal.waiting = one
                 else:
                     journal.row = one
             yield journal
@@ -130,7 +154,7 @@ class Spool:
     def accounts(self) -> Iterator[Account]:
         """Yield each account, by its name."""
         self._flush_sums()
-        for name, facts in self._sorted(BalanceFacts, _Change, SweepFacts):
+        for name, facts in self._sorted(BalanceFacts, _Change, CaseFacts, SweepFacts):
             account = Account(name)
             for kind, of_kind in groupby(facts, type):
                 if kind is SweepFacts:
@@ -139,6 +163,8 @@ class Spool:
                 for one in of_kind:
                     if kind is _Change:
                         account.sums[one.currency] += int(one.change)
+                    elif kind is CaseFacts:
+                        account.cases.append(one.key)
                     else:
                         account.row = one
             yield account

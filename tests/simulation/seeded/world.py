@@ -26,6 +26,7 @@ from tests.simulation.seeded.facts import (
 )
 from tests.simulation.seeded.hub import Hub, Signal
 from tests.simulation.seeded.journal import Journal
+from tests.simulation.seeded.lawful import EVERY, prove
 from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.rules import Asking
@@ -116,6 +117,7 @@ class World:
             self.note("all", "faults are over")
             self.hub.run(self.hub.now + CALM_MS_MAX, lambda: self.is_over)
             self.oracle.at_the_end(self.table.items, self.people.alerted)
+            prove(self.table.items)
             demand(self._rests(), "every case of LIMBO has an execution that waits for its decision")
         finally:
             self.hub.close()
@@ -208,6 +210,8 @@ class World:
                 timestamp(NOW + timedelta(milliseconds=self.hub.now + process.skew)),
             )
         self.oracle.committed(changes, Asking(function, self.cloud.payload_of(process), at, stages))
+        if self.oracle.commits % EVERY == 0:
+            prove(self.table.items)
         self.stream.committed(changes)
         if self.journal:
             self.journal.committed(changes, self.hub.now)

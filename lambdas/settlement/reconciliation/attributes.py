@@ -1,0 +1,33 @@
+"""The attributes that the reconciliation judges: no other leaves the table.
+
+Names, reasons and tokens are among them, because the hash of the content and the evidence cannot be judged
+without them. They are compared when their row is read, and neither kept, spooled nor told.
+"""
+
+from settlement.model.settlement import FIELDS
+from settlement.model.status import REVERSIBLE, Step
+from settlement.reconciliation.settlement_row import NAMES_ERASED
+
+PRIVATE = ("payer_name", "payee_name", "reason", "by", "error", "cause", "token", "failure", "reversed_for")
+"""What is read of a row, but never kept or told: personal data, free text, and secrets."""
+
+_KEY = ("pk", "sk")
+_SETTLEMENT = (
+    *(name for name in FIELDS if name != "key"),
+    *("request_hash", "status", "escrow", "owner", "owner_epoch", "claimed_at", "deadline_at"),
+    *(step.slot for step in Step),
+    *(step.reversal_slot for step in REVERSIBLE),
+    *("gsi1pk", "gsi1sk", "in_flight_since", "recover_at", "expired_at", "deadline_extended_at"),
+    *("finished_at", "verdict", "review", "failure", "reversed_for", "stuck_step", "resolutions"),
+    *("resolution", NAMES_ERASED),
+)
+_ENTRY = ("step", "posted_at", "debit", "credit", "side")
+_EVIDENCE = ("decision", "provider", "reference", "reason", "by", "account", "error", "cause")
+_ACCOUNT = ("available", "limbo_keys")
+_OTHERS = (
+    *("version", "folded", "key", "case", "token", "execution", "digest", "received_at"),
+    *("state", "failure_count", "opened_at", "failed_at", "not_needed_after", "probed_at"),
+    *("probe_lease_expiry", "half_open_owner"),
+)
+
+JUDGED = tuple(dict.fromkeys((*_KEY, *_SETTLEMENT, *_ENTRY, *_EVIDENCE, *_ACCOUNT, *_OTHERS)))

@@ -1,0 +1,98 @@
+"""The evidence of a settlement, held against its row: verdicts, orders, cases of LIMBO, and decisions."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from settlement.ledger.kyc_review import REVIEW
+from settlement.model import accounts
+from settlement.model.status import Status, Step
+from settlement.model.verdict import KycDecision
+from settlement.reconciliation.facts import EventFacts, EvidenceFacts, SettlementFacts, WaitingFacts
+
+
+def differences(row: SettlementFacts, evidence: Collection[EvidenceFacts]) -> Iterator[str]:
+    """Return how a settlement's row differs from its evidence."""
+    facts = {one.step: one for one in evidence}
+    yield from _verdict_differs(row, facts)
+    rare = facts.keys() - {_VERIFY}
+    if rare or row.resolutions or row.resolution or row.ordered or row.stuck or row.since:
+        yield from _times_differ(row, facts)
+        yield from _cases_differ(row, facts)
+        if row.ordered != (facts[_REVERSE].content if _REVERSE in facts else None):
+            yield "its order to reverse it is not that of its evidence"
+    for one in evidence:
+        if one.request_hash != row.request_hash:
+            yield f"its evidence {one.step} is of another request"
+
+
+def of_others(
+    evidence: Iterable[EvidenceFacts], events: Collection[EventFacts], waiting: WaitingFacts | None
+) -> Iterator[str]:
+    """Return how the webhook's events and the waiting execution of a settlement differ from its evidence."""
+    facts = {one.step: one for one in evidence}
+    decided_at = facts[REVIEW].posted_at if REVIEW in facts else None
+    at_fault = [one.event for one in events if one.received_at != decided_at]
+    if at_fault or len(events) > 1:
+        names = at_fault or sorted(one.event for one in events)
+        yield f"its evidence does not explain the event {', '.join(names)} of a webhook"
+    if waiting and f"{_LIMBO}{waiting.number}" not in facts:
+        yield f"an execution waits for the decision on case {waiting.number}, which was never opened"
+
+
+def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
+    """Compare the verdict with its evidence.
+
+    Evidence of a provider's answer may stand alone: its function may have died, or been fenced off, before it
+    wrote to the row. A webhook's verdict is put together with the row's.
+    """
+    proof = facts.get(REVIEW) or facts.get(_VERIFY)
+    said = proof.decision if proof else None
+    if row.verdict is not None and said != row.verdict:
+        yield f"its verdict is {row.verdict}, its evidence {said}"
+    if row.verdict is None and REVIEW in facts:
+        yield f"has no verdict, its evidence {said}"
+    if (row.verdict == _APPROVED) != (row.verify_at is not None):
+        is_committed = "is not" if row.verify_at is None else "is"
+        yield f"its verdict is {row.verdict}, but verify {is_committed} committed"
+
+
+def _times_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
+    """Compare the times that a row and its evidence have from one transaction."""
+    review, order = facts.get(REVIEW), facts.get(_REVERSE)
+    if review and row.verify_at not in (None, review.posted_at):
+        yield f"verify committed at {row.verify_at}, its evidence is of {review.posted_at}"
+    proof = order or review
+    if row.resolution is None and row.since != (proof.posted_at if proof else None):
+        yield f"is in flight since {row.since}, its evidence is of another time"
+
+
+def _cases_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
+    """Compare the cases of LIMBO, and the decisions on them, with what is on record."""
+    closed = {step for step in facts if step.startswith(_RESOLVE)}
+    if not _are_numbered(closed, _RESOLVE, row.resolutions):
+        yield f"has {row.resolutions} closed cases, its evidence {sorted(closed)}"
+    opened = {step for step in facts if step.startswith(_LIMBO)}
+    if not _are_numbered(opened, _LIMBO, row.resolutions + (row.status == Status.LIMBO)):
+        yield f"has {row.resolutions} closed cases and is {row.status}, its evidence {sorted(opened)}"
+    latest = facts.get(f"{_RESOLVE}{row.resolutions}")
+    if row.resolution != (latest.decision if latest else None):
+        yield f"its latest decision is {row.resolution}, its evidence has another"
+    elif row.resolved != (latest.content if latest else None):
+        yield "its latest decision is not that of its evidence"
+    stuck = facts.get(f"{_LIMBO}{row.resolutions + 1}")
+    if row.stuck != (stuck.content if stuck else None):
+        yield "its case of LIMBO is not that of its evidence"
+    for step in sorted(opened):
+        case, decision = facts[step], facts.get(f"{_RESOLVE}{step.removeprefix(_LIMBO)}")
+        if case.account not in (row.payer, row.payee, accounts.fees(row.currency)):
+            yield f"its evidence {step} is of another account"
+        if decision and decision.account != case.account:
+            yield f"its evidence {decision.step} is of another account than {step}"
+
+
+def _are_numbered(steps: Collection[str], prefix: str, length: int) -> bool:
+    """Return whether the steps are those of the cases from 1 to `length`, which may be any number."""
+    return len(steps) == length and {*steps} == {f"{prefix}{number}" for number in range(1, length + 1)}
+
+
+_VERIFY, _REVERSE, _RESOLVE, _LIMBO = Step.VERIFY.value, "reverse", "resolve:", "limbo:"
+_APPROVED = KycDecision.APPROVED.value

@@ -1,0 +1,205 @@
+"""Readers of the table's rows but the settlement's: the facts of each, or the reason why it is malformed.
+
+A row that lacks an attribute, or whose key is not that of its content, is malformed: it proves nothing.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import TypeVar
+
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.ledger.kyc_review import REVIEW
+from settlement.model import accounts
+from settlement.model.orders import Decision
+from settlement.model.request import ACCOUNT, KEY
+from settlement.model.state import MalformedRow
+from settlement.model.status import Step
+from settlement.model.verdict import REFERENCE, KycDecision
+from settlement.reconciliation import values
+from settlement.reconciliation.facts import (
+    BalanceFacts,
+    EntryFacts,
+    EventFacts,
+    EvidenceFacts,
+    SweepFacts,
+    WaitingFacts,
+)
+
+_Facts = TypeVar("_Facts")
+
+
+def entry(row: Row) -> EntryFacts:
+    """Return the facts of an entry. Raises MalformedRow."""
+    step, posted_at, side, debit, credit, currency = _ENTRY(row)
+    if not values.is_instant(posted_at):
+        raise MalformedRow("posted_at is no timestamp")
+    amount = values.amount(row, "amount")
+    if amount < 0:
+        raise MalformedRow("moves less than nothing")
+    key = row["sk"][len(posted_at) + 1 : -len(step) - 1]
+    if side == "debit":
+        account, other = debit, credit
+    elif side == "credit":
+        account, other = credit, debit
+    else:
+        raise MalformedRow(f"side is {side!r}")
+    address = keys.entry(account, posted_at, key, step)
+    if row["sk"] != address["sk"] or row["pk"] != address["pk"]:
+        raise MalformedRow("its key is not that of its account, time, settlement and step")
+    if step == "deposit":
+        if side != "credit" or other != accounts.external(currency) or not accounts.is_customer(account):
+            raise MalformedRow(f"a deposit moves money from {debit} to {credit}")
+        return EntryFacts(key, step, posted_at, account, side, amount, currency, None)
+    if other != accounts.escrow(key):
+        raise MalformedRow(f"moves money from {debit} to {credit}")
+    request_hash = values.text(row, "request_hash")
+    return EntryFacts(key, step, posted_at, account, side, amount, currency, request_hash)
+
+
+def evidence(row: Row) -> EvidenceFacts:
+    """Return the facts of evidence. Raises MalformedRow."""
+    key = keys.subject(row)[1]
+    step, posted_at, request_hash = _EVIDENCE(row)
+    if row["sk"] != keys.evidence(key, step)["sk"]:
+        raise MalformedRow("its key is not that of its settlement and step")
+    if not values.is_instant(posted_at):
+        raise MalformedRow("posted_at is no timestamp")
+    told = EvidenceFacts(key, step, posted_at, request_hash, None)
+    if step in _VERDICTS:
+        decision, reference, _, _ = _VERDICT(row)
+        if decision not in _DECIDED:
+            raise MalformedRow(f"decision is {decision!r}")
+        if not REFERENCE.fullmatch(reference):
+            raise MalformedRow("reference is no name of a verification")
+        return told._replace(decision=decision)
+    kind = step.partition(":")[0]
+    if kind == "reverse":
+        return told._replace(content=values.digest(cause_of_order(*_ORDER(row))))
+    if kind == "limbo":
+        account, error, cause = _CASE(row)
+        return told._replace(account=account, content=values.digest(account, error, cause, posted_at))
+    if kind == "resolve":
+        account, decision, reason, by = _RESOLUTION(row)
+        if decision not in _DECISIONS:
+            raise MalformedRow(f"decision is {decision!r}")
+        content = values.digest(decision, reason, by, posted_at)
+        return told._replace(decision=decision, account=account, content=content)
+    raise MalformedRow(f"step is {step!r}")
+
+
+def cause_of_order(reason: str, by: str) -> str:
+    """Return what a settlement's row says of the order to reverse it."""
+    return f"{reason} (by {by})"
+
+
+def balance(row: Row) -> BalanceFacts:
+    """Return the facts of a customer's balance. Raises MalformedRow."""
+    account = keys.subject(row)[1]
+    if row["pk"] != keys.account(account)["pk"]:
+        raise MalformedRow("has the sort key of an account")
+    if not ACCOUNT.fullmatch(account):
+        raise MalformedRow("has no account's id")
+    limbo_keys = values.optional(row, "limbo_keys", set) or ()
+    if not all(isinstance(key, str) and KEY.fullmatch(key) for key in limbo_keys):
+        raise MalformedRow("limbo_keys are not keys of settlements")
+    currency, available = values.text(row, "currency"), values.amount(row, "available")
+    return BalanceFacts(account, currency, available, " ".join(sorted(limbo_keys)))
+
+
+def waiting(row: Row) -> WaitingFacts:
+    """Return the facts of a waiting execution. Raises MalformedRow."""
+    key, _, execution = _WAITING(row)
+    if row["pk"] != keys.waiting(key)["pk"] or row["sk"] != keys.waiting(key)["sk"]:
+        raise MalformedRow("its key is not that of its settlement")
+    if not execution.startswith("arn:"):
+        raise MalformedRow("execution is no ARN")
+    return WaitingFacts(key, values.count(row, "case", 1))
+
+
+def event(row: Row) -> EventFacts:
+    """Return the facts of a webhook's event. Raises MalformedRow."""
+    digest, key = _EVENT(row)
+    if row["sk"] != keys.event("")["sk"]:
+        raise MalformedRow(WRONG_KEY)
+    if not _DIGEST.fullmatch(digest):
+        raise MalformedRow("digest is no SHA-256")
+    if not KEY.fullmatch(key):
+        raise MalformedRow("key is no settlement's")
+    return EventFacts(key, values.instant(row, "received_at"), keys.subject(row)[1])
+
+
+def circuit(row: Row) -> None:
+    """Check the circuit's row. Raises MalformedRow."""
+    if row["sk"] != "kyc":
+        raise MalformedRow(WRONG_KEY)
+    state = values.text(row, "state")
+    if state not in _CIRCUIT_NEEDS:
+        raise MalformedRow(f"state is {state!r}")
+    values.count(row, "failure_count")
+    for name in _CIRCUIT_TIMES:
+        if name in row or name in _CIRCUIT_NEEDS[state]:
+            values.count(row, name)
+    if "half_open_owner" in row or "half_open_owner" in _CIRCUIT_NEEDS[state]:
+        values.text(row, "half_open_owner")
+
+
+def received(entry: EntryFacts) -> SweepFacts | None:
+    """Return what an entry adds to what waits for a sweep; None if it is in a balance by its own commit."""
+    if entry.step != Step.RELEASE or not accounts.is_merchant(entry.account):
+        return None
+    partition = keys.entry(entry.account, entry.posted_at, entry.key, entry.step)["pk"]
+    return SweepFacts(entry.account, f"{partition} {entry.posted_at[:_SECOND]}", entry.amount)
+
+
+def swept(row: Row) -> list[SweepFacts]:
+    """Return what the row of a sweep takes from what waits, by second. Raises MalformedRow."""
+    partition, minute, folded = keys.subject(row)[1], row["sk"], values.optional(row, "folded", dict)
+    account = partition.partition("#")[2].rpartition("#")[0]
+    if not (accounts.is_merchant(account) and partition in keys.entry_partitions(account)):
+        raise MalformedRow("is of no partition of a merchant's entries")
+    if not values.is_instant(f"{minute}:00.000Z"):
+        raise MalformedRow("is of no minute")
+    if not folded:
+        raise MalformedRow("folded is missing")
+    if at_fault := next((second for second in folded if not _IN_MINUTE.fullmatch(second)), None):
+        raise MalformedRow(f"folded has no second {at_fault!r}")
+    values.count(row, "version", 1)
+    return [
+        SweepFacts(account, f"{partition} {minute}:{second}", -values.count(folded, second, 1))
+        for second in folded
+    ]
+
+
+def sound(kind: Callable[[Row], _Facts], rows: Iterable[Row]) -> Iterator[_Facts]:
+    """Yield the facts of the rows that are not malformed."""
+    for row in rows:
+        with suppress(MalformedRow):
+            yield kind(row)
+
+
+WRONG_KEY = "no row of its kind has such a key"
+
+_SECOND = len("2026-11-22T06:04:57")
+_IN_MINUTE = re.compile(r"[0-5][0-9]", re.ASCII)
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_VERDICTS = frozenset({Step.VERIFY.value, REVIEW})
+_DECIDED = frozenset({KycDecision.APPROVED.value, KycDecision.REJECTED.value})
+_DECISIONS = frozenset(decision.value for decision in Decision)
+_CIRCUIT_TIMES = ("opened_at", "failed_at", "not_needed_after", "probed_at", "probe_lease_expiry")
+_CIRCUIT_NEEDS: dict[str, tuple[str, ...]] = {
+    "CLOSED": (),
+    "OPEN": ("opened_at",),
+    "HALF_OPEN": ("opened_at", "half_open_owner", "probe_lease_expiry"),
+}
+"""The states of Powertools' circuit breaker, and what the row has in each besides the count."""
+
+_ENTRY = values.texts("step", "posted_at", "side", "debit", "credit", "currency")
+_EVIDENCE = values.texts("step", "posted_at", "request_hash")
+_VERDICT = values.texts("decision", "reference", "reason", "provider")
+_ORDER = values.texts("reason", "by")
+_CASE = values.texts("account", "error", "cause")
+_RESOLUTION = values.texts("account", "decision", "reason", "by")
+_WAITING = values.texts("key", "token", "execution")
+_EVENT = values.texts("digest", "key")

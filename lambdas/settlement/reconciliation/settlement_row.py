@@ -1,0 +1,210 @@
+"""The row of a settlement: its facts, and what it must say by itself.
+
+The row is read as a whole, so a contradiction within it is a fault that no second look can dissolve.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import repeat
+
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model import accounts, money
+from settlement.model.orders import Decision
+from settlement.model.request import ACCOUNT, KEY
+from settlement.model.settlement import NAMES, Settlement
+from settlement.model.state import MalformedRow
+from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.reconciliation import values
+from settlement.reconciliation.facts import SettlementFacts
+from settlement.reconciliation.legal import attribute_faults, slot_faults
+
+NAMES_ERASED = "names_erased_at"
+"""The attribute that stands for erased names: without them the hash cannot be computed again."""
+
+
+def settlement(row: Row) -> SettlementFacts:
+    """Return the facts of a settlement's row. Raises MalformedRow."""
+    key = keys.subject(row)[1]
+    if row["pk"] != keys.settlement(key)["pk"]:
+        raise MalformedRow("has the sort key of a settlement")
+    status, payer, payee, currency, request_hash, owner, _, _ = _TEXTS(row)
+    if status not in _STATUSES:
+        raise MalformedRow(f"status is {status!r}")
+    hold, verify, release, fee, fee_back, release_back, hold_back, verdict, review, _ = map(
+        values.optional, repeat(row), _OPTIONAL
+    )
+    values.instants(row, *_INSTANTS)
+    amount, own_fee = values.amount(row, "amount"), values.amount(row, "fee")
+    if not 0 <= own_fee < amount < _AMOUNT_END:
+        raise MalformedRow("amount and fee are none of a payment")
+    if not (KEY.fullmatch(key) and ACCOUNT.fullmatch(payer) and ACCOUNT.fullmatch(payee) and payer != payee):
+        raise MalformedRow("key, payer and payee are none of a payment")
+    if not owner:
+        raise MalformedRow("owner is empty")
+    values.count(row, "owner_epoch")
+    if not _REQUESTED.isdisjoint(row):
+        values.optional(row, "deadline_seconds", int)
+        for name in NAMES:
+            values.optional(row, name)
+    facts = SettlementFacts(
+        *(key, status, payer, payee, currency, request_hash),
+        *(amount, own_fee, values.amount(row, "escrow")),
+        *(hold, verify, release, fee, fee_back, release_back, hold_back, verdict),
+        *(0, None),
+    )
+    if _RARE.isdisjoint(row):
+        return facts
+    return _of_reversal(row, facts, review)
+
+
+def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
+    """Return what a settlement's row says against itself."""
+    is_completed = facts.resolution == Decision.COMPLETE
+    yield from slot_faults(facts)
+    yield from attribute_faults(row, facts.status, is_completed)
+    if NAMES_ERASED not in row and _content(row, facts).request_hash != facts.request_hash:
+        yield "its content is not that of its request_hash"
+    yield from _time_faults(row, facts)
+    if "gsi1pk" in row and facts.status != Status.LIMBO:
+        if row["gsi1pk"] != keys.in_flight_index(facts.key, "")["gsi1pk"]:
+            yield f"is {facts.status}, but listed in {row['gsi1pk']}"
+    elif "gsi1pk" in row and row["gsi1pk"] != keys.LIMBO:
+        yield f"is in LIMBO, but listed in {row['gsi1pk']}"
+    if "review" in row and (facts.verdict is not None or not facts.hold_at):
+        yield "is in review, but decided or not held"
+    if facts.status != Status.SETTLED or is_completed:
+        yield from _failure_faults(row, facts)
+
+
+def blocked_account(row: Row, facts: SettlementFacts) -> str | None:
+    """Return the customer's account that an open case of LIMBO blocks; None if there is none."""
+    if facts.status != Status.LIMBO:
+        return None
+    stuck = row.get("stuck_step")
+    if stuck == Step.RELEASE.reversal and facts.release_at and not facts.release_reversed_at:
+        return facts.payee
+    return facts.payer if stuck == Step.HOLD.reversal and facts.hold_at else None
+
+
+def _of_reversal(row: Row, facts: SettlementFacts, review: str | None) -> SettlementFacts:
+    """Add what a review or a reversal leaves on a settlement's row. Raises MalformedRow."""
+    failure = values.record(row, "failure", _FAILURE)
+    reason = values.record(row, "reversed_for", _FAILURE)
+    resolution = values.record(row, "resolution", _RESOLUTION)
+    stuck_step, since = values.optional(row, "stuck_step"), values.optional(row, "in_flight_since")
+    resolutions = values.count(row, "resolutions") if "resolutions" in row else 0
+    resolved = ordered = stuck = None
+    if resolution:
+        if resolution["decision"] not in _DECISIONS or not values.is_instant(resolution["decided_at"]):
+            raise MalformedRow("resolution is none")
+        resolved = values.digest(*(resolution[name] for name in _RESOLUTION))
+    if reason and reason["step"] == "reverse":
+        ordered = values.digest(reason["cause"])
+    if facts.status == Status.LIMBO and failure:
+        if stuck_step not in _STUCK:
+            raise MalformedRow(f"stuck_step is {stuck_step!r}")
+        account = {Step.HOLD.reversal: facts.payer, Step.RELEASE.reversal: facts.payee}.get(
+            stuck_step, accounts.fees(facts.currency)
+        )
+        stuck = values.digest(account, failure["error"], failure["cause"], row.get("gsi1sk") or "")
+    if resolution or (review is not None and not ordered):
+        since = None
+    return facts._replace(
+        resolutions=resolutions,
+        resolution=resolution["decision"] if resolution else None,
+        **{"resolved": resolved, "ordered": ordered, "stuck": stuck, "since": since},
+    )
+
+
+def _content(row: Row, facts: SettlementFacts) -> Settlement:
+    """Return the request that the row has."""
+    seconds = row.get("deadline_seconds")
+    return Settlement(
+        key=facts.key,
+        payer=facts.payer,
+        payee=facts.payee,
+        amount=facts.amount,
+        currency=facts.currency,
+        fee=facts.fee,
+        deadline_seconds=seconds,
+        payer_name=row.get(NAMES[0]),
+        payee_name=row.get(NAMES[1]),
+    )
+
+
+def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
+    """Compare times of one clock: of one write, or of a write and the condition that admitted it."""
+    deadline, finished, expired = row["deadline_at"], row.get("finished_at"), row.get("expired_at")
+    if (facts.release_at or "") >= deadline or (facts.verify_at or "") >= deadline:
+        yield "a step committed after the deadline"
+    if expired and (expired < deadline or facts.release_at):
+        yield "has expired, but before its deadline or after its release"
+    last = facts.fee_at if facts.status == Status.SETTLED else facts.hold_reversed_at
+    if facts.resolution == Decision.COMPLETE:
+        last = row["resolution"]["decided_at"]
+    if finished and last and finished != last:
+        yield f"has finished at {finished}, but its last step is of {last}"
+    is_tombstone = facts.status == Status.REJECTED and row["claimed_at"] == deadline
+    if is_tombstone and finished != deadline:
+        yield "was never claimed, but has finished at another time"
+    if "deadline_seconds" in row and not is_tombstone:
+        if "deadline_extended_at" in row:
+            yield "names its deadline, but that was extended"
+        named = timedelta(seconds=values.amount(row, "deadline_seconds"))
+        if datetime.fromisoformat(deadline) - datetime.fromisoformat(row["claimed_at"]) != named:
+            yield "names another deadline"
+    if facts.resolution or ("review" in row and not facts.ordered):
+        since = row["resolution"]["decided_at"] if facts.resolution else deadline
+        if row.get("in_flight_since") != since:
+            yield f"is in flight since {row.get('in_flight_since')}, but should be since {since}"
+
+
+def _failure_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
+    """Compare why a settlement was refused or reversed with what it has done."""
+    failure, reason = row.get("failure") or {}, row.get("reversed_for") or {}
+    if facts.status == Status.REJECTED:
+        unclaimed = ("claim",) if row["claimed_at"] == row["deadline_at"] else ()
+        if failure.get("step") not in (Step.HOLD.value, *unclaimed):
+            yield f"is REJECTED, but failed at {failure.get('step')}"
+        return
+    if facts.status == Status.LIMBO:
+        if failure.get("step") != row.get("stuck_step"):
+            yield f"is stuck at {row.get('stuck_step')}, but failed at {failure.get('step')}"
+    elif facts.status in (Status.COMPENSATING, Status.COMPENSATED) and failure != reason:
+        yield "its failure is not what it is reversed for"
+    slots = (facts.hold_at, facts.verify_at, facts.release_at, facts.fee_at)
+    stopped = next((step.value for step, at in zip(Step, slots, strict=True) if at is None), Step.FEE.value)
+    if reason and reason["step"] not in ("reverse", stopped):
+        yield f"is reversed for {reason['step']}, but stopped at {stopped}"
+    if (row.get("resolutions") == 0) != (facts.resolution is None) and "resolutions" in row:
+        yield f"has {row['resolutions']} closed cases, and the decision {facts.resolution}"
+    if (facts.resolution == Decision.COMPLETE) != (facts.status == Status.SETTLED and bool(reason)):
+        yield f"is {facts.status} after the decision {facts.resolution}"
+
+
+_STATUSES = frozenset(Status)
+_DECISIONS = frozenset(decision.value for decision in Decision)
+_STUCK = frozenset(step.reversal for step in REVERSIBLE)
+_AMOUNT_END = 10**money.DIGITS_MAX
+_REQUESTED = frozenset({"deadline_seconds", *NAMES})
+_TEXTS = values.texts(
+    *("status", "payer", "payee", "currency", "request_hash", "owner", "claimed_at", "deadline_at")
+)
+_SLOTS = (
+    *("hold_at", "verify_at", "release_at", "fee_at"),
+    *("fee_reversed_at", "release_reversed_at", "hold_reversed_at"),
+)
+_OPTIONAL = (*_SLOTS, "verdict", "review", "gsi1pk")
+_INSTANTS = (
+    *("claimed_at", "deadline_at", *_SLOTS, "finished_at", "gsi1sk", "in_flight_since"),
+    *("recover_at", "expired_at", "deadline_extended_at", NAMES_ERASED),
+)
+_FAILURE = ("step", "error", "cause")
+_RESOLUTION = ("decision", "reason", "by", "decided_at")
+_RARE = frozenset(
+    {
+        *("failure", "reversed_for", "resolution", "resolutions", "stuck_step"),
+        *("in_flight_since", "review", "recover_at"),
+    }
+)

@@ -1,0 +1,71 @@
+"""The model of DynamoDB, read as the reconciliation reads it: scans, whole partitions, and batches.
+
+The answers pass through the hooks that the reader registers with the client, in DynamoDB's own format.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from settlement.adapters.dynamodb import Store
+from tests.world.expressions import Item
+from tests.world.memory_dynamodb import MemoryDynamoDb
+
+Hook = Callable[..., None]
+
+
+class Readable:
+    """A client over a table in memory. `before` is called before each read."""
+
+    def __init__(self, table: MemoryDynamoDb, before: Callable[[], object] = lambda: None) -> None:
+        self._table, self._before, self._hooks = table, before, dict[str, Hook]()
+        self.meta = SimpleNamespace(
+            events=SimpleNamespace(register=self._register, unregister=lambda *_, **__: None)
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def get_item(self, **parameters: Any) -> Any:
+        self._before()
+        return self._table.get_item(**parameters)
+
+    def scan(self, **parameters: Any) -> Any:
+        """Return the rows of a segment, each of which is one page."""
+        self._before()
+        names = parameters.get("ExpressionAttributeNames", {}).values()
+        segment, segments = parameters.get("Segment", 0), parameters.get("TotalSegments", 1)
+        items = list(self._table.items.values())[segment::segments]
+        kept = [{name: item[name] for name in item if name in names} if names else item for item in items]
+        return self._read("Scan", kept)
+
+    def query(self, **parameters: Any) -> Any:
+        """Return a whole partition, or what the model can query."""
+        self._before()
+        if parameters["KeyConditionExpression"] != "pk = :pk":
+            return self._table.query(**parameters)
+        wanted = parameters["ExpressionAttributeValues"][":pk"]["S"]
+        found = sorted((sk, item) for (pk, sk), item in self._table.items.items() if pk == wanted)
+        return self._read("Query", [item for _, item in found])
+
+    def batch_get_item(self, *, RequestItems: Mapping[str, Any]) -> Any:  # noqa: N803
+        self._before()
+        ((name, wanted),) = RequestItems.items()
+        addresses = [(key["pk"]["S"], key["sk"]["S"]) for key in wanted["Keys"]]
+        items = [self._table.items[address] for address in addresses if address in self._table.items]
+        return {"Responses": {name: [dict(item) for item in items]}}
+
+    def _register(self, event: str, hook: Hook, **_: Any) -> None:
+        self._hooks[event] = hook
+
+    def _read(self, operation: str, items: list[Item]) -> Any:
+        answer = {"status_code": 200, "body": json.dumps({"Items": items}).encode()}
+        read: dict[str, Any] = {}
+        self._hooks[f"before-parse.dynamodb.{operation}"](response_dict=answer, customized_response_dict=read)
+        return read
+
+
+def readable(table: MemoryDynamoDb, before: Callable[[], object] = lambda: None) -> Store:
+    """Return a store over a table in memory that `settle reconcile` can read."""
+    return Store(Readable(table, before), "in-memory", pause=lambda failed_tries: None)

@@ -1,0 +1,192 @@
+"""Mutations of raw rows: generated from the rows themselves, in DynamoDB's own format."""
+
+import copy
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from settlement.ledger import keys
+from settlement.model.orders import Decision
+from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.timestamps import timestamp
+from tests.world.expressions import Item
+from tests.world.memory_dynamodb import Key
+
+Rows = dict[Key, Item]
+
+
+class Mutation(NamedTuple):
+    """A change of one row of a table: what of it is changed, and the rows that are there afterwards."""
+
+    row: str
+    attribute: str
+    change: str
+    rows: Rows
+
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "status": tuple(Status),
+    "step": (*Step, *(step.reversal for step in REVERSIBLE), "resolve:1", "limbo:1", "deposit"),
+    "stuck_step": tuple(step.reversal for step in REVERSIBLE),
+    "decision": ("APPROVED", "REJECTED", *Decision),
+    "verdict": ("APPROVED", "REJECTED"),
+    "side": ("debit", "credit"),
+    "currency": ("JPY", "USD"),
+    "state": ("OPEN", "CLOSED", "HALF_OPEN"),
+}
+_ACCOUNTS = ("alice", "bob", "carol", "dave", "erin", "fees:EUR", "losses:EUR", "external:EUR")
+_PARTIES = ("payer", "payee", "account", "debit", "credit")
+
+
+def kind_of(item: Item) -> str:
+    """Return the name of a row's kind, and of its state if the kind has several."""
+    pk, sk = item["pk"]["S"], item["sk"]["S"]
+    kind = pk.partition("#")[0]
+    if kind == "SETTLEMENT":
+        return f"settlement {item['status']['S']}"
+    if kind in ("ENTRIES", "EVIDENCE"):
+        return f"{'entry' if kind == 'ENTRIES' else 'evidence'} {item['step']['S'].partition(':')[0]}"
+    return {"ACCOUNT": "account", "SWEPT": "sweep", "KYC_EVENT": "event"}.get(kind, kind.lower())
+
+
+def singles(rows: Rows) -> Iterator[Mutation]:
+    """Yield every mutation of one row: of an attribute, and of the row as a whole."""
+    for key, item in rows.items():
+        kind, twin = kind_of(item), _twin(rows, item)
+        for name in item.keys() - {"pk", "sk"}:
+            for change, value in _changes(name, item[name]):
+                yield Mutation(kind, name, change, _with(rows, key, name, value))
+        if twin:
+            other = rows[twin]
+            for name in (item.keys() | other.keys()) - {"pk", "sk"}:
+                if item.get(name) != other.get(name):
+                    swapped = _with(rows, key, name, other.get(name))
+                    yield Mutation(kind, name, "swapped", _with(swapped, twin, name, item.get(name)))
+        yield Mutation(kind, "the row", "deleted", {at: rows[at] for at in rows if at != key})
+        for copied in _copies(rows, item):
+            address = copied["pk"]["S"], copied["sk"]["S"]
+            if address not in rows:
+                yield Mutation(kind, "the row", "duplicated", {**rows, address: copied})
+
+
+def _with(rows: Rows, key: Key, name: str, value: Any) -> Rows:
+    item = {other: rows[key][other] for other in rows[key] if other != name}
+    return {**rows, key: item | ({name: value} if value is not None else {})}
+
+
+def _twin(rows: Rows, item: Item) -> Key | None:
+    """Return another row of the same kind and name: of the other settlement, or of another account."""
+    kind, name = kind_of(item), _name(item)
+    others = (
+        key for key, row in rows.items() if row is not item and (kind_of(row), _name(row)) == (kind, name)
+    )
+    return next(others, None)
+
+
+def _name(item: Item) -> str:
+    return item["step"]["S"] if "step" in item else ""
+
+
+def _changes(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the removed attribute, and every value that looks like one of it."""
+    yield "removed", None
+    ((kind, content),) = value.items()
+    yield "other type", {"N": "1"} if kind != "N" else {"S": content}
+    if kind == "N":
+        number = int(content)
+        for other in (number + 1, number - 1):
+            yield "changed", {"N": str(other)}
+        yield "fraction", {"N": f"{number}.5"}
+        yield "huge", {"N": str(10**37)}
+    elif kind == "S":
+        for other in _texts(name, content):
+            if other != content:
+                yield "changed", {"S": other}
+    elif kind == "SS":
+        yield "changed", {"SS": [*content, "order-of-another-one"]}
+        if len(content) > 1:
+            yield "changed", {"SS": content[1:]}
+    elif kind == "M":
+        for member in content:
+            for change, other in _changes(member, content[member]):
+                left = {key: content[key] for key in content if key != member}
+                yield change, {"M": left | ({member: other} if other is not None else {})}
+
+
+def _texts(name: str, content: str) -> tuple[str, ...]:
+    if name in _CHOICES:
+        return _CHOICES[name]
+    if name in _PARTIES:
+        return _ACCOUNTS
+    if _INSTANT.fullmatch(content):
+        moment = datetime.fromisoformat(content)
+        later = (timedelta(milliseconds=1), timedelta(seconds=-1), timedelta(days=1), timedelta(days=-1))
+        return tuple(timestamp(moment + by) for by in later)
+    if _HASH.fullmatch(content):
+        return (content[::-1], f"{content[1:]}0")
+    if name == "gsi1pk":
+        return (*(keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS)), keys.LIMBO)
+    return (f"{content}x",)
+
+
+def _copies(rows: Rows, item: Item) -> Iterator[Item]:
+    """Yield the row under other legal keys, with the attributes that the key repeats changed alike."""
+    pk, sk = item["pk"]["S"], item["sk"]["S"]
+    kind, _, name = pk.partition("#")
+    other_keys = [row[0].partition("#")[2] for row in rows if row[1] == "SETTLEMENT"] + [
+        "order-of-nobody-00001"
+    ]
+    again = copy.deepcopy(item)
+    if kind == "SETTLEMENT":
+        yield again | _key("SETTLEMENT#order-of-nobody-00001", sk)
+    elif kind == "ACCOUNT":
+        yield again | _key("ACCOUNT#erin", sk)
+    elif kind == "ENTRIES":
+        yield from _entries_like(item, other_keys)
+    elif kind == "EVIDENCE":
+        for key in other_keys:
+            yield again | _key(f"EVIDENCE#{key}", f"{key}:{item['step']['S']}")
+        for step in ("verify", "review", "reverse", "limbo:1", "limbo:2", "resolve:1", "resolve:2"):
+            yield again | _key(pk, f"{name}:{step}") | {"step": {"S": step}}
+    elif kind == "SWEPT":
+        yield again | _key(pk, "2026-11-20T11:59")
+        yield again | _key(f"{pk.rpartition('#')[0]}#{(int(pk.rpartition('#')[2]) + 1) % 16}", sk)
+    elif kind == "WAITING":
+        for key in other_keys:
+            yield again | _key(f"WAITING#{key}", sk) | {"key": {"S": key}}
+    elif kind == "KYC_EVENT":
+        yield again | _key("KYC_EVENT#evt_another", sk)
+        for key in other_keys:
+            yield again | _key("KYC_EVENT#evt_another", sk) | {"key": {"S": key}}
+    else:
+        yield again | _key(pk, "another")
+
+
+def _entries_like(item: Item, other_keys: list[str]) -> Iterator[Item]:
+    """Yield an entry at another time, of another settlement, of another step, and of another account."""
+    step, side, at = item["step"]["S"], item["side"]["S"], item["posted_at"]["S"]
+    account = item[side]["S"]
+    key = item["sk"]["S"][len(at) + 1 : -len(step) - 1]
+    later = timestamp(datetime.fromisoformat(at) + timedelta(seconds=5))
+    opposite = "credit" if side == "debit" else "debit"
+    for other_account, other_at, other_key, other_step in (
+        (account, later, key, step),
+        *((account, at, other, step) for other in other_keys),
+        *((account, at, key, other) for other in (*Step, "compensate:hold", "compensate:fee", "resolve:1")),
+        *((other, at, key, step) for other in ("erin", "alice", "bob", "fees:EUR")),
+    ):
+        address = keys.entry(other_account, other_at, other_key, other_step)
+        beside = item[opposite]["S"] if step == "deposit" else f"escrow:{other_key}"
+        yield {
+            **copy.deepcopy(item),
+            **_key(address["pk"], address["sk"]),
+            **{"posted_at": {"S": other_at}, "step": {"S": other_step}},
+            **{side: {"S": other_account}, opposite: {"S": beside}},
+        }
+
+
+def _key(pk: str, sk: str) -> Item:
+    return {"pk": {"S": pk}, "sk": {"S": sk}}

@@ -1,0 +1,185 @@
+"""Every legal shape of a settlement, each as a town of its own with two settlements that have it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from settlement.model.orders import Decision
+from settlement.model.settlement import Settlement
+from settlement.model.status import Step
+from settlement.model.verdict import KycDecision
+from tests.reconciliation.town import Payment, Town
+
+Play = Callable[[Payment], object]
+
+HELD = ("claim_and_hold",)
+VERIFIED = (*HELD, "verify")
+RELEASED = (*VERIFIED, "release")
+SETTLED = (*RELEASED, "fee")
+REVIEWED = (*HELD, "review", "webhook")
+
+
+def plays(*names: str) -> Play:
+    return lambda payment: payment.forward(*names)
+
+
+def compensated(*names: str, until: int = 3, by: str = "begin") -> Play:
+    """Reverse what has committed, or the first `until` reversals of it."""
+
+    def play(payment: Payment) -> None:
+        payment.forward(*names, by)
+        payment.reverse(*payment.state().unreversed[:until])
+
+    return play
+
+
+def rejected(*names: str) -> Play:
+    """Let the provider, or its webhook, decide against a held payment, and give it back."""
+
+    def play(payment: Payment) -> None:
+        payment.forward(*names)
+        (payment.webhook if "review" in names else payment.verify)(KycDecision.REJECTED)
+        payment.begin()
+        payment.reverse(Step.HOLD)
+
+    return play
+
+
+def limbo(*names: str, stuck: Step, decisions: tuple[Decision, ...] = (), then: str = "") -> Play:
+    """Let a reversal be stuck, once more for each decision; then reverse the rest."""
+
+    def play(payment: Payment) -> None:
+        payment.forward(*names, "order" if "fee" in names else "begin")
+        payment.reverse(
+            *(step for step in payment.state().unreversed if step is not stuck and step is Step.FEE)
+        )
+        if stuck is Step.HOLD:
+            payment.reverse(*(step for step in payment.state().unreversed if step is not Step.HOLD))
+        payment.limbo(stuck)
+        for number, decision in enumerate(decisions):
+            payment.resolve(decision)
+            if number + 1 < len(decisions) or then == "limbo":
+                payment.limbo(stuck)
+        if then == "reverse":
+            payment.reverse(*payment.state().unreversed)
+
+    return play
+
+
+def expired(*names: str, then: str = "") -> Play:
+    def play(payment: Payment) -> None:
+        payment.forward(*names)
+        if "review" in names:
+            payment.take_over(90_000)
+        else:
+            payment.take_over(40)
+            payment.take_over(1_000)
+        if then:
+            payment.begin()
+            payment.reverse(*payment.state().unreversed)
+
+    return play
+
+
+def extended(payment: Payment) -> None:
+    """Let recovery come after the deadline's last half minute, for the first time."""
+    payment.forward(*HELD)
+    payment.take_over(890)
+
+
+def taken_over(payment: Payment) -> None:
+    payment.forward(*HELD)
+    payment.take_over(40)
+    payment.forward("verify", "release", "fee")
+
+
+def alerted_again(payment: Payment) -> None:
+    limbo(*SETTLED, stuck=Step.RELEASE)(payment)
+    payment.take_over(2_000)
+
+
+RETRY, WRITE_OFF, COMPLETE = Decision
+SHAPES: dict[str, Play] = {
+    "claimed": plays("claim"),
+    "claimed and held later": plays("claim", "hold"),
+    "held": plays(*HELD),
+    "verified": plays(*VERIFIED),
+    "released": plays(*RELEASED),
+    "settled": plays(*SETTLED),
+    "taken over and settled": taken_over,
+    "in review": plays(*HELD, "review"),
+    "approved by a reviewer": plays(*REVIEWED),
+    "settled after a review": plays(*REVIEWED, "release", "fee"),
+    "refused unclaimed": plays("tombstone"),
+    "refused": plays("claim", "reject"),
+    "rejected": rejected(*HELD),
+    "rejected by a reviewer": rejected(*HELD, "review"),
+    "to be reversed unheld": plays("claim", "order"),
+    "reversed unheld": plays("claim", "order", "finish_unheld"),
+    "to be voided": plays(*HELD, "begin"),
+    "voided": compensated(*HELD),
+    "voided after its approval": compensated(*VERIFIED),
+    "to be reclaimed": plays(*RELEASED, "begin"),
+    "reclaimed": compensated(*RELEASED, until=1),
+    "reclaimed and voided": compensated(*RELEASED),
+    "to be reversed on order": plays(*SETTLED, "order"),
+    "fee refunded": compensated(*SETTLED, until=1, by="order"),
+    "fee refunded and reclaimed": compensated(*SETTLED, until=2, by="order"),
+    "reversed on order": compensated(*SETTLED, by="order"),
+    "reversed on order in review": compensated(*HELD, "review", by="order"),
+    "reversed on order after a review": compensated(*REVIEWED, "release", "fee", by="order"),
+    "in LIMBO for the release": limbo(*SETTLED, stuck=Step.RELEASE),
+    "in LIMBO for the release without a fee": limbo(*RELEASED, stuck=Step.RELEASE),
+    "in LIMBO for the hold": limbo(*RELEASED, stuck=Step.HOLD),
+    "in LIMBO for the fee": limbo(*SETTLED, stuck=Step.FEE),
+    "in LIMBO, alerted again": alerted_again,
+    "retried": limbo(*SETTLED, stuck=Step.RELEASE, decisions=(RETRY,)),
+    "retried and reversed": limbo(*SETTLED, stuck=Step.RELEASE, decisions=(RETRY,), then="reverse"),
+    "in LIMBO again": limbo(*RELEASED, stuck=Step.RELEASE, decisions=(RETRY,), then="limbo"),
+    "written off": limbo(*SETTLED, stuck=Step.RELEASE, decisions=(WRITE_OFF,)),
+    "written off and reversed": limbo(*SETTLED, stuck=Step.RELEASE, decisions=(WRITE_OFF,), then="reverse"),
+    "fee written off": limbo(*SETTLED, stuck=Step.FEE, decisions=(WRITE_OFF,), then="reverse"),
+    "completed": limbo(*SETTLED, stuck=Step.RELEASE, decisions=(COMPLETE,)),
+    "completed without a fee": limbo(*RELEASED, stuck=Step.RELEASE, decisions=(RETRY, COMPLETE)),
+    "completed with its fee": limbo(*SETTLED, stuck=Step.FEE, decisions=(COMPLETE,)),
+    "expired": expired(*HELD),
+    "expired and reversed": expired(*VERIFIED, then="reverse"),
+    "expired in review": expired(*HELD, "review"),
+    "expired in review and reversed": expired(*HELD, "review", then="reverse"),
+    "extended": extended,
+    "released to a merchant": plays(*SETTLED),
+    "swept": plays(*RELEASED, "sweep", "fee"),
+    "given back by a merchant": compensated(*RELEASED, "sweep", "fee", by="order"),
+}
+
+
+def town(name: str) -> Town:
+    """Return the town of a shape: two settlements, with other parties, amounts, times and content."""
+    town = Town()
+    is_merchant = "merchant" in name or "swept" in name
+    parties = (
+        ("alice", "merchant.shop" if is_merchant else "bob"),
+        ("carol", "merchant.cafe" if is_merchant else "dave"),
+    )
+    for number, (payer, payee) in enumerate(parties, 1):
+        town.open(payer, 10_000 * number)
+        town.open(payee, 700 * number)
+        more: dict[str, Any] = {"deadline_seconds": 800 + number} if number == 2 and name in _NAMED else {}
+        if number == 1 and name in _NAMED:
+            more = {"payer_name": "Alice Archer", "payee_name": "Bob Baker"}
+        key = f"order-{abs(hash_of(name)):08}-{number:04}"
+        amount = 4_820 + 1_111 * number
+        settlement = Settlement(
+            key=key, payer=payer, payee=payee, amount=amount, currency="EUR", fee=48 * number, **more
+        )
+        SHAPES[name](Payment(town, settlement))
+    town.circuit()
+    return town
+
+
+def hash_of(name: str) -> int:
+    """Return a number for a name, the same in each process."""
+    return sum(ord(letter) * 31**place for place, letter in enumerate(name)) % 10**8
+
+
+_NAMED = ("held", "settled", "claimed", "refused", "refused unclaimed", "voided", "reversed on order")
+"""The shapes of which one settlement has names, and the other its own deadline."""

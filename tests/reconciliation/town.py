@@ -1,0 +1,188 @@
+"""A town: a table with one or two settlements, made by the store's own transactions, step by step."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from settlement.adapters import sweeper
+from settlement.adapters.dynamodb import Store
+from settlement.adapters.kyc_circuit import SharedCircuit, Thresholds
+from settlement.ledger import balances, entries, forward, keys, kyc_review, limbo, reversal
+from settlement.ledger.kyc_review import WebhookEvent
+from settlement.ledger.sweep import Span
+from settlement.model.orders import Decision, Resolution, Reversal
+from settlement.model.settlement import Settlement
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import SettlementState
+from settlement.model.status import Status, Step
+from settlement.model.verdict import KycDecision
+from settlement.policy import compensation, recovery, steps, sweeps
+from tests.reconciliation.client import readable
+from tests.world.environment import NOW
+from tests.world.memory_dynamodb import MemoryDynamoDb
+from tests.world.provider import APPROVED, IN_REVIEW
+
+CONFIG = StageConfig(
+    currencies={"EUR": 2, "JPY": 0},
+    highest_balances={},
+    fee_basis_points=100,
+    deadline_seconds=900,
+    recover_after_seconds=30,
+)
+FAILURE = {"step": "verify", "error": "KycUnavailable", "cause": "no answer"}
+STUCK = {"error": "InsufficientFunds", "cause": "payee: has spent it"}
+
+
+@dataclass
+class Town:
+    """A table, its store, and a clock that each call advances."""
+
+    table: MemoryDynamoDb = field(default_factory=MemoryDynamoDb)
+    now: datetime = NOW
+
+    def __post_init__(self) -> None:
+        self.store: Store = readable(self.table)
+
+    def tick(self, seconds: float = 1.137) -> datetime:
+        self.now += timedelta(seconds=seconds)
+        return self.now
+
+    def open(self, account: str, deposit: int, currency: str = "EUR") -> None:
+        opened = balances.open_account(account, currency, deposit)
+        money = entries.deposit(f"open-{account}", account, deposit, currency, self.tick())
+        self.store.transact([opened, money] if deposit else [opened])
+
+    def circuit(self) -> None:
+        """Open the KYC provider's circuit after two failures."""
+        shared = SharedCircuit(self.table, "in-memory", Thresholds(**_THRESHOLDS), lambda state: None)
+        for _ in range(2):
+            shared.save_open("kyc", 1, int(self.tick().timestamp()))
+
+
+_THRESHOLDS = {"failures": 2, "within_seconds": 60, "recovery_seconds": 30}
+
+
+@dataclass
+class Payment:
+    """One settlement of a town. Each method is one transaction of it."""
+
+    town: Town
+    settlement: Settlement
+
+    @property
+    def owner(self) -> str:
+        return f"{self.settlement.key}-1"
+
+    def state(self) -> SettlementState:
+        state = self.town.store.settlement(self.settlement.key)
+        assert state
+        return state
+
+    def claim(self) -> None:
+        self.town.store.claim(forward.claim(self.settlement, self.owner, self.town.tick(), CONFIG))
+
+    def hold(self) -> None:
+        self.town.store.commit(steps.hold(self.settlement, self.town.tick()))
+
+    def claim_and_hold(self) -> None:
+        transaction = steps.claim_and_hold(self.settlement, self.owner, self.town.tick(), CONFIG)
+        self.town.store.transact(transaction.writes)
+
+    def verify(self, decision: KycDecision = KycDecision.APPROVED) -> None:
+        verdict = replace(APPROVED, decision=decision, reference=f"ver_{self.settlement.key}")
+        self.town.store.put(
+            entries.evidence(self.settlement, Step.VERIFY, verdict.evidence(), self.town.tick())
+        )
+        self.town.store.update(kyc_review.record_verdict(self.settlement, verdict, self.town.tick()))
+
+    def review(self) -> None:
+        verdict = replace(IN_REVIEW, reference=f"ver_{self.settlement.key}")
+        now = self.town.tick()
+        until = now + timedelta(hours=24)
+        self.town.store.update(kyc_review.begin_review(self.settlement, verdict, until, now))
+
+    def webhook(self, decision: KycDecision = KycDecision.APPROVED) -> None:
+        key, now = self.settlement.key, self.town.tick(3600)
+        verdict = replace(APPROVED, decision=decision, reference=f"ver_{key}", provider="webhook")
+        event = WebhookEvent(id=f"evt_{key}", digest=self.settlement.request_hash[::-1])
+        self.town.store.transact(
+            steps.record_webhook_verdict(self.settlement, verdict, event, f"{key}-decided", now, CONFIG)
+        )
+
+    def release(self) -> None:
+        self.town.store.commit(steps.release(self.settlement, CONFIG, self.town.tick()))
+
+    def sweep(self) -> None:
+        span = sweeps.before_refund(self.state())
+        assert isinstance(span, Span)
+        assert sweeper.fold(self.town.store, span)
+
+    def fee(self) -> None:
+        self.town.store.commit(steps.fee(self.settlement, self.town.tick()))
+
+    def tombstone(self) -> None:
+        failure = {"step": "hold", "error": "InsufficientFunds", "cause": "payer: too little"}
+        self.town.store.claim(reversal.tombstone(self.settlement, self.owner, failure, self.town.tick()))
+
+    def reject(self) -> None:
+        failure = {"step": "hold", "error": "InsufficientFunds", "cause": "payer: too little"}
+        self.town.store.update(forward.reject(self.settlement, failure, self.town.tick(), owner=self.owner))
+
+    def begin(self) -> None:
+        failure = compensation.failure_of(self.state(), {"Error": "KycUnavailable", "Cause": "no answer"})
+        self.town.store.update(
+            reversal.begin(
+                self.settlement, failure, owner=None, execution=f"{self.settlement.key}-compensate-0"
+            )
+        )
+
+    def order(self) -> None:
+        status = self.state().status
+        order = Reversal(reason=f"{self.settlement.payer} asks", by="olga", expected_status=Status(status))
+        self.town.store.commit(
+            compensation.reverse_on_order(self.settlement, order, self.town.tick(), CONFIG)
+        )
+
+    def reverse(self, *which: Step) -> None:
+        for step in which:
+            self.town.store.commit(compensation.reverse_step(self.settlement, step, self.town.tick()))
+
+    def finish_unheld(self) -> None:
+        self.town.store.update(reversal.finish_unheld(self.settlement, self.town.tick()))
+
+    def limbo(self, step: Step) -> None:
+        case = compensation.case_of(self.state(), step)
+        failure = {"step": step.reversal, **STUCK, "cause": f"{STUCK['cause']}: {self.settlement.key}"}
+        self.town.store.commit(compensation.enter_limbo(self.settlement, case, failure, self.town.tick()))
+        arn = f"arn:aws:states:eu-west-1:123456789012:execution:C:{self.settlement.key}"
+        token = f"token-{self.settlement.key}-{case.number}"
+        self.town.store.put(limbo.await_decision(self.settlement, case.number, token, arn))
+
+    def resolve(self, decision: Decision) -> None:
+        case = compensation.stuck_case(self.state())
+        resolution = Resolution(decision=decision, reason=f"for {self.settlement.payer}", by="olga")
+        self.town.store.commit(
+            compensation.resolve(
+                self.settlement,
+                case,
+                resolution,
+                f"{self.settlement.key}-resolve-1",
+                self.town.tick(),
+                CONFIG,
+            )
+        )
+
+    def take_over(self, seconds: float) -> None:
+        """Let recovery look after so many seconds."""
+        takeover = recovery.take_over(self.state(), self.town.tick(seconds), CONFIG)
+        assert takeover
+        self.town.store.update(takeover.write)
+
+    def forward(self, *which: str) -> None:
+        """Call methods without arguments, one after the other."""
+        for name in which:
+            getattr(self, name)()
+
+
+def row_of(town: Town, key: str) -> Any:
+    return town.table.items[(keys.settlement(key)["pk"], "SETTLEMENT")]
