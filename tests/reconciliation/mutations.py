@@ -43,8 +43,7 @@ _PARTIES = ("payer", "payee", "account", "debit", "credit")
 
 def kind_of(item: Item) -> str:
     """Return the name of a row's kind, and of its state if the kind has several."""
-    pk, sk = item["pk"]["S"], item["sk"]["S"]
-    kind = pk.partition("#")[0]
+    kind = item["pk"]["S"].partition("#")[0]
     if kind == "SETTLEMENT":
         return f"settlement {item['status']['S']}"
     if kind in ("ENTRIES", "EVIDENCE"):

@@ -131,7 +131,7 @@ class Book:
         row |= {"status": "LIMBO", "stuck_step": f"compensate:{stuck}", "gsi1pk": "LIMBO"}
         row |= {"gsi1sk": self.record(key, case, account=account)}
         row["failure"] = {"step": f"compensate:{stuck}", **STUCK}
-        if ":" not in account:
+        if ":" not in account and f"{stuck}_at" in row:
             blocked = self.row(f"ACCOUNT#{account}")
             blocked["limbo_keys"] = blocked.get("limbo_keys", set()) | {key}
 

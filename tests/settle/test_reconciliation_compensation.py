@@ -25,6 +25,7 @@ NAMES = ("refunded", "reversed", "claimed", "half-way", "stuck", "written-off", 
 COMPLETED = ("completed", "completed-late", "completed-with-its-fee", "tried-again")
 KEYS = {name: f"order-{name}-000001" for name in (*NAMES, *COMPLETED)}
 ELSEWHEN = "2026-11-20T23:00:00.000Z"
+DECIDED = {"decision": "retry", "reason": "as agreed", "by": "olga", "decided_at": ELSEWHEN}
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def written_off_for_nothing(book: Book) -> None:
     """A decision that covers no slot, with an entry that moves nothing."""
     name, at = KEYS["stuck"], book.record(KEYS["stuck"], "resolve:1", decision="write-off")
     book.post(name, "resolve:1", "losses:EUR", "debit", 0, at)
-    book.row(f"SETTLEMENT#{name}").update(resolutions=1, resolution={"decision": "write-off"})
+    book.row(f"SETTLEMENT#{name}").update(resolutions=1, resolution=DECIDED | {"decision": "write-off"})
 
 
 FAULTS: dict[str, tuple[Plant, str]] = {
@@ -223,7 +224,7 @@ FAULTS: dict[str, tuple[Plant, str]] = {
         says("refunded", "is SETTLED, but only ['verify'] committed"),
     ),
     "SETTLED as if completed, though its release was covered": (
-        change(settlement("written-off"), status="SETTLED", resolution={"decision": "complete"}),
+        change(settlement("written-off"), status="SETTLED", resolution=DECIDED | {"decision": "complete"}),
         says("written-off", "is SETTLED, but only ['verify'] committed"),
     ),
     "SETTLED without a fee, and not completed by a person": (
@@ -232,7 +233,7 @@ FAULTS: dict[str, tuple[Plant, str]] = {
     ),
     **{
         f"SETTLED without a fee after a {decision}": (
-            change(settlement("completed"), resolution={"decision": decision}),
+            change(settlement("completed"), resolution=DECIDED | {"decision": decision}),
             says("completed", "is SETTLED, but only ['hold', 'release', 'verify'] committed"),
         )
         for decision in ("retry", "write-off")
@@ -254,7 +255,7 @@ FAULTS: dict[str, tuple[Plant, str]] = {
         says("tried-again", "nothing explains its entry resolve:2 of 10 EUR"),
     ),
     "the latest decision is another than the one on record": (
-        change(settlement("tried-again"), resolution={"decision": "retry"}),
+        change(settlement("tried-again"), resolution=DECIDED | {"decision": "retry"}),
         says("tried-again", "its latest decision is retry, its evidence has another"),
     ),
     "the evidence of an earlier decision is gone": (

@@ -110,7 +110,7 @@ def read(store: Store, account: str, tail: int | None) -> Statement:
 
 
 def _all_but(store: Store, partition: str, tail: int, before: Tally) -> str:
-    """Add up a partition but its last rows; return the sort key of the first of these, "" if these are all."""
+    """Add up a partition but its last rows; return the first of these' sort key, "" if these are all."""
     add, last = _adder(before, partition), deque[Row]()
     is_longer = False
     for row in pages.query(store, partition):
