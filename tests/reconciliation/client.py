@@ -41,13 +41,18 @@ class Readable:
         return self._read("Scan", kept)
 
     def query(self, **parameters: Any) -> Any:
-        """Return a whole partition, or what the model can query."""
+        """Return a page of a whole partition, or what the model can query."""
         self._before()
         if parameters["KeyConditionExpression"] != "pk = :pk":
             return self._table.query(**parameters)
         wanted = parameters["ExpressionAttributeValues"][":pk"]["S"]
-        found = sorted((sk, item) for (pk, sk), item in self._table.items.items() if pk == wanted)
-        return self._read("Query", [item for _, item in found])
+        start = parameters.get("ExclusiveStartKey", {}).get("sk", {}).get("S", "")
+        found = sorted(sk for pk, sk in self._table.items if pk == wanted and sk > start)
+        page = found[: parameters["Limit"]]
+        answer = self._read("Query", [self._table.items[wanted, sk] for sk in page])
+        if len(page) < len(found):
+            answer["LastEvaluatedKey"] = {"pk": wanted, "sk": page[-1]}
+        return answer
 
     def batch_get_item(self, *, RequestItems: Mapping[str, Any]) -> Any:  # noqa: N803
         self._before()

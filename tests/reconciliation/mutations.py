@@ -10,9 +10,9 @@ from settlement.ledger import keys
 from settlement.model.orders import Decision
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.model.timestamps import timestamp
-from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Key
 
+Item = dict[str, Any]
 Rows = dict[Key, Item]
 
 

@@ -1,0 +1,146 @@
+"""Money from nothing, by plain puts of rows that are sound by themselves: each forgery is found and named."""
+
+from collections.abc import Callable
+
+import pytest
+
+from settlement.adapters import table_scan
+from settlement.adapters.wire import from_wire, to_wire
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.settlement import Settlement
+from settlement.model.status import Step
+from settlement.reconciliation import Findings
+from tests.reconciliation.client import readable
+from tests.reconciliation.shapes import SETTLED
+from tests.reconciliation.town import Payment, Town
+
+AMOUNT, FEE = 90_000_000, 48
+FORGED = Settlement(
+    key="order-forged-000001", payer="alice", payee="mallory", amount=AMOUNT, currency="EUR", fee=FEE
+)
+
+
+@pytest.fixture
+def town() -> Town:
+    """A table with a rich customer, and with Mallory, who has next to nothing."""
+    town = Town()
+    town.open("alice", 2 * AMOUNT)
+    town.open("mallory", 1)
+    town.open("merchant.mallory", 1)
+    return town
+
+
+def put(town: Town, row: Row) -> None:
+    town.table.put_item(TableName="in-memory", Item=to_wire(row))
+
+
+def sound_rows(settlement: Settlement = FORGED) -> dict[str, Row]:
+    """Return the rows that a settlement would have left: its own, and its entries and evidence by step."""
+    elsewhere = Town()
+    elsewhere.open("alice", 2 * AMOUNT)
+    elsewhere.open(settlement.payee, 1)
+    Payment(elsewhere, settlement).forward(*SETTLED)
+    rows = [from_wire(item) for item in elsewhere.table.items.values()]
+    return {row.get("step", row["pk"].partition("#")[0]): row for row in rows}
+
+
+def raised(town: Town, account: str, amount: int) -> Row:
+    row = town.store.read(keys.account(account))
+    assert row
+    return row | {"available": row["available"] + amount}
+
+
+def put_settlement_release_and_balance(town: Town) -> None:
+    """Three puts: the payer's balance stays as it is, so that the amount is new money."""
+    rows = sound_rows()
+    put(town, rows["SETTLEMENT"])
+    put(town, rows["release"])
+    put(town, raised(town, "mallory", FORGED.net))
+
+
+def put_all_but_the_hold(town: Town) -> None:
+    rows = sound_rows()
+    for name in ("SETTLEMENT", "verify", "release", "fee"):
+        put(town, rows[name])
+    put(town, raised(town, "mallory", FORGED.net))
+
+
+def put_all_but_the_payers_balance(town: Town) -> None:
+    rows = sound_rows()
+    for name in ("SETTLEMENT", "hold", "verify", "release", "fee"):
+        put(town, rows[name])
+    put(town, raised(town, "mallory", FORGED.net))
+
+
+def put_a_void_of_nothing(town: Town) -> None:
+    """The payer is given back what was never held."""
+    rows = sound_rows()
+    at = rows["hold"]["posted_at"]
+    settlement = {name: rows["SETTLEMENT"][name] for name in rows["SETTLEMENT"] if name[-3:] != "_at"}
+    settlement |= {name: at for name in ("claimed_at", "finished_at", "hold_at", "hold_reversed_at")}
+    failure = {"step": "verify", "error": "KycUnavailable", "cause": ""}
+    settlement |= {"status": "COMPENSATED", "deadline_at": rows["SETTLEMENT"]["deadline_at"]}
+    settlement |= {"failure": failure, "reversed_for": failure, "resolutions": 0, "payer": "mallory"}
+    forged = Settlement(
+        key=FORGED.key, payer="mallory", payee="alice", amount=AMOUNT, currency="EUR", fee=FEE
+    )
+    settlement |= {"payee": "alice", "request_hash": forged.request_hash}
+    settlement.pop("verdict")
+    put(town, settlement)
+    address = keys.entry("mallory", at, FORGED.key, Step.HOLD.reversal)
+    sides = {"debit": f"escrow:{FORGED.key}", "credit": "mallory", "side": "credit"}
+    step = {"step": Step.HOLD.reversal, "request_hash": forged.request_hash}
+    put(town, rows["hold"] | address | sides | step)
+    put(town, raised(town, "mallory", AMOUNT))
+
+
+def put_a_release_to_a_merchant(town: Town) -> None:
+    """No balance is needed: a sweep would add the forged release to it."""
+    settlement = Settlement(
+        key=FORGED.key, payer="alice", payee="merchant.mallory", amount=AMOUNT, currency="EUR", fee=FEE
+    )
+    rows = sound_rows(settlement)
+    put(town, rows["SETTLEMENT"])
+    put(town, rows["release"])
+
+
+def put_a_balance(town: Town) -> None:
+    put(town, raised(town, "mallory", AMOUNT))
+
+
+@pytest.mark.parametrize(
+    ("forge", "named"),
+    [
+        (put_settlement_release_and_balance, f"SETTLEMENT#{FORGED.key}"),
+        (put_all_but_the_hold, f"SETTLEMENT#{FORGED.key}"),
+        (put_all_but_the_payers_balance, "ACCOUNT#alice"),
+        (put_a_void_of_nothing, f"SETTLEMENT#{FORGED.key}"),
+        (put_a_release_to_a_merchant, f"SETTLEMENT#{FORGED.key}"),
+        (put_a_balance, "ACCOUNT#mallory"),
+    ],
+)
+def test_money_from_nothing_is_found_and_its_row_named(
+    town: Town, forge: Callable[[Town], None], named: str
+) -> None:
+    assert reconciled(town).conserved
+    forge(town)
+
+    findings = reconciled(town)
+
+    assert {fault.partition(": ")[0] for fault in findings.faults} == {named}, findings.faults
+
+
+def test_no_plain_put_of_the_forgery_is_malformed(town: Town) -> None:
+    """It is found by what it claims, not by its form: with all rows of both sides it would be a settlement."""
+    for row in sound_rows().values():
+        if row["sk"] != "BALANCE" and row.get("step") != "deposit" and row["pk"] != "CIRCUIT":
+            put(town, row)
+    put(town, raised(town, "mallory", FORGED.net))
+    put(town, raised(town, "alice", -AMOUNT))
+
+    assert reconciled(town).conserved
+
+
+def reconciled(town: Town) -> Findings:
+    return table_scan.check(readable(town.table), {"EUR"})

@@ -1,0 +1,97 @@
+"""An account that moves many times a second is proven all the same, and a wrong balance of one is found."""
+
+import random
+from datetime import timedelta
+
+import pytest
+
+from settlement.adapters import second_look, table_scan
+from settlement.ledger import balances, entries
+from settlement.reconciliation import Findings
+from tests.reconciliation.client import readable
+from tests.reconciliation.town import Town
+
+HOT = [(5, 0.1), (50, 0.01)]
+"""Moves a second, and what each call of the reader takes: from afar, and from within the region."""
+
+
+class Traffic:
+    """Money that comes in and goes out between a reader's calls, at random times."""
+
+    def __init__(
+        self, town: Town, per_second: float, call_seconds: float = 0, late_seconds: float = 0
+    ) -> None:
+        self._town, self._call_seconds = town, call_seconds
+        self._late = timedelta(seconds=late_seconds)
+        self._pause = lambda: self._random.expovariate(per_second)
+        self._random, self._left, self.moves = random.Random(7), 0.0, 0
+
+    def __call__(self) -> None:
+        """Let the time of one call pass."""
+        self._left -= self._call_seconds
+        while self._left < 0:
+            self._left += self._pause()
+            self.move()
+        self._town.tick(self._call_seconds)
+
+    def move(self) -> None:
+        """Commit one move. In one of ten its function's clock is behind."""
+        self.moves += 1
+        at = self._town.now - (self._late if self.moves % 10 == 0 else timedelta())
+        key = f"move-{self.moves:06}"
+        self._town.store.transact(
+            [
+                entries.deposit(key, "alice", self.moves, "EUR", at),
+                balances.credit_swept("alice", self.moves, "EUR"),
+            ]
+        )
+
+
+@pytest.fixture
+def town() -> Town:
+    town = Town()
+    town.open("alice", 1_000)
+    traffic = Traffic(town, 5)
+    for _ in range(5_500):
+        town.tick(0.2)
+        traffic.move()
+    return town
+
+
+def reconciled(town: Town, traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> Findings:
+    """Reconcile while the account moves, as it has done for a while."""
+    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
+    traffic.moves = before = 10_000
+    findings = table_scan.check(readable(town.table, traffic))
+    assert traffic.moves > before + 5
+    return findings
+
+
+@pytest.mark.parametrize(("per_second", "call_seconds"), HOT)
+@pytest.mark.parametrize("late_seconds", [0, 3, 60])
+def test_a_hot_account_is_proven(
+    town: Town, per_second: float, call_seconds: float, late_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if some of its entries come in behind others, as the clocks of functions differ."""
+    traffic = Traffic(town, per_second, call_seconds, late_seconds)
+    traffic()  # the account's row is newer than what the scan meets of its statement, or older
+
+    findings = reconciled(town, traffic, monkeypatch)
+
+    assert (findings.faults, findings.unproven, findings.in_flight) == ([], [], 1)
+    assert findings.conserved
+
+
+@pytest.mark.parametrize(("per_second", "call_seconds"), HOT)
+@pytest.mark.parametrize("wrong", [1, -1, 10_001])
+def test_a_wrong_balance_of_a_hot_account_is_found(
+    town: Town, per_second: float, call_seconds: float, wrong: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = town.table.items["ACCOUNT#alice", "BALANCE"]
+    available = {"N": str(int(row["available"]["N"]) + wrong)}
+    town.table.items["ACCOUNT#alice", "BALANCE"] = {**row, "available": available}
+
+    findings = reconciled(town, Traffic(town, per_second, call_seconds), monkeypatch)
+
+    assert [fault.partition(":")[0] for fault in findings.faults] == ["ACCOUNT#alice"]
+    assert findings.unproven == []
