@@ -24,6 +24,10 @@ class Mutation(NamedTuple):
     change: str
     rows: Rows
 
+    def changed(self, before: Rows) -> set[Key]:
+        """Return the keys of the rows that are not as they were."""
+        return {key for key in before.keys() | self.rows.keys() if before.get(key) != self.rows.get(key)}
+
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -48,7 +52,10 @@ def kind_of(item: Item) -> str:
         return f"settlement {item['status']['S']}"
     if kind in ("ENTRIES", "EVIDENCE"):
         return f"{'entry' if kind == 'ENTRIES' else 'evidence'} {item['step']['S'].partition(':')[0]}"
-    return {"ACCOUNT": "account", "SWEPT": "sweep", "KYC_EVENT": "event"}.get(kind, kind.lower())
+    if kind == "ACCOUNT" and item.get("available") == {"N": "0"}:
+        return "account, empty"
+    names = {"ACCOUNT": "account", "SWEPT": "sweep", "KYC_EVENT": "event"}
+    return names[kind] if kind in names else str(kind).lower()
 
 
 def singles(rows: Rows) -> Iterator[Mutation]:
@@ -96,8 +103,8 @@ def _changes(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     yield "other type", {"N": "1"} if kind != "N" else {"S": content}
     if kind == "N":
         number = int(content)
-        for other in (number + 1, number - 1):
-            yield "changed", {"N": str(other)}
+        for one_off in (number + 1, number - 1):
+            yield "changed", {"N": str(one_off)}
         yield "fraction", {"N": f"{number}.5"}
         yield "huge", {"N": str(10**37)}
     elif kind == "S":

@@ -68,11 +68,8 @@ def limbo(*names: str, stuck: Step, decisions: tuple[Decision, ...] = (), then: 
 def expired(*names: str, then: str = "") -> Play:
     def play(payment: Payment) -> None:
         payment.forward(*names)
-        if "review" in names:
-            payment.take_over(90_000)
-        else:
-            payment.take_over(40)
-            payment.take_over(1_000)
+        while not payment.state().is_expired:
+            payment.take_over_when_due()
         if then:
             payment.begin()
             payment.reverse(*payment.state().unreversed)
@@ -172,6 +169,7 @@ def town(name: str) -> Town:
             key=key, payer=payer, payee=payee, amount=amount, currency="EUR", fee=48 * number, **more
         )
         SHAPES[name](Payment(town, settlement))
+    town.open("frank", 0)
     town.circuit()
     return town
 

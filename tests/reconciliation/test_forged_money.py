@@ -78,7 +78,7 @@ def put_a_void_of_nothing(town: Town) -> None:
     rows = sound_rows()
     at = rows["hold"]["posted_at"]
     settlement = {name: rows["SETTLEMENT"][name] for name in rows["SETTLEMENT"] if name[-3:] != "_at"}
-    settlement |= {name: at for name in ("claimed_at", "finished_at", "hold_at", "hold_reversed_at")}
+    settlement |= dict.fromkeys(("claimed_at", "finished_at", "hold_at", "hold_reversed_at"), at)
     failure = {"step": "verify", "error": "KycUnavailable", "cause": ""}
     settlement |= {"status": "COMPENSATED", "deadline_at": rows["SETTLEMENT"]["deadline_at"]}
     settlement |= {"failure": failure, "reversed_for": failure, "resolutions": 0, "payer": "mallory"}
@@ -132,7 +132,7 @@ def test_money_from_nothing_is_found_and_its_row_named(
 
 
 def test_no_plain_put_of_the_forgery_is_malformed(town: Town) -> None:
-    """It is found by what it claims, not by its form: with all rows of both sides it would be a settlement."""
+    """It is found by what it claims, not by its form: with all rows it would be a settlement."""
     for row in sound_rows().values():
         if row["sk"] != "BALANCE" and row.get("step") != "deposit" and row["pk"] != "CIRCUIT":
             put(town, row)

@@ -10,6 +10,7 @@ from settlement.ledger import balances, entries
 from settlement.reconciliation import Findings
 from tests.reconciliation.client import readable
 from tests.reconciliation.town import Town
+from tests.world.memory_dynamodb import MemoryDynamoDb
 
 HOT = [(5, 0.1), (50, 0.01)]
 """Moves a second, and what each call of the reader takes: from afar, and from within the region."""
@@ -23,14 +24,14 @@ class Traffic:
     ) -> None:
         self._town, self._call_seconds = town, call_seconds
         self._late = timedelta(seconds=late_seconds)
-        self._pause = lambda: self._random.expovariate(per_second)
-        self._random, self._left, self.moves = random.Random(7), 0.0, 0
+        self._random, self._per_second = random.Random(7), per_second
+        self._left, self.moves = 0.0, 0
 
     def __call__(self) -> None:
         """Let the time of one call pass."""
         self._left -= self._call_seconds
         while self._left < 0:
-            self._left += self._pause()
+            self._left += self._random.expovariate(self._per_second)
             self.move()
         self._town.tick(self._call_seconds)
 
@@ -47,8 +48,9 @@ class Traffic:
         )
 
 
-@pytest.fixture
-def town() -> Town:
+@pytest.fixture(scope="module")
+def statement() -> Town:
+    """A town with a statement of several pages."""
     town = Town()
     town.open("alice", 1_000)
     traffic = Traffic(town, 5)
@@ -56,6 +58,11 @@ def town() -> Town:
         town.tick(0.2)
         traffic.move()
     return town
+
+
+@pytest.fixture
+def town(statement: Town) -> Town:
+    return Town(MemoryDynamoDb(items=statement.table.items), statement.now)
 
 
 def reconciled(town: Town, traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> Findings:

@@ -178,6 +178,11 @@ class Payment:
         assert takeover
         self.town.store.update(takeover.write)
 
+    def take_over_when_due(self) -> None:
+        """Let recovery look when it is to."""
+        due = datetime.fromisoformat(self.state().listed_at or "")
+        self.take_over((due - self.town.now).total_seconds())
+
     def forward(self, *which: str) -> None:
         """Call methods without arguments, one after the other."""
         for name in which:

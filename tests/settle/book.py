@@ -189,6 +189,7 @@ class Book:
         evidence = {"pk": f"EVIDENCE#{key}", "sk": f"{key}:{step}", "step": step, "posted_at": at}
         party = {"account": row.get("payee", "bob")}
         usual = {"limbo": party | STUCK, "resolve": party | PERSON, "reverse": PERSON}
+        usual["review"] = VERDICT | {"provider": "webhook"}
         content = {**usual.get(step.partition(":")[0], VERDICT), **content}
         self.rows.append({**evidence, "request_hash": row.get("request_hash", "of-nothing"), **content})
         return at

@@ -12,16 +12,21 @@ from settlement.model.stage_config import StageConfig
 NAMES = ("payer_name", "payee_name")
 """The names of the parties: personal data, for a KYC provider that screens by name."""
 
-_OPTIONAL = ("deadline_seconds", *NAMES)
+OPTIONAL = ("deadline_seconds", *NAMES)
 """The fields in the hash of a request that has them. Others keep the hash that they had without these."""
 
 _HASHED = ("key", "payer", "payee", "amount", "currency", "fee")
 """The fields in every hash. Fixed for ever, even if `FIELDS` grows: rows in flight carry old hashes."""
 
-FIELDS = (*_HASHED, *_OPTIONAL)
+FIELDS = (*_HASHED, *OPTIONAL)
 """The fields of a request, and of a settlement on its way from one state to the next."""
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+def hash_of(content: dict[str, Any]) -> str:
+    """Return the SHA-256 of a request's content: the fields that it has, in canonical form."""
+    return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +59,8 @@ class Settlement:
         A field that is added later must not change the hash of requests without it.
         """
         content = {name: getattr(self, name) for name in _HASHED}
-        content |= {name: value for name in _OPTIONAL if (value := getattr(self, name)) is not None}
-        return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
+        content |= {name: value for name in OPTIONAL if (value := getattr(self, name)) is not None}
+        return hash_of(content)
 
     def to_row(self) -> dict[str, Any]:
         """Return the request's attributes of the settlement's row, except the key, which is the row's own."""

@@ -68,11 +68,13 @@ def evidence(row: Row) -> EvidenceFacts:
         raise MalformedRow("posted_at is no timestamp")
     told = EvidenceFacts(key, step, posted_at, request_hash, None)
     if step in _VERDICTS:
-        decision, reference, _, _ = _VERDICT(row)
+        decision, reference, _, provider = _VERDICT(row)
         if decision not in _DECIDED:
             raise MalformedRow(f"decision is {decision!r}")
         if not REFERENCE.fullmatch(reference):
             raise MalformedRow("reference is no name of a verification")
+        if (provider == "webhook") != (step == REVIEW):
+            raise MalformedRow(f"provider is {provider!r}")
         return told._replace(decision=decision)
     kind = step.partition(":")[0]
     if kind == "reverse":

@@ -5,14 +5,14 @@ The row is read as a whole, so a contradiction within it is a fault that no seco
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from itertools import repeat
+from typing import Any
 
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import accounts, money
 from settlement.model.orders import Decision
 from settlement.model.request import ACCOUNT, KEY
-from settlement.model.settlement import NAMES, Settlement
+from settlement.model.settlement import NAMES, OPTIONAL, hash_of
 from settlement.model.state import MalformedRow
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.reconciliation import values
@@ -31,10 +31,10 @@ def settlement(row: Row) -> SettlementFacts:
     status, payer, payee, currency, request_hash, owner, _, _ = _TEXTS(row)
     if status not in _STATUSES:
         raise MalformedRow(f"status is {status!r}")
-    hold, verify, release, fee, fee_back, release_back, hold_back, verdict, review, _ = map(
-        values.optional, repeat(row), _OPTIONAL
+    hold, verify, release, fee, fee_back, release_back, hold_back, verdict, review, _ = values.optionals(
+        row, _OPTIONAL
     )
-    values.instants(row, *_INSTANTS)
+    values.instants(row, _INSTANTS)
     amount, own_fee = values.amount(row, "amount"), values.amount(row, "fee")
     if not 0 <= own_fee < amount < _AMOUNT_END:
         raise MalformedRow("amount and fee are none of a payment")
@@ -63,7 +63,7 @@ def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
     is_completed = facts.resolution == Decision.COMPLETE
     yield from slot_faults(facts)
     yield from attribute_faults(row, facts.status, is_completed)
-    if NAMES_ERASED not in row and _content(row, facts).request_hash != facts.request_hash:
+    if NAMES_ERASED not in row and hash_of(_content(row, facts)) != facts.request_hash:
         yield "its content is not that of its request_hash"
     yield from _time_faults(row, facts)
     if "gsi1pk" in row and facts.status != Status.LIMBO:
@@ -117,20 +117,19 @@ def _of_reversal(row: Row, facts: SettlementFacts, review: str | None) -> Settle
     )
 
 
-def _content(row: Row, facts: SettlementFacts) -> Settlement:
-    """Return the request that the row has."""
-    seconds = row.get("deadline_seconds")
-    return Settlement(
-        key=facts.key,
-        payer=facts.payer,
-        payee=facts.payee,
-        amount=facts.amount,
-        currency=facts.currency,
-        fee=facts.fee,
-        deadline_seconds=seconds,
-        payer_name=row.get(NAMES[0]),
-        payee_name=row.get(NAMES[1]),
-    )
+def _content(row: Row, facts: SettlementFacts) -> dict[str, Any]:
+    """Return the request that the row has, as it is hashed."""
+    content = {
+        "key": facts.key,
+        "payer": facts.payer,
+        "payee": facts.payee,
+        "amount": facts.amount,
+        "currency": facts.currency,
+        "fee": facts.fee,
+    }
+    if not _REQUESTED.isdisjoint(row):
+        content |= {name: row[name] for name in OPTIONAL if name in row}
+    return content
 
 
 def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
@@ -187,7 +186,7 @@ _STATUSES = frozenset(Status)
 _DECISIONS = frozenset(decision.value for decision in Decision)
 _STUCK = frozenset(step.reversal for step in REVERSIBLE)
 _AMOUNT_END = 10**money.DIGITS_MAX
-_REQUESTED = frozenset({"deadline_seconds", *NAMES})
+_REQUESTED = frozenset(OPTIONAL)
 _TEXTS = values.texts(
     *("status", "payer", "payee", "currency", "request_hash", "owner", "claimed_at", "deadline_at")
 )

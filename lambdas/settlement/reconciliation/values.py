@@ -16,6 +16,7 @@ _INSTANT = re.compile(r"(?:[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[
 """Timestamps, one behind the other: several are checked at once."""
 
 _TEXT = frozenset({str})
+_TEXT_OR_NONE = frozenset({str, type(None)})
 
 
 def texts(*names: str) -> Callable[[Row], tuple[str, ...]]:
@@ -68,6 +69,14 @@ def optional(row: Row, name: str, kind: type = str) -> Any:
     return value
 
 
+def optionals(row: Row, names: tuple[str, ...]) -> list[str | None]:
+    """Return texts that may be absent, all at once. Raises MalformedRow."""
+    found = [*map(row.get, names)]
+    if _TEXT_OR_NONE.issuperset(map(type, found)):
+        return found
+    return [optional(row, name) for name in names]
+
+
 def record(row: Row, name: str, fields: Iterable[str]) -> dict[str, str] | None:
     """Return a map of exactly these texts, which may be absent. Raises MalformedRow."""
     found: dict[str, str] | None = optional(row, name, dict)
@@ -78,9 +87,9 @@ def record(row: Row, name: str, fields: Iterable[str]) -> dict[str, str] | None:
     return found
 
 
-def instants(row: Row, *names: str) -> None:
+def instants(row: Row, names: tuple[str, ...]) -> None:
     """Check timestamps, which may be absent. Raises MalformedRow."""
-    found = [value for name in names if (value := optional(row, name)) is not None]
+    found = [value for value in optionals(row, names) if value is not None]
     if found and not (_INSTANT.fullmatch("".join(found)) and {*map(len, found)} == {_INSTANT_LENGTH}):
         at_fault = next(name for name in names if name in row and not is_instant(row[name]))
         raise MalformedRow(f"{at_fault} is no timestamp")

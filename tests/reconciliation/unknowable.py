@@ -1,0 +1,48 @@
+"""The table of what cannot be known from the rows: `unknowable.toml`."""
+
+import tomllib
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+
+from tests.reconciliation.mutations import Mutation
+
+_TABLE = Path(__file__).with_suffix(".toml")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The reason why a change of these attributes of these rows cannot be known."""
+
+    rows: tuple[str, ...]
+    attributes: tuple[str, ...]
+    changes: tuple[str, ...]
+    reason: str
+
+    def parts(self) -> list[tuple[str, str, str]]:
+        """Return what it explains, one by one: rows, an attribute and a change."""
+        return [
+            (row, name, change) for row in self.rows for name in self.attributes for change in self.changes
+        ]
+
+
+def explains(part: tuple[str, str, str], mutation: Mutation) -> bool:
+    """Return whether a part of an explanation is about a mutation."""
+    row, attribute, change = part
+    return fnmatch(mutation.row, row) and (attribute, change) == (mutation.attribute, mutation.change)
+
+
+@cache
+def explanations() -> tuple[Explanation, ...]:
+    """Return the table."""
+    found = tomllib.loads(_TABLE.read_text())["unknowable"]
+    return tuple(
+        Explanation(tuple(one["rows"]), tuple(one["attributes"]), tuple(one["changes"]), one["reason"])
+        for one in found
+    )
+
+
+def is_explained(mutation: Mutation) -> bool:
+    """Return whether the table has the reason why a mutation is not found."""
+    return any(explains(part, mutation) for one in explanations() for part in one.parts())
