@@ -13,6 +13,7 @@ from tests.world.expressions import Item
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 Hook = Callable[..., None]
+_UNITS = {"TableName": "in-memory", "CapacityUnits": 1.0}
 
 
 class Readable:
@@ -65,7 +66,10 @@ class Readable:
         self._hooks[event] = hook
 
     def _read(self, operation: str, items: list[Item]) -> Any:
-        answer = {"status_code": 200, "body": json.dumps({"Items": items}).encode()}
+        answer = {
+            "status_code": 200,
+            "body": json.dumps({"Items": items, "ConsumedCapacity": _UNITS}).encode(),
+        }
         read: dict[str, Any] = {}
         self._hooks[f"before-parse.dynamodb.{operation}"](response_dict=answer, customized_response_dict=read)
         return read

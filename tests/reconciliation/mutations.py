@@ -17,16 +17,18 @@ Rows = dict[Key, Item]
 
 
 class Mutation(NamedTuple):
-    """A change of one row of a table: what of it is changed, and the rows that are there afterwards."""
+    """A change of what a table says: the kind of the row, the attribute, and the rows that change."""
 
     row: str
     attribute: str
     change: str
-    rows: Rows
+    rows: dict[Key, Item | None]
+    """The rows as they are afterwards, None for one that is gone."""
 
-    def changed(self, before: Rows) -> set[Key]:
-        """Return the keys of the rows that are not as they were."""
-        return {key for key in before.keys() | self.rows.keys() if before.get(key) != self.rows.get(key)}
+    def of(self, table: Rows) -> Rows:
+        """Return the table after the change."""
+        left = {key: item for key, item in table.items() if key not in self.rows}
+        return left | {key: item for key, item in self.rows.items() if item is not None}
 
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -62,25 +64,29 @@ def singles(rows: Rows) -> Iterator[Mutation]:
     """Yield every mutation of one row: of an attribute, and of the row as a whole."""
     for key, item in rows.items():
         kind, twin = kind_of(item), _twin(rows, item)
-        for name in item.keys() - {"pk", "sk"}:
+        for name in sorted(item.keys() - {"pk", "sk"}):
             for change, value in _changes(name, item[name]):
-                yield Mutation(kind, name, change, _with(rows, key, name, value))
+                yield Mutation(kind, name, change, {key: _with(item, name, value)})
         if twin:
             other = rows[twin]
-            for name in (item.keys() | other.keys()) - {"pk", "sk"}:
+            for name in sorted((item.keys() | other.keys()) - {"pk", "sk"}):
                 if item.get(name) != other.get(name):
-                    swapped = _with(rows, key, name, other.get(name))
-                    yield Mutation(kind, name, "swapped", _with(swapped, twin, name, item.get(name)))
-        yield Mutation(kind, "the row", "deleted", {at: rows[at] for at in rows if at != key})
+                    swapped: dict[Key, Item | None] = {
+                        key: _with(item, name, other.get(name)),
+                        twin: _with(other, name, item.get(name)),
+                    }
+                    yield Mutation(kind, name, "swapped", swapped)
+        yield Mutation(kind, "the row", "deleted", {key: None})
         for copied in _copies(rows, item):
             address = copied["pk"]["S"], copied["sk"]["S"]
             if address not in rows:
-                yield Mutation(kind, "the row", "duplicated", {**rows, address: copied})
+                yield Mutation(kind, "the row", "duplicated", {address: copied})
 
 
-def _with(rows: Rows, key: Key, name: str, value: Any) -> Rows:
-    item = {other: rows[key][other] for other in rows[key] if other != name}
-    return {**rows, key: item | ({name: value} if value is not None else {})}
+def _with(item: Item, name: str, value: Any) -> Item:
+    """Return a row with another value of an attribute; without the attribute for None."""
+    left = {other: item[other] for other in item if other != name}
+    return left | ({name: value} if value is not None else {})
 
 
 def _twin(rows: Rows, item: Item) -> Key | None:

@@ -143,4 +143,4 @@ def test_no_plain_put_of_the_forgery_is_malformed(town: Town) -> None:
 
 
 def reconciled(town: Town) -> Findings:
-    return table_scan.check(readable(town.table), {"EUR"})
+    return table_scan.check(readable(town.table), currencies={"EUR"})

@@ -1,5 +1,9 @@
-"""The table of what cannot be known from the rows: `unknowable.toml`."""
+"""The table of what cannot be known from the rows, `unknowable.toml`, and its place on the page.
 
+`python -m tests.reconciliation.unknowable` writes it there.
+"""
+
+import re
 import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -8,7 +12,9 @@ from pathlib import Path
 
 from tests.reconciliation.mutations import Mutation
 
+PAGE = Path(__file__).parents[2] / "docs/internals/reliability.md"
 _TABLE = Path(__file__).with_suffix(".toml")
+_PLACE = re.compile(r"(<!-- table: unknowable -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -46,3 +52,18 @@ def explanations() -> tuple[Explanation, ...]:
 def is_explained(mutation: Mutation) -> bool:
     """Return whether the table has the reason why a mutation is not found."""
     return any(explains(part, mutation) for one in explanations() for part in one.parts())
+
+
+def rendered() -> str:
+    """Return the text of the page, with the table as it is now."""
+    rows = [
+        f"| {', '.join(one.rows)} | {', '.join(f'`{name}`' for name in one.attributes)}"
+        f" | {', '.join(one.changes)} | {one.reason} |"
+        for one in explanations()
+    ]
+    table = "\n".join(["| rows | attributes | changes | why |", "|---|---|---|---|", *rows])
+    return _PLACE.sub(lambda found: f"{found[1]}{table}\n{found[2]}", PAGE.read_text())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rendered())

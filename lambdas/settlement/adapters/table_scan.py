@@ -12,9 +12,11 @@ from settlement.reconciliation import Findings, describe, reconcile
 from settlement.reconciliation.attributes import JUDGED
 
 
-def check(store: Store, currencies: Collection[str] | None = None) -> Findings:
+def check(store: Store, *, currencies: Collection[str] | None = None) -> Findings:
     """Reconcile the whole table. A row in none of the `currencies` is at fault (None: any may be)."""
-    return reconcile(_every_row(store), lambda difference: look_again(store, difference), currencies)
+    return reconcile(
+        _every_row(store), lambda difference: look_again(store, difference), currencies=currencies
+    )
 
 
 def proof(store: Store, currencies: Mapping[str, int]) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def proof(store: Store, currencies: Mapping[str, int]) -> dict[str, Any]:
             return f"{amount} minor units"
         return money.render(amount, currencies[currency])
 
-    return describe(check(store, currencies), render)
+    return describe(check(store, currencies=currencies), render)
 
 
 def _every_row(store: Store) -> Iterator[Row]:

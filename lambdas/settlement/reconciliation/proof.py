@@ -17,7 +17,7 @@ Read = Callable[[Row, Findings, Spool], str | None]
 
 
 def reconcile(
-    all_rows: Iterable[Row], look_again: LookAgain, currencies: Collection[str] | None = None
+    all_rows: Iterable[Row], look_again: LookAgain, *, currencies: Collection[str] | None = None
 ) -> Findings:
     """Compare every balance and escrow with its entries, and every entry with what explains it.
 
