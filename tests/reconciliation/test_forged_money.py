@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from settlement.adapters import table_scan
-from settlement.adapters.wire import from_wire, to_wire
+from settlement.adapters.wire import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.settlement import Settlement
@@ -31,10 +31,6 @@ def town() -> Town:
     return town
 
 
-def put(town: Town, row: Row) -> None:
-    town.table.put_item(TableName="in-memory", Item=to_wire(row))
-
-
 def sound_rows(settlement: Settlement = FORGED) -> dict[str, Row]:
     """Return the rows that a settlement would have left: its own, and its entries and evidence by step."""
     elsewhere = Town()
@@ -54,23 +50,23 @@ def raised(town: Town, account: str, amount: int) -> Row:
 def put_settlement_release_and_balance(town: Town) -> None:
     """Three puts: the payer's balance stays as it is, so that the amount is new money."""
     rows = sound_rows()
-    put(town, rows["SETTLEMENT"])
-    put(town, rows["release"])
-    put(town, raised(town, "mallory", FORGED.net))
+    town.put(rows["SETTLEMENT"])
+    town.put(rows["release"])
+    town.put(raised(town, "mallory", FORGED.net))
 
 
 def put_all_but_the_hold(town: Town) -> None:
     rows = sound_rows()
     for name in ("SETTLEMENT", "verify", "release", "fee"):
-        put(town, rows[name])
-    put(town, raised(town, "mallory", FORGED.net))
+        town.put(rows[name])
+    town.put(raised(town, "mallory", FORGED.net))
 
 
 def put_all_but_the_payers_balance(town: Town) -> None:
     rows = sound_rows()
     for name in ("SETTLEMENT", "hold", "verify", "release", "fee"):
-        put(town, rows[name])
-    put(town, raised(town, "mallory", FORGED.net))
+        town.put(rows[name])
+    town.put(raised(town, "mallory", FORGED.net))
 
 
 def put_a_void_of_nothing(town: Town) -> None:
@@ -87,12 +83,12 @@ def put_a_void_of_nothing(town: Town) -> None:
     )
     settlement |= {"payee": "alice", "request_hash": forged.request_hash}
     settlement.pop("verdict")
-    put(town, settlement)
+    town.put(settlement)
     address = keys.entry("mallory", at, FORGED.key, Step.HOLD.reversal)
     sides = {"debit": f"escrow:{FORGED.key}", "credit": "mallory", "side": "credit"}
     step = {"step": Step.HOLD.reversal, "request_hash": forged.request_hash}
-    put(town, rows["hold"] | address | sides | step)
-    put(town, raised(town, "mallory", AMOUNT))
+    town.put(rows["hold"] | address | sides | step)
+    town.put(raised(town, "mallory", AMOUNT))
 
 
 def put_a_release_to_a_merchant(town: Town) -> None:
@@ -101,12 +97,12 @@ def put_a_release_to_a_merchant(town: Town) -> None:
         key=FORGED.key, payer="alice", payee="merchant.mallory", amount=AMOUNT, currency="EUR", fee=FEE
     )
     rows = sound_rows(settlement)
-    put(town, rows["SETTLEMENT"])
-    put(town, rows["release"])
+    town.put(rows["SETTLEMENT"])
+    town.put(rows["release"])
 
 
 def put_a_balance(town: Town) -> None:
-    put(town, raised(town, "mallory", AMOUNT))
+    town.put(raised(town, "mallory", AMOUNT))
 
 
 @pytest.mark.parametrize(
@@ -135,9 +131,9 @@ def test_no_plain_put_of_the_forgery_is_malformed(town: Town) -> None:
     """It is found by what it claims, not by its form: with all rows it would be a settlement."""
     for row in sound_rows().values():
         if row["sk"] != "BALANCE" and row.get("step") != "deposit" and row["pk"] != "CIRCUIT":
-            put(town, row)
-    put(town, raised(town, "mallory", FORGED.net))
-    put(town, raised(town, "alice", -AMOUNT))
+            town.put(row)
+    town.put(raised(town, "mallory", FORGED.net))
+    town.put(raised(town, "alice", -AMOUNT))
 
     assert reconciled(town).conserved
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from settlement.adapters import second_look, table_scan
-from settlement.ledger import balances, entries
+from settlement.model.timestamps import timestamp
 from settlement.reconciliation import Findings
 from tests.reconciliation.client import readable
 from tests.reconciliation.town import Town
@@ -39,13 +39,7 @@ class Traffic:
         """Commit one move. In one of ten its function's clock is behind."""
         self.moves += 1
         at = self._town.now - (self._late if self.moves % 10 == 0 else timedelta())
-        key = f"move-{self.moves:06}"
-        self._town.store.transact(
-            [
-                entries.deposit(key, "alice", self.moves, "EUR", at),
-                balances.credit_swept("alice", self.moves, "EUR"),
-            ]
-        )
+        self._town.deposit(f"move-of-alice-{self.moves:06}", "alice", self.moves, at=timestamp(at))
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,18 @@ from typing import Any
 from settlement.adapters import sweeper
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.kyc_circuit import SharedCircuit, Thresholds
-from settlement.ledger import balances, entries, forward, keys, kyc_review, limbo, reversal
+from settlement.adapters.wire import to_wire
+from settlement.ledger import entries, forward, keys, kyc_review, limbo, reversal
+from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.sweep import Span
+from settlement.model import accounts
 from settlement.model.orders import Decision, Resolution, Reversal
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
+from settlement.model.timestamps import timestamp
 from settlement.model.verdict import KycDecision
 from settlement.policy import compensation, recovery, steps, sweeps
 from tests.reconciliation.client import readable
@@ -48,15 +52,44 @@ class Town:
         return self.now
 
     def open(self, account: str, deposit: int, currency: str = "EUR") -> None:
-        opened = balances.open_account(account, currency, deposit)
-        money = entries.deposit(f"open-{account}", account, deposit, currency, self.tick())
-        self.store.transact([opened, money] if deposit else [opened])
+        self.put({**keys.account(account), "available": 0, "currency": currency})
+        if deposit:
+            self.deposit(f"open-{account}", account, deposit, currency)
+
+    def deposit(self, key: str, account: str, amount: int, currency: str = "EUR", at: str = "") -> None:
+        """Move money in from outside, at the time of the clock or another one."""
+        at = at or timestamp(self.tick())
+        row = self.store.read(keys.account(account))
+        assert row
+        self.put(row | {"available": row["available"] + amount})
+        self.put(external(key, "deposit", account, amount, currency, at))
+
+    def put(self, row: Row) -> None:
+        """Put a row past every condition."""
+        self.table.put_item(TableName="in-memory", Item=to_wire(row))
 
     def circuit(self) -> None:
         """Open the KYC provider's circuit after two failures."""
         shared = SharedCircuit(self.table, "in-memory", Thresholds(**_THRESHOLDS), lambda state: None)
         for _ in range(2):
             shared.save_open("kyc", 1, int(self.tick().timestamp()))
+
+
+def external(key: str, step: str, account: str, amount: int, currency: str, at: str) -> Row:
+    """Return the entry of a deposit or a withdrawal."""
+    debit, credit = accounts.external(currency), account
+    if step == "withdraw":
+        debit, credit = credit, debit
+    return {
+        **keys.entry(account, at, key, step),
+        "step": step,
+        "posted_at": at,
+        "debit": debit,
+        "credit": credit,
+        "side": "credit" if credit == account else "debit",
+        "amount": amount,
+        "currency": currency,
+    }
 
 
 _THRESHOLDS = {"failures": 2, "within_seconds": 60, "recovery_seconds": 30}

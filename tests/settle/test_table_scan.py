@@ -13,12 +13,15 @@ from settlement.adapters import second_look, table_scan
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import balances, entries, forward, keys, kyc_review, reversal
 from settlement.ledger.keys import Row
+from settlement.ledger.transaction import AlreadyApplied, put
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.status import Step
+from settlement.model.timestamps import timestamp
 from settlement.policy import compensation, steps
 from settlement.reconciliation import attributes
 from settlement.reconciliation.spool import Spool
+from tests.reconciliation.town import external
 from tests.world.environment import NOW
 from tests.world.journal import journal
 from tests.world.ledger import Ledger
@@ -207,9 +210,9 @@ def test_a_row_that_moves_at_every_look_is_unproven_and_no_fault(
 
     def moving(*bounds: str) -> Iterator[Row]:
         """Let money come in before each reading of the statement's tail."""
-        key = f"a-deposit-{next(numbers):06}"
-        more = [entries.deposit(key, "alice", 1, "EUR", LATER), balances.credit_swept("alice", 1, "EUR")]
-        stack.store.transact(more)
+        entry = external(f"a-deposit-{next(numbers):06}", "deposit", "alice", 1, "EUR", timestamp(LATER))
+        credit = balances.credit_swept("alice", 1, "EUR")
+        stack.store.transact([put(entry, on_failure=AlreadyApplied), credit])
         return read(*bounds)
 
     monkeypatch.setattr(second_look, "TRIES_MAX", 5)
