@@ -47,7 +47,7 @@ def is_found(shape: str, *mutations: Mutation) -> bool:
 
 
 def reconciled(rows: Rows) -> Findings:
-    return table_scan.check(readable(MemoryDynamoDb(items=rows)), currencies={"EUR"})
+    return table_scan.check(readable(MemoryDynamoDb(items=rows)), currencies={"EUR", "JPY"})
 
 
 def unexplained(shape: str, mutations: Iterable[Mutation]) -> Counter[tuple[str, str, str]]:
