@@ -64,7 +64,7 @@ def decide(desk: Desk, verdict: Verdict) -> None:
 def send(desk: Desk, verdict: Verdict) -> None:
     """Do what the provider's webhook does to a settlement in review."""
     settlement = SettlementState.from_row(desk.row()).settlement
-    later, event = NOW + timedelta(hours=1), WebhookEvent("evt_1", "a-digest")
+    later, event = NOW + timedelta(hours=1), WebhookEvent("evt_1", "d" * 64)
     desk.ledger.store.transact(
         steps.record_webhook_verdict(settlement, verdict, event, f"{KEY}-decided", later, desk.stack.config)
     )

@@ -247,14 +247,16 @@ class Settlements(RuleBasedStateMachine):
     @rule(which=WHICH, verdict=st.sampled_from([APPROVED, REJECTED]), again=STALE, fault=FAULTS)
     def hear_a_verdict(self, which: int, verdict: Any, again: bool, fault: Fault) -> None:
         self.events += not again
-        event = WebhookEvent(id=f"evt-{self.events}", digest=f"digest-of-{self.events}")
+        event = WebhookEvent(id=f"evt-{self.events}", digest=f"{self.events:064x}")
         owner = f"{SETTLEMENTS[which].key}-decided"
         made = steps.record_webhook_verdict(SETTLEMENTS[which], verdict, event, owner, self.now, CONFIG)
         self._call(fault, lambda: self.store.transact(made))
 
     @rule(which=WHICH, owner=st.none() | EXECUTIONS, fault=FAULTS)
     def begin(self, which: int, owner: str | None, fault: Fault) -> None:
-        made = reversal.begin(SETTLEMENTS[which], FAILURE, owner=owner, execution="compensate-1")
+        made = reversal.begin(
+            SETTLEMENTS[which], FAILURE | {"step": "hold"}, owner=owner, execution="compensate-1"
+        )
         self._call(fault, lambda: self.store.update(made))
 
     @rule(which=WHICH, seen=st.sampled_from([Status.SETTLED, Status.PROCESSING]), fault=FAULTS)

@@ -36,10 +36,6 @@ def settlement(row: Row) -> SettlementFacts:
     )
     values.instants(row, _INSTANTS)
     amount, own_fee = values.amount(row, "amount"), values.amount(row, "fee")
-    if not 0 <= own_fee < amount < _AMOUNT_END:
-        raise MalformedRow("amount and fee are none of a payment")
-    if not (KEY.fullmatch(key) and ACCOUNT.fullmatch(payer) and ACCOUNT.fullmatch(payee) and payer != payee):
-        raise MalformedRow("key, payer and payee are none of a payment")
     if not owner:
         raise MalformedRow("owner is empty")
     values.count(row, "owner_epoch")
@@ -61,6 +57,10 @@ def settlement(row: Row) -> SettlementFacts:
 def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
     """Return what a settlement's row says against itself."""
     is_completed = facts.resolution == Decision.COMPLETE
+    if not 0 <= facts.fee < facts.amount < _AMOUNT_END:
+        yield "amount and fee are none of a payment"
+    if not (KEY.fullmatch(facts.key) and _are_parties(facts.payer, facts.payee)):
+        yield "key, payer and payee are none of a payment"
     yield from slot_faults(facts)
     yield from attribute_faults(row, facts.status, is_completed)
     if NAMES_ERASED not in row and hash_of(_content(row, facts)) != facts.request_hash:
@@ -85,6 +85,10 @@ def blocked_account(row: Row, facts: SettlementFacts) -> str | None:
     if stuck == Step.RELEASE.reversal and facts.release_at and not facts.release_reversed_at:
         return facts.payee
     return facts.payer if stuck == Step.HOLD.reversal and facts.hold_at else None
+
+
+def _are_parties(payer: str, payee: str) -> bool:
+    return bool(ACCOUNT.fullmatch(payer) and ACCOUNT.fullmatch(payee)) and payer != payee
 
 
 def _of_reversal(row: Row, facts: SettlementFacts, review: str | None) -> SettlementFacts:
@@ -173,9 +177,10 @@ def _failure_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
     elif facts.status in (Status.COMPENSATING, Status.COMPENSATED) and failure != reason:
         yield "its failure is not what it is reversed for"
     slots = (facts.hold_at, facts.verify_at, facts.release_at, facts.fee_at)
-    stopped = next((step.value for step, at in zip(Step, slots, strict=True) if at is None), Step.FEE.value)
-    if reason and reason["step"] not in ("reverse", stopped):
-        yield f"is reversed for {reason['step']}, but stopped at {stopped}"
+    committed = sum(at is not None for at in slots)
+    tried = [step.value for step in Step][: committed + 1]
+    if reason and reason["step"] not in ("reverse", *tried):  # another may have committed meanwhile
+        yield f"is reversed for {reason['step']}, but tried only {', '.join(tried)}"
     if (row.get("resolutions") == 0) != (facts.resolution is None) and "resolutions" in row:
         yield f"has {row['resolutions']} closed cases, and the decision {facts.resolution}"
     if (facts.resolution == Decision.COMPLETE) != (facts.status == Status.SETTLED and bool(reason)):
