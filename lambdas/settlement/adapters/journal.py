@@ -23,7 +23,7 @@ def read(store: Store, row: Row, seen: Iterable[Row] = ()) -> Journal:
 
     A settlement has few entries: one call reads them. Raises MalformedRow if the row tells no entry.
     """
-    told = settlement_row.settlement(row)
+    told = settlement_row.movements(row)
     evidence = list(pages.query(store, keys.evidence(told.key, "")["pk"]))
     expected = judgement.addresses(told, rows.sound(rows.evidence, evidence))
     once = {(one["pk"], one["sk"]): one for one in (*expected, *seen)}

@@ -25,13 +25,19 @@ NAMES_ERASED = "names_erased_at"
 
 def settlement(row: Row) -> SettlementFacts:
     """Return the facts of a settlement's row. Raises MalformedRow."""
+    facts = movements(row)
+    return facts if _RARE.isdisjoint(row) else _of_reversal(row, facts)
+
+
+def movements(row: Row) -> SettlementFacts:
+    """Return what a settlement's row says of its money: without its reversal. Raises MalformedRow."""
     key = keys.subject(row)[1]
     if row["pk"] != keys.settlement(key)["pk"]:
         raise MalformedRow("has the sort key of a settlement")
     status, payer, payee, currency, request_hash, owner, _, _ = _TEXTS(row)
     if status not in _STATUSES:
         raise MalformedRow(f"status is {status!r}")
-    hold, verify, release, fee, fee_back, release_back, hold_back, verdict, review, _ = values.optionals(
+    hold, verify, release, fee, fee_back, release_back, hold_back, verdict, _, _ = values.optionals(
         row, _OPTIONAL
     )
     values.instants(row, _INSTANTS)
@@ -43,15 +49,12 @@ def settlement(row: Row) -> SettlementFacts:
         values.optional(row, "deadline_seconds", int)
         for name in NAMES:
             values.optional(row, name)
-    facts = SettlementFacts(
+    return SettlementFacts(
         *(key, status, payer, payee, currency, request_hash),
         *(amount, own_fee, values.amount(row, "escrow")),
         *(hold, verify, release, fee, fee_back, release_back, hold_back, verdict),
         *(0, None),
     )
-    if _RARE.isdisjoint(row):
-        return facts
-    return _of_reversal(row, facts, review)
 
 
 def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
@@ -91,7 +94,7 @@ def _are_parties(payer: str, payee: str) -> bool:
     return bool(ACCOUNT.fullmatch(payer) and ACCOUNT.fullmatch(payee)) and payer != payee
 
 
-def _of_reversal(row: Row, facts: SettlementFacts, review: str | None) -> SettlementFacts:
+def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
     """Add what a review or a reversal leaves on a settlement's row. Raises MalformedRow."""
     failure = values.record(row, "failure", _FAILURE)
     reason = values.record(row, "reversed_for", _FAILURE)
@@ -112,7 +115,7 @@ def _of_reversal(row: Row, facts: SettlementFacts, review: str | None) -> Settle
             stuck_step, accounts.fees(facts.currency)
         )
         stuck = values.digest(account, failure["error"], failure["cause"], row.get("gsi1sk") or "")
-    if resolution or (review is not None and not ordered):
+    if resolution or ("review" in row and not ordered):
         since = None
     return facts._replace(
         resolutions=resolutions,
