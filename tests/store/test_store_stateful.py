@@ -249,6 +249,7 @@ class Settlements(RuleBasedStateMachine):
         self.events += not again
         event = WebhookEvent(id=f"evt-{self.events}", digest=f"{self.events:064x}")
         owner = f"{SETTLEMENTS[which].key}-decided"
+        verdict = replace(verdict, provider="webhook")
         made = steps.record_webhook_verdict(SETTLEMENTS[which], verdict, event, owner, self.now, CONFIG)
         self._call(fault, lambda: self.store.transact(made))
 

@@ -26,6 +26,7 @@ NAMES_ERASED = "names_erased_at"
 def settlement(row: Row) -> SettlementFacts:
     """Return the facts of a settlement's row. Raises MalformedRow."""
     facts = movements(row)
+    values.instants(row, _INSTANTS)
     return facts if _RARE.isdisjoint(row) else _of_reversal(row, facts)
 
 
@@ -40,7 +41,6 @@ def movements(row: Row) -> SettlementFacts:
     hold, verify, release, fee, fee_back, release_back, hold_back, verdict, _, _ = values.optionals(
         row, _OPTIONAL
     )
-    values.instants(row, _INSTANTS)
     amount, own_fee = values.amount(row, "amount"), values.amount(row, "fee")
     if not owner:
         raise MalformedRow("owner is empty")
