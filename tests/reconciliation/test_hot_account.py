@@ -1,6 +1,7 @@
 """An account that moves many times a second is proven all the same, and a wrong balance of one is found."""
 
 import random
+import threading
 from datetime import timedelta
 
 import pytest
@@ -25,15 +26,16 @@ class Traffic:
         self._town, self._call_seconds = town, call_seconds
         self._late = timedelta(seconds=late_seconds)
         self._random, self._per_second = random.Random(7), per_second
-        self._left, self.moves = 0.0, 0
+        self._left, self.moves, self._lock = 0.0, 0, threading.Lock()
 
     def __call__(self) -> None:
-        """Let the time of one call pass."""
-        self._left -= self._call_seconds
-        while self._left < 0:
-            self._left += self._random.expovariate(self._per_second)
-            self.move()
-        self._town.tick(self._call_seconds)
+        """Let the time of one call pass. The scan calls from several threads."""
+        with self._lock:
+            self._left -= self._call_seconds
+            while self._left < 0:
+                self._left += self._random.expovariate(self._per_second)
+                self.move()
+            self._town.tick(self._call_seconds)
 
     def move(self) -> None:
         """Commit one move. In one of ten its function's clock is behind."""
