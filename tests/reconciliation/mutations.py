@@ -42,6 +42,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "side": ("debit", "credit"),
     "currency": ("JPY", "USD"),
     "state": ("OPEN", "CLOSED", "HALF_OPEN"),
+    "order": ("open", "deposit", "withdraw", "freeze", "unfreeze", "close"),
 }
 _ACCOUNTS = ("alice", "bob", "carol", "dave", "erin", "fees:EUR", "losses:EUR", "external:EUR")
 _PARTIES = ("payer", "payee", "account", "debit", "credit")
@@ -163,6 +164,15 @@ def _copies(rows: Rows, item: Item) -> Iterator[Item]:
             yield again | _key(f"EVIDENCE#{key}", f"{key}:{item['step']['S']}")
         for step in ("verify", "review", "reverse", "limbo:1", "limbo:2", "resolve:1", "resolve:2"):
             yield again | _key(pk, f"{name}:{step}") | {"step": {"S": step}}
+    else:
+        yield from _copies_of_others(item, other_keys)
+
+
+def _copies_of_others(item: Item, other_keys: list[str]) -> Iterator[Item]:
+    pk, sk = item["pk"]["S"], item["sk"]["S"]
+    kind, again = pk.partition("#")[0], copy.deepcopy(item)
+    if kind == "ORDER":
+        yield again | _key("ORDER#order-of-nobody-00001", sk)
     elif kind == "SWEPT":
         yield again | _key(pk, "2026-11-20T11:59")
         yield again | _key(f"{pk.rpartition('#')[0]}#{(int(pk.rpartition('#')[2]) + 1) % 16}", sk)

@@ -24,9 +24,10 @@ class Traffic:
         self, town: Town, per_second: float, call_seconds: float = 0, late_seconds: float = 0
     ) -> None:
         self._town, self._call_seconds = town, call_seconds
+        self.moves = sum(key == "ORDER" for _, key in town.table.items)
         self._late = timedelta(seconds=late_seconds)
         self._random, self._per_second = random.Random(7), per_second
-        self._left, self.moves, self._lock = 0.0, 0, threading.Lock()
+        self._left, self._lock = 0.0, threading.Lock()
 
     def __call__(self) -> None:
         """Let the time of one call pass. The scan calls from several threads."""
@@ -64,7 +65,7 @@ def town(statement: Town) -> Town:
 def reconciled(town: Town, traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> Findings:
     """Reconcile while the account moves, as it has done for a while."""
     monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
-    traffic.moves = before = 10_000
+    before = traffic.moves
     findings = table_scan.check(readable(town.table, traffic))
     assert traffic.moves > before + 5
     return findings

@@ -14,7 +14,7 @@ from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.sweep import Span
 from settlement.model import accounts
 from settlement.model.orders import Decision, Resolution, Reversal
-from settlement.model.settlement import Settlement
+from settlement.model.settlement import Settlement, hash_of
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
@@ -52,17 +52,39 @@ class Town:
         return self.now
 
     def open(self, account: str, deposit: int, currency: str = "EUR") -> None:
-        self.put({**keys.account(account), "available": 0, "currency": currency})
+        at = timestamp(self.tick())
+        self.put({**keys.account(account), "available": 0, "currency": currency, "opened_at": at})
+        name = account.replace(".", "-")
+        self.put(order(f"open-of-{name}-000000", "open", account, at, currency))
         if deposit:
-            self.deposit(f"open-{account}", account, deposit, currency)
+            self.deposit(f"deposit-of-{name}-0000", account, deposit, currency)
 
     def deposit(self, key: str, account: str, amount: int, currency: str = "EUR", at: str = "") -> None:
         """Move money in from outside, at the time of the clock or another one."""
-        at = at or timestamp(self.tick())
+        self._move(key, "deposit", account, amount, currency, at or timestamp(self.tick()))
+
+    def withdraw(self, key: str, account: str, amount: int, currency: str = "EUR") -> None:
+        """Move money out."""
+        self._move(key, "withdraw", account, amount, currency, timestamp(self.tick()))
+
+    def state(self, kind: str, key: str, account: str) -> None:
+        """Freeze or close an account, or end a freeze."""
+        at = timestamp(self.tick())
         row = self.store.read(keys.account(account))
         assert row
-        self.put(row | {"available": row["available"] + amount})
-        self.put(external(key, "deposit", account, amount, currency, at))
+        row.pop("frozen_at", None)
+        self.put(row | {"freeze": {"frozen_at": at}, "close": {"closed_at": at}}.get(kind, {}))
+        self.put(order(key, kind, account, at))
+
+    def _move(self, key: str, kind: str, account: str, amount: int, currency: str, at: str) -> None:
+        row = self.store.read(keys.account(account))
+        assert row
+        change = amount if kind == "deposit" else -amount
+        self.put(row | {"available": row["available"] + change})
+        recorded = order(key, kind, account, at, currency, amount)
+        self.put(recorded)
+        entry = external(key, kind, account, amount, currency, at)
+        self.put(entry | {"request_hash": recorded["request_hash"]})
 
     def put(self, row: Row) -> None:
         """Put a row past every condition."""
@@ -73,6 +95,18 @@ class Town:
         shared = SharedCircuit(self.table, "in-memory", Thresholds(**_THRESHOLDS), lambda state: None)
         for _ in range(2):
             shared.save_open("kyc", 1, int(self.tick().timestamp()))
+
+
+def order(
+    key: str, kind: str, account: str, at: str, currency: str | None = None, amount: int | None = None
+) -> Row:
+    """Return a person's order on an account."""
+    content: Row = {"key": key, "order": kind, "account": account, "by": "olga", "reason": f"for {account}"}
+    content |= {"currency": currency} if currency else {}
+    content |= {"amount": amount, "reference": f"bank-{key}"} if amount else {}
+    row = {**keys.order(key), **content, "posted_at": at, "request_hash": hash_of(content)}
+    del row["key"]
+    return row
 
 
 def external(key: str, step: str, account: str, amount: int, currency: str, at: str) -> Row:

@@ -5,6 +5,7 @@ from typing import Any
 from zlib import crc32
 
 from settlement.model.settlement import Settlement
+from tests.reconciliation.town import order
 
 Row = dict[str, Any]
 Address = tuple[str, str]
@@ -27,27 +28,32 @@ class Book:
         self._seconds = count()
 
     def open(self, account: str, deposit: int, currency: str = "EUR") -> None:
-        self.rows.append(
-            {"pk": f"ACCOUNT#{account}", "sk": "BALANCE", "available": deposit, "currency": currency}
-        )
+        at = self._now()
+        row = {"pk": f"ACCOUNT#{account}", "sk": "BALANCE", "available": deposit, "currency": currency}
+        self.rows += [
+            row | {"opened_at": at},
+            order(f"order-to-open-{account}", "open", account, at, currency),
+        ]
         if deposit:
             self.deposit(account, deposit, currency)
 
     def deposit(self, account: str, amount: int, currency: str = "EUR") -> Row:
-        """Post money from outside, and leave the balance as it is."""
-        at = self._now()
+        """Post money from outside, with the order for it, and leave the balance as it is."""
+        at, key = self._now(), f"first-deposit-of-{account}"
+        ordered = order(key, "deposit", account, at, currency, amount)
         entry = {
-            "pk": _partition(account, f"open-{account}"),
-            "sk": f"{at}#open-{account}:deposit",
+            "pk": _partition(account, key),
+            "sk": f"{at}#{key}:deposit",
             "step": "deposit",
             "posted_at": at,
+            "request_hash": ordered["request_hash"],
             "debit": f"external:{currency}",
             "credit": account,
             "side": "credit",
             "amount": amount,
             "currency": currency,
         }
-        self.rows.append(entry)
+        self.rows += [entry, ordered]
         return entry
 
     def settle(

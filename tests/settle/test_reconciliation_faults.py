@@ -58,7 +58,7 @@ def later(find: Find, at: str = "2026-11-20T23:00:00.000Z") -> Plant:
     return plant
 
 
-DEPOSIT: Find = lambda book: book.entry("open-alice", "deposit")  # noqa: E731
+DEPOSIT: Find = lambda book: book.entry("first-deposit-of-alice", "deposit")  # noqa: E731
 
 FAULTS: dict[str, tuple[Plant, str]] = {
     "a balance is one too high": (add(ALICE, "available", 1), "ACCOUNT#alice: the row says 44181 EUR"),

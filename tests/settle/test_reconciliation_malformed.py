@@ -12,7 +12,7 @@ from tests.settle.book import Book, Row
 from tests.settle.plants import Find, Plant, always, change, entry, evidence, lose, settlement
 from tests.settle.test_reconciliation import ALICE, HELD, SETTLED, at_work
 
-DEPOSIT: Find = lambda book: book.entry("open-alice", "deposit")  # noqa: E731
+DEPOSIT: Find = lambda book: book.entry("first-deposit-of-alice", "deposit")  # noqa: E731
 HOLD, FEE, VERDICT = entry(HELD, "hold"), entry(SETTLED, "fee"), evidence(SETTLED, "verify")
 
 
@@ -121,8 +121,8 @@ def test_a_row_whose_content_is_not_that_of_its_key_is_malformed(
 
 def test_only_a_customer_has_deposits(book: Book) -> None:
     """The entry is as sound as any, and all sums are right: but no fees are paid from outside."""
-    deposit = book.entry("open-alice", "deposit")
-    shard = crc32(b"open-alice") % 16
+    deposit = book.entry("first-deposit-of-alice", "deposit")
+    shard = crc32(b"first-deposit-of-alice") % 16
     paid = deposit | {"pk": f"ENTRIES#fees:EUR#{shard}", "credit": "fees:EUR"}
     book.rows.append(paid)
 

@@ -6,12 +6,14 @@ the row ──▶ what explains it ──▶ the row again: the same? ──▶ 
 """
 
 import time
+from datetime import UTC, datetime
 
-from settlement.adapters import journal, statement
+from settlement.adapters import batch, journal, statement
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.reconciliation import Difference, Look, judgement, on_record, rows, settlement_row
+from settlement.model.timestamps import seconds_since
+from settlement.reconciliation import Difference, Look, judgement, on_record, ordered, rows, settlement_row
 from settlement.reconciliation.facts import BalanceFacts, Waiting
 
 LOOKS_MAX = 10
@@ -27,14 +29,19 @@ TRIES_MAX = 100
 
 _PAUSE_SECONDS = 0.2
 
+_YOUNG_SECONDS = 3600
+"""An account that was opened, frozen or closed more recently may have been so during the scan."""
+
 
 def look_again(store: Store, difference: Difference) -> Look:
     """Look at a row and what explains it until they are known at one instant, or there were enough looks."""
     try:
         if keys.is_settlement(difference.key):
             return _settlement(store, difference)
-        blocked = _cases(store, difference)
-        return _account(store, difference) if blocked is Look.AGREES else blocked
+        for look in (_cases, _orders):
+            if (found := look(store, difference)) is not Look.AGREES:
+                return found
+        return _account(store, difference)
     except ValueError:  # a row that cannot be read, which the scan has named
         return Look.DISAGREES
 
@@ -115,6 +122,30 @@ def _cases(store: Store, difference: Difference) -> Look:
         is_right = blocking == {*rows.balance(row).limbo_keys.split()}
         return Look.AGREES if is_right else Look.DISAGREES
     return Look.MOVING
+
+
+def _orders(store: Store, difference: Difference) -> Look:
+    """Look at an account's orders. Orders and entries never change: what the scan has met is there.
+
+    An order is found by its own key alone. So a row that was opened, frozen or closed while the table was
+    scanned is unproven if the scan did not meet its order; the next scan does.
+    """
+    row = store.read(difference.key)
+    if row is None:
+        return Look.DISAGREES
+    told, orders = rows.balance(row), {one.key: one for one in difference.orders}
+    named = {entry.key for entry in difference.entries} - orders.keys()
+    found = batch.read(store, [keys.order(key) for key in sorted(named)])
+    orders |= {one.key: one for one in rows.sound(rows.order, found) if one.account == told.account}
+    moves = [ordered.address_of(one) for one in orders.values() if ordered.entry_of(one)]
+    entries = {*difference.entries, *rows.sound(rows.entry, batch.read(store, moves))}
+    if list(ordered.money_differences(orders.values(), entries)):
+        return Look.DISAGREES
+    if not list(ordered.state_differences(told, orders.values())):
+        return Look.AGREES
+    times = (told.opened_at, told.frozen_at, told.closed_at)
+    is_young = any(at and seconds_since(at, datetime.now(UTC)) < _YOUNG_SECONDS for at in times)
+    return Look.MOVING if is_young else Look.DISAGREES
 
 
 def _settlements(store: Store, named: set[str]) -> dict[str, Row | None]:

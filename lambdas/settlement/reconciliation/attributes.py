@@ -23,8 +23,9 @@ _SETTLEMENT = (
 )
 _ENTRY = ("step", "posted_at", "debit", "credit", "side")
 _EVIDENCE = ("decision", "provider", "reference", "reason", "by", "account", "error", "cause")
-_ACCOUNT = ("available", "limbo_keys")
+_ACCOUNT = ("available", "limbo_keys", "opened_at", "frozen_at", "closed_at")
 _OTHERS = (
+    *("order", "reference"),
     *("version", "folded", "key", "case", "token", "execution", "digest", "received_at"),
     *("state", "failure_count", "opened_at", "failed_at", "not_needed_after", "probed_at"),
     *("probe_lease_expiry", "half_open_owner"),

@@ -91,6 +91,32 @@ class EventFacts(NamedTuple):
     event: str
 
 
+class OrderFacts(NamedTuple):
+    """A person's order on an account. `amount` is that of a deposit or a withdrawal."""
+
+    account: str
+    key: str
+    kind: str
+    posted_at: str
+    currency: str | None
+    amount: int | None
+    request_hash: str
+
+
+class ExternalFacts(NamedTuple):
+    """An entry of a deposit or a withdrawal of `owner`: the facts of the entry, listed by the account."""
+
+    owner: str
+    key: str
+    step: str
+    posted_at: str
+    account: str
+    side: str
+    amount: int
+    currency: str
+    request_hash: str | None
+
+
 class CaseFacts(NamedTuple):
     """An open case of LIMBO of the settlement `key`, which blocks a customer's account."""
 
@@ -123,6 +149,9 @@ class BalanceFacts(NamedTuple):
     currency: str
     available: int
     limbo_keys: str = ""
+    opened_at: str | None = None
+    frozen_at: str | None = None
+    closed_at: str | None = None
 
 
 def waiting(sweeps: Iterable[SweepFacts]) -> Waiting:

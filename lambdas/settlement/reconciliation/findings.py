@@ -12,6 +12,7 @@ from settlement.reconciliation.facts import (
     EntryFacts,
     EventFacts,
     EvidenceFacts,
+    OrderFacts,
     SettlementFacts,
     WaitingFacts,
 )
@@ -57,7 +58,8 @@ class Difference:
 
     `row` is the row as it was scanned, None if it was not there, or malformed. Of a settlement, `entries`,
     `evidence`, `events` and `waiting` are those that the scan met. Of an account, `sums` are those of its
-    entries by currency, and `cases` the settlements that block it.
+    entries by currency, `cases` the settlements that block it, `orders` the orders on it, and `entries` those
+    of its deposits and withdrawals.
     """
 
     key: Row
@@ -68,6 +70,7 @@ class Difference:
     waiting: WaitingFacts | None = None
     sums: Mapping[str, int] = field(default_factory=dict)
     cases: tuple[str, ...] = ()
+    orders: tuple[OrderFacts, ...] = ()
 
 
 @dataclass

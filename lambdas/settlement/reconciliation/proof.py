@@ -6,8 +6,8 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import accounts
 from settlement.model.state import MalformedRow
-from settlement.reconciliation import judgement, on_record, rows, settlement_row
-from settlement.reconciliation.facts import BalanceFacts, CaseFacts, SettlementFacts
+from settlement.reconciliation import judgement, on_record, ordered, rows, settlement_row
+from settlement.reconciliation.facts import BalanceFacts, CaseFacts, ExternalFacts, SettlementFacts
 from settlement.reconciliation.findings import Difference, Findings, Look, Verdict
 from settlement.reconciliation.spool import Account, Journal, Spool
 
@@ -48,8 +48,9 @@ def reconcile(
 def _read_entry(row: Row, findings: Findings, spool: Spool) -> str:
     findings.entries += 1
     entry = rows.entry(row)
-    if entry.step == "deposit":
-        spool.post(accounts.external(entry.currency), entry.currency, -entry.amount)
+    if entry.step in rows.MOVES:
+        spool.post(accounts.external(entry.currency), entry.currency, -entry.change)
+        spool.add(ExternalFacts(entry.account, *entry))
     else:
         spool.add(entry)
     if release := rows.received(entry):
@@ -101,6 +102,12 @@ def _read_circuit(row: Row, findings: Findings, spool: Spool) -> None:
     rows.circuit(row)
 
 
+def _read_order(row: Row, findings: Findings, spool: Spool) -> str | None:
+    facts = rows.order(row)
+    spool.add(facts)
+    return facts.currency
+
+
 def _judge_settlement(journal: Journal, findings: Findings, look_again: LookAgain) -> None:
     key, row, entries = keys.settlement(journal.key), journal.row, journal.entries
     told = judgement.differences(row, entries, journal.evidence) if row else [judgement.NO_ROW]
@@ -130,8 +137,15 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain) 
         return
     key, row, unswept = keys.account(account.name), account.row, account.waiting.unswept
     told = judgement.account_differences(row, account.sums, account.waiting, account.cases)
+    if row:
+        told += ordered.differences(row, account.orders, account.external)
     if told:
-        difference = Difference(key, row, sums=dict(account.sums), cases=tuple(account.cases))
+        difference = Difference(
+            *(key, row, tuple(account.external)),
+            sums=dict(account.sums),
+            cases=tuple(account.cases),
+            orders=tuple(account.orders),
+        )
         look = _second_look(difference, told, findings, look_again)
         if look.verdict is Verdict.AGREES:
             if isinstance(look.row, BalanceFacts):
@@ -171,6 +185,6 @@ _READERS: dict[str, Read] = {
     "WAITING": _read_waiting,
     "KYC_EVENT": _read_event,
     "CIRCUIT": _read_circuit,
-    "ORDER": lambda row, findings, spool: None,
+    "ORDER": _read_order,
 }
 """The kinds of rows, by the beginning of their partition key."""

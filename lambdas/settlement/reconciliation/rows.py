@@ -14,6 +14,7 @@ from settlement.ledger.kyc_review import REVIEW
 from settlement.model import accounts
 from settlement.model.orders import Decision
 from settlement.model.request import ACCOUNT, KEY
+from settlement.model.settlement import hash_of
 from settlement.model.state import MalformedRow
 from settlement.model.status import Step
 from settlement.model.verdict import REFERENCE, KycDecision
@@ -23,6 +24,7 @@ from settlement.reconciliation.facts import (
     EntryFacts,
     EventFacts,
     EvidenceFacts,
+    OrderFacts,
     SweepFacts,
     WaitingFacts,
 )
@@ -48,11 +50,10 @@ def entry(row: Row) -> EntryFacts:
     address = keys.entry(account, posted_at, key, step)
     if row["sk"] != address["sk"] or row["pk"] != address["pk"]:
         raise MalformedRow("its key is not that of its account, time, settlement and step")
-    if step == "deposit":
-        if side != "credit" or other != accounts.external(currency) or not accounts.is_customer(account):
-            raise MalformedRow(f"a deposit moves money from {debit} to {credit}")
-        return EntryFacts(key, step, posted_at, account, side, amount, currency, None)
-    if other != accounts.escrow(key):
+    if step in MOVES:
+        if side != MOVES[step] or other != accounts.external(currency) or not accounts.is_customer(account):
+            raise MalformedRow(f"a {step} moves money from {debit} to {credit}")
+    elif other != accounts.escrow(key):
         raise MalformedRow(f"moves money from {debit} to {credit}")
     request_hash = values.text(row, "request_hash")
     return EntryFacts(key, step, posted_at, account, side, amount, currency, request_hash)
@@ -91,6 +92,28 @@ def evidence(row: Row) -> EvidenceFacts:
     raise MalformedRow(f"step is {step!r}")
 
 
+def order(row: Row) -> OrderFacts:
+    """Return the facts of a person's order on an account. Raises MalformedRow."""
+    key = keys.subject(row)[1]
+    if row["sk"] != keys.order(key)["sk"]:
+        raise MalformedRow(WRONG_KEY)
+    kind, account, by, reason, posted_at, request_hash = _ACCOUNT_ORDER(row)
+    content: dict[str, object] = {"key": key, "order": kind, "account": account, "by": by, "reason": reason}
+    currency, amount = None, None
+    if kind not in _ORDERS:
+        raise MalformedRow(f"order is {kind!r}")
+    if kind in MOVES or kind == "open":
+        content["currency"] = currency = values.text(row, "currency")
+    if kind in MOVES:
+        content["reference"] = values.text(row, "reference")
+        content["amount"] = amount = values.count(row, "amount", 1)
+    if not (KEY.fullmatch(key) and ACCOUNT.fullmatch(account) and values.is_instant(posted_at)):
+        raise MalformedRow("key, account and posted_at are none of an order")
+    if hash_of(content) != request_hash:
+        raise MalformedRow("its content is not that of its request_hash")
+    return OrderFacts(account, key, kind, posted_at, currency, amount, request_hash)
+
+
 def cause_of_order(reason: str, by: str) -> str:
     """Return what a settlement's row says of the order to reverse it."""
     return f"{reason} (by {by})"
@@ -107,7 +130,9 @@ def balance(row: Row) -> BalanceFacts:
     if not all(isinstance(key, str) and KEY.fullmatch(key) for key in limbo_keys):
         raise MalformedRow("limbo_keys are not keys of settlements")
     currency, available = values.text(row, "currency"), values.amount(row, "available")
-    return BalanceFacts(account, currency, available, " ".join(sorted(limbo_keys)))
+    values.instants(row, _ACCOUNT_TIMES)
+    times = values.optionals(row, _ACCOUNT_TIMES)
+    return BalanceFacts(account, currency, available, " ".join(sorted(limbo_keys)), *times)
 
 
 def waiting(row: Row) -> WaitingFacts:
@@ -182,6 +207,12 @@ def sound(kind: Callable[[Row], _Facts], rows: Iterable[Row]) -> Iterator[_Facts
 
 
 WRONG_KEY = "no row of its kind has such a key"
+MOVES = {"deposit": "credit", "withdraw": "debit"}
+"""The orders that move money, which are the steps of their entries, with the side of the account."""
+
+_ORDERS = frozenset({"open", "deposit", "withdraw", "freeze", "unfreeze", "close"})
+_ACCOUNT_TIMES = ("opened_at", "frozen_at", "closed_at")
+_ACCOUNT_ORDER = values.texts("order", "account", "by", "reason", "posted_at", "request_hash")
 
 _SECOND = len("2026-11-22T06:04:57")
 _IN_MINUTE = re.compile(r"[0-5][0-9]", re.ASCII)

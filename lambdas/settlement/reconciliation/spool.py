@@ -25,6 +25,8 @@ from settlement.reconciliation.facts import (
     EntryFacts,
     EventFacts,
     EvidenceFacts,
+    ExternalFacts,
+    OrderFacts,
     SettlementFacts,
     SweepFacts,
     Waiting,
@@ -56,6 +58,8 @@ Facts = (
     | WaitingFacts
     | BalanceFacts
     | CaseFacts
+    | OrderFacts
+    | ExternalFacts
     | SweepFacts
 )
 _TABLES: dict[type[Any], str] = {
@@ -66,6 +70,8 @@ _TABLES: dict[type[Any], str] = {
     WaitingFacts: "waiting",
     BalanceFacts: "balances",
     CaseFacts: "cases",
+    OrderFacts: "orders",
+    ExternalFacts: "external",
     SweepFacts: "sweeps",
     _Change: "changes",
 }
@@ -92,7 +98,8 @@ class Account:
     """The balance of one account, None if it has no row, and the sums of its entries by currency.
 
     `waiting` is what of a merchant's releases is not in the balance yet, and `cases` are the settlements
-    whose open case of LIMBO blocks the account.
+    whose open case of LIMBO blocks the account, `orders` the orders on it, and `external` the entries of its
+    deposits and withdrawals.
     """
 
     name: str
@@ -100,6 +107,8 @@ class Account:
     sums: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     waiting: Waiting = field(default_factory=Waiting)
     cases: list[str] = field(default_factory=list)
+    orders: list[OrderFacts] = field(default_factory=list)
+    external: list[EntryFacts] = field(default_factory=list)
 
 
 class Spool:
@@ -154,7 +163,9 @@ class Spool:
     def accounts(self) -> Iterator[Account]:
         """Yield each account, by its name."""
         self._flush_sums()
-        for name, facts in self._sorted(BalanceFacts, _Change, CaseFacts, SweepFacts):
+        for name, facts in self._sorted(
+            BalanceFacts, _Change, CaseFacts, OrderFacts, ExternalFacts, SweepFacts
+        ):
             account = Account(name)
             for kind, of_kind in groupby(facts, type):
                 if kind is SweepFacts:
@@ -165,6 +176,10 @@ class Spool:
                         account.sums[one.currency] += int(one.change)
                     elif kind is CaseFacts:
                         account.cases.append(one.key)
+                    elif kind is OrderFacts:
+                        account.orders.append(one)
+                    elif kind is ExternalFacts:
+                        account.external.append(EntryFacts(*one[1:]))
                     else:
                         account.row = one
             yield account
