@@ -48,7 +48,7 @@ def reach(calls: Calls, order: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "state"), zip(COURSE, STATES, strict=True), ids=lambda one: one.get("order")
+    ("order", "state"), list(zip(COURSE, STATES, strict=True)), ids=lambda one: one.get("order")
 )
 def test_an_answer_has_the_order_on_record_and_the_account_as_it_is_then(
     calls: Calls, later: Later, counted: Counted, order: dict[str, str], state: dict[str, str]

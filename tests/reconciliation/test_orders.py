@@ -85,6 +85,9 @@ def test_a_deposit_that_is_raised_with_its_balance_is_found(town: Town) -> None:
         ("erin", {"closed_at": None}),
         ("erin", {"closed_at": timestamp(NOW)}),
         ("dave", {"currency": "JPY"}),
+        ("dave", {"last_order": UNFREEZE}),
+        ("erin", {"last_order": "open-of-erin-000000"}),
+        ("alice", {"last_order": "withdraw-of-alice-001"}),
     ],
 )
 def test_a_state_that_no_order_has_set_is_found(town: Town, account: str, changes: Row) -> None:

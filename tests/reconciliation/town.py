@@ -53,9 +53,11 @@ class Town:
 
     def open(self, account: str, deposit: int, currency: str = "EUR") -> None:
         at = timestamp(self.tick())
-        self.put({**keys.account(account), "available": 0, "currency": currency, "opened_at": at})
         name = account.replace(".", "-")
-        self.put(order(f"open-of-{name}-000000", "open", account, at, currency))
+        first = order(f"open-of-{name}-000000", "open", account, at, currency)
+        row = {**keys.account(account), "available": 0, "currency": currency, "opened_at": at}
+        self.put(row | {"last_order": keys.subject(first)[1]})
+        self.put(first)
         if deposit:
             self.deposit(f"deposit-of-{name}-0000", account, deposit, currency)
 
@@ -73,7 +75,8 @@ class Town:
         row = self.store.read(keys.account(account))
         assert row
         row.pop("frozen_at", None)
-        self.put(row | {"freeze": {"frozen_at": at}, "close": {"closed_at": at}}.get(kind, {}))
+        times = {"freeze": {"frozen_at": at}, "close": {"closed_at": at}}.get(kind, {})
+        self.put(row | times | {"last_order": key})
         self.put(order(key, kind, account, at))
 
     def _move(self, key: str, kind: str, account: str, amount: int, currency: str, at: str) -> None:

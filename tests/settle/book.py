@@ -28,18 +28,18 @@ class Book:
         self._seconds = count()
 
     def open(self, account: str, deposit: int, currency: str = "EUR") -> None:
-        at = self._now()
+        at, first = self._now(), f"order-to-open-{account.replace('.', '-')}"
         row = {"pk": f"ACCOUNT#{account}", "sk": "BALANCE", "available": deposit, "currency": currency}
         self.rows += [
-            row | {"opened_at": at},
-            order(f"order-to-open-{account}", "open", account, at, currency),
+            row | {"opened_at": at, "last_order": first},
+            order(first, "open", account, at, currency),
         ]
         if deposit:
             self.deposit(account, deposit, currency)
 
     def deposit(self, account: str, amount: int, currency: str = "EUR") -> Row:
         """Post money from outside, with the order for it, and leave the balance as it is."""
-        at, key = self._now(), f"first-deposit-of-{account}"
+        at, key = self._now(), f"first-deposit-of-{account.replace('.', '-')}"
         ordered = order(key, "deposit", account, at, currency, amount)
         entry = {
             "pk": _partition(account, key),

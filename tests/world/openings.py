@@ -39,10 +39,17 @@ def open_order(account: str, currency: str = "EUR") -> AccountOrder:
 
 def opening(account: str, available: int, currency: str, now: datetime) -> tuple[Write, ...]:
     """Build the rows of an open account: its orders, its balance, and the entry that explains it."""
-    row = {**keys.account(account), "available": available, "currency": currency, "opened_at": timestamp(now)}
+    first = open_order(account, currency)
+    row = {
+        **keys.account(account),
+        "available": available,
+        "currency": currency,
+        "opened_at": timestamp(now),
+        "last_order": first.key,
+    }
     opened = (
         put(row, on_failure=lambda state: AccountExists("account")),
-        account_orders.record(open_order(account, currency), now),
+        account_orders.record(first, now),
     )
     if not available:
         return opened

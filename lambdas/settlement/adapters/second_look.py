@@ -127,14 +127,14 @@ def _cases(store: Store, difference: Difference) -> Look:
 def _orders(store: Store, difference: Difference) -> Look:
     """Look at an account's orders. Orders and entries never change: what the scan has met is there.
 
-    An order is found by its own key alone. So a row that was opened, frozen or closed while the table was
-    scanned is unproven if the scan did not meet its order; the next scan does.
+    An order is found by its own key alone, and the row has that of the last one. So an account that was given
+    more than one while the table was scanned is unproven if the scan did not meet them; the next scan does.
     """
     row = store.read(difference.key)
     if row is None:
         return Look.DISAGREES
     told, orders = rows.balance(row), {one.key: one for one in difference.orders}
-    named = {entry.key for entry in difference.entries} - orders.keys()
+    named = {told.last_order, *(entry.key for entry in difference.entries)} - orders.keys()
     found = batch.read(store, [keys.order(key) for key in sorted(named)])
     orders |= {one.key: one for one in rows.sound(rows.order, found) if one.account == told.account}
     moves = [ordered.address_of(one) for one in orders.values() if ordered.entry_of(one)]
@@ -143,7 +143,7 @@ def _orders(store: Store, difference: Difference) -> Look:
         return Look.DISAGREES
     if not list(ordered.state_differences(told, orders.values())):
         return Look.AGREES
-    times = (told.opened_at, told.frozen_at, told.closed_at)
+    times = [told.opened_at, *(one.posted_at for one in orders.values() if one.key == told.last_order)]
     is_young = any(at and seconds_since(at, datetime.now(UTC)) < _YOUNG_SECONDS for at in times)
     return Look.MOVING if is_young else Look.DISAGREES
 

@@ -65,8 +65,8 @@ def open_account(order: AccountOrder, now: datetime) -> Write:
     """
     return update(
         keys.account(order.account),
-        "SET available = :nothing, currency = :currency, opened_at = :now",
-        values={":nothing": 0, ":currency": order.currency, ":now": timestamp(now)},
+        "SET available = :nothing, currency = :currency, opened_at = :now, last_order = :order",
+        values={":nothing": 0, ":currency": order.currency, ":now": timestamp(now), ":order": order.key},
         conditions=[ABSENT],
         on_failure=lambda state: AccountExists(PARTY),
     )
@@ -118,8 +118,8 @@ def freeze(order: AccountOrder, now: datetime) -> Write:
     """Stop an account from placing holds, and from being withdrawn from."""
     return update(
         keys.account(order.account),
-        "SET frozen_at = :now",
-        values={":now": timestamp(now)},
+        "SET frozen_at = :now, last_order = :order",
+        values={":now": timestamp(now), ":order": order.key},
         conditions=[EXISTS, NOT_CLOSED, NOT_FROZEN],
         on_failure=_explained(
             lambda state: (
@@ -133,7 +133,8 @@ def unfreeze(order: AccountOrder) -> Write:
     """End an account's freeze."""
     return update(
         keys.account(order.account),
-        "REMOVE frozen_at",
+        "SET last_order = :order REMOVE frozen_at",
+        values={":order": order.key},
         conditions=[FROZEN],
         on_failure=_explained(lambda state: AccountNotFrozen(PARTY)),
     )
@@ -143,8 +144,8 @@ def close(order: AccountOrder, now: datetime) -> Write:
     """Close an account that has no money, is not frozen, and is not blocked by a case of LIMBO."""
     return update(
         keys.account(order.account),
-        "SET closed_at = :now",
-        values={":now": timestamp(now)},
+        "SET closed_at = :now, last_order = :order",
+        values={":now": timestamp(now), ":order": order.key},
         conditions=[EMPTY, NOT_CLOSED, NOT_FROZEN, NOT_IN_LIMBO],
         on_failure=_explained(lambda state: out_of_use(PARTY, state) or AccountNotEmpty(PARTY)),
     )

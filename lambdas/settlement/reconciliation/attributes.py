@@ -23,7 +23,7 @@ _SETTLEMENT = (
 )
 _ENTRY = ("step", "posted_at", "debit", "credit", "side")
 _EVIDENCE = ("decision", "provider", "reference", "reason", "by", "account", "error", "cause")
-_ACCOUNT = ("available", "limbo_keys", "opened_at", "frozen_at", "closed_at")
+_ACCOUNT = ("available", "limbo_keys", "opened_at", "frozen_at", "closed_at", "last_order")
 _OTHERS = (
     *("order", "reference"),
     *("version", "folded", "key", "case", "token", "execution", "digest", "received_at"),

@@ -152,6 +152,8 @@ class BalanceFacts(NamedTuple):
     opened_at: str | None = None
     frozen_at: str | None = None
     closed_at: str | None = None
+    last_order: str = ""
+    """The key of the latest order that opened, froze, unfroze or closed it."""
 
 
 def waiting(sweeps: Iterable[SweepFacts]) -> Waiting:

@@ -3,7 +3,7 @@
 Each deposit and each withdrawal is in one transaction with its order, so each has the other.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
@@ -45,8 +45,8 @@ def money_differences(orders: Iterable[OrderFacts], entries: Iterable[EntryFacts
         yield f"its order {entry.key} has no entry of the {entry.step}"
 
 
-def state_differences(row: BalanceFacts, orders: Iterable[OrderFacts]) -> Iterator[str]:
-    """Return how the account's times differ from the orders that have set them.
+def state_differences(row: BalanceFacts, orders: Collection[OrderFacts]) -> Iterator[str]:
+    """Return how the account's times and its last order differ from the orders that have set them.
 
     Freezes and their ends alternate, but the clocks of their functions may not say so: they are counted.
     """
@@ -62,3 +62,16 @@ def state_differences(row: BalanceFacts, orders: Iterable[OrderFacts]) -> Iterat
     is_explained = row.frozen_at in freezes if row.frozen_at else True
     if not is_explained or len(freezes) - len(ends) != bool(row.frozen_at):
         yield f"is frozen since {row.frozen_at}, but has {len(freezes)} freezes, of which {len(ends)} ended"
+    if not any(one.key == row.last_order and _left_so(row, one) for one in orders):
+        yield f"its last order is {row.last_order}, which did not leave it so"
+
+
+def _left_so(row: BalanceFacts, last: OrderFacts) -> bool:
+    """Return whether the account is as its last order must have left it."""
+    if last.kind == "close":
+        return row.closed_at == last.posted_at
+    is_frozen = row.frozen_at is not None
+    return last.kind in _STATES and row.closed_at is None and is_frozen == (last.kind == "freeze")
+
+
+_STATES = ("open", "freeze", "unfreeze")

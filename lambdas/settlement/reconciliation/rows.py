@@ -131,8 +131,10 @@ def balance(row: Row) -> BalanceFacts:
         raise MalformedRow("limbo_keys are not keys of settlements")
     currency, available = values.text(row, "currency"), values.amount(row, "available")
     values.instants(row, _ACCOUNT_TIMES)
-    times = values.optionals(row, _ACCOUNT_TIMES)
-    return BalanceFacts(account, currency, available, " ".join(sorted(limbo_keys)), *times)
+    opened, frozen, closed = values.optionals(row, _ACCOUNT_TIMES)
+    blocked = " ".join(sorted(limbo_keys))
+    last = values.text(row, "last_order")
+    return BalanceFacts(account, currency, available, blocked, opened, frozen, closed, last)
 
 
 def waiting(row: Row) -> WaitingFacts:

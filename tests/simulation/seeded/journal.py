@@ -49,7 +49,8 @@ _COPIED = {
     "ENTRIES": _WHOLE,
     "EVIDENCE": _WHOLE,
     "SETTLEMENT": _CLAIM,
-    "ACCOUNT": ("currency",),
+    "ACCOUNT": ("currency", "opened_at"),
+    "ORDER": ("order", "account", "currency", "amount", "posted_at", "request_hash"),
 }
 """What an object shows of a row, by the rules: written down here once more."""
 
