@@ -46,7 +46,7 @@ def rows_of_one(place: Place, key: str) -> list[Row]:
 def fill(place: Place, settlements: int, recorded: list[Row], key: str) -> None:
     """Write the rows of finished settlements between customers, whose balances agree with them."""
     pool = urllib3.PoolManager(maxsize=_THREADS, headers=_HEADERS)
-    all_puts = _puts(settlements, recorded, key)
+    all_puts = puts(settlements, recorded, key)
 
     def send(batch: list[str]) -> bytes:
         call = f'{{"RequestItems": {{"{place.table}": [{",".join(batch)}]}}}}'
@@ -58,26 +58,35 @@ def fill(place: Place, settlements: int, recorded: list[Row], key: str) -> None:
             assert answers == {b'{"UnprocessedItems":{}}'}, answers
 
 
-def _puts(settlements: int, recorded: list[Row], key: str) -> Iterator[str]:
-    """Yield each row as a request of the wire. Text is replaced: to convert each row takes far longer."""
+def puts(settlements: int, recorded: list[Row], key: str, share: tuple[int, int] = (0, 1)) -> Iterator[str]:
+    """Yield each row as a request of the wire. Text is replaced: to convert each row takes far longer.
+
+    A `share` is one of so many equal ones, from 0 on: the first has the accounts.
+    """
     texts, moved = [_put(row) for row in recorded], Counter[str]()
     (fee_partition,) = (row["pk"] for row in recorded if row["pk"].startswith("ENTRIES#fees:"))
     changes = {row["step"]: row["amount"] for row in recorded if "amount" in row and "step" in row}
     customers = max(2, 2 * settlements // SETTLEMENTS_OF_A_CUSTOMER)
-    for number in range(settlements):
-        payer, payee = f"customer-{number % customers:07}", f"customer-{(number + 1) % customers:07}"
+    for number in range(0 if share[0] else settlements):
+        payer, payee = _parties(number, customers)
         moved[payer] -= changes["hold"]
         moved[payee] += changes["release"]
+    for number in range(share[0], settlements, share[1]):
+        payer, payee = _parties(number, customers)
         own = f"order-filled-{number:09}"
         fees = keys.entry("fees:EUR", "", own, "fee")["pk"]
         for text in texts:
             renamed = text.replace(key, own).replace("alice", payer).replace("bob", payee)
             yield renamed.replace(fee_partition, fees)
-    for number in range(customers):
+    for number in range(0 if share[0] else customers):
         name = f"customer-{number:07}"
         account, *opened = (write.parameters["Item"] for write in opening(name, _OPENING, "EUR", _OPENED_AT))
         for row in (account | {"available": _OPENING + moved[name]}, *opened):
             yield _put(row)
+
+
+def _parties(number: int, customers: int) -> tuple[str, str]:
+    return f"customer-{number % customers:07}", f"customer-{(number + 1) % customers:07}"
 
 
 def _put(row: Mapping[str, Any]) -> str:

@@ -35,6 +35,8 @@ class Settings:
     `webhook_concurrency` limits the public webhook, and `recovery_concurrency` reserves concurrency for
     recovery while settlements use up the rest; None shares the account's. Recovery starts at most
     `recovery_starts_per_second`: see docs/decisions/2026-11-22-recovery-at-scale.md.
+    ReconcileBooks proves the books each `reconcile_every_hours`; None lets a person call it alone: see
+    docs/decisions/2026-11-22-scheduled-proof.md.
     `log_detail` is "lean" for one line a call and failures alone of the services' own lines, or "full"; on a
     lean stage the functions log the settlements in `log_full_keys` in full: see
     docs/decisions/2026-11-22-logs.md.
@@ -67,6 +69,7 @@ class Settings:
     webhook_concurrency: int | None = None
     recovery_concurrency: int | None = None
     recovery_starts_per_second: int = 500
+    reconcile_every_hours: int | None = 24
     log_retention: RetentionDays = RetentionDays.ONE_MONTH
     log_detail: str = "lean"
     log_full_keys: tuple[str, ...] = ()
@@ -97,6 +100,8 @@ class Settings:
             raise ValueError(f"recovery_concurrency: must be at least {_RECOVERY_RUNS_MAX}, or None")
         if not 1 <= self.recovery_starts_per_second <= 1_000:
             raise ValueError("recovery_starts_per_second: must be from 1 to 1000")
+        if self.reconcile_every_hours is not None and not 1 <= self.reconcile_every_hours <= 24:
+            raise ValueError("reconcile_every_hours: must be from 1 to 24, or None")
         if self.snap_start and self.is_embedded:
             raise ValueError("snap_start: must be False on the embedded AWS, which has none")
         if not (self.kyc.is_secure or self.is_embedded):

@@ -35,7 +35,10 @@ _KYC = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),
     *("KycVerdictConflict", "KycSecretUnreadable"),
 )
-_TRIGGERED = ("RecoverStalled", "KycDecided", "StartSettlements", "SweepMerchants", "SealJournal")
+_TRIGGERED = (
+    *("RecoverStalled", "KycDecided", "StartSettlements", "SweepMerchants"),
+    *("SealJournal", "ReconcileBooks"),
+)
 """The functions whose errors are all failures. The functions of states refuse by errors."""
 
 
@@ -117,6 +120,13 @@ class Dashboard(Construct):
             {
                 "Rows changed that never change": _counts(("JournalTampered",)),
                 "Sealed journal behind, in ms": [watched.journal.age],
+            },
+            {
+                "Proof of the books: faults and unproven": [
+                    _highest("ReconcileFaults"),
+                    _highest("ReconcileUnproven"),
+                ],
+                "Proof of the books: rows": [_highest("ReconciledRows")],
             },
         ):
             board.add_widgets(*_graphs(row))

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -19,19 +19,39 @@ LAMBDAS = Path(__file__).parent.parent / "lambdas"
 PUBLIC = ("KycDecided",)
 """The functions with a public address. A limit keeps their callers from using up the concurrency."""
 
+RECONCILE = "ReconcileBooks"
+"""The function that reads the whole table, and sorts it on its disk."""
+
 WAITED_FOR = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement", "ReportOutcome")
 """The functions of the settlement machine, for whose answer a caller waits: SnapStart is for these."""
 
-LONG_SECONDS = {"RecoverStalled": 75, "StartSettlements": 50, "SweepMerchants": 60, "SealJournal": 60}
-"""The timeouts of the functions whose work grows with the backlog. No caller waits for their answer.
+LONG_SECONDS = {
+    "RecoverStalled": 75,
+    "StartSettlements": 50,
+    "SweepMerchants": 60,
+    "SealJournal": 60,
+    "ReconcileBooks": 900,
+}
+"""The timeouts of the functions whose work grows with the backlog, or with the table. No caller waits for
+their answer.
 
-A run of RecoverStalled begins no settlement in its last 20 s: the next run has them, after a minute.
+A run of RecoverStalled begins no settlement in its last 20 s: the next run has them, after a minute. A run of
+ReconcileBooks has the longest time that Lambda gives.
 """
+
+SECONDS_MAX = 900
+"""The longest time that Lambda gives a function."""
 
 LONG_MEMORY_MB = 1_024
 """The least memory of these functions, and with it the share of a CPU: recovery's threads look at some 700
 settlements a second with it, and at half as many with 512 MB.
 """
+
+RECONCILE_MEMORY_MB = 1_769
+"""The memory with which Lambda gives a function a whole CPU: a proof needs no more than 100 MB of it."""
+
+RECONCILE_DISK_GB = 10
+"""Lambda's largest disk. A row takes 400 bytes of it: no run has the time to fill it."""
 
 _RUNTIME = lambda_.Runtime.PYTHON_3_13
 _ARCHITECTURE = lambda_.Architecture.ARM_64
@@ -64,6 +84,7 @@ class HandlerFunction(lambda_.Function):
             handler=f"handlers.{module}.handler",
             timeout=Duration.seconds(function_seconds(name, settings)),
             memory_size=function_memory_mb(name, settings),
+            ephemeral_storage_size=Size.gibibytes(RECONCILE_DISK_GB) if name == RECONCILE else None,
             environment=environment | {"LOG_DETAIL": settings.function_log_detail},
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
@@ -86,6 +107,8 @@ class HandlerFunction(lambda_.Function):
 
 def function_memory_mb(name: str, settings: Settings) -> int:
     """Return the memory of a function."""
+    if name == RECONCILE:
+        return max(settings.function_memory_mb, RECONCILE_MEMORY_MB)
     least = LONG_MEMORY_MB if name in LONG_SECONDS else 0
     return max(settings.function_memory_mb, least)
 
@@ -93,7 +116,7 @@ def function_memory_mb(name: str, settings: Settings) -> int:
 def function_seconds(name: str, settings: Settings) -> int:
     """Return the timeout of a function, in seconds."""
     seconds = LONG_SECONDS.get(name, settings.function_timeout_seconds)
-    return seconds * settings.timeout_factor
+    return min(seconds * settings.timeout_factor, SECONDS_MAX)
 
 
 def _reserved_concurrency(name: str, settings: Settings) -> int | None:

@@ -77,9 +77,11 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
         "Update": (MERCHANT,),
     },
     "SealJournal": {},  # it gets rows from the stream, and none from the table
+    "ReconcileBooks": {},
 }
-"""The functions that no machine calls: they serve a webhook, a schedule, a queue, a person's order on an
-account, and the table's stream.
+"""The functions that no machine calls: they serve a webhook, schedules, a queue, a person's order on an
+account, and the table's stream. ReconcileBooks reads every row and writes none: a scan has no partition keys
+to tell rows apart by.
 """
 
 MONEY_ATTRIBUTES = (
@@ -118,11 +120,12 @@ STARTING = ("RecoverStalled", "StartSettlements")
 
 
 def grant_rows(table: SettlementTable, functions: Mapping[str, lambda_.Function]) -> None:
-    """Grant each function its actions on rows, and recovery the index."""
+    """Grant each function its actions on rows, recovery the index, and the proof the whole table to read."""
     for name, actions in (*GRANTS.items(), *TRIGGERED.items()):
         untouched = [one for one in MONEY_ATTRIBUTES if one not in NAMED.get(name, ())]
         table.grant(functions[name], actions, untouched=untouched)
     table.grant_listing(functions["RecoverStalled"])
+    table.grant_reading(functions["ReconcileBooks"])
 
 
 def grant_starts(

@@ -107,7 +107,7 @@ class Pager(Construct):
             max_event_age=Duration.minutes(15),
         )
 
-    def alarm(
+    def alarm(  # noqa: PLR0913
         self,
         construct_id: str,
         metric: cloudwatch.IMetric,
@@ -115,9 +115,10 @@ class Pager(Construct):
         *,
         threshold: int = 1,
         periods: int = 1,
+        in_all_periods: bool = False,
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
     ) -> None:
-        """Add an alarm on a metric that reaches `threshold` in any of the last `periods`.
+        """Add an alarm on a metric that reaches `threshold` in any, or in all, of the last `periods`.
 
         Its description ends with the address of its section in the runbook.
         """
@@ -127,7 +128,7 @@ class Pager(Construct):
             metric=metric,
             threshold=threshold,
             evaluation_periods=periods,
-            datapoints_to_alarm=1,
+            datapoints_to_alarm=periods if in_all_periods else 1,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             treat_missing_data=missing,
             alarm_description=f"{description} Read {self._alarm_runbook}#{construct_id.lower()}",

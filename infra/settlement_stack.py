@@ -13,6 +13,7 @@ from infra.journal import Journal
 from infra.kyc import Kyc
 from infra.merchants import Merchants
 from infra.pager import Pager
+from infra.reconciliation import Reconciliation
 from infra.recovery import Recovery
 from infra.start_queue import StartQueue
 from infra.state_machines import CompensationMachine, SettlementMachine
@@ -67,6 +68,9 @@ class SettlementStack(Stack):
 
         kyc = Kyc(self, "Kyc", functions=functions, pager=pager, settings=settings)
         Recovery(self, "Recovery", function=functions["RecoverStalled"], pager=pager, settings=settings)
+        Reconciliation(
+            self, "Reconciliation", function=functions["ReconcileBooks"], pager=pager, settings=settings
+        )
         merchants = Merchants(
             self,
             "Merchants",

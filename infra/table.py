@@ -72,6 +72,11 @@ class SettlementTable(Construct):
         index = f"{self.table.table_arn}/index/{INDEX}"
         function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index]))
 
+    def grant_reading(self, function: lambda_.Function) -> None:
+        """Let `function` read every row of the table: no write, and no index."""
+        actions = [f"dynamodb:{action}" for action in ("BatchGetItem", "GetItem", "Query", "Scan")]
+        function.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=[self.table.table_arn]))
+
     def grant(
         self, function: lambda_.Function, actions: Mapping[str, Sequence[str]], *, untouched: Sequence[str]
     ) -> None:

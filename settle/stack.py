@@ -19,6 +19,20 @@ EXPRESS_SECONDS_MAX = 300
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a stack's table is, for a process of its own: a session cannot be passed on."""
+
+    table_name: str
+    endpoint_url: str | None
+    region_name: str | None
+
+    def store(self) -> Store:
+        """Return the table, reached as the stack reaches it."""
+        session = _local_session() if self.endpoint_url else boto3.Session(region_name=self.region_name)
+        return Store(client_of(session, "dynamodb", self.endpoint_url), self.table_name)
+
+
+@dataclass(frozen=True)
 class Stack:
     """A deployed stack: its name, its outputs, and a session that reaches it."""
 
@@ -42,14 +56,24 @@ class Stack:
         """The stack's table, written by the same code as the functions use."""
         return Store(self.client("dynamodb"), self.outputs["TableName"])
 
+    @property
+    def place(self) -> Place:
+        """Where the stack's table is."""
+        return Place(self.outputs["TableName"], self.endpoint_url, self.session.region_name)
+
     def client(self, service: str, attempts: int = 5) -> Any:
         """Return a boto3 client that waits as long as a synchronous Express execution may take."""
-        config = Config(
-            inject_host_prefix=self.endpoint_url is None,
-            read_timeout=EXPRESS_SECONDS_MAX + 10,
-            retries={"total_max_attempts": attempts, "mode": "standard"},
-        )
-        return self.session.client(service, endpoint_url=self.endpoint_url, config=config)
+        return client_of(self.session, service, self.endpoint_url, attempts)
+
+
+def client_of(session: boto3.Session, service: str, endpoint_url: str | None, attempts: int = 5) -> Any:
+    """Return a client of AWS, or of the embedded one."""
+    config = Config(
+        inject_host_prefix=endpoint_url is None,
+        read_timeout=EXPRESS_SECONDS_MAX + 10,
+        retries={"total_max_attempts": attempts, "mode": "standard"},
+    )
+    return session.client(service, endpoint_url=endpoint_url, config=config)
 
 
 def find(name: str | None) -> Stack:
@@ -59,12 +83,15 @@ def find(name: str | None) -> Stack:
 
 def embedded(running: Running) -> Stack:
     """Return the stack on the embedded AWS."""
-    session = boto3.Session(
+    return Stack(STACK_NAME, running.outputs, _local_session(), running.endpoint_url)
+
+
+def _local_session() -> boto3.Session:
+    return boto3.Session(
         aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
         region_name=REGION,
     )
-    return Stack(STACK_NAME, running.outputs, session, running.endpoint_url)
 
 
 def _embedded() -> Stack:

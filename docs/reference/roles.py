@@ -22,6 +22,8 @@ def permissions() -> Iterator[Sequence[str]]:
         for statement in policy(STAGE, function):
             condition = statement.get("Condition", {})
             rows = condition.get("ForAllValues:StringLike", {}).get(LEADING)
+            if statement["Effect"] == "Allow" and statement["Resource"] == TABLE and not condition:
+                rows = "*"  # of every kind
             if statement["Effect"] == "Allow" and rows:
                 kinds = together if ENCLOSING in json.dumps(condition) else alone
                 for action in listed(statement["Action"]):

@@ -1,27 +1,39 @@
 """`settle reconcile`."""
 
+from typing import Annotated
+
 import typer
 
 from settle.commands.options import Against, AsJson, Head, StackName
 from settle.exit_codes import Exit
 
+Segments = Annotated[
+    int,
+    typer.Option(min=1, max=64, help="Read the table in as many processes, for a large one on several CPUs."),
+]
+
 
 def reconcile(
-    stack: StackName = None, as_json: AsJson = False, against: Against = None, head: Head = None
+    stack: StackName = None,
+    as_json: AsJson = False,
+    against: Against = None,
+    head: Head = None,
+    segments: Segments = 1,
 ) -> None:
     """Prove from the rows alone that no money was lost or made; exit 1 and name the row otherwise.
 
+    It reads the whole table, and shows its progress on standard error. What it could not prove, because the
+    table moved, throttled or has rows of a newer version, is UNPROVEN, and ends with exit 1 as well.
     What the rows alone cannot show, such as a settlement that is deleted whole, a sealed journal does.
 
     Example: settle reconcile --stack settlement-prod --against stack --json
     """
     from settle.output import tables
-    from settle.queries import sealed
+    from settle.queries import books, sealed
     from settle.stack import find
-    from settlement.adapters import table_scan
 
     found = find(stack)
-    proof = table_scan.proof(found.store, found.config.currencies)
+    proof = books.prove(found, segments)
     if against:
         proof["sealed_journal"] = sealed.compare(found, against, head)
     tables.findings(proof, as_json)

@@ -1,13 +1,30 @@
 """Progress of a command that takes its time, on standard error."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
 
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
 
 from settle.output.console import err
 from settle.output.printable import printable
+
+LINE_SECONDS = 10
+"""The time between two lines about one activity, where no terminal shows it."""
+
+Count = Callable[[str, int], None]
+"""A function that is told an activity, and the items done in it."""
 
 
 @contextmanager
@@ -25,3 +42,64 @@ def progress() -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("")
         yield lambda text: bar.update(task, description=printable(text))
+
+
+@contextmanager
+def counting(estimates: Mapping[str, int]) -> Iterator[Count]:
+    """Show how many items an activity has done, its pace, and an estimate of the time that is left.
+
+    A terminal shows a bar, anything else gets a line each ten seconds. `estimates` has the number of items of
+    an activity, as far as there is one: it may be wrong, and so ends no bar early.
+    """
+    if not err.is_terminal:
+        yield _lines(estimates)
+        return
+    columns = (
+        *(SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn()),
+        *(_Pace(), TimeElapsedColumn()),
+    )
+    with Progress(*columns, console=err, transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def count(activity: str, done: int) -> None:
+            if activity not in tasks:
+                for earlier in tasks.values():
+                    bar.remove_task(earlier)
+                tasks.clear()
+                tasks[activity] = bar.add_task(activity, total=estimates.get(activity) or None)
+            bar.update(tasks[activity], completed=done)
+
+        yield count
+
+
+class _Pace(ProgressColumn):
+    """The items that are done, those each second, and an estimate of what is left."""
+
+    def render(self, task: Task) -> Text:
+        total = None if task.total is None else int(task.total)
+        return Text(paced(int(task.completed), task.elapsed or 0, total))
+
+
+def paced(done: int, seconds: float, total: int | None) -> str:
+    """Return a text such as "12,000 of some 52,000, 4,000/s, some 0:00:10 left"."""
+    pace = done / seconds if seconds else 0
+    of = f" of some {total:,}" if total and total > done else ""
+    left = f", some {timedelta(seconds=round((total - done) / pace))} left" if of and total and pace else ""
+    return f"{done:,}{of}, {pace:,.0f}/s{left}"
+
+
+def _lines(estimates: Mapping[str, int]) -> Count:
+    began = told = time.monotonic()
+    current = ""
+
+    def count(activity: str, done: int) -> None:
+        nonlocal began, told, current
+        now = time.monotonic()
+        if activity != current:
+            current, began = activity, now
+        if now - told >= LINE_SECONDS:
+            told = now
+            pace = paced(done, now - began, estimates.get(activity))
+            err.print(f"{activity}: {pace}", soft_wrap=True)
+
+    return count

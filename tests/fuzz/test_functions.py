@@ -50,7 +50,8 @@ def tried(stage: Stage, function: str, anyhow: bool, inputs: int) -> Counter[str
 
 
 def test_every_function_is_fuzzed() -> None:
-    assert set(FUNCTIONS) == set(HANDLERS)
+    """ReconcileBooks reads nothing of its event: test_reconcile_books.py gives it hostile rows."""
+    assert set(FUNCTIONS) | {"reconcile_books"} == set(HANDLERS)
     assert len(FUNCTIONS) * INPUTS >= 20_000
 
 

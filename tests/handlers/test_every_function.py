@@ -214,7 +214,8 @@ def no_telltale(output: str) -> bool:
 
 
 def test_every_function_is_called_here() -> None:
-    assert CASES.keys() | TRIGGERED.keys() == HANDLERS.keys()
+    """ReconcileBooks reads what the model in memory cannot answer: test_reconcile_books.py has a server."""
+    assert CASES.keys() | TRIGGERED.keys() | {"ReconcileBooks"} == HANDLERS.keys()
 
 
 @every_function

@@ -26,6 +26,8 @@ class Alarm(NamedTuple):
     threshold: int
     missing: str = "notBreaching"
     periods: int = 1
+    breaching: int = 1
+    """The periods, of the last `periods`, in which the threshold is reached."""
 
 
 def _ours(metric: str, threshold: int = 1, statistic: str = "Sum", seconds: int = 300, **more: Any) -> Alarm:
@@ -86,6 +88,12 @@ ALARMS = {
     "SweepBehind": Alarm(
         *("AWS/Lambda", "IteratorAge", ("FunctionName", "${SweepMerchants}")), "Maximum", 300, 300_000
     ),
+    "ReconcileFaults": _ours("ReconcileFaults", 1, "Maximum"),
+    # The best run of each period: two days in a row without a whole proof, or without any.
+    "ReconcileUnproven": _ours(
+        "ReconcileUnproven", 1, "Minimum", 24 * 3600, missing="breaching", periods=2, breaching=2
+    ),
+    "ReconcileBooksFailed": _errors("ReconcileBooks", 1),
     "SweepsGivenUp": _queue("MerchantsGivenUp", _VISIBLE),
     "SealJournalFailed": _errors("SealJournal", 1),
     "JournalTampered": _ours("JournalTampered", seconds=60),

@@ -92,6 +92,14 @@ def requests(table: str, operation: str, parameters: Mapping[str, Any]) -> Itera
     For a transaction: each item by itself, and for each action all of its leading keys and attributes at
     once. AWS documents neither, so that a role must allow both.
     """
+    if operation == "Scan":  # it has no leading keys
+        yield Request("dynamodb:Scan", table, {})
+        return
+    if operation == "BatchGetItem":
+        (asked,) = parameters["RequestItems"].values()
+        leading = tuple(key["pk"]["S"] for key in asked["Keys"])
+        yield Request("dynamodb:BatchGetItem", table, {LEADING: leading})
+        return
     if operation != "TransactWriteItems":
         yield Request(f"dynamodb:{operation}", table, context(parameters))
         return

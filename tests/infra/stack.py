@@ -68,6 +68,12 @@ def only(stage: str, kind: str) -> Any:
     return found
 
 
+def of_function(stage: str, function: str, kind: str) -> Any:
+    """Return the properties of the one resource of its kind that a function has."""
+    (found,) = (one for one in properties(stage, kind).values() if one["FunctionName"] == f"${{{function}}}")
+    return found
+
+
 def variables(stage: str, function: str) -> Any:
     """Return the environment of a function."""
     return properties(stage, "Lambda::Function")[function]["Environment"]["Variables"]

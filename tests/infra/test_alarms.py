@@ -50,7 +50,7 @@ def test_an_alarm_goes_off_as_soon_as_its_metric_reaches_its_threshold(stage: st
         "Period": alarm.seconds,
         "Threshold": alarm.threshold,
         "EvaluationPeriods": alarm.periods,
-        "DatapointsToAlarm": 1,
+        "DatapointsToAlarm": alarm.breaching,
         "ComparisonOperator": "GreaterThanOrEqualToThreshold",
         "TreatMissingData": alarm.missing,
     }

@@ -7,7 +7,10 @@ from typing import Any
 from tests.infra.alarms import ALARMS, SUMS, counted
 from tests.infra.stack import FUNCTIONS, MACHINES, each_stage, only, resources
 
-LEVELS = {"OldestInFlightSeconds", "RecoveryBehindSeconds", "OldestLimboSeconds", "LimboOpen", "KycCircuit"}
+LEVELS = {
+    *("OldestInFlightSeconds", "RecoveryBehindSeconds", "OldestLimboSeconds", "LimboOpen", "KycCircuit"),
+    *("ReconcileFaults", "ReconcileUnproven", "ReconciledRows"),
+}
 """The functions' own metrics that are no counts."""
 
 SHOWN = LEVELS | {

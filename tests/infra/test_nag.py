@@ -54,6 +54,10 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         {"Journal/Bucket/Resource"},
         "The seals show what access logs would: whatever is added, changed or taken away.",
     ),
+    "AwsSolutions-IAM5[Resource::<ReconcileBooks.Arn>:*]": (
+        {"SchedulerRoleForTarget-4543ec/DefaultPolicy/Resource"},
+        "The schedule's target grants every version of the one function that it invokes.",
+    ),
     "AwsSolutions-SMG4": (
         {"Kyc/Credentials", "Kyc/Signing"},
         "The provider has the other half: a person rotates both, by the runbook, without a deployment.",

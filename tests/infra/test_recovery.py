@@ -6,7 +6,7 @@ from handlers import recover_stalled
 from infra.config import IN_FLIGHT_SHARDS, STAGES
 from infra.recovery import PARTITIONS
 from settlement.ledger import keys
-from tests.infra.stack import each_stage, only, properties, variables
+from tests.infra.stack import each_stage, of_function, properties, variables
 
 
 @each_stage
@@ -30,7 +30,7 @@ def test_recovery_runs_on_each_partition_each_minute_and_no_run_is_repeated(stag
 @each_stage
 def test_lambda_repeats_no_run_either_and_begins_none_late(stage: str) -> None:
     """The schedule invokes asynchronously: by default Lambda would retry a failed run."""
-    assert only(stage, "Lambda::EventInvokeConfig") == {
+    assert of_function(stage, "RecoverStalled", "Lambda::EventInvokeConfig") == {
         "FunctionName": "${RecoverStalled}",
         "MaximumEventAgeInSeconds": 60,  # otherwise throttled runs would pile up for hours
         "MaximumRetryAttempts": 0,

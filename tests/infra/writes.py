@@ -109,6 +109,7 @@ SWEEP = sweep.fold(Span("ENTRIES#merchant.shop#3", "2026-11-22T06:04"), None, {"
 """The writes of a sweep, alike for the stream's function and for a refund."""
 
 WRITES: dict[str, list[Write]] = {
+    "ReconcileBooks": [],
     "HoldFunds": [
         *_all(steps.claim_and_hold(SETTLEMENT, EXECUTION, NOW, CONFIG), steps.hold(SETTLEMENT, NOW)),
         forward.claim(SETTLEMENT, EXECUTION, NOW, CONFIG),

@@ -30,7 +30,7 @@ def fake_aws(outputs: Mapping[str, str], row: Mapping[str, Any]) -> Iterator[str
             "Item": {name: serialize(value) for name, value in row.items()},
             "ConsumedCapacity": {"CapacityUnits": 1},
         },
-        "Query": {"Items": [], "Count": 0},
+        "Query": {"Items": [], "Count": 0, "ConsumedCapacity": {"CapacityUnits": 1}},
     }
 
     class Handler(BaseHTTPRequestHandler):

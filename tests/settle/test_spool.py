@@ -11,7 +11,7 @@ import pytest
 
 from settlement.reconciliation import Look, reconcile
 from settlement.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts
-from settlement.reconciliation.spool import Spool
+from settlement.reconciliation.spool import Spool, accounts, settlements
 from tests.settle.book import Book, Row
 from tests.settle.plants import always
 
@@ -38,7 +38,7 @@ def test_the_rows_of_a_settlement_come_together_in_the_order_of_the_keys(spool: 
         spool.add(EvidenceFacts(f"order-{number:04}", "verify", "an instant", "a-hash", None))
         spool.add(entry(f"order-{number:04}", "another instant"))
 
-    journals = list(spool.settlements())
+    journals = list(settlements([spool]))
 
     assert [journal.key for journal in journals] == [f"order-{number:04}" for number in range(2_500)]
     assert {(len(one.entries), len(one.evidence), one.row) for one in journals} == {(2, 1, None)}
@@ -52,7 +52,7 @@ def test_facts_come_back_as_they_were(spool: Spool) -> None:
     spool.add(row)
     spool.add(BalanceFacts("alice", "EUR", 2**63 - 1))
 
-    (journal,), (account,) = spool.settlements(), spool.accounts()
+    (journal,), (account,) = settlements([spool]), accounts([spool])
 
     assert (journal.row, account.row) == (row, BalanceFacts("alice", "EUR", 2**63 - 1))
 
@@ -63,7 +63,7 @@ def test_changes_add_up_by_account_and_currency_without_a_bound(spool: Spool) ->
         spool.post("external:EUR", "EUR", -(2**62))
     spool.post("external:EUR", "USD", 1)
 
-    found = {account.name: dict(account.sums) for account in spool.accounts()}
+    found = {account.name: dict(account.sums) for account in accounts([spool])}
 
     assert found.pop("external:EUR") == {"EUR": -5_000 * 2**62, "USD": 1}
     assert set(found) == {f"customer-{number:04}" for number in range(1500)}
@@ -86,7 +86,7 @@ def test_the_file_has_no_name_and_is_gone_afterwards() -> None:
     with Spool() as spool:
         for number in range(30_000):
             spool.add(entry(f"order-{number * 7919 % 30_000:06}-{'x' * 50}"))
-        journals = spool.settlements()
+        journals = settlements([spool])
         next(journals)
         in_use = files()
         del journals

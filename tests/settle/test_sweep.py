@@ -199,8 +199,8 @@ def test_the_second_look_knows_what_is_swept(paid: Desk, monkeypatch: pytest.Mon
     """The scan meets the balance before a sweep and the rest after it."""
     every_row = table_scan._every_row
 
-    def meanwhile(store: Any) -> Any:
-        rows = list(every_row(store))
+    def meanwhile(store: Any, part: Any) -> Any:
+        rows = list(every_row(store, part))
         sweep(paid.stack, SHOP)
         after = [row for row in every_row(store) if not keys.is_account(row)]
         return iter([row for row in rows if keys.is_account(row)] + after)

@@ -11,6 +11,7 @@ import pytest
 from settle.stack import Stack
 from settlement.adapters import second_look, table_scan
 from settlement.adapters.dynamodb import Store
+from settlement.adapters.pages import Part
 from settlement.ledger import balances, entries, forward, keys, kyc_review, reversal
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, put
@@ -114,10 +115,10 @@ def test_money_that_moves_during_the_scan_is_motion_and_no_fault(
 ) -> None:
     every_row, is_first = table_scan._every_row, FIRST[first]
 
-    def scan(store: Store) -> Iterator[Row]:
-        yield from [row for row in every_row(store) if is_first(row)]
+    def scan(store: Store, part: Part) -> Iterator[Row]:
+        yield from [row for row in every_row(store, part) if is_first(row)]
         meanwhile(stack, settlement)
-        yield from [row for row in every_row(store) if not is_first(row)]
+        yield from [row for row in every_row(store, part) if not is_first(row)]
 
     monkeypatch.setattr(table_scan, "_every_row", scan)
 

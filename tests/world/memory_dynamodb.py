@@ -8,6 +8,7 @@ and the servers the same random operations. docs/decisions/2026-11-22-test-engin
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from botocore.exceptions import ClientError
 
@@ -28,6 +29,7 @@ _ACTIONS = {"Put", "Update"}
 _BEHIND_MAX = 1_000
 _PAGE_ROWS = 1_000
 _BETWEEN = "pk = :partition AND sk BETWEEN :first AND :last"
+_WHOLE = "pk = :pk"
 _TRANSACTION_ITEMS_MAX = 100
 _CONDITION_FAILED = "The conditional request failed"
 _UNITS = {"TableName": "memory", "CapacityUnits": 1.0}
@@ -131,7 +133,11 @@ class MemoryDynamoDb:
         """
         if not IndexName:
             return self._page(
-                KeyConditionExpression, ExpressionAttributeValues, ExclusiveStartKey, **parameters
+                KeyConditionExpression,
+                ExpressionAttributeValues,
+                ExclusiveStartKey,
+                rows=Limit or self.page_rows,
+                **parameters,
             )
         self._list(keep=self._behind())
         try:
@@ -163,11 +169,14 @@ class MemoryDynamoDb:
         values: Mapping[str, Value],
         after: Item | None,
         *,
+        rows: int,
         ConsistentRead: bool,  # noqa: N803
         ReturnConsumedCapacity: str = "NONE",  # noqa: N803
     ) -> dict[str, Any]:
         """Return the next page of a partition's rows between two sort keys; pages are no snapshot."""
-        if not ConsistentRead or asks != _BETWEEN or values.keys() != {":partition", ":first", ":last"}:
+        if ConsistentRead and asks == _WHOLE and values.keys() == {":pk"}:
+            values = {":partition": values[":pk"], ":first": {"S": ""}, ":last": {"S": "\U0010ffff"}}
+        elif not ConsistentRead or asks != _BETWEEN or values.keys() != {":partition", ":first", ":last"}:
             raise TypeError(f"not known here: {asks}")
         partition, first, last = (values[name]["S"] for name in (":partition", ":first", ":last"))
         if first.encode() > last.encode():
@@ -181,15 +190,51 @@ class MemoryDynamoDb:
             if pk == partition and first.encode() <= sk.encode() <= last.encode()
         )
         left = [item for sk, item in found if begin is None or sk > begin]
-        page = left[: self.page_rows]
+        page = left[: min(rows, self.page_rows)]
         answer: dict[str, Any] = {"Items": [dict(item) for item in page], "ConsumedCapacity": _UNITS}
         if len(page) < len(left):
             answer["LastEvaluatedKey"] = {name: page[-1][name] for name in ("pk", "sk")}
         return answer
 
-    def scan(self) -> Iterator[Item]:
-        """Return all rows."""
-        return iter(list(self.items.values()))
+    def scan(
+        self,
+        *,
+        TableName: str,  # noqa: N803
+        ConsistentRead: bool,  # noqa: N803
+        Segment: int = 0,  # noqa: N803
+        TotalSegments: int = 1,  # noqa: N803
+        Limit: int = _PAGE_ROWS,  # noqa: N803
+        ExclusiveStartKey: Item | None = None,  # noqa: N803
+        ProjectionExpression: str = "",  # noqa: N803
+        ExpressionAttributeNames: Names | None = None,  # noqa: N803
+        ReturnConsumedCapacity: str = "NONE",  # noqa: N803
+    ) -> dict[str, Any]:
+        """Return the next page of a segment, in an order of its own; pages are no snapshot."""
+        if not ConsistentRead:
+            raise TypeError("only consistent reads are known here")
+        begin = _scanned(_key(ExclusiveStartKey)) if ExclusiveStartKey else None
+        places = sorted((_scanned(key), key) for key in self.items if _hash(key) % TotalSegments == Segment)
+        left = [key for place, key in places if begin is None or place > begin]
+        page = left[: min(Limit, self.page_rows)]
+        given = ExpressionAttributeNames or {}
+        names = {given.get(name, name) for name in ProjectionExpression.split(", ") if name}
+        answer: dict[str, Any] = {"ConsumedCapacity": _UNITS}
+        answer["Items"] = [
+            {name: value for name, value in self.items[key].items() if name in names or not names}
+            for key in page
+        ]
+        if len(page) < len(left):
+            answer["LastEvaluatedKey"] = {"pk": {"S": page[-1][0]}, "sk": {"S": page[-1][1]}}
+        return answer
+
+    def batch_get_item(self, *, RequestItems: Mapping[str, Any]) -> dict[str, Any]:  # noqa: N803
+        """Return the rows that there are of these keys, of which no two are equal."""
+        ((table, asked),) = RequestItems.items()
+        keys = [_key(key) for key in asked["Keys"]]
+        if len(set(keys)) != len(keys):
+            raise _invalid("batch_get_item", "Provided list of item keys contains duplicates")
+        found = [dict(self.items[key]) for key in keys if key in self.items]
+        return {"Responses": {table: found}, "UnprocessedKeys": {}}
 
     def get_paginator(self, operation: str) -> "MemoryDynamoDb":
         """Return the paginator of a scan, which has one page."""
@@ -338,6 +383,15 @@ def _sound(write: Mapping[str, Any]) -> _Sound:
 
 def _key(item: Item) -> Key:
     return item["pk"]["S"], item["sk"]["S"]
+
+
+def _hash(key: Key) -> int:
+    """Return a number that scatters partition keys, the same in every process."""
+    return crc32(key[0].encode())
+
+
+def _scanned(key: Key) -> tuple[int, str, str]:
+    return _hash(key), *key
 
 
 def _place(entry: tuple[Key, Item]) -> tuple[bytes, Key]:

@@ -171,6 +171,11 @@ class Store:
                 return
             parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
+    def page(self, operation: str, **parameters: Any) -> Row:
+        """Read one page of a `scan` or `query` consistently, as DynamoDB answers it."""
+        page: Row = self._call(operation, [], TableName=self.table_name, ConsistentRead=True, **parameters)
+        return page
+
     def listed(self, partition: str, *, up_to: str, limit: int) -> Iterator[Row]:
         """Yield up to `limit` keys that the index lists in a partition, each with its index sort key.
 

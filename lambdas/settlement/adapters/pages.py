@@ -5,14 +5,18 @@ table. Signing, retries and errors stay theirs: only the body of a good answer i
 """
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
+from random import SystemRandom
 from typing import Any
 
 from settlement.adapters.dynamodb import Store
 from settlement.ledger.keys import Row
+from settlement.model.errors import StoreUnavailable
 
 SEGMENTS = 4
 """Parts of the table that are read beside each other, so that the judgement does not wait for the network."""
@@ -20,19 +24,33 @@ SEGMENTS = 4
 PAGE_ROWS = 1000
 """Rows of a page. A whole one of 1 MB has some thousands, and as many pages are in memory as segments."""
 
+TRIES_MAX = 10
+"""Calls for one page while DynamoDB throttles or does not answer, over some twenty seconds."""
+
 Page = dict[str, Any]
 
 
-def scan(store: Store, **parameters: Any) -> Iterator[Row]:
-    """Yield all rows of the table, read consistently, in no order."""
-    client = store.client
+@dataclass(frozen=True)
+class Part:
+    """One of `of` equal parts of a table, from 0 on: each row is in one of them, by the hash of its key."""
+
+    number: int
+    of: int
+
+
+WHOLE = Part(0, 1)
+
+
+def scan(store: Store, part: Part = WHOLE, **parameters: Any) -> Iterator[Row]:
+    """Yield all rows of a part of the table, read consistently, in no order. Raises StoreUnavailable."""
 
     def read(segment: int, start: Row | None) -> tuple[int, Page]:
-        part = {"Segment": segment, "TotalSegments": SEGMENTS}
-        return segment, _page(store, client.scan, start, parameters | part)
+        place = {"Segment": segment, "TotalSegments": SEGMENTS * part.of}
+        return segment, _page(store, "scan", start, parameters | place)
 
-    with _plain_rows(client, "Scan"), ThreadPoolExecutor(SEGMENTS) as threads:
-        reading = {threads.submit(read, segment, None) for segment in range(SEGMENTS)}
+    with _plain_rows(store.client, "Scan"), ThreadPoolExecutor(SEGMENTS) as threads:
+        first = SEGMENTS * part.number
+        reading = {threads.submit(read, segment, None) for segment in range(first, first + SEGMENTS)}
         while reading:
             done: set[Future[tuple[int, Page]]]
             done, reading = wait(reading, return_when=FIRST_COMPLETED)
@@ -44,25 +62,34 @@ def scan(store: Store, **parameters: Any) -> Iterator[Row]:
 
 def query(store: Store, *partitions: str) -> Iterator[Row]:
     """Yield the rows of the partitions, one after the other, each read consistently and in its order."""
-    client = store.client
-    with _plain_rows(client, "Query"):
+    with _plain_rows(store.client, "Query"):
         for partition in partitions:
             wanted = {
                 "KeyConditionExpression": "pk = :pk",
                 "ExpressionAttributeValues": {":pk": {"S": partition}},
             }
-            page = _page(store, client.query, None, wanted)
+            page = _page(store, "query", None, wanted)
             yield from page["Items"]
             while start := page.get("LastEvaluatedKey"):
-                page = _page(store, client.query, start, wanted)
+                page = _page(store, "query", start, wanted)
                 yield from page["Items"]
 
 
-def _page(store: Store, call: Any, start: Row | None, parameters: Row) -> Page:
+def _page(store: Store, operation: str, start: Row | None, parameters: Row) -> Page:
+    """Read a page, and try again while the table is throttled. Raises StoreUnavailable."""
     if start:
         parameters = parameters | {"ExclusiveStartKey": {name: {"S": text} for name, text in start.items()}}
-    page: Page = call(TableName=store.table_name, ConsistentRead=True, Limit=PAGE_ROWS, **parameters)
-    return page
+    for tries in range(1, TRIES_MAX):
+        try:
+            return store.page(operation, Limit=PAGE_ROWS, **parameters)
+        except StoreUnavailable:
+            wait_for_capacity(tries)
+    return store.page(operation, Limit=PAGE_ROWS, **parameters)
+
+
+def wait_for_capacity(failed_tries: int) -> None:
+    """Wait before the next try for a page, up to five seconds: no payment waits for a scan."""
+    time.sleep(SystemRandom().uniform(0, min(0.1 * 2**failed_tries, 5)))
 
 
 @contextmanager

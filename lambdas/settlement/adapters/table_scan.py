@@ -1,26 +1,64 @@
 """The reconciliation of a table, which may be at work."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from settlement.adapters import pages
 from settlement.adapters.dynamodb import Store
+from settlement.adapters.pages import WHOLE, Part
 from settlement.adapters.second_look import look_again
 from settlement.ledger.keys import Row
 from settlement.model import money
-from settlement.reconciliation import Findings, describe, reconcile
+from settlement.model.errors import StoreUnavailable
+from settlement.reconciliation import (
+    CutOff,
+    Difference,
+    Findings,
+    Look,
+    Watch,
+    describe,
+    reconcile,
+    unwatched,
+)
 from settlement.reconciliation.attributes import JUDGED
 
 
-def check(store: Store, *, currencies: Collection[str] | None = None) -> Findings:
-    """Reconcile the whole table. A row in none of the `currencies` is at fault (None: any may be)."""
-    return reconcile(
-        _every_row(store), lambda difference: look_again(store, difference), currencies=currencies
-    )
+def while_there_is(has_time: Callable[[], bool]) -> Watch:
+    """Return a watch that cuts a reconciliation off when its time is over."""
+
+    def watch(phase: str, done: int) -> None:
+        if not has_time():
+            raise CutOff(f"no time is left while {phase}")
+
+    return watch
 
 
-def proof(store: Store, currencies: Mapping[str, int]) -> dict[str, Any]:
-    """Reconcile the whole table, and return the findings with amounts as decimal strings.
+def check(store: Store, watch: Watch = unwatched, *, currencies: Collection[str] | None = None) -> Findings:
+    """Reconcile the whole table. If DynamoDB stops answering, the table is unproven.
+
+    A row in none of the `currencies` is at fault (None: any may be).
+    """
+    return reconcile(rows(store), lambda difference: look(store, difference), watch, currencies=currencies)
+
+
+def rows(store: Store, part: Part = WHOLE) -> Iterator[Row]:
+    """Yield all rows of a part of the table, with what is judged of them. Raises CutOff."""
+    try:
+        yield from _every_row(store, part)
+    except StoreUnavailable as failed:
+        raise CutOff(str(failed)) from failed
+
+
+def look(store: Store, difference: Difference) -> Look:
+    """Look again at a row that differs in the scan. Raises CutOff."""
+    try:
+        return look_again(store, difference)
+    except StoreUnavailable as failed:
+        raise CutOff(str(failed)) from failed
+
+
+def rendered(findings: Findings, currencies: Mapping[str, int]) -> dict[str, Any]:
+    """Return the findings with amounts as decimal strings.
 
     `currencies` maps each currency of the stage to its exponent.
     """
@@ -30,9 +68,14 @@ def proof(store: Store, currencies: Mapping[str, int]) -> dict[str, Any]:
             return f"{amount} minor units"
         return money.render(amount, currencies[currency])
 
-    return describe(check(store, currencies=currencies), render)
+    return describe(findings, render)
 
 
-def _every_row(store: Store) -> Iterator[Row]:
+def proof(store: Store, currencies: Mapping[str, int]) -> dict[str, Any]:
+    """Reconcile the whole table, and return the findings with amounts as decimal strings."""
+    return rendered(check(store, currencies=currencies), currencies)
+
+
+def _every_row(store: Store, part: Part = WHOLE) -> Iterator[Row]:
     names = {f"#{number}": name for number, name in enumerate(JUDGED)}
-    return pages.scan(store, ProjectionExpression=", ".join(names), ExpressionAttributeNames=names)
+    return pages.scan(store, part, ProjectionExpression=", ".join(names), ExpressionAttributeNames=names)

@@ -7,5 +7,6 @@ its slots stand. That is what is checked, row by row.
 
 from settlement.reconciliation.findings import Difference, Findings, Look, describe
 from settlement.reconciliation.proof import reconcile
+from settlement.reconciliation.watch import CutOff, Watch, unwatched
 
-__all__ = ["Difference", "Findings", "Look", "describe", "reconcile"]
+__all__ = ["CutOff", "Difference", "Findings", "Look", "Watch", "describe", "reconcile", "unwatched"]

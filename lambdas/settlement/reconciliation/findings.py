@@ -1,7 +1,8 @@
 """The findings of a reconciliation: the sums of the rows, and their faults."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ from settlement.reconciliation.facts import (
     SettlementFacts,
     WaitingFacts,
 )
+from settlement.reconciliation.watch import CutOff
 
 MOVING = "moving"
 """The kind, in the sums, of money that moved while it was read: what the entries of the scan have beyond the
@@ -87,6 +89,7 @@ class Findings:
     faults: list[str] = field(default_factory=list)
     unproven: list[str] = field(default_factory=list)
     unswept: dict[str, tuple[int, str]] = field(default_factory=dict)
+    rows: int = field(default=0, compare=False)
     accounts: int = 0
     settlements: int = 0
     entries: int = 0
@@ -102,6 +105,25 @@ class Findings:
         """Whether every currency sums to zero and every row is shown to agree with its entries."""
         sums = (sum(kinds.values()) for kinds in self.totals.values())
         return not self.faults and not self.unproven and not any(sums)
+
+    @contextmanager
+    def unless_cut_off(self) -> Iterator[None]:
+        """Find the table unproven if the block is cut off: what was added up by then is no sum."""
+        try:
+            yield
+        except CutOff as reason:
+            self.totals.clear()
+            self.unswept.clear()
+            self.unproven.append(f"the table: cut off after {self.rows} rows: {reason}")
+
+    def add(self, other: "Findings") -> None:
+        """Add what was found while another part of the table was read."""
+        self.faults += other.faults
+        self.unproven += other.unproven
+        self.rows += other.rows
+        self.accounts += other.accounts
+        self.settlements += other.settlements
+        self.entries += other.entries
 
 
 def describe(findings: Findings, render: Callable[[int, str], str]) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import accounts
 from settlement.model.state import MalformedRow
-from settlement.reconciliation import judgement, on_record, ordered, rows, settlement_row
+from settlement.reconciliation import judgement, on_record, ordered, rows, settlement_row, spool
 from settlement.reconciliation.facts import BalanceFacts, CaseFacts, ExternalFacts, SettlementFacts
 from settlement.reconciliation.findings import Difference, Findings, Look, Verdict
-from settlement.reconciliation.spool import Account, Journal, Spool
+from settlement.reconciliation.spool import Account, Journal, Source, Spool
+from settlement.reconciliation.watch import JUDGING, READING, Watch, unwatched, watched
 
 LookAgain = Callable[[Difference], Look]
 Read = Callable[[Row, Findings, Spool], str | None]
@@ -17,94 +18,116 @@ Read = Callable[[Row, Findings, Spool], str | None]
 
 
 def reconcile(
-    all_rows: Iterable[Row], look_again: LookAgain, *, currencies: Collection[str] | None = None
+    all_rows: Iterable[Row],
+    look_again: LookAgain,
+    watch: Watch = unwatched,
+    *,
+    currencies: Collection[str] | None = None,
 ) -> Findings:
     """Compare every balance and escrow with its entries, and every entry with what explains it.
 
     The rows are read one after the other while money moves, so a row may be newer or older than the
     entries seen for it. `look_again` looks at such a row by itself; only a difference that it finds is a
-    fault. A row in none of the stage's `currencies` is one (None: any may be).
+    fault. A row in none of the stage's `currencies` is one (None: any may be). If the watch, the table or the
+    disk cuts it off, the whole is unproven.
     """
     findings = Findings()
-    with Spool() as spool:
-        for row in all_rows:
-            try:
-                read = _READERS.get(row["pk"].partition("#")[0])
-                if read is None:
-                    findings.unproven.append(f"{row['pk']}: {row['sk']} is of a kind that is not known here")
-                    continue
-                currency = read(row, findings, spool)
-                if currencies is not None and currency is not None and currency not in currencies:
-                    raise MalformedRow(f"{currency!r} is no currency of this stage")
-            except MalformedRow as fault:
-                findings.faults.append(f"{row['pk']}: {row['sk']} is malformed: {fault}")
-        for journal in spool.settlements():
-            _judge_settlement(journal, findings, look_again)
-        for account in spool.accounts():
-            _judge_account(account, findings, look_again)
+    with Spool() as own, findings.unless_cut_off():
+        collect(all_rows, own, findings, watch, currencies)
+        judge([own], findings, look_again, watch)
     return findings
 
 
-def _read_entry(row: Row, findings: Findings, spool: Spool) -> str:
+def collect(
+    all_rows: Iterable[Row],
+    own: Spool,
+    findings: Findings,
+    watch: Watch,
+    currencies: Collection[str] | None = None,
+) -> None:
+    """Spool what is to be judged of each row. Raises CutOff."""
+    for row in watched(all_rows, READING, watch):
+        findings.rows += 1
+        read = _READERS.get(row["pk"].partition("#")[0])
+        if read is None:
+            findings.unproven.append(f"{row['pk']}: {row['sk']} is of a kind that this version does not know")
+            continue
+        try:
+            currency = read(row, findings, own)
+            if currencies is not None and currency is not None and currency not in currencies:
+                raise MalformedRow(f"{currency!r} is no currency of this stage")
+        except MalformedRow as fault:
+            findings.faults.append(f"{row['pk']}: {row['sk']} is malformed: {fault}")
+
+
+def judge(sources: Sequence[Source], findings: Findings, look_again: LookAgain, watch: Watch) -> None:
+    """Judge all settlements and accounts of the spools. Raises CutOff."""
+    for journal in watched(spool.settlements(sources), JUDGING, watch):
+        _judge_settlement(journal, findings, look_again)
+    for account in watched(spool.accounts(sources), JUDGING, watch):
+        _judge_account(account, findings, look_again)
+
+
+def _read_entry(row: Row, findings: Findings, own: Spool) -> str:
     findings.entries += 1
     entry = rows.entry(row)
     if entry.step in rows.MOVES:
-        spool.post(accounts.external(entry.currency), entry.currency, -entry.change)
-        spool.add(ExternalFacts(entry.account, *entry))
+        own.post(accounts.external(entry.currency), entry.currency, -entry.change)
+        own.add(ExternalFacts(entry.account, *entry))
     else:
-        spool.add(entry)
+        own.add(entry)
     if release := rows.received(entry):
-        spool.add(release)
-    spool.post(entry.account, entry.currency, entry.change)
+        own.add(release)
+    own.post(entry.account, entry.currency, entry.change)
     return entry.currency
 
 
-def _read_settlement(row: Row, findings: Findings, spool: Spool) -> str:
+def _read_settlement(row: Row, findings: Findings, own: Spool) -> str:
     if not keys.is_settlement(row):
         raise MalformedRow(rows.WRONG_KEY)
     findings.settlements += 1
     facts = settlement_row.settlement(row)
-    spool.add(facts)
+    own.add(facts)
     findings.faults += (f"{row['pk']}: {fault}" for fault in settlement_row.contradictions(row, facts))
     if blocked := settlement_row.blocked_account(row, facts):
-        spool.add(CaseFacts(blocked, facts.key))
+        own.add(CaseFacts(blocked, facts.key))
     return facts.currency
 
 
-def _read_evidence(row: Row, findings: Findings, spool: Spool) -> None:
+def _read_evidence(row: Row, findings: Findings, own: Spool) -> None:
     findings.entries += 1
-    spool.add(rows.evidence(row))
+    own.add(rows.evidence(row))
 
 
-def _read_account(row: Row, findings: Findings, spool: Spool) -> str:
+def _read_account(row: Row, findings: Findings, own: Spool) -> str:
     if not keys.is_account(row):
         raise MalformedRow(rows.WRONG_KEY)
     findings.accounts += 1
     facts = rows.balance(row)
-    spool.add(facts)
+    own.add(facts)
     return facts.currency
 
 
-def _read_swept(row: Row, findings: Findings, spool: Spool) -> None:
+def _read_swept(row: Row, findings: Findings, own: Spool) -> None:
     for folded in rows.swept(row):
-        spool.add(folded)
+        own.add(folded)
 
 
-def _read_waiting(row: Row, findings: Findings, spool: Spool) -> None:
-    spool.add(rows.waiting(row))
+def _read_waiting(row: Row, findings: Findings, own: Spool) -> None:
+    own.add(rows.waiting(row))
 
 
-def _read_event(row: Row, findings: Findings, spool: Spool) -> None:
-    spool.add(rows.event(row))
+def _read_event(row: Row, findings: Findings, own: Spool) -> None:
+    own.add(rows.event(row))
 
 
-def _read_circuit(row: Row, findings: Findings, spool: Spool) -> None:
+def _read_circuit(row: Row, findings: Findings, own: Spool) -> None:
     rows.circuit(row)
 
 
-def _read_order(row: Row, findings: Findings, spool: Spool) -> str | None:
+def _read_order(row: Row, findings: Findings, own: Spool) -> str | None:
     facts = rows.order(row)
-    spool.add(facts)
+    own.add(facts)
     return facts.currency
 
 

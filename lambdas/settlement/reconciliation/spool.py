@@ -2,7 +2,8 @@
 
 A table has no order by settlement, and may not fit into memory: an entry is far from its settlement's row.
 
-    rows, in the order of the scan ──▶ SQLite, unsorted ──▶ sorted ──▶ one settlement, one account at a time
+    rows, in the order of the scan ──▶ SQLite, unsorted ──▶ sorted ─┬─▶ one settlement, one account at a time
+    another part of the table, in its own spool ──▶ … ──▶ sorted ───┘
 
 SQLite's database without a name is a file of its own that has no directory entry: no other process can open
 it, and it is gone with this process, however that ends. It takes 170 bytes a row, and as much again while it
@@ -13,11 +14,12 @@ import heapq
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from settlement.reconciliation.facts import (
     BalanceFacts,
@@ -33,6 +35,7 @@ from settlement.reconciliation.facts import (
     WaitingFacts,
     waiting,
 )
+from settlement.reconciliation.watch import CutOff
 
 _PRAGMAS = (
     *("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE", "temp_store = FILE"),
@@ -43,7 +46,9 @@ _BATCH = 1000
 """Rows that are written, and sums that are added up, at a time."""
 
 
-class _Change(NamedTuple):
+class Change(NamedTuple):
+    """A change to the sum of an account."""
+
     account: str
     currency: str
     change: str
@@ -73,7 +78,7 @@ _TABLES: dict[type[Any], str] = {
     OrderFacts: "orders",
     ExternalFacts: "external",
     SweepFacts: "sweeps",
-    _Change: "changes",
+    Change: "changes",
 }
 """The kinds of facts. The first column of each is what they are sorted by: a key, or an account."""
 
@@ -142,47 +147,13 @@ class Spool:
         if len(self._sums) >= _BATCH:
             self._flush_sums()
 
-    def settlements(self) -> Iterator[Journal]:
-        """Yield the rows of each settlement, by its key."""
-        kinds = (SettlementFacts, EntryFacts, EvidenceFacts, EventFacts, WaitingFacts)
-        for key, facts in self._sorted(*kinds):
-            journal = Journal(key)
-            for one in facts:
-                if type(one) is EntryFacts:
-                    journal.entries.append(one)
-                elif type(one) is EvidenceFacts:
-                    journal.evidence.append(one)
-                elif type(one) is EventFacts:
-                    journal.events.append(one)
-                elif type(one) is WaitingFacts:
-                    journal.waiting = one
-                else:
-                    journal.row = one
-            yield journal
-
-    def accounts(self) -> Iterator[Account]:
-        """Yield each account, by its name."""
+    def facts(self, kind: type[Any]) -> Iterator[Any]:
+        """Yield all facts of a kind, sorted."""
         self._flush_sums()
-        for name, facts in self._sorted(
-            BalanceFacts, _Change, CaseFacts, OrderFacts, ExternalFacts, SweepFacts
-        ):
-            account = Account(name)
-            for kind, of_kind in groupby(facts, type):
-                if kind is SweepFacts:
-                    account.waiting = waiting(of_kind)
-                    continue
-                for one in of_kind:
-                    if kind is _Change:
-                        account.sums[one.currency] += int(one.change)
-                    elif kind is CaseFacts:
-                        account.cases.append(one.key)
-                    elif kind is OrderFacts:
-                        account.orders.append(one)
-                    elif kind is ExternalFacts:
-                        account.external.append(EntryFacts(*one[1:]))
-                    else:
-                        account.row = one
-            yield account
+        self._flush(kind)
+        select = f"SELECT * FROM {_TABLES[kind]} ORDER BY {', '.join(_order(kind))}"  # noqa: S608
+        with _on_disk():
+            yield from map(kind._make, self._database.execute(select))
 
     def _add(self, facts: Sequence[object]) -> None:
         rows = self._rows[type(facts)]
@@ -192,20 +163,95 @@ class Spool:
 
     def _flush_sums(self) -> None:
         for (account, currency), change in self._sums.items():
-            self._add(_Change(account, currency, str(change)))
+            self._add(Change(account, currency, str(change)))
         self._sums.clear()
 
     def _flush(self, kind: type[Any]) -> None:
         values = ", ".join("?" * len(kind._fields))
         insert = f"INSERT INTO {_TABLES[kind]} VALUES ({values})"  # noqa: S608
-        self._database.executemany(insert, self._rows[kind])
+        with _on_disk():
+            self._database.executemany(insert, self._rows[kind])
         self._rows[kind].clear()
 
-    def _sorted(self, *kinds: type[Any]) -> Iterator[tuple[str, Iterator[Any]]]:
-        """Yield each key or account with its facts of these kinds."""
-        return groupby(heapq.merge(*map(self._facts, kinds), key=itemgetter(0)), itemgetter(0))
 
-    def _facts(self, kind: type[Any]) -> Iterator[Any]:
-        self._flush(kind)
-        select = f"SELECT * FROM {_TABLES[kind]} ORDER BY {', '.join(_ORDER.get(kind, kind._fields[:1]))}"  # noqa: S608
-        return map(kind._make, self._database.execute(select))
+class Source(Protocol):
+    """A spool, here or in another process."""
+
+    def facts(self, kind: type[Any]) -> Iterator[Any]:
+        """Yield all facts of a kind, sorted."""
+
+
+def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
+    """Yield the rows of each settlement, by its key."""
+    kinds = (SettlementFacts, EntryFacts, EvidenceFacts, EventFacts, WaitingFacts)
+    for key, facts in _merged(sources, *kinds):
+        journal = Journal(key)
+        for one in facts:
+            if type(one) is EntryFacts:
+                _demand_once(one not in journal.entries, one)
+                journal.entries.append(one)
+            elif type(one) is EvidenceFacts:
+                journal.evidence.append(one)
+            elif type(one) is EventFacts:
+                journal.events.append(one)
+            elif type(one) is WaitingFacts:
+                _demand_once(journal.waiting is None, one)
+                journal.waiting = one
+            else:
+                _demand_once(journal.row is None, one)
+                journal.row = one
+        yield journal
+
+
+def accounts(sources: Sequence[Source]) -> Iterator[Account]:
+    """Yield each account, by its name."""
+    kinds = (BalanceFacts, Change, CaseFacts, OrderFacts, ExternalFacts, SweepFacts)
+    for name, facts in _merged(sources, *kinds):
+        account = Account(name)
+        for kind, of_kind in groupby(facts, type):
+            if kind is SweepFacts:
+                account.waiting = waiting(of_kind)
+                continue
+            for one in of_kind:
+                if kind is Change:
+                    account.sums[one.currency] += int(one.change)
+                elif kind is CaseFacts:
+                    account.cases.append(one.key)
+                elif kind is OrderFacts:
+                    _demand_once(one not in account.orders, one)
+                    account.orders.append(one)
+                elif kind is ExternalFacts:
+                    account.external.append(EntryFacts(*one[1:]))
+                else:
+                    _demand_once(account.row is None, one)
+                    account.row = one
+        yield account
+
+
+def _demand_once(is_new: bool, fact: Sequence[object]) -> None:
+    """Let a scan that has met a row twice prove nothing: its sums are wrong. Equal facts are of one row."""
+    if not is_new:
+        raise CutOff(f"the scan has met a row of {fact[0]} twice")
+
+
+def _merged(sources: Sequence[Source], *kinds: type[Any]) -> Iterator[tuple[str, Iterator[Any]]]:
+    """Yield each key or account with its facts, kind by kind, of all sources."""
+    of_kinds = (
+        heapq.merge(*(source.facts(kind) for source in sources), key=itemgetter(*range(len(_order(kind)))))
+        for kind in kinds
+    )
+    return groupby(heapq.merge(*of_kinds, key=itemgetter(0)), itemgetter(0))
+
+
+def _order(kind: type[Any]) -> Sequence[str]:
+    order: Sequence[str] = _ORDER.get(kind, kind._fields[:1])
+    return order
+
+
+@contextmanager
+def _on_disk() -> Iterator[None]:
+    """Let a full disk end the reconciliation as unproven."""
+    try:
+        yield
+    except sqlite3.OperationalError as failed:
+        raise CutOff(f"the spool in TMPDIR: {failed}") from failed

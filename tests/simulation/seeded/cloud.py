@@ -24,7 +24,8 @@ EXPRESS_MS_MAX = 300_000
 KILLED = ("Runtime.ExitError", "Runtime.OutOfMemory", "Sandbox.Failure", "Sandbox.Timedout")
 """The errors that an execution gets for a function that died."""
 
-RECOVERY_MS, FUNCTION_MS = 50_000, 8_000
+FUNCTION_MS = 8_000
+LONG_MS = {"RecoverStalled": 50_000, "StartSettlements": 50_000, "ReconcileBooks": 900_000}
 """The remaining time that a call's context reports at first."""
 
 
@@ -150,7 +151,7 @@ class Cloud:
     def _answer(self, call: Call) -> Any:
         """Return the function's answer or its error. Raises Violated for an unknown error."""
         world = self._world
-        milliseconds = RECOVERY_MS if call.function in ("RecoverStalled", "StartSettlements") else FUNCTION_MS
+        milliseconds = LONG_MS.get(call.function, FUNCTION_MS)
         world.note(call.function, "is called with", call.payload)
         try:
             return HANDLERS[call.function](call.payload, Context(world, milliseconds))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
 
+from settlement.adapters.wire import from_wire
 from tests.simulation.seeded.chance import READS, STARTS, WRITES, Fault
 from tests.world.interpreter import ARN, TaskFailed
 from tests.world.memory_dynamodb import error
@@ -77,8 +78,18 @@ class DynamoDb(Services):
         return self.send("get_item", READS, lambda: table.get_item(**parameters))
 
     def query(self, **parameters: Any) -> Any:
+        table, read = self._world.table, plain if "Limit" in parameters else _as_it_is
+        if "IndexName" in parameters:
+            read = _as_it_is
+        return self.send("query", READS, lambda: read(table.query(**parameters)))
+
+    def scan(self, **parameters: Any) -> Any:
         table = self._world.table
-        return self.send("query", READS, lambda: table.query(**parameters))
+        return self.send("scan", READS, lambda: plain(table.scan(**parameters)))
+
+    def batch_get_item(self, **parameters: Any) -> Any:
+        table = self._world.table
+        return self.send("batch_get_item", READS, lambda: table.batch_get_item(**parameters))
 
     def _write(self, name: str, parameters: dict[str, Any]) -> Any:
         write = getattr(self._world.table, name)
@@ -130,6 +141,18 @@ class Lambda(Services):
             delay = chance.within(0, EVENT_MS_MAX if is_faulty and chance.happens(0.3) else 50)
             hub.spawn(lambda: self._world.cloud.call(function, payload), "the event's queue", delay)
         return {"StatusCode": 202}
+
+
+def plain(page: Any) -> Any:
+    """Return a page with plain rows, as `pages` has it from the body of an answer."""
+    page |= {"Items": [from_wire(item) for item in page["Items"]]}
+    if "LastEvaluatedKey" in page:
+        page["LastEvaluatedKey"] = from_wire(page["LastEvaluatedKey"])
+    return page
+
+
+def _as_it_is(page: Any) -> Any:
+    return page
 
 
 class AlreadyExists(ClientError):

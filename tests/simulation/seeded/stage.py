@@ -1,8 +1,9 @@
 """The handlers' dependencies, replaced by those of the world that runs."""
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from handlers import (
 )
 from settle.actions import order
 from settle.queries import follow
-from settlement.adapters import telemetry
+from settlement.adapters import pages, second_look, telemetry
 from settlement.ledger import keys
 from tests.simulation.seeded.people import SECRET
 from tests.simulation.seeded.rules import REVIEW_SECONDS
@@ -60,6 +61,27 @@ class Current:
             setattr(place, name, part)
 
 
+class AtOnce:
+    """An executor without threads, which the hub could not interleave: a call runs when it is submitted."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def __enter__(self) -> "AtOnce":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(function(*arguments))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
 @contextmanager
 def set_up() -> Iterator[Current]:
     """Replace the handlers' dependencies: table, clock, provider, machines, queue, secrets, telemetry."""
@@ -85,6 +107,10 @@ def set_up() -> Iterator[Current]:
         (_kyc, "review_seconds"): REVIEW_SECONDS,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
         (follow, "time"): clock,
+        (second_look, "time"): clock,
+        (pages, "_plain_rows"): lambda client, operation: nullcontext(),
+        (pages, "ThreadPoolExecutor"): AtOnce,
+        (pages, "wait_for_capacity"): lambda tries: current.world.hub.sleep(100 << tries),
         (order, "secrets"): names,
         (telemetry, "called"): lambda *_: None,
         (telemetry.metrics, "add_metric"): lambda name, unit, value: current.world.count(name, value),

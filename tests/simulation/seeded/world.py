@@ -29,6 +29,7 @@ from tests.simulation.seeded.journal import Journal
 from tests.simulation.seeded.lawful import EVERY, prove
 from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.people import MINUTE_MS, People
+from tests.simulation.seeded.proof import Proof
 from tests.simulation.seeded.rules import Asking
 from tests.simulation.seeded.services import DynamoDb, Lambda, Services, StepFunctions
 from tests.simulation.seeded.stream import Stream
@@ -53,6 +54,9 @@ FEES_CHANGE_EVERY = 6
 
 JOURNAL_EVERY = 5
 """In one world of so many, the copies in the sealed journal are played."""
+
+PROVEN_EVERY = 9
+"""In one world of so many, the scheduled proof reads the table while others write it."""
 
 
 @dataclass
@@ -88,6 +92,7 @@ class World:
         self.store = Store(self.dynamodb, "simulated", pause=lambda failed_tries: self.hub.sleep(50))
         self.cloud = Cloud(self)
         self.people, self.stream, self.bank = People(self), Stream(self), Bank(self)
+        self.proof = Proof(self)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
         """Open each account with its deposit, in one commit: the rows are those of two orders."""
@@ -118,6 +123,7 @@ class World:
             self.hub.run(self.hub.now + CALM_MS_MAX, lambda: self.is_over)
             self.oracle.at_the_end(self.table.items, self.people.alerted)
             prove(self.table.items)
+            self.proof.at_the_end()
             demand(self._rests(), "every case of LIMBO has an execution that waits for its decision")
         finally:
             self.hub.close()
@@ -250,9 +256,25 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
         world.poison()
     if chance.happens(0.3):
         world.people.spend_at_once(f"order-{seed % 1_000_000:06}-spent")
+    _pay(world, seed, shop, 0.5 if in_dollars else 0.02)
+    if shop:
+        _pay_often(world, shop, f"order-{seed % 1_000_000:06}-shop")
+    if administers(seed):
+        world.bank.busy(sorted(opening), f"order-{seed % 1_000_000:06}-0000")
+    for _ in range(chance.one_of((0, 0, 1, 3))):
+        world.people.spawn("a stray call", chance.within(100, 30 * MINUTE_MS), world.people.call_again)
+    world.hub.spawn(world.people.recover, "the schedule")
+    if seed % PROVEN_EVERY == PROVEN_EVERY - 1:
+        world.proof.begin()
+    return world
+
+
+def _pay(world: W, seed: int, shop: str | None, in_dollars: float) -> None:
+    """Let people send a few payments, most of them to a merchant if there is one."""
+    chance = world.chance
     for payment in range(chance.one_of((1, 1, 1, 2, 2, 3))):
         key = f"order-{seed % 1_000_000:06}-{payment:04}"
-        request = _request(chance, key, world.currency, 0.5 if in_dollars else 0.02)
+        request = _request(chance, key, world.currency, in_dollars)
         if shop and chance.happens(0.8):
             request["payee"] = shop
         world.people.begin(request, 0)
@@ -262,14 +284,6 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
             world.people.begin(spent, chance.within(5_000, 5 * MINUTE_MS))
             if chance.happens(0.6):
                 world.people.order_reversal(request["key"])
-    if shop:
-        _pay_often(world, shop, f"order-{seed % 1_000_000:06}-shop")
-    if administers(seed):
-        world.bank.busy(sorted(opening), f"order-{seed % 1_000_000:06}-0000")
-    for _ in range(chance.one_of((0, 0, 1, 3))):
-        world.people.spawn("a stray call", chance.within(100, 30 * MINUTE_MS), world.people.call_again)
-    world.hub.spawn(world.people.recover, "the schedule")
-    return world
 
 
 def _open_shop(world: W, opening: dict[str, int]) -> str:

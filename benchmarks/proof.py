@@ -1,0 +1,107 @@
+"""The proof of large books that no server keeps: `python -m benchmarks.proof 1000000 --segments 4`.
+
+Each page is made of text as DynamoDB answers it, and read by the deployed code: parser, spool and judge. The
+network is left out. The scans of the local servers take longer than all of these, and grow with the square of
+the table.
+"""
+
+import argparse
+import resource
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any
+
+from benchmarks import engine, growth, history
+from settle.queries import segments
+from settle.stack import Place
+from settlement.adapters import pages, table_scan
+from settlement.ledger.keys import Row
+from settlement.reconciliation import unwatched
+
+
+def _client() -> Any:
+    """Return a client whose parser need not be replaced."""
+    events = SimpleNamespace(register=lambda *_, **__: None, unregister=lambda *_, **__: None)
+    return SimpleNamespace(meta=SimpleNamespace(events=events))
+
+
+@dataclass
+class Books:
+    """A store of as many finished settlements, whose rows exist only while they are read."""
+
+    settlements: int
+    recorded: list[Row]
+    key: str
+    begun: dict[int, Iterator[str]] = field(default_factory=dict)
+    client: Any = field(default_factory=_client)
+
+    def page(self, operation: str, **parameters: Any) -> Row:
+        """Return the next page of a segment."""
+        segment, rows = parameters["Segment"], int(parameters["Limit"])
+        if segment not in self.begun:
+            self.begun[segment] = self._texts(segment, parameters["TotalSegments"])
+        texts = list(islice(self.begun[segment], rows))
+        page: Row = pages._DECODER.decode(f'{{"Items": [{",".join(texts)}], "Count": {len(texts)}}}')
+        return page | ({"LastEvaluatedKey": {"pk": "more", "sk": "more"}} if len(texts) == rows else {})
+
+    def _texts(self, segment: int, of: int) -> Iterator[str]:
+        """Yield the rows of the segment's share of the settlements; the first one has the accounts."""
+        for put in history.puts(self.settlements, self.recorded, self.key, (segment, of)):
+            yield put[len('{"PutRequest": {"Item": ') : -2]
+
+
+@dataclass(frozen=True)
+class Shelf(Place):
+    """The place of such books, for another process."""
+
+    settlements: int = 0
+    recorded: tuple[Row, ...] = ()
+    key: str = ""
+
+    def store(self) -> Any:
+        """Return the books."""
+        return Books(self.settlements, list(self.recorded), self.key)
+
+
+def main() -> None:
+    """Print the rows a second, by the clock and of a CPU, and the most memory of the processes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("settlements", type=int)
+    parser.add_argument("--segments", type=int, default=1)
+    given = parser.parse_args()
+    with engine.dynamodb() as url:
+        recorded, key = growth._recorded(engine.table(url, "recorded", is_ours=True))
+    shelf = Shelf("books", None, None, given.settlements, tuple(recorded), key)
+    stack: Any = SimpleNamespace(place=shelf, store=shelf.store())
+    before = _cpu()
+    begun = time.monotonic()
+    if given.segments == 1:
+        findings = table_scan.check(stack.store)
+    else:
+        findings = segments.check(stack, given.segments, unwatched)
+    wall, cpu = time.monotonic() - begun, _cpu() - before
+    assert findings.conserved, (findings.faults + findings.unproven)[:3]
+    own, others = (
+        resource.getrusage(whose).ru_maxrss / 1024
+        for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    print(
+        f"{findings.settlements:,} settlements, {findings.rows:,} rows, {given.segments} segments:"
+        f" {findings.rows / wall:,.0f} rows/s, {findings.rows / cpu:,.0f} rows a CPU second,"
+        f" {own:.0f} MB here, {others:.0f} MB in the largest other process"
+    )
+
+
+def _cpu() -> float:
+    """Return the CPU time of this process and of those that have ended."""
+    return sum(
+        used.ru_utime + used.ru_stime
+        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+if __name__ == "__main__":
+    main()

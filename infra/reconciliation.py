@@ -1,0 +1,58 @@
+"""The scheduled proof of the books, and the alarms on what it finds, or on its absence."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
+from constructs import Construct
+
+from infra.config import Settings
+from infra.pager import Pager, settlement_metric
+
+PERIODS = 2
+"""The periods without a proof after which a person looks: one run may be cut off, or meet a hot account."""
+
+
+class Reconciliation(Construct):
+    """The schedule of ReconcileBooks. A failed run is not repeated: each run reads the whole table."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        function: lambda_.Function,
+        pager: Pager,
+        settings: Settings,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        function.add_environment("TMPDIR", "/tmp")  # noqa: S108 (the one place where Lambda lets it write)
+        function.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(15))
+        pager.alarm(
+            "ReconcileFaults",
+            settlement_metric("ReconcileFaults", statistic="Maximum"),
+            "Rows contradict each other: money was lost or made, or a row was changed by hand.",
+        )
+        pager.alarm(
+            "ReconcileBooksFailed",
+            function.metric_errors(period=Duration.minutes(5), statistic="Sum"),
+            "The proof of the books fails, times out or cannot start. The next run is the next try.",
+        )
+        if settings.reconcile_every_hours is None:
+            return
+        every = Duration.hours(settings.reconcile_every_hours)
+        scheduler.Schedule(
+            self,
+            "Proof",
+            schedule=scheduler.ScheduleExpression.rate(every),
+            target=targets.LambdaInvoke(function, retry_attempts=0),
+        )
+        pager.alarm(
+            "ReconcileUnproven",
+            settlement_metric("ReconcileUnproven", statistic="Minimum").with_(period=every),
+            "In two periods no run has proven the whole table: each was cut off, or none has run.",
+            periods=PERIODS,
+            in_all_periods=True,
+            missing=cloudwatch.TreatMissingData.BREACHING,
+        )

@@ -1,0 +1,42 @@
+"""ReconcileBooks: prove on a schedule, from the rows alone, that no money was lost or made."""
+
+from typing import Any
+
+from handlers import _dependencies
+from settlement.adapters import table_scan
+from settlement.adapters.telemetry import gauge, logger, observed
+
+RESERVED_MS = 60_000
+"""The least time left to go on: pages under way may take twenty seconds, and so may a second look."""
+
+LINES_MAX = 100
+"""Most faults, and most unproven rows, that a run logs and returns. The metrics count all of them."""
+
+_NAME_MAX = 200
+
+
+@observed("reconcile")
+def handler(event: Any, context: Any) -> dict[str, Any]:
+    """Read the whole table, judge each row, and publish what was found. Writes nothing.
+
+    A run without enough time, or without an answer of DynamoDB, is unproven, and never conserved. Two runs at
+    once do not disturb each other. The answer has the first faults and unproven rows.
+    """
+    in_time = table_scan.while_there_is(lambda: context.get_remaining_time_in_millis() >= RESERVED_MS)
+    findings = table_scan.check(_dependencies.store, in_time)
+    faults, unproven = findings.faults, findings.unproven
+    if not (findings.conserved or faults or unproven):
+        faults = ["the sums: a currency does not sum to zero, and no row is at fault"]
+    gauge("ReconcileFaults", len(faults))
+    gauge("ReconcileUnproven", len(unproven))
+    gauge("ReconciledRows", findings.rows)
+    for message, found in (("reconcile fault", faults), ("reconcile unproven", unproven)):
+        for one in found[:LINES_MAX]:
+            logger.error(message, row=one.partition(": ")[0][:_NAME_MAX])
+    return {
+        "conserved": findings.conserved,
+        "rows": findings.rows,
+        "in_flight": findings.in_flight,
+        "faults": faults[:LINES_MAX],
+        "unproven": unproven[:LINES_MAX],
+    }

@@ -1,0 +1,30 @@
+"""The proof of a stack's books, with its progress."""
+
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settle.output.progress import counting
+from settle.queries import segments
+from settle.stack import Stack
+from settlement.adapters import table_scan
+from settlement.reconciliation.watch import READING
+
+
+def prove(stack: Stack, processes: int = 1) -> dict[str, Any]:
+    """Reconcile the whole table, and return the findings for a person or a script."""
+    with counting({READING: _estimate(stack)}) as count:
+        if processes == 1:
+            findings = table_scan.check(stack.store, count)
+        else:
+            findings = segments.check(stack, processes, count)
+    return table_scan.rendered(findings, stack.config.currencies)
+
+
+def _estimate(stack: Stack) -> int:
+    """Return DynamoDB's own count of the rows, some hours old; 0 without the permission to ask for it."""
+    try:
+        described = stack.client("dynamodb").describe_table(TableName=stack.outputs["TableName"])
+    except (ClientError, BotoCoreError):
+        return 0
+    return int(described["Table"].get("ItemCount", 0))

@@ -1,0 +1,112 @@
+"""The scheduled proof on the deployed stage: by its schedule, with its own role, on true and false books."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from settle.actions.start import start
+from settle.machines import Machine
+from tests.e2e.embedded import Embedded, new_account, new_request
+
+pytestmark = pytest.mark.long
+
+
+def runs(embedded: Embedded) -> list[dict[str, Any]]:
+    """Return the lines of the runs so far: each has the metrics of one."""
+    lines = (json.loads(line) for line in embedded.logged("ReconcileBooks") if line.startswith("{"))
+    return [line for line in lines if "ReconciledRows" in line]
+
+
+@contextmanager
+def each_minute(embedded: Embedded) -> Iterator[None]:
+    """Let the schedule of the proof, and no other one, call each minute."""
+    scheduler = embedded.stack.client("scheduler")
+    (listed,) = (one for one in scheduler.list_schedules()["Schedules"] if "Proof" in one["Name"])
+    found = scheduler.get_schedule(Name=listed["Name"], GroupName=listed["GroupName"])
+    names = ("Name", "GroupName", "FlexibleTimeWindow", "Target", "ScheduleExpression", "State")
+    before = {name: found[name] for name in names}
+    scheduler.update_schedule(**before | {"ScheduleExpression": "rate(1 minute)", "State": "ENABLED"})
+    try:
+        yield
+    finally:
+        scheduler.update_schedule(**before)
+
+
+@contextmanager
+def raised(embedded: Embedded, account: str) -> Iterator[None]:
+    """Make 0.01 EUR from nothing for a while."""
+
+    def add(change: int) -> None:
+        embedded.dynamodb.update_item(
+            TableName=embedded.stack.outputs["TableName"],
+            Key={"pk": {"S": f"ACCOUNT#{account}"}, "sk": {"S": "BALANCE"}},
+            UpdateExpression="SET available = available + :change",
+            ExpressionAttributeValues={":change": {"N": str(change)}},
+        )
+
+    add(1)
+    try:
+        yield
+    finally:
+        add(-1)
+
+
+def called(embedded: Embedded) -> dict[str, Any]:
+    """Call the function as a person does; return its answer."""
+    answer = embedded.stack.client("lambda").invoke(FunctionName=embedded.functions["ReconcileBooks"])
+    found: dict[str, Any] = json.loads(answer["Payload"].read())
+    assert "FunctionError" not in answer, found
+    return found
+
+
+def test_the_schedule_proves_the_books_and_names_a_row_that_was_changed_by_hand(embedded: Embedded) -> None:
+    request = new_request(embedded)
+    start(embedded.stack, Machine.STANDARD, json.dumps(request))
+    account = new_account(embedded, "tampered", "25.00")
+
+    sound = called(embedded)
+    begun = len(runs(embedded))
+    with embedded.writes_nothing(), each_minute(embedded):
+        embedded.wait_for(lambda: len(runs(embedded)) > begun)
+    with raised(embedded, account):
+        false = called(embedded)
+    again = called(embedded)
+
+    assert (sound["conserved"], sound["faults"], sound["unproven"]) == (True, [], [])
+    assert sound["rows"] >= len(embedded.rows())
+    assert false["conserved"] is False
+    (fault,) = false["faults"]
+    assert fault.startswith(f"ACCOUNT#{account}: the row says 2501 EUR, its entries 2500")
+    assert again["conserved"] is True
+    counted = [(*line["ReconcileFaults"], *line["ReconcileUnproven"]) for line in runs(embedded)]
+    assert counted[begun] == (0, 0), "the schedule's run"
+    assert counted[-2:] == [(1, 0), (0, 0)]
+    assert any(f'"row":"ACCOUNT#{account}"' in line for line in embedded.logged("ReconcileBooks"))
+
+
+def test_its_role_reads_and_does_not_write(embedded: Embedded) -> None:
+    """Without its reads it proves nothing, and says so by an error."""
+    client, function = embedded.stack.client("lambda"), embedded.functions["ReconcileBooks"]
+    with embedded.without_grants("ReconcileBooks", "dynamodb:Scan"):
+        answer = client.invoke(FunctionName=function)
+
+    told = json.loads(answer["Payload"].read())
+    assert answer["FunctionError"]
+    assert "AccessDenied" in told["errorMessage"]
+    policy = embedded.stack.client("iam").get_role_policy(
+        RoleName=embedded.roles["ReconcileBooks"],
+        PolicyName=embedded.stack.client("iam").list_role_policies(RoleName=embedded.roles["ReconcileBooks"])[
+            "PolicyNames"
+        ][0],
+    )["PolicyDocument"]
+    allowed = {
+        action
+        for statement in policy["Statement"]
+        if statement["Effect"] == "Allow"
+        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+        if action.startswith("dynamodb:")
+    }
+    assert allowed == {f"dynamodb:{read}" for read in ("BatchGetItem", "GetItem", "Query", "Scan")}

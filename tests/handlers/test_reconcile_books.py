@@ -1,0 +1,270 @@
+"""ReconcileBooks: what a run publishes, logs and returns, and what it does when it cannot prove the table."""
+
+import io
+import json
+import sqlite3
+from collections.abc import Iterator
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+
+from handlers import reconcile_books
+from settlement.adapters import pages, second_look
+from settlement.adapters.dynamodb import Store
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.errors import StoreUnavailable
+from settlement.reconciliation import watch
+from settlement.reconciliation.spool import Spool
+from tests.handlers.conftest import Counted
+from tests.world.constants import CLAIMED_AT, KEY
+from tests.world.environment import NOW
+from tests.world.functions import FORWARD, Calls, Context
+from tests.world.openings import opening
+
+ALICE, PAYMENT = keys.account("alice"), keys.settlement(KEY)
+
+
+@pytest.fixture
+def engine() -> str:
+    """A DynamoDB server: the proof reads its answers past the client's parser."""
+    return "server"
+
+
+@pytest.fixture
+def settled(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """Books with one settlement, on a table that answers at once."""
+    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(pages, "wait_for_capacity", lambda tries: None)
+    for name, available in (("alice", 10_000), ("bob", 500)):
+        calls.ledger.store.transact(opening(name, available, "EUR", NOW))
+    for state in FORWARD:
+        calls(state, claimed_at=CLAIMED_AT)
+    return calls
+
+
+def run(left_ms: Iterator[int] | None = None) -> dict[str, Any]:
+    answer: dict[str, Any] = reconcile_books.handler({}, Context(left_ms or repeat(900_000)))
+    return answer
+
+
+def metrics(faults: int, unproven: int, rows: int) -> dict[str, float]:
+    return {
+        "StepCalled": 1,
+        "ReconcileFaults": faults,
+        "ReconcileUnproven": unproven,
+        "ReconciledRows": rows,
+    }
+
+
+def test_a_run_on_sound_books_publishes_that_it_has_proven_every_row(
+    settled: Calls, counted: Counted
+) -> None:
+    counted()
+    rows = settled.ledger.rows()
+
+    with settled.writes_nothing():
+        answer = run()
+
+    assert answer == {"conserved": True, "rows": len(rows), "in_flight": 0, "faults": [], "unproven": []}
+    assert counted() == metrics(0, 0, len(rows))
+
+
+def test_two_runs_and_a_repeated_one_find_the_same(settled: Calls) -> None:
+    assert run() == run()
+
+
+def test_a_fault_is_counted_logged_by_the_name_of_its_row_and_returned(
+    settled: Calls, counted: Counted, log: io.StringIO
+) -> None:
+    counted()
+    row = settled.ledger.row(ALICE)
+    assert row
+    settled.ledger.put(row | {"available": row["available"] + 1})
+
+    answer = run()
+
+    (line,) = (json.loads(text) for text in log.getvalue().splitlines())
+    assert (line["level"], line["message"], line["row"]) == ("ERROR", "reconcile fault", "ACCOUNT#alice")
+    assert str(row["available"] + 1) not in json.dumps(line), "no amount is logged"
+    assert [fault.partition(":")[0] for fault in answer["faults"]] == ["ACCOUNT#alice"]
+    assert (answer["conserved"], answer["unproven"]) == (False, [])
+    assert counted() == metrics(1, 0, answer["rows"])
+
+
+def test_a_flood_of_faults_is_counted_and_only_the_first_are_logged_and_returned(
+    settled: Calls, counted: Counted, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted()
+    monkeypatch.setattr(reconcile_books, "LINES_MAX", 3)
+    for number in range(5):
+        settled.ledger.put({**keys.settlement(f"order-bad-{number:06}"), "status": "NONSENSE"})
+
+    answer = run()
+
+    assert (len(answer["faults"]), len(log.getvalue().splitlines())) == (3, 3)
+    assert counted()["ReconcileFaults"] == 5
+
+
+def test_a_run_without_time_is_cut_off_unproven_and_names_no_fault(
+    settled: Calls, counted: Counted, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judged by half of its entries, each settlement would be a fault."""
+    counted()
+    monkeypatch.setattr(watch, "STRIDE", 3)
+    enough, too_little = reconcile_books.RESERVED_MS, reconcile_books.RESERVED_MS - 1
+
+    answer = run(chain([enough, enough], repeat(too_little)))
+
+    told = "the table: cut off after 6 rows: no time is left while reading rows"
+    assert answer == {"conserved": False, "rows": 6, "in_flight": 0, "faults": [], "unproven": [told]}
+    assert counted() == metrics(0, 1, 6)
+    assert json.loads(log.getvalue())["row"] == "the table"
+
+
+def test_a_run_that_is_cut_off_while_it_judges_is_unproven_too(settled: Calls, counted: Counted) -> None:
+    counted()
+    enough, too_little = reconcile_books.RESERVED_MS, reconcile_books.RESERVED_MS - 1
+
+    answer = run(chain([enough] * 3, repeat(too_little)))
+
+    (told,) = answer["unproven"]
+    assert told.endswith("no time is left while judging settlements and accounts")
+    assert (answer["conserved"], answer["faults"]) == (False, [])
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 5])
+def test_a_table_that_stops_answering_after_some_pages_is_unproven(
+    settled: Calls, counted: Counted, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    counted()
+    answered, page = 0, Store.page
+
+    def throttled(store: Store, operation: str, **parameters: Any) -> Any:
+        nonlocal answered
+        answered += 1
+        if answered > after:
+            raise StoreUnavailable("DynamoDB: ThrottlingException")
+        return page(store, operation, **parameters)
+
+    monkeypatch.setattr(Store, "page", throttled)
+    monkeypatch.setattr(pages, "PAGE_ROWS", 1)
+
+    answer = run()
+
+    (told,) = answer["unproven"]
+    assert told == f"the table: cut off after {answer['rows']} rows: DynamoDB: ThrottlingException"
+    assert (answer["conserved"], answer["faults"]) == (False, [])
+    assert counted() == metrics(0, 1, answer["rows"])
+
+
+def test_a_page_that_is_throttled_a_few_times_is_read_in_the_end(
+    settled: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, page = pages.TRIES_MAX - 1, Store.page
+
+    def throttled(store: Store, operation: str, **parameters: Any) -> Any:
+        nonlocal left
+        if parameters.get("Segment") == 0 and left:
+            left -= 1
+            raise StoreUnavailable("DynamoDB: ThrottlingException")
+        return page(store, operation, **parameters)
+
+    monkeypatch.setattr(Store, "page", throttled)
+
+    answer = run()
+
+    assert left == 0
+    assert (answer["conserved"], answer["rows"]) == (True, len(settled.ledger.rows()))
+
+
+def test_a_second_look_without_an_answer_leaves_the_table_unproven_and_names_no_fault(
+    settled: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = settled.ledger.row(ALICE)
+    assert row
+    settled.ledger.put(row | {"available": row["available"] + 1})
+
+    def unreached(key: Any) -> None:
+        raise StoreUnavailable("DynamoDB: ConnectTimeoutError")
+
+    monkeypatch.setattr(settled.ledger.store, "read", unreached)
+
+    answer = run()
+
+    assert (answer["conserved"], answer["faults"]) == (False, [])
+    assert answer["unproven"][0].endswith("DynamoDB: ConnectTimeoutError")
+
+
+def test_a_full_disk_leaves_the_table_unproven(settled: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Small(Spool):
+        def __init__(self) -> None:
+            super().__init__()
+            self._database.execute("PRAGMA max_page_count = 1")
+
+    monkeypatch.setattr("settlement.reconciliation.proof.Spool", Small)
+    for number in range(2_000):
+        settled.ledger.put({**keys.settlement(f"order-full-{number:06}"), **of_a_settlement(settled)})
+
+    answer = run()
+
+    (told,) = answer["unproven"]
+    assert told.startswith("the table: cut off after ")
+    assert told.endswith("the spool in TMPDIR: database or disk is full")
+    assert (answer["conserved"], answer["faults"]) == (False, [])
+
+
+def of_a_settlement(calls: Calls) -> dict[str, Any]:
+    return {name: value for name, value in calls.row().items() if name not in ("pk", "sk")}
+
+
+def test_a_row_of_a_later_layout_is_unproven_and_an_attribute_of_one_is_ignored(
+    settled: Calls, counted: Counted
+) -> None:
+    counted()
+    settled.alter(colour="blue")
+    settled.ledger.put({"pk": "LOAN#1", "sk": "LOAN", "amount": 5, "currency": "EUR"})
+
+    answer = run()
+
+    assert [told.partition(":")[0] for told in answer["unproven"]] == ["LOAN#1"]
+    assert (answer["conserved"], answer["faults"]) == (False, [])
+    assert counted() == metrics(0, 1, answer["rows"])
+
+
+@pytest.mark.parametrize("row", [ALICE, PAYMENT, keys.entry("alice", CLAIMED_AT, KEY, "hold")])
+def test_a_row_that_the_scan_meets_twice_leaves_the_table_unproven(
+    settled: Calls, monkeypatch: pytest.MonkeyPatch, row: Row
+) -> None:
+    """As if two segments overlapped, or a page came again: no row is at fault, and the sums are wrong."""
+    page = Store.page
+
+    def twice(store: Store, operation: str, **parameters: Any) -> Any:
+        answer = page(store, operation, **parameters)
+        again = [one for one in answer["Items"] if (one["pk"], one["sk"]) == (row["pk"], row["sk"])]
+        return answer | {"Items": answer["Items"] + again * (operation == "scan")}
+
+    monkeypatch.setattr(Store, "page", twice)
+
+    answer = run()
+
+    (told,) = answer["unproven"]
+    assert told.endswith(" twice")
+    assert (answer["conserved"], answer["faults"]) == (False, [])
+
+
+def test_an_unforeseen_failure_is_raised_so_that_lambda_counts_it(
+    settled: Calls, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted()
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise sqlite3.InterfaceError("a bug")
+
+    monkeypatch.setattr(Store, "page", broken)
+
+    with pytest.raises(sqlite3.InterfaceError):
+        run()
+
+    assert counted() == {"StepCalled": 1, "FunctionFailed": 1}

@@ -1,0 +1,92 @@
+"""The progress of a proof: a bar on a terminal, a line each ten seconds elsewhere, and an honest estimate."""
+
+import io
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from settle.exit_codes import Exit
+from settle.output import progress
+from settlement.reconciliation.watch import READING
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock of which each look takes four seconds."""
+    seconds = count(0, 4)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+
+
+def console(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool) -> io.StringIO:
+    file = io.StringIO()
+    monkeypatch.setattr(progress, "err", Console(file=file, force_terminal=is_terminal, width=120))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("done", "seconds", "total", "text"),
+    [
+        (0, 0, None, "0, 0/s"),
+        (0, 0, 1000, "0 of some 1,000, 0/s"),
+        (12_000, 3, 52_000, "12,000 of some 52,000, 4,000/s, some 0:00:10 left"),
+        (12_000, 3, None, "12,000, 4,000/s"),
+        (60_000, 3, 52_000, "60,000, 20,000/s"),
+        (52_000, 3, 52_000, "52,000, 17,333/s"),
+    ],
+)
+def test_an_estimate_that_has_proven_wrong_is_not_shown(
+    done: int, seconds: float, total: int | None, text: str
+) -> None:
+    assert progress.paced(done, seconds, total) == text
+
+
+def test_a_pipe_gets_a_line_each_ten_seconds(monkeypatch: pytest.MonkeyPatch, clock: None) -> None:
+    file = console(monkeypatch, is_terminal=False)
+
+    with progress.counting({READING: 9_000}) as told:
+        for number in range(1, 7):
+            told(READING, number * 1000)
+
+    first, second = file.getvalue().splitlines()
+    assert first == f"{READING}: 3,000 of some 9,000, 375/s, some 0:00:16 left"
+    assert second == f"{READING}: 6,000 of some 9,000, 300/s, some 0:00:10 left"
+
+
+def test_a_terminal_shows_one_bar_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = console(monkeypatch, is_terminal=True)
+
+    with progress.counting({READING: 9_000}) as told:
+        told(READING, 3_000)
+        told("judging", 10)
+
+    shown = file.getvalue()
+    assert "judging" in shown
+    assert shown.endswith("\x1b[2K"), "the bar is erased"
+
+
+def test_a_proof_of_a_small_table_says_nothing_on_standard_error(desk: Desk, command: Command) -> None:
+    desk.pay()
+
+    code, out, err = command("reconcile", "--json")
+
+    assert (code, err) == (Exit.FINE, "")
+    assert out.startswith('{"conserved": true')
+
+
+def test_without_the_permission_to_ask_for_the_size_the_proof_runs_all_the_same(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.pay()
+
+    def denied(**_: object) -> None:
+        raise desk.ledger.client.exceptions.ClientError(
+            {"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "DescribeTable"
+        )
+
+    monkeypatch.setattr(desk.ledger.client, "describe_table", denied)
+
+    assert command("reconcile")[0] == Exit.FINE

@@ -1,0 +1,205 @@
+"""`settle reconcile --segments`: what one process finds, by several; no proof if one of them fails."""
+
+import multiprocessing
+import signal
+from contextlib import suppress
+from threading import Thread
+from typing import Any
+
+import boto3
+import pytest
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.queries import segments
+from settle.stack import Place, Stack
+from settlement.adapters import second_look, table_scan
+from settlement.adapters.pages import Part
+from settlement.ledger import keys
+from settlement.reconciliation import CutOff
+from settlement.reconciliation.facts import BalanceFacts, EntryFacts, SweepFacts
+from settlement.reconciliation.watch import READING
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk
+from tests.world.constants import KEY
+
+
+@pytest.fixture
+def stack(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Stack:
+    """The desk's table, as other processes reach it."""
+    server = desk.ledger.client.meta.endpoint_url
+    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
+    return Stack("under-test", desk.stack.outputs, boto3.Session(), server)
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_several_processes_find_what_one_finds(desk: Desk, stack: Stack, processes: int) -> None:
+    desk.stuck()
+    desk.pay("order-2026-000102", until="release")
+    told: list[tuple[str, int]] = []
+
+    findings = segments.check(stack, processes, lambda phase, done: told.append((phase, done)))
+
+    one = table_scan.check(stack.store)
+    assert (findings.conserved, findings.settlements) == (True, 3)
+    assert findings == one
+    assert findings.rows == one.rows == len(desk.ledger.rows())
+    assert (READING, findings.rows) in told
+
+
+def test_a_fault_and_a_row_of_a_newer_layout_are_found_in_whichever_part_they_are(
+    desk: Desk, stack: Stack
+) -> None:
+    desk.pay()
+    row = desk.row()
+    desk.alter(escrow=row["escrow"] + 1)
+    desk.ledger.put({"pk": "LOAN#1", "sk": "LOAN", "amount": 5})
+    desk.ledger.put({**keys.settlement("order-malformed"), "status": "PROCESSING"})
+
+    findings = segments.check(stack, 2, lambda phase, done: None)
+
+    named = {one.partition(":")[0] for one in findings.faults}
+    assert named == {f"SETTLEMENT#{KEY}", "SETTLEMENT#order-malformed"}
+    assert [one.partition(":")[0] for one in findings.unproven] == ["LOAN#1"]
+    assert not findings.conserved
+
+
+def test_the_command_reads_in_as_many_processes_as_it_is_told(
+    desk: Desk, stack: Stack, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("settle.stack.find", lambda name: stack)
+    desk.pay()
+
+    code, out, err = command("reconcile", "--segments", "2")
+
+    assert (code, err) == (Exit.FINE, "")
+    assert out.splitlines()[-1].startswith("conserved: 3 accounts, 1 settlements")
+
+
+@pytest.mark.parametrize("given", ["0", "65", "-1", "two"])
+def test_a_number_of_segments_that_makes_no_sense_is_a_usage_error(command: Command, given: str) -> None:
+    code, out, err = command("reconcile", "--segments", given)
+
+    assert (code, out) == (Exit.USAGE, "")
+    assert "--segments" in err
+
+
+def test_a_process_that_cannot_read_ends_the_command_in_one_line(
+    stack: Stack, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = Stack("under-test", stack.outputs | {"TableName": "gone"}, boto3.Session(), stack.endpoint_url)
+    monkeypatch.setattr("settle.stack.find", lambda name: lost)
+
+    code, out, err = command("reconcile", "--segments", "2")
+
+    assert (code, out) == (Exit.FAILED, "")
+    (line,) = err.splitlines()
+    assert line.startswith("settle: reconcile: nothing is proven: segment ")
+    assert "ResourceNotFoundException" in line
+
+
+@pytest.mark.parametrize("phase", ["reading", "judging"])
+def test_a_process_that_dies_ends_the_command_and_never_hangs_it(
+    desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    """The process is killed before it is first heard of, or when its facts are asked for."""
+    desk.pay()
+    method = "await_next" if phase == "reading" else "facts"
+    real = getattr(segments.Reader, method)
+
+    def killed(reader: Any, *arguments: Any) -> Any:
+        if reader.part.number == 1:
+            reader.process.kill()
+            reader.process.join()
+        return real(reader, *arguments)
+
+    monkeypatch.setattr(segments.Reader, method, killed)
+
+    with pytest.raises(CommandFailed, match="segment 2 of 2: its process has died with exit code -9"):
+        segments.check(stack, 2, lambda phase, done: None)
+
+
+def test_no_process_outlives_the_command(desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Any] = []
+    real = segments.Reader.__enter__
+
+    def entered(reader: Any) -> Any:
+        begun.append(real(reader))
+        return begun[-1]
+
+    monkeypatch.setattr(segments.Reader, "__enter__", entered)
+
+    def interrupted(phase: str, done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        segments.check(stack, 2, interrupted)
+
+    assert [one.process.is_alive() for one in begun] == [False, False]
+
+
+def test_a_part_that_is_cut_off_is_unproven_and_nothing_of_the_table_is_judged(
+    desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judged by half of its entries, each settlement would be a fault."""
+    desk.pay()
+    real = segments.Reader.await_next
+
+    def cut_off(reader: Any) -> None:
+        real(reader)
+        reader.cut_off = CutOff("DynamoDB: ThrottlingException") if reader.is_done else None
+
+    monkeypatch.setattr(segments.Reader, "await_next", cut_off)
+
+    findings = segments.check(stack, 2, lambda phase, done: None)
+
+    assert (findings.faults, dict(findings.totals), findings.conserved) == ([], {}, False)
+    (told,) = findings.unproven
+    assert told == f"the table: cut off after {findings.rows} rows: DynamoDB: ThrottlingException"
+
+
+def test_a_process_reports_that_dynamodb_has_stopped_answering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reason arrives as it is, and what it has read until then is counted."""
+    messages: list[Any] = []
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+
+    class Connection:
+        def send(self, message: Any) -> None:
+            messages.append(message)
+
+        def recv(self) -> Any:
+            raise EOFError
+
+    class Nowhere(Place):
+        def store(self) -> Any:
+            raise CutOff("DynamoDB: ConnectTimeoutError")
+
+    segments.read(Connection(), Nowhere("table", None, None), Part(0, 1))  # type: ignore[arg-type]
+
+    report = messages[-1]
+    assert str(report.cut_off) == "DynamoDB: ConnectTimeoutError"
+    assert report.found["rows"] == 0
+
+
+def test_facts_come_in_batches_of_which_only_the_last_ends_them(
+    desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.pay()
+    ours, theirs = multiprocessing.Pipe()
+    monkeypatch.setattr(segments, "BATCH", 2)
+    reader = segments.Reader(stack.place, Part(0, 1))
+    reader.connection = ours
+
+    def work() -> None:
+        with suppress(EOFError):  # the test is over
+            segments._work(theirs, stack.place, Part(0, 1))
+
+    worker = Thread(target=work, daemon=True)
+    worker.start()
+    while not reader.is_done:
+        reader.await_next()
+
+    found = {kind: len(list(reader.facts(kind))) for kind in (EntryFacts, BalanceFacts, SweepFacts)}
+
+    ours.close()
+    worker.join()
+    assert found == {EntryFacts: 3, BalanceFacts: 3, SweepFacts: 0}

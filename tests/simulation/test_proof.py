@@ -1,0 +1,136 @@
+"""The scheduled proof in the simulator: it finds what is planted in the middle of a history."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.simulation.seeded.facts import Violated
+from tests.simulation.seeded.run import run
+from tests.simulation.seeded.stage import Current, set_up
+from tests.simulation.seeded.world import PROVEN_EVERY, World, play
+from tests.world.expressions import Item
+from tests.world.memory_dynamodb import Key
+
+SEEDS = range(12)
+RUNS_MAX = 60
+"""Runs of the proof until one is neither dead nor cut off: in an outage of twenty minutes many are."""
+
+Plant = Callable[[World], str]
+"""A raw write that breaks conservation, and the partition key of the row that the proof must name."""
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Current]:
+    with set_up() as current:
+        yield current
+
+
+def of_kind(world: World, kind: str, **attributes: str) -> tuple[Key, Item]:
+    """Return one of the rows of a kind, chosen by the seed."""
+    found = sorted(
+        key
+        for key, row in world.table.items.items()
+        if key[0].startswith(f"{kind}#")
+        and all(row.get(name) == {"S": text} for name, text in attributes.items())
+        and row.get("amount") != {"N": "0"}
+    )
+    key = world.chance.one_of(found)
+    return key, dict(world.table.items[key])
+
+
+def raised(row: Item, attribute: str) -> Item:
+    return {**row, attribute: {"N": str(int(row[attribute]["N"]) + 1)}}
+
+
+def raised_balance(world: World) -> str:
+    key, row = of_kind(world, "ACCOUNT")
+    world.table.items[key] = raised(row, "available")
+    return key[0]
+
+
+def deleted_deposit(world: World) -> str:
+    key, row = of_kind(world, "ENTRIES", step="deposit")
+    del world.table.items[key]
+    return f"ACCOUNT#{row['credit']['S']}"
+
+
+def deleted_hold(world: World) -> str:
+    key, row = of_kind(world, "ENTRIES", step="hold")
+    del world.table.items[key]
+    return f"ACCOUNT#{row['debit']['S']}"
+
+
+def raised_hold(world: World) -> str:
+    key, row = of_kind(world, "ENTRIES", step="hold")
+    world.table.items[key] = raised(row, "amount")
+    return f"ACCOUNT#{row['debit']['S']}"
+
+
+def deleted_settlement(world: World) -> str:
+    _, hold = of_kind(world, "ENTRIES", step="hold")
+    key = hold["credit"]["S"].removeprefix("escrow:")
+    del world.table.items[f"SETTLEMENT#{key}", "SETTLEMENT"]
+    return f"SETTLEMENT#{key}"
+
+
+PLANTS = [raised_balance, deleted_deposit, deleted_hold, raised_hold, deleted_settlement]
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_next_run_finds_what_is_planted_while_calls_are_in_progress(
+    stage: Current, seed: int, plant: Plant
+) -> None:
+    world = begun(stage, seed)
+
+    named = plant(world)
+    answers: list[Any] = []
+    world.hub.spawn(lambda: prove(world, answers), "the next runs")
+    proceed(world, 100 * 900_000, lambda: bool(answers))
+    world.hub.close()
+
+    faults = {fault.partition(": ")[0] for fault in answers[0]["faults"]}
+    assert named in faults
+    assert answers[0]["conserved"] is False
+
+
+def begun(stage: Current, seed: int) -> World:
+    """Return a world in the middle of its history: something is held, and calls are in progress."""
+    for candidate in count(seed * 1_000):
+        world: World = play(candidate)
+        stage.world = world
+        proceed(world, world.chance.within(1_000, 120_000), lambda: False)
+        if any(row.get("step") == {"S": "hold"} for row in world.table.items.values()):
+            return world
+        world.hub.close()
+    raise AssertionError("there are always more seeds")
+
+
+def prove(world: World, answers: list[Any]) -> None:
+    """Run the proof until a run ends that has judged the whole table."""
+    for _ in range(RUNS_MAX):
+        answer = world.proof.answer()
+        if answer is not None and not answer["unproven"]:
+            answers.append(answer)
+            return
+        world.hub.sleep(60_000)
+
+
+def proceed(world: World, milliseconds: int, is_over: Callable[[], bool]) -> None:
+    """Let time pass, whatever the rules say: after the planted write they do not hold."""
+    until = world.hub.now + milliseconds
+    while world.hub.now < until and not is_over():
+        try:
+            world.hub.run(until, is_over)
+        except Violated:
+            continue
+        return
+
+
+def test_a_world_with_a_proof_has_runs_that_prove_it() -> None:
+    result = run(range(PROVEN_EVERY - 1, PROVEN_EVERY * 8, PROVEN_EVERY))
+
+    assert result.failed == {}
+    assert result.counted["Proven"] > 8
