@@ -127,9 +127,13 @@ def _settings(kind: str, settings: type[Any]) -> str:
     return _meant(kind, ("setting", "default"), found)
 
 
-def _attributes(kind: str, *read: str) -> str:
-    """Render the attributes that golden vectors have in the rows that they put, and those that are `read`."""
-    found = {name: (_WIRE[_TYPES[name].__name__],) for name in read}
+def _attributes(kind: str, *read: str, **written: type) -> str:
+    """Render the attributes that golden vectors have in the rows that they put, and those that are `read`.
+
+    `written` are the types of those that are set by an update, and that no function reads.
+    """
+    types = {**{name: _TYPES[name] for name in read}, **written}
+    found = {name: (_WIRE[of.__name__],) for name, of in types.items()}
     for path in (PROJECT / "tests/unit/golden").glob("*.json"):
         built = json.loads(path.read_text())
         for write in built if isinstance(built, list) else [built]:
@@ -149,7 +153,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "commands": lambda: "\n\n".join(_commands("settle", typer.main.get_command(app))),
     "stage": lambda: _settings("stage", Settings),
     "kyc": lambda: _settings("kyc", KycSettings),
-    "account": lambda: _attributes("account", "available", "currency", "limbo_keys", *_TIMES),
+    "account": lambda: _attributes("account", "available", "currency", "limbo_keys", *_TIMES, last_order=str),
     "settlement": lambda: _attributes("settlement", *(_TYPES.keys() - {"available", "limbo_keys", *_TIMES})),
     "entry": lambda: _attributes("entry"),
     "evidence": lambda: _attributes("evidence"),

@@ -23,7 +23,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
     once do not disturb each other. The answer has the first faults and unproven rows.
     """
     in_time = table_scan.while_there_is(lambda: context.get_remaining_time_in_millis() >= RESERVED_MS)
-    findings = table_scan.check(_dependencies.store, in_time)
+    findings = table_scan.check(_dependencies.store, in_time, currencies=_dependencies.config.currencies)
     faults, unproven = findings.faults, findings.unproven
     if not (findings.conserved or faults or unproven):
         faults = ["the sums: a currency does not sum to zero, and no row is at fault"]

@@ -15,7 +15,7 @@ def prove(stack: Stack, processes: int = 1) -> dict[str, Any]:
     """Reconcile the whole table, and return the findings for a person or a script."""
     with counting({READING: _estimate(stack)}) as count:
         if processes == 1:
-            findings = table_scan.check(stack.store, count)
+            findings = table_scan.check(stack.store, count, currencies=stack.config.currencies)
         else:
             findings = segments.check(stack, processes, count)
     return table_scan.rendered(findings, stack.config.currencies)

@@ -39,7 +39,8 @@ def check(stack: Stack, segments: int, watch: Watch) -> Findings:
     findings = Findings()
     with ExitStack() as running, findings.unless_cut_off():
         parts = [Part(number, segments) for number in range(segments)]
-        readers = [running.enter_context(Reader(stack.place, part)) for part in parts]
+        currencies = frozenset(stack.config.currencies)
+        readers = [running.enter_context(Reader(stack.place, part, currencies)) for part in parts]
         _await(readers, watch)
         for reader in readers:
             findings.add(reader.findings)
@@ -71,6 +72,7 @@ class Reader:
 
     place: Place
     part: Part
+    currencies: frozenset[str]
     rows: int = 0
     findings: Findings = field(default_factory=Findings)
     cut_off: CutOff | None = None
@@ -79,7 +81,7 @@ class Reader:
     def __enter__(self) -> "Reader":
         context = multiprocessing.get_context("spawn")  # a fork would share threads' locks and connections
         self.connection, other = context.Pipe()
-        arguments = (other, self.place, self.part)
+        arguments = (other, self.place, self.part, self.currencies)
         self.process: BaseProcess = context.Process(target=read, args=arguments, daemon=True)
         self.process.start()
         other.close()
@@ -136,24 +138,24 @@ def _await(readers: Sequence[Reader], watch: Watch) -> None:
         watch(READING, sum(reader.rows for reader in readers))
 
 
-def read(connection: Connection, place: Place, part: Part) -> None:
+def read(connection: Connection, place: Place, part: Part, currencies: frozenset[str]) -> None:
     """Be the process of a part: read it, report the findings, and send facts as they are asked for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process
     with suppress(*_COMMAND_ENDED):
         try:
-            _work(connection, place, part)
+            _work(connection, place, part, currencies)
         except _COMMAND_ENDED:
             raise
         except Exception as failure:  # the command tells it, in one line
             connection.send(_Failure(f"{type(failure).__name__}: {failure}"))
 
 
-def _work(connection: Connection, place: Place, part: Part) -> None:
+def _work(connection: Connection, place: Place, part: Part, currencies: frozenset[str]) -> None:
     findings, cut_off = Findings(), None
     with Spool() as own:
         try:
             all_rows = table_scan.rows(place.store(), part)
-            collect(all_rows, own, findings, lambda phase, done: connection.send(done))
+            collect(all_rows, own, findings, lambda phase, done: connection.send(done), currencies)
         except CutOff as reason:
             cut_off = reason
         found = {name: value for name, value in vars(findings).items() if name != "totals"}

@@ -18,7 +18,7 @@ FUNCTIONS = {**GRANTS, **TRIGGERED}
 GRANTED = {
     function: {re.sub("(?<!^)(?=[A-Z])", "_", action).lower() for action in actions} - {"put", "update"}
     for function, actions in FUNCTIONS.items()
-}
+} | {"ReconcileBooks": {"get_item", "query", "scan"}}
 """The operations of each function's role by themselves: without those that it has in a transaction alone."""
 
 TOUCHED = {

@@ -333,6 +333,12 @@ def forges_a_sweep(thief: Thief) -> None:
     thief.change(keys.account("merchant.shop"), available=900_000)
 
 
+def forges_a_deposit(thief: Thief) -> None:
+    """Puts a deposit, and raises the balance by it."""
+    thief.put(_deposit(thief.world))
+    thief.change(keys.account("eve"), available=900_000)
+
+
 Attack = Callable[[Thief], None]
 ATTACKS: tuple[Attack, ...] = (
     raises_a_balance,
@@ -356,19 +362,14 @@ ATTACKS: tuple[Attack, ...] = (
     raises_an_amount,
     replaces_a_payment,
     forges_a_sweep,
+    forges_a_deposit,
 )
-
-
-def forges_a_deposit(thief: Thief) -> None:
-    """Puts a deposit, and raises the balance by it."""
-    thief.put(_deposit(thief.world))
-    thief.change(keys.account("eve"), available=900_000)
 
 
 @cache
 def ends(stage: str, function: str) -> Mapping[Attack, End]:
     """Return the end of each attack by a function's role."""
-    own, attacks = policy(stage, function), (*ATTACKS, forges_a_deposit)
+    own, attacks = policy(stage, function), ATTACKS
     with staged() as world:  # one world serves for all that is denied
         denied = {attack for attack in attacks if _is_denied(Thief(world, own, rehearses=True), attack)}
     return {attack: End.DENIED if attack in denied else played(own, attack) for attack in attacks}

@@ -15,7 +15,6 @@ from tests.infra.attacks import (
     End,
     Thief,
     ends,
-    forges_a_deposit,
     played,
     staged,
 )
@@ -53,13 +52,6 @@ def test_no_single_role_makes_money_that_the_proof_does_not_name(function: str) 
     found = ends("prod", function)
 
     assert [attack.__name__ for attack in ATTACKS if found[attack] is End.UNSEEN] == []
-
-
-@pytest.mark.xfail(strict=True, reason="a deposit has no order yet, by which the proof would know it")
-def test_no_single_role_makes_a_deposit_that_the_proof_does_not_name() -> None:
-    found = {function: ends("prod", function)[forges_a_deposit] for function in FUNCTIONS}
-
-    assert [function for function, end in found.items() if end is End.UNSEEN] == []
 
 
 @pytest.mark.parametrize("function", [*STRANGERS, "PrepareAlert", "ReportOutcome"])

@@ -96,7 +96,7 @@ def test_a_row_of_an_unknown_kind_is_not_proven(book: Book) -> None:
     """It may be of a newer layout, and have to do with money."""
     findings = reconcile([*book.rows, {"pk": "TOKEN#1", "sk": "TOKEN"}], nothing_to_look_at)
 
-    assert findings.unproven == ["TOKEN#1: TOKEN is of a kind that is not known here"]
+    assert findings.unproven == ["TOKEN#1: TOKEN is of a kind that this version does not know"]
     assert not findings.conserved
 
 

@@ -51,8 +51,8 @@ def found(ledger: Ledger, s3: MemoryS3) -> Any:
     return SimpleNamespace(
         name="settlement-test",
         store=ledger.store,
-        outputs={"JournalBucket": "journal"},
-        client=lambda service: s3,
+        outputs={"JournalBucket": "journal", "TableName": ledger.table_name},
+        client=lambda service: s3 if service == "s3" else ledger.client,
         config=SimpleNamespace(currencies={"EUR": 2}),
     )
 

@@ -173,7 +173,7 @@ def test_a_process_reports_that_dynamodb_has_stopped_answering(monkeypatch: pyte
         def store(self) -> Any:
             raise CutOff("DynamoDB: ConnectTimeoutError")
 
-    segments.read(Connection(), Nowhere("table", None, None), Part(0, 1))  # type: ignore[arg-type]
+    segments.read(Connection(), Nowhere("table", None, None), Part(0, 1), frozenset())  # type: ignore[arg-type]
 
     report = messages[-1]
     assert str(report.cut_off) == "DynamoDB: ConnectTimeoutError"
@@ -186,12 +186,12 @@ def test_facts_come_in_batches_of_which_only_the_last_ends_them(
     desk.pay()
     ours, theirs = multiprocessing.Pipe()
     monkeypatch.setattr(segments, "BATCH", 2)
-    reader = segments.Reader(stack.place, Part(0, 1))
+    reader = segments.Reader(stack.place, Part(0, 1), frozenset({"EUR"}))
     reader.connection = ours
 
     def work() -> None:
         with suppress(EOFError):  # the test is over
-            segments._work(theirs, stack.place, Part(0, 1))
+            segments._work(theirs, stack.place, Part(0, 1), frozenset({"EUR"}))
 
     worker = Thread(target=work, daemon=True)
     worker.start()

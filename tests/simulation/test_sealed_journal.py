@@ -6,6 +6,7 @@ with every right on the table could, so that the proof from the rows alone may p
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from handlers import _dependencies, _journal
 from settlement.adapters.sealed_copy import Bucket
 from settlement.ledger.keys import Row
+from settlement.model.account_order import AccountOrder
 from settlement.reconciliation import Difference, Look, reconcile, sealed
 from settlement.sealing import lines
 from tests.simulation.seeded.journal import PERIOD
@@ -100,10 +102,15 @@ def whole_settlements(table: Table) -> Iterator[Forged]:
 
 
 def raised_deposits(table: Table) -> Iterator[Forged]:
+    """Raise a deposit with its order, both with the hash of the new content, and the balance."""
     for place, row in list(table.items()):
         if row.get("step") == "deposit":
-            forged = changed(table, place, amount=row["amount"] + 1_000_000)
-            yield move(forged, row["credit"], 1_000_000), {place}
+            ordered = next(at for at in table if at[0].startswith("ORDER#") and f"#{at[0][6:]}:" in place[1])
+            more = row["amount"] + 1_000_000
+            order = replace(AccountOrder.from_row(table[ordered]), amount=more)
+            forged = changed(table, place, amount=more, request_hash=order.request_hash)
+            forged = changed(forged, ordered, amount=more, request_hash=order.request_hash)
+            yield move(forged, row["credit"], 1_000_000), {place, ordered}
 
 
 def replaced_entries(table: Table) -> Iterator[Forged]:

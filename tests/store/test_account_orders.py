@@ -100,6 +100,7 @@ def test_the_rows_after_a_course_of_orders_are_those_of_the_contract(saga: Saga)
         "currency": "EUR",
         "opened_at": POSTED_AT,
         "closed_at": POSTED_AT,
+        "last_order": CLOSE.key,
     }
     entries = [row for row in saga.ledger.rows() if keys.is_entry(row)]
     assert [(row["step"], row["side"], row["debit"], row["credit"]) for row in entries] == [
@@ -282,6 +283,7 @@ def test_a_frozen_payee_gets_the_release(saga: Saga) -> None:
         "currency": "EUR",
         "opened_at": POSTED_AT,
         "frozen_at": POSTED_AT,
+        "last_order": FREEZE.key,
     }
 
 

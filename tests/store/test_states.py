@@ -137,7 +137,9 @@ def test_an_account_is_read_with_the_settlements_that_block_it(
 
     state = ledger.store.account("alice")
 
-    assert state == AccountState(account="alice", available=10_000, currency="EUR", limbo_keys=limbo_keys)
+    assert state == AccountState(
+        account="alice", available=10_000, currency="EUR", limbo_keys=limbo_keys, opened_at=POSTED_AT
+    )
     assert state.is_blocked == bool(limbo_keys)
 
 

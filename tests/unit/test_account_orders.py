@@ -68,7 +68,8 @@ def test_an_order_changes_the_account_and_nothing_else_of_it(
     write = of_account(order)
 
     assert admits(write, before)
-    after = {name: value for name, value in (before | change).items() if value is not None}
+    names_it = {} if order in (DEPOSIT, TO_A_MERCHANT, WITHDRAWAL) else {"last_order": order.key}
+    after = {name: value for name, value in (before | change | names_it).items() if value is not None}
     assert applied(write, before) == after
 
 
@@ -76,7 +77,7 @@ def test_an_account_opens_empty_and_at_the_time_of_its_order() -> None:
     record, opened = carry_out(OPENING, NOW, CONFIG)
 
     assert admits(opened, None)
-    assert applied(opened, None) == on(0, opened_at=AT)
+    assert applied(opened, None) == on(0, opened_at=AT, last_order=OPENING.key)
     assert record.parameters["Item"]["posted_at"] == AT
 
 

@@ -7,7 +7,10 @@ from settlement.adapters.dynamodb import Store
 from settlement.adapters.wire import from_wire
 from settlement.ledger import keys
 from settlement.ledger.transaction import Write
+from settlement.model.timestamps import timestamp
+from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
+from tests.world.openings import open_order
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,8 @@ class Ledger:
 
     def open(self, account: str, available: int, currency: str = "EUR", **extra: Any) -> None:
         """Put an account's row, with extra attributes such as `limbo_keys`."""
-        self.put({**keys.account(account), "available": available, "currency": currency, **extra})
+        opened = {"opened_at": timestamp(NOW), "last_order": open_order(account).key}
+        self.put({**keys.account(account), "available": available, "currency": currency, **opened, **extra})
 
     def put(self, row: keys.Row) -> None:
         """Put any row as it is."""

@@ -22,7 +22,7 @@ from tests.world.books import assert_conserved
 from tests.world.environment import NOW
 from tests.world.journal import assert_recorded, journal
 from tests.world.ledger import Ledger
-from tests.world.openings import opening
+from tests.world.openings import open_order, opening
 from tests.world.provider import APPROVED
 
 KEY = "order-2026-000101"
@@ -35,8 +35,14 @@ DEADLINE = NOW + timedelta(minutes=15)
 LATER = NOW + timedelta(seconds=7)
 DECIDED = NOW + timedelta(hours=1)
 
-ALICE = {"pk": "ACCOUNT#alice", "sk": "BALANCE", "available": 10_000, "currency": "EUR"}
-BOB = {"pk": "ACCOUNT#bob", "sk": "BALANCE", "available": 500, "currency": "EUR"}
+
+def _account(name: str, available: int) -> Row:
+    """Return the row of an account as the tests open it."""
+    row: Row = {"pk": f"ACCOUNT#{name}", "sk": "BALANCE", "available": available, "currency": "EUR"}
+    return row | {"opened_at": POSTED_AT, "last_order": open_order(name).key}
+
+
+ALICE, BOB = _account("alice", 10_000), _account("bob", 500)
 IN_FLIGHT = {"gsi1pk": "IN_FLIGHT#2", "gsi1sk": "2026-11-20T12:00:30.123Z"}
 FINISHED = {
     "pk": f"SETTLEMENT#{KEY}",

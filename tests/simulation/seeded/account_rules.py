@@ -103,5 +103,5 @@ def _is_as_asked(order: Item, asking: Asking) -> None:
     for name in _TEXTS:
         demand(text(order, name) == asked.get(name), "an order is recorded as it was given", name, asked)
     amount = asked.get("amount")
-    same = amount is None or minor(amount) == number(order, "amount")
+    same = amount is None or minor(amount, asked["currency"]) == number(order, "amount")
     demand(same, "an order is recorded as it was given", "amount", asked)

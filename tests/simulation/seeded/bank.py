@@ -137,7 +137,11 @@ class Bank:
         demand(told == order, "an answer is about its order", told, order)
         held = self._held.get(account["account"], set())
         demand(account["account"] == order["account"], "an answer is about its account", order)
-        demand(minor(account["available"]) in held, "an answer has a balance that there was", account)
+        demand(
+            minor(account["available"], account["currency"]) in held,
+            "an answer has a balance that there was",
+            account,
+        )
         self._world.count(f"{order['order']} ordered", 1)
 
     def _is_refused_rightly(self, order: dict[str, str], error: str) -> None:
@@ -152,5 +156,5 @@ def _same(order: dict[str, str], row: Item) -> bool:
     amount = order.get("amount")
     texts = ("order", "account", "currency", "reference", "by", "reason")
     return all(order.get(name) == text(row, name) for name in texts) and (
-        number(row, "amount") == (minor(amount) if amount else 0)
+        number(row, "amount") == (minor(amount, order["currency"]) if amount else 0)
     )
