@@ -217,10 +217,6 @@ def test_a_full_disk_leaves_the_table_unproven(settled: Calls, monkeypatch: pyte
     assert (answer["conserved"], answer["faults"]) == (False, [])
 
 
-def of_a_settlement(calls: Calls) -> dict[str, Any]:
-    return {name: value for name, value in calls.row().items() if name not in ("pk", "sk")}
-
-
 def test_a_row_of_a_later_layout_is_unproven_and_an_attribute_of_one_is_ignored(
     settled: Calls, counted: Counted
 ) -> None:

@@ -34,7 +34,7 @@ def town() -> Town:
 def sound_rows(settlement: Settlement = FORGED) -> dict[str, Row]:
     """Return the rows that a settlement would have left: its own, and its entries and evidence by step."""
     elsewhere = Town()
-    elsewhere.open("alice", 2 * AMOUNT)
+    elsewhere.open(settlement.payer, 2 * AMOUNT)
     elsewhere.open(settlement.payee, 1)
     Payment(elsewhere, settlement).forward(*SETTLED)
     rows = [from_wire(item) for item in elsewhere.table.items.values()]
