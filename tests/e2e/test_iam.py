@@ -98,7 +98,7 @@ def test_a_role_may_do_what_its_step_does_and_nothing_else(
     embedded: Embedded, role: tuple[str, Any], action: str
 ) -> None:
     state, client = role
-    allowed = "done" if action in ("get_item", "query") else "ConditionalCheckFailedException"
+    allowed = "done" if action in ("get_item", "query", "scan") else "ConditionalCheckFailedException"
     expected = allowed if action in GRANTED[state] else "AccessDeniedException"
 
     for pk in TOUCHED.get(state, ("ACCOUNT#eve",)):
