@@ -5,6 +5,7 @@ meanings that no code has are in `meanings.toml`: one for each name of the code,
 """
 
 import json
+import logging
 import re
 import tomllib
 from collections import defaultdict
@@ -168,5 +169,6 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 if __name__ == "__main__":
+    logging.disable()  # the functions that are observed for the table of roles log their calls
     for page in PAGES:
         page.write_text(rendered(page))
