@@ -85,31 +85,31 @@ to tell rows apart by.
 """
 
 MONEY_ATTRIBUTES = (
-    *("available", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
+    *("available", "currency", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
     *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
 )
-"""What a payout depends on: the balances, the escrow, and the slots of the steps."""
+"""What a payout depends on: the balances, the escrow, their currency, and the slots of the steps."""
 
 NAMED: Mapping[str, tuple[str, ...]] = {
-    "HoldFunds": ("available", "escrow", "hold_at"),
+    "HoldFunds": ("available", "currency", "escrow", "hold_at"),
     "VerifyKyc": ("hold_at", "verify_at"),
-    "ReleaseFunds": ("available", "escrow", "verify_at", "release_at"),
-    "CollectFee": ("escrow", "release_at", "fee_at"),
-    "RejectSettlement": ("escrow", "hold_at"),
-    "BeginCompensation": ("escrow", "hold_at", "release_at"),
-    "RefundFee": ("escrow", "fee_at", "fee_reversed_at"),
-    "ReclaimFunds": ("available", "escrow", "release_at", "release_reversed_at"),
-    "VoidHold": ("available", "escrow", "hold_at", "hold_reversed_at"),
+    "ReleaseFunds": ("available", "currency", "escrow", "verify_at", "release_at"),
+    "CollectFee": ("currency", "escrow", "release_at", "fee_at"),
+    "RejectSettlement": ("currency", "escrow", "hold_at"),
+    "BeginCompensation": ("currency", "escrow", "hold_at", "release_at"),
+    "RefundFee": ("currency", "escrow", "fee_at", "fee_reversed_at"),
+    "ReclaimFunds": ("available", "currency", "escrow", "release_at", "release_reversed_at"),
+    "VoidHold": ("available", "currency", "escrow", "hold_at", "hold_reversed_at"),
     "EnterLimbo": ("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
     "ResolveLimbo": (
-        *("escrow", "hold_at", "release_at", "fee_at"),
+        *("currency", "escrow", "hold_at", "release_at", "fee_at"),
         *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
     ),
     "KycDecided": ("hold_at", "verify_at"),
     "RecoverStalled": ("release_at",),
-    "StartSettlements": ("escrow",),
-    "SweepMerchants": ("available",),
-    "AdministerAccount": ("available",),
+    "StartSettlements": ("currency", "escrow"),
+    "SweepMerchants": ("available", "currency"),
+    "AdministerAccount": ("available", "currency"),
 }
 """Those that a function's writes name, in a change or in a condition; any other is denied to it. Without
 `escrow` no hold can be forged, as the release and the void ask the escrow for the amount.

@@ -24,7 +24,7 @@ from settlement.model.timestamps import timestamp
 from tests.infra.evaluator import allows, policy, requests
 from tests.world import ledger as ledgers
 from tests.world.constants import KEY
-from tests.world.provider import APPROVED, REJECTED
+from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 from tests.world.services import SECRET
 from tests.world.world import World
 
@@ -133,8 +133,9 @@ def staged() -> Iterator[World]:
 
 
 def money(world: World) -> int:
-    """Return the sum of all balances, in minor units."""
-    return sum(int(row["available"]) for row in world.ledger.rows() if "available" in row)
+    """Return the sum of all balances in EUR, in minor units."""
+    rows = [row for row in world.ledger.rows() if "available" in row]
+    return sum(int(row["available"]) for row in rows if row.get("currency", "EUR") == "EUR")
 
 
 def played(own: Policy, attack: "Attack") -> End:
@@ -339,6 +340,30 @@ def forges_a_deposit(thief: Thief) -> None:
     thief.change(keys.account("eve"), available=900_000)
 
 
+def renames_a_currency(thief: Thief) -> None:
+    """Makes euros of the points in an account."""
+    thief.world.open("mallory.points", 900_000, "POINTS")
+    thief.change(keys.account("mallory.points"), currency="EUR")
+
+
+def renames_a_held_currency(thief: Thief) -> None:
+    """Makes euros of the points that a payment in review holds; recovery has it approved and released."""
+    world, points = thief.world, replace(LOOT, key="order-2026-000950", payer="mallory.p", currency="POINTS")
+    if not world.ledger.row(keys.account(points.payer)):
+        world.open(points.payer, points.amount, "POINTS")
+        world.provider.answer = IN_REVIEW
+        world.settle(data=points.to_wire(_dependencies.config), name="points")
+        world.provider.answer = APPROVED
+    changed = replace(points, currency="EUR")
+    thief.change(
+        keys.settlement(points.key),
+        remove=["review"],
+        currency="EUR",
+        request_hash=changed.request_hash,
+        **_due(world, points.key),
+    )
+
+
 Attack = Callable[[Thief], None]
 ATTACKS: tuple[Attack, ...] = (
     raises_a_balance,
@@ -363,6 +388,8 @@ ATTACKS: tuple[Attack, ...] = (
     replaces_a_payment,
     forges_a_sweep,
     forges_a_deposit,
+    renames_a_currency,
+    renames_a_held_currency,
 )
 
 

@@ -13,6 +13,9 @@ from tests.reconciliation.client import readable
 from tests.reconciliation.town import Town
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
+PRICE = 999
+"""All moves have one price, so that two accidents look alike."""
+
 HOT = [(5, 0.1), (50, 0.01)]
 """Moves a second, and what each call of the reader takes: from afar, and from within the region."""
 
@@ -42,7 +45,7 @@ class Traffic:
         """Commit one move. In one of ten its function's clock is behind."""
         self.moves += 1
         at = self._town.now - (self._late if self.moves % 10 == 0 else timedelta())
-        self._town.deposit(f"move-of-alice-{self.moves:06}", "alice", self.moves, at=timestamp(at))
+        self._town.deposit(f"move-of-alice-{self.moves:06}", "alice", PRICE, at=timestamp(at))
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from settlement.adapters.dynamodb import Store, pause
 from settlement.adapters.wire import from_wire
 from settlement.ledger.keys import Row
@@ -34,7 +36,10 @@ def _batch(store: Store, keys: Sequence[Row]) -> list[Row]:
     }
     found: list[Row] = []
     for tries in range(1, TRIES_MAX + 1):
-        answer = client.batch_get_item(RequestItems=wanted)
+        try:
+            answer = client.batch_get_item(RequestItems=wanted)
+        except (ClientError, BotoCoreError) as failed:
+            raise StoreUnavailable(f"DynamoDB gave no rows: {failed}") from None
         found += map(from_wire, answer["Responses"].get(table, ()))
         wanted = answer.get("UnprocessedKeys")
         if not wanted:

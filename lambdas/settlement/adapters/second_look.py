@@ -69,10 +69,9 @@ def _settlement(store: Store, difference: Difference) -> Look:
 def _account(store: Store, difference: Difference) -> Look:
     """Look at a balance and its statement, with a longer tail each time that they differ.
 
-    A difference is a fault if the tail was the whole statement, or if it is the same after the statement was
-    read again.
+    A difference is a fault if nothing was added behind the tail meanwhile: then all entries are known.
     """
-    account, gaps = keys.subject(difference.key)[1], list[int]()
+    account = keys.subject(difference.key)[1]
     for length in TAILS:
         read = statement.read(store, account, length)
         first = read.tail(store)
@@ -90,10 +89,8 @@ def _account(store: Store, difference: Difference) -> Look:
         waiting = total.waiting(account)
         if not _differs(told, total, waiting):
             return Look.of(told, waiting.unswept)
-        gap = told.available - total.changes[told.currency] + waiting.unswept
-        if read.is_all_tail or gap in gaps:
+        if read.is_complete(store):
             return Look.DISAGREES
-        gaps.append(gap)
     return Look.MOVING
 
 
@@ -145,7 +142,8 @@ def _orders(store: Store, difference: Difference) -> Look:
         return Look.AGREES
     times = [told.opened_at, *(one.posted_at for one in orders.values() if one.key == told.last_order)]
     is_young = any(at and seconds_since(at, datetime.now(UTC)) < _YOUNG_SECONDS for at in times)
-    return Look.MOVING if is_young else Look.DISAGREES
+    is_missed = told.last_order in orders.keys() - {one.key for one in difference.orders}
+    return Look.MOVING if is_young or is_missed else Look.DISAGREES
 
 
 def _settlements(store: Store, named: set[str]) -> dict[str, Row | None]:

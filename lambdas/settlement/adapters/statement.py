@@ -86,10 +86,14 @@ class Statement:
     before: Tally
     tails: dict[str, str]
 
-    @property
-    def is_all_tail(self) -> bool:
-        """Whether the tail is the whole statement, so that no late entry can be behind it."""
-        return not any(self.tails.values())
+    def is_complete(self, store: Store) -> bool:
+        """Return whether nothing was added behind the tail since it was read: by a late clock, or a sweep."""
+        again = Tally()
+        for partition, first in self.tails.items():
+            if first:
+                behind = (row for row in pages.query(store, partition) if row["sk"] < first)
+                _each(behind, _adder(again, partition))
+        return again == self.before
 
     def tail(self, store: Store) -> Tally:
         """Read the tail. Sweeps come first: what they have folded is among the entries then."""

@@ -1,6 +1,7 @@
 """The reconciliation of a table, which may be at work."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 from settlement.adapters import pages
@@ -38,10 +39,11 @@ def check(store: Store, watch: Watch = unwatched, *, currencies: Collection[str]
 
     A row in none of the `currencies` is at fault (None: any may be).
     """
-    return reconcile(rows(store), lambda difference: look(store, difference), watch, currencies=currencies)
+    with closing(rows(store)) as every_row:  # else what is cut off goes on reading for as long as it is kept
+        return reconcile(every_row, lambda difference: look(store, difference), watch, currencies=currencies)
 
 
-def rows(store: Store, part: Part = WHOLE) -> Iterator[Row]:
+def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
     """Yield all rows of a part of the table, with what is judged of them. Raises CutOff."""
     try:
         yield from _every_row(store, part)

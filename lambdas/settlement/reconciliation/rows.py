@@ -134,6 +134,8 @@ def balance(row: Row) -> BalanceFacts:
     opened, frozen, closed = values.optionals(row, _ACCOUNT_TIMES)
     blocked = " ".join(sorted(limbo_keys))
     last = values.text(row, "last_order")
+    if not KEY.fullmatch(last):
+        raise MalformedRow("last_order is no key of an order")
     return BalanceFacts(account, currency, available, blocked, opened, frozen, closed, last)
 
 
