@@ -131,7 +131,7 @@ def test_recovery_reverses_a_review_that_has_run_out(embedded: Embedded, by: str
     embedded.dynamodb.update_item(  # as if time had passed
         TableName=embedded.stack.outputs["TableName"],
         Key={"pk": {"S": f"SETTLEMENT#{one.key}"}, "sk": {"S": "SETTLEMENT"}},
-        UpdateExpression="SET deadline_at = :past, gsi1sk = :past",
+        UpdateExpression="SET deadline_at = :past, gsi1sk = :past, in_flight_since = :past",
         ExpressionAttributeValues={":past": {"S": "2026-01-01T00:00:00.000Z"}},
     )
     too_late = send(embedded, call(embedded, decision(one)))
