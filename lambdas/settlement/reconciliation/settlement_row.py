@@ -44,8 +44,6 @@ def movements(row: Row) -> SettlementFacts:
     amount, own_fee = values.amount(row, "amount"), values.amount(row, "fee")
     if not owner:
         raise MalformedRow("owner is empty")
-    if not (ACCOUNT.fullmatch(payer) and ACCOUNT.fullmatch(payee)):
-        raise MalformedRow("payer and payee are no accounts' ids")
     values.count(row, "owner_epoch")
     if not _REQUESTED.isdisjoint(row):
         values.optional(row, "deadline_seconds", int)
