@@ -96,7 +96,9 @@ def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> 
         in_time = "key" in asking.payload or due <= asking.at
         demand(in_time, "recovery changes a settlement only if it is due", key, due, asking.at)
         asked_by = asking.payload.get("owner", text(old, "owner"))
-        demand(text(old, "owner") == asked_by, "a request to resume is its owner's", key, asked_by)
+        given_back = old["owner"] == new["owner"] and new["gsi1sk"]["S"] <= old["gsi1sk"]["S"]
+        is_owners = text(old, "owner") == asked_by or given_back
+        demand(is_owners, "a request to resume is its owner's", key, asked_by)
         if "expired_at" in new and "expired_at" not in old:
             overdue = old["deadline_at"]["S"] <= asking.at and "release" not in done(old)
             demand(overdue, "a settlement expires if it is overdue and not released", key)
