@@ -32,7 +32,6 @@ CHANGES: list[dict[str, Any]] = [
     *({"deadline_at": deadline} for deadline in (BEFORE, AT, AFTER)),
     {"expired_at": LISTED},
     *({"owner": owner} for owner in (EXECUTION, DECIDER)),
-    {"owner_epoch": 1},
     {"gsi1sk": MOVED},
     {"gsi1pk": keys.LIMBO},
     *({"review": reference} for reference in (VERDICT.reference, "another")),

@@ -239,6 +239,19 @@ def test_a_settlement_with_an_unknown_status_is_deferred(saga: Saga) -> None:
     assert saga.row() == seen | {"gsi1sk": MINUTE_AFTER_DUE}
 
 
+def test_a_takeover_is_refused_if_a_compensation_has_become_the_owner_meanwhile(saga: Saga) -> None:
+    """It becomes the owner in its first write, after the order has begun it: the place in the index stays."""
+    held(saga)
+    saga.begin()
+    seen = saga.state()
+    saga.assign_owner("execution-2")
+
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^recover: the settlement has moved on$"):
+        take_over(saga, seen, LATER)
+
+    assert saga.state().owner == "execution-2"
+
+
 # Expired
 
 

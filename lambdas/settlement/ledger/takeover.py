@@ -7,8 +7,8 @@ from settlement.ledger import keys
 from settlement.ledger.conditions import (
     LISTED_IN_FLIGHT,
     Condition,
+    is_still_of,
     listed_at,
-    owner_epoch_is,
     status_is,
 )
 from settlement.ledger.keys import Row
@@ -33,7 +33,7 @@ def take_over(
         values={":owner": owner, ":one": 1, **placeholders(dict(changes))},
         conditions=[
             status_is(state.status),
-            owner_epoch_is(state.owner_epoch),
+            is_still_of(state.owner),
             listed_at(sort_key(state)),
             *conditions,
         ],

@@ -20,9 +20,9 @@ class SettlementState:
 
     `steps` maps each committed step to the time of its commit, `reversed` each reversed one to that of its
     reversal, or of the write-off that covers it.
-    `owner` is the execution that works on it, and `owner_epoch` the fencing token that every change of
-    owner by recovery or by the webhook increments. `listed_at` is its sort key in the index: the time of
-    recovery's next look, in LIMBO the start of the case, None once it is finished.
+    `owner` is the execution that works on it, and `owner_epoch` counts its changes by recovery and by the
+    webhook: the names of recovery's executions have it, so that each is new. `listed_at` is its sort key
+    in the index: the time of recovery's next look, in LIMBO the start of the case, None once it is finished.
     `verdict` and `review` are the KYC provider's decision and the reference of an open verification.
     `expired_at` is the time at which recovery expired the settlement after its deadline, and
     `deadline_extended_at` the latest time at which it came too late itself and extended the deadline.

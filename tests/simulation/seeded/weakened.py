@@ -42,7 +42,7 @@ SAMPLES: Mapping[str, Callable[[], Condition]] = {
     "status_as_expected": lambda: conditions.status_as_expected(Status.SETTLED),
     "same_request": lambda: conditions.same_request(_SETTLEMENT),
     "owner_is": lambda: conditions.owner_is("execution"),
-    "owner_epoch_is": lambda: conditions.owner_epoch_is(0),
+    "is_still_of": lambda: conditions.is_still_of("execution"),
     "case_unchanged": lambda: conditions.case_unchanged(0),
     "this_review": lambda: conditions.this_review("ver_0101"),
     "version_unchanged": lambda: conditions.version_unchanged(1),
