@@ -13,6 +13,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -36,7 +37,7 @@ END_SECONDS = 5
 
 def check(stack: Stack, segments: int, watch: Watch) -> Findings:
     """Reconcile the whole table by several processes. Raises CommandFailed if one of them fails or dies."""
-    findings = Findings()
+    findings, began = Findings(), datetime.now(UTC)
     with ExitStack() as running, findings.unless_cut_off():
         parts = [Part(number, segments) for number in range(segments)]
         currencies = frozenset(stack.config.currencies)
@@ -47,7 +48,7 @@ def check(stack: Stack, segments: int, watch: Watch) -> Findings:
         for reader in readers:
             if reader.cut_off:
                 raise reader.cut_off
-        judge(readers, findings, lambda difference: table_scan.look(stack.store, difference), watch)
+        judge(readers, findings, lambda difference: table_scan.look(stack.store, difference, began), watch)
     return findings
 
 

@@ -83,10 +83,10 @@ def test_pure_code_is_pure_and_only_adapters_and_shared_modules_call_services(pa
 
 def test_three_modules_read_the_wall_clock() -> None:
     """One for the handlers, which pass the time down; one for the age of the provider's connection; and one
-    for an account's last order, which a scan may have missed.
+    for the start of a scan, which may miss the orders that are given after it.
     """
     assert {path.stem for path in FILES if _reads_clock(path)} == {
-        *("_dependencies", "kyc_client", "second_look"),
+        *("_dependencies", "kyc_client", "table_scan"),
     }
 
 

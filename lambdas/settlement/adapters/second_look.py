@@ -6,13 +6,13 @@ the row ──▶ what explains it ──▶ the row again: the same? ──▶ 
 """
 
 import time
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 
 from settlement.adapters import batch, journal, statement
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.model.timestamps import seconds_since
+from settlement.model.timestamps import timestamp
 from settlement.reconciliation import Difference, Look, judgement, on_record, ordered, rows, settlement_row
 from settlement.reconciliation.facts import BalanceFacts, Waiting
 
@@ -29,19 +29,22 @@ TRIES_MAX = 100
 
 _PAUSE_SECONDS = 0.2
 
-_YOUNG_SECONDS = 3600
-"""An account that was opened, frozen or closed more recently may have been so during the scan."""
+_CLOCKS = timedelta(hours=1)
+"""The most by which the clock that dates an order is behind the one that dates the scan."""
 
 
-def look_again(store: Store, difference: Difference) -> Look:
-    """Look at a row and what explains it until they are known at one instant, or there were enough looks."""
+def look_again(store: Store, difference: Difference, began: datetime) -> Look:
+    """Look at a row and what explains it until they are known at one instant, or there were enough looks.
+
+    `began` is the time at which the scan began that found the difference.
+    """
     try:
         if keys.is_settlement(difference.key):
             return _settlement(store, difference)
-        for look in (_cases, _orders):
-            if (found := look(store, difference)) is not Look.AGREES:
-                return found
-        return _account(store, difference)
+        found = _cases(store, difference)
+        if found is Look.AGREES:
+            found = _orders(store, difference, began)
+        return _account(store, difference) if found is Look.AGREES else found
     except ValueError:  # a row that cannot be read, which the scan has named
         return Look.DISAGREES
 
@@ -121,11 +124,11 @@ def _cases(store: Store, difference: Difference) -> Look:
     return Look.MOVING
 
 
-def _orders(store: Store, difference: Difference) -> Look:
+def _orders(store: Store, difference: Difference, began: datetime) -> Look:
     """Look at an account's orders. Orders and entries never change: what the scan has met is there.
 
     An order is found by its own key alone, and the row has that of the last one. So an account that was given
-    more than one while the table was scanned is unproven if the scan did not meet them; the next scan does.
+    more than one since the scan began is unproven if the scan did not meet them; the next scan does.
     """
     row = store.read(difference.key)
     if row is None:
@@ -141,9 +144,8 @@ def _orders(store: Store, difference: Difference) -> Look:
     if not list(ordered.state_differences(told, orders.values())):
         return Look.AGREES
     times = [told.opened_at, *(one.posted_at for one in orders.values() if one.key == told.last_order)]
-    is_young = any(at and seconds_since(at, datetime.now(UTC)) < _YOUNG_SECONDS for at in times)
-    is_missed = told.last_order in orders.keys() - {one.key for one in difference.orders}
-    return Look.MOVING if is_young or is_missed else Look.DISAGREES
+    is_young = any(at and at >= timestamp(began - _CLOCKS) for at in times)
+    return Look.MOVING if is_young else Look.DISAGREES
 
 
 def _settlements(store: Store, named: set[str]) -> dict[str, Row | None]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import Any
 
 from settlement.adapters import pages
@@ -39,8 +40,13 @@ def check(store: Store, watch: Watch = unwatched, *, currencies: Collection[str]
 
     A row in none of the `currencies` is at fault (None: any may be).
     """
+    began = datetime.now(UTC)
+
+    def look_at(difference: Difference) -> Look:
+        return look(store, difference, began)
+
     with closing(rows(store)) as every_row:  # else what is cut off goes on reading for as long as it is kept
-        return reconcile(every_row, lambda difference: look(store, difference), watch, currencies=currencies)
+        return reconcile(every_row, look_at, watch, currencies=currencies)
 
 
 def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
@@ -51,10 +57,10 @@ def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
         raise CutOff(str(failed)) from failed
 
 
-def look(store: Store, difference: Difference) -> Look:
-    """Look again at a row that differs in the scan. Raises CutOff."""
+def look(store: Store, difference: Difference, began: datetime) -> Look:
+    """Look again at a row that differs in the scan, which `began` then. Raises CutOff."""
     try:
-        return look_again(store, difference)
+        return look_again(store, difference, began)
     except StoreUnavailable as failed:
         raise CutOff(str(failed)) from failed
 

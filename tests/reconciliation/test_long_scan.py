@@ -1,0 +1,75 @@
+"""A scan that takes hours: orders that are given meanwhile are no faults, also if it misses some of them."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from settlement.adapters import second_look, table_scan
+from settlement.adapters.dynamodb import Store
+from settlement.adapters.pages import Part
+from settlement.ledger.keys import Row, subject
+from settlement.reconciliation import Findings
+from tests.reconciliation.town import Town
+
+FREEZE, UNFREEZE = "freeze-of-alice-0001", "unfreeze-of-alice-001"
+
+
+@pytest.fixture
+def town(monkeypatch: pytest.MonkeyPatch) -> Town:
+    """A table with an account that is hours old, and the reader's clock."""
+    town = Town()
+    town.open("alice", 1_000)
+    town.tick(3 * 3600)
+    monkeypatch.setattr(table_scan, "datetime", SimpleNamespace(now=lambda zone: town.now))
+    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
+    return town
+
+
+def reconciled(town: Town, missed: set[str], first: str, monkeypatch: pytest.MonkeyPatch) -> Findings:
+    """Reconcile while a person freezes an account and ends the freeze, more than an hour before the end.
+
+    The scan meets the rows of the kind `first` before that, and the others after it, but for the `missed`
+    orders.
+    """
+    every_row = table_scan._every_row
+
+    def scan(store: Store, part: Part) -> Iterator[Row]:
+        before = [row for row in every_row(store, part) if subject(row)[0] == first]
+        yield from before
+        town.state("freeze", FREEZE, "alice")
+        town.state("unfreeze", UNFREEZE, "alice")
+        town.tick(70 * 60)
+        met = {(row["pk"], row["sk"]) for row in before}
+        for row in every_row(store, part):
+            if (row["pk"], row["sk"]) not in met and subject(row)[1] not in missed:
+                yield row
+
+    with monkeypatch.context() as patched:
+        patched.setattr(table_scan, "_every_row", scan)
+        return table_scan.check(town.store)
+
+
+@pytest.mark.parametrize(
+    ("missed", "first"), [({FREEZE, UNFREEZE}, "ORDER"), ({FREEZE}, "ORDER"), ({FREEZE}, "ACCOUNT")]
+)
+def test_an_account_whose_orders_the_scan_has_missed_is_unproven(
+    town: Town, missed: set[str], first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The account's row names its last order alone, so that the freeze before it cannot be read."""
+    findings = reconciled(town, missed, first, monkeypatch)
+
+    assert findings.faults == []
+    assert findings.unproven == ["ACCOUNT#alice: moved during every look; try again"]
+    assert not findings.conserved
+    assert table_scan.check(town.store).conserved, "the next proof finds them"
+
+
+@pytest.mark.parametrize("first", ["ORDER", "ACCOUNT"])
+@pytest.mark.parametrize("missed", [{UNFREEZE}, set()])
+def test_an_order_that_the_account_names_is_read(
+    town: Town, missed: set[str], first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    findings = reconciled(town, missed, first, monkeypatch)
+
+    assert (findings.faults, findings.unproven, findings.conserved) == ([], [], True)
