@@ -6,11 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from settlement.adapters import second_look, table_scan
+from settlement.adapters import second_look, statement, table_scan
+from settlement.adapters.dynamodb import Store
+from settlement.ledger import keys
 from settlement.model.timestamps import timestamp
-from settlement.reconciliation import Findings
+from settlement.reconciliation import Difference, Findings
+from settlement.reconciliation.findings import Verdict
 from tests.reconciliation.client import readable
 from tests.reconciliation.town import Town
+from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 PRICE = 999
@@ -49,7 +53,7 @@ class Traffic:
 
 
 @pytest.fixture(scope="module")
-def statement() -> Town:
+def busy_town() -> Town:
     """A town with a statement of several pages."""
     town = Town()
     town.open("alice", 1_000)
@@ -61,8 +65,8 @@ def statement() -> Town:
 
 
 @pytest.fixture
-def town(statement: Town) -> Town:
-    return Town(MemoryDynamoDb(items=statement.table.items), statement.now)
+def town(busy_town: Town) -> Town:
+    return Town(MemoryDynamoDb(items=busy_town.table.items), busy_town.now)
 
 
 def reconciled(town: Town, traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> Findings:
@@ -102,3 +106,28 @@ def test_a_wrong_balance_of_a_hot_account_is_found(
 
     assert [fault.partition(":")[0] for fault in findings.faults] == ["ACCOUNT#alice"]
     assert findings.unproven == []
+
+
+@pytest.mark.parametrize(("wrong", "verdict"), [(0, Verdict.AGREES), (PRICE, Verdict.DISAGREES)])
+def test_a_late_clock_leaves_the_same_gap_at_each_look_and_is_no_fault(
+    town: Town, wrong: int, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time that the statement was read, one more entry of the price is added behind its tail."""
+    row = town.table.items["ACCOUNT#alice", "BALANCE"]
+    available = {"N": str(int(row["available"]["N"]) + wrong)}
+    town.table.items["ACCOUNT#alice", "BALANCE"] = {**row, "available": available}
+    read, tails = statement.read, list[int | None]()
+
+    def read_before_a_late_move(store: Store, account: str, tail: int | None) -> statement.Statement:
+        found = read(store, account, tail)
+        tails.append(tail)
+        late = timestamp(NOW + timedelta(seconds=len(tails)))
+        town.deposit(f"late-move-of-alice-{len(tails)}", account, PRICE, at=late)
+        return found
+
+    monkeypatch.setattr(statement, "read", read_before_a_late_move)
+
+    look = table_scan.look(readable(town.table), Difference(keys.account("alice")), town.now)
+
+    assert look.verdict is verdict
+    assert tuple(tails) == second_look.TAILS
