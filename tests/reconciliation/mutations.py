@@ -10,6 +10,7 @@ from settlement.ledger import keys
 from settlement.model.orders import Decision
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.model.timestamps import timestamp
+from settlement.reconciliation.settlement_row import NAMES_ERASED
 from tests.world.memory_dynamodb import Key
 
 Item = dict[str, Any]
@@ -77,6 +78,9 @@ def singles(rows: Rows) -> Iterator[Mutation]:
                         twin: _with(other, name, item.get(name)),
                     }
                     yield Mutation(kind, name, "swapped", swapped)
+        if keys.is_settlement({"sk": key[1]}) and NAMES_ERASED not in item:
+            erased: dict[Key, Item | None] = {key: _with(item, NAMES_ERASED, item["deadline_at"])}
+            yield Mutation(kind, NAMES_ERASED, "added", erased)
         yield Mutation(kind, "the row", "deleted", {key: None})
         for copied in _copies(rows, item):
             address = copied["pk"]["S"], copied["sk"]["S"]

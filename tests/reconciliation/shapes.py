@@ -83,6 +83,17 @@ def extended(payment: Payment) -> None:
     payment.take_over(890)
 
 
+def erased(*names: str) -> Play:
+    """Let a person erase the names of a finished payment that has names."""
+
+    def play(payment: Payment) -> None:
+        payment.forward(*names)
+        if payment.settlement.payer_name:
+            payment.erase_names()
+
+    return play
+
+
 def taken_over(payment: Payment) -> None:
     payment.forward(*HELD)
     payment.take_over(40)
@@ -102,6 +113,7 @@ SHAPES: dict[str, Play] = {
     "verified": plays(*VERIFIED),
     "released": plays(*RELEASED),
     "settled": plays(*SETTLED),
+    "settled, names erased": erased(*SETTLED),
     "taken over and settled": taken_over,
     "in review": plays(*HELD, "review"),
     "approved by a reviewer": plays(*REVIEWED),
@@ -174,5 +186,8 @@ def town(name: str) -> Town:
     return town
 
 
-_NAMED = ("held", "settled", "claimed", "refused", "refused unclaimed", "voided", "reversed on order")
+_NAMED = (
+    *("held", "settled", "claimed", "refused", "refused unclaimed", "voided", "reversed on order"),
+    "settled, names erased",
+)
 """The shapes of which one settlement has names, and the other its own deadline."""

@@ -14,13 +14,14 @@ from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.sweep import Span
 from settlement.model import accounts
 from settlement.model.orders import Decision, Resolution, Reversal
-from settlement.model.settlement import Settlement, hash_of
+from settlement.model.settlement import NAMES, Settlement, hash_of
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.model.verdict import KycDecision
 from settlement.policy import compensation, recovery, steps, sweeps
+from settlement.reconciliation.settlement_row import NAMES_ERASED
 from tests.reconciliation.client import readable
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
@@ -241,6 +242,13 @@ class Payment:
                 CONFIG,
             )
         )
+
+    def erase_names(self) -> None:
+        """Remove the parties' names, as an operator does by hand."""
+        row = self.town.store.read(keys.settlement(self.settlement.key))
+        assert row
+        left = {name: row[name] for name in row if name not in NAMES}
+        self.town.put(left | {NAMES_ERASED: timestamp(self.town.tick())})
 
     def take_over(self, seconds: float) -> None:
         """Let recovery look after so many seconds."""

@@ -14,7 +14,7 @@ from settlement.model.orders import Decision
 from settlement.model.request import ACCOUNT, KEY
 from settlement.model.settlement import NAMES, OPTIONAL, hash_of
 from settlement.model.state import MalformedRow
-from settlement.model.status import REVERSIBLE, Status, Step
+from settlement.model.status import FINISHED, REVERSIBLE, Status, Step
 from settlement.reconciliation import values
 from settlement.reconciliation.facts import SettlementFacts
 from settlement.reconciliation.legal import attribute_faults, slot_faults
@@ -66,8 +66,7 @@ def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
         yield "key, payer and payee are none of a payment"
     yield from slot_faults(facts)
     yield from attribute_faults(row, facts.status, is_completed)
-    if NAMES_ERASED not in row and hash_of(_content(row, facts)) != facts.request_hash:
-        yield "its content is not that of its request_hash"
+    yield from _content_faults(row, facts)
     yield from _time_faults(row, facts)
     if "gsi1pk" in row and facts.status != Status.LIMBO:
         if row["gsi1pk"] != keys.in_flight_index(facts.key, "")["gsi1pk"]:
@@ -137,6 +136,18 @@ def _content(row: Row, facts: SettlementFacts) -> dict[str, Any]:
     if not _REQUESTED.isdisjoint(row):
         content |= {name: row[name] for name in OPTIONAL if name in row}
     return content
+
+
+def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
+    """Compare the request with its hash; only a finished settlement without names may have erased some."""
+    if NAMES_ERASED not in row:
+        if hash_of(_content(row, facts)) != facts.request_hash:
+            yield "its content is not that of its request_hash"
+        return
+    if facts.status not in FINISHED:
+        yield f"is {facts.status}, but its names are erased"
+    if kept := [name for name in NAMES if name in row]:
+        yield f"has {', '.join(kept)}, but its names are erased"
 
 
 def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
