@@ -5,6 +5,7 @@ from typing import Any
 from handlers import _dependencies
 from settlement.adapters import table_scan
 from settlement.adapters.telemetry import gauge, logger, observed
+from settlement.model.request import KEY
 
 RESERVED_MS = 60_000
 """The least time left to go on: pages under way may take twenty seconds, and so may a second look."""
@@ -12,7 +13,7 @@ RESERVED_MS = 60_000
 LINES_MAX = 100
 """Most faults, and most unproven rows, that a run logs and returns. The metrics count all of them."""
 
-_NAME_MAX = 200
+_KIND_MAX = 40
 
 
 @observed("reconcile")
@@ -32,7 +33,8 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
     gauge("ReconciledRows", findings.rows)
     for message, found in (("reconcile fault", faults), ("reconcile unproven", unproven)):
         for one in found[:LINES_MAX]:
-            logger.error(message, row=one.partition(": ")[0][:_NAME_MAX])
+            kind, key = _subject(one)
+            logger.error(message, kind=kind, key=key)
     return {
         "conserved": findings.conserved,
         "rows": findings.rows,
@@ -40,3 +42,10 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
         "faults": faults[:LINES_MAX],
         "unproven": unproven[:LINES_MAX],
     }
+
+
+def _subject(told: str) -> tuple[str, str | None]:
+    """Return the kind of a row, and a settlement's key. Other names have accounts, which no log line has."""
+    kind, _, name = told.partition(": ")[0].partition("#")
+    is_settlement = kind == "SETTLEMENT" and KEY.fullmatch(name)
+    return kind[:_KIND_MAX], name if is_settlement else None

@@ -75,7 +75,7 @@ def test_two_runs_and_a_repeated_one_find_the_same(settled: Calls) -> None:
     assert run() == run()
 
 
-def test_a_fault_is_counted_logged_by_the_name_of_its_row_and_returned(
+def test_a_fault_is_counted_logged_by_the_kind_of_its_row_and_returned(
     settled: Calls, counted: Counted, log: io.StringIO
 ) -> None:
     counted()
@@ -86,11 +86,46 @@ def test_a_fault_is_counted_logged_by_the_name_of_its_row_and_returned(
     answer = run()
 
     (line,) = (json.loads(text) for text in log.getvalue().splitlines())
-    assert (line["level"], line["message"], line["row"]) == ("ERROR", "reconcile fault", "ACCOUNT#alice")
+    assert (line["level"], line["message"], line["kind"]) == ("ERROR", "reconcile fault", "ACCOUNT")
     assert str(row["available"] + 1) not in json.dumps(line), "no amount is logged"
     assert [fault.partition(":")[0] for fault in answer["faults"]] == ["ACCOUNT#alice"]
     assert (answer["conserved"], answer["unproven"]) == (False, [])
     assert counted() == metrics(1, 0, answer["rows"])
+
+
+SHOP = "merchant.of.alice"
+EVIDENCE = keys.evidence(KEY, "verify")
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (PAYMENT, {"kind": "SETTLEMENT", "key": KEY}),
+        (keys.settlement("alice"), {"kind": "SETTLEMENT"}),
+        (ALICE, {"kind": "ACCOUNT"}),
+        (keys.entry("alice", CLAIMED_AT, KEY, "hold"), {"kind": "ENTRIES"}),
+        (keys.entry(SHOP, CLAIMED_AT, KEY, "release"), {"kind": "ENTRIES"}),
+        (keys.swept(keys.entry_partitions(SHOP)[3], "2026-11-20T12:00"), {"kind": "SWEPT"}),
+        (keys.order("order-of-alice-00001"), {"kind": "ORDER"}),
+        (EVIDENCE, {"kind": "EVIDENCE"}),
+        ({"pk": "LOAN#alice", "sk": "alice"}, {"kind": "LOAN"}),
+    ],
+    ids=lambda one: one.get("pk"),
+)
+def test_a_line_has_the_kind_of_a_row_and_the_key_of_a_settlement_alone(
+    settled: Calls, log: io.StringIO, row: Row, told: dict[str, str]
+) -> None:
+    """The names of all other rows have accounts, or may have."""
+    settled.ledger.put(row | {"status": "NONSENSE", "payer": "alice"})
+
+    answer = run()
+
+    assert any(one.startswith(f"{row['pk']}: ") for one in answer["faults"] + answer["unproven"])
+    lines = [json.loads(text) for text in log.getvalue().splitlines()]
+    named = [{name: line[name] for name in ("kind", "key") if name in line} for line in lines]
+    assert told in named
+    assert all(one.get("key", KEY) == KEY for one in named)
+    assert "alice" not in log.getvalue()
 
 
 def test_a_flood_of_faults_is_counted_and_only_the_first_are_logged_and_returned(
@@ -120,7 +155,7 @@ def test_a_run_without_time_is_cut_off_unproven_and_names_no_fault(
     told = "the table: cut off after 6 rows: no time is left while reading rows"
     assert answer == {"conserved": False, "rows": 6, "in_flight": 0, "faults": [], "unproven": [told]}
     assert counted() == metrics(0, 1, 6)
-    assert json.loads(log.getvalue())["row"] == "the table"
+    assert json.loads(log.getvalue())["kind"] == "the table"
 
 
 def test_a_run_that_is_cut_off_while_it_judges_is_unproven_too(settled: Calls, counted: Counted) -> None:
