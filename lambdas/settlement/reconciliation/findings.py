@@ -51,7 +51,9 @@ class Look:
     MOVING: ClassVar["Look"]
 
 
-Look.AGREES, Look.DISAGREES, Look.MOVING = map(Look, Verdict)
+Look.AGREES = Look(Verdict.AGREES)
+Look.DISAGREES = Look(Verdict.DISAGREES)
+Look.MOVING = Look(Verdict.MOVING)
 
 
 @dataclass(frozen=True)
