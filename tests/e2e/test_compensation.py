@@ -1,4 +1,4 @@
-"""A failed settlement is reversed once, on both machines, by any caller, wherever an execution dies."""
+"""A failed settlement is reversed once, on both machines, by any caller, and after any death."""
 
 import json
 

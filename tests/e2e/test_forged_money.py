@@ -28,7 +28,7 @@ def put(embedded: Embedded, row: Row) -> None:
 
 
 def test_a_forged_hold_that_recovery_pays_out_is_named_by_the_proof(embedded: Embedded) -> None:
-    """Three puts: the payment, its hold and its verdict. Nobody has paid the 900,000.00 EUR."""
+    """Three puts: the payment, its hold and its verdict. No account has paid the 900,000.00 EUR."""
     payer, payee = new_account(embedded, "alice", "1.00"), new_account(embedded, "mallory")
     forged = Settlement(
         key=new_key("forged"), payer=payer, payee=payee, amount=AMOUNT, currency="EUR", fee=FEE

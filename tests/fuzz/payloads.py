@@ -155,7 +155,7 @@ FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     "resolve_limbo": {("settlement",): _ANY, ("resolution",): _ANY},
     **{name: {(): _ANY} for name in _WHOLE},
     "sweep_merchants": {},
-    # Whoever may write a row decides what an image holds.
+    # A writer of the table decides what an image holds.
     "seal_journal": {},
 }
 """The parts of a payload that come from outside, and whether as any JSON or as the text of an error. The rest

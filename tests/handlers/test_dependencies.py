@@ -63,7 +63,7 @@ def test_a_function_starts_with_the_clients_that_each_call_needs_and_sets_its_im
     assert is_frozen
 
 
-def test_a_lazy_client_is_made_once_when_it_is_used_whatever_the_number_of_threads(
+def test_a_lazy_client_is_made_once_when_it_is_used_by_any_number_of_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = list[tuple[str, Config]]()

@@ -120,7 +120,7 @@ def test_a_claim_under_other_rules_resumes_and_replays(
 
 
 @pytest.mark.parametrize("rule", [SCHEDULE, CLIENT])
-def test_another_fee_under_a_claimed_key_is_a_conflict_whatever_the_stage_would_say(
+def test_another_fee_under_a_claimed_key_is_a_conflict_under_any_rule_of_the_stage(
     funded: Calls, change_config: Change, rule: Any
 ) -> None:
     funded("HoldFunds")

@@ -1,6 +1,6 @@
 """What a thief can do who has one function's role and nothing else, while all functions run as they are.
 
-Each attack writes what the role allows, in whichever way it allows it. Then recovery, the machines and all
+Each attack writes what the role allows, in each way that the role allows. Then recovery, the machines and all
 functions do their work. Money is made if the customers' balances are more than before.
 """
 

@@ -104,7 +104,7 @@ def test_on_aws_each_object_is_locked(stage: str, days: int) -> None:
 
 
 @each_stage_on_aws
-def test_on_aws_the_bucket_refuses_whoever_writes_over_an_object_or_deletes_one(stage: str) -> None:
+def test_on_aws_the_bucket_refuses_to_overwrite_and_to_delete_an_object(stage: str) -> None:
     (policy,) = properties(stage, "S3::BucketPolicy").values()
     statements = policy["PolicyDocument"]["Statement"]
     objects = f"${{{NAME}.Arn}}/*"

@@ -52,7 +52,7 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
     ),
     "AwsSolutions-S1": (
         {"Journal/Bucket/Resource"},
-        "The seals show what access logs would: whatever is added, changed or taken away.",
+        "The seals show what access logs would: every object that is added, changed or taken away.",
     ),
     "AwsSolutions-IAM5[Resource::<ReconcileBooks.Arn>:*]": (
         {"SchedulerRoleForTarget-4543ec/DefaultPolicy/Resource"},

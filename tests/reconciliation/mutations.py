@@ -154,11 +154,11 @@ def _copies(rows: Rows, item: Item) -> Iterator[Item]:
     pk, sk = item["pk"]["S"], item["sk"]["S"]
     kind, _, name = pk.partition("#")
     other_keys = [row[0].partition("#")[2] for row in rows if row[1] == "SETTLEMENT"] + [
-        "order-of-nobody-00001"
+        "order-unclaimed-00001"
     ]
     again = copy.deepcopy(item)
     if kind == "SETTLEMENT":
-        yield again | _key("SETTLEMENT#order-of-nobody-00001", sk)
+        yield again | _key("SETTLEMENT#order-unclaimed-00001", sk)
     elif kind == "ACCOUNT":
         yield again | _key("ACCOUNT#erin", sk)
     elif kind == "ENTRIES":
@@ -176,7 +176,7 @@ def _copies_of_others(item: Item, other_keys: list[str]) -> Iterator[Item]:
     pk, sk = item["pk"]["S"], item["sk"]["S"]
     kind, again = pk.partition("#")[0], copy.deepcopy(item)
     if kind == "ORDER":
-        yield again | _key("ORDER#order-of-nobody-00001", sk)
+        yield again | _key("ORDER#order-unclaimed-00001", sk)
     elif kind == "SWEPT":
         yield again | _key(pk, "2026-11-20T11:59")
         yield again | _key(f"{pk.rpartition('#')[0]}#{(int(pk.rpartition('#')[2]) + 1) % 16}", sk)

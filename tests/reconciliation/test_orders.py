@@ -55,12 +55,12 @@ def test_money_that_no_order_has_moved_is_found(town: Town) -> None:
     """An entry and a balance that agree: before there were orders, this was a lawful deposit."""
     alice = row(town, keys.account("alice"))
     town.put(alice | {"available": alice["available"] + 900})
-    forged = external("deposit-of-nobody-01", "deposit", "alice", 900, "EUR", timestamp(NOW))
+    forged = external("deposit-unordered-01", "deposit", "alice", 900, "EUR", timestamp(NOW))
     town.put(forged | {"request_hash": "0" * 64})
 
     findings = reconciled(town)
 
-    assert findings.faults == ["ACCOUNT#alice: no order explains its deposit deposit-of-nobody-01"]
+    assert findings.faults == ["ACCOUNT#alice: no order explains its deposit deposit-unordered-01"]
 
 
 def test_a_deposit_that_is_raised_with_its_balance_is_found(town: Town) -> None:
@@ -141,7 +141,7 @@ def test_an_order_that_did_nothing_is_found(town: Town) -> None:
 
 
 def test_a_deposit_that_comes_during_the_scan_is_in_motion(town: Town) -> None:
-    """Whichever of its three rows the scan meets before it."""
+    """The scan meets any one of its three rows before it, and the others after it."""
     for number, first in enumerate(("ACCOUNT", "ORDER", "ENTRIES"), 1):
         before = {key: item for key, item in town.table.items.items() if key[0].startswith(first)}
         key = f"deposit-meanwhile-{number:04}"

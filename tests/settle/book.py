@@ -204,7 +204,7 @@ class Book:
         return next(row for row in self.rows if row["pk"] == pk and sk in (None, row["sk"]))
 
     def entry(self, key: str, step: str) -> Row:
-        """Return a settlement's entry, wherever it is."""
+        """Return a settlement's entry, of any account."""
         return next(row for row in self.rows if row["sk"].endswith(f"#{key}:{step}"))
 
     def evidence(self, key: str, step: str) -> Row:

@@ -37,7 +37,7 @@ def test_a_query_reads_every_row_of_its_partitions_one_after_the_other(
     monkeypatch.setattr(pages, "PAGE_ROWS", page_rows)
     desk.stuck()
 
-    read = list(pages.query(desk.stack.store, "ENTRIES#bob", "ENTRIES#no-one", "ENTRIES#alice"))
+    read = list(pages.query(desk.stack.store, "ENTRIES#bob", "ENTRIES#unopened", "ENTRIES#alice"))
 
     rows = desk.ledger.rows()
     of = {name: [row for row in rows if row["pk"] == f"ENTRIES#{name}"] for name in ("bob", "alice")}

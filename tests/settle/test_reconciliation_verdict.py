@@ -61,7 +61,7 @@ def test_evidence_may_stand_without_a_verdict(book: Book, name: str, decision: s
 
 @pytest.mark.parametrize("answered", ["APPROVED", "REJECTED", None])
 @pytest.mark.parametrize(("name", "steps"), [("reviewed", 1), ("approved", 2), ("settled", 4)])
-def test_a_webhooks_verdict_is_the_rows_whatever_the_provider_answered_beside_it(
+def test_a_webhooks_verdict_is_the_rows_beside_any_answer_of_the_provider(
     book: Book, name: str, steps: int, answered: str | None
 ) -> None:
     """The answer's function died, or came too late, before it wrote to the row."""

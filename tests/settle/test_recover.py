@@ -73,7 +73,7 @@ def test_the_function_of_the_schedule_is_asked_about_the_one_key_and_the_command
 
 @pytest.mark.parametrize("action", ["settle", "compensate"])
 @pytest.mark.parametrize("status", ["COMPENSATING", "SETTLED", "REJECTED", "COMPENSATED"])
-def test_a_settlement_that_recovery_has_taken_over_is_fine_whatever_its_status_is_by_then(
+def test_a_settlement_that_recovery_has_taken_over_is_fine_in_any_later_status(
     desk: Desk, command: Command, recovery: Recovery, action: str, status: str
 ) -> None:
     claimed(desk)

@@ -46,9 +46,7 @@ def test_several_processes_find_what_one_finds(desk: Desk, stack: Stack, process
     assert (READING, findings.rows) in told
 
 
-def test_a_fault_and_a_row_of_a_newer_layout_are_found_in_whichever_part_they_are(
-    desk: Desk, stack: Stack
-) -> None:
+def test_a_fault_and_a_row_of_a_newer_layout_are_found_in_any_part(desk: Desk, stack: Stack) -> None:
     desk.pay()
     row = desk.row()
     desk.alter(escrow=row["escrow"] + 1)

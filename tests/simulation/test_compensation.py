@@ -61,7 +61,7 @@ STUCK = [case for case in MATRIX if case not in UNHEARD]
 def test_a_lasting_fault_stalls_a_reversal_until_recovery_resumes_it(
     world: World, steps: int, state: str, fault: Fault
 ) -> None:
-    """Only a refusal needs a person: a fault is over one day, and nobody has decided anything."""
+    """Only a refusal needs a person: a fault ends some day, without a decision."""
     order = world.commit(steps)
     world.strike(state, fault)
 

@@ -1,4 +1,4 @@
-"""A settlement in flight ends as if nobody had changed the stage's fee settings, whenever that happens."""
+"""A settlement in flight ends as it would without a change of the stage's fee settings, at any moment."""
 
 from dataclasses import replace
 from itertools import cycle

@@ -119,7 +119,7 @@ def prove(world: World, answers: list[Any]) -> None:
 
 
 def proceed(world: World, milliseconds: int, is_over: Callable[[], bool]) -> None:
-    """Let time pass, whatever the rules say: after the planted write they do not hold."""
+    """Let time pass, without the rules: after the planted write they do not hold."""
     until = world.hub.now + milliseconds
     while world.hub.now < until and not is_over():
         try:

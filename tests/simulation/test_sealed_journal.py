@@ -173,7 +173,7 @@ def test_each_forgery_is_found_and_its_rows_are_named(kind: str) -> None:
 
 
 def test_a_forgery_through_the_stream_alarms_and_is_on_record() -> None:
-    """The forger is a writer of the table, so the stream tells of it, whatever they put back afterwards."""
+    """A writer of the table forges, and puts the row back: the stream tells of both writes."""
     seed = SEEDS[0]
     s3, table, now = at_rest(seed)
     place = next(place for place in table if place[0].startswith("ENTRIES#"))

@@ -352,7 +352,7 @@ def test_a_reversal_needs_the_account_that_it_moves_and_no_other(
     assert saga.reverse(step) == REVERSED[step]
 
 
-def test_the_payer_is_refunded_whatever_the_cap(saga: Saga) -> None:
+def test_the_payer_is_refunded_beyond_the_cap(saga: Saga) -> None:
     due(saga, Step.HOLD)
     saga.ledger.open("alice", CAP)
 

@@ -109,7 +109,7 @@ def test_evidence_alone_lets_no_step_commit(saga: Saga, verdict: Verdict) -> Non
 
 @VERDICTS
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
-def test_the_next_call_concludes_the_verdict_on_record_whatever_it_is_told(
+def test_the_next_call_concludes_the_verdict_on_record_after_any_answer(
     saga: Saga, verdict: Verdict, answer: Verdict
 ) -> None:
     held(saga)

@@ -86,7 +86,7 @@ def test_a_durable_function_is_paid_by_the_operation_and_by_what_it_keeps() -> N
     ("per_second", "database", "containers"),
     [(1, 100, 10), (100, 1, 0.8)],  # one vCPU of the two containers suffices; and 100 x 40 ms need eight
 )
-def test_servers_are_paid_by_the_hour_whatever_settles(
+def test_servers_are_paid_by_the_hour_at_any_load(
     per_second: float, database: float, containers: float
 ) -> None:
     used = Usage(cpu_ms=40, log_bytes=2000)

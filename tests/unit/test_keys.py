@@ -145,7 +145,7 @@ def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("tokyo")
-def test_a_timestamp_is_in_utc_wherever_it_is_made() -> None:
+def test_a_timestamp_is_in_utc_in_any_time_zone() -> None:
     assert timestamp(datetime(2026, 11, 20, 12, tzinfo=UTC)) == "2026-11-20T12:00:00.000Z"
 
 

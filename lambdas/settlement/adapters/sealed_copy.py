@@ -62,7 +62,7 @@ class Bucket:
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 
     def objects(self, folder: str) -> Iterator[Found]:
-        """Yield the objects of a folder, by their names, whatever was done to them since."""
+        """Yield the objects of a folder, by their names, also those that were deleted or put again."""
         waiting: dict[str, _Versions] = {}
         pages_of = self._client.get_paginator("list_object_versions")
         for page in pages_of.paginate(Bucket=self._bucket, Prefix=self._prefix + folder):

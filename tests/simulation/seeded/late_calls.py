@@ -39,7 +39,7 @@ class Asked(NamedTuple):
     beside: bool = False
 
 
-ORDERED = ("alice", "bob", "carol", "nobody")
+ORDERED = ("alice", "bob", "carol", "unopened")
 """The accounts on which late orders are given."""
 
 

@@ -60,7 +60,7 @@ def test_the_first_reason_decides_what_a_cancelled_step_means(
 
 
 @pytest.mark.parametrize("behind", BEHIND)
-def test_a_slot_that_is_taken_is_the_answer_whatever_else_failed(
+def test_a_slot_that_is_taken_is_the_answer_beside_any_other_failure(
     scripted: Any, hold: Call, counted: list[str], behind: tuple[Reason, ...]
 ) -> None:
     sender, client = scripted(cancelled(REPLAYED, *behind))
@@ -70,7 +70,7 @@ def test_a_slot_that_is_taken_is_the_answer_whatever_else_failed(
 
 
 @pytest.mark.parametrize("behind", BEHIND)
-def test_a_claim_in_the_way_is_the_answer_whatever_else_failed(
+def test_a_claim_in_the_way_is_the_answer_beside_any_other_failure(
     scripted: Any, claim_and_hold: Call, behind: tuple[Reason, ...]
 ) -> None:
     sender, client = scripted(cancelled(check_failed(CLAIMED), *behind))
@@ -87,7 +87,7 @@ def test_a_claim_in_the_way_is_the_answer_whatever_else_failed(
     [NONE, FENCED, CONFLICT, check_failed(MALFORMED)],
     ids=["nothing", "a refusal", "a conflict", "a malformed row"],
 )
-def test_existing_evidence_is_the_answer_whatever_else_failed(
+def test_existing_evidence_is_the_answer_beside_any_other_failure(
     scripted: Any, order: Call, counted: list[str], behind: Reason
 ) -> None:
     sender, client = scripted(cancelled(check_failed(REVERSE), behind))
