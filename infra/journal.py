@@ -1,7 +1,5 @@
 """The sealed journal: a bucket out of reach of the functions that move money, and the one that fills it."""
 
-from typing import cast
-
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -9,11 +7,11 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
-from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.config import Settings
 from infra.pager import Pager, settlement_metric
+from infra.stream_trigger import Batches, call_by_stream
 from infra.table import SettlementTable
 
 _IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#")
@@ -81,35 +79,17 @@ class Journal(Construct):
         )
         if not settings.is_embedded:  # which knows no such condition
             self._refuse_unconditional_puts()
-        self.given_up = sqs.Queue(
-            self,
-            "GivenUp",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=not settings.is_embedded,
-            retention_period=Duration.days(14),
-            removal_policy=removal_policy,
+        batches = Batches(
+            filters=SEALED,
+            size=10_000,  # 6 MB end a batch before that
+            window=Duration.seconds(1 if settings.is_embedded else _WINDOW_SECONDS),
+            age_max=Duration.hours(_AGE_HOURS_MAX),
         )
-        self._grant(function, key, ledger)
+        self.given_up = call_by_stream(self, batches, function=function, ledger=ledger, settings=settings)
+        self._grant(function, key)
         period = SEAL_SECONDS_EMBEDDED if settings.is_embedded else SEAL_SECONDS
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         function.add_environment("SEAL_SECONDS", str(period))
-        mapping = lambda_.EventSourceMapping(
-            self,
-            "Stream",
-            target=function,
-            event_source_arn=ledger.stream_arn,
-            starting_position=lambda_.StartingPosition.TRIM_HORIZON,
-            filters=[lambda_.FilterCriteria.filter(one) for one in SEALED],
-            batch_size=10_000,  # 6 MB end a batch before that
-            max_batching_window=Duration.seconds(1 if settings.is_embedded else _WINDOW_SECONDS),
-            parallelization_factor=1,
-            bisect_batch_on_error=True,
-            max_record_age=Duration.hours(_AGE_HOURS_MAX),
-        )
-        # Not by CDK's SqsDlq, which would also let the function look at the queue.
-        on_failure = {"OnFailure": {"Destination": self.given_up.queue_arn}}
-        resource = cast("lambda_.CfnEventSourceMapping", mapping.node.default_child)
-        resource.add_property_override("DestinationConfig", on_failure)
         scheduler.Schedule(
             self,
             "Seals",
@@ -122,7 +102,7 @@ class Journal(Construct):
         self.age = function.metric("IteratorAge", period=Duration.minutes(5), statistic="Maximum")
         self._watch(pager)
 
-    def _grant(self, function: lambda_.Function, key: kms.Key, ledger: SettlementTable) -> None:
+    def _grant(self, function: lambda_.Function, key: kms.Key) -> None:
         """Let the function put objects and seals, list both, and read the seals alone."""
         stack = Stack.of(self)
         for actions, resources in (
@@ -135,21 +115,11 @@ class Journal(Construct):
                 )
             )
         for statement in (
-            iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[self.given_up.queue_arn]),
             iam.PolicyStatement(actions=["s3:ListBucket"], resources=[self.bucket.bucket_arn]),
             iam.PolicyStatement(
                 actions=["kms:Decrypt", "kms:GenerateDataKey"],
                 resources=[key.key_arn],
                 conditions={"StringEquals": {"kms:ViaService": f"s3.{stack.region}.amazonaws.com"}},
-            ),
-            iam.PolicyStatement(
-                actions=[
-                    "dynamodb:DescribeStream",
-                    "dynamodb:GetRecords",
-                    "dynamodb:GetShardIterator",
-                    "dynamodb:ListStreams",
-                ],
-                resources=[ledger.stream_arn],
             ),
         ):
             function.add_to_role_policy(statement)
