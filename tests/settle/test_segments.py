@@ -3,6 +3,7 @@
 import multiprocessing
 import signal
 from contextlib import suppress
+from datetime import UTC, datetime
 from threading import Thread
 from typing import Any
 
@@ -13,9 +14,10 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.queries import segments
 from settle.stack import Place, Stack
 from settlement.adapters import second_look, table_scan
+from settlement.adapters.dynamodb import Store
 from settlement.adapters.pages import Part
 from settlement.ledger import keys
-from settlement.reconciliation import CutOff
+from settlement.reconciliation import CutOff, Difference, Look
 from settlement.reconciliation.facts import BalanceFacts, EntryFacts, SweepFacts
 from settlement.reconciliation.watch import READING
 from tests.settle.conftest import Command
@@ -59,6 +61,33 @@ def test_a_fault_and_a_row_of_a_newer_layout_are_found_in_any_part(desk: Desk, s
     assert named == {f"SETTLEMENT#{KEY}", "SETTLEMENT#order-malformed"}
     assert [one.partition(":")[0] for one in findings.unproven] == ["LOAN#1"]
     assert not findings.conserved
+
+
+def test_a_second_look_knows_when_the_scan_began(
+    desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An order that was given since then may be missed, however long the processes have read."""
+    desk.pay()
+    desk.alter(escrow=desk.row()["escrow"] + 1)
+    told, read = list[datetime](), list[datetime]()
+    await_next = segments.Reader.await_next
+
+    def look(store: Store, difference: Difference, began: datetime) -> Look:
+        told.append(began)
+        return Look.DISAGREES
+
+    def awaited(reader: segments.Reader) -> None:
+        read.append(datetime.now(UTC))
+        await_next(reader)
+
+    monkeypatch.setattr(table_scan, "look", look)
+    monkeypatch.setattr(segments.Reader, "await_next", awaited)
+    started = datetime.now(UTC)
+
+    segments.check(stack, 2, lambda phase, done: None)
+
+    assert told
+    assert all(started <= began <= read[0] for began in told)
 
 
 def test_the_command_reads_in_as_many_processes_as_it_is_told(
