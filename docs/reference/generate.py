@@ -165,6 +165,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "roles": lambda: _table(
         ("role of", "alone", "in a transaction", "attributes of money", "other services"), roles.permissions()
     ),
+    "services": lambda: _table(("role of", "allows"), roles.of_services()),
     "stolen": lambda: _table(("role of", "makes money if it", "machines"), roles.stolen()),
 }
 

@@ -8,6 +8,7 @@ import tests.world.environment  # noqa: F401 - the functions read it when they a
 from infra.grants import NAMED
 from tests.infra.attacks import ATTACKS, End, ends
 from tests.infra.evaluator import ENCLOSING, LEADING, listed, policy
+from tests.infra.integrations import roles, users
 from tests.infra.stack import FUNCTIONS, granted
 
 STAGE, TABLE = "prod", "${LedgerTable.Arn}"
@@ -34,8 +35,14 @@ def permissions() -> Iterator[Sequence[str]]:
             _rows(alone),
             _rows(together),
             ", ".join(money) or "none",
-            "; ".join(_others(function)) or "none",
+            "; ".join(_others(f"{function}Role")) or "none",
         )
+
+
+def of_services() -> Iterator[Sequence[str]]:
+    """Yield a line for each role that is no function's: what takes it, and its permissions."""
+    for role in sorted(roles(STAGE), key=lambda role: users(STAGE, role)):
+        yield users(STAGE, role), "; ".join(_others(role))
 
 
 def stolen() -> Iterator[Sequence[str]]:
@@ -60,9 +67,9 @@ def _rows(actions: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{action} {', '.join(f'`{row}`' for row in rows)}" for action, rows in actions.items())
 
 
-def _others(function: str) -> Iterator[str]:
+def _others(role: str) -> Iterator[str]:
     actions = defaultdict[str, list[str]](list)
-    for one in sorted(granted(STAGE, f"{function}Role")):
+    for one in sorted(granted(STAGE, role)):
         is_common = one.action.startswith(_EVERYWHERE) or one.resource == TABLE
         if one.effect == "Allow" and not is_common:
             actions[one.action].append(one.resource.replace("${", "").replace("}", ""))

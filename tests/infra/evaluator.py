@@ -40,12 +40,16 @@ def policy(stage: str, function: str) -> list[dict[str, Any]]:
 
 def of_role(stage: str, role: str) -> list[dict[str, Any]]:
     """Return the statements of a role."""
+    own = properties(stage, "IAM::Role")[role]
+    if own.keys() & {"ManagedPolicyArns", "PermissionsBoundary"}:
+        raise ValueError(f"{role}: a policy that the template names alone says nothing to the evaluator")
     found = [
         one["PolicyDocument"]
-        for one in properties(stage, "IAM::Policy").values()
-        if f"${{{role}}}" in one["Roles"]
+        for kind in ("IAM::Policy", "IAM::ManagedPolicy")
+        for one in properties(stage, kind).values()
+        if f"${{{role}}}" in one.get("Roles", ())
     ]
-    found += [one["PolicyDocument"] for one in properties(stage, "IAM::Role")[role].get("Policies", ())]
+    found += [one["PolicyDocument"] for one in own.get("Policies", ())]
     return [statement for document in found for statement in document["Statement"]]
 
 

@@ -1,6 +1,6 @@
-"""The permissions of the machines and the schedules, complete; and who may take a role.
+"""The roles that there are, and what may take each.
 
-Those of the functions are in test_least_privilege.py.
+Their permissions are in test_least_privilege.py and test_least_privilege_others.py.
 """
 
 from typing import Any
@@ -14,41 +14,13 @@ from settlement.ledger import keys
 from tests.infra.stack import (
     FUNCTIONS,
     MACHINES,
-    allow,
-    definition,
     each_stage,
-    executions,
     granted,
     properties,
     variables,
 )
 
 EXPRESS, STANDARD = "${SettlementExpress}", "${SettlementStandard}"
-STARTS = "states:StartExecution"
-TRACES = ("xray:PutTelemetryRecords", "xray:PutTraceSegments")
-
-EVERYWHERE = {
-    *("logs:CreateLogDelivery", "logs:DeleteLogDelivery", "logs:DescribeLogGroups"),
-    *("logs:DescribeResourcePolicies", "logs:GetLogDelivery", "logs:ListLogDeliveries"),
-    *("logs:PutResourcePolicy", "logs:UpdateLogDelivery"),
-    *("xray:GetSamplingRules", "xray:GetSamplingTargets", *TRACES),
-}
-"""A machine's actions without a resource: X-Ray and the delivery of vended logs have none to name."""
-
-SYNC_RULE = (
-    "arn:${AWS::Partition}:events:${AWS::Region}:${AWS::AccountId}:rule/"
-    "StepFunctionsGetEventsForStepFunctionsExecutionRule"
-)
-CALLS = {
-    "SettlementExpress": allow(STARTS, on=["${Compensation}"]),
-    # If it is stopped, it stops the compensation; it learns of its end through a rule of AWS's own.
-    "SettlementStandard": allow(STARTS, on=["${Compensation}"])
-    | allow("states:DescribeExecution", "states:StopExecution", on=[executions("Compensation")])
-    | allow("events:PutTargets", "events:PutRule", "events:DescribeRule", on=[SYNC_RULE]),
-    "Compensation": allow("events:PutEvents", on=["${PagerBus.Arn}"]),
-}
-"""The permissions of a machine for its calls of other services."""
-
 SCHEDULED = ("RecoverStalled", "SealJournal", "ReconcileBooks")
 
 IN_THIS_ACCOUNT = {"StringEquals": {"aws:SourceAccount": "${AWS::AccountId}"}}
@@ -62,27 +34,6 @@ def scheduler(stage: str, function: str) -> str:
         if role.startswith("SchedulerRole") and function in str(granted(stage, role))
     )
     return found
-
-
-@each_stage
-def test_a_machine_has_the_permissions_of_its_tasks_and_no_others(stage: str) -> None:
-    for machine in MACHINES:
-        states = definition(stage, machine)["States"]
-        functions = [
-            f"${{{name}.Arn}}" for name, one in states.items() if ":lambda:invoke" in one.get("Resource", "")
-        ]
-
-        assert granted(stage, f"{machine}Role") == (
-            allow("lambda:InvokeFunction", on=functions) | allow(*EVERYWHERE, on=["*"]) | CALLS[machine]
-        ), machine
-
-
-@each_stage
-@pytest.mark.parametrize("function", SCHEDULED)
-def test_a_schedule_may_invoke_its_function_only(stage: str, function: str) -> None:
-    own = [f"${{{function}.Arn}}", f"${{{function}.Arn}}:*"]
-
-    assert granted(stage, scheduler(stage, function)) == allow("lambda:InvokeFunction", on=own)
 
 
 @each_stage

@@ -1,0 +1,73 @@
+"""The roles of the machines, the schedules and of CDK: neither allows more than the definition needs.
+
+Those of the functions are in test_least_privilege.py.
+"""
+
+import pytest
+
+from tests.infra.evaluator import Request, allows, listed, of_role
+from tests.infra.integrations import BY_CDK, of_target, roles
+from tests.infra.stack import EMBEDDED, MACHINES, ON_AWS, each_stage, properties, template
+
+EACH = [(stage, role) for stage in (*ON_AWS, *EMBEDDED) for role in roles(stage)]
+
+
+@pytest.mark.parametrize(("stage", "role"), EACH)
+def test_a_role_allows_nothing_that_its_machine_or_schedule_does_not_need(stage: str, role: str) -> None:
+    """To mend a failure, remove the grant. A role that nothing takes needs none."""
+    needed = roles(stage)[role] | BY_CDK.keys()
+    allowed = [
+        (action, resource)
+        for statement in of_role(stage, role)
+        if statement["Effect"] == "Allow"
+        for action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+    ]
+
+    assert [one for one in allowed if one not in needed] == []
+
+
+@pytest.mark.parametrize(("stage", "role"), EACH)
+def test_a_role_allows_all_that_its_machine_or_schedule_does(stage: str, role: str) -> None:
+    """Without a condition: the services pass no keys with these calls."""
+    own, needed = of_role(stage, role), roles(stage)[role]
+
+    assert needed, "nothing takes the role"
+    assert [one for one in needed if not allows(own, Request(*one))] == []
+
+
+@each_stage
+def test_an_exception_for_cdk_is_in_the_template_and_allows_nothing_more(stage: str) -> None:
+    published = {
+        one["FunctionName"]
+        for kind in ("Lambda::Version", "Lambda::Alias")
+        for one in properties(stage, kind).values()
+    }
+    granted = {
+        (action, resource)
+        for role in roles(stage)
+        for statement in of_role(stage, role)
+        for action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+    }
+
+    assert granted >= BY_CDK.keys()
+    assert not {resource.replace(".Arn}:*", "}") for _, resource in BY_CDK} & published
+
+
+@each_stage
+def test_every_machine_and_schedule_is_looked_at(stage: str) -> None:
+    """And no other kind of resource takes a role that the stack makes."""
+    takers = {
+        found["Type"]
+        for found in template(stage).values()
+        if any(f"${{{role}.Arn}}" in str(found.get("Properties")) for role in roles(stage))
+    }
+
+    assert roles(stage).keys() >= {f"{machine}Role" for machine in MACHINES}
+    assert takers <= {"AWS::StepFunctions::StateMachine", "AWS::Scheduler::Schedule"}
+
+
+def test_a_target_that_is_no_function_is_refused_until_its_needs_are_told() -> None:
+    with pytest.raises(ValueError, match="no schedule has a target such as"):
+        of_target(ON_AWS[0], {"Arn": "${Queue.Arn}"})
