@@ -8,7 +8,7 @@ from settlement.adapters.telemetry import gauge, logger, observed
 from settlement.model.request import KEY
 
 RESERVED_MS = 60_000
-"""The least time left to go on: pages under way may take twenty seconds, and so may a second look."""
+"""The least time left to go on: pages under way may take twenty seconds, and so may one of a second look."""
 
 LINES_MAX = 100
 """Most faults, and most unproven rows, that a run logs and returns. The metrics count all of them."""
@@ -20,8 +20,9 @@ _KIND_MAX = 40
 def handler(event: Any, context: Any) -> dict[str, Any]:
     """Read the whole table, judge each row, and publish what was found. Writes nothing.
 
-    A run without enough time, or without an answer of DynamoDB, is unproven, and never conserved. Two runs at
-    once do not disturb each other. The answer has the first faults and unproven rows.
+    A run without enough time, or without an answer of DynamoDB, is unproven, and never conserved; the faults
+    found by then count. Two runs at once do not disturb each other. The answer has the first faults and
+    unproven rows.
     """
     in_time = table_scan.while_there_is(lambda: context.get_remaining_time_in_millis() >= RESERVED_MS)
     findings = table_scan.check(_dependencies.store, in_time, currencies=_dependencies.config.currencies)
@@ -35,6 +36,8 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
         for one in found[:LINES_MAX]:
             kind, key = _subject(one)
             logger.error(message, kind=kind, key=key)
+    if findings.cut_off:
+        logger.error("reconcile cut off", why=findings.cut_off)
     return {
         "conserved": findings.conserved,
         "rows": findings.rows,

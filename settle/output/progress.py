@@ -63,10 +63,9 @@ def counting(estimates: Mapping[str, int]) -> Iterator[Count]:
 
         def count(activity: str, done: int) -> None:
             if activity not in tasks:
-                for earlier in tasks.values():
-                    bar.remove_task(earlier)
-                tasks.clear()
                 tasks[activity] = bar.add_task(activity, total=estimates.get(activity) or None)
+            for name, task in tasks.items():
+                bar.update(task, visible=name == activity)
             bar.update(tasks[activity], completed=done)
 
         yield count
@@ -89,17 +88,17 @@ def paced(done: int, seconds: float, total: int | None) -> str:
 
 
 def _lines(estimates: Mapping[str, int]) -> Count:
-    began = told = time.monotonic()
-    current = ""
+    told = time.monotonic()
+    began = dict[str, float]()
 
     def count(activity: str, done: int) -> None:
-        nonlocal began, told, current
+        nonlocal told
         now = time.monotonic()
-        if activity != current:
-            current, began = activity, now
+        if not done or activity not in began:  # one activity may come in between another
+            began[activity] = now
         if now - told >= LINE_SECONDS:
             told = now
-            pace = paced(done, now - began, estimates.get(activity))
+            pace = paced(done, now - began[activity], estimates.get(activity))
             err.print(f"{activity}: {pace}", soft_wrap=True)
 
     return count

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -48,7 +49,7 @@ def check(stack: Stack, segments: int, watch: Watch) -> Findings:
         for reader in readers:
             if reader.cut_off:
                 raise reader.cut_off
-        judge(readers, findings, lambda difference: table_scan.look(stack.store, difference, began), watch)
+        judge(readers, findings, partial(table_scan.look, stack.store, began=began, watch=watch), watch)
     return findings
 
 

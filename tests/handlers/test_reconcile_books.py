@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from itertools import chain, repeat
@@ -18,6 +19,7 @@ from settlement.model.errors import StoreUnavailable
 from settlement.reconciliation import watch
 from settlement.reconciliation.spool import Spool
 from tests.handlers.conftest import Counted
+from tests.reconciliation.moving import moving
 from tests.world.constants import CLAIMED_AT, KEY
 from tests.world.environment import NOW
 from tests.world.functions import FORWARD, Calls, Context
@@ -152,10 +154,12 @@ def test_a_run_without_time_is_cut_off_unproven_and_names_no_fault(
 
     answer = run(chain([enough, enough], repeat(too_little)))
 
-    told = "the table: cut off after 6 rows: no time is left while reading rows"
+    why = "no time is left while reading rows, after 6"
+    told = f"the table: cut off after 6 rows: {why}"
     assert answer == {"conserved": False, "rows": 6, "in_flight": 0, "faults": [], "unproven": [told]}
     assert counted() == metrics(0, 1, 6)
-    assert json.loads(log.getvalue())["kind"] == "the table"
+    unproven, cut_off = (json.loads(text) for text in log.getvalue().splitlines())
+    assert (unproven["kind"], cut_off["message"], cut_off["why"]) == ("the table", "reconcile cut off", why)
 
 
 def test_a_run_that_is_cut_off_while_it_judges_is_unproven_too(settled: Calls, counted: Counted) -> None:
@@ -165,8 +169,43 @@ def test_a_run_that_is_cut_off_while_it_judges_is_unproven_too(settled: Calls, c
     answer = run(chain([enough] * 3, repeat(too_little)))
 
     (told,) = answer["unproven"]
-    assert told.endswith("no time is left while judging settlements and accounts")
+    assert told.endswith("no time is left while judging settlements and accounts, after 1")
     assert (answer["conserved"], answer["faults"]) == (False, [])
+
+
+@pytest.mark.parametrize("call_ms", [1_000, 5_000, 20_000])
+def test_a_hot_account_that_takes_all_the_time_is_unproven_and_the_faults_by_then_are_told(
+    settled: Calls,
+    counted: Counted,
+    log: io.StringIO,
+    call_ms: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its statement is never still. Killed by Lambda, the run would tell nothing at all."""
+    counted()
+    row, store, send = settled.ledger.row(ALICE), settled.ledger.store, Store._call
+    assert row
+    settled.ledger.put(row | {"available": row["available"] + 1})
+    settled.alter(escrow=5)
+    left_ms = 900_000
+
+    def slow(store: Store, *given: Any, **parameters: Any) -> Any:
+        nonlocal left_ms
+        left_ms -= call_ms
+        return send(store, *given, **parameters)
+
+    monkeypatch.setattr(Store, "_call", slow)
+    monkeypatch.setattr(store, "entries", moving(store, "alice"))
+
+    answer = run(iter(lambda: left_ms, None))
+
+    assert left_ms >= reconcile_books.RESERVED_MS - 3 * call_ms, "no call begins without time"
+    assert {fault.partition(":")[0] for fault in answer["faults"]} == {PAYMENT["pk"]}
+    assert [told.partition(":")[0] for told in answer["unproven"]] == ["ACCOUNT#alice", "the table"]
+    assert not answer["conserved"]
+    assert counted() == metrics(len(answer["faults"]), 2, answer["rows"])
+    why = json.loads(log.getvalue().splitlines()[-1])["why"]
+    assert re.fullmatch(r"no time is left while looking again at a row of kind ACCOUNT, after \d+", why)
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 5])

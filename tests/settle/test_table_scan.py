@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from itertools import count
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,17 +11,15 @@ from settle.stack import Stack
 from settlement.adapters import second_look, table_scan
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.pages import Part
-from settlement.ledger import balances, entries, forward, keys, kyc_review, reversal
+from settlement.ledger import entries, forward, keys, kyc_review, reversal
 from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, put
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.status import Step
-from settlement.model.timestamps import timestamp
 from settlement.policy import compensation, steps
 from settlement.reconciliation import attributes
 from settlement.reconciliation.spool import Spool
-from tests.reconciliation.town import external
+from tests.reconciliation.moving import moving
 from tests.world.environment import NOW
 from tests.world.journal import journal
 from tests.world.ledger import Ledger
@@ -205,20 +202,11 @@ def test_one_look_is_enough_for_a_row_that_does_not_move(
 def test_a_row_that_moves_at_every_look_is_unproven_and_no_fault(
     monkeypatch: pytest.MonkeyPatch, ledger: Ledger, stack: Stack
 ) -> None:
-    row, read, numbers = stack.store.read(ALICE), stack.store.entries, count()
+    row = stack.store.read(ALICE)
     assert row
     ledger.put(row | {"available": row["available"] + 1})
-
-    def moving(*bounds: str) -> Iterator[Row]:
-        """Let money come in before each reading of the statement's tail."""
-        entry = external(f"a-deposit-{next(numbers):06}", "deposit", "alice", 1, "EUR", timestamp(LATER))
-        credit = balances.credit_swept("alice", 1, "EUR")
-        entry |= {"request_hash": "0" * 64}
-        stack.store.transact([put(entry, on_failure=AlreadyApplied), credit])
-        return read(*bounds)
-
     monkeypatch.setattr(second_look, "TRIES_MAX", 5)
-    monkeypatch.setattr(stack.store, "entries", moving)
+    monkeypatch.setattr(stack.store, "entries", moving(stack.store, "alice"))
 
     findings = table_scan.check(stack.store)
 

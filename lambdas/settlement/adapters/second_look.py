@@ -8,8 +8,9 @@ the row ──▶ what explains it ──▶ the row again: the same? ──▶ 
 import time
 from datetime import datetime, timedelta
 
-from settlement.adapters import batch, journal, statement
+from settlement.adapters import journal, statement
 from settlement.adapters.dynamodb import Store
+from settlement.adapters.watched_store import WatchedStore
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.timestamps import timestamp
@@ -33,10 +34,11 @@ _CLOCKS = timedelta(hours=1)
 """The most by which the clock that dates an order is behind the one that dates the scan."""
 
 
-def look_again(store: Store, difference: Difference, began: datetime) -> Look:
+def look_again(store: WatchedStore, difference: Difference, began: datetime) -> Look:
     """Look at a row and what explains it until they are known at one instant, or there were enough looks.
 
-    `began` is the time at which the scan began that found the difference.
+    `began` is the time at which the scan began that found the difference. Raises CutOff if the store's watch
+    does.
     """
     try:
         if keys.is_settlement(difference.key):
@@ -124,7 +126,7 @@ def _cases(store: Store, difference: Difference) -> Look:
     return Look.MOVING
 
 
-def _orders(store: Store, difference: Difference, began: datetime) -> Look:
+def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Look:
     """Look at an account's orders. Orders and entries never change: what the scan has met is there.
 
     An order is found by its own key alone, and the row has that of the last one. So an account that was given
@@ -135,10 +137,10 @@ def _orders(store: Store, difference: Difference, began: datetime) -> Look:
         return Look.DISAGREES
     told, orders = rows.balance(row), {one.key: one for one in difference.orders}
     named = {told.last_order, *(entry.key for entry in difference.entries)} - orders.keys()
-    found = batch.read(store, [keys.order(key) for key in sorted(named)])
+    found = store.rows([keys.order(key) for key in sorted(named)])
     orders |= {one.key: one for one in rows.sound(rows.order, found) if one.account == told.account}
     moves = [ordered.address_of(one) for one in orders.values() if ordered.entry_of(one)]
-    entries = {*difference.entries, *rows.sound(rows.entry, batch.read(store, moves))}
+    entries = {*difference.entries, *rows.sound(rows.entry, store.rows(moves))}
     if list(ordered.money_differences(orders.values(), entries)):
         return Look.DISAGREES
     if not list(ordered.state_differences(told, orders.values())):

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from settlement.adapters import pages
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.pages import WHOLE, Part
 from settlement.adapters.second_look import look_again
+from settlement.adapters.watched_store import WatchedStore
+from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import money
 from settlement.model.errors import StoreUnavailable
@@ -23,6 +26,7 @@ from settlement.reconciliation import (
     unwatched,
 )
 from settlement.reconciliation.attributes import JUDGED
+from settlement.reconciliation.watch import looking_again
 
 
 def while_there_is(has_time: Callable[[], bool]) -> Watch:
@@ -30,7 +34,7 @@ def while_there_is(has_time: Callable[[], bool]) -> Watch:
 
     def watch(phase: str, done: int) -> None:
         if not has_time():
-            raise CutOff(f"no time is left while {phase}")
+            raise CutOff(f"no time is left while {phase}, after {done}")
 
     return watch
 
@@ -41,11 +45,8 @@ def check(store: Store, watch: Watch = unwatched, *, currencies: Collection[str]
     A row in none of the `currencies` is at fault (None: any may be).
     """
     began = datetime.now(UTC)
-
-    def look_at(difference: Difference) -> Look:
-        return look(store, difference, began)
-
     with closing(rows(store)) as every_row:  # else what is cut off goes on reading for as long as it is kept
+        look_at = partial(look, store, began=began, watch=watch)
         return reconcile(every_row, look_at, watch, currencies=currencies)
 
 
@@ -57,10 +58,14 @@ def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
         raise CutOff(str(failed)) from failed
 
 
-def look(store: Store, difference: Difference, began: datetime) -> Look:
-    """Look again at a row that differs in the scan, which `began` then. Raises CutOff."""
+def look(store: Store, difference: Difference, began: datetime, watch: Watch = unwatched) -> Look:
+    """Look again at a row that differs in the scan, which `began` then, as long as the watch lets it.
+
+    Raises CutOff.
+    """
+    phase = looking_again(keys.subject(difference.key)[0])
     try:
-        return look_again(store, difference, began)
+        return look_again(WatchedStore(store, phase, watch), difference, began)
     except StoreUnavailable as failed:
         raise CutOff(str(failed)) from failed
 

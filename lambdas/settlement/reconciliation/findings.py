@@ -84,7 +84,7 @@ class Findings:
     `totals`: per currency, minor units by kind of account. `faults`: contradictions. `in_flight`: rows
     that moved while they were read, and were right at a second look. `unproven`: rows that moved during
     every look. `unswept`: what each merchant has received and cannot spend yet, with its currency.
-    `entries` counts evidence, too.
+    `entries` counts evidence, too. `cut_off`: the reason if not all was judged, without a name or an amount.
     """
 
     totals: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
@@ -96,6 +96,7 @@ class Findings:
     settlements: int = 0
     entries: int = 0
     in_flight: int = 0
+    cut_off: str = ""
 
     def move(self, currency: str, amount: int) -> None:
         """Add money that moved between the scan of a row's entries and the second look at the row."""
@@ -116,6 +117,7 @@ class Findings:
         except CutOff as reason:
             self.totals.clear()
             self.unswept.clear()
+            self.cut_off = str(reason)
             self.unproven.append(f"the table: cut off after {self.rows} rows: {reason}")
 
     def add(self, other: "Findings") -> None:

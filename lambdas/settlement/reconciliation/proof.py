@@ -10,7 +10,7 @@ from settlement.reconciliation import judgement, on_record, ordered, rows, settl
 from settlement.reconciliation.facts import BalanceFacts, CaseFacts, ExternalFacts, SettlementFacts
 from settlement.reconciliation.findings import Difference, Findings, Look, Verdict
 from settlement.reconciliation.spool import Account, Journal, Source, Spool
-from settlement.reconciliation.watch import JUDGING, READING, Watch, unwatched, watched
+from settlement.reconciliation.watch import JUDGING, READING, CutOff, Watch, unwatched, watched
 
 LookAgain = Callable[[Difference], Look]
 Read = Callable[[Row, Findings, Spool], str | None]
@@ -188,8 +188,13 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain) 
 def _second_look(
     difference: Difference, told: Sequence[str], findings: Findings, look_again: LookAgain
 ) -> Look:
-    """Look again at a row that differs, and count it as in flight, at fault or unproven."""
-    look, name = look_again(difference), difference.key["pk"]
+    """Look again at a row that differs, and count it as in flight, at fault or unproven. Raises CutOff."""
+    name = difference.key["pk"]
+    try:
+        look = look_again(difference)
+    except CutOff as reason:
+        findings.unproven.append(f"{name}: its second look was cut off: {reason}")
+        raise
     if look.verdict is Verdict.AGREES:
         findings.in_flight += 1
     elif look.verdict is Verdict.DISAGREES:

@@ -9,13 +9,21 @@ STRIDE = 1000
 """Items between two questions: often enough for a clock, and too seldom to count."""
 
 Watch = Callable[[str, int], None]
-"""A function that is told a phase (`READING`, `JUDGING`) and the items done in it. May raise CutOff."""
+"""A function that is told a phase (`READING`, `JUDGING`, or `looking_again`) and the items done in it.
+
+May raise CutOff.
+"""
 
 READING, JUDGING = "reading rows", "judging settlements and accounts"
 
 
 class CutOff(Exception):
     """The reconciliation ends before it has judged the whole table. The message is the reason."""
+
+
+def looking_again(kind: str) -> str:
+    """Return the phase of a second look at a row of this kind: its items are the rows that it reads."""
+    return f"looking again at a row of kind {kind}"
 
 
 def unwatched(phase: str, done: int) -> None:

@@ -55,6 +55,8 @@ class Proof:
         if answer is None:
             return
         self._world.count("ProofCutOff" if answer["unproven"] else "Proven", 1)
+        if "its second look was cut off" in str(answer["unproven"]):
+            self._world.count("SecondLookCutOff", 1)
         faults = of_the_world(answer["faults"])
         demand(not faults, "the proof names no fault in a lawful world", faults)
         is_sure = answer["conserved"] or answer["unproven"] or answer["faults"]

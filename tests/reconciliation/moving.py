@@ -1,0 +1,27 @@
+"""An account whose statement is never still."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import count
+
+from settlement.adapters.dynamodb import Store
+from settlement.ledger import balances
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import AlreadyApplied, put
+from settlement.model.timestamps import timestamp
+from tests.reconciliation.town import external
+from tests.world.environment import NOW
+
+
+def moving(store: Store, account: str) -> Callable[..., Iterator[Row]]:
+    """Return `store.entries`, before each call of which the account receives a cent."""
+    read, numbers, later = store.entries, count(), timestamp(NOW + timedelta(seconds=1))
+
+    def entries(*bounds: str) -> Iterator[Row]:
+        entry = external(f"a-deposit-{next(numbers):06}", "deposit", account, 1, "EUR", later)
+        entry |= {"request_hash": "0" * 64}
+        credit = balances.credit_swept(account, 1, "EUR")
+        store.transact([put(entry, on_failure=AlreadyApplied), credit])
+        return read(*bounds)
+
+    return entries

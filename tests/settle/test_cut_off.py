@@ -1,0 +1,88 @@
+"""`settle reconcile`, cut off during a second look: it names the row, and ends with 1."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+import pytest
+
+from settle.exit_codes import Exit
+from settle.queries import books, segments
+from settle.stack import Stack
+from settlement.adapters.dynamodb import Store
+from settlement.ledger import keys
+from settlement.model.errors import StoreUnavailable
+from settlement.reconciliation import CutOff
+from settlement.reconciliation.watch import looking_again
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk
+from tests.world.constants import KEY
+
+WHY = "no time is left"
+
+
+@pytest.fixture
+def wrong(desk: Desk) -> Desk:
+    """A settled payment with a wrong escrow, and a payer with a wrong balance: accounts are judged last."""
+    desk.pay()
+    desk.alter(escrow=5)
+    row = desk.ledger.row(keys.account("alice"))
+    assert row
+    desk.ledger.put(row | {"available": row["available"] + 1})
+    return desk
+
+
+def cut_off(phase: str, done: int) -> None:
+    """Let nothing but the second look at an account run out of time."""
+    if phase == looking_again("ACCOUNT"):
+        raise CutOff(WHY)
+
+
+def test_the_command_names_the_account_that_it_did_not_prove_and_the_faults_by_then(
+    wrong: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def counting(estimates: object) -> Iterator[Any]:
+        yield cut_off
+
+    monkeypatch.setattr(books, "counting", counting)
+
+    code, out, _ = command("reconcile")
+
+    assert code == Exit.FAILED
+    lines = out.splitlines()
+    assert any(line.startswith(f"FAULT SETTLEMENT#{KEY}: ") for line in lines)
+    assert f"UNPROVEN ACCOUNT#alice: its second look was cut off: {WHY}" in lines
+    assert not any("FAULT ACCOUNT#alice" in line for line in lines)
+    assert any(line.startswith("UNPROVEN the table: cut off after ") for line in lines)
+
+
+def test_a_second_look_without_an_answer_names_its_row_in_the_command(
+    wrong: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Store.read
+
+    def unreached(store: Store, key: Any) -> Any:
+        if key == keys.account("alice"):
+            raise StoreUnavailable("DynamoDB: ConnectTimeoutError")
+        return read(store, key)
+
+    monkeypatch.setattr(Store, "read", unreached)
+
+    code, out, _ = command("reconcile")
+
+    assert code == Exit.FAILED
+    told = "UNPROVEN ACCOUNT#alice: its second look was cut off: DynamoDB: ConnectTimeoutError"
+    assert told in out.splitlines()
+
+
+def test_a_second_look_by_several_processes_is_under_the_same_watch(wrong: Desk) -> None:
+    server = wrong.ledger.client.meta.endpoint_url
+    stack = Stack("under-test", wrong.stack.outputs, boto3.Session(), server)
+
+    findings = segments.check(stack, 2, cut_off)
+
+    named = [one.partition(":")[0] for one in findings.unproven]
+    assert (named, findings.cut_off) == (["ACCOUNT#alice", "the table"], WHY)
+    assert {one.partition(":")[0] for one in findings.faults} == {f"SETTLEMENT#{KEY}"}
