@@ -51,9 +51,12 @@ class Proof:
         return call.answer.value if isinstance(call.answer.value, dict) else None
 
     def _run(self) -> None:
+        rows = len(self._world.table.items)
         answer = self.answer()
         if answer is None:
             return
+        is_whole = answer["rows"] >= rows  # no row is ever deleted
+        demand(is_whole or not answer["conserved"], "a table that is read in part is not proven", answer)
         self._world.count("ProofCutOff" if answer["unproven"] else "Proven", 1)
         if "its second look was cut off" in str(answer["unproven"]):
             self._world.count("SecondLookCutOff", 1)
