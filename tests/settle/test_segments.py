@@ -17,7 +17,7 @@ from settlement.adapters import second_look, table_scan
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.pages import Part
 from settlement.ledger import keys
-from settlement.reconciliation import CutOff, Difference, Look
+from settlement.reconciliation import CutOff, Difference, Look, Watch
 from settlement.reconciliation.facts import BalanceFacts, EntryFacts, SweepFacts
 from settlement.reconciliation.watch import READING
 from tests.settle.conftest import Command
@@ -72,7 +72,7 @@ def test_a_second_look_knows_when_the_scan_began(
     told, read = list[datetime](), list[datetime]()
     await_next = segments.Reader.await_next
 
-    def look(store: Store, difference: Difference, began: datetime) -> Look:
+    def look(store: Store, difference: Difference, began: datetime, watch: Watch) -> Look:
         told.append(began)
         return Look.DISAGREES
 
