@@ -45,6 +45,8 @@ class Settings:
     `journal_lock` locks each object of the sealed journal for `journal_lock_days`: "governance", which an
     administrator may lift, or "compliance", which no one can lift: see
     docs/decisions/2026-11-22-sealed-journal.md.
+    `row_keys` is the number of keys that have signed the rows: one more lets a new one sign from the next
+    deployment on: see docs/decisions/2026-11-22-signed-rows.md.
     `timeout_factor` multiplies the timeouts of functions and tasks on a stage where functions start slowly.
     `embedded_python` is the path of the Python that runs the functions of the embedded AWS; None on AWS.
     """
@@ -76,6 +78,7 @@ class Settings:
     snap_start: bool = False
     journal_lock: str = "governance"
     journal_lock_days: int = 400
+    row_keys: int = 1
     keeps_data: bool = True
     timeout_factor: int = 1
     embedded_python: str | None = None
@@ -85,7 +88,7 @@ class Settings:
         self._check_highest_balances()
         self._check_fee()
         self._check_times()
-        self._check_lock()
+        self._check_evidence()
         for name in ("idempotency_key", "party_names"):
             if getattr(self, name) not in ("required", "optional"):
                 raise ValueError(f"{name}: must be required or optional")
@@ -137,11 +140,13 @@ class Settings:
         if not self.fee_basis_points <= ceiling < 10_000:
             raise ValueError("fee_ceiling_basis_points: must be from fee_basis_points to 9999")
 
-    def _check_lock(self) -> None:
+    def _check_evidence(self) -> None:
         if self.journal_lock not in ("governance", "compliance"):
             raise ValueError("journal_lock: must be governance or compliance")
         if not 1 <= self.journal_lock_days <= _LOCK_DAYS_MAX:
             raise ValueError(f"journal_lock_days: must be from 1 to {_LOCK_DAYS_MAX}")
+        if not 1 <= self.row_keys <= _ROW_KEYS_MAX:
+            raise ValueError(f"row_keys: must be from 1 to {_ROW_KEYS_MAX}")
 
     def _check_times(self) -> None:
         if not 0 < self.recover_after_seconds < self.deadline_seconds:
@@ -225,6 +230,9 @@ _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 _DAY_SECONDS = 86_400
 _LOCK_DAYS_MAX = 36_500
 """What S3 accepts."""
+
+_ROW_KEYS_MAX = 20
+"""They are all in the environment of ReconcileBooks, which holds 4 KB."""
 
 _FULL_KEYS_MAX = 20
 """They are in the environment of each function, which holds 4 KB."""

@@ -1,12 +1,14 @@
 """The functions: one per handler, from one asset, each with its own role."""
 
 import re
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
@@ -65,7 +67,13 @@ class HandlerFunction(lambda_.Function):
     """
 
     def __init__(
-        self, scope: Construct, name: str, *, settings: Settings, environment: dict[str, str]
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        settings: Settings,
+        environment: Mapping[str, str],
+        encryption: kms.IKey | None = None,
     ) -> None:
         snaps = settings.snap_start and name in WAITED_FOR
         module = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
@@ -85,7 +93,8 @@ class HandlerFunction(lambda_.Function):
             timeout=Duration.seconds(function_seconds(name, settings)),
             memory_size=function_memory_mb(name, settings),
             ephemeral_storage_size=Size.gibibytes(RECONCILE_DISK_GB) if name == RECONCILE else None,
-            environment=environment | {"LOG_DETAIL": settings.function_log_detail},
+            environment={**environment, "LOG_DETAIL": settings.function_log_detail},
+            environment_encryption=encryption,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
             system_log_level_v2=lambda_.SystemLogLevel.INFO

@@ -15,6 +15,7 @@ from infra.merchants import Merchants
 from infra.pager import Pager
 from infra.reconciliation import Reconciliation
 from infra.recovery import Recovery
+from infra.row_keys import RowKeys
 from infra.start_queue import StartQueue
 from infra.state_machines import CompensationMachine, SettlementMachine
 from infra.table import SettlementTable
@@ -40,8 +41,15 @@ class SettlementStack(Stack):
             "PAGER": settings.pager,
             "POWERTOOLS_LOG_LEVEL": "INFO",
         }
+        row_keys = RowKeys(self, "RowKeys", settings=settings)
         functions = {
-            name: HandlerFunction(self, name, settings=settings, environment=environment)
+            name: HandlerFunction(
+                self,
+                name,
+                settings=settings,
+                environment=environment | row_keys.environment(name),
+                encryption=row_keys.encryption if row_keys.environment(name) else None,
+            )
             for name in (*GRANTS, *TRIGGERED)
         }
         grant_rows(ledger, functions)
@@ -112,6 +120,7 @@ class SettlementStack(Stack):
             "KycWebhookUrl": kyc.webhook.url,
             "KycCredentialsArn": kyc.credentials.secret_arn,
             "KycSigningArn": kyc.signing.secret_arn,
+            "RowKeyArns": " ".join(row_keys.arns),
             "AdministerAccountArn": functions["AdministerAccount"].function_arn,
             "RecoverStalledArn": functions["RecoverStalled"].function_arn,
             "StartQueueUrl": start.queue.queue_url,

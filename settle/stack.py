@@ -13,6 +13,7 @@ from settle.local import needs_extra
 from settle.local.record import CREDENTIALS, REGION, STACK_NAME, Running
 from settlement.adapters.dynamodb import Store
 from settlement.model.stage_config import StageConfig
+from settlement.sealing.signature import RowKeys
 
 EXPRESS_SECONDS_MAX = 300
 """The longest that AWS lets an Express execution run, and so a synchronous call wait."""
@@ -55,6 +56,25 @@ class Stack:
     def store(self) -> Store:
         """The stack's table, written by the same code as the functions use."""
         return Store(self.client("dynamodb"), self.outputs["TableName"])
+
+    @cached_property
+    def row_keys(self) -> RowKeys:
+        """The keys that sign the stage's rows. Raises CommandFailed without the permission to read them."""
+        if "RowKeyArns" not in self.outputs:
+            raise CommandFailed(Exit.NOT_FOUND, f"stack {self.name}: has no row keys yet; deploy it again")
+        secrets = self.client("secretsmanager")
+        try:
+            texts = [
+                secrets.get_secret_value(SecretId=arn)["SecretString"]
+                for arn in self.outputs["RowKeyArns"].split()
+            ]
+        except ClientError as error:
+            raise CommandFailed(
+                Exit.FAILED,
+                f"row keys: {error.response['Error']['Code']}: `settle reconcile --no-signatures`"
+                " judges all but who put the rows",
+            ) from error
+        return RowKeys.from_text(" ".join(f"{number}:{text}" for number, text in enumerate(texts, start=1)))
 
     @property
     def place(self) -> Place:

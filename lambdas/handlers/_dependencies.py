@@ -14,6 +14,7 @@ from botocore.config import Config
 from settlement.adapters.dynamodb import CLIENT_CONFIG, Store
 from settlement.model.stage_config import StageConfig
 from settlement.policy.pager import PagerConfig
+from settlement.sealing.signature import RowKeys
 
 session = boto3.Session()
 _making = Lock()
@@ -39,7 +40,8 @@ config = StageConfig.from_json(os.environ["STAGE_CONFIG"])
 pager = PagerConfig.from_json(os.environ["PAGER"])
 random = SystemRandom()  # a snapshot clones seeds
 dynamodb = session.client("dynamodb", config=CLIENT_CONFIG)
-store = Store(dynamodb, os.environ["TABLE_NAME"])
+row_keys = RowKeys.from_text(os.environ.get("ROW_KEYS", ""))
+store = Store(dynamodb, os.environ["TABLE_NAME"], row_keys=row_keys)
 
 
 def now() -> datetime:

@@ -12,6 +12,11 @@ Segments = Annotated[
     typer.Option(min=1, max=64, help="Read the table in as many processes, for a large one on several CPUs."),
 ]
 
+Signatures = Annotated[
+    bool,
+    typer.Option(help="Judge who has put the rows. It takes the permission to read the stage's row keys."),
+]
+
 
 def reconcile(
     stack: StackName = None,
@@ -19,6 +24,7 @@ def reconcile(
     against: Against = None,
     head: Head = None,
     segments: Segments = 1,
+    signatures: Signatures = True,
 ) -> None:
     """Prove from the rows alone that no money was lost or made; exit 1 and name the row otherwise.
 
@@ -33,7 +39,7 @@ def reconcile(
     from settle.stack import find
 
     found = find(stack)
-    proof = books.prove(found, segments)
+    proof = books.prove(found, segments, signatures=signatures)
     if against:
         proof["sealed_journal"] = sealed.compare(found, against, head)
     tables.findings(proof, as_json)

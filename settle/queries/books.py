@@ -8,17 +8,22 @@ from settle.output.progress import counting
 from settle.queries import segments
 from settle.stack import Stack
 from settlement.adapters import table_scan
+from settlement.reconciliation import Stage
 from settlement.reconciliation.watch import READING
 
 
-def prove(stack: Stack, processes: int = 1) -> dict[str, Any]:
-    """Reconcile the whole table, and return the findings for a person or a script."""
+def prove(stack: Stack, processes: int = 1, *, signatures: bool = True) -> dict[str, Any]:
+    """Reconcile the whole table, and return the findings for a person or a script.
+
+    To judge the signatures of the rows, a person must be allowed to read the keys.
+    """
+    stage = Stage(stack.config.currencies, stack.row_keys if signatures else None)
     with counting({READING: _estimate(stack)}) as count:
         if processes == 1:
-            findings = table_scan.check(stack.store, count, currencies=stack.config.currencies)
+            findings = table_scan.check(stack.store, count, stage)
         else:
-            findings = segments.check(stack, processes, count)
-    return table_scan.rendered(findings, stack.config.currencies)
+            findings = segments.check(stack, processes, count, stage)
+    return table_scan.rendered(findings, stack.config.currencies, signatures=signatures)
 
 
 def _estimate(stack: Stack) -> int:

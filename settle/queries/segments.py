@@ -24,7 +24,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Place, Stack
 from settlement.adapters import table_scan
 from settlement.adapters.pages import Part
-from settlement.reconciliation import CutOff, Findings, Watch
+from settlement.reconciliation import UNKNOWN, CutOff, Findings, Stage, Watch
 from settlement.reconciliation.proof import collect, judge
 from settlement.reconciliation.spool import Spool
 from settlement.reconciliation.watch import READING
@@ -36,13 +36,12 @@ END_SECONDS = 5
 """The time for a process to end by itself, once it has nothing more to do."""
 
 
-def check(stack: Stack, segments: int, watch: Watch) -> Findings:
+def check(stack: Stack, segments: int, watch: Watch, stage: Stage = UNKNOWN) -> Findings:
     """Reconcile the whole table by several processes. Raises CommandFailed if one of them fails or dies."""
     findings, began = Findings(), datetime.now(UTC)
     with ExitStack() as running, findings.unless_cut_off():
         parts = [Part(number, segments) for number in range(segments)]
-        currencies = frozenset(stack.config.currencies)
-        readers = [running.enter_context(Reader(stack.place, part, currencies)) for part in parts]
+        readers = [running.enter_context(Reader(stack.place, part, stage)) for part in parts]
         _await(readers, watch)
         for reader in readers:
             findings.add(reader.findings)
@@ -74,7 +73,7 @@ class Reader:
 
     place: Place
     part: Part
-    currencies: frozenset[str]
+    stage: Stage
     rows: int = 0
     findings: Findings = field(default_factory=Findings)
     cut_off: CutOff | None = None
@@ -83,7 +82,7 @@ class Reader:
     def __enter__(self) -> "Reader":
         context = multiprocessing.get_context("spawn")  # a fork would share threads' locks and connections
         self.connection, other = context.Pipe()
-        arguments = (other, self.place, self.part, self.currencies)
+        arguments = (other, self.place, self.part, self.stage)
         self.process: BaseProcess = context.Process(target=read, args=arguments, daemon=True)
         self.process.start()
         other.close()
@@ -140,24 +139,24 @@ def _await(readers: Sequence[Reader], watch: Watch) -> None:
         watch(READING, sum(reader.rows for reader in readers))
 
 
-def read(connection: Connection, place: Place, part: Part, currencies: frozenset[str]) -> None:
+def read(connection: Connection, place: Place, part: Part, stage: Stage) -> None:
     """Be the process of a part: read it, report the findings, and send facts as they are asked for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process
     with suppress(*_COMMAND_ENDED):
         try:
-            _work(connection, place, part, currencies)
+            _work(connection, place, part, stage)
         except _COMMAND_ENDED:
             raise
         except Exception as failure:  # the command tells it, in one line
             connection.send(_Failure(f"{type(failure).__name__}: {failure}"))
 
 
-def _work(connection: Connection, place: Place, part: Part, currencies: frozenset[str]) -> None:
+def _work(connection: Connection, place: Place, part: Part, stage: Stage) -> None:
     findings, cut_off = Findings(), None
     with Spool() as own:
         try:
             all_rows = table_scan.rows(place.store(), part)
-            collect(all_rows, own, findings, lambda phase, done: connection.send(done), currencies)
+            collect(all_rows, own, findings, lambda phase, done: connection.send(done), stage)
         except CutOff as reason:
             cut_off = reason
         found = {name: value for name, value in vars(findings).items() if name != "totals"}

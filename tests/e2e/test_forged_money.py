@@ -51,6 +51,12 @@ def test_a_forged_hold_that_recovery_pays_out_is_named_by_the_proof(embedded: Em
     embedded.wait_for(lambda: embedded.settlement(forged.key)["status"] == "SETTLED")
 
     assert embedded.available(payee) == "899999.52"
-    told = embedded.told("reconcile", code=1)
+    told, by_rows_alone = (
+        embedded.told("reconcile", *option, code=1) for option in ((), ("--no-signatures",))
+    )
     assert not told["conserved"]
-    assert [fault.partition(":")[0] for fault in told["faults"]] == [f"ACCOUNT#{payer}"]
+    assert {fault.partition(":")[0] for fault in told["faults"]} == {
+        *(f"{kind}#{forged.key}" for kind in ("SETTLEMENT", "EVIDENCE")),
+        *(f"{kind}#{payer}" for kind in ("ENTRIES", "ACCOUNT")),
+    }
+    assert [fault.partition(":")[0] for fault in by_rows_alone["faults"]] == [f"ACCOUNT#{payer}"]

@@ -24,7 +24,7 @@ from settlement.adapters.wire import from_wire
 from settlement.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest, SettlementError
 from tests.fuzz.mutation import TEXTS, Choices
 from tests.fuzz.wires import message
-from tests.settle.desk import COMPENSATION, RECOVERY, Functions, Identity, Reached
+from tests.settle.desk import COMPENSATION, RECOVERY, Functions, Identity, Reached, Secrets
 from tests.world.constants import KEY
 from tests.world.contracts import checked_outcome
 from tests.world.environment import NOW
@@ -280,9 +280,10 @@ def run(stage: Stage, line: Line, file: str) -> Ended:
     outputs = {
         **{"TableName": "table", "CompensationArn": COMPENSATION, "RecoverStalledArn": RECOVERY},
         **{"SettlementExpressArn": "express", "SettlementStandardArn": "standard"},
-        "StageConfig": os.environ["STAGE_CONFIG"],
+        **{"StageConfig": os.environ["STAGE_CONFIG"], "RowKeyArns": "row-keys"},
     }
     clients = {"dynamodb": Reader(stage), "stepfunctions": machines, "lambda": Functions(), "sts": Identity()}
+    clients["secretsmanager"] = Secrets()
     stack = Reached("under-test", outputs, None, clients=clients)
     with open(file, "wb") as written:
         written.write(line.content)

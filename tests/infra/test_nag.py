@@ -59,8 +59,9 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         "The schedule's target grants every version of the one function that it invokes.",
     ),
     "AwsSolutions-SMG4": (
-        {"Kyc/Credentials", "Kyc/Signing"},
-        "The provider has the other half: a person rotates both, by the runbook, without a deployment.",
+        {"Kyc/Credentials", "Kyc/Signing", "RowKeys/Secret1"},
+        "The provider has the other half of its own: a person rotates both, by the runbook. A key of the rows"
+        " proves those that it has signed for as long as they are kept; one more comes by a deployment.",
     ),
     "AwsSolutions-SQS3": (
         {"Pager/Undelivered/Resource", "Merchants/GivenUp/Resource", "Journal/GivenUp/Resource"},

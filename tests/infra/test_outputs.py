@@ -17,6 +17,7 @@ CONTRACT: dict[str, Any] = {
     # By the attribute, as its Ref is the ARN on AWS, but the name on the embedded AWS.
     "KycCredentialsArn": "${KycCredentials.Id}",
     "KycSigningArn": "${KycSigning.Id}",
+    "RowKeyArns": "${RowKeysSecret1.Id}",
     "AdministerAccountArn": "${AdministerAccount.Arn}",
     "RecoverStalledArn": "${RecoverStalled.Arn}",
     # Crossed, upstream services would send payments to a queue that no function reads.

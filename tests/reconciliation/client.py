@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from settlement.adapters.dynamodb import Store
+from settlement.sealing.signature import RowKeys
 from tests.world.expressions import Item
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
@@ -75,6 +76,10 @@ class Readable:
         return read
 
 
-def readable(table: MemoryDynamoDb, before: Callable[[], object] = lambda: None) -> Store:
+def readable(
+    table: MemoryDynamoDb,
+    before: Callable[[], object] = lambda: None,
+    row_keys: RowKeys | None = None,
+) -> Store:
     """Return a store over a table in memory that `settle reconcile` can read."""
-    return Store(Readable(table, before), "in-memory", pause=lambda failed_tries: None)
+    return Store(Readable(table, before), "in-memory", pause=lambda failed_tries: None, row_keys=row_keys)

@@ -7,6 +7,7 @@ from settlement.model.orders import Decision
 from settlement.model.settlement import Settlement
 from settlement.model.status import Step
 from settlement.model.verdict import KycDecision
+from settlement.sealing.signature import RowKeys
 from tests.reconciliation.town import Payment, Town
 
 Play = Callable[[Payment], object]
@@ -161,9 +162,9 @@ SHAPES: dict[str, Play] = {
 }
 
 
-def town(name: str) -> Town:
+def town(name: str, row_keys: RowKeys | None = None) -> Town:
     """Return the town of a shape: two settlements, with other parties, amounts, times and content."""
-    town = Town()
+    town = Town(row_keys=row_keys)
     is_merchant = "merchant" in name or "swept" in name
     parties = (
         ("alice", "merchant.shop" if is_merchant else "bob"),

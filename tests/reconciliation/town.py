@@ -22,6 +22,7 @@ from settlement.model.timestamps import timestamp
 from settlement.model.verdict import KycDecision
 from settlement.policy import compensation, recovery, steps, sweeps
 from settlement.reconciliation.settlement_row import NAMES_ERASED
+from settlement.sealing.signature import RowKeys
 from tests.reconciliation.client import readable
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
@@ -44,9 +45,10 @@ class Town:
 
     table: MemoryDynamoDb = field(default_factory=MemoryDynamoDb)
     now: datetime = NOW
+    row_keys: RowKeys | None = None
 
     def __post_init__(self) -> None:
-        self.store: Store = readable(self.table)
+        self.store: Store = readable(self.table, row_keys=self.row_keys)
 
     def tick(self, seconds: float = 1.137) -> datetime:
         self.now += timedelta(seconds=seconds)
@@ -92,7 +94,9 @@ class Town:
 
     def put(self, row: Row) -> None:
         """Put a row past every condition."""
-        self.table.put_item(TableName="in-memory", Item=to_wire(row))
+        self.table.put_item(
+            TableName="in-memory", Item=to_wire(self.row_keys.signed(row) if self.row_keys else row)
+        )
 
     def circuit(self) -> None:
         """Open the KYC provider's circuit after two failures."""

@@ -103,6 +103,14 @@ class Reached(Stack):
         return self.clients[service]
 
 
+class Secrets:
+    """Secrets Manager: it has the key that signs the rows of the tests."""
+
+    def get_secret_value(self, SecretId: str) -> dict[str, str]:  # noqa: N803
+        assert SecretId == "row-keys"
+        return {"SecretString": os.environ["ROW_KEYS"].removeprefix("1:")}
+
+
 class Desk:
     """A stack under test, with what a test does to it and sees of it.
 
@@ -119,10 +127,11 @@ class Desk:
             "SettlementStandardArn": STANDARD,
             "RecoverStalledArn": RECOVERY,
             "AdministerAccountArn": ADMINISTRATION,
+            "RowKeyArns": "row-keys",
             "StageConfig": os.environ["STAGE_CONFIG"],
         }
         clients = {"dynamodb": ledger.client, "stepfunctions": self.machines}
-        clients |= {"lambda": self.functions, "sts": self.identity}
+        clients |= {"lambda": self.functions, "sts": self.identity, "secretsmanager": Secrets()}
         self.stack = Reached("under-test", outputs, None, clients=clients)
 
     @property

@@ -56,12 +56,13 @@ def test_the_demo_ends_with_commands_for_a_payment_that_has_settled_if_there_is_
 
 
 @pytest.mark.parametrize(
-    ("faults", "unproven", "unswept", "verdict"),
+    ("faults", "unproven", "unswept", "signatures", "verdict"),
     [
-        ([], [], {}, "conserved"),
-        ([], [], {"merchant.shop": "9.00 EUR"}, "conserved"),
-        (["a: b"], [], {}, "NOT CONSERVED"),
-        ([], ["a: b"], {}, "NOT PROVEN"),
+        ([], [], {}, True, "conserved"),
+        ([], [], {}, False, "conserved"),
+        ([], [], {"merchant.shop": "9.00 EUR"}, True, "conserved"),
+        (["a: b"], [], {}, True, "NOT CONSERVED"),
+        ([], ["a: b"], {}, True, "NOT PROVEN"),
     ],
 )
 def test_the_last_line_is_the_verdict(
@@ -69,6 +70,7 @@ def test_the_last_line_is_the_verdict(
     faults: list[str],
     unproven: list[str],
     unswept: dict[str, str],
+    signatures: bool,
     verdict: str,
 ) -> None:
     tables.findings(
@@ -82,6 +84,7 @@ def test_the_last_line_is_the_verdict(
             "faults": faults,
             "unproven": unproven,
             "unswept": unswept,
+            "signatures": signatures,
         },
         as_json=False,
     )
@@ -91,7 +94,9 @@ def test_the_last_line_is_the_verdict(
     waits = [
         f"UNSWEPT {name}: {sum_}; if it stays: settle account sweep {name}" for name, sum_ in unswept.items()
     ]
-    assert others == [f"FAULT {fault}" for fault in faults] + waits + [f"UNPROVEN {row}" for row in unproven]
+    left = [] if signatures else ["NOT JUDGED: the signatures of the rows, which tell who put them"]
+    unproven = [f"UNPROVEN {row}" for row in unproven]
+    assert others == [f"FAULT {fault}" for fault in faults] + waits + unproven + left
     assert last == f"{verdict}: 2 accounts, 1 settlements, 5 entries, 0 in flight"
 
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from settlement.model import money
-from settlement.reconciliation import Difference, Findings, Look, describe, judgement, reconcile
+from settlement.reconciliation import Difference, Findings, Look, Stage, describe, judgement, reconcile
 from tests.settle.book import REVERSIBLE, Book
 from tests.settle.plants import (
     Find,
@@ -101,9 +101,9 @@ def test_a_row_of_an_unknown_kind_is_not_proven(book: Book) -> None:
 
 
 def test_a_row_in_a_currency_that_the_stage_does_not_have_is_at_fault(book: Book) -> None:
-    assert reconcile(book.rows, nothing_to_look_at, currencies={"EUR", "JPY", "KWD"}).conserved
+    assert reconcile(book.rows, nothing_to_look_at, stage=Stage({"EUR", "JPY", "KWD"})).conserved
 
-    findings = reconcile(book.rows, nothing_to_look_at, currencies={"EUR", "JPY"})
+    findings = reconcile(book.rows, nothing_to_look_at, stage=Stage({"EUR", "JPY"}))
 
     assert findings.faults[0] == "ACCOUNT#fatima: BALANCE is malformed: 'KWD' is no currency of this stage"
     assert not findings.conserved

@@ -54,6 +54,7 @@ def found(ledger: Ledger, s3: MemoryS3) -> Any:
         outputs={"JournalBucket": "journal", "TableName": ledger.table_name},
         client=lambda service: s3 if service == "s3" else ledger.client,
         config=SimpleNamespace(currencies={"EUR": 2}),
+        row_keys=None,
     )
 
 

@@ -17,12 +17,20 @@ from settlement.adapters import second_look, table_scan
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.pages import Part
 from settlement.ledger import keys
-from settlement.reconciliation import CutOff, Difference, Look, Watch
+from settlement.reconciliation import CutOff, Difference, Look, Stage, Watch
 from settlement.reconciliation.facts import BalanceFacts, EntryFacts, SweepFacts
 from settlement.reconciliation.watch import READING
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world.constants import KEY
+from tests.world.ledger import ROW_KEYS
+
+
+def reached(outputs: dict[str, str], server: str | None) -> Stack:
+    """Return a stack with the row keys of the tests: DynamoDB alone runs."""
+    stack = Stack("under-test", outputs, boto3.Session(), server)
+    vars(stack)["row_keys"] = ROW_KEYS
+    return stack
 
 
 @pytest.fixture
@@ -30,7 +38,7 @@ def stack(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Stack:
     """The desk's table, as other processes reach it."""
     server = desk.ledger.client.meta.endpoint_url
     monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
-    return Stack("under-test", desk.stack.outputs, boto3.Session(), server)
+    return reached(desk.stack.outputs, server)
 
 
 @pytest.mark.parametrize("processes", [2, 3])
@@ -113,7 +121,7 @@ def test_a_number_of_segments_that_makes_no_sense_is_a_usage_error(command: Comm
 def test_a_process_that_cannot_read_ends_the_command_in_one_line(
     stack: Stack, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = Stack("under-test", stack.outputs | {"TableName": "gone"}, boto3.Session(), stack.endpoint_url)
+    lost = reached(stack.outputs | {"TableName": "gone"}, stack.endpoint_url)
     monkeypatch.setattr("settle.stack.find", lambda name: lost)
 
     code, out, err = command("reconcile", "--segments", "2")
@@ -213,12 +221,12 @@ def test_facts_come_in_batches_of_which_only_the_last_ends_them(
     desk.pay()
     ours, theirs = multiprocessing.Pipe()
     monkeypatch.setattr(segments, "BATCH", 2)
-    reader = segments.Reader(stack.place, Part(0, 1), frozenset({"EUR"}))
+    reader = segments.Reader(stack.place, Part(0, 1), Stage({"EUR"}))
     reader.connection = ours
 
     def work() -> None:
         with suppress(EOFError):  # the test is over
-            segments._work(theirs, stack.place, Part(0, 1), frozenset({"EUR"}))
+            segments._work(theirs, stack.place, Part(0, 1), Stage({"EUR"}))
 
     worker = Thread(target=work, daemon=True)
     worker.start()

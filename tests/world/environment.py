@@ -22,6 +22,7 @@ os.environ |= {
         '{"runbook":"docs/runbooks/limbo.md","show_command":"settle limbo show {key}",'
         '"again_after_seconds":1800}'
     ),
+    "ROW_KEYS": "1:the-key-of-the-tests",
     "EVENT_BUS": "settlement-under-test",
     "JOURNAL_BUCKET": "sealed-journal-under-test",
     "STARTS_PER_SECOND": "inf",

@@ -1,16 +1,20 @@
 """A table, and the store over it."""
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
 from settlement.adapters.dynamodb import Store
-from settlement.adapters.wire import from_wire
+from settlement.adapters.wire import from_wire, to_wire
 from settlement.ledger import keys
-from settlement.ledger.transaction import Write
 from settlement.model.timestamps import timestamp
+from settlement.sealing.signature import RowKeys
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.openings import open_order
+
+ROW_KEYS = RowKeys.from_text(os.environ["ROW_KEYS"])
+"""The keys that sign the rows of the tests."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +31,8 @@ class Ledger:
         self.put({**keys.account(account), "available": available, "currency": currency, **opened, **extra})
 
     def put(self, row: keys.Row) -> None:
-        """Put any row as it is."""
-        write = Write("Put", {"Item": row}, lambda _: AssertionError())  # type: ignore[arg-type,return-value]
-        self.client.put_item(TableName=self.table_name, Item=self.store._parameters(write)["Item"])
+        """Put any row as it is, unsigned."""
+        self.client.put_item(TableName=self.table_name, Item=to_wire(row))
 
     def delete(self, key: keys.Row) -> None:
         """Delete a row, which no production code can do."""
@@ -54,4 +57,6 @@ def in_memory() -> Ledger:
 
 def over(client: Any, table_name: str) -> Ledger:
     """Return a ledger over a table that is there."""
-    return Ledger(client, table_name, Store(client, table_name, pause=lambda failed_tries: None))
+    return Ledger(
+        client, table_name, Store(client, table_name, pause=lambda failed_tries: None, row_keys=ROW_KEYS)
+    )

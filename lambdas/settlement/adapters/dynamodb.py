@@ -16,6 +16,7 @@ from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, StepTransaction, Write
 from settlement.model.errors import StoreUnavailable
 from settlement.model.state import AccountState, SettlementState
+from settlement.sealing.signature import RowKeys
 
 TRIES_MAX = 6
 """Sends of one write that keeps meeting transient reasons, the first included. An account with many
@@ -56,10 +57,18 @@ def pause(failed_tries: int) -> None:
 class Store:
     """The settlement table. Every method raises StoreUnavailable if DynamoDB gives no definite answer."""
 
-    def __init__(self, client: Any, table_name: str, pause: Callable[[int], None] = pause) -> None:
+    def __init__(
+        self,
+        client: Any,
+        table_name: str,
+        pause: Callable[[int], None] = pause,
+        row_keys: RowKeys | None = None,
+    ) -> None:
+        """Reach a table. Without keys, rows are put unsigned, and the proof finds them at fault."""
         self.client = client
         self.table_name = table_name
         self._pause = pause
+        self._row_keys = row_keys
 
     def claim(self, write: Write) -> SettlementState:
         """Put a settlement's row if its key is unclaimed; return the row that is there then."""
@@ -218,6 +227,8 @@ class Store:
 
     def _parameters(self, write: Write) -> dict[str, Any]:
         given = write.parameters
+        if write.action == "Put" and self._row_keys:
+            given = {**given, "Item": self._row_keys.signed(given["Item"])}
         return {
             **given,
             **{name: to_wire(given[name]) for name in _ROWS if name in given},

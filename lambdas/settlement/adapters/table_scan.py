@@ -1,6 +1,6 @@
 """The reconciliation of a table, which may be at work."""
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -16,10 +16,12 @@ from settlement.ledger.keys import Row
 from settlement.model import money
 from settlement.model.errors import StoreUnavailable
 from settlement.reconciliation import (
+    UNKNOWN,
     CutOff,
     Difference,
     Findings,
     Look,
+    Stage,
     Watch,
     describe,
     reconcile,
@@ -27,6 +29,7 @@ from settlement.reconciliation import (
 )
 from settlement.reconciliation.attributes import JUDGED
 from settlement.reconciliation.watch import looking_again
+from settlement.sealing.signature import RowKeys
 
 
 def while_there_is(has_time: Callable[[], bool]) -> Watch:
@@ -39,15 +42,12 @@ def while_there_is(has_time: Callable[[], bool]) -> Watch:
     return watch
 
 
-def check(store: Store, watch: Watch = unwatched, *, currencies: Collection[str] | None = None) -> Findings:
-    """Reconcile the whole table. If DynamoDB stops answering, the table is unproven.
-
-    A row in none of the `currencies` is at fault (None: any may be).
-    """
+def check(store: Store, watch: Watch = unwatched, stage: Stage = UNKNOWN) -> Findings:
+    """Reconcile the whole table of a stage. If DynamoDB stops answering, the table is unproven."""
     began = datetime.now(UTC)
     with closing(rows(store)) as every_row:  # else what is cut off goes on reading for as long as it is kept
         look_at = partial(look, store, began=began, watch=watch)
-        return reconcile(every_row, look_at, watch, currencies=currencies)
+        return reconcile(every_row, look_at, watch, stage)
 
 
 def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
@@ -70,8 +70,8 @@ def look(store: Store, difference: Difference, began: datetime, watch: Watch = u
         raise CutOff(str(failed)) from failed
 
 
-def rendered(findings: Findings, currencies: Mapping[str, int]) -> dict[str, Any]:
-    """Return the findings with amounts as decimal strings.
+def rendered(findings: Findings, currencies: Mapping[str, int], *, signatures: bool) -> dict[str, Any]:
+    """Return the findings with amounts as decimal strings, and whether the `signatures` were judged.
 
     `currencies` maps each currency of the stage to its exponent.
     """
@@ -81,12 +81,13 @@ def rendered(findings: Findings, currencies: Mapping[str, int]) -> dict[str, Any
             return f"{amount} minor units"
         return money.render(amount, currencies[currency])
 
-    return describe(findings, render)
+    return {**describe(findings, render), "signatures": signatures}
 
 
-def proof(store: Store, currencies: Mapping[str, int]) -> dict[str, Any]:
+def proof(store: Store, currencies: Mapping[str, int], row_keys: RowKeys | None = None) -> dict[str, Any]:
     """Reconcile the whole table, and return the findings with amounts as decimal strings."""
-    return rendered(check(store, currencies=currencies), currencies)
+    findings = check(store, stage=Stage(currencies, row_keys))
+    return rendered(findings, currencies, signatures=row_keys is not None)
 
 
 def _every_row(store: Store, part: Part = WHOLE) -> Iterator[Row]:

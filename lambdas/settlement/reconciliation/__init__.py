@@ -6,7 +6,18 @@ its slots stand. That is what is checked, row by row.
 """
 
 from settlement.reconciliation.findings import Difference, Findings, Look, describe
-from settlement.reconciliation.proof import reconcile
+from settlement.reconciliation.proof import UNKNOWN, Stage, reconcile
 from settlement.reconciliation.watch import CutOff, Watch, unwatched
 
-__all__ = ["CutOff", "Difference", "Findings", "Look", "Watch", "describe", "reconcile", "unwatched"]
+__all__ = [
+    "UNKNOWN",
+    "CutOff",
+    "Difference",
+    "Findings",
+    "Look",
+    "Stage",
+    "Watch",
+    "describe",
+    "reconcile",
+    "unwatched",
+]

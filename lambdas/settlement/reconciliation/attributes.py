@@ -7,6 +7,7 @@ without them. They are compared when their row is read, and neither kept, spoole
 from settlement.model.settlement import FIELDS
 from settlement.model.status import REVERSIBLE, Step
 from settlement.reconciliation.settlement_row import NAMES_ERASED
+from settlement.sealing.signature import SIGNATURE
 
 PRIVATE = ("payer_name", "payee_name", "reason", "by", "error", "cause", "token", "failure", "reversed_for")
 """What is read of a row, but never kept or told: personal data, free text, and secrets."""
@@ -25,7 +26,7 @@ _ENTRY = ("step", "posted_at", "debit", "credit", "side")
 _EVIDENCE = ("decision", "provider", "reference", "reason", "by", "account", "error", "cause")
 _ACCOUNT = ("available", "limbo_keys", "opened_at", "frozen_at", "closed_at", "last_order")
 _OTHERS = (
-    *("order", "reference"),
+    *("order", "reference", SIGNATURE),
     *("version", "folded", "key", "case", "token", "execution", "digest", "received_at"),
     *("state", "failure_count", "opened_at", "failed_at", "not_needed_after", "probed_at"),
     *("probe_lease_expiry", "half_open_owner"),

@@ -1,6 +1,7 @@
 """The proof itself: each row by itself and against its entries, and the sums of all."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
@@ -11,41 +12,49 @@ from settlement.reconciliation.facts import BalanceFacts, CaseFacts, ExternalFac
 from settlement.reconciliation.findings import Difference, Findings, Look, Verdict
 from settlement.reconciliation.spool import Account, Journal, Source, Spool
 from settlement.reconciliation.watch import JUDGING, READING, CutOff, Watch, unwatched, watched
+from settlement.sealing.signature import RowKeys
 
 LookAgain = Callable[[Difference], Look]
 Read = Callable[[Row, Findings, Spool], str | None]
 """Spools what is to be judged of a row, and adds up its money; returns its currency. Raises MalformedRow."""
 
 
+class Stage(NamedTuple):
+    """What is known of a stage beside its rows: its currencies, and the keys that sign the rows.
+
+    What is None is not judged.
+    """
+
+    currencies: Collection[str] | None = None
+    row_keys: RowKeys | None = None
+
+
+UNKNOWN = Stage()
+"""A stage of which nothing is known."""
+
+
 def reconcile(
-    all_rows: Iterable[Row],
-    look_again: LookAgain,
-    watch: Watch = unwatched,
-    *,
-    currencies: Collection[str] | None = None,
+    all_rows: Iterable[Row], look_again: LookAgain, watch: Watch = unwatched, stage: Stage = UNKNOWN
 ) -> Findings:
     """Compare every balance and escrow with its entries, and every entry with what explains it.
 
     The rows are read one after the other while money moves, so a row may be newer or older than the
     entries seen for it. `look_again` looks at such a row by itself; only a difference that it finds is a
-    fault. A row in none of the stage's `currencies` is one (None: any may be). If the watch, the table or the
-    disk cuts it off, the whole is unproven.
+    fault. A row of another currency than the stage's is one, and a row that no function has signed. If the
+    watch, the table or the disk cuts it off, the whole is unproven.
     """
     findings = Findings()
     with Spool() as own, findings.unless_cut_off():
-        collect(all_rows, own, findings, watch, currencies)
+        collect(all_rows, own, findings, watch, stage)
         judge([own], findings, look_again, watch)
     return findings
 
 
 def collect(
-    all_rows: Iterable[Row],
-    own: Spool,
-    findings: Findings,
-    watch: Watch,
-    currencies: Collection[str] | None = None,
+    all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
 ) -> None:
     """Spool what is to be judged of each row. Raises CutOff."""
+    currencies, row_keys = stage
     for row in watched(all_rows, READING, watch):
         findings.rows += 1
         read = _READERS.get(row["pk"].partition("#")[0])
@@ -54,6 +63,8 @@ def collect(
             continue
         try:
             currency = read(row, findings, own)
+            if row_keys is not None and not row_keys.is_proven(row):
+                raise MalformedRow("its signature is not that of a function of this stage")
             if currencies is not None and currency is not None and currency not in currencies:
                 raise MalformedRow(f"{currency!r} is no currency of this stage")
         except MalformedRow as fault:

@@ -48,9 +48,14 @@ def is_sealed(row: Row) -> bool:
 
 def digest(row: Row) -> str:
     """Return the SHA-256 of the attributes of a plain row that no function may change."""
-    kept = next((names for kind, names in CREATED.items() if row["pk"].startswith(kind)), None)
-    covered = row if kept is None else {name: row[name] for name in kept if name in row}
-    return hashlib.sha256(_CANONICAL.encode(_listed(covered)).encode()).hexdigest()
+    return hashlib.sha256(canonical(row)).hexdigest()
+
+
+def canonical(row: Row, but: str = "") -> bytes:
+    """Return the attributes of a plain row that no function may change, `but` one, in canonical form."""
+    kept = next((names for kind, names in CREATED.items() if row["pk"].startswith(kind)), row)
+    covered = {name: row[name] for name in kept if name in row and name != but}
+    return _CANONICAL.encode(_listed(covered)).encode()
 
 
 def image(row: Row) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def run(report: Callable[[str], None]) -> tuple[dict[str, Any], bool]:
         "settlements": settlements.describe(settled, cost.since(target, since)),
         "limbo": stuck_reversal.walk(target, report),
         "outage": outage.walk(target, running.kyc_url, report),
-        "reconciliation": table_scan.proof(target.store, target.config.currencies),
+        "reconciliation": table_scan.proof(target.store, target.config.currencies, target.row_keys),
     }
     has_settled = all(start_code(one.ended) not in _UNFINISHED for one in settled)
     proofs = ("limbo", "outage", "reconciliation")

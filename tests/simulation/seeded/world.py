@@ -34,6 +34,7 @@ from tests.simulation.seeded.rules import Asking
 from tests.simulation.seeded.services import DynamoDb, Lambda, Services, StepFunctions
 from tests.simulation.seeded.stream import Stream
 from tests.world.environment import NOW
+from tests.world.ledger import ROW_KEYS
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.openings import opening
 
@@ -89,14 +90,16 @@ class World:
             Services(self),
         )
         self.functions = Lambda(self)
-        self.store = Store(self.dynamodb, "simulated", pause=lambda failed_tries: self.hub.sleep(50))
+        self.store = Store(
+            self.dynamodb, "simulated", pause=lambda failed_tries: self.hub.sleep(50), row_keys=ROW_KEYS
+        )
         self.cloud = Cloud(self)
         self.people, self.stream, self.bank = People(self), Stream(self), Bank(self)
         self.proof = Proof(self)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
         """Open each account with its deposit, in one commit: the rows are those of two orders."""
-        store = Store(self.table, "simulated")
+        store = Store(self.table, "simulated", row_keys=ROW_KEYS)
         for name, available in accounts.items():
             currency = "USD" if name == in_dollars else self.currency
             store.transact(opening(name, available, currency, NOW))

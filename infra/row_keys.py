@@ -1,0 +1,64 @@
+"""The keys that sign the rows: secrets that the functions which put rows have in their environment."""
+
+import string
+from collections.abc import Mapping
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from infra.config import Settings
+from infra.grants import ENTRIES, EVIDENCE, GRANTS, ORDER, SETTLEMENT, TRIGGERED
+
+SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER})
+"""The rows that are signed, as `sealing/signature.py` has them."""
+
+PROVING = "ReconcileBooks"
+"""The function that proves the signatures. It has every key, as the rows of an earlier one stay."""
+
+
+class RowKeys(Construct):
+    """The stage's keys, of which the last one signs, and the key that encrypts them.
+
+    CloudFormation writes them into the environment: a function that would read its secret by itself makes a
+    client and a call at each cold start. Only who may use the encryption key reads either.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+        super().__init__(scope, construct_id)
+        removal_policy = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
+        self.encryption = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
+        secrets = [self._secret(number, removal_policy) for number in range(1, settings.row_keys + 1)]
+        self.arns = [secret.attr_id for secret in secrets]
+        self._texts = [
+            f"{number}:{{{{resolve:secretsmanager:{arn}}}}}" for number, arn in enumerate(self.arns, start=1)
+        ]
+
+    def environment(self, function: str) -> dict[str, str]:
+        """Return the variable with a function's keys; none for a function that puts no signed row."""
+        if function == PROVING:
+            return {"ROW_KEYS": " ".join(self._texts)}
+        return {"ROW_KEYS": self._texts[-1]} if function in SIGNING else {}
+
+    def _secret(self, number: int, removal_policy: RemovalPolicy) -> secretsmanager.CfnSecret:
+        secret = secretsmanager.CfnSecret(
+            self,
+            f"Secret{number}",
+            kms_key_id=self.encryption.key_arn,
+            generate_secret_string=secretsmanager.CfnSecret.GenerateSecretStringProperty(
+                exclude_characters=string.punctuation, password_length=44
+            ),
+        )
+        secret.apply_removal_policy(removal_policy)
+        return secret
+
+
+def _puts(actions: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    return frozenset((*actions.get("Put", ()), *actions.get("PutItem", ())))
+
+
+SIGNING = frozenset(
+    name for name, actions in (*GRANTS.items(), *TRIGGERED.items()) if _puts(actions) & SIGNED
+)
+"""The functions that put signed rows."""

@@ -1,0 +1,63 @@
+"""The signature of a row: the proof that a function of the stage has put it.
+
+Who can write to the table can put rows that agree with each other: an order, its entry, and a higher balance.
+The signature is an HMAC of what no function changes of a row. Its key is not in the table: the functions that
+put such rows have it, and the proof.
+"""
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from settlement.ledger.keys import Row
+from settlement.sealing import lines
+
+SIGNATURE = "signature"
+"""The attribute: the number of the key, a colon, and half of an HMAC-SHA-256 in hexadecimal digits."""
+
+SIGNED = (*lines.IMMUTABLE, "SETTLEMENT#")
+"""How the partition keys of signed rows begin. The proof derives every other row from these."""
+
+_BYTES = 16
+"""RFC 2104 allows half of a digest, and a row is paid by its bytes."""
+
+
+@dataclass(frozen=True)
+class RowKeys:
+    """The keys of a stage by their numbers. The last one signs; the earlier ones still prove."""
+
+    by_number: Mapping[str, bytes]
+
+    @classmethod
+    def from_text(cls, text: str) -> "RowKeys":
+        """Return the keys of a text such as `1:KEY 2:KEY`. Raises ValueError for any other."""
+        found = [part.partition(":") for part in text.split()]
+        if not all(number.isdecimal() and key for number, _, key in found):
+            raise ValueError("row keys: must be numbers and keys, such as 1:KEY 2:KEY")
+        return cls({number: key.encode() for number, _, key in found})
+
+    def signed(self, row: Row) -> Row:
+        """Return a new row with its signature, or as it is if its kind has none.
+
+        Raises ValueError without a key: the proof would find the row at fault.
+        """
+        if not row["pk"].startswith(SIGNED):
+            return row
+        if not self.by_number:
+            raise ValueError(f"{row['pk'].partition('#')[0]}: this function has no key to sign such a row")
+        return {**row, SIGNATURE: self._signature([*self.by_number][-1], row)}
+
+    def is_proven(self, row: Row) -> bool:
+        """Return whether a row has the signature of its content, or is of a kind that has none."""
+        if not row["pk"].startswith(SIGNED):
+            return True
+        told = row.get(SIGNATURE)
+        if not isinstance(told, str):
+            return False
+        number = told.partition(":")[0]
+        known = number in self.by_number
+        return known and hmac.compare_digest(self._signature(number, row).encode(), told.encode())
+
+    def _signature(self, number: str, row: Row) -> str:
+        digest = hmac.digest(self.by_number[number], lines.canonical(row, but=SIGNATURE), "sha256")
+        return f"{number}:{digest[:_BYTES].hex()}"

@@ -1,0 +1,43 @@
+"""The store signs each row that it puts, of the kinds that are signed, in every way to put one."""
+
+import pytest
+
+from settlement.adapters.dynamodb import Store
+from settlement.ledger.transaction import Write
+from settlement.sealing.signature import SIGNATURE, SIGNED, RowKeys
+from tests.unit.vectors import named_writes
+from tests.world.ledger import ROW_KEYS, Ledger
+
+PUTS = {
+    name: write
+    for name, write in named_writes().items()
+    if write.action == "Put" and name != "sweep.fold.again[0]"  # it replaces a row that is there
+}
+
+
+def signing(ledger: Ledger, row_keys: RowKeys = ROW_KEYS) -> Store:
+    return Store(ledger.client, ledger.table_name, pause=lambda failed_tries: None, row_keys=row_keys)
+
+
+@pytest.mark.parametrize("name", PUTS)
+@pytest.mark.parametrize("way", ["transact", "put"])
+def test_a_row_is_signed_if_its_kind_is_and_no_other(ledger: Ledger, name: str, way: str) -> None:
+    write: Write = PUTS[name]
+    store = signing(ledger)
+
+    store.transact([write]) if way == "transact" else store.put(write)
+
+    (row,) = ledger.rows()
+    is_signed = row["pk"].startswith(SIGNED)
+    assert (SIGNATURE in row) == is_signed
+    assert row == write.parameters["Item"] | ({SIGNATURE: row[SIGNATURE]} if is_signed else {})
+    assert ROW_KEYS.is_proven(row)
+
+
+def test_a_store_with_no_key_for_a_row_puts_nothing(ledger: Ledger) -> None:
+    write = next(write for write in PUTS.values() if write.parameters["Item"]["pk"].startswith(SIGNED))
+
+    with pytest.raises(ValueError, match="has no key to sign such a row"):
+        signing(ledger, RowKeys.from_text("")).transact([write])
+
+    assert ledger.rows() == []
