@@ -25,6 +25,7 @@ from settlement.adapters.dynamodb import _TRANSIENT_REASONS
 from settlement.model import errors
 from settlement.model.state import _TIMES, _TYPES
 from settlement.model.status import TRANSITIONS
+from settlement.sealing.signature import RowKeys
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
@@ -50,6 +51,7 @@ _ROWS = {
     "WAITING": "waiting",
     "KYC_EVENT": "event",
 }
+_ANY_KEY = RowKeys.from_text("1:any")
 _WIRE = {"int": "N", "str": "S", "set": "SS", "dict": "M"}
 
 
@@ -140,7 +142,8 @@ def _attributes(kind: str, *read: str, **written: type) -> str:
         for write in built if isinstance(built, list) else [built]:
             row = write.get("parameters", {}).get("Item", {})
             if _ROWS.get(row.get("pk", "").partition("#")[0]) == kind:
-                found |= {name: (_WIRE[type(value).__name__],) for name, value in row.items()}
+                put = _ANY_KEY.signed(row)
+                found |= {name: (_WIRE[type(value).__name__],) for name, value in put.items()}
     keys = ("pk", "sk")
     return _meant(kind, ("attribute", "type"), {name: found[name] for name in found if name not in keys})
 

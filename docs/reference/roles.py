@@ -49,7 +49,7 @@ def stolen() -> Iterator[Sequence[str]]:
     """Yield a line for each function: the attacks that make money, all of which the proof names."""
     for function in FUNCTIONS:
         found = ends(STAGE, function)
-        makes = [_said(attack.__doc__) for attack in ATTACKS if found[attack] is End.NAMED]
+        makes = [_said(attack.__doc__) for attack in ATTACKS if found[attack] in (End.NAMED, End.UNSIGNED)]
         starts = [one.strip("${}") for one in _resources(function, _STARTS)]
         yield (
             f"`{function}`",

@@ -23,6 +23,7 @@ from tests.reconciliation.moving import moving
 from tests.world.constants import CLAIMED_AT, KEY
 from tests.world.environment import NOW
 from tests.world.functions import FORWARD, Calls, Context
+from tests.world.ledger import ROW_KEYS
 from tests.world.openings import opening
 
 ALICE, PAYMENT = keys.account("alice"), keys.settlement(KEY)
@@ -281,7 +282,8 @@ def test_a_full_disk_leaves_the_table_unproven(settled: Calls, monkeypatch: pyte
     verified = settled.ledger.row(keys.evidence(KEY, "verify"))
     assert verified
     for number in range(2_000):
-        settled.ledger.put(verified | keys.evidence(f"order-full-{number:06}", "verify"))
+        row = verified | keys.evidence(f"order-full-{number:06}", "verify")
+        settled.ledger.put(ROW_KEYS.signed(row))
 
     answer = run()
 

@@ -17,13 +17,16 @@ from unittest import mock
 from handlers import _dependencies, _kyc, _resumption, _secrets, _step_functions, _workers
 from settlement.adapters import telemetry
 from settlement.adapters.wire import to_wire
-from settlement.ledger import forward, keys
+from settlement.ledger import account_orders, entries, forward, keys
 from settlement.ledger.keys import Row
+from settlement.ledger.transaction import Transfer
 from settlement.model.settlement import Settlement
 from settlement.model.timestamps import timestamp
 from tests.infra.evaluator import allows, policy, requests
 from tests.world import ledger as ledgers
 from tests.world.constants import KEY
+from tests.world.ledger import ROW_KEYS
+from tests.world.openings import deposit_order
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 from tests.world.services import SECRET
 from tests.world.world import World
@@ -54,6 +57,7 @@ class End(StrEnum):
     DENIED = "denied"
     IN_VAIN = "in vain"
     NAMED = "named by `settle reconcile`"
+    UNSIGNED = "named by `settle reconcile` for its signature alone"
     UNSEEN = "UNSEEN"
 
 
@@ -156,7 +160,9 @@ def played(own: Policy, attack: "Attack") -> End:
                         execution.run()
         if money(world) <= before:
             return End.IN_VAIN
-        return End.UNSEEN if world.findings().conserved else End.NAMED
+        if not world.findings().conserved:
+            return End.NAMED
+        return End.UNSEEN if world.findings(ROW_KEYS).conserved else End.UNSIGNED
 
 
 def _row(world: World, settlement: Settlement, **changes: Any) -> Row:
@@ -340,6 +346,15 @@ def forges_a_deposit(thief: Thief) -> None:
     thief.change(keys.account("eve"), available=900_000)
 
 
+def forges_a_deposit_with_its_order(thief: Thief) -> None:
+    """Puts a deposit with its order, and raises the balance by it."""
+    order, now = deposit_order("eve", 900_000), thief.world.now
+    moved = Transfer(debit="external:EUR", credit="eve", amount=900_000)
+    for write in (account_orders.record(order, now), entries.external(order, moved, now)):
+        thief.put(write.parameters["Item"])
+    thief.change(keys.account("eve"), available=900_000)
+
+
 def renames_a_currency(thief: Thief) -> None:
     """Makes euros of the points in an account."""
     thief.world.open("mallory.points", 900_000, "POINTS")
@@ -388,6 +403,7 @@ ATTACKS: tuple[Attack, ...] = (
     replaces_a_payment,
     forges_a_sweep,
     forges_a_deposit,
+    forges_a_deposit_with_its_order,
     renames_a_currency,
     renames_a_held_currency,
 )

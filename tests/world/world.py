@@ -16,7 +16,8 @@ from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
 from settlement.model.request import parse_settlement
 from settlement.model.status import Status
-from settlement.reconciliation import Findings, Look, reconcile
+from settlement.reconciliation import Findings, Look, Stage, reconcile
+from settlement.sealing.signature import RowKeys
 from tests.world.books import assert_conserved
 from tests.world.constants import KEY, WIRE
 from tests.world.contracts import checked_outcome
@@ -302,9 +303,9 @@ class World:
         assert findings.faults == []
         assert findings.conserved
 
-    def findings(self) -> Findings:
-        """Return what the project's own proof finds in the table."""
-        return reconcile(self.ledger.rows(), lambda key: Look.DISAGREES)
+    def findings(self, row_keys: RowKeys | None = None) -> Findings:
+        """Return what the project's own proof finds in the table; with keys, it judges the signatures."""
+        return reconcile(self.ledger.rows(), lambda key: Look.DISAGREES, stage=Stage(row_keys=row_keys))
 
     def _around(self, execution: Execution, call: Callable[[], Any]) -> Any:
         error, commits, left = self.faults.get(execution.state, ("", False, 0))
