@@ -6,7 +6,6 @@ from handlers import _dependencies
 from settlement.adapters import table_scan
 from settlement.adapters.telemetry import gauge, logger, observed
 from settlement.model.request import KEY
-from settlement.reconciliation import Stage
 
 RESERVED_MS = 60_000
 """The least time left to go on: pages under way may take twenty seconds, and so may one of a second look."""
@@ -26,8 +25,12 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
     unproven rows.
     """
     in_time = table_scan.while_there_is(lambda: context.get_remaining_time_in_millis() >= RESERVED_MS)
-    stage = Stage(_dependencies.config.currencies, _dependencies.row_keys)
-    findings = table_scan.check(_dependencies.store, in_time, stage)
+    findings = table_scan.check(
+        _dependencies.store,
+        in_time,
+        currencies=_dependencies.config.currencies,
+        row_keys=_dependencies.row_keys,
+    )
     faults, unproven = findings.faults, findings.unproven
     if not (findings.conserved or faults or unproven):
         faults = ["the sums: a currency does not sum to zero, and no row is at fault"]

@@ -17,13 +17,13 @@ def prove(stack: Stack, processes: int = 1, *, signatures: bool = True) -> dict[
 
     To judge the signatures of the rows, a person must be allowed to read the keys.
     """
-    stage = Stage(stack.config.currencies, stack.row_keys if signatures else None)
+    currencies, row_keys = stack.config.currencies, stack.row_keys if signatures else None
     with counting({READING: _estimate(stack)}) as count:
         if processes == 1:
-            findings = table_scan.check(stack.store, count, stage)
+            findings = table_scan.check(stack.store, count, currencies=currencies, row_keys=row_keys)
         else:
-            findings = segments.check(stack, processes, count, stage)
-    return table_scan.rendered(findings, stack.config.currencies, signatures=signatures)
+            findings = segments.check(stack, processes, count, Stage(frozenset(currencies), row_keys))
+    return table_scan.rendered(findings, currencies, signatures=signatures)
 
 
 def _estimate(stack: Stack) -> int:

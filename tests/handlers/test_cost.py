@@ -28,7 +28,7 @@ from tests.world.constants import (
     WIRE,
 )
 from tests.world.functions import FORWARD, Calls
-from tests.world.ledger import Ledger
+from tests.world.ledger import Ledger, signing
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.provider import IN_REVIEW, REJECTED, Provider
 from tests.world.services import signed, text
@@ -108,7 +108,7 @@ def _size(value: Any) -> int:
 def meter(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Meter:
     """The meter of all calls of the functions."""
     made = Meter(calls.ledger.client)
-    metered = Ledger(made, calls.ledger.table_name, calls.ledger.store)
+    metered = signing(Ledger(made, calls.ledger.table_name, calls.ledger.store))
     monkeypatch.setattr(metered.store, "client", made)
     monkeypatch.setattr(_dependencies, "store", metered.store)
     return made

@@ -23,7 +23,7 @@ from tests.reconciliation.moving import moving
 from tests.world.constants import CLAIMED_AT, KEY
 from tests.world.environment import NOW
 from tests.world.functions import FORWARD, Calls, Context
-from tests.world.ledger import ROW_KEYS
+from tests.world.ledger import ROW_KEYS, Ledger, signing
 from tests.world.openings import opening
 
 ALICE, PAYMENT = keys.account("alice"), keys.settlement(KEY)
@@ -33,6 +33,11 @@ ALICE, PAYMENT = keys.account("alice"), keys.settlement(KEY)
 def engine() -> str:
     """A DynamoDB server: the proof reads its answers past the client's parser."""
     return "server"
+
+
+@pytest.fixture
+def ledger(ledger: Ledger) -> Ledger:
+    return signing(ledger)
 
 
 @pytest.fixture

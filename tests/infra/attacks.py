@@ -23,9 +23,8 @@ from settlement.ledger.transaction import Transfer
 from settlement.model.settlement import Settlement
 from settlement.model.timestamps import timestamp
 from tests.infra.evaluator import allows, policy, requests
-from tests.world import ledger as ledgers
 from tests.world.constants import KEY
-from tests.world.ledger import ROW_KEYS
+from tests.world.ledger import ROW_KEYS, in_memory, signing
 from tests.world.openings import deposit_order
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 from tests.world.services import SECRET
@@ -105,7 +104,7 @@ class Thief:
 @contextmanager
 def staged() -> Iterator[World]:
     """A world with a settled, a refunded and a refused payment."""
-    world = World(ledgers.in_memory())
+    world = World(signing(in_memory()))
     replaced = {
         (_kyc, "ask"): world.provider.ask,
         (_dependencies, "store"): world.ledger.store,

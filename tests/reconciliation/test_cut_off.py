@@ -71,7 +71,11 @@ def test_a_second_look_whose_batch_fails_leaves_the_table_unproven(
     findings = table_scan.check(store)
 
     rows = len(town.table.items)
-    assert findings.unproven == [f"the table: cut off after {rows} rows: DynamoDB gave no rows: {failure}"]
+    reason = f"DynamoDB gave no rows: {failure}"
+    assert findings.unproven == [
+        f"{key['pk']}: its second look was cut off: {reason}",
+        f"the table: cut off after {rows} rows: {reason}",
+    ]
     assert MALFORMED in findings.faults
     assert not any(fault.startswith(key["pk"]) for fault in findings.faults), "it was not looked at again"
     assert (findings.totals, findings.conserved) == ({}, False)

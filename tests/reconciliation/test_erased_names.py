@@ -6,7 +6,7 @@ from settlement.adapters import second_look, table_scan
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.settlement import NAMES
-from settlement.reconciliation import Findings, Stage
+from settlement.reconciliation import Findings
 from tests.reconciliation.client import readable
 from tests.reconciliation.shapes import SHAPES, town
 from tests.reconciliation.town import Town
@@ -37,7 +37,7 @@ def erase(shape: str, removed: tuple[str, ...] = NAMES, **changes: object) -> tu
 
 
 def reconciled(made: Town) -> Findings:
-    return table_scan.check(readable(made.table), stage=Stage({"EUR", "JPY"}))
+    return table_scan.check(readable(made.table), currencies={"EUR", "JPY"})
 
 
 @pytest.mark.parametrize("shape", FINISHED)

@@ -10,7 +10,7 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.settlement import Settlement
 from settlement.model.status import Step
-from settlement.reconciliation import Findings, Stage
+from settlement.reconciliation import Findings
 from tests.reconciliation.client import readable
 from tests.reconciliation.shapes import SETTLED
 from tests.reconciliation.town import Payment, Town
@@ -139,4 +139,4 @@ def test_no_plain_put_of_the_forgery_is_malformed(town: Town) -> None:
 
 
 def reconciled(town: Town) -> Findings:
-    return table_scan.check(readable(town.table), stage=Stage({"EUR"}))
+    return table_scan.check(readable(town.table), currencies={"EUR"})

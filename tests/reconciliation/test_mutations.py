@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from settlement.adapters import pages, second_look, table_scan
-from settlement.reconciliation import Findings, Stage
+from settlement.reconciliation import Findings
 from tests.reconciliation.client import readable
 from tests.reconciliation.mutations import Mutation, Rows, singles
 from tests.reconciliation.shapes import SHAPES, town
@@ -47,7 +47,7 @@ def is_found(shape: str, *mutations: Mutation) -> bool:
 
 
 def reconciled(rows: Rows) -> Findings:
-    return table_scan.check(readable(MemoryDynamoDb(items=rows)), stage=Stage({"EUR", "JPY"}))
+    return table_scan.check(readable(MemoryDynamoDb(items=rows)), currencies={"EUR", "JPY"})
 
 
 def unexplained(shape: str, mutations: Iterable[Mutation]) -> Counter[tuple[str, str, str]]:

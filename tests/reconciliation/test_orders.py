@@ -8,7 +8,7 @@ from settlement.adapters import second_look, table_scan
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.timestamps import timestamp
-from settlement.reconciliation import Findings, Stage
+from settlement.reconciliation import Findings
 from tests.reconciliation.client import readable
 from tests.reconciliation.town import Town, external, order
 from tests.world.environment import NOW
@@ -34,7 +34,7 @@ def town(monkeypatch: pytest.MonkeyPatch) -> Town:
 
 
 def reconciled(town: Town) -> Findings:
-    return table_scan.check(readable(town.table), stage=Stage({"EUR"}))
+    return table_scan.check(readable(town.table), currencies={"EUR"})
 
 
 def row(town: Town, key: Row) -> Row:

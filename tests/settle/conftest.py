@@ -15,7 +15,7 @@ from settlement.adapters import second_look, telemetry
 from tests.settle.desk import Desk
 from tests.settle.wire import Receiver, Simulator, receiving, simulating
 from tests.world.environment import NOW
-from tests.world.ledger import Ledger
+from tests.world.ledger import Ledger, signing
 
 Ended = tuple[int, str, str]
 """Exit code, standard output, standard error."""
@@ -93,6 +93,7 @@ def settle(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """A stack with three accounts, whose machines run at once and whose clock moves by itself."""
     seconds = count()
+    ledger = signing(ledger)
     monkeypatch.setattr(_dependencies, "store", ledger.store)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW + timedelta(seconds=next(seconds)))
     monkeypatch.setattr(follow, "FOLLOW_SECONDS_MAX", -1)  # the machines are at rest at the first look

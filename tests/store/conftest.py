@@ -1,11 +1,8 @@
 """Fixtures of the store's tests."""
 
-from dataclasses import replace
-
 import pytest
 
 from settlement.adapters import telemetry
-from settlement.adapters.dynamodb import Store
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from tests.world.ledger import Ledger
@@ -16,13 +13,6 @@ from tests.world.saga import Saga
 def engine(request: pytest.FixtureRequest) -> str:
     """Both engines, unless a test names one."""
     return str(request.param)
-
-
-@pytest.fixture
-def ledger(ledger: Ledger) -> Ledger:
-    """A fresh table with the rows as the ledger builds them: `test_signatures.py` asks for the rest."""
-    unsigned = Store(ledger.client, ledger.table_name, pause=lambda failed_tries: None)
-    return replace(ledger, store=unsigned)
 
 
 @pytest.fixture

@@ -2,11 +2,10 @@
 
 import pytest
 
-from settlement.adapters.dynamodb import Store
 from settlement.ledger.transaction import Write
 from settlement.sealing.signature import SIGNATURE, SIGNED, RowKeys
 from tests.unit.vectors import named_writes
-from tests.world.ledger import ROW_KEYS, Ledger
+from tests.world.ledger import ROW_KEYS, Ledger, signing
 
 PUTS = {
     name: write
@@ -15,15 +14,11 @@ PUTS = {
 }
 
 
-def signing(ledger: Ledger, row_keys: RowKeys = ROW_KEYS) -> Store:
-    return Store(ledger.client, ledger.table_name, pause=lambda failed_tries: None, row_keys=row_keys)
-
-
 @pytest.mark.parametrize("name", PUTS)
 @pytest.mark.parametrize("way", ["transact", "put"])
 def test_a_row_is_signed_if_its_kind_is_and_no_other(ledger: Ledger, name: str, way: str) -> None:
     write: Write = PUTS[name]
-    store = signing(ledger)
+    store = signing(ledger).store
 
     store.transact([write]) if way == "transact" else store.put(write)
 
@@ -38,6 +33,6 @@ def test_a_store_with_no_key_for_a_row_puts_nothing(ledger: Ledger) -> None:
     write = next(write for write in PUTS.values() if write.parameters["Item"]["pk"].startswith(SIGNED))
 
     with pytest.raises(ValueError, match="has no key to sign such a row"):
-        signing(ledger, RowKeys.from_text("")).transact([write])
+        signing(ledger, RowKeys.from_text("")).store.transact([write])
 
     assert ledger.rows() == []

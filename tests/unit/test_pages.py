@@ -59,7 +59,9 @@ def unknown(words: list[str]) -> list[str]:
         if not words or words[0] not in command.commands:
             return words
         command, words = command.commands[words[0]], words[1:]
-    options = {option for given in command.params for option in given.opts} | {"--help"}
+    options = {option for given in command.params for option in (*given.opts, *given.secondary_opts)} | {
+        "--help"
+    }
     return [word for word in words if word.startswith("-") and word not in {"-", *options}]
 
 

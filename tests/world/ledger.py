@@ -1,7 +1,7 @@
 """A table, and the store over it."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from settlement.adapters.dynamodb import Store
@@ -56,7 +56,11 @@ def in_memory() -> Ledger:
 
 
 def over(client: Any, table_name: str) -> Ledger:
-    """Return a ledger over a table that is there."""
-    return Ledger(
-        client, table_name, Store(client, table_name, pause=lambda failed_tries: None, row_keys=ROW_KEYS)
-    )
+    """Return a ledger over a table that is there. Its store signs nothing."""
+    return Ledger(client, table_name, Store(client, table_name, pause=lambda failed_tries: None))
+
+
+def signing(ledger: Ledger, row_keys: RowKeys = ROW_KEYS) -> Ledger:
+    """Return the same table with a store that signs, as that of a function does."""
+    store = Store(ledger.client, ledger.table_name, ledger.store._pause, row_keys)
+    return replace(ledger, store=store)

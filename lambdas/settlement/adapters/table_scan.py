@@ -1,6 +1,6 @@
 """The reconciliation of a table, which may be at work."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -16,7 +16,6 @@ from settlement.ledger.keys import Row
 from settlement.model import money
 from settlement.model.errors import StoreUnavailable
 from settlement.reconciliation import (
-    UNKNOWN,
     CutOff,
     Difference,
     Findings,
@@ -42,12 +41,22 @@ def while_there_is(has_time: Callable[[], bool]) -> Watch:
     return watch
 
 
-def check(store: Store, watch: Watch = unwatched, stage: Stage = UNKNOWN) -> Findings:
-    """Reconcile the whole table of a stage. If DynamoDB stops answering, the table is unproven."""
+def check(
+    store: Store,
+    watch: Watch = unwatched,
+    *,
+    currencies: Collection[str] | None = None,
+    row_keys: RowKeys | None = None,
+) -> Findings:
+    """Reconcile the whole table. If DynamoDB stops answering, the table is unproven.
+
+    A row in none of the `currencies` is at fault, and one that none of the `row_keys` has signed. None: any may
+    be there.
+    """
     began = datetime.now(UTC)
     with closing(rows(store)) as every_row:  # else what is cut off goes on reading for as long as it is kept
         look_at = partial(look, store, began=began, watch=watch)
-        return reconcile(every_row, look_at, watch, stage)
+        return reconcile(every_row, look_at, watch, Stage(currencies, row_keys))
 
 
 def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
@@ -86,7 +95,7 @@ def rendered(findings: Findings, currencies: Mapping[str, int], *, signatures: b
 
 def proof(store: Store, currencies: Mapping[str, int], row_keys: RowKeys | None = None) -> dict[str, Any]:
     """Reconcile the whole table, and return the findings with amounts as decimal strings."""
-    findings = check(store, stage=Stage(currencies, row_keys))
+    findings = check(store, currencies=currencies, row_keys=row_keys)
     return rendered(findings, currencies, signatures=row_keys is not None)
 
 
