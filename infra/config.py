@@ -231,7 +231,7 @@ _DAY_SECONDS = 86_400
 _LOCK_DAYS_MAX = 36_500
 """What S3 accepts."""
 
-_ROW_KEYS_MAX = 20
+_ROW_KEYS_MAX = 40
 """They are all in the environment of ReconcileBooks, which holds 4 KB."""
 
 _FULL_KEYS_MAX = 20

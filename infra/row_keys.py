@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
@@ -40,6 +41,11 @@ class RowKeys(Construct):
         if function == PROVING:
             return {"ROW_KEYS": " ".join(self._texts)}
         return {"ROW_KEYS": self._texts[-1]} if function in SIGNING else {}
+
+    def prove_first(self, functions: Mapping[str, lambda_.Function]) -> None:
+        """Deploy a new key to the function that proves before it signs the first row."""
+        for name in SIGNING:
+            functions[name].node.add_dependency(functions[PROVING])
 
     def _secret(self, number: int, removal_policy: RemovalPolicy) -> secretsmanager.CfnSecret:
         secret = secretsmanager.CfnSecret(

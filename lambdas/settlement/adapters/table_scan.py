@@ -50,8 +50,8 @@ def check(
 ) -> Findings:
     """Reconcile the whole table. If DynamoDB stops answering, the table is unproven.
 
-    A row in none of the `currencies` is at fault, and one that none of the `row_keys` has signed. None: any may
-    be there.
+    A row in none of the `currencies` is at fault, and one that none of the `row_keys` has signed. Where they
+    are None, any is right.
     """
     began = datetime.now(UTC)
     with closing(rows(store)) as every_row:  # else what is cut off goes on reading for as long as it is kept

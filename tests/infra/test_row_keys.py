@@ -1,0 +1,78 @@
+"""The keys that sign the rows: who has them, what encrypts them, and how one more comes."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from aws_cdk import App
+from aws_cdk.assertions import Template
+
+from infra.config import STAGES
+from infra.row_keys import PROVING, SIGNED, SIGNING
+from infra.settlement_stack import SettlementStack
+from settlement.sealing import signature
+from tests.infra.stack import FUNCTIONS, KEPT, each_stage, name, properties, resources, variables
+
+
+@each_stage
+def test_each_function_that_puts_signed_rows_has_the_key_and_the_proof_but_no_other(stage: str) -> None:
+    reference = "1:{{resolve:secretsmanager:${RowKeysSecret1.Id}}}"
+
+    found = {
+        name: variables(stage, name)["ROW_KEYS"] for name in FUNCTIONS if "ROW_KEYS" in variables(stage, name)
+    }
+
+    assert found == dict.fromkeys((*SIGNING, PROVING), reference)
+    assert {"HoldFunds", "ResolveLimbo", "AdministerAccount", "KycDecided"} < SIGNING
+    assert not SIGNING & {"PrepareAlert", "ReportOutcome", "SweepMerchants", "SealJournal", "RecoverStalled"}
+
+
+def test_the_signed_kinds_are_those_of_the_functions() -> None:
+    assert {kind.removesuffix("*") for kind in SIGNED} == {*signature.SIGNED}
+
+
+@each_stage
+def test_one_key_encrypts_the_secret_and_each_environment_that_has_it(stage: str) -> None:
+    (secret,) = [
+        one for name, one in properties(stage, "SecretsManager::Secret").items() if "RowKeys" in name
+    ]
+    functions = properties(stage, "Lambda::Function")
+    encrypted = {name for name, function in functions.items() if "KmsKeyArn" in function}
+
+    assert encrypted == {*SIGNING, PROVING}
+    assert {json.dumps(functions[one]["KmsKeyArn"]) for one in encrypted} == {json.dumps(secret["KmsKeyId"])}
+    assert secret["GenerateSecretString"]["PasswordLength"] >= 43
+    assert "RowKeys" in secret["KmsKeyId"]
+
+
+def test_a_new_key_signs_and_the_proof_has_it_first_with_the_earlier_ones() -> None:
+    stack = SettlementStack(App(), settings=replace(STAGES["local"], row_keys=2))
+    found = Template.from_stack(stack).find_resources("AWS::Lambda::Function")
+    functions = {name(logical_id): one for logical_id, one in found.items()}
+    proving, hold = (
+        json.dumps(functions[one]["Properties"]["Environment"]["Variables"]["ROW_KEYS"])
+        for one in (PROVING, "HoldFunds")
+    )
+
+    assert ("1:" in proving, "2:" in proving) == (True, True)
+    assert ("1:" in hold, "2:" in hold) == (False, True)
+    for one in SIGNING:
+        assert PROVING in map(name, functions[one]["DependsOn"])
+
+
+@each_stage
+def test_the_keys_outlive_the_stack_where_the_rows_do(stage: str) -> None:
+    kept = [
+        one["DeletionPolicy"]
+        for kind in ("KMS::Key", "SecretsManager::Secret")
+        for logical_id, one in resources(stage, kind).items()
+        if logical_id.startswith("RowKeys")
+    ]
+
+    assert kept == [KEPT[stage]] * 2
+
+
+@pytest.mark.parametrize("number", [0, -1, 41])
+def test_a_number_of_keys_that_makes_no_sense_is_refused(number: int) -> None:
+    with pytest.raises(ValueError, match="row_keys: must be from 1 to 40"):
+        replace(STAGES["prod"], row_keys=number)
