@@ -38,7 +38,13 @@ _OPEN = frozenset(
 causes and references are free text, and `by` is a person. The digest covers them.
 """
 
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
+
+def _listed(value: Any) -> Any:
+    """Return a set as a sorted list, as it has no order, and what else JSON does not know as text."""
+    return sorted(value) if isinstance(value, set | frozenset) else str(value)
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_listed)
 
 
 def is_sealed(row: Row) -> bool:
@@ -53,9 +59,8 @@ def digest(row: Row) -> str:
 
 def canonical(row: Row, but: str = "") -> bytes:
     """Return the attributes of a plain row that no function may change, `but` one, in canonical form."""
-    kept = next((names for kind, names in CREATED.items() if row["pk"].startswith(kind)), row)
-    covered = {name: row[name] for name in kept if name in row and name != but}
-    return _CANONICAL.encode(_listed(covered)).encode()
+    kept = CREATED.get(row["pk"].partition("#")[0] + "#", row)
+    return _CANONICAL.encode({name: row[name] for name in kept if name in row and name != but}).encode()
 
 
 def image(row: Row) -> dict[str, Any]:
@@ -112,10 +117,3 @@ def _plain(value: Mapping[str, Any]) -> Any:
     if kind == "L":
         return {"L": [_plain(one) for one in held]}
     return held if kind in ("S", "BOOL") else {kind: held}
-
-
-def _listed(value: Any) -> Any:
-    """Return a value with each set as a sorted list: a set has no order."""
-    if isinstance(value, dict):
-        return {name: _listed(one) for name, one in value.items()}
-    return sorted(value) if isinstance(value, set | frozenset) else value
