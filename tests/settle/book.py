@@ -237,10 +237,13 @@ class Book:
         return at
 
     def _begin(self, row: Row) -> None:
-        """Begin to reverse a settlement, unless that has begun."""
+        """Begin to reverse a settlement, unless that has begun: one that has settled on a person's order."""
         if "reversed_for" not in row:
-            step = next((step for step in STEPS if f"{step}_at" not in row), "fee")
+            step = next((step for step in STEPS if f"{step}_at" not in row), "reverse")
             failure = {"step": step, "error": "KycUnavailable", "cause": "no answer"}
+            if step == "reverse":
+                failure["cause"] = "{reason} (by {by})".format(**PERSON)
+                row["in_flight_since"] = self.record(row["pk"].partition("#")[2], step)
             row |= {"failure": failure, "reversed_for": failure, "resolutions": 0}
             row.pop("finished_at", None)
         row["status"] = "COMPENSATING"

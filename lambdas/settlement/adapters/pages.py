@@ -5,6 +5,7 @@ table. Signing, retries and errors stay theirs: only the body of a good answer i
 """
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -17,6 +18,7 @@ from typing import Any
 from settlement.adapters.dynamodb import Store
 from settlement.ledger.keys import Row
 from settlement.model.errors import StoreUnavailable
+from settlement.sealing.lines import plain_row
 
 SEGMENTS = 4
 """Parts of the table that are read beside each other, so that the judgement does not wait for the network."""
@@ -107,8 +109,19 @@ def _plain_rows(client: Any, operation: str) -> Iterator[None]:
 def _read(response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
     """Read the body of a good answer in the place of botocore's parser, which gets an empty one."""
     if response_dict["status_code"] == 200:
-        customized_response_dict.update(_DECODER.decode(response_dict["body"].decode()))
+        body = response_dict["body"].decode()
+        decode = _exactly if _AMBIGUOUS.search(body) else _DECODER.decode
+        customized_response_dict.update(decode(body))
         response_dict["body"] = b"{}"
+
+
+def _exactly(body: str) -> Page:
+    """Read a body by each value's place, and not by its form alone: ten times slower."""
+    page: Page = json.loads(body)
+    page["Items"] = [plain_row(item) for item in page["Items"]]
+    if "LastEvaluatedKey" in page:
+        page["LastEvaluatedKey"] = plain_row(page["LastEvaluatedKey"])
+    return page
 
 
 def _plain(members: list[tuple[str, Any]]) -> Any:
@@ -131,5 +144,10 @@ def _number(text: str) -> int | Decimal:
     except ValueError:
         return Decimal(text)
 
+
+_AMBIGUOUS = re.compile(r'"M"\s*:\s*\{\s*"(?:S|N|M|SS|BOOL)"\s*:\s*\{')
+"""A map with a member whose name is that of a type. No function puts one, and the decoder would take it for a
+value: a number in the place of a map with a member N.
+"""
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_plain)

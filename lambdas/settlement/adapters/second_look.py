@@ -30,7 +30,7 @@ TRIES_MAX = 100
 
 _PAUSE_SECONDS = 0.2
 
-_CLOCKS = timedelta(hours=1)
+_CLOCKS, _LONGEST = timedelta(hours=1), timedelta(days=1)
 """The most by which the clock that dates an order is behind the one that dates the scan."""
 
 
@@ -146,7 +146,8 @@ def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Loo
     if not list(ordered.state_differences(told, orders.values())):
         return Look.AGREES
     times = [told.opened_at, *(one.posted_at for one in orders.values() if one.key == told.last_order)]
-    is_young = any(at and at >= timestamp(began - _CLOCKS) for at in times)
+    first, last = timestamp(began - _CLOCKS), timestamp(began + _LONGEST)
+    is_young = any(at and first <= at <= last for at in times)
     return Look.MOVING if is_young else Look.DISAGREES
 
 

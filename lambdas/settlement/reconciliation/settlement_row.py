@@ -168,13 +168,22 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
     if "deadline_seconds" in row and not is_tombstone:
         if "deadline_extended_at" in row:
             yield "names its deadline, but that was extended"
-        named = timedelta(seconds=values.amount(row, "deadline_seconds"))
-        if datetime.fromisoformat(deadline) - datetime.fromisoformat(row["claimed_at"]) != named:
+        if not _is_named(row):
             yield "names another deadline"
     if facts.resolution or ("review" in row and not facts.ordered):
         since = row["resolution"]["decided_at"] if facts.resolution else deadline
         if row.get("in_flight_since") != since:
             yield f"is in flight since {row.get('in_flight_since')}, but should be since {since}"
+
+
+def _is_named(row: Row) -> bool:
+    """Return whether a row's deadline is the one that its request names."""
+    seconds = values.amount(row, "deadline_seconds")
+    try:
+        claimed, deadline = (datetime.fromisoformat(row[name]) for name in ("claimed_at", "deadline_at"))
+        return deadline - claimed == timedelta(seconds=seconds)
+    except (OverflowError, ValueError):  # a day that no month has, or more seconds than there are
+        return False
 
 
 def _failure_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
@@ -190,6 +199,8 @@ def _failure_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
             yield f"is stuck at {row.get('stuck_step')}, but failed at {failure.get('step')}"
     elif facts.status in (Status.COMPENSATING, Status.COMPENSATED) and failure != reason:
         yield "its failure is not what it is reversed for"
+    if facts.fee_at and reason and reason["step"] != "reverse":  # the fee's write has settled it
+        yield "is reversed after its fee, but not on an order"
     slots = (facts.hold_at, facts.verify_at, facts.release_at, facts.fee_at)
     committed = sum(at is not None for at in slots)
     tried = [step.value for step in Step][: committed + 1]

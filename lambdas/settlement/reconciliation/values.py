@@ -12,7 +12,9 @@ from settlement.model.state import MalformedRow
 LARGEST = 2**63 - 1
 """The largest amount that SQLite keeps exactly; the model accepts no more than 15 digits."""
 
-_INSTANT = re.compile(r"(?:[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z)+")
+_DATE = r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}"
+_INSTANT = re.compile(rf"(?:{_DATE}T{_TIME}Z)+")
 """Timestamps, one behind the other: several are checked at once."""
 
 _TEXT = frozenset({str})
