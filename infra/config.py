@@ -45,8 +45,8 @@ class Settings:
     `journal_lock` locks each object of the sealed journal for `journal_lock_days`: "governance", which an
     administrator may lift, or "compliance", which no one can lift: see
     docs/decisions/2026-11-22-sealed-journal.md.
-    `row_keys` is the number of keys that have signed the rows: one more lets a new one sign from the next
-    deployment on: see docs/decisions/2026-11-22-signed-rows.md.
+    `row_keys` is the number of keys of the rows, and `signing_key` the number of the one that signs them:
+    see docs/decisions/2026-11-22-signed-rows.md.
     `timeout_factor` multiplies the timeouts of functions and tasks on a stage where functions start slowly.
     `embedded_python` is the path of the Python that runs the functions of the embedded AWS; None on AWS.
     """
@@ -79,6 +79,7 @@ class Settings:
     journal_lock: str = "governance"
     journal_lock_days: int = 400
     row_keys: int = 1
+    signing_key: int = 1
     keeps_data: bool = True
     timeout_factor: int = 1
     embedded_python: str | None = None
@@ -147,6 +148,8 @@ class Settings:
             raise ValueError(f"journal_lock_days: must be from 1 to {_LOCK_DAYS_MAX}")
         if not 1 <= self.row_keys <= _ROW_KEYS_MAX:
             raise ValueError(f"row_keys: must be from 1 to {_ROW_KEYS_MAX}")
+        if not 1 <= self.signing_key <= self.row_keys:
+            raise ValueError("signing_key: must be from 1 to row_keys")
 
     def _check_times(self) -> None:
         if not 0 < self.recover_after_seconds < self.deadline_seconds:
@@ -231,7 +234,7 @@ _DAY_SECONDS = 86_400
 _LOCK_DAYS_MAX = 36_500
 """What S3 accepts."""
 
-_ROW_KEYS_MAX = 40
+_ROW_KEYS_MAX = 20
 """They are all in the environment of ReconcileBooks, which holds 4 KB."""
 
 _FULL_KEYS_MAX = 20

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
@@ -20,7 +19,7 @@ PROVING = "ReconcileBooks"
 
 
 class RowKeys(Construct):
-    """The stage's keys, of which the last one signs, and the key that encrypts them.
+    """The stage's keys, of which one signs, and the key that encrypts them.
 
     CloudFormation writes them into the environment: a function that would read its secret by itself makes a
     client and a call at each cold start. Only who may use the encryption key reads either.
@@ -32,6 +31,7 @@ class RowKeys(Construct):
         self.encryption = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         secrets = [self._secret(number, removal_policy) for number in range(1, settings.row_keys + 1)]
         self.arns = [secret.attr_id for secret in secrets]
+        self._signing = settings.signing_key
         self._texts = [
             f"{number}:{{{{resolve:secretsmanager:{arn}}}}}" for number, arn in enumerate(self.arns, start=1)
         ]
@@ -40,12 +40,7 @@ class RowKeys(Construct):
         """Return the variable with a function's keys; none for a function that puts no signed row."""
         if function == PROVING:
             return {"ROW_KEYS": " ".join(self._texts)}
-        return {"ROW_KEYS": self._texts[-1]} if function in SIGNING else {}
-
-    def prove_first(self, functions: Mapping[str, lambda_.Function]) -> None:
-        """Deploy a new key to the function that proves before it signs the first row."""
-        for name in SIGNING:
-            functions[name].node.add_dependency(functions[PROVING])
+        return {"ROW_KEYS": self._texts[self._signing - 1]} if function in SIGNING else {}
 
     def _secret(self, number: int, removal_policy: RemovalPolicy) -> secretsmanager.CfnSecret:
         secret = secretsmanager.CfnSecret(

@@ -17,10 +17,10 @@ SIGNATURE = "signature"
 """The attribute: the number of the key, a colon, and the first 96 bits of an HMAC-SHA-256 in base64."""
 
 SIGNED = (*lines.IMMUTABLE, "SETTLEMENT#")
-"""How the partition keys of signed rows begin. The proof derives every other row from these."""
+"""How the partition keys of signed rows begin. The proof derives the balances from these."""
 
 _BYTES = 12
-"""As in IPsec (RFC 2404). A row is paid by its bytes, and who guesses cannot ask whether a guess is right."""
+"""RFC 2104 allows 80 bits. A row is paid by its bytes, and no one can ask whether a guess is right."""
 
 
 @dataclass(frozen=True)
