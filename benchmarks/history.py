@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -15,6 +16,7 @@ from benchmarks.rivals import Place
 from settlement.adapters.wire import from_wire, to_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from settlement.model.state import SettlementState
 from tests.world.openings import opening
 
 SETTLEMENTS_OF_A_CUSTOMER = 20
@@ -65,6 +67,7 @@ def puts(settlements: int, recorded: list[Row], key: str, share: tuple[int, int]
     """
     texts, moved = [_put(row) for row in recorded], Counter[str]()
     (fee_partition,) = (row["pk"] for row in recorded if row["pk"].startswith("ENTRIES#fees:"))
+    paid = SettlementState.from_row(next(row for row in recorded if keys.is_settlement(row))).settlement
     changes = {row["step"]: row["amount"] for row in recorded if "amount" in row and "step" in row}
     customers = max(2, 2 * settlements // SETTLEMENTS_OF_A_CUSTOMER)
     for number in range(0 if share[0] else settlements):
@@ -75,9 +78,10 @@ def puts(settlements: int, recorded: list[Row], key: str, share: tuple[int, int]
         payer, payee = _parties(number, customers)
         own = f"order-filled-{number:09}"
         fees = keys.entry("fees:EUR", "", own, "fee")["pk"]
+        request_hash = replace(paid, key=own, payer=payer, payee=payee).request_hash
         for text in texts:
             renamed = text.replace(key, own).replace("alice", payer).replace("bob", payee)
-            yield renamed.replace(fee_partition, fees)
+            yield renamed.replace(fee_partition, fees).replace(paid.request_hash, request_hash)
     for number in range(0 if share[0] else customers):
         name = f"customer-{number:07}"
         account, *opened = (write.parameters["Item"] for write in opening(name, _OPENING, "EUR", _OPENED_AT))

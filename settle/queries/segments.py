@@ -4,8 +4,9 @@
     process 2: its part of the table ──▶ its spool ──▶ sorted ─┼──▶ judged here
                        …                                       ┘
 
-Reading and spooling take five sixths of the time. The rows of a settlement are in several parts, so that the
-judgement needs all spools. A process that ends before its work is done ends the command.
+Reading and spooling take five sixths of the time of one process. The rows of a settlement are in several
+parts, so that the judgement needs all spools, and gets their facts through pipes. A process that ends before
+its work is done ends the command.
 """
 
 import multiprocessing
