@@ -25,7 +25,7 @@ _BYTES = 12
 
 @dataclass(frozen=True)
 class RowKeys:
-    """The keys of a stage by their numbers. The last one signs; the earlier ones still prove."""
+    """Keys of a stage by their numbers: a function that signs has one, and the proof has all."""
 
     by_number: Mapping[str, bytes]
 
