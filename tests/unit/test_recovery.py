@@ -258,6 +258,14 @@ def test_a_settlement_that_is_given_back_waits_for_no_delay_twice() -> None:
     assert after.deadline_at == timestamp(then + timedelta(minutes=10))
 
 
+def test_a_clock_that_is_behind_the_last_extension_moves_no_deadline_back() -> None:
+    row = missed(deadline_extended_at=AFTER)
+
+    after = applied(take_over(row).write, row)
+
+    assert (after["deadline_at"], after["deadline_extended_at"]) == (AT, AFTER)
+
+
 def test_a_settlement_without_a_place_in_the_index_has_missed_no_look() -> None:
     unlisted = replace(SettlementState.from_row(missed()), listed_at=None)
 

@@ -91,12 +91,13 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig) -> Tak
     compensator = executions.compensate(state.key, epoch)
     match state.status:
         case Status.PROCESSING if has_missed_its_look(state, now, config):
-            deadline = _extended_deadline(state, now)
+            extended_at = max(timestamp(now), state.deadline_extended_at or "")  # a clock may be behind
+            deadline = _extended_deadline(state, extended_at)
             owner = executions.resume(state.key, epoch)
             changes = {
                 "gsi1sk": min(again, deadline),
                 "deadline_at": deadline,
-                "deadline_extended_at": timestamp(now),
+                "deadline_extended_at": extended_at,
             }
             return Takeover(
                 action=Action.SETTLE,
@@ -142,7 +143,7 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig) -> Tak
     return None
 
 
-def _extended_deadline(state: SettlementState, now: datetime) -> str:
+def _extended_deadline(state: SettlementState, extended_at: str) -> str:
     """Return the deadline, later by the time by which recovery is late.
 
     So the new owner has as long as if recovery had come when the settlement was due. That time only ever
@@ -151,7 +152,7 @@ def _extended_deadline(state: SettlementState, now: datetime) -> str:
     """
     due = takeover.sort_key(state)
     counted_from = max(due, state.deadline_extended_at or due)  # a look that was given back has counted
-    late = now - datetime.fromisoformat(counted_from)
+    late = datetime.fromisoformat(extended_at) - datetime.fromisoformat(counted_from)
     return timestamp(datetime.fromisoformat(state.deadline_at) + late)
 
 

@@ -96,8 +96,7 @@ def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> 
         in_time = "key" in asking.payload or due <= asking.at
         demand(in_time, "recovery changes a settlement only if it is due", key, due, asking.at)
         asked_by = asking.payload.get("owner", text(old, "owner"))
-        given_back = old["owner"] == new["owner"] and new["gsi1sk"]["S"] <= old["gsi1sk"]["S"]
-        is_owners = text(old, "owner") == asked_by or given_back
+        is_owners = asked_by == text(old, "owner") or old["owner"] == new["owner"]
         demand(is_owners, "a request to resume is its owner's", key, asked_by)
         if "expired_at" in new and "expired_at" not in old:
             overdue = old["deadline_at"]["S"] <= asking.at and "release" not in done(old)
@@ -129,6 +128,7 @@ def _extended_by_the_delay(old: Item, new: Item, due: str) -> None:
     late = now - datetime.fromisoformat(counted_from)
     demand(_missed(old, due) and "release" not in done(old), "a deadline that waits was missed", key)
     demand(after - before == late, "a deadline waits for as long as recovery is late", key, late)
+    demand(after >= before, "a deadline never moves back", key, late)
     demand(old["status"] == new["status"] == {"S": "PROCESSING"}, "a deadline that waits is running", key)
 
 

@@ -21,7 +21,7 @@ from handlers import (
 )
 from settle.actions import order
 from settle.queries import follow
-from settlement.adapters import pages, second_look, telemetry
+from settlement.adapters import pages, second_look, table_scan, telemetry
 from settlement.ledger import keys
 from tests.simulation.seeded.people import SECRET
 from tests.simulation.seeded.rules import REVIEW_SECONDS
@@ -108,6 +108,7 @@ def set_up() -> Iterator[Current]:
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
         (follow, "time"): clock,
         (second_look, "time"): clock,
+        (table_scan, "datetime"): SimpleNamespace(now=lambda _: _dependencies.now()),
         (pages, "_plain_rows"): lambda client, operation: nullcontext(),
         (pages, "ThreadPoolExecutor"): AtOnce,
         (pages, "wait_for_capacity"): lambda tries: current.world.hub.sleep(100 << tries),
