@@ -19,8 +19,10 @@ VARYING = (
     (re.compile(r"(-(?:reverse|resolve))?-[0-9a-f]{6,12}\b"), "<execution>"),
 )
 LEFT_OUT = "…"
-OF_ALL_PAYMENTS = {"settle reconcile"}
-"""Its output counts the payments of other tests too."""
+VARIES = {"settle reconcile": {0}, "settle start - --machine standard": {0, 7}}
+"""How commands end whose output varies: the first counts the payments of other tests too, and a reviewer may
+be there before the outcome of the second is read.
+"""
 
 ENDS_THE_STAGE = {"settle local down"}
 
@@ -59,7 +61,7 @@ def test_each_command_of_the_tutorial_prints_what_the_page_shows(embedded: Embed
             timeout=COMMAND_SECONDS_MAX,
         )
         lines = iter([stable(line) for line in finished.stdout.splitlines()])
-        if command in OF_ALL_PAYMENTS:
-            assert finished.returncode == 0, finished.stdout
+        if exits := VARIES.get(command.rpartition(" | ")[2]):
+            assert finished.returncode in exits, f"{command}\n{finished.stdout}"
         else:
             assert [line for line in output if line not in lines] == [], f"{command}\n{finished.stdout}"
