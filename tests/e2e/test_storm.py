@@ -253,7 +253,8 @@ def test_settlements_end_though_functions_are_killed_and_all_of_the_embedded_aws
     storm = Storm(embedded)
 
     storm.kill(psutil.Process(embedded.running().pid), KILLS // 2)
-    assert any(row["status"] in IN_FLIGHT for row in storm.rows().values()), storm.tally()
+    storm.ask(PORTION)
+    embedded.wait_for(lambda: any(row["status"] in IN_FLIGHT for row in storm.rows().values()))
     with stopped_and_started(embedded) as process:
         storm.kill(process, KILLS)
         ended = storm.over()
