@@ -1,5 +1,7 @@
 """The sealed journal: a bucket out of reach of the functions that move money, and the one that fills it."""
 
+from typing import Any
+
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -16,6 +18,15 @@ from infra.table import SettlementTable
 
 _IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#")
 _CREATED = ("SETTLEMENT#", "ACCOUNT#")
+_UNPAID = ["COMPENSATED", "REJECTED"]
+
+
+def _status_changed(**statuses: list[Any]) -> dict[str, Any]:
+    """Return the filter of a settlement's changes, by the statuses of both images."""
+    images = {image: {"status": {"S": passing}} for image, passing in statuses.items()}
+    keys = {"Keys": {"pk": {"S": [{"prefix": "SETTLEMENT#"}]}}}
+    return {"eventName": ["MODIFY"], "dynamodb": keys | images}
+
 
 SEALED = (
     {
@@ -26,9 +37,13 @@ SEALED = (
         "eventName": ["MODIFY"],
         "dynamodb": {"Keys": {"pk": {"S": [{"prefix": kind} for kind in _IMMUTABLE]}}},
     },
+    _status_changed(OldImage=_UNPAID, NewImage=[{"anything-but": _UNPAID}]),
+    _status_changed(OldImage=[{"anything-but": ["PROCESSING"]}], NewImage=["PROCESSING"]),
+    _status_changed(NewImage=[{"exists": False}]),
 )
 """The records that call the function, as `sealing/lines.py` has their rows. The changes of settlements and
-accounts are lawful, and most of the stream: they are not among them.
+accounts are lawful, and most of the stream: they are not among them, but for the changes by which a payment
+that was refused or is being reversed could be paid. Lambda allows five filters.
 """
 
 SEAL_SECONDS, SEAL_SECONDS_EMBEDDED = 3_600, 60
@@ -151,7 +166,7 @@ class Journal(Construct):
         pager.alarm(
             "JournalTampered",
             settlement_metric("JournalTampered").with_(period=Duration.minutes(1)),
-            "A row was changed or deleted that no function of this stage changes or deletes.",
+            "A row was changed or deleted as no function of this stage changes or deletes it.",
         )
         pager.alarm(
             "JournalGivenUp",

@@ -102,6 +102,62 @@ def test_a_settlement_that_is_deleted_whole_is_named(embedded: Embedded) -> None
     assert {told.partition(": ")[0] for told in restored["restored"]} >= names
 
 
+def update(embedded: Embedded, key: str, expression: str, **values: dict[str, str]) -> None:
+    embedded.dynamodb.update_item(
+        TableName=embedded.stack.outputs["TableName"],
+        Key={name: {"S": text} for name, text in keys.settlement(key).items()},
+        UpdateExpression=expression,
+        ExpressionAttributeNames={"#status": "status"},
+        ExpressionAttributeValues={f":{name}": value for name, value in values.items()},
+    )
+
+
+def test_a_refused_payment_that_is_made_payable_is_paid_and_named(embedded: Embedded) -> None:
+    """One update of its status, and the functions pay it: the rows tell a history that could have been."""
+    payer, payee = new_account(embedded, "alice"), new_account(embedded, "bob")
+    request = new_request(embedded, payer=payer, payee=payee)
+    key = request["key"]
+    name = f"SETTLEMENT#{key} SETTLEMENT"
+    start(embedded.stack, Machine.STANDARD, json.dumps(request))
+    refused = embedded.settlement(key)
+    assert refused["status"] == "REJECTED"
+    reason = ("--currency", "EUR", "--reference", "bank-1", "--reason", "as agreed")
+    embedded.told("account", "deposit", payer, "100.00", *reason)
+
+    update(
+        embedded,
+        key,
+        "SET #status = :status, gsi1pk = :list, gsi1sk = :at, deadline_at = :end REMOVE failure, finished_at",
+        status={"S": "PROCESSING"},
+        list={"S": keys.in_flight_index(key, "")["gsi1pk"]},
+        at={"S": refused["claimed_at"]},
+        end={"S": "2999-01-01T00:00:00.000Z"},
+    )
+    assert embedded.recover(key)["action"] == "settle"
+    embedded.wait_for(lambda: embedded.settlement(key)["status"] == "SETTLED")
+
+    assert table_scan.check(embedded.stack.store).conserved, "the rows alone show nothing"
+    embedded.wait_for(lambda: f"MODIFY {name}" in sealed_rows(embedded))
+    embedded.wait_for(lambda: compared(embedded)["seals"] > 0)
+    (fault,) = about(compared(embedded), {name})
+    assert fault.startswith(f"{name}: left REJECTED, as no function does, and is SETTLED (MODIFY at ")
+
+
+def test_a_status_that_is_taken_away_and_put_back_is_told(embedded: Embedded) -> None:
+    request = new_request(embedded, payer=new_account(embedded, "alice"))
+    name = f"SETTLEMENT#{request['key']} SETTLEMENT"
+    start(embedded.stack, Machine.STANDARD, json.dumps(request))
+
+    for status in ({"N": "1"}, {"S": "REJECTED"}):
+        update(embedded, request["key"], "SET #status = :status", status=status)
+
+    embedded.wait_for(lambda: f"MODIFY {name}" in sealed_rows(embedded))
+    embedded.wait_for(lambda: compared(embedded)["seals"] > 0)
+    found = compared(embedded)
+    assert about(found, {name}) == []
+    assert name in {told.partition(": ")[0] for told in found["restored"]}
+
+
 def test_the_functions_that_move_money_cannot_reach_the_journal(embedded: Embedded) -> None:
     bucket = embedded.stack.outputs["JournalBucket"]
     calls: dict[str, dict[str, Any]] = {

@@ -4,11 +4,14 @@ import json
 from typing import Any
 
 import pytest
+from moto.events.models import EventPattern
 
 from infra.config import STAGES, Settings
 from infra.journal import SEALED
+from settlement.model.status import TRANSITIONS, Status
 from settlement.sealing import lines
 from tests.infra.stack import each_stage, each_stage_on_aws, only, properties, resources
+from tests.world.stream import is_unlawful, record
 
 KINDS = (
     "ACCOUNT#",
@@ -24,22 +27,51 @@ KINDS = (
 NAME = "JournalBucket"
 
 
-def passes(event: str, pk: str) -> bool:
-    """Return whether a record passes a filter, by the rules of Lambda that the filters use."""
-    return any(
-        event in one["eventName"]
-        and any(pk.startswith(kind["prefix"]) for kind in one["dynamodb"]["Keys"]["pk"]["S"])  # type: ignore[index]
-        for one in SEALED
-    )
+STATUSES = (None, *Status, "FORGED")
+
+
+def passes(told: dict[str, Any]) -> bool:
+    """Return whether a record passes a filter, by the rules of EventBridge, which are Lambda's."""
+    return any(EventPattern(None, one).matches_event(told) for one in SEALED)  # type: ignore[arg-type]
+
+
+def changed(event: str, pk: str) -> dict[str, Any]:
+    row = {"pk": {"S": pk}, "sk": {"S": "x"}, "status": {"S": "PROCESSING"}}
+    return record(None if event == "INSERT" else row, None if event == "REMOVE" else row, at=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_filters_let_pass_what_is_sealed_and_the_changes_that_no_function_makes(kind: str) -> None:
     """The changes of settlements and accounts are lawful, and far more than all others."""
-    passing = {event for event in ("INSERT", "MODIFY", "REMOVE") if passes(event, f"{kind}x")}
+    passing = {event for event in ("INSERT", "MODIFY", "REMOVE") if passes(changed(event, f"{kind}x"))}
 
     wanted = {"INSERT", "REMOVE"} if kind in lines.KINDS else set()
     assert passing == (wanted | {"MODIFY"} if kind in lines.IMMUTABLE else wanted)
+
+
+@pytest.mark.parametrize("new", STATUSES)
+@pytest.mark.parametrize("old", STATUSES)
+def test_the_filters_let_pass_a_status_that_no_function_leaves_so(old: str | None, new: str | None) -> None:
+    """No legal transition passes, and each that lets a payment be paid that was not to be paid."""
+    before, after = (
+        {"pk": {"S": "SETTLEMENT#x"}, "sk": {"S": "SETTLEMENT"}, **({"status": {"S": one}} if one else {})}
+        for one in (old, new)
+    )
+
+    passing = passes(record(before, after, at=0))
+
+    assert passing is is_unlawful(old, new)
+    if old in TRANSITIONS and (old == new or new in TRANSITIONS[Status(old)]):
+        assert not passing
+    if new == Status.PROCESSING and old not in (None, new):
+        assert passing
+    assert passes(record(before, before | {"status": {"N": "1"}}, at=0))
+
+
+def test_an_accounts_status_is_its_own() -> None:
+    frozen = {"pk": {"S": "ACCOUNT#x"}, "sk": {"S": "BALANCE"}, "status": {"S": "FROZEN"}}
+
+    assert not passes(record(frozen, {**frozen, "status": {"S": "PROCESSING"}}, at=0))
 
 
 @each_stage

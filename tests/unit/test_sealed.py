@@ -10,6 +10,7 @@ import pytest
 
 from settlement.adapters.sealed_copy import Bucket, Directory
 from settlement.ledger.keys import Row
+from settlement.model.status import Status
 from settlement.reconciliation import sealed
 from settlement.sealing import lines, seals
 from tests.world.environment import NOW
@@ -121,6 +122,66 @@ def test_rows_of_other_kinds_are_left_alone(journal: Sealed) -> None:
     rows = [{"pk": "CIRCUIT", "sk": "kyc"}, {"pk": "WAITING#k", "sk": "WAITING", "token": "t"}]
 
     assert journal.compare([*EVERY, *rows]).faults == []
+
+
+SETTLEMENT = f"{CLAIMED['pk']} SETTLEMENT"
+
+
+def with_status(status: Status | None) -> Row:
+    return {name: value for name, value in FINISHED.items() if name != "status"} | (
+        {"status": status} if status else {}
+    )
+
+
+def changed(journal: Sealed, old: Status | None, new: Status | None) -> None:
+    images = {name: lines.image(with_status(one)) for name, one in (("old", old), ("new", new))}
+    journal.add({"event": "MODIFY", "at": AT, "number": "2", **images})
+    journal.seal()
+
+
+@pytest.mark.parametrize(
+    ("left", "now", "is_fault"),
+    [
+        (Status.REJECTED, Status.PROCESSING, True),
+        (Status.REJECTED, Status.SETTLED, True),
+        (Status.REJECTED, Status.COMPENSATED, True),
+        (Status.REJECTED, None, True),
+        (Status.REJECTED, Status.REJECTED, False),
+        (Status.COMPENSATED, Status.PROCESSING, True),
+        (Status.COMPENSATED, Status.COMPENSATED, False),
+        (Status.COMPENSATING, Status.PROCESSING, True),
+        (Status.COMPENSATING, Status.SETTLED, True),
+        (Status.COMPENSATING, Status.COMPENSATING, False),
+        (Status.COMPENSATING, Status.COMPENSATED, False),
+        (Status.COMPENSATING, Status.LIMBO, False),
+        (Status.LIMBO, Status.SETTLED, True),
+        (Status.LIMBO, Status.COMPENSATED, False),
+        (Status.SETTLED, Status.PROCESSING, True),
+        (Status.SETTLED, Status.SETTLED, False),
+    ],
+)
+def test_a_payment_that_left_a_status_without_a_function_is_named_until_that_is_undone(
+    journal: Sealed, left: Status, now: Status | None, is_fault: bool
+) -> None:
+    """Undone: it has the status again, or one that a function gave it after that."""
+    changed(journal, left, Status.PROCESSING)
+
+    found = journal.compare([*without(CLAIMED), with_status(now)])
+
+    told = (
+        f"{SETTLEMENT}: left {left}, as no function does, and is {now} (MODIFY at 2026-11-20T12:00:00.000Z)"
+    )
+    assert found.faults == ([told] if is_fault else [])
+    assert found.restored == ([] if is_fault else [f"{SETTLEMENT}: MODIFY at 2026-11-20T12:00:00.000Z"])
+
+
+def test_a_status_that_was_taken_away_and_given_anew_is_named(journal: Sealed) -> None:
+    """The second of the two changes passes no filter: the row had no status to leave."""
+    changed(journal, Status.REJECTED, None)
+
+    (fault,) = journal.compare([*without(CLAIMED), with_status(Status.SETTLED)]).faults
+
+    assert fault.startswith(f"{SETTLEMENT}: left REJECTED, as no function does, and is SETTLED")
 
 
 def test_a_change_that_was_undone_is_told_and_is_no_fault(journal: Sealed) -> None:

@@ -36,6 +36,24 @@ def sealed_records(changes: Changes, at: int) -> Iterator[dict[str, Any]]:
         if old == new:
             continue
         one = record(old, new, at)
-        kinds = lines.IMMUTABLE if one["eventName"] == "MODIFY" else lines.KINDS
-        if one["dynamodb"]["Keys"]["pk"]["S"].startswith(kinds):
+        pk = one["dynamodb"]["Keys"]["pk"]["S"]
+        if one["eventName"] != "MODIFY":
+            passes = pk.startswith(lines.KINDS)
+        else:
+            passes = pk.startswith(lines.IMMUTABLE) or (
+                pk.startswith("SETTLEMENT#") and is_unlawful(*map(status_of, (old, new)))
+            )
+        if passes:
             yield one
+
+
+def status_of(row: Item | None) -> str | None:
+    return (row or {}).get("status", {}).get("S")
+
+
+def is_unlawful(old: str | None, new: str | None) -> bool:
+    """Return whether a payment that was not to be paid could be paid by a change of its status."""
+    if old is None or new is None:
+        return new is None
+    unpaid = ("COMPENSATED", "REJECTED")
+    return (old in unpaid and new not in unpaid) or (new == "PROCESSING" and old != new)

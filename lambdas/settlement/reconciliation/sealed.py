@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from settlement.ledger.keys import Row
+from settlement.model.status import Status
 from settlement.model.timestamps import timestamp
 from settlement.reconciliation.sealed_spool import Named, SealedSpool, Told
 from settlement.sealing import lines, seals
@@ -26,6 +27,9 @@ OBJECT_BYTES_MAX = 64 * 2**20
 """The most that an object may hold. A batch of the stream has 6 MB, and each row of it up to three images."""
 
 _UNREADABLE = (EOFError, OSError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
+
+
+_UNDER_REVERSAL = (Status.COMPENSATING, Status.LIMBO)
 
 
 class Found(NamedTuple):
@@ -188,13 +192,19 @@ def _lines(name: str, compressed: bytes) -> list[Told]:
 
 
 def _line(told: Any) -> Told:
-    new, old = ((told.get(name) or {}).get("sha256") for name in ("new", "old"))
-    return Told(*lines.subject(told), told["event"], new, old, f"{int(told['at']):012}")
+    new, old = (told.get(name) or {} for name in ("new", "old"))
+    left = _status(old["row"]) if old else None
+    at = f"{int(told['at']):012}"
+    return Told(*lines.subject(told), told["event"], new.get("sha256"), old.get("sha256"), at, left)
 
 
 def _row(row: Row) -> Told:
     at = next((row[name] for name in lines.TIMES if isinstance(row.get(name), str)), "")
-    return Told(row["pk"], row["sk"], "ROW", lines.digest(row), None, at)
+    return Told(row["pk"], row["sk"], "ROW", lines.digest(row), None, at, _status(row))
+
+
+def _status(row: Row) -> str | None:
+    return str(row["status"]) if "status" in row else None
 
 
 def _judge_objects(spool: SealedSpool, newest: Seal, findings: SealedFindings) -> None:
@@ -232,9 +242,18 @@ def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> b
         findings.faults.append(f"{name}: was put more than once, with different content{_after(changed)}")
     elif row.sha256 not in wanted:
         findings.faults.append(f"{name}: is not as it was sealed{_after(changed)}")
+    elif left := [one.status for one in changes if not _is_put_back(one.status, row.status)]:
+        findings.faults.append(
+            f"{name}: left {left[0]}, as no function does, and is {row.status}{_after(changed)}"
+        )
     elif changed:
         findings.restored.append(f"{name}: {changed}")
     return False
+
+
+def _is_put_back(left: str | None, status: str | None) -> bool:
+    """Return whether a row has the status again that it left, or one that a function gave it after that."""
+    return left == status or (left in _UNDER_REVERSAL and status in (*_UNDER_REVERSAL, Status.COMPENSATED))
 
 
 def _judge_unsealed(name: str, at: str, bounds: _Bounds, findings: SealedFindings) -> bool:

@@ -22,7 +22,8 @@ _BATCH = 1_000
 class Told(NamedTuple):
     """What the table (`event` is `ROW`) or a line of the journal tells of a row, and when.
 
-    `sha256` is the digest of the row; of a line about a change `before` is that of the row before it.
+    `sha256` is the digest of the row; of a line about a change `before` is that of the row before it, and
+    `status` is the one that it left.
     """
 
     pk: str
@@ -31,6 +32,7 @@ class Told(NamedTuple):
     sha256: str | None
     before: str | None
     at: str
+    status: str | None = None
 
 
 class Named(NamedTuple):

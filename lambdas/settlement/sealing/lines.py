@@ -31,7 +31,7 @@ _OPEN = frozenset(
     (
         *("pk", "sk", "step", "posted_at", "request_hash", "debit", "credit", "side", "amount", "currency"),
         *("decision", "provider", "account", "order"),
-        *("payer", "payee", "fee", "deadline_seconds", "claimed_at", "opened_at"),
+        *("payer", "payee", "fee", "deadline_seconds", "claimed_at", "opened_at", "status"),
     )
 )
 """The attributes that are copied as they are. No other is, as a locked object cannot be erased: reasons,
@@ -86,7 +86,7 @@ def filled(row: Row, at: int) -> dict[str, Any]:
 
 
 def is_tampering(told: Mapping[str, Any]) -> bool:
-    """Return whether a line tells of a change that no function makes: of a row that only ever is put."""
+    """Return whether a line tells of a change that no function makes: no other passes the stream's filter."""
     return told["event"] in ("MODIFY", "REMOVE")
 
 
