@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from handlers import _dependencies
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from tests.world import engines, tables
 from tests.world import ledger as ledgers
+from tests.world.constants import NONCE
 from tests.world.ledger import Ledger
 
 __all__ = ["NOW"]
@@ -48,6 +50,12 @@ def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
         pytest.skip(f"needs a DynamoDB server: {reason}")
     with engines.server(engine) as endpoint_url:
         yield endpoint_url
+
+
+@pytest.fixture(autouse=True)
+def _nonce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the nonce of executions' names by one that tests know."""
+    monkeypatch.setattr(_dependencies, "nonce", lambda: NONCE)
 
 
 @pytest.fixture

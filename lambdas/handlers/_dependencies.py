@@ -49,6 +49,11 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+def nonce() -> str:
+    """Return eight hexadecimal digits for the name of an execution, which no caller can predict."""
+    return f"{random.getrandbits(32):08x}"
+
+
 def restored() -> None:
     """Renew what SnapStart clones into each environment: the seed of botocore's jitter, and connections."""
     seed()

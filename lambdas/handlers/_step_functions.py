@@ -40,11 +40,14 @@ def is_running(execution: str) -> bool:
 
 
 def start(machine_arn: str, name: str, data: dict[str, Any]) -> None:
-    """Start an execution; an earlier one of the same name counts as started. Raises StartUnavailable."""
+    """Start an execution. Raises StartUnavailable, also if its name is taken: by whom, is not known.
+
+    Step Functions takes the same name and input for the same start while that execution runs.
+    """
     try:
         _client.start_execution(stateMachineArn=machine_arn, name=name, input=json.dumps(data))
     except _client.exceptions.ExecutionAlreadyExists:
-        pass
+        raise StartUnavailable(f"{name}: not started: its name is taken", is_taken=True) from None
     except (ClientError, BotoCoreError) as error:
         raise _unavailable(f"{name}: not started", error) from None
 

@@ -27,7 +27,8 @@ _METRICS = {
 def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
     """Make a new execution the settlement's owner and start it; None if the settlement needs none.
 
-    If Step Functions throttles each of `starts_max` starts, the settlement is due again at once.
+    If Step Functions throttles each of `starts_max` starts, the settlement is due again at once. If its name
+    is taken, it is due at its next look, under a new name.
     """
     now, config = _dependencies.now(), _dependencies.config
     with suppress(StepFenced):  # another execution has moved it on
@@ -35,7 +36,7 @@ def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
             if state.status is not Status.LIMBO:
                 _dependencies.store.update(recovery.postpone(state, now, config))
             return None
-        if found := recovery.take_over(state, now, config):
+        if found := recovery.take_over(state, now, config, _dependencies.nonce()):
             taken = _dependencies.store.update(found.write)
             try:
                 _start(found, starts_max)

@@ -30,4 +30,5 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         "settlement": settlement.to_wire(config),
         "claimed_at": claimed.claimed_at,
         "owner_epoch": claimed.owner_epoch,
+        "nonce": _dependencies.nonce(),  # of the compensation's name, the same in each try to start it
     }

@@ -46,7 +46,8 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
 def _start(record: SQSRecord) -> None:
     """Claim, then start: once claimed, recovery looks after an execution that never starts or dies at once.
 
-    A second delivery of the message has the same owner, and so resumes what the first one began.
+    A second delivery of the message has the same owner, and so resumes what the first one began. If the name
+    is taken, by the first delivery or by another caller, the message is done: recovery looks at the row.
     """
     try:
         request = parse_request(_content(record.body), _dependencies.config)
@@ -60,7 +61,11 @@ def _start(record: SQSRecord) -> None:
         return
     if not steps.is_replay(claimed, execution):
         machine = _step_functions.arn("SETTLEMENT_MACHINE")
-        _step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
+        try:
+            _step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
+        except StartUnavailable as error:
+            if not error.is_taken:
+                raise
 
 
 def _content(body: str) -> Any:

@@ -132,8 +132,8 @@ def test_a_payment_goes_on_by_itself_once_the_provider_has_decided(
     assert outcome["status"] in first | {ended}
     assert (row["status"], row["escrow"], row["verdict"]) == (ended, 0, verdict)
     # An early decision may be carried out by the execution that asked, before recovery is.
-    owners = ("compensate-2",) if ended == "COMPENSATED" else ("r2", "decided")
-    assert row["owner"] in {f"{one.key}-{owner}" for owner in owners}
+    owners = ("c2-",) if ended == "COMPENSATED" else ("r2-", "decided")
+    assert row["owner"].startswith(tuple(f"{one.key}-{owner}" for owner in owners))
     assert "review" not in row
     assert entry is not None
     assert (entry["decision"], entry["provider"]) == (verdict, "webhook")

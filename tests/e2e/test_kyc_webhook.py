@@ -102,7 +102,7 @@ def test_an_event_that_comes_32_times_at_once_has_one_effect(embedded: Embedded)
     row = one.over()
 
     assert {status for status, _ in answers} == {200}
-    assert (row["status"], row["owner"]) == ("SETTLED", f"{one.key}-r2")
+    assert (row["status"], row["owner"].startswith(f"{one.key}-r2-")) == ("SETTLED", True)
     assert embedded.entries(one.key) == ["fee", "hold", "release", "review"]
     assert one.balances() == ("51.80", "47.72")
     assert [row["pk"] for row in embedded.rows() if row["sk"] == "EVENT" and row["key"] == one.key] == [
@@ -182,5 +182,5 @@ def test_a_decision_that_is_never_passed_on_is_found_by_the_schedule(embedded: E
 
     assert status == 503
     row = one.over()
-    assert (row["status"], row["owner"]) == ("SETTLED", f"{one.key}-r2")
+    assert (row["status"], row["owner"].startswith(f"{one.key}-r2-")) == ("SETTLED", True)
     assert embedded.conserved()

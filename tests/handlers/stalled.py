@@ -12,7 +12,7 @@ from handlers import _dependencies
 from settlement.ledger import forward, keys
 from settlement.model.request import parse_settlement
 from tests.handlers.conftest import Later
-from tests.world.constants import KEY, REJECTED_BY_KYC, WIRE
+from tests.world.constants import KEY, NONCE, REJECTED_BY_KYC, WIRE
 from tests.world.definitions import STANDARD
 from tests.world.environment import NOW
 from tests.world.functions import Calls
@@ -34,11 +34,11 @@ AT_THE_HEAD = "2026-11-20T11:00:00.000Z"
 
 
 def resumed(number: int = 1, on: str = STANDARD) -> tuple[str, str, Any]:
-    return (on, f"{KEY}-r{number}", WIRE)
+    return (on, f"{KEY}-r{number}-{NONCE}", WIRE)
 
 
 def compensated(number: int = 1, **more: Any) -> tuple[str, str, Any]:
-    return ("Compensation", f"{KEY}-compensate-{number}", {"settlement": WIRE, **more})
+    return ("Compensation", f"{KEY}-c{number}-{NONCE}", {"settlement": WIRE, **more})
 
 
 def held(calls: Calls) -> None:
@@ -96,7 +96,7 @@ def all_overdue(calls: Calls, later: Later) -> None:
 
 
 def recovered(step_functions: StepFunctions) -> bool:
-    return {f"{key}-compensate-1" for key in OTHER_KEYS} <= set(step_functions.names)
+    return {f"{key}-c1-{NONCE}" for key in OTHER_KEYS} <= set(step_functions.names)
 
 
 def copies(calls: Calls, number: int, **attributes: Any) -> None:

@@ -20,6 +20,7 @@ from tests.world.constants import (
     HASH,
     KEY,
     LATER_AT,
+    NONCE,
     ORDER,
     OTHER_CONTENT,
     REJECTED_BY_KYC,
@@ -431,7 +432,7 @@ def test_an_order_whose_execution_died_before_it_became_the_owner_is_recovered(
 
     calls.recover()
 
-    assert step_functions.started == [("Compensation", f"{KEY}-compensate-1", {"settlement": WIRE})]
+    assert step_functions.started == [("Compensation", f"{KEY}-c1-{NONCE}", {"settlement": WIRE})]
 
 
 # A person's decision on a case of LIMBO

@@ -15,10 +15,10 @@ from settlement.model.errors import (
     InsufficientFunds,
 )
 from tests.handlers.conftest import Counted, Later
-from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, WIRE
+from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, NONCE, WIRE
 from tests.world.functions import Calls
 
-HELD_AT_ONCE = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0}
+HELD_AT_ONCE = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
 
 
 def entry(posted_at: str) -> Row:

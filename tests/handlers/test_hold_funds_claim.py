@@ -22,6 +22,7 @@ from tests.world.constants import (
     CLAIMED_AT,
     KEY,
     LATER_AT,
+    NONCE,
     OTHER_CONTENT,
     REJECTED_BY_KYC,
     REPLAYED,
@@ -33,7 +34,7 @@ from tests.world.functions import Calls
 from tests.world.services import Died
 from tests.world.step_functions import StepFunctions
 
-HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0}
+HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
 NAMELESS = {name: text for name, text in WIRE.items() if name != "key"}
 """A request without a key."""
 

@@ -17,7 +17,7 @@ from settlement.model.errors import AlreadyClaimed, KycRejected, SettlementError
 from settlement.model.status import Status
 from settlement.model.verdict import Verdict
 from tests.handlers.conftest import Counted, Later, Meanwhile
-from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, WIRE
+from tests.world.constants import CLAIMED_AT, HASH, KEY, LATER_AT, NONCE, WIRE
 from tests.world.functions import FORWARD, Calls
 from tests.world.provider import APPROVED, REJECTED, Provider
 from tests.world.services import (
@@ -39,7 +39,7 @@ from tests.world.services import (
 from tests.world.step_functions import StepFunctions
 
 ACCEPTED = (200, {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED"})
-STARTED = ("SettlementStandard", f"{KEY}-r2", WIRE)
+STARTED = ("SettlementStandard", f"{KEY}-r2-{NONCE}", WIRE)
 """What recovery starts, as the webhook's epoch is 1."""
 
 SECOND = replace(signed, id="evt_2")
@@ -103,13 +103,13 @@ def test_recovery_resumes_the_settlement_to_its_end_and_the_event_may_come_again
 ) -> None:
     in_review.decided(signed())
     for event in functions.sent:
-        assert in_review.recover_now(**event)["execution"] == f"{KEY}-r2"
+        assert in_review.recover_now(**event)["execution"] == f"{KEY}-r2-{NONCE}"
 
     with pytest.raises(AlreadyClaimed):
         in_review("HoldFunds")
     for state in FORWARD:
-        in_review(state, execution=f"{KEY}-r2", claimed_at=CLAIMED_AT)
-    step_functions.end(execution(f"{KEY}-r2", "SettlementStandard"), "SUCCEEDED")
+        in_review(state, execution=f"{KEY}-r2-{NONCE}", claimed_at=CLAIMED_AT)
+    step_functions.end(execution(f"{KEY}-r2-{NONCE}", "SettlementStandard"), "SUCCEEDED")
 
     assert in_review.row()["status"] == "SETTLED"
     with in_review.writes_nothing():

@@ -24,7 +24,7 @@ from tests.handlers.stalled import (
     resumed,
     reversing,
 )
-from tests.world.constants import CLAIMED_AT, KEY, REJECTED_BY_KYC, WIRE
+from tests.world.constants import CLAIMED_AT, KEY, NONCE, REJECTED_BY_KYC, WIRE
 from tests.world.definitions import COMPENSATION, EXPRESS, STANDARD
 from tests.world.environment import NOW
 from tests.world.functions import Calls, run
@@ -58,7 +58,7 @@ def test_a_settlement_whose_first_look_comes_after_its_deadline_is_resumed_and_s
     assert step_functions.started == [resumed()]
     assert calls.row() == before | {
         "owner_epoch": 1,
-        "owner": f"{KEY}-r1",
+        "owner": f"{KEY}-r1-{NONCE}",
         "gsi1sk": "2026-11-20T13:01:00.123Z",
         "deadline_at": "2026-11-20T13:14:30.123Z",
         "deadline_extended_at": "2026-11-20T13:00:00.123Z",
@@ -66,7 +66,7 @@ def test_a_settlement_whose_first_look_comes_after_its_deadline_is_resumed_and_s
     behind = {"OldestInFlightSeconds": 3600, "RecoveryBehindSeconds": 3570}
     assert counted() == run(RecoveredBySettlement=1, Recoveries=1, **behind)
     for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
-        calls(state, execution=f"{KEY}-r1", claimed_at=CLAIMED_AT)
+        calls(state, execution=f"{KEY}-r1-{NONCE}", claimed_at=CLAIMED_AT)
     assert calls.row()["status"] == "SETTLED"
 
 
@@ -81,7 +81,7 @@ def test_a_deadline_that_the_request_named_is_kept_however_late_recovery_is(
     calls.recover()
 
     ((machine, name, data),) = step_functions.started
-    assert (machine, name) == ("Compensation", f"{KEY}-compensate-1")
+    assert (machine, name) == ("Compensation", f"{KEY}-c1-{NONCE}")
     assert (data["settlement"], data["error"]["Error"]) == (wire, "DeadlineExceeded")
 
 
@@ -97,7 +97,7 @@ def test_a_slow_execution_of_before_commits_what_the_new_owner_would_and_reverse
 
     assert calls.row()["status"] == "PROCESSING"
     for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
-        calls(state, execution=f"{KEY}-r1", claimed_at=CLAIMED_AT)
+        calls(state, execution=f"{KEY}-r1-{NONCE}", claimed_at=CLAIMED_AT)
     assert calls.entries() == {"hold", "verify", "release", "fee"}
     assert calls.account("bob")["available"] == 500 + 4772
 
@@ -126,7 +126,7 @@ def test_a_settlement_that_standard_has_no_room_for_starts_on_express_at_once_un
     calls.recover()
 
     assert (step_functions.asked, step_functions.started) == ([STANDARD, EXPRESS], [resumed(on=EXPRESS)])
-    assert (calls.row()["owner"], calls.row()["owner_epoch"], pauses) == (f"{KEY}-r1", 1, [])
+    assert (calls.row()["owner"], calls.row()["owner_epoch"], pauses) == (f"{KEY}-r1-{NONCE}", 1, [])
     started = run(RecoveredBySettlement=1, RecoveredByExpress=1, Recoveries=1)
     assert counted() == started | {"OldestInFlightSeconds": 30}
 
@@ -214,7 +214,7 @@ def test_a_settlement_whose_start_is_throttled_throughout_is_due_as_before(
     step_functions.failing.clear()
     calls.recover()
     ((started, name, _),) = step_functions.started
-    assert (started, name[-2:]) == (asked[0], f"{'r' if put is held else '-'}2")
+    assert (started, name) == (asked[0], f"{KEY}-{'r' if put is held else 'c'}2-{NONCE}")
 
 
 def test_a_deadline_waits_for_an_owner_that_no_start_was_granted_for(

@@ -14,7 +14,7 @@ from settlement.model.errors import (
     StoreUnavailable,
 )
 from tests.handlers.conftest import Counted, Later, Meanwhile
-from tests.world.constants import EXECUTION_ARN, KEY, REJECTED_BY_KYC, WIRE
+from tests.world.constants import EXECUTION_ARN, KEY, NONCE, REJECTED_BY_KYC, WIRE
 from tests.world.functions import Calls
 from tests.world.services import execution, throttled
 from tests.world.step_functions import StepFunctions
@@ -24,7 +24,7 @@ NOTHING = {"key": KEY, "action": "none", "execution": None}
 
 
 def took(action: str, name: str) -> dict[str, str]:
-    return {"key": KEY, "action": action, "execution": f"{KEY}-{name}"}
+    return {"key": KEY, "action": action, "execution": f"{KEY}-{name}-{NONCE}"}
 
 
 def test_a_settlement_in_flight_is_resumed_before_it_is_due_and_no_other(
@@ -36,8 +36,8 @@ def test_a_settlement_in_flight_is_resumed_before_it_is_due_and_no_other(
 
     assert calls.recover_now() == took("settle", "r1")
 
-    assert step_functions.started == [("SettlementStandard", f"{KEY}-r1", WIRE)]
-    assert (calls.row()["owner"], calls.row()["gsi1sk"]) == (f"{KEY}-r1", "2026-11-20T12:01:00.123Z")
+    assert step_functions.started == [("SettlementStandard", f"{KEY}-r1-{NONCE}", WIRE)]
+    assert (calls.row()["owner"], calls.row()["gsi1sk"]) == (f"{KEY}-r1-{NONCE}", "2026-11-20T12:01:00.123Z")
     assert counted() == {"StepCalled": 1, "RecoveredBySettlement": 1}
 
 
@@ -48,7 +48,7 @@ def test_a_settlement_past_its_deadline_is_reversed(
     calls.alter(gsi1sk=calls.row()["deadline_at"])
     later(minutes=15)
 
-    assert calls.recover_now() == took("compensate", "compensate-1")
+    assert calls.recover_now() == took("compensate", "c1")
 
 
 def test_a_finished_settlement_needs_nothing(
@@ -83,10 +83,10 @@ def test_a_reversal_with_a_running_execution_needs_nothing_and_one_without_is_re
     assert calls.recover_now() == NOTHING
     step_functions.end(execution("compensation-1"))
 
-    assert calls.recover_now() == took("compensate", "compensate-1")
+    assert calls.recover_now() == took("compensate", "c1")
     assert calls.recover_now() == NOTHING
 
-    assert step_functions.started == [("Compensation", f"{KEY}-compensate-1", {"settlement": WIRE})]
+    assert step_functions.started == [("Compensation", f"{KEY}-c1-{NONCE}", {"settlement": WIRE})]
 
 
 def test_a_case_with_a_waiting_execution_needs_nothing_and_one_without_alerts_at_once(
@@ -99,9 +99,9 @@ def test_a_case_with_a_waiting_execution_needs_nothing_and_one_without_alerts_at
         assert calls.recover_now() == NOTHING
     step_functions.end(EXECUTION_ARN)
 
-    assert calls.recover_now() == took("alert", "compensate-1")
-    step_functions.end(execution(f"{KEY}-compensate-1"))
-    assert calls.recover_now() == took("alert", "compensate-2")  # a person does not wait for the backoff
+    assert calls.recover_now() == took("alert", "c1")
+    step_functions.end(execution(f"{KEY}-c1-{NONCE}"))
+    assert calls.recover_now() == took("alert", "c2")  # a person does not wait for the backoff
 
 
 @pytest.mark.parametrize("key", [None, 7, "", KEY + "\n", "k" * 65, "order#2026#000101", [KEY]])
@@ -134,7 +134,7 @@ def test_an_unclaimed_key_is_not_found(calls: Calls, counted: Counted) -> None:
             StartUnavailable,
             f"{OWNER}: not described: ClientError",
         ),
-        ("start_execution", StartUnavailable, f"{KEY}-compensate-1: not started: ClientError"),
+        ("start_execution", StartUnavailable, f"{KEY}-c1-{NONCE}: not started: ClientError"),
     ],
 )
 def test_the_caller_gets_the_error_of_an_unavailable_service(

@@ -12,7 +12,7 @@ from settlement.ledger import keys
 from settlement.model.errors import StoreUnavailable
 from tests.handlers.conftest import Counted, Later
 from tests.handlers.stalled import AT_THE_HEAD, OTHER_KEYS, all_overdue, claim, not_recovered, recovered
-from tests.world.constants import CLAIMED_AT, KEY
+from tests.world.constants import CLAIMED_AT, KEY, NONCE
 from tests.world.functions import Calls, run
 from tests.world.services import throttled, unanswered
 from tests.world.step_functions import StepFunctions
@@ -69,7 +69,7 @@ def test_a_settlement_with_a_malformed_age_is_recovered_too(
 
     metrics = counted()
     assert recovered(step_functions)
-    assert f"{KEY}-r1" in step_functions.names
+    assert f"{KEY}-r1-{NONCE}" in step_functions.names
     assert (metrics["Recoveries"], metrics["NotRecovered"]) == (len(OTHER_KEYS) + 1, 1)
     assert (metrics["OldestInFlightSeconds"], calls.row()["gsi1sk"]) == (900, "2026-11-20T12:16:00.123Z")
 
@@ -203,7 +203,7 @@ def test_a_case_of_limbo_that_cannot_be_processed_does_not_delay_the_others(
 
     calls.recover()
 
-    assert f"{OTHER_KEYS[0]}-compensate-1" in step_functions.names
+    assert f"{OTHER_KEYS[0]}-c1-{NONCE}" in step_functions.names
     assert counted()["LimboOpen"] == 2
 
 
@@ -218,7 +218,7 @@ def test_resumed_reversed_and_alerted_settlements_have_metrics_of_their_own(
 
     calls.recover()
 
-    names = [f"{KEY}-compensate-1", f"{OTHER_KEYS[0]}-compensate-1", f"{OTHER_KEYS[1]}-r1"]
+    names = [f"{KEY}-c1-{NONCE}", f"{OTHER_KEYS[0]}-c1-{NONCE}", f"{OTHER_KEYS[1]}-r1-{NONCE}"]
     assert sorted(step_functions.names) == names
     actions = {"RecoveredBySettlement": 1, "RecoveredByCompensation": 1, "RecoveredByAlert": 1}
     ages = {"OldestInFlightSeconds": 330, "OldestLimboSeconds": 330, "RecoveryBehindSeconds": 300}

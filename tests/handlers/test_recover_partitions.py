@@ -21,7 +21,7 @@ from tests.handlers.stalled import (
     copies,
     not_recovered,
 )
-from tests.world.constants import KEY
+from tests.world.constants import KEY, NONCE
 from tests.world.functions import Calls, Context, run
 from tests.world.step_functions import StepFunctions
 
@@ -203,7 +203,7 @@ def test_rows_that_cannot_be_recovered_do_not_block_the_rest(
     metrics = counted()
     calls.recover()
 
-    assert (step_functions.names, metrics["NotRecovered"]) == ([f"{KEY}-r1"], 200)
+    assert (step_functions.names, metrics["NotRecovered"]) == ([f"{KEY}-r1-{NONCE}"], 200)
     assert "NotRecovered" not in counted()
 
 
@@ -281,7 +281,7 @@ def test_a_run_on_limbo_that_is_out_of_time_leaves_its_cases_to_the_next(
 
     assert (step_functions.called, counted()["RecoveryCutShort"]) == ([], 1)
     calls.recover(repeat(20_000))
-    assert step_functions.names == [f"{KEY}-compensate-1"]
+    assert step_functions.names == [f"{KEY}-c1-{NONCE}"]
 
 
 def test_the_settlements_that_are_due_for_longest_come_first(
@@ -295,4 +295,7 @@ def test_the_settlements_that_are_due_for_longest_come_first(
 
     calls.recover()
 
-    assert step_functions.names == [f"{KEY}-r1", *(f"order-2026-00000{n}-r1" for n in (3, 4, 5))]
+    assert step_functions.names == [
+        f"{KEY}-r1-{NONCE}",
+        *(f"order-2026-00000{n}-r1-{NONCE}" for n in (3, 4, 5)),
+    ]

@@ -8,7 +8,7 @@ from handlers import _dependencies
 from settlement.ledger import keys
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.handlers.stalled import ENDS, FIRST, compensated, freeze_index, limbo, quietly, reversing
-from tests.world.constants import EXECUTION_ARN, KEY
+from tests.world.constants import EXECUTION_ARN, KEY, NONCE
 from tests.world.functions import Calls, run
 from tests.world.services import execution, unanswered
 from tests.world.step_functions import StepFunctions
@@ -29,7 +29,7 @@ def test_a_reversal_without_a_running_execution_gets_a_new_one(
     calls.recover()
 
     assert (step_functions.described, step_functions.started) == ([FIRST], [compensated()])
-    taken_over = {"owner_epoch": 1, "owner": f"{KEY}-compensate-1", "gsi1sk": "2026-11-20T12:01:30.123Z"}
+    taken_over = {"owner_epoch": 1, "owner": f"{KEY}-c1-{NONCE}", "gsi1sk": "2026-11-20T12:01:30.123Z"}
     assert calls.row() == before | taken_over
     assert counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=30)
 
@@ -118,7 +118,7 @@ def test_a_case_of_limbo_without_a_waiting_execution_alerts_again(
     calls.recover()
 
     assert (step_functions.described, step_functions.started) == ([FIRST], [compensated()])
-    taken_over = {"owner_epoch": 1, "owner": f"{KEY}-compensate-1", "recover_at": "2026-11-20T12:02:30.123Z"}
+    taken_over = {"owner_epoch": 1, "owner": f"{KEY}-c1-{NONCE}", "recover_at": "2026-11-20T12:02:30.123Z"}
     assert calls.row() == before | taken_over
     assert counted() == run(RecoveredByAlert=1, Recoveries=1, LimboOpen=1, OldestLimboSeconds=90)
     found = calls.begin(step_functions.started[0][2])
@@ -187,7 +187,7 @@ def test_an_execution_that_waited_for_an_earlier_case_does_not_wait_for_this_one
     calls.recover()
 
     assert waited not in step_functions.described
-    assert step_functions.names == [f"{KEY}-compensate-1"]
+    assert step_functions.names == [f"{KEY}-c1-{NONCE}"]
 
 
 def test_a_case_of_limbo_whose_alert_was_started_is_not_looked_at_before_its_time(
@@ -196,7 +196,7 @@ def test_a_case_of_limbo_whose_alert_was_started_is_not_looked_at_before_its_tim
     limbo(calls)
     later(seconds=30)
     calls.recover()
-    step_functions.end(execution(f"{KEY}-compensate-1"))
+    step_functions.end(execution(f"{KEY}-c1-{NONCE}"))
     step_functions.described.clear()
     later(seconds=89, milliseconds=999)
     with calls.writes_nothing():
@@ -206,7 +206,7 @@ def test_a_case_of_limbo_whose_alert_was_started_is_not_looked_at_before_its_tim
 
     calls.recover()
 
-    assert step_functions.names == [f"{KEY}-compensate-1", f"{KEY}-compensate-2"]
+    assert step_functions.names == [f"{KEY}-c1-{NONCE}", f"{KEY}-c2-{NONCE}"]
     assert calls.row()["recover_at"] == "2026-11-20T12:03:30.123Z"
 
 
@@ -241,7 +241,7 @@ def test_a_reversal_that_gets_stuck_again_after_a_decision_alerts_at_once(
 
     calls.recover()
 
-    assert step_functions.names == [f"{KEY}-compensate-1", f"{KEY}-compensate-2"]
+    assert step_functions.names == [f"{KEY}-c1-{NONCE}", f"{KEY}-c2-{NONCE}"]
 
 
 def test_a_settlement_that_has_left_limbo_is_not_alerted_about_by_an_index_that_lags(

@@ -21,7 +21,7 @@ from tests.handlers.stalled import (
     resumed,
     reversing,
 )
-from tests.world.constants import CLAIMED_AT, KEY
+from tests.world.constants import CLAIMED_AT, KEY, NONCE
 from tests.world.functions import Calls, run
 from tests.world.services import Died, execution, signed, throttled, unanswered
 from tests.world.step_functions import StepFunctions
@@ -56,7 +56,7 @@ def test_a_settlement_with_time_left_or_released_is_resumed_by_a_new_owner(
     calls.recover()
 
     assert step_functions.started == [resumed()]
-    assert calls.row() == before | {"owner_epoch": 1, "owner": f"{KEY}-r1", "gsi1sk": next_look}
+    assert calls.row() == before | {"owner_epoch": 1, "owner": f"{KEY}-r1-{NONCE}", "gsi1sk": next_look}
     seconds = by.get("seconds", 172_800)
     started = run(RecoveredBySettlement=1, Recoveries=1, OldestInFlightSeconds=seconds)
     assert counted() == started | {"RecoveryBehindSeconds": seconds - 30}
@@ -75,7 +75,7 @@ def test_an_unreleased_settlement_past_its_deadline_is_reversed(
     assert step_functions.started == [compensated(error=NO_TIME_LEFT)]
     assert calls.row() == before | {
         "owner_epoch": 1,
-        "owner": f"{KEY}-compensate-1",
+        "owner": f"{KEY}-c1-{NONCE}",
         "gsi1sk": "2026-11-20T12:16:00.123Z",
         "expired_at": "2026-11-20T12:15:00.123Z",
     }
@@ -110,7 +110,13 @@ def test_a_settlement_that_never_ends_is_resumed_less_and_less_often_and_refunde
         calls.recover()
         started |= {name: minute for name in step_functions.names if name not in started}
 
-    expected = {f"{KEY}-r1": 1, f"{KEY}-r2": 2, f"{KEY}-r3": 4, f"{KEY}-r4": 8, f"{KEY}-compensate-5": 15}
+    expected = {
+        f"{KEY}-r1-{NONCE}": 1,
+        f"{KEY}-r2-{NONCE}": 2,
+        f"{KEY}-r3-{NONCE}": 4,
+        f"{KEY}-r4-{NONCE}": 8,
+        f"{KEY}-c5-{NONCE}": 15,
+    }
     assert started == expected
 
 
@@ -141,14 +147,14 @@ def test_a_settlement_whose_verdict_started_no_execution_is_resumed_by_the_next_
 
     # Epoch 1 belongs to the execution of the webhook, which may have begun a reversal.
     assert step_functions.started == [resumed(2)]
-    assert in_review("HoldFunds", execution=f"{KEY}-r2")["owner_epoch"] == 2
+    assert in_review("HoldFunds", execution=f"{KEY}-r2-{NONCE}")["owner_epoch"] == 2
 
 
 @pytest.mark.parametrize("loses_answers", [False, True])
 @pytest.mark.parametrize("failure", [unanswered(), Died()])
 @pytest.mark.parametrize(
     ("put", "minutes", "names"),
-    [(held, 1, ["r1", "r2"]), (overdue, 15, ["compensate-1", "compensate-2"])],
+    [(held, 1, ["r1", "r2"]), (overdue, 15, ["c1", "c2"])],
 )
 def test_a_settlement_whose_start_failed_or_was_lost_is_found_again(
     calls: Calls,
@@ -183,8 +189,8 @@ def test_a_settlement_whose_start_failed_or_was_lost_is_found_again(
 
     # A reversal is known to run if it was started after all; any other execution is not looked up.
     expected = names[:1] if loses_answers and minutes == 15 else names[not loses_answers :]
-    assert step_functions.names == [f"{KEY}-{name}" for name in expected]
-    assert calls.row()["owner"] == f"{KEY}-{expected[-1]}"
+    assert step_functions.names == [f"{KEY}-{name}-{NONCE}" for name in expected]
+    assert calls.row()["owner"] == f"{KEY}-{expected[-1]}-{NONCE}"
     assert calls.row()["owner_epoch"] == int(expected[-1][-1])
 
 
@@ -194,9 +200,9 @@ def test_a_settlement_whose_start_failed_or_was_lost_is_found_again(
     ("put", "minutes", "name"),
     [
         (held, 1, "r1"),
-        (overdue, 15, "compensate-1"),
-        (reversing, 1, "compensate-1"),
-        (limbo, 1, "compensate-1"),
+        (overdue, 15, "c1"),
+        (reversing, 1, "c1"),
+        (limbo, 1, "c1"),
     ],
 )
 def test_of_two_interleaved_runs_one_starts(
@@ -218,8 +224,8 @@ def test_of_two_interleaved_runs_one_starts(
 
     quietly(calls.recover)
 
-    assert step_functions.names == [f"{KEY}-{name}"]
-    assert (calls.row()["owner_epoch"], calls.row()["owner"]) == (1, f"{KEY}-{name}")
+    assert step_functions.names == [f"{KEY}-{name}-{NONCE}"]
+    assert (calls.row()["owner_epoch"], calls.row()["owner"]) == (1, f"{KEY}-{name}-{NONCE}")
 
 
 @pytest.mark.parametrize(
@@ -282,12 +288,12 @@ def test_an_expired_settlement_is_left_to_its_compensation_while_that_runs(
     later(minutes=15)
     calls.recover()
     if end:
-        step_functions.end(execution(f"{KEY}-compensate-1"), end)
+        step_functions.end(execution(f"{KEY}-c1-{NONCE}"), end)
     later(minutes=16)
 
     calls.recover()
     calls.recover_now(KEY)
 
-    expected = ["compensate-1", *(["compensate-2"] if end else [])]
-    assert step_functions.names == [f"{KEY}-{name}" for name in expected]
+    expected = ["c1", *(["c2"] if end else [])]
+    assert step_functions.names == [f"{KEY}-{name}-{NONCE}" for name in expected]
     assert calls.row()["gsi1sk"] > "2026-11-20T12:16:00.123Z"

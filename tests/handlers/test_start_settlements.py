@@ -13,7 +13,7 @@ from handlers import _dependencies
 from settlement.adapters import telemetry
 from settlement.model.errors import StoreUnavailable
 from tests.handlers.conftest import Counted, Later
-from tests.world.constants import CLAIMED_AT, KEY, OTHER_CONTENT, WIRE, WITHOUT_FEE
+from tests.world.constants import CLAIMED_AT, KEY, NONCE, OTHER_CONTENT, WIRE, WITHOUT_FEE
 from tests.world.functions import Calls
 from tests.world.services import Died, Queues, execution, text, throttled, unanswered
 from tests.world.step_functions import StepFunctions
@@ -144,7 +144,7 @@ def test_a_message_that_comes_again_after_a_recovery_does_not_take_it_back(
     with calls.writes_nothing():
         assert calls.receive(text(WIRE)) == []
 
-    assert step_functions.names == [FIRST, f"{KEY}-r1"]
+    assert step_functions.names == [FIRST, f"{KEY}-r1-{NONCE}"]
 
 
 @pytest.mark.parametrize("claimed", [False, True])
@@ -214,7 +214,7 @@ def test_a_settlement_that_was_claimed_and_never_started_is_recovered_without_a_
 
     calls.recover()
 
-    assert step_functions.started == [(MACHINE, f"{KEY}-r1", WIRE)]
+    assert step_functions.started == [(MACHINE, f"{KEY}-r1-{NONCE}", WIRE)]
 
 
 @pytest.mark.parametrize("failure", [throttled("SendMessage"), unanswered()])

@@ -16,6 +16,7 @@ from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.policy import administration, compensation, recovery, steps
 from tests.unit.vectors import CONFIG, EXECUTION, ORDERS_ON_ACCOUNTS, SETTLEMENT, slots
+from tests.world.constants import NONCE
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 
@@ -83,7 +84,7 @@ def resolving(case: Case) -> list[Write]:
 def _recovering() -> Iterator[Write]:
     """Yield each takeover and its way back, and the deferrals of a running settlement and of a broken row."""
     for state in STALLED:
-        takeover = recovery.take_over(state, NOW, CONFIG)
+        takeover = recovery.take_over(state, NOW, CONFIG, NONCE)
         assert takeover
         yield takeover.write
         yield recovery.postpone(state, NOW, CONFIG)

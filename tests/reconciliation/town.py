@@ -24,6 +24,7 @@ from settlement.policy import compensation, recovery, steps, sweeps
 from settlement.reconciliation.settlement_row import NAMES_ERASED
 from settlement.sealing.signature import RowKeys
 from tests.reconciliation.client import readable
+from tests.world.constants import NONCE
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.provider import APPROVED, IN_REVIEW
@@ -207,7 +208,7 @@ class Payment:
         failure = compensation.failure_of(self.state(), {"Error": "KycUnavailable", "Cause": "no answer"})
         self.town.store.update(
             reversal.begin(
-                self.settlement, failure, owner=None, execution=f"{self.settlement.key}-compensate-0"
+                self.settlement, failure, owner=None, execution=f"{self.settlement.key}-c0-{NONCE}"
             )
         )
 
@@ -256,7 +257,7 @@ class Payment:
 
     def take_over(self, seconds: float) -> None:
         """Let recovery look after so many seconds."""
-        takeover = recovery.take_over(self.state(), self.town.tick(seconds), CONFIG)
+        takeover = recovery.take_over(self.state(), self.town.tick(seconds), CONFIG, NONCE)
         assert takeover
         self.town.store.update(takeover.write)
 

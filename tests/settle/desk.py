@@ -16,7 +16,7 @@ from settlement.ledger.keys import Row
 from settlement.model.errors import IdempotencyConflict, SettlementError, StoreUnavailable
 from settlement.model.request import parse_settlement
 from tests.world import constants
-from tests.world.constants import KEY
+from tests.world.constants import KEY, NONCE
 from tests.world.contracts import checked_outcome
 from tests.world.definitions import EXPRESS, definitions
 from tests.world.environment import NOW
@@ -185,7 +185,7 @@ class Desk:
     def compensate(self, wire: Mapping[str, str], **order: Any) -> None:
         """Start the compensating machine on an order: by default what stopped the settlement."""
         text = json.dumps({"settlement": wire, **(order or {"error": constants.REJECTED_BY_KYC})})
-        name = f"{wire['key']}-compensate-{len(self.executions)}"
+        name = f"{wire['key']}-c{len(self.executions)}-{NONCE}"
         self.machines.start_execution(stateMachineArn=COMPENSATION, name=name, input=text)
         self.machines.started.clear()
 

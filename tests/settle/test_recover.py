@@ -12,6 +12,7 @@ from settle.exit_codes import Exit
 from tests.settle.conftest import Command, Ended
 from tests.settle.desk import RECOVERY, Desk
 from tests.settle.flight import at, claimed, finished, key_of, stuck
+from tests.world.constants import NONCE
 from tests.world.step_functions import client_error
 
 KEY = key_of(1)
@@ -22,7 +23,7 @@ class Recovery:
     """Lambda with the function RecoverStalled, which does and answers what the test says."""
 
     action: str = "settle"
-    execution: str | None = f"{KEY}-r1"
+    execution: str | None = f"{KEY}-r1-{NONCE}"
     error: dict[str, str] | None = None
     effect: Callable[[], object] = lambda: None
     asked: list[dict[str, Any]] = field(default_factory=list)
@@ -67,7 +68,7 @@ def test_the_function_of_the_schedule_is_asked_about_the_one_key_and_the_command
         ["key", KEY],
         ["status", "PROCESSING"],
         ["action", "settle"],
-        ["execution", f"{KEY}-r1"],
+        ["execution", f"{KEY}-r1-{NONCE}"],
     ]
 
 

@@ -11,7 +11,7 @@ from settle.stack import Stack
 from settlement.model.orders import Decision
 from tests.settle.desk import ADA, REASON, Desk
 from tests.settle.test_resolve import UNREADABLE
-from tests.world.constants import KEY, ORDER, WIRE
+from tests.world.constants import KEY, NONCE, ORDER, WIRE
 
 WHY = "the goods came back"
 
@@ -179,7 +179,7 @@ def test_a_reversal_that_died_is_started_again_by_recovery_for_its_first_reason(
 
     assert (outcome["status"], outcome["failure"]["cause"]) == ("COMPENSATED", "first (by grace)")
     assert (desk.functions.asked, desk.identity.asked) == ([{"key": KEY}], 0)
-    assert desk.machines.names == [f"{KEY}-compensate-1"]
+    assert desk.machines.names == [f"{KEY}-c1-{NONCE}"]
 
 
 def test_a_reversal_that_runs_is_followed_and_none_is_started_beside_it(desk: Desk) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from settlement.model.timestamps import timestamp
 from tests.world import picture
-from tests.world.constants import KEY, WIRE
+from tests.world.constants import KEY, NONCE, WIRE
 from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD
 from tests.world.interpreter import Execution
 from tests.world.picture import STEPS
@@ -39,7 +39,7 @@ def test_recovery_between_every_two_states_starts_more_executions_that_settle_on
     assert world.picture() == picture.of("SETTLED", STEPS)
     assert first.data["status"] == "SETTLED"
     taken = range(1, world.row()["owner_epoch"] + 1)
-    assert world.step_functions.names == [f"{KEY}-r{n}" for n in taken]
+    assert world.step_functions.names == [f"{KEY}-r{n}-{NONCE}" for n in taken]
     assert {one.data["status"] for one in world.machines.executions} == {"SETTLED"}
     assert len(world.provider.asked) == 1
 
@@ -77,19 +77,19 @@ def test_a_settlement_past_its_deadline_expires_at_any_state_before_its_release(
 
     if state == "CollectFee":
         assert world.picture() == picture.of("SETTLED", STEPS)
-        assert world.step_functions.names[0] == f"{KEY}-r1"
+        assert world.step_functions.names[0] == f"{KEY}-r1-{NONCE}"
         assert world.of(COMPENSATION) == []
     else:
         first = world.machines.executions[0]
         assert world.picture().status == "COMPENSATED"
         assert world.picture().steps == frozenset(STEPS[: FORWARD[state]])
-        assert world.step_functions.names[0] == f"{KEY}-compensate-1"
+        assert world.step_functions.names[0] == f"{KEY}-c1-{NONCE}"
         # It is not the owner any more: the owner reports the end of the settlement.
         assert first.data["status"] == "PROCESSING"
         assert {name: world.available(name) for name in STARTING} == STARTING
 
 
-@pytest.mark.parametrize(("early_ms", "started"), [(1, [f"{KEY}-r1"]), (0, [f"{KEY}-compensate-1"])])
+@pytest.mark.parametrize(("early_ms", "started"), [(1, [f"{KEY}-r1-{NONCE}"]), (0, [f"{KEY}-c1-{NONCE}"])])
 @pytest.mark.parametrize("in_review", [False, True])
 def test_the_deadline_is_kept_to_the_millisecond(
     world: World, in_review: bool, early_ms: int, started: list[str]
@@ -120,7 +120,7 @@ def test_a_settlement_that_recovery_reaches_after_its_deadline_is_resumed_and_se
     world.recover_all()
 
     assert world.picture() == picture.of("SETTLED", STEPS)
-    assert world.step_functions.names == [f"{KEY}-r1"]
+    assert world.step_functions.names == [f"{KEY}-r1-{NONCE}"]
 
 
 @pytest.mark.parametrize("steps", range(4))
@@ -134,8 +134,8 @@ def test_a_settlement_that_standards_quota_has_no_room_for_settles_on_express(
     world.recover_all()
 
     assert world.picture() == picture.of("SETTLED", STEPS)
-    assert [one.name for one in world.of(EXPRESS)] == [f"{KEY}-r1"]
-    assert all(one.name != f"{KEY}-r1" for one in world.of(STANDARD))
+    assert [one.name for one in world.of(EXPRESS)] == [f"{KEY}-r1-{NONCE}"]
+    assert all(one.name != f"{KEY}-r1-{NONCE}" for one in world.of(STANDARD))
 
 
 @pytest.mark.parametrize("state", ["HoldFunds", *FORWARD])
@@ -155,8 +155,8 @@ def test_a_settlement_that_dies_on_express_is_resumed_on_standard_once_that_has_
 
     assert world.picture() == picture.of("SETTLED", STEPS)
     assert [(machine, name) for machine, name, _ in world.step_functions.started] == [
-        (EXPRESS, f"{KEY}-r1"),
-        (STANDARD, f"{KEY}-r2"),
+        (EXPRESS, f"{KEY}-r1-{NONCE}"),
+        (STANDARD, f"{KEY}-r2-{NONCE}"),
     ]
 
 
@@ -191,7 +191,7 @@ def test_an_execution_that_wakes_up_after_the_deadline_was_extended_does_no_harm
     world.settle(machine)
 
     assert world.picture() == picture.of("SETTLED", STEPS)
-    assert world.step_functions.names == [f"{KEY}-r1"]
+    assert world.step_functions.names == [f"{KEY}-r1-{NONCE}"]
     assert world.of(COMPENSATION) == []
 
 
@@ -203,7 +203,7 @@ def test_a_released_settlement_never_expires(world: World) -> None:
     world.recover_all()
 
     assert world.picture() == picture.of("SETTLED", STEPS)
-    assert world.step_functions.names == [f"{KEY}-r1"]
+    assert world.step_functions.names == [f"{KEY}-r1-{NONCE}"]
 
 
 @pytest.mark.parametrize("steps", range(3))
@@ -239,7 +239,7 @@ def test_a_failed_start_is_repeated_when_the_settlement_is_listed_again(
 
     world.recover_all()
 
-    assert world.step_functions.names == [f"{KEY}-compensate-{1 if starts else 2}"], "one is enough"
+    assert world.step_functions.names == [f"{KEY}-c{1 if starts else 2}-{NONCE}"], "one is enough"
     assert world.picture() == picture.compensated(STEPS[:2])
 
 
@@ -275,7 +275,7 @@ def test_two_recoveries_at_once_start_one_compensation(world: World) -> None:
     world.recover_all()
 
     assert inner == [[]]
-    assert world.step_functions.names == [f"{KEY}-compensate-1"]
+    assert world.step_functions.names == [f"{KEY}-c1-{NONCE}"]
     assert (world.row()["owner_epoch"], world.picture()) == (1, picture.compensated(["hold"]))
 
 

@@ -10,7 +10,7 @@ from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.policy.outcome import of_state
 from tests.world import picture
-from tests.world.constants import KEY, WIRE
+from tests.world.constants import KEY, NONCE, WIRE
 from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD
 from tests.world.interpreter import Execution
 from tests.world.picture import STEPS
@@ -214,7 +214,7 @@ def test_a_refused_hold_rejects_nothing_that_another_request_has_claimed_meanwhi
 @pytest.mark.parametrize("machine", BOTH)
 def test_a_compensation_whose_name_runs_already_is_only_reported(world: World, machine: str) -> None:
     world.open_both()
-    world.before["ReleaseFunds"] = lambda: world.compensation(f"{KEY}-compensate-0").advance()
+    world.before["ReleaseFunds"] = lambda: world.compensation(f"{KEY}-c0-{NONCE}").advance()
 
     execution = world.settle(machine)
 
@@ -222,7 +222,7 @@ def test_a_compensation_whose_name_runs_already_is_only_reported(world: World, m
     assert execution.data["failure"] == world.row()["failure"]
     assert world.picture() == picture.compensated(STEPS[:2])
     assert [one.name for one in world.machines.executions if one.machine == COMPENSATION] == [
-        f"{KEY}-compensate-0"
+        f"{KEY}-c0-{NONCE}"
     ]
 
 

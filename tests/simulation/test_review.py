@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.world import picture
-from tests.world.constants import KEY, WIRE
+from tests.world.constants import KEY, NONCE, WIRE
 from tests.world.definitions import BOTH, COMPENSATION, STANDARD
 from tests.world.picture import STEPS, Picture
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 from tests.world.services import Died, unanswered
 from tests.world.world import STARTING, World
 
-RESUMED = f"{KEY}-r2"
+RESUMED = f"{KEY}-r2-{NONCE}"
 """The execution that recovery starts when the webhook asks for it."""
 
 SHARED = ("HoldFunds", "VerifyKyc")
@@ -45,7 +45,7 @@ def assert_ended(world: World, decision: str, *, answered: bool = False) -> None
     ended = ENDS[decision]
     assert world.picture() == (ended.having(entries={**ended.entries, "verify": None}) if answered else ended)
     assert (world.row()["verdict"], "review" in world.row()) == (decision, False)
-    assert world.row()["owner"] == (f"{KEY}-compensate-2" if decision == "REJECTED" else RESUMED)
+    assert world.row()["owner"] == (f"{KEY}-c2-{NONCE}" if decision == "REJECTED" else RESUMED)
     balances = STARTING if decision == "REJECTED" else {"alice": 5_180, "bob": 5_272}
     assert {name: world.available(name) for name in STARTING} == balances
 
@@ -79,7 +79,7 @@ def test_an_expired_review_refunds_the_payer(world: World, machine: str) -> None
 
     assert world.picture() == picture.compensated(["hold"])
     assert world.row()["failure"]["error"] == "DeadlineExceeded"
-    assert world.step_functions.names == [f"{KEY}-compensate-1"]
+    assert world.step_functions.names == [f"{KEY}-c1-{NONCE}"]
     assert world.webhook() == 409
 
 

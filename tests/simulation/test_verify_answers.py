@@ -7,7 +7,7 @@ import pytest
 from settlement.model.errors import KycCircuitOpen, KycRequestRefused, KycUnavailable, StoreUnavailable
 from settlement.model.verdict import Verdict
 from tests.world import picture
-from tests.world.constants import KEY
+from tests.world.constants import KEY, NONCE
 from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD
 from tests.world.interpreter import TaskFailed
 from tests.world.picture import STEPS, Picture
@@ -113,7 +113,7 @@ def test_a_call_without_any_answer_stalls_until_the_deadline_and_then_refunds_th
 
     assert world.picture() == picture.compensated(committed, entries)
     assert world.row()["failure"]["error"] == "DeadlineExceeded"
-    assert [one.name for one in world.of(COMPENSATION)] == [f"{KEY}-compensate-1"]
+    assert [one.name for one in world.of(COMPENSATION)] == [f"{KEY}-c1-{NONCE}"]
     assert {name: world.available(name) for name in STARTING} == STARTING
 
 
@@ -186,4 +186,4 @@ def test_the_payer_is_refunded_if_the_provider_is_never_available(
     assert world.picture() == picture.compensated(["hold"])
     assert world.row()["escrow"] == 0
     assert len(world.provider.asked) == TRIES
-    assert [one.name for one in world.of(COMPENSATION)] == [f"{KEY}-compensate-0"]
+    assert [one.name for one in world.of(COMPENSATION)] == [f"{KEY}-c0-{NONCE}"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from infra.functions import LAMBDAS
 
 ANSWERS = {
-    "HoldFunds": {"settlement", "claimed_at", "owner_epoch"},
+    "HoldFunds": {"settlement", "claimed_at", "owner_epoch", "nonce"},
     "BeginCompensation": {
         *("settlement", "steps", "reversed", "finished", "in_limbo", "fee_due", "release_due"),
         *("case", "alerts"),

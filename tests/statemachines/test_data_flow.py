@@ -233,13 +233,13 @@ def test_an_event_carries_the_detail_that_the_function_before_it_composed(name: 
 
 
 def test_a_compensation_is_named_after_its_settlement_and_gets_the_cause_and_the_owner() -> None:
-    """The same name for the same owner: no two callers can start it twice.
+    """The same name in each try to start it, and one that no other caller can take before.
 
     The owner is the name with which the execution claimed: by another no failure would ever be reversed.
     """
     assert task("settlement", "Compensate")["Parameters"] == {
         "StateMachineArn": "${Compensation}",
-        "Name.$": "States.Format('{}-compensate-{}', $.settlement.key, $.owner_epoch)",
+        "Name.$": "States.Format('{}-c{}-{}', $.settlement.key, $.owner_epoch, $.nonce)",
         "Input": {
             "settlement.$": "$.settlement",
             "error.$": "$.error",

@@ -13,6 +13,7 @@ from settlement.model.state import SettlementState
 from settlement.model.status import Step
 from settlement.model.verdict import Verdict
 from settlement.policy import recovery, steps
+from tests.world.constants import NONCE
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED, IN_REVIEW
 from tests.world.saga import (
@@ -215,7 +216,7 @@ def webhook(
 
 def take_over(saga: Saga, seen: SettlementState | None = None, now: datetime = DEADLINE) -> SettlementState:
     """Take a settlement over for recovery, from the state that it has seen or else from the present one."""
-    takeover = recovery.take_over(seen or saga.state(), now, saga.config)
+    takeover = recovery.take_over(seen or saga.state(), now, saga.config, NONCE)
     assert takeover is not None
     return saga.ledger.store.update(takeover.write)
 

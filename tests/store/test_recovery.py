@@ -25,6 +25,7 @@ from tests.store.rows import (
     verdicts,
     webhook,
 )
+from tests.world.constants import NONCE
 from tests.world.environment import NOW
 from tests.world.provider import REJECTED
 from tests.world.saga import (
@@ -45,10 +46,10 @@ CALLERS = 16
 THREADS = pytest.mark.parametrize("engine", ["server"])
 DUE = NOW + timedelta(seconds=30)
 MINUTE_AFTER_DUE = "2026-11-20T12:01:30.123Z"
-EXPIRED = {"owner": f"{KEY}-compensate-1", "gsi1sk": "2026-11-20T12:16:00.123Z", "owner_epoch": 1}
+EXPIRED = {"owner": f"{KEY}-c1-{NONCE}", "gsi1sk": "2026-11-20T12:16:00.123Z", "owner_epoch": 1}
 EXPIRED |= {"expired_at": "2026-11-20T12:15:00.123Z"}
 EXTENDED = {
-    "owner": f"{KEY}-r1",
+    "owner": f"{KEY}-r1-{NONCE}",
     "gsi1sk": "2026-11-20T12:16:00.123Z",
     "deadline_at": "2026-11-20T12:29:30.123Z",
     "deadline_extended_at": "2026-11-20T12:15:00.123Z",
@@ -82,11 +83,11 @@ def in_limbo(saga: Saga) -> None:
 
 
 STARTS: dict[str, tuple[Callable[[Saga], Any], datetime, dict[str, Any]]] = {
-    "claimed": (reach(None), DUE, {"owner": f"{KEY}-r1", "gsi1sk": MINUTE_AFTER_DUE}),
-    "held": (held, DUE, {"owner": f"{KEY}-r1", "gsi1sk": MINUTE_AFTER_DUE}),
-    "released": (reach(Step.RELEASE), DUE, {"owner": f"{KEY}-r1", "gsi1sk": MINUTE_AFTER_DUE}),
-    "reversing": (reversing, DUE, {"owner": f"{KEY}-compensate-1", "gsi1sk": MINUTE_AFTER_DUE}),
-    "in LIMBO": (in_limbo, DUE, {"owner": f"{KEY}-compensate-1", "recover_at": MINUTE_AFTER_DUE}),
+    "claimed": (reach(None), DUE, {"owner": f"{KEY}-r1-{NONCE}", "gsi1sk": MINUTE_AFTER_DUE}),
+    "held": (held, DUE, {"owner": f"{KEY}-r1-{NONCE}", "gsi1sk": MINUTE_AFTER_DUE}),
+    "released": (reach(Step.RELEASE), DUE, {"owner": f"{KEY}-r1-{NONCE}", "gsi1sk": MINUTE_AFTER_DUE}),
+    "reversing": (reversing, DUE, {"owner": f"{KEY}-c1-{NONCE}", "gsi1sk": MINUTE_AFTER_DUE}),
+    "in LIMBO": (in_limbo, DUE, {"owner": f"{KEY}-c1-{NONCE}", "recover_at": MINUTE_AFTER_DUE}),
     "late and claimed": (late(None), DEADLINE, EXPIRED),
     "late and held": (late(Step.HOLD), DEADLINE, EXPIRED),
     "late and verified": (late(Step.VERIFY), DEADLINE, EXPIRED),
@@ -94,7 +95,7 @@ STARTS: dict[str, tuple[Callable[[Saga], Any], datetime, dict[str, Any]]] = {
     "late and released": (
         reach(Step.RELEASE),
         DEADLINE,
-        {"owner": f"{KEY}-r1", "gsi1sk": "2026-11-20T12:16:00.123Z"},
+        {"owner": f"{KEY}-r1-{NONCE}", "gsi1sk": "2026-11-20T12:16:00.123Z"},
     ),
     "late in review": (
         in_review,
@@ -191,7 +192,7 @@ def test_a_step_that_commits_meanwhile_keeps_no_takeover_out_and_is_replayed_to_
 
     state = take_over(saga, seen, DUE)
 
-    assert (state.owner, *sorted(state.steps)) == (f"{KEY}-r1", "hold", "release", "verify")
+    assert (state.owner, *sorted(state.steps)) == (f"{KEY}-r1-{NONCE}", "hold", "release", "verify")
     assert saga.commit(Step.RELEASE, DUE) == first
     saga.books()
 
@@ -203,7 +204,7 @@ def test_the_former_owner_reverses_nothing_and_the_new_one_does(saga: Saga) -> N
     with saga.writes_nothing():
         assert saga.begin(owner="execution-1").status is Status.PROCESSING
 
-    assert saga.begin(owner=f"{KEY}-r1").status is Status.COMPENSATING
+    assert saga.begin(owner=f"{KEY}-r1-{NONCE}").status is Status.COMPENSATING
 
 
 # Postponed and deferred
@@ -262,14 +263,14 @@ def test_an_expired_settlement_that_was_never_reversed_is_taken_over_again(saga:
 
     state = take_over(saga, now=DEADLINE + timedelta(seconds=60))
 
-    assert (state.owner, state.owner_epoch) == (f"{KEY}-compensate-2", 2)
+    assert (state.owner, state.owner_epoch) == (f"{KEY}-c2-{NONCE}", 2)
     assert state.listed_at == "2026-11-20T12:18:00.123Z"
 
 
 def test_a_review_does_not_expire_before_its_end(saga: Saga) -> None:
     in_review(saga)
 
-    assert recovery.take_over(saga.state(), ENDS - EARLY, saga.config) is None
+    assert recovery.take_over(saga.state(), ENDS - EARLY, saga.config, NONCE) is None
 
 
 @pytest.mark.parametrize(
@@ -303,7 +304,7 @@ def test_a_settlement_that_a_webhook_has_just_decided_continues_and_does_not_exp
     in_review(saga)
     webhook(saga, now=ENDS - EARLY)
 
-    assert take_over(saga, now=ENDS).owner == f"{KEY}-r2"
+    assert take_over(saga, now=ENDS).owner == f"{KEY}-r2-{NONCE}"
 
     assert "expired_at" not in saga.row()
 
@@ -346,7 +347,7 @@ def test_a_takeover_and_its_rival_at_once_leave_no_mixture_of_the_two(saga: Saga
     row = saga.row()
     if isinstance(taken, StepFenced):
         assert mark in row
-        assert not str(row["owner"]).endswith(("-r1", "-compensate-1"))
+        assert not str(row["owner"]).endswith((f"-r1-{NONCE}", f"-c1-{NONCE}"))
     else:
         assert row["owner_epoch"] == 1
         decided = rival == "resolve" and mark in row
@@ -366,7 +367,7 @@ def test_a_takeover_and_the_begin_of_a_reversal_at_once_and_one_of_them_is_the_o
     row = saga.row()
     won = not isinstance(taken, StepFenced)
     assert (row["status"], row["owner"]) == (
-        ("PROCESSING", f"{KEY}-r1") if won else ("COMPENSATING", REVERSER)
+        ("PROCESSING", f"{KEY}-r1-{NONCE}") if won else ("COMPENSATING", REVERSER)
     )
 
 
@@ -391,7 +392,7 @@ def test_a_webhook_and_recovery_at_once_and_exactly_one_of_them_wins(saga: Saga,
     assert ("verdict" in row, "expired_at" in row) == (bool(heard), bool(recovered))
     assert (row["owner_epoch"], row["owner"]) == (
         1,
-        f"{KEY}-compensate-1" if recovered else f"{KEY}-decided",
+        f"{KEY}-c1-{NONCE}" if recovered else f"{KEY}-decided",
     )
 
 

@@ -35,6 +35,7 @@ from settlement.policy import compensation, recovery, steps
 from settlement.reconciliation import Look, reconcile
 from tests.store.lawful import assert_lawful
 from tests.world.books import assert_conserved
+from tests.world.constants import NONCE
 from tests.world.environment import NOW
 from tests.world.journal import assert_recorded
 from tests.world.memory_dynamodb import MemoryDynamoDb, error
@@ -312,7 +313,7 @@ class Settlements(RuleBasedStateMachine):
     @rule(which=WHICH, stale=STALE, fault=FAULTS)
     def recover(self, which: int, stale: bool, fault: Fault) -> None:
         state = self._seen(which, stale)
-        takeover = recovery.take_over(state, self.now, CONFIG) if state else None
+        takeover = recovery.take_over(state, self.now, CONFIG, NONCE) if state else None
         if takeover:
             write = takeover.write
             self._call(fault, lambda: self.store.update(write))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from settlement.model import executions
+from tests.world.constants import NONCE
 from tests.world.templates import PROJECT
 
 KEY = "order-2026-000101"
@@ -17,10 +18,10 @@ NAME_LENGTH_MAX = 80
     ("build", "arguments", "expected"),
     [
         (executions.sent, ("5f2e",), "order-2026-000101-5f2e"),
-        (executions.resume, (1,), "order-2026-000101-r1"),
-        (executions.resume, (12,), "order-2026-000101-r12"),
-        (executions.compensate, (0,), "order-2026-000101-compensate-0"),
-        (executions.compensate, (3,), "order-2026-000101-compensate-3"),
+        (executions.resume, (1, NONCE), "order-2026-000101-r1-00c0ffee"),
+        (executions.resume, (12, NONCE), "order-2026-000101-r12-00c0ffee"),
+        (executions.compensate, (0, NONCE), "order-2026-000101-c0-00c0ffee"),
+        (executions.compensate, (3, NONCE), "order-2026-000101-c3-00c0ffee"),
         (executions.decided, (), "order-2026-000101-decided"),
         (executions.ordered, ("reverse", "5f2e"), "order-2026-000101-reverse-5f2e"),
         (executions.ordered, ("resolve", "5f2e"), "order-2026-000101-resolve-5f2e"),
@@ -36,15 +37,17 @@ def test_the_name_of_an_execution_never_changes(
 
 def test_the_settlement_machine_starts_its_compensation_under_the_same_name() -> None:
     definition = (PROJECT / "statemachines/settlement.asl.json").read_text()
-    (name,) = re.findall(r"States\.Format\('([^']*)', \$\.settlement\.key, \$\.owner_epoch\)", definition)
+    (name,) = re.findall(
+        r"States\.Format\('([^']*)', \$\.settlement\.key, \$\.owner_epoch, \$\.nonce\)", definition
+    )
 
-    assert name.format(KEY, 3) == executions.compensate(KEY, 3)
+    assert name.format(KEY, 3, NONCE) == executions.compensate(KEY, 3, NONCE)
 
 
 def test_no_two_kinds_of_execution_share_a_name() -> None:
     names = [
-        executions.resume(KEY, 1),
-        executions.compensate(KEY, 1),
+        executions.resume(KEY, 1, NONCE),
+        executions.compensate(KEY, 1, NONCE),
         executions.decided(KEY),
         executions.queued(KEY, "1"),
         executions.ordered(KEY, "reverse", "1"),
@@ -58,8 +61,8 @@ def test_no_two_kinds_of_execution_share_a_name() -> None:
 def test_the_longest_key_makes_a_valid_name(length: int) -> None:
     key = "k" * length
     names = [
-        executions.resume(key, 99_999),  # recovery takes 100 days to count that far
-        executions.compensate(key, 9_999),
+        executions.resume(key, 99_999, NONCE),  # recovery takes 1,000 days to count that far
+        executions.compensate(key, 99_999, NONCE),
         executions.decided(key),
         executions.queued(key, "message"),
     ]

@@ -20,6 +20,7 @@ from settlement.policy.recovery import Action, Takeover
 from tests.unit.conditions import admits, applied
 from tests.unit.every_row import AFTER, AT, BEFORE, PREFIXES, settlement_row, verdicts
 from tests.unit.vectors import CONFIG, IN_HASTE, LISTED, PLACE, SETTLEMENT, SITUATIONS, STALLED, slots
+from tests.world.constants import NONCE
 from tests.world.environment import NOW
 from tests.world.ledger import in_memory
 
@@ -31,7 +32,7 @@ def stalled(**changes: Any) -> Row:
 
 
 def take_over(row: Row, now: datetime = NOW) -> Takeover:
-    takeover = recovery.take_over(SettlementState.from_row(row), now, CONFIG)
+    takeover = recovery.take_over(SettlementState.from_row(row), now, CONFIG, NONCE)
     assert takeover is not None
     return takeover
 
@@ -47,22 +48,22 @@ def test_a_takeover_follows_from_the_status_the_release_the_deadline_and_the_rev
             row = {**unstepped, **settlement_row(status, set(steps), deadline_at, **verified)}
             row |= {"claimed_at": LISTED, "gsi1sk": deadline_at}
             expected = {
-                Status.COMPENSATING: (Action.COMPENSATE, "compensate-1"),
-                Status.LIMBO: (Action.ALERT, "compensate-1"),
+                Status.COMPENSATING: (Action.COMPENSATE, "c1"),
+                Status.LIMBO: (Action.ALERT, "c1"),
             }.get(status)
             if status is Status.PROCESSING:
                 if Step.RELEASE not in steps and deadline_at != AFTER:
-                    expected = (Action.COMPENSATE, "compensate-1")
+                    expected = (Action.COMPENSATE, "c1")
                 elif "review" not in verified:
                     expected = (Action.SETTLE, "r1")
 
-            takeover = recovery.take_over(SettlementState.from_row(row), NOW, CONFIG)
+            takeover = recovery.take_over(SettlementState.from_row(row), NOW, CONFIG, NONCE)
 
             assert (takeover is None) == (expected is None), row
             if takeover and expected:
                 owner = takeover.write.parameters["ExpressionAttributeValues"][":owner"]
                 assert takeover.action is expected[0]
-                assert takeover.execution == owner == f"{SETTLEMENT.key}-{expected[1]}"
+                assert takeover.execution == owner == f"{SETTLEMENT.key}-{expected[1]}-{NONCE}"
                 assert admits(takeover.write, row)
 
 
@@ -110,7 +111,7 @@ def test_a_settlement_without_a_place_in_the_index_is_not_taken_over(status: Sta
     unlisted = replace(SettlementState.from_row(stalled(status=status)), listed_at=None)
 
     with pytest.raises(MalformedRow, match=rf"^{SETTLEMENT.key}: is {status}, but has no place"):
-        recovery.take_over(unlisted, NOW, CONFIG)
+        recovery.take_over(unlisted, NOW, CONFIG, NONCE)
 
 
 # The next look
@@ -186,7 +187,7 @@ def test_a_settlement_that_recovery_reaches_too_late_is_resumed_with_as_much_tim
     found = take_over(row, now)
 
     after = applied(found.write, row)
-    assert (found.action, found.execution) == (Action.SETTLE, f"{SETTLEMENT.key}-r2")
+    assert (found.action, found.execution) == (Action.SETTLE, f"{SETTLEMENT.key}-r2-{NONCE}")
     assert admits(found.write, row)
     assert after["deadline_at"] == timestamp(now + timedelta(minutes=10))  # as it was when it was due
     assert after["deadline_extended_at"] == timestamp(now)
@@ -250,7 +251,7 @@ def test_a_settlement_that_is_given_back_waits_for_no_delay_twice() -> None:
     taken = ledger.store.update(take_over(missed(), first).write)
     due = ledger.store.update(recovery.give_back(taken, "2026-11-20T11:50:00.123Z"))
 
-    again = recovery.take_over(due, then, CONFIG)
+    again = recovery.take_over(due, then, CONFIG, NONCE)
 
     assert again is not None
     after = ledger.store.update(again.write)

@@ -22,7 +22,7 @@ GRANTED = {
 }
 """The permissions of each way of starting, and no others."""
 
-RESERVED = ("-r<n>", "-compensate-<n>", "-decided", "-reverse-…", "-resolve-…")
+RESERVED = ("-r<n>-…", "-c<n>-…", "-decided", "-reverse-…", "-resolve-…")
 
 
 def section(heading: str) -> str:

@@ -17,12 +17,13 @@ from settlement.policy.steps import is_replay
 from tests.unit import books
 from tests.unit.books import entries, moved
 from tests.unit.vectors import CONFIG, EXECUTION, FAILURE, REVERSER, SETTLEMENT, VERDICT
+from tests.world.constants import NONCE
 from tests.world.environment import NOW
 from tests.world.saga import Saga
 
 Act = Callable[[Saga], object]
 LATE = NOW + timedelta(seconds=CONFIG.recover_after_seconds)
-RESUMER = f"{SETTLEMENT.key}-r1"
+RESUMER = f"{SETTLEMENT.key}-r1-{NONCE}"
 
 
 def claim_and_hold(saga: Saga, owner: str) -> SettlementState:
@@ -80,7 +81,7 @@ def run(owner: str, claims: Callable[[Saga, str], SettlementState] = claim_and_h
 
 def take_over(saga: Saga) -> None:
     """Let recovery make another execution the owner, unless the settlement is finished."""
-    if taken := recovery.take_over(saga.state(), LATE, CONFIG):
+    if taken := recovery.take_over(saga.state(), LATE, CONFIG, NONCE):
         assert taken.execution == RESUMER
         saga.ledger.store.update(taken.write)
 

@@ -36,6 +36,7 @@ from settlement.model.timestamps import timestamp
 from settlement.model.verdict import KycDecision, Verdict
 from settlement.policy import administration, compensation, recovery, steps
 from settlement.policy.recovery import Takeover
+from tests.world.constants import NONCE
 from tests.world.environment import NOW
 
 CONFIG = StageConfig(
@@ -59,7 +60,7 @@ REJECTED = replace(VERDICT, decision=KycDecision.REJECTED, reason="a listed part
 IN_REVIEW = replace(VERDICT, decision=KycDecision.REVIEW, reason="a person looks at it")
 EVENT = WebhookEvent(id="evt-1", digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
 EXECUTION = "execution-1"
-REVERSER = f"{SETTLEMENT.key}-compensate-0"
+REVERSER = f"{SETTLEMENT.key}-c0-{NONCE}"
 """The execution that reverses the settlement."""
 
 RESOLVER = f"{SETTLEMENT.key}-resolve-1"
@@ -293,7 +294,7 @@ def _stalled(situation: str) -> SettlementState:
 PLACE = {name: STALLED[name] for name in ("pk", "sk", "gsi1sk")}
 """A settlement as the index lists it: its key and its sort key there."""
 
-_OWNER, _AGAIN = f"{SETTLEMENT.key}-compensate-1", timestamp(NOW + timedelta(seconds=60))
+_OWNER, _AGAIN = f"{SETTLEMENT.key}-c1-{NONCE}", timestamp(NOW + timedelta(seconds=60))
 TAKEOVER = (
     Vector(
         takeover.take_over,
@@ -315,7 +316,7 @@ TAKEOVER = (
 
 RECOVERY = (
     *(
-        Vector(recovery.take_over, (_stalled(situation), NOW, CONFIG), variant=situation)
+        Vector(recovery.take_over, (_stalled(situation), NOW, CONFIG, NONCE), variant=situation)
         for situation in SITUATIONS
     ),
     Vector(recovery.give_back, (_stalled("compensating"), LISTED)),

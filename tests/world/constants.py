@@ -55,3 +55,6 @@ LIMBO_AFTER = {"fee": "CollectFee", "release": "ReleaseFunds", "hold": "HoldFund
 """The last state of a settlement whose next reversal is that of the named step; None if only claimed."""
 
 STUCK_STEPS = list(LIMBO_AFTER)
+
+NONCE = "00c0ffee"
+"""The nonce of all names of executions in the tests but those of a deployment, where it is random."""

@@ -19,6 +19,7 @@ from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.model.verdict import Verdict
 from settlement.policy import compensation, steps
 from tests.world.books import assert_conserved
+from tests.world.constants import NONCE
 from tests.world.environment import NOW
 from tests.world.journal import assert_recorded, journal
 from tests.world.ledger import Ledger
@@ -120,7 +121,7 @@ ORDER = Reversal(reason="the customer has sent the goods back", by="arn:aws:sts:
 STALLED = replace(ORDER, expected_status=Status.PROCESSING)
 """The same order on a stalled settlement."""
 
-REVERSER = f"{KEY}-compensate-0"
+REVERSER = f"{KEY}-c0-{NONCE}"
 """The execution that reverses the settlement."""
 
 RESOLVER = f"{KEY}-resolve-1"

@@ -209,11 +209,12 @@ class StartUnavailable(SettlementError):
     """An execution, or its resumption, got no answer or was refused. The settlement is as it was.
 
     `is_throttled` if a quota of the account refused it: then it has had no effect, and a later one may.
+    `is_taken` if there is an execution of its name: it need not be this one.
     """
 
-    def __init__(self, message: str, *, is_throttled: bool = False) -> None:
+    def __init__(self, message: str, *, is_throttled: bool = False, is_taken: bool = False) -> None:
         super().__init__(message)
-        self.is_throttled = is_throttled
+        self.is_throttled, self.is_taken = is_throttled, is_taken
 
 
 class JournalUnavailable(SettlementError):

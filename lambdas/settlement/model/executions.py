@@ -1,7 +1,9 @@
 """Names of executions: the one place that forms them.
 
-Step Functions refuses a second execution of a Standard machine with the same name, so that a name derived
-from the settlement's state makes a repeated start harmless.
+Step Functions refuses a second execution of a Standard machine with the same name, for 90 days after it has
+ended. So a caller who may start executions could take a name that follows from the key alone. The names that
+the stack itself starts under have a nonce: eight hexadecimal digits of a random source, kept on the row with
+the owner. With the longest key and five digits of an epoch they have 80 characters, the most that there are.
 """
 
 import hashlib
@@ -12,14 +14,14 @@ def sent(key: str, nonce: str) -> str:
     return f"{key}-{nonce}"
 
 
-def resume(key: str, owner_epoch: int) -> str:
+def resume(key: str, owner_epoch: int, nonce: str) -> str:
     """Return the execution that resumes a settlement as its owner with this epoch."""
-    return f"{key}-r{owner_epoch}"
+    return f"{key}-r{owner_epoch}-{nonce}"
 
 
-def compensate(key: str, owner_epoch: int) -> str:
+def compensate(key: str, owner_epoch: int, nonce: str) -> str:
     """Return the execution that reverses a settlement, or alerts in LIMBO, as its owner with this epoch."""
-    return f"{key}-compensate-{owner_epoch}"
+    return f"{key}-c{owner_epoch}-{nonce}"
 
 
 def decided(key: str) -> str:

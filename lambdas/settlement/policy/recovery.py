@@ -2,12 +2,12 @@
 
      claim   +30 s        +60 s          +120 s                 deadline
     ───┼───────┼────────────┼──────────────┼──── … ────────────────┼────────────▶
-       │ first │ `<key>-r1` │ `<key>-r2`   │ `<key>-r<n>`          │ `<key>-compensate-<n>`
+       │ first │ `<key>-r1` │ `<key>-r2`   │ `<key>-r<n>`          │ `<key>-c<n>`
        │ owner │ resumes    │ resumes      │                       │ refunds an unreleased settlement
 
 A released settlement runs on to its fee however late it is. Each takeover is one conditional update, which
-names the new owner and moves the time of the next look; only then is the owner started. If the start fails,
-or the owner or recovery itself dies, the settlement is found again.
+names the new owner, by a name with a nonce, and moves the time of the next look; only then is the owner
+started. If the start fails, or the owner or recovery itself dies, the settlement is found again.
 
 A deadline waits for a recovery that is behind: see `has_missed_its_look`.
 """
@@ -84,16 +84,19 @@ def has_missed_its_look(state: SettlementState, now: datetime, config: StageConf
     return takeover.sort_key(state) < in_time <= timestamp(now)
 
 
-def take_over(state: SettlementState, now: datetime, config: StageConfig) -> Takeover | None:
-    """Return how a settlement resumes; None if it is finished, or in review until its deadline."""
+def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce: str) -> Takeover | None:
+    """Return how a settlement resumes; None if it is finished, or in review until its deadline.
+
+    The new owner's name has the `nonce`, which no other caller knows before it is on the row.
+    """
     wire, epoch = state.settlement.to_wire(config), state.owner_epoch + 1
     again = timestamp(_next_look(state, now, config))
-    compensator = executions.compensate(state.key, epoch)
+    compensator = executions.compensate(state.key, epoch, nonce)
     match state.status:
         case Status.PROCESSING if has_missed_its_look(state, now, config):
             extended_at = max(timestamp(now), state.deadline_extended_at or "")  # a clock may be behind
             deadline = _extended_deadline(state, extended_at)
-            owner = executions.resume(state.key, epoch)
+            owner = executions.resume(state.key, epoch, nonce)
             changes = {
                 "gsi1sk": min(again, deadline),
                 "deadline_at": deadline,
@@ -119,7 +122,7 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig) -> Tak
         case Status.PROCESSING if not state.is_in_review:
             if not state.is_released:  # look again at the deadline, so that the reversal is not late
                 again = min(again, state.deadline_at)
-            owner = executions.resume(state.key, epoch)
+            owner = executions.resume(state.key, epoch, nonce)
             return Takeover(
                 action=Action.SETTLE,
                 execution=owner,

@@ -5,6 +5,8 @@ from enum import StrEnum
 from random import Random
 from typing import TypeVar
 
+from tests.world.constants import NONCE
+
 T = TypeVar("T")
 
 
@@ -72,7 +74,7 @@ class Chance:
     Each seed has its own rate and kinds of faults, so that some see few of many kinds, others many of one."""
 
     def __init__(self, seed: int, since: int = 0) -> None:
-        self.random = Random(seed)
+        self.random, self._nonces = Random(seed), Random(f"nonces {seed}")
         self.faults_end = False
         self._rate = self.random.choice((0.0, 0.02, 0.1, 0.2, 0.4))
         self._kinds = frozenset(kind for kind in Fault if self.random.random() < 0.5)
@@ -100,6 +102,10 @@ class Chance:
             return None
         kind = self.random.choice(kinds)
         return kind if kind in self._kinds else None
+
+    def nonce(self) -> str:
+        """Return a nonce, by draws of its own: no other choice depends on how many there were."""
+        return f"{self._nonces.getrandbits(32):08x}"
 
     def latency(self) -> int:
         """Return the latency of a call in one direction, in milliseconds."""
@@ -141,6 +147,9 @@ class Script(Chance):
             return None
         self.possible.append(kinds)
         return self._faults.get(len(self.possible) - 1)
+
+    def nonce(self) -> str:
+        return NONCE
 
     def latency(self) -> int:
         return 1

@@ -290,8 +290,9 @@ class RunningMachines(Machines):
             known = (one.machine, one.name, one.begun_with) == (machine, name, data)
             if known and one.status == "RUNNING" and machine not in self.express:
                 return one
-        execution: Any = super().start(machine, data, name)
         world, hub = self.cloud._world, self.cloud._world.hub
+        world.stranger.take(self, machine, name)
+        execution: Any = super().start(machine, data, name)
         world.note(name, f"is started on {machine}", data)
         execution.process = hub.spawn(lambda: self.cloud.run_through(execution), name, world.chance.latency())
         self.running[execution.process] = execution

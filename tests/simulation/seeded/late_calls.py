@@ -8,6 +8,7 @@ from settlement.ledger import keys
 from tests.simulation.seeded.facts import done, is_merchant, number, text, undone
 from tests.simulation.seeded.people import webhook
 from tests.simulation.seeded.scenarios import IN_REVIEW, REJECTED
+from tests.world.constants import NONCE
 from tests.world.expressions import Item
 from tests.world.interpreter import ARN
 from tests.world.openings import deposit_key
@@ -81,7 +82,7 @@ def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str,
     for name, payload in (("RecoverStalled", scheduled), ("RecoverStalled now", {"key": settlement["key"]})):
         asked[name] = Asked("RecoverStalled", payload)
         asked[f"{name} beside"] = Asked("RecoverStalled", payload, beside=True)
-    for owner in (f"{settlement['key']}-decided", f"{settlement['key']}-r1"):
+    for owner in (f"{settlement['key']}-decided", f"{settlement['key']}-r1-{NONCE}"):
         payload = {"key": settlement["key"], "owner": owner}
         asked[f"RecoverStalled for {owner[18:]}"] = Asked("RecoverStalled", payload)
     if is_merchant(text(row, "payee")) and row and "release_at" in row:
@@ -125,7 +126,7 @@ def _of(settlement: dict[str, Any], row: Item | None) -> dict[str, Asked]:
     if row and "expired_at" in row:
         asked["BeginCompensation by recovery"] = _begin(base, error=ERROR)
     owners = {"its owner": text(row, "owner") or "late", "another": "another"}
-    base = {**base, "execution": f"{settlement['key']}-compensate-{number(row, 'owner_epoch')}"}
+    base = {**base, "execution": f"{settlement['key']}-c{number(row, 'owner_epoch')}-{NONCE}"}
     for name, owner in owners.items():
         asked[f"BeginCompensation for {name}"] = _begin(base, error=ERROR, owner=owner)
     for seen in ("SETTLED", "PROCESSING"):

@@ -328,7 +328,7 @@ def moves_along(key: str, before: str, after: str, old: Item, new: Item, posted:
             key,
         )
         by = text(new, "owner") or ""
-        owner = by == f"{key}-compensate-{number(old, 'owner_epoch')}"
+        owner = by.startswith(f"{key}-c{number(old, 'owner_epoch')}-")
         demand(owner or "expired_at" in old, "a reversal without an order is the owner's", key, by)
     if (before, after) == ("PROCESSING", "SETTLED"):
         demand("fee" in posted, "SETTLED commits with the fee", key)

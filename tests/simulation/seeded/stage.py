@@ -35,6 +35,7 @@ _OF_A_WORLD = (
     (_dependencies.store, "client"),
     (_dependencies, "now"),
     (_dependencies, "random"),
+    (_dependencies, "nonce"),
     (_dependencies, "config"),
     (_step_functions, "_client"),
     (_dead_letters, "_client"),
@@ -56,7 +57,7 @@ class Current:
         self._world, hub = world, world.hub
         now = lambda: NOW + timedelta(milliseconds=hub.now + hub.process.skew)  # noqa: E731
         services = (world.step_functions, world.people, world.functions)
-        reached = (world.dynamodb, now, world.chance.random, world.config, *services)
+        reached = (world.dynamodb, now, world.chance.random, world.chance.nonce, world.config, *services)
         for (place, name), part in zip(_OF_A_WORLD, reached, strict=True):
             setattr(place, name, part)
 
@@ -118,8 +119,9 @@ def set_up() -> Iterator[Current]:
         (telemetry.metrics.provider, "flush_metrics"): lambda *_, **__: None,
         **{
             (telemetry.logger, name): lambda *_, **__: None
-            for name in ("info", "warning", "error", "append_keys", "structure_logs")
+            for name in ("warning", "error", "append_keys", "structure_logs")
         },
+        (telemetry.logger, "info"): lambda message, **told: current.world.stranger.informed(message, told),
     }
     with ExitStack() as stack:
         for (place, name), value in replaced.items():

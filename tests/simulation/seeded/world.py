@@ -12,6 +12,7 @@ from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.model.stage_config import StageConfig
 from settlement.model.timestamps import timestamp
+from tests.simulation.seeded import stranger
 from tests.simulation.seeded.bank import Bank, administers, pays_in_an_asset
 from tests.simulation.seeded.chance import Chance, Fault
 from tests.simulation.seeded.cloud import Cloud
@@ -32,6 +33,7 @@ from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.proof import Proof
 from tests.simulation.seeded.rules import Asking
 from tests.simulation.seeded.services import DynamoDb, Lambda, Services, StepFunctions
+from tests.simulation.seeded.stranger import Stranger
 from tests.simulation.seeded.stream import Stream
 from tests.world.environment import NOW
 from tests.world.ledger import ROW_KEYS
@@ -96,6 +98,7 @@ class World:
         self.cloud = Cloud(self)
         self.people, self.stream, self.bank = People(self), Stream(self), Bank(self)
         self.proof = Proof(self)
+        self.stranger = Stranger(self, is_there=False)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
         """Open each account with its deposit, in one commit: the rows are those of two orders."""
@@ -243,6 +246,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     """Make a seed's world, with a few payments among few people, ready to run."""
     chance = Chance(seed)
     world = kind(chance, is_told)
+    world.stranger = Stranger(world, is_there=seed % stranger.EVERY == stranger.EVERY - 1)
     world.journal = Journal(seed) if seed % JOURNAL_EVERY == JOURNAL_EVERY - 1 else None
     in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
     opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}

@@ -1,0 +1,42 @@
+"""A caller who may start executions, and takes the names that can be guessed before the stack does."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.seeded.facts import demand, settlement_in
+from tests.world.interpreter import Machines
+
+if TYPE_CHECKING:
+    from tests.simulation.seeded.world import World
+
+EVERY = 11
+"""In one world of so many, there is a stranger."""
+
+_GUESSED = re.compile(r".+-(r|c|compensate-)\d+(-00000000|-00c0ffee)?")
+"""The names that are taken: by key and epoch alone, or with a nonce that a stranger may try."""
+
+
+class Stranger:
+    """The stranger of a world, and the rule on takeovers, which holds in every world."""
+
+    def __init__(self, world: "World", *, is_there: bool) -> None:
+        self._world, self._is_there = world, is_there
+
+    def take(self, machines: Machines, machine: str, name: str) -> None:
+        """Take a name that can be guessed, before its first start. Its execution has failed at once.
+
+        Step Functions keeps the name for 90 days after that. To take it only now is as good as long before.
+        """
+        if not (self._is_there and _GUESSED.fullmatch(name)):
+            return
+        if not any((one.machine, one.name) == (machine, name) for one in machines.executions):
+            Machines.start(machines, machine, {}, name).status = "FAILED"
+
+    def informed(self, message: str, told: dict[str, Any]) -> None:
+        """Demand that a settlement that recovery reports as recovered has an execution of its own."""
+        if message != "recovered":
+            return
+        key, name = told["settlement"], told["execution_started"]
+        begun = (one.begun_with for one in self._world.cloud.machines.executions if one.name == name)
+        own = any((settlement_in(data) or data).get("key") == key for data in begun)
+        demand(own, "the execution of a takeover begins", key, name)
