@@ -24,7 +24,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
     found by then count. Two runs at once do not disturb each other. The answer has the first faults and
     unproven rows.
     """
-    in_time = table_scan.while_there_is(lambda: context.get_remaining_time_in_millis() >= RESERVED_MS)
+    in_time = table_scan.until(RESERVED_MS, context.get_remaining_time_in_millis)
     findings = table_scan.check(
         _dependencies.store,
         in_time,

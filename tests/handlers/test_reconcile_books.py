@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 import sqlite3
 from collections.abc import Iterator
 from itertools import chain, repeat
@@ -11,12 +10,12 @@ from typing import Any
 import pytest
 
 from handlers import reconcile_books
-from settlement.adapters import pages, second_look
+from settlement.adapters import pages, second_look, table_scan
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import StoreUnavailable
-from settlement.reconciliation import watch
+from settlement.reconciliation import Look, watch
 from settlement.reconciliation.spool import Spool
 from tests.handlers.conftest import Counted
 from tests.reconciliation.moving import moving
@@ -180,38 +179,69 @@ def test_a_run_that_is_cut_off_while_it_judges_is_unproven_too(settled: Calls, c
 
 
 @pytest.mark.parametrize("call_ms", [1_000, 5_000, 20_000])
-def test_a_hot_account_that_takes_all_the_time_is_unproven_and_the_faults_by_then_are_told(
-    settled: Calls,
-    counted: Counted,
-    log: io.StringIO,
-    call_ms: int,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_hot_account_takes_no_time_of_the_others_and_is_unproven_itself(
+    settled: Calls, counted: Counted, call_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its statement is never still. Killed by Lambda, the run would tell nothing at all."""
     counted()
-    row, store, send = settled.ledger.row(ALICE), settled.ledger.store, Store._call
-    assert row
-    settled.ledger.put(row | {"available": row["available"] + 1})
-    settled.alter(escrow=5)
-    left_ms = 900_000
-
-    def slow(store: Store, *given: Any, **parameters: Any) -> Any:
-        nonlocal left_ms
-        left_ms -= call_ms
-        return send(store, *given, **parameters)
-
-    monkeypatch.setattr(Store, "_call", slow)
+    _differ(settled)
+    store, clock = settled.ledger.store, Clock(900_000, call_ms, monkeypatch)
     monkeypatch.setattr(store, "entries", moving(store, "alice"))
 
-    answer = run(iter(lambda: left_ms, None))
+    answer = run(iter(lambda: clock.left_ms, None))
 
-    assert left_ms >= reconcile_books.RESERVED_MS - 3 * call_ms, "no call begins without time"
+    assert clock.left_ms >= 900_000 / 2, "it gets a share of the time"
+    assert {fault.partition(":")[0] for fault in answer["faults"]} == {PAYMENT["pk"]}
+    (told,) = answer["unproven"]
+    assert told.startswith("ACCOUNT#alice: its second look was cut off: it takes too long, looking again")
+    assert not answer["conserved"]
+    assert counted() == metrics(len(answer["faults"]), 1, answer["rows"])
+
+
+def test_a_second_look_that_has_no_time_left_ends_the_run_and_the_faults_by_then_are_told(
+    settled: Calls, counted: Counted, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted()
+    _differ(settled)
+    clock = Clock(900_000, 0, monkeypatch)
+    look_again = second_look.look_again
+
+    def late(*given: Any) -> Look:
+        if keys.is_account(given[1].key):
+            clock.left_ms = reconcile_books.RESERVED_MS - 1
+        return look_again(*given)
+
+    monkeypatch.setattr(table_scan, "look_again", late)
+
+    answer = run(iter(lambda: clock.left_ms, None))
+
     assert {fault.partition(":")[0] for fault in answer["faults"]} == {PAYMENT["pk"]}
     assert [told.partition(":")[0] for told in answer["unproven"]] == ["ACCOUNT#alice", "the table"]
     assert not answer["conserved"]
     assert counted() == metrics(len(answer["faults"]), 2, answer["rows"])
     why = json.loads(log.getvalue().splitlines()[-1])["why"]
-    assert re.fullmatch(r"no time is left while looking again at a row of kind ACCOUNT, after \d+", why)
+    assert why == "no time is left while looking again at a row of kind ACCOUNT, after 0"
+
+
+class Clock:
+    """The time that a run has left, of which each call of DynamoDB takes some."""
+
+    def __init__(self, left_ms: int, call_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left_ms, send = left_ms, Store._call
+
+        def slow(store: Store, *given: Any, **parameters: Any) -> Any:
+            self.left_ms -= call_ms
+            return send(store, *given, **parameters)
+
+        monkeypatch.setattr(Store, "_call", slow)
+
+
+def _differ(settled: Calls) -> None:
+    """Let a settlement be at fault, and an account after it differ."""
+    row = settled.ledger.row(ALICE)
+    assert row
+    settled.ledger.put(row | {"available": row["available"] + 1})
+    settled.alter(escrow=5)
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 5])

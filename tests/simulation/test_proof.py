@@ -9,6 +9,7 @@ import pytest
 
 from settlement.adapters import table_scan
 from settlement.reconciliation import CutOff
+from settlement.reconciliation.watch import TooLong
 from tests.simulation.seeded.facts import Violated
 from tests.simulation.seeded.proof import Proof
 from tests.simulation.seeded.run import run
@@ -140,17 +141,18 @@ def test_a_world_with_a_proof_has_runs_that_prove_it() -> None:
     assert result.counted["Proven"] > 8
 
 
+@pytest.mark.parametrize("reason", [CutOff, TooLong])
 def test_a_run_that_is_cut_off_at_a_second_look_says_so_and_names_no_fault(
-    monkeypatch: pytest.MonkeyPatch,
+    reason: type[CutOff], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In any call of it, as the chance of a seed of its own has it."""
     chance = Random(7)
 
     def cut_off(phase: str, done: int) -> None:
         if phase.startswith("looking again") and chance.random() < 0.3:
-            raise CutOff("no time is left")
+            raise reason("no time is left")
 
-    monkeypatch.setattr(table_scan, "while_there_is", lambda has_time: cut_off)
+    monkeypatch.setattr(table_scan, "until", lambda reserved_ms, left_ms: cut_off)
     monkeypatch.setattr(Proof, "at_the_end", lambda proof: None)  # such a run need not prove it all
 
     result = run(range(PROVEN_EVERY - 1, PROVEN_EVERY * 40, PROVEN_EVERY))

@@ -27,16 +27,28 @@ from settlement.reconciliation import (
     unwatched,
 )
 from settlement.reconciliation.attributes import JUDGED
-from settlement.reconciliation.watch import looking_again
+from settlement.reconciliation.watch import LOOKING, TooLong, looking_again
 from settlement.sealing.signature import RowKeys
 
 
-def while_there_is(has_time: Callable[[], bool]) -> Watch:
-    """Return a watch that cuts a reconciliation off when its time is over."""
+def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
+    """Return a watch that cuts a reconciliation off when no more than the reserved time is left.
+
+    A second look gets a quarter of the rest: a hot account must not take the time of all others.
+    """
+    look_ends = reserved_ms
 
     def watch(phase: str, done: int) -> None:
-        if not has_time():
+        nonlocal look_ends
+        left = left_ms()
+        if left < reserved_ms:
             raise CutOff(f"no time is left while {phase}, after {done}")
+        if not phase.startswith(LOOKING):
+            return
+        if done == 0:
+            look_ends = left - (left - reserved_ms) // 4
+        elif left < look_ends:
+            raise TooLong(f"it takes too long, {phase}, after {done}")
 
     return watch
 

@@ -11,7 +11,7 @@ from settlement.reconciliation import judgement, on_record, ordered, rows, settl
 from settlement.reconciliation.facts import BalanceFacts, CaseFacts, ExternalFacts, SettlementFacts
 from settlement.reconciliation.findings import Difference, Findings, Look, Verdict
 from settlement.reconciliation.spool import Account, Journal, Source, Spool
-from settlement.reconciliation.watch import JUDGING, READING, CutOff, Watch, unwatched, watched
+from settlement.reconciliation.watch import JUDGING, READING, CutOff, TooLong, Watch, unwatched, watched
 from settlement.sealing.signature import RowKeys
 
 LookAgain = Callable[[Difference], Look]
@@ -205,6 +205,8 @@ def _second_look(
         look = look_again(difference)
     except CutOff as reason:
         findings.unproven.append(f"{name}: its second look was cut off: {reason}")
+        if isinstance(reason, TooLong):
+            return Look.MOVING
         raise
     if look.verdict is Verdict.AGREES:
         findings.in_flight += 1

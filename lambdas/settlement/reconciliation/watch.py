@@ -14,16 +14,24 @@ Watch = Callable[[str, int], None]
 May raise CutOff.
 """
 
-READING, JUDGING = "reading rows", "judging settlements and accounts"
+READING, JUDGING, LOOKING = (
+    "reading rows",
+    "judging settlements and accounts",
+    "looking again at a row of kind",
+)
 
 
 class CutOff(Exception):
     """The reconciliation ends before it has judged the whole table. The message is the reason."""
 
 
+class TooLong(CutOff):
+    """A second look ends before it is done; the reconciliation goes on. The message is the reason."""
+
+
 def looking_again(kind: str) -> str:
     """Return the phase of a second look at a row of this kind: its items are the rows that it reads."""
-    return f"looking again at a row of kind {kind}"
+    return f"{LOOKING} {kind}"
 
 
 def unwatched(phase: str, done: int) -> None:
