@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from operator import itemgetter
 from random import SystemRandom
 from typing import Any
 
@@ -56,7 +57,7 @@ def scan(store: Store, part: Part = WHOLE, **parameters: Any) -> Iterator[Row]:
         while reading:
             done: set[Future[tuple[int, Page]]]
             done, reading = wait(reading, return_when=FIRST_COMPLETED)
-            for segment, page in (one.result() for one in done):
+            for segment, page in sorted((one.result() for one in done), key=itemgetter(0)):
                 if start := page.get("LastEvaluatedKey"):
                     reading.add(threads.submit(read, segment, start))
                 yield from page["Items"]
