@@ -7,15 +7,17 @@ A table has no order by settlement, and may not fit into memory: an entry is far
 
 SQLite's database without a name is a file of its own that has no directory entry: no other process can open
 it, and it is gone with this process, however that ends. It takes 170 bytes a row, and as much again while it
-is sorted, in the directory that TMPDIR names.
+is sorted, in the directory that TMPDIR names. A kind of which there is no full batch is sorted where it is,
+in memory.
 """
 
 import heapq
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from types import TracebackType
@@ -120,14 +122,20 @@ class Spool:
     """A private database on disk, for one reconciliation."""
 
     def __init__(self) -> None:
-        self._database = sqlite3.connect("", isolation_level=None)
         self._rows: dict[type[Any], list[Sequence[object]]] = {kind: [] for kind in _TABLES}
         self._sums: dict[tuple[str, str], int] = defaultdict(int)
+        self._spooled: set[type[Any]] = set()
+        """The kinds of which a batch has been full."""
+
+    @cached_property
+    def _database(self) -> sqlite3.Connection:
+        database = sqlite3.connect("", isolation_level=None)
         for pragma in _PRAGMAS:
-            self._database.execute(f"PRAGMA {pragma}")
-        self._database.execute("BEGIN")
+            database.execute(f"PRAGMA {pragma}")
+        database.execute("BEGIN")
         for kind, table in _TABLES.items():
-            self._database.execute(f"CREATE TABLE {table} ({', '.join(kind._fields)})")
+            database.execute(f"CREATE TABLE {table} ({', '.join(kind._fields)})")
+        return database
 
     def __enter__(self) -> "Spool":
         return self
@@ -135,7 +143,8 @@ class Spool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._database.close()
+        if "_database" in vars(self):  # else there is none to close
+            self._database.close()
 
     def add(self, facts: Facts) -> None:
         """Add what is to be judged of a row."""
@@ -150,6 +159,9 @@ class Spool:
     def facts(self, kind: type[Any]) -> Iterator[Any]:
         """Yield all facts of a kind, sorted."""
         self._flush_sums()
+        if kind not in self._spooled:
+            yield from sorted(self._rows[kind], key=_place(kind))
+            return
         self._flush(kind)
         select = f"SELECT * FROM {_TABLES[kind]} ORDER BY {', '.join(_order(kind))}"  # noqa: S608
         with _on_disk():
@@ -167,6 +179,7 @@ class Spool:
         self._sums.clear()
 
     def _flush(self, kind: type[Any]) -> None:
+        self._spooled.add(kind)
         values = ", ".join("?" * len(kind._fields))
         insert = f"INSERT INTO {_TABLES[kind]} VALUES ({values})"  # noqa: S608
         with _on_disk():
@@ -236,16 +249,18 @@ def _demand_once(is_new: bool, fact: Sequence[object]) -> None:
 
 def _merged(sources: Sequence[Source], *kinds: type[Any]) -> Iterator[tuple[str, Iterator[Any]]]:
     """Yield each key or account with its facts, kind by kind, of all sources."""
-    of_kinds = (
-        heapq.merge(*(source.facts(kind) for source in sources), key=itemgetter(*range(len(_order(kind)))))
-        for kind in kinds
-    )
+    of_kinds = (heapq.merge(*(source.facts(kind) for source in sources), key=_place(kind)) for kind in kinds)
     return groupby(heapq.merge(*of_kinds, key=itemgetter(0)), itemgetter(0))
 
 
 def _order(kind: type[Any]) -> Sequence[str]:
     order: Sequence[str] = _ORDER.get(kind, kind._fields[:1])
     return order
+
+
+def _place(kind: type[Any]) -> Callable[[Any], Any]:
+    """Return the key function of a kind's order, which is the database's: by the UTF-8 of the texts."""
+    return itemgetter(*range(len(_order(kind))))
 
 
 @contextmanager
