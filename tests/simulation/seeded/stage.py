@@ -1,5 +1,6 @@
 """The handlers' dependencies, replaced by those of the world that runs."""
 
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -27,6 +28,7 @@ from tests.simulation.seeded.people import SECRET
 from tests.simulation.seeded.rules import REVIEW_SECONDS
 from tests.simulation.seeded.world import World
 from tests.world.environment import NOW
+from tests.world.functions import HANDLERS
 
 ENTRY_SHARDS = 2
 """So few that the entries of a merchant meet in a partition."""
@@ -126,5 +128,15 @@ def set_up() -> Iterator[Current]:
     with ExitStack() as stack:
         for (place, name), value in replaced.items():
             stack.enter_context(mock.patch.object(place, name, value))
+        stack.enter_context(mock.patch.dict(HANDLERS, _without_powertools()))
         stack.enter_context(mock.patch.dict(os.environ, {"START_DEAD_LETTERS": "dead-letters"}))
         yield current
+
+
+def _without_powertools() -> dict[str, Callable[[Any, Any], Any]]:
+    """Return the functions without Powertools' decorators: what these log and flush goes nowhere here."""
+
+    def is_own(one: Any) -> bool:
+        return bool(one.__code__.co_filename == telemetry.__file__)
+
+    return {name: inspect.unwrap(handler, stop=is_own) for name, handler in HANDLERS.items()}
