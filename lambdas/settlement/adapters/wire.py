@@ -19,7 +19,7 @@ def to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def from_wire(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row as plain Python. Raises ValueError for a number that is no integer: the table has none."""
-    return {name: _plain(value) for name, value in item.items()}
+    return {name: value["S"] if "S" in value else _plain(value) for name, value in item.items()}
 
 
 def _typed(value: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def _typed(value: Any) -> dict[str, Any]:
 
 def _plain(value: Mapping[str, Any]) -> Any:
     ((kind, content),) = value.items()
-    if kind in ("S", "BOOL"):
+    if kind == "BOOL":
         return content
     if kind == "N" and content.isdecimal() and len(content) <= _DIGITS_MAX:
         return int(content)

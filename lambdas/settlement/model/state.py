@@ -72,8 +72,8 @@ class SettlementState:
                     payee_name=row.get("payee_name"),
                 ),
                 status=Status(row["status"]),
-                steps={step.value: row[step.slot] for step in Step if step.slot in row},
-                reversed={step.value: row[step.reversal_slot] for step in Step if step.reversal_slot in row},
+                steps={step: row[slot] for step, slot in _SLOTS if slot in row},
+                reversed={step: row[slot] for step, slot in _REVERSAL_SLOTS if slot in row},
                 listed_at=row.get("gsi1sk"),
                 resolutions=row.get("resolutions", 0),
                 **{name: row[name] for name in _REQUIRED},
@@ -198,6 +198,8 @@ _TYPES: dict[str, type] = {
 }
 """The types of the attributes that are read. Other attributes may come with a later release."""
 
+_SLOTS = tuple((step.value, step.slot) for step in Step)
+_REVERSAL_SLOTS = tuple((step.value, step.reversal_slot) for step in Step)
 _REQUIRED = ("request_hash", "escrow", "owner", "owner_epoch", "claimed_at", "deadline_at")
 _OPTIONAL = (
     *("in_flight_since", "recover_at", "expired_at", "finished_at", "verdict", "review"),
@@ -206,8 +208,8 @@ _OPTIONAL = (
 
 
 def _check_types(row: Mapping[str, Any]) -> None:
-    for name in row.keys() & _TYPES.keys():
-        if not isinstance(row[name], _TYPES[name]):
+    for name, value in row.items():
+        if not isinstance(value, _TYPES.get(name, object)):
             raise MalformedRow(f"{_subject(row)}: {name} is no {_TYPES[name].__name__}")
 
 
