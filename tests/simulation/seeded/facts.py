@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.world.expressions import Item
+
+K = TypeVar("K")
 
 STATUSES = {
     "PROCESSING": {"SETTLED", "REJECTED", "COMPENSATING"},
@@ -25,6 +27,13 @@ DECIMALS = {"EUR": 2, "USD": 2, "CO2": 3}
 
 POISON = "a-row-that-makes-no-sense"
 """The key of an unreadable row at the head of the index."""
+
+
+class Sums(dict[K, int]):
+    """Sums by a key. A Counter is the same, but takes ten times as long to copy."""
+
+    def __missing__(self, key: K) -> int:
+        return 0
 
 
 class Violated(AssertionError):

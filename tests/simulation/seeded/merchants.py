@@ -1,8 +1,6 @@
 """The rules of merchants' accounts: what they receive becomes available by a sweep, exactly once."""
 
-from collections import Counter
-
-from tests.simulation.seeded.facts import demand, is_merchant, key_of, number, text
+from tests.simulation.seeded.facts import Sums, demand, is_merchant, key_of, number, text
 from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Changes
 
@@ -14,13 +12,13 @@ class Merchants:
     """What merchants have received and what is folded of it, by the entries and the rows of the sweeps."""
 
     def __init__(self) -> None:
-        self.unswept: Counter[str] = Counter()
+        self.unswept: Sums[str] = Sums()
         """What each merchant has received and cannot spend yet, in minor units."""
 
         self._sums: dict[Second, frozenset[int]] = {}
         """The sums of all sets of releases of a second: the pages of a sweep are no snapshot of it."""
 
-        self._received: Counter[Second] = Counter()
+        self._received: Sums[Second] = Sums()
         self._folded: dict[Second, int] = {}
         self._own: dict[str, tuple[Second, int]] = {}
         """The second of each settlement's release, and what had been received in it with this release."""
@@ -28,7 +26,7 @@ class Merchants:
     def copy(self) -> "Merchants":
         """Return a copy of the books."""
         other = Merchants()
-        other.unswept, other._received = self.unswept.copy(), self._received.copy()
+        other.unswept, other._received = Sums(self.unswept), Sums(self._received)
         other._sums, other._folded, other._own = self._sums.copy(), self._folded.copy(), self._own.copy()
         return other
 
@@ -41,9 +39,9 @@ class Merchants:
         self._sums[second] = before | {amount + each for each in before}
         self._own[key_of(entry)] = (second, self._received[second])
 
-    def swept(self, changes: Changes) -> Counter[str]:
+    def swept(self, changes: Changes) -> Sums[str]:
         """Check the sweeps of a commit, and return what they add to each merchant's balance."""
-        added: Counter[str] = Counter()
+        added: Sums[str] = Sums()
         kinds = {(new or old or {})["pk"]["S"].partition("#")[0] for old, new in changes}
         if "SWEPT" not in kinds:
             return added
@@ -58,7 +56,8 @@ class Merchants:
                 following = number(old, "version") + 1 == number(new, "version")
                 demand(following, "each sweep follows the one before", partition, text(new, "sk"))
                 added[merchant] += self._fold(partition, new)
-        self.unswept.subtract(added)
+        for merchant, amount in added.items():
+            self.unswept[merchant] -= amount
         return added
 
     def is_swept(self, key: str) -> bool:

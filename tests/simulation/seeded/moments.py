@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import groupby
 from typing import Any, cast
 
@@ -102,13 +103,16 @@ class LateTable(MemoryDynamoDb):
 
     def __init__(self, world: "Afterlife", was: Moment, late: Late) -> None:
         super().__init__(world._committed, items=world.acts.items)
-        self._world, self._late = world, late
-        self._was = MemoryDynamoDb(_elsewhere, items=was.items)
+        self._world, self._late, self._seen = world, late, was
         self.calls = 0
         self.first_commit: int | None = None
         """The number of the first call that committed."""
 
         self.refused: list[Refused] = []
+
+    @cached_property
+    def _was(self) -> MemoryDynamoDb:
+        return MemoryDynamoDb(_elsewhere, items=self._seen.items)
 
     def put_item(self, **parameters: Any) -> Any:
         return self._write("put_item", parameters, [parameters])

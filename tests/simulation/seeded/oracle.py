@@ -14,6 +14,7 @@ from tests.simulation.seeded.facts import (
     HIGHEST_BALANCE,
     POISON,
     STATUSES,
+    Sums,
     demand,
     done,
     has_row,
@@ -41,10 +42,10 @@ class Oracle:
     """A second set of books, kept from the entries alone and compared with each commit."""
 
     def __init__(self) -> None:
-        self.balances: Counter[tuple[str, str]] = Counter()
+        self.balances: Sums[tuple[str, str]] = Sums()
         """The sum of the entries by account and currency, in minor units."""
 
-        self.moved: dict[str, Counter[str]] = {}
+        self.moved: dict[str, Sums[str]] = {}
         """The change of each account by a settlement's entries, by settlement."""
 
         self.settlements: dict[str, Item] = {}
@@ -64,8 +65,8 @@ class Oracle:
     def copy(self) -> "Oracle":
         """Return a copy of the books; it shares the rows, which are replaced and never changed."""
         other = Oracle()
-        other.balances = self.balances.copy()
-        other.moved = {key: moved.copy() for key, moved in self.moved.items()}
+        other.balances = Sums(self.balances)
+        other.moved = {key: Sums(moved) for key, moved in self.moved.items()}
         other.settlements, other.ends = self.settlements.copy(), self.ends.copy()
         other.verdicts = self.verdicts.copy()
         other.blocks, other.commits = self.blocks.copy(), self.commits
@@ -116,7 +117,7 @@ class Oracle:
                 keys - stuck,
             )
 
-    def _post(self, posted: list[Item], touched: Counter[str]) -> None:
+    def _post(self, posted: list[Item], touched: Sums[str]) -> None:
         """Add a commit's entries to the books, and to the balances that it has to change."""
         for entry in posted:
             amount, currency = number(entry, "amount"), entry["currency"]["S"]
@@ -134,7 +135,7 @@ class Oracle:
                     account,
                 )
                 if text(entry, "step") not in EXTERNAL:  # an order may have the key of a settlement
-                    moved = self.moved.setdefault(key_of(entry), Counter())
+                    moved = self.moved.setdefault(key_of(entry), Sums())
                     moved[account] += change
 
     def _entry(self, old: Item | None, new: Item | None) -> Item:
@@ -162,7 +163,7 @@ class Oracle:
         same = text(row, "request_hash") == text(entry, "request_hash")
         demand(row and same, "a verdict is on the content that was claimed", key)
 
-    def _account(self, old: Item | None, new: Item | None, touched: Counter[str], steps: set[str]) -> None:
+    def _account(self, old: Item | None, new: Item | None, touched: Sums[str], steps: set[str]) -> None:
         assert new, "no account is ever deleted"
         account = new["pk"]["S"].partition("#")[2]
         change = number(new, "available") - number(old, "available")
@@ -187,7 +188,7 @@ class Oracle:
         self,
         old: Item | None,
         new: Item | None,
-        touched: Counter[str],
+        touched: Sums[str],
         posted: dict[str, Item],
         asking: Asking,
     ) -> None:
@@ -313,8 +314,8 @@ class Oracle:
 
     def at_the_end(self, table: dict[tuple[str, str], Item], alerted: set[tuple[str, int]]) -> None:
         """Check the end: every settlement rests, on call was alerted, and the books agree."""
-        left = +self.merchants.unswept
-        demand(not left, "everything that was delivered is swept in the end", dict(left))
+        left = {merchant: amount for merchant, amount in self.merchants.unswept.items() if amount > 0}
+        demand(not left, "everything that was delivered is swept in the end", left)
         self._sums(table)
         blocks: dict[str, set[str]] = {}
         for key, row in self.settlements.items():

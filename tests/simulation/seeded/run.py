@@ -136,7 +136,7 @@ def run_side_by_side(
 
 
 def _run(seeds: Iterable[int]) -> Result:
-    """Run seeds, and then free their worlds, which are full of cycles: to look for them meanwhile is in vain."""
+    """Run seeds, and then free their worlds, which are full of cycles: meanwhile few could be freed."""
     result = run(seeds)
     gc.collect()
     return result
