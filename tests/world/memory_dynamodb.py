@@ -148,7 +148,9 @@ class MemoryDynamoDb:
             raise _invalid("query", str(invalid)) from None
         matches = expressions.condition(KeyConditionExpression)
         partition = ExpressionAttributeValues[KeyConditionExpression.split()[2]]["S"]  # gsi1pk = :name AND …
-        listed = sorted(self._listed.get(partition, {}).items(), key=_place)
+        if not self._listed.get(partition):
+            return {"Items": [], "ConsumedCapacity": _UNITS}
+        listed = sorted(self._listed[partition].items(), key=_place)
         found = [entry for entry in listed if matches.holds(entry[1], {}, ExpressionAttributeValues)]
         if ExclusiveStartKey:
             after = _place((_key(ExclusiveStartKey), ExclusiveStartKey))

@@ -136,11 +136,11 @@ class Cloud:
 
     def _run(self, call: Call) -> None:
         world = self._world
-        died = TaskFailed(world.chance.one_of(KILLED))
+        died = world.chance.one_of(KILLED)
         try:
             self._end(call, self._answer(call))
         except Killed:
-            self._end(call, died)
+            self._end(call, TaskFailed(died))
             raise
 
     def _end(self, call: Call, answer: Any) -> None:

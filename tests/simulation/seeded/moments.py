@@ -245,10 +245,11 @@ def happen(
     asked, acts = life.asked(late.seen, late.acts)[late.call], life.moments[late.acts]
     world = current.world = Afterlife(chance or Script({}, asked.luck), is_told)
     world.begin(life.moments, late, beside=asked.beside)
-    if late.seen < late.acts:
-        seen = _told(life.row(late.seen))
-        world.note("the settlement", f"was at the call and its {late.early} first calls of the table", seen)
-    world.note("the settlement", "is", _told(life.row(late.acts)))
+    if is_told:
+        if late.seen < late.acts:
+            was = f"was at the call and its {late.early} first calls of the table"
+            world.note("the settlement", was, _told(life.row(late.seen)))
+        world.note("the settlement", "is", _told(life.row(late.acts)))
     made = world.cloud.call(asked.function, deepcopy(asked.payload))
     (process,) = world.cloud._running
     process.skew = life.moments[late.seen].now - acts.now if late.early else late.ahead
