@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
-from itertools import islice
 
 from settlement.model.errors import KycCircuitOpen
 from tests.simulation.seeded.afterwards import late_calls
@@ -16,9 +15,6 @@ from tests.simulation.seeded.moments import Afterlife, Recorded, happen
 from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.world import UNCLAIMED, World, play
 from tests.world.definitions import definitions
-
-CHUNK = 5
-"""The number of seeds that a process gets at a time, and then collects their garbage."""
 
 HISTORY_LINES_MAX = 400
 
@@ -125,8 +121,8 @@ def run_side_by_side(
         running: set[Future[Result]] = set()
         while True:
             is_over = (give_up_at and time.monotonic() > give_up_at) or (until_failed and total.failed)
-            while not is_over and len(running) < 2 * jobs and (chunk := list(islice(left, CHUNK))):
-                running.add(pool.submit(_run, chunk))
+            while not is_over and len(running) < 2 * jobs and (seed := next(left, None)) is not None:
+                running.add(pool.submit(_run, seed))
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -135,8 +131,8 @@ def run_side_by_side(
             yield total
 
 
-def _run(seeds: Iterable[int]) -> Result:
-    """Run seeds, and then free their worlds, which are full of cycles: meanwhile few could be freed."""
-    result = run(seeds)
+def _run(seed: int) -> Result:
+    """Run a seed, and then free its worlds, which are full of cycles: meanwhile few could be freed."""
+    result = run([seed])
     gc.collect()
     return result
