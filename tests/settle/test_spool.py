@@ -23,8 +23,9 @@ def entry(key: str, posted_at: str = "2026-11-20T12:00:00.000Z") -> EntryFacts:
     return EntryFacts(key, "hold", posted_at, "alice", "debit", 1, "EUR", "a-hash")
 
 
-@pytest.fixture
-def spool() -> Iterator[Spool]:
+@pytest.fixture(params=[1, 1_000, 100_000], ids=["all on disk", "some on disk", "all in memory"])
+def spool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spool]:
+    monkeypatch.setattr("settlement.reconciliation.spool._BATCH", request.param)
     with Spool() as spool:
         yield spool
 

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator
 from itertools import count
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from settlement.adapters import table_scan
+from settlement.adapters import pages, table_scan
+from settlement.adapters.dynamodb import Store
 from settlement.reconciliation import CutOff
 from settlement.reconciliation.watch import TooLong
 from tests.simulation.seeded.facts import Violated
@@ -159,3 +161,20 @@ def test_a_run_that_is_cut_off_at_a_second_look_says_so_and_names_no_fault(
 
     assert result.failed == {}
     assert result.counted["SecondLookCutOff"] > 8
+
+
+@pytest.mark.usefixtures("stage")
+def test_pages_that_come_together_are_read_in_the_order_of_their_segments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A set of futures has another order in each process: so had the history of a seed."""
+
+    def backwards(reading: Any, return_when: str) -> tuple[list[Any], set[Any]]:
+        return sorted(reading, key=lambda future: -future.result()[0]), set()
+
+    def scan(Segment: int, **_: Any) -> dict[str, Any]:  # noqa: N803
+        return {"Items": [{"pk": Segment}], "ConsumedCapacity": {"CapacityUnits": 1.0}}
+
+    monkeypatch.setattr(pages, "wait", backwards)
+
+    assert [row["pk"] for row in pages.scan(Store(SimpleNamespace(scan=scan), "any"))] == [0, 1, 2, 3]
