@@ -132,7 +132,7 @@ def sealed_journal(found: Mapping[str, Any]) -> None:
     for fault in found["faults"]:
         print_line(f"TAMPERED {fault}")
     for row in found["restored"]:
-        print_line(f"RESTORED {row}; it is as it was sealed")
+        print_line(f"RESTORED {row}; it is again as it was sealed, or has a status that may follow")
     verdict = "as sealed" if found["agrees"] else "NOT AS SEALED"
     counts = ", ".join(f"{found[name]} {name}" for name in ("rows", "objects", "seals"))
     print_line(f"{verdict}: {counts}; {found['young']} too young, {found['before']} older than the journal")

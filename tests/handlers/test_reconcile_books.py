@@ -4,6 +4,7 @@ import io
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain, repeat
 from typing import Any
 
@@ -377,3 +378,18 @@ def test_an_unforeseen_failure_is_raised_so_that_lambda_counts_it(
         run()
 
     assert counted() == {"StepCalled": 1, "FunctionFailed": 1}
+
+
+def test_many_hot_accounts_leave_half_of_the_time_to_the_others() -> None:
+    left = 600_000
+    watch_of = table_scan.until(60_000, lambda: left)
+    phase = watch.looking_again("ACCOUNT")
+
+    for _ in range(50):
+        left -= 100  # another row is judged
+        with suppress(watch.TooLong):
+            for done in range(1_000):
+                watch_of(phase, done)
+                left -= 1_000
+
+    assert left > 270_000

@@ -34,20 +34,23 @@ from settlement.sealing.signature import RowKeys
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
     """Return a watch that cuts a reconciliation off when no more than the reserved time is left.
 
-    A second look gets a quarter of the rest: a hot account must not take the time of all others.
+    All second looks together get half of the rest, and each a quarter of what is left of that: hot accounts
+    must not take the time of all others.
     """
-    look_ends = reserved_ms
+    for_looks = began = latest = -1
 
     def watch(phase: str, done: int) -> None:
-        nonlocal look_ends
+        nonlocal for_looks, began, latest
         left = left_ms()
         if left < reserved_ms:
             raise CutOff(f"no time is left while {phase}, after {done}")
         if not phase.startswith(LOOKING):
             return
         if done == 0:
-            look_ends = left - (left - reserved_ms) // 4
-        elif left < look_ends:
+            for_looks = (left - reserved_ms) // 2 if began < 0 else for_looks - (began - latest)
+            began = left
+        latest = left
+        if began - left > for_looks // 4:
             raise TooLong(f"it takes too long, {phase}, after {done}")
 
     return watch

@@ -1,9 +1,9 @@
 """Names of executions: the one place that forms them.
 
 Step Functions refuses a second execution of a Standard machine with the same name, for 90 days after it has
-ended. So a caller who may start executions could take a name that follows from the key alone. The names that
-the stack itself starts under have a nonce: eight hexadecimal digits of a random source, kept on the row with
-the owner. With the longest key and five digits of an epoch they have 80 characters, the most that there are.
+ended. So a caller who may start executions could take a name that follows from the key alone. The names of
+takeovers and reversals have a nonce: eight hexadecimal digits of a random source, kept on the row with the
+owner. With the longest key and five digits of an epoch they have 80 characters, the most that there are.
 """
 
 import hashlib

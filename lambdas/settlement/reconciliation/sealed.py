@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from settlement.ledger.keys import Row
-from settlement.model.status import Status
+from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.reconciliation.sealed_spool import Named, SealedSpool, Told
 from settlement.sealing import lines, seals
@@ -28,8 +28,10 @@ OBJECT_BYTES_MAX = 64 * 2**20
 
 _UNREADABLE = (EOFError, OSError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
 
+CLOCKS_DIFFER = timedelta(seconds=60)
+"""A payment that was released so shortly before a change may have been so after it."""
 
-_UNDER_REVERSAL = (Status.COMPENSATING, Status.LIMBO)
+_REVERSIBLE = {Status.SETTLED, Status.COMPENSATING, Status.LIMBO}
 
 
 class Found(NamedTuple):
@@ -200,7 +202,8 @@ def _line(told: Any) -> Told:
 
 def _row(row: Row) -> Told:
     at = next((row[name] for name in lines.TIMES if isinstance(row.get(name), str)), "")
-    return Told(row["pk"], row["sk"], "ROW", lines.digest(row), None, at, _status(row))
+    paid_at = max(str(row.get(step.slot, "")) for step in (Step.RELEASE, Step.FEE))
+    return Told(row["pk"], row["sk"], "ROW", lines.digest(row), None, at, _status(row), paid_at)
 
 
 def _status(row: Row) -> str | None:
@@ -242,7 +245,7 @@ def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> b
         findings.faults.append(f"{name}: was put more than once, with different content{_after(changed)}")
     elif row.sha256 not in wanted:
         findings.faults.append(f"{name}: is not as it was sealed{_after(changed)}")
-    elif left := [one.status for one in changes if not _is_put_back(one.status, row.status)]:
+    elif left := [one.status for one in changes if not _is_put_back(one, row)]:
         findings.faults.append(
             f"{name}: left {left[0]}, as no function does, and is {row.status}{_after(changed)}"
         )
@@ -251,9 +254,16 @@ def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> b
     return False
 
 
-def _is_put_back(left: str | None, status: str | None) -> bool:
-    """Return whether a row has the status again that it left, or one that a function gave it after that."""
-    return left == status or (left in _UNDER_REVERSAL and status in (*_UNDER_REVERSAL, Status.COMPENSATED))
+def _is_put_back(change: Told, row: Told) -> bool:
+    """Return whether a change of a settlement was undone: it may have its status, and was not paid meanwhile.
+
+    The proof compares the slots with signed entries, so that `paid_at` is true.
+    """
+    if change.status in (None, Status.PROCESSING):
+        return True
+    follows = {*_REVERSIBLE, Status.COMPENSATED} if change.status in _REVERSIBLE else {change.status}
+    changed_at = datetime.fromtimestamp(int(change.at), UTC)
+    return row.status in follows and row.paid_at < timestamp(changed_at - CLOCKS_DIFFER)
 
 
 def _judge_unsealed(name: str, at: str, bounds: _Bounds, findings: SealedFindings) -> bool:

@@ -22,8 +22,8 @@ _BATCH = 1_000
 class Told(NamedTuple):
     """What the table (`event` is `ROW`) or a line of the journal tells of a row, and when.
 
-    `sha256` is the digest of the row; of a line about a change `before` is that of the row before it, and
-    `status` is the one that it left.
+    `sha256` is the digest of the row; of a line about a change `before` is that of the row before it. Of a
+    settlement's row there are its `status` and when it was `paid_at`; of its change, the status that it left.
     """
 
     pk: str
@@ -33,6 +33,7 @@ class Told(NamedTuple):
     before: str | None
     at: str
     status: str | None = None
+    paid_at: str = ""
 
 
 class Named(NamedTuple):
