@@ -3,6 +3,7 @@
 import json
 import os
 from datetime import datetime, timedelta
+from typing import Any
 
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
@@ -12,12 +13,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 from handlers import _dependencies, _secrets
 from settlement.adapters import kyc_circuit, kyc_client
 from settlement.adapters.telemetry import count, logger, metrics
-from settlement.model.errors import KycRequestRefused, KycUnavailable
+from settlement.model.errors import KycRequestRefused, KycUnavailable, StoreUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.verdict import Verdict
 
 SECRET_CACHE_SECONDS = 60
 """How long a replaced API key stays in use, as long as the provider still accepts it."""
+
+RESERVED_SECONDS = 2
+"""The time that a call keeps after an exchange: to count its failure, or to record its verdict."""
 
 _config = json.loads(os.environ["KYC"])
 review_seconds: int = _config["review_seconds"]
@@ -29,15 +33,16 @@ _events = _dependencies.LazyClient(
 )
 
 
-def ask(settlement: Settlement) -> Verdict:
+def ask(settlement: Settlement, context: Any) -> Verdict:
     """Ask the provider about a payment. Raises KycUnavailable, KycCircuitOpen and KycRequestRefused.
 
+    `context` is Lambda's, of the call. Raises StoreUnavailable if too little of the call's time is left.
     If the provider refuses the API key, the key is read again: keys rotate without a deployment. The next try
     uses the new one, as one call has no time for a second exchange.
     """
     _client.ensure_can_ask(settlement)  # before the circuit: a refusal must not take the lease of the probe
     api_key = _api_key()
-    answer = _guarded_ask(settlement, api_key)
+    answer = _guarded_ask(settlement, api_key, context)
     if isinstance(answer, kyc_client.Refused):
         if answer.wants_another_key and _api_key(fresh=True) != api_key:
             raise KycUnavailable("kyc: the API key has just been renewed")
@@ -48,6 +53,17 @@ def ask(settlement: Settlement) -> Verdict:
 def review_ends(now: datetime) -> datetime:
     """Return when a review that begins now ends."""
     return now + timedelta(seconds=review_seconds)
+
+
+def _ask_in_time(settlement: Settlement, api_key: str, context: Any) -> Verdict | kyc_client.Refused:
+    """Ask if the call has the time for a whole exchange: a function that Lambda ends counts no failure.
+
+    It is not the provider that has used up the time, so the circuit does not count it.
+    """
+    seconds_left = context.get_remaining_time_in_millis() / 1000
+    if seconds_left < _client.endpoint.exchange_seconds + RESERVED_SECONDS:
+        raise StoreUnavailable("kyc: not asked, as too little of the call's time is left")
+    return _client.ask(settlement, api_key)
 
 
 def _api_key(*, fresh: bool = False) -> str:
@@ -89,4 +105,4 @@ def _measure(state: CircuitState) -> None:
 
 
 _circuit = kyc_circuit.SharedCircuit(_dependencies.dynamodb, os.environ["TABLE_NAME"], _thresholds, _changed)
-_guarded_ask = kyc_circuit.guarded(_client.ask, _circuit, _thresholds, _measure)
+_guarded_ask = kyc_circuit.guarded(_ask_in_time, _circuit, _thresholds, _measure)

@@ -24,20 +24,21 @@ from settlement.policy import steps
 
 
 @observed("verify")
-def handler(event: dict[str, Any], context: object) -> None:
+def handler(event: dict[str, Any], context: Any) -> None:
     """Put the provider's approval on record. The reason stays in the evidence.
 
     Raises InReview if a reviewer decides; KycRejected for a verdict against the payment; KycUnavailable,
-    KycCircuitOpen and KycRequestRefused if there is no verdict; StepFenced and DeadlineExceeded.
+    KycCircuitOpen and KycRequestRefused if there is no verdict; StoreUnavailable, StepFenced and
+    DeadlineExceeded.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
-    if _verdict(settlement) == KycDecision.REJECTED:
+    if _verdict(settlement, context) == KycDecision.REJECTED:
         evidence = _dependencies.store.evidence(settlement.key, kyc_review.REVIEW) or _on_record(settlement)
         reference = evidence["reference"] if evidence else None
         raise KycRejected(f"kyc: rejected by the provider; its reference is {reference}")
 
 
-def _verdict(settlement: Settlement) -> str | None:
+def _verdict(settlement: Settlement, context: Any) -> str | None:
     """Return the decision of the verdict, old or new. Raises InReview while there is none.
 
     The row is read before the provider is asked: a verdict is replayed for ever, a review requested once.
@@ -48,7 +49,7 @@ def _verdict(settlement: Settlement) -> str | None:
         steps.ensure_can_verify(settlement, state, now)
         if state and state.is_in_review:
             raise _in_review(settlement)
-        verdict = _ask(settlement)
+        verdict = _ask(settlement, context)
         if verdict.decision is not KycDecision.REVIEW:
             return _record(settlement, verdict)
         state = _begin_review(settlement, verdict, state)
@@ -60,13 +61,13 @@ def _verdict(settlement: Settlement) -> str | None:
     return state.verdict
 
 
-def _ask(settlement: Settlement) -> Verdict:
+def _ask(settlement: Settlement, context: Any) -> Verdict:
     """Ask the provider. Without a verdict, return the one on record, by a call that died before its row was.
 
     Raises KycUnavailable, KycCircuitOpen and KycRequestRefused if there is none.
     """
     try:
-        answer = _kyc.ask(settlement)
+        answer = _kyc.ask(settlement, context)
         if answer.decision is not KycDecision.REVIEW:
             return answer
     except (KycUnavailable, KycCircuitOpen, KycRequestRefused):

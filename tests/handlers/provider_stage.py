@@ -13,6 +13,7 @@ from settlement.ledger import keys
 from settlement.model.errors import KycUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.verdict import Verdict
+from tests.world.functions import Context
 from tests.world.ledger import Ledger
 
 REAL_ASK = _kyc.ask
@@ -34,8 +35,8 @@ class Stage:
     events: list[dict[str, Any]] = field(default_factory=list)
     bus: Any = 0
 
-    def ask(self, settlement: Settlement) -> Verdict:
-        return REAL_ASK(settlement)
+    def ask(self, settlement: Settlement, context: object = None) -> Verdict:
+        return REAL_ASK(settlement, context or Context())
 
     def exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         self.sent.append(headers["Authorization"].removeprefix("Bearer "))

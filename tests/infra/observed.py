@@ -143,7 +143,7 @@ def _asks_the_provider() -> None:
         ):
             for _ in range(8):
                 with suppress(SettlementError):
-                    _kyc.ask(SETTLEMENT)
+                    _kyc.ask(SETTLEMENT, Context())
 
 
 def _copies_and_seals() -> None:

@@ -2,8 +2,6 @@
 
 import json
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -20,34 +18,17 @@ MATCH = b'{"id": "NK-1", "datasets": ["us_ofac_sdn"], "score": 0.930000000000000
 NAMED = replace(PAYMENT, payer_name="Alice Muster", payee_name="Bob Muster")
 
 
-@pytest.fixture
-def full() -> Iterator[int]:
-    """A port with a full backlog that never accepts: to connect there takes for ever."""
-    with ExitStack() as stack, socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        for _ in range(4):
-            waiting = stack.enter_context(socket.socket())
-            waiting.setblocking(False)
-            waiting.connect_ex(listener.getsockname())
-        yield listener.getsockname()[1]
-
-
 def test_a_refused_connection_is_an_outage(ask: Ask) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # and never listens
 
-        assert str(ask(client(f"http://127.0.0.1:{closed.getsockname()[1]}"))) == "kyc: NewConnectionError"
+        outage = ask(client(f"http://127.0.0.1:{closed.getsockname()[1]}"))
 
-
-def test_a_connection_that_does_not_come_about_is_an_outage(ask: Ask, full: int) -> None:
-    outage = ask(client(f"http://127.0.0.1:{full}", (0.2, 20)))
-
-    assert str(outage) == "kyc: ConnectTimeoutError"
+    assert str(outage) == "kyc: no connection to any of 1 addresses"
 
 
 def test_an_unknown_host_is_an_outage(ask: Ask) -> None:
-    assert str(ask(client("http://kyc.invalid"))) == "kyc: NameResolutionError"
+    assert str(ask(client("http://kyc.invalid"))) == "kyc: the provider's name is not known: gaierror"
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/v1/"])

@@ -1,12 +1,9 @@
 """The reuse of connections: how long one is kept, and that no old answer is left on it."""
 
 import socket
-import threading
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from urllib3.util import connection as urllib3_connection
 
 from settlement.adapters import kyc_client
 from settlement.adapters.kyc_client import IDLE_SECONDS_MAX as IDLE
@@ -70,38 +67,12 @@ def test_a_connection_that_brought_no_verdict_is_not_used_again(ask: Ask, said: 
         assert server.connections == 2
 
 
-def test_a_connection_that_comes_too_late_is_not_used(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No timeout bounds the lookup of the provider's name."""
-    hung_up = threading.Event()
-
-    class Cut(kyc_client.Client):
-        def _hang_up(self) -> None:
-            super()._hang_up()
-            hung_up.set()
-
-    def slow(*arguments: Any) -> Any:
-        assert hung_up.wait(WAIT_SECONDS_MAX)
-        return socket.getaddrinfo(*arguments)
-
-    monkeypatch.setattr(kyc_client, "Client", Cut)
-    with raw(says(answer(), hang_up=False)) as server:
-        asking = client(server.url, (0.2, 1))
-        with monkeypatch.context() as patched:
-            looked_up = SimpleNamespace(**vars(socket) | {"getaddrinfo": slow})
-            patched.setattr(urllib3_connection, "socket", looked_up)
-            assert str(ask(asking)) == "kyc: ConnectTimeoutError"
-
-        assert server.requests == []
-        assert isinstance(ask(asking), Verdict)
-        assert len(server.requests) == 1
-
-
 def test_an_answer_that_is_complete_when_the_time_is_over_is_none(ask: Ask) -> None:
     """If the answer ends with the connection, the client's own close looks the same."""
     asking_of: list[kyc_client.Client] = []
 
     def talk(connection: socket.socket) -> bool:
-        asking_of[0]._hang_up()
+        asking_of[0]._cutoff._end()
         connection.sendall(answer())
         return False
 

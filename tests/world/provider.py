@@ -24,7 +24,7 @@ class Provider:
     asked: list[str] = field(default_factory=list)
     meanwhile: Callable[[], object] = lambda: None
 
-    def ask(self, settlement: Settlement) -> Verdict:
+    def ask(self, settlement: Settlement, context: object = None) -> Verdict:
         self.asked.append(settlement.key)
         self.meanwhile()
         if isinstance(self.answer, Exception):

@@ -31,7 +31,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settlement.adapters.kyc_client import Refused
 from settlement.ledger import keys
 from settlement.model.errors import KycCircuitOpen, KycUnavailable
-from settlement.model.settlement import Settlement
 from settlement.model.verdict import Verdict
 
 CIRCUIT = "kyc"
@@ -210,12 +209,11 @@ class _Refused(Exception):
         self.found = found
 
 
-def guarded(
-    ask: Callable[[Settlement, str], Verdict | Refused],
-    circuit: SharedCircuit,
-    thresholds: Thresholds,
-    measure: Announce,
-) -> Callable[[Settlement, str], Verdict | Refused]:
+Ask = Callable[..., Verdict | Refused]
+"""A question to the provider. The first argument is the settlement."""
+
+
+def guarded(ask: Ask, circuit: SharedCircuit, thresholds: Thresholds, measure: Announce) -> Ask:
     """Put the circuit around `ask`. While it is open, KycCircuitOpen is raised.
 
     `measure` gets the state with each call that the circuit refuses, and with each answered call.
@@ -242,10 +240,10 @@ def guarded(
             local_cache_max_age=CACHE_SECONDS,
         ),
     )
-    def ask_and_note(settlement: Settlement, api_key: str) -> Verdict | Refused:
-        answer = ask(settlement, api_key)
+    def ask_and_note(*question: Any) -> Verdict | Refused:
+        answer = ask(*question)
         circuit.succeeded()
         measure(CircuitState.CLOSED)
         return answer
 
-    return cast("Callable[[Settlement, str], Verdict | Refused]", ask_and_note)
+    return cast("Ask", ask_and_note)

@@ -4,18 +4,17 @@ import json
 import logging
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import urllib3
 from urllib3.connection import HTTPConnection
-from urllib3.exceptions import ConnectTimeoutError, HTTPError
+from urllib3.exceptions import HTTPError
 
 from settlement.adapters import kyc_opensanctions, kyc_verifications
+from settlement.adapters.kyc_connection import Addresses, Cutoff
 from settlement.adapters.telemetry import note
 from settlement.model.errors import KycUnavailable
 from settlement.model.settlement import Settlement
@@ -67,7 +66,8 @@ PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in _MODULES}
 class Endpoint:
     """The address, name and dataset of the stage's provider, and the time to wait for it.
 
-    `read_timeout_seconds` bounds each silence; the whole exchange ends after the sum of both timeouts.
+    `connect_timeout_seconds` bounds the attempts at all addresses, `read_timeout_seconds` each silence. The
+    whole exchange ends after the sum of both, with the lookup of the name and the encryption's handshake.
     """
 
     url: str
@@ -76,15 +76,19 @@ class Endpoint:
     connect_timeout_seconds: int
     read_timeout_seconds: int
 
+    @property
+    def exchange_seconds(self) -> int:
+        """The longest time of an exchange."""
+        return self.connect_timeout_seconds + self.read_timeout_seconds
+
 
 class Client:
     """A client for one thread. Its connection is kept for the next question."""
 
     def __init__(self, endpoint: Endpoint, config: StageConfig) -> None:
-        self._endpoint, self._config = endpoint, config
+        self.endpoint, self._config = endpoint, config
         self._provider = PROVIDERS[endpoint.provider]
-        self._socket: socket.socket | None = None
-        self._too_late = False
+        self._cutoff: Cutoff
         self._used_at = time.time()
         url = urllib3.util.parse_url(endpoint.url)
         self._path = (url.path or "").rstrip("/") + self._provider.path(endpoint.dataset)
@@ -92,6 +96,7 @@ class Client:
         if url.scheme == "https":
             self._security = {"cert_reqs": "CERT_REQUIRED", "ssl_context": ssl.create_default_context()}
         self._pool = self._new_pool()
+        self._addresses = Addresses(self._pool.host, self._pool.port or 0)
 
     def ensure_can_ask(self, settlement: Settlement) -> None:
         """Raise KycRequestRefused if the settlement lacks a field that the provider needs."""
@@ -130,11 +135,8 @@ class Client:
         """Send and receive within one time limit, which a timeout for each silence cannot guarantee."""
         if time.time() - self._used_at > IDLE_SECONDS_MAX:
             self._renew()
-        seconds = self._endpoint.connect_timeout_seconds + self._endpoint.read_timeout_seconds
-        self._too_late = False
-        timer = threading.Timer(seconds, self._hang_up)
-        timer.daemon = True
-        timer.start()
+        self._cutoff = cutoff = Cutoff(self.endpoint.exchange_seconds)
+        answered = False
         try:
             response = self._pool.urlopen(
                 "POST",
@@ -153,13 +155,17 @@ class Client:
                     response.close()
                     raise KycUnavailable(f"kyc: the answer is longer than {ANSWER_BYTES_MAX} bytes")
             response.release_conn()
+            answered = not cutoff.is_over
         except (HTTPError, OSError) as error:
+            if cutoff.is_over:
+                raise cutoff.unavailable() from error
             raise KycUnavailable(f"kyc: {type(error).__name__}") from error
         finally:
-            timer.cancel()
+            cutoff.cancel()
+            self._addresses.note(answered=answered)
             self._used_at = time.time()
-        if self._too_late:  # the end of the answer may be our own hang-up
-            raise KycUnavailable(f"kyc: the exchange took longer than {seconds} s")
+        if cutoff.is_over:  # the end of the answer may be our own hang-up
+            raise cutoff.unavailable()
         return response.status, content
 
     def _renew(self) -> None:
@@ -167,31 +173,26 @@ class Client:
         self._pool = self._new_pool()
 
     def _new_pool(self) -> urllib3.HTTPConnectionPool:
-        endpoint = self._endpoint
+        endpoint = self.endpoint
         timeout = urllib3.Timeout(
             connect=endpoint.connect_timeout_seconds, read=endpoint.read_timeout_seconds
         )
         pool = urllib3.connection_from_url(endpoint.url, maxsize=1, timeout=timeout, **self._security)
-        pool.ConnectionCls = self._exposing(pool.ConnectionCls)
+        pool.ConnectionCls = self._bounded(pool.ConnectionCls)
         return pool
 
-    def _hang_up(self) -> None:
-        self._too_late = True
-        if self._socket is not None:
-            with suppress(OSError):  # below TLS, whose own shutdown is not safe from another thread
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-
-    def _exposing(self, connection_class: Any) -> Any:
+    def _bounded(self, connection_class: Any) -> Any:
         client = self
 
-        class _Exposed(connection_class):  # type: ignore[misc]
-            """A connection that exposes its socket, so that the timer's thread can cut it off."""
+        class _Bounded(connection_class):  # type: ignore[misc]
+            """A connection that the time limit of the running exchange can cut off, at any point."""
 
-            def connect(self: HTTPConnection) -> None:
-                client._socket = None
-                super().connect()  # type: ignore[misc]
-                client._socket = self.sock
-                if client._too_late:  # no timeout bounds the lookup of the name
-                    raise ConnectTimeoutError("connected too late")
+            def _new_conn(self: HTTPConnection) -> socket.socket:
+                return client._addresses.connect(client.endpoint.connect_timeout_seconds, client._cutoff)
 
-        return _Exposed
+            def request(self: HTTPConnection, *arguments: Any, **named: Any) -> None:
+                if self.sock:  # kept since an earlier exchange
+                    client._cutoff.watch(self.sock)
+                super().request(*arguments, **named)  # type: ignore[misc]
+
+        return _Bounded

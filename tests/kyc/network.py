@@ -1,0 +1,86 @@
+"""A resolver and listeners of our own: names that take long, addresses that are silent."""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from settlement.adapters import kyc_connection
+
+HELD_SECONDS_MAX = 120
+"""The longest that a lookup hangs, should a test fail to let it go."""
+
+
+class Resolver:
+    """A stand-in for getaddrinfo: it answers with `ports` of this machine, once it may."""
+
+    def __init__(self, *ports: int) -> None:
+        self.ports: Sequence[int] = ports
+        self.lookups = 0
+        self.fails = False
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def getaddrinfo(self, host: str, port: int, **_: Any) -> list[kyc_connection.Address]:
+        self.lookups += 1
+        self.may_answer.wait(HELD_SECONDS_MAX)
+        if self.fails:
+            raise socket.gaierror(socket.EAI_AGAIN, "no name server answers")
+        place = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+        return [(*place, ("127.0.0.1", port)) for port in self.ports]
+
+    @property
+    def socket(self) -> Any:
+        """The module `socket` with this resolver, for `kyc_connection`."""
+        return SimpleNamespace(**vars(socket) | {"getaddrinfo": self.getaddrinfo})
+
+
+@contextmanager
+def silent_ports(count: int) -> Iterator[list[int]]:
+    """Yield ports with a full backlog, where no connection is ever accepted: as behind a lost route."""
+    with ExitStack() as stack:
+        ports = []
+        for _ in range(count):
+            listener = stack.enter_context(socket.socket())
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(0)
+            for _ in range(4):
+                waiting = stack.enter_context(socket.socket())
+                waiting.setblocking(False)
+                waiting.connect_ex(listener.getsockname())
+            ports.append(listener.getsockname()[1])
+        yield ports
+
+
+@contextmanager
+def dripping_handshake() -> Iterator[int]:
+    """Yield a port whose server begins a TLS record of 16 KB, and sends a byte of it each 50 ms."""
+    stopped = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        with connection:
+            connection.sendall(b"\x16\x03\x03\x40\x00\x02")
+            while not stopped.wait(0.05):
+                try:
+                    connection.sendall(os.urandom(1))
+                except OSError:
+                    return
+
+    def accept() -> None:
+        while not stopped.is_set():
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=drip, args=(connection,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            stopped.set()
+            listener.shutdown(socket.SHUT_RDWR)

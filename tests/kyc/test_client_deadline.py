@@ -1,0 +1,304 @@
+"""One time limit for an exchange: lookup, all addresses, handshake, question and answer together."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from settlement.adapters import kyc_connection
+from settlement.adapters.kyc_connection import LOOKUP_SECONDS_MAX, LOOKUPS_MAX, Cutoff, first_to_accept
+from settlement.model.verdict import Verdict
+from tests.kyc.conftest import Ask
+from tests.kyc.network import Resolver, dripping_handshake, silent_ports
+from tests.kyc.raw import (
+    HEAD_AND_LENGTH,
+    IMPATIENT,
+    WAIT_SECONDS_MAX,
+    answer,
+    client,
+    dripping,
+    raw,
+    says,
+    silent,
+)
+
+HOST = "kyc.test"
+NAMED = f"http://{HOST}"
+NOT_LOOKED_UP = "kyc: the provider's name was not looked up in 0.4 s"
+
+
+@pytest.fixture
+def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
+    resolver = Resolver()
+    monkeypatch.setattr(kyc_connection, "socket", resolver.socket)
+    return resolver
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The wall clock of the lookups, which only the test moves."""
+    clock = SimpleNamespace(seconds=1_800_000_000.0)
+    told = SimpleNamespace(time=lambda: clock.seconds, monotonic=time.monotonic)
+    monkeypatch.setattr(kyc_connection, "time", told)
+    return clock
+
+
+def in_time(act: Callable[[], Any]) -> Any:
+    """Return the result. Fail if it took as long as 64 timeouts of a second, one after the other."""
+    began = time.monotonic()
+    result = act()
+    assert time.monotonic() - began < WAIT_SECONDS_MAX
+    return result
+
+
+# Addresses
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 8, 64])
+def test_a_good_address_is_found_behind_silent_ones(ask: Ask, resolver: Resolver, count: int) -> None:
+    with silent_ports(count) as ports, raw(answer()) as server:
+        resolver.ports = [*ports, server.port]
+
+        assert isinstance(in_time(lambda: ask(client(NAMED, (5, 20)))), Verdict)
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 64])
+def test_all_silent_addresses_share_the_time_to_connect(ask: Ask, resolver: Resolver, count: int) -> None:
+    with silent_ports(count) as resolver.ports:
+        outage = in_time(lambda: ask(client(NAMED, (1, 20))))
+
+    assert str(outage) == f"kyc: no connection to any of {count} addresses"
+
+
+def test_an_address_that_refuses_does_not_delay_the_next_one(resolver: Resolver) -> None:
+    with socket.socket() as closed, raw(answer()) as server:
+        closed.bind(("127.0.0.1", 0))  # and never listens
+        resolver.ports = [*[closed.getsockname()[1]] * 8, server.port]
+        began = time.monotonic()
+
+        place, connected = first_to_accept(resolver.getaddrinfo(HOST, 80), WAIT_SECONDS_MAX)
+
+        connected.close()
+        assert place == ("127.0.0.1", server.port)
+        assert time.monotonic() - began < 8 * kyc_connection.PAUSE_SECONDS
+
+
+def test_an_address_of_a_family_that_the_machine_lacks_is_passed_over() -> None:
+    with raw(answer()) as server:
+        lacking = (9_999, socket.SOCK_STREAM, 0, "", ("::1", 1))
+        good = (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", server.port))
+
+        place, connected = first_to_accept([lacking, good], 20)
+
+        connected.close()
+    assert place == good[-1]
+
+
+def test_the_attempts_that_lose_are_closed(resolver: Resolver, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[socket.socket | None] = []
+    begin = kyc_connection._begin
+
+    def noted(address: kyc_connection.Address) -> socket.socket | None:
+        begun.append(begin(address))
+        return begun[-1]
+
+    monkeypatch.setattr(kyc_connection, "_begin", noted)
+    with silent_ports(3) as ports, raw(answer()) as server:
+        resolver.ports = [*ports, server.port]
+        _, connected = first_to_accept(resolver.getaddrinfo(HOST, 80), 5)
+        with pytest.raises(OSError, match="no address"):
+            first_to_accept(resolver.getaddrinfo(HOST, 80)[:3], 0.1)
+
+    assert [each for each in begun if each and each.fileno() != -1] == [connected]
+    connected.close()
+
+
+def test_an_address_that_accepts_and_is_silent_is_tried_last_and_the_one_that_answered_first(
+    ask: Ask, resolver: Resolver
+) -> None:
+    with raw(silent) as bad, raw(says(answer(), hang_up=True)) as good:
+        resolver.ports = [bad.port, good.port]
+        asking = client(NAMED, (20, 0.3))
+        assert str(ask(asking)) == "kyc: ReadTimeoutError"
+
+        for connections in (1, 2, 3):
+            good.closed.clear()
+            assert isinstance(ask(asking), Verdict)
+            assert good.closed.wait(WAIT_SECONDS_MAX)
+            assert (bad.connections, good.connections) == (1, connections)
+
+
+# The lookup
+
+
+def test_a_lookup_that_never_ends_is_abandoned_and_later_questions_join_it(
+    ask: Ask, resolver: Resolver
+) -> None:
+    """Nothing can interrupt one: its thread stays. Its answer serves the question that comes then."""
+    resolver.may_answer.clear()
+    with raw(says(answer(), hang_up=False)) as server:
+        resolver.ports = [server.port]
+        asking = client(NAMED, (0.2, 0.2))
+        assert [str(in_time(lambda: ask(asking))) for _ in range(3)] == [NOT_LOOKED_UP] * 3
+        assert (resolver.lookups, server.connections) == (1, 0)
+
+        resolver.may_answer.set()
+        asking = asking_patiently(asking)
+
+        assert isinstance(ask(asking), Verdict)
+        assert (resolver.lookups, server.connections) == (1, 1)
+
+
+def asking_patiently(asking: Any) -> Any:
+    """Let a client wait for as long as a slow machine needs."""
+    patient = client(NAMED)
+    patient._addresses = asking._addresses
+    return patient
+
+
+def test_an_old_lookup_is_not_joined_and_no_more_than_four_hang_at_once(
+    ask: Ask, resolver: Resolver, clock: SimpleNamespace
+) -> None:
+    resolver.may_answer.clear()
+    with raw(answer()) as server:
+        resolver.ports = [server.port]
+        asking = client(NAMED, (0.2, 0.2))
+        for begun in range(1, LOOKUPS_MAX + 1):
+            assert str(ask(asking)) == NOT_LOOKED_UP
+            clock.seconds += LOOKUP_SECONDS_MAX
+            assert str(ask(asking)) == NOT_LOOKED_UP
+            assert resolver.lookups == begun
+            clock.seconds += 1
+
+        assert str(ask(asking)) == "kyc: 4 lookups of the provider's name hang"
+
+        resolver.may_answer.set()
+        for lookup in asking._addresses._running:
+            lookup.thread.join(WAIT_SECONDS_MAX)
+        assert isinstance(ask(asking_patiently(asking)), Verdict)
+        assert resolver.lookups == LOOKUPS_MAX + 1
+
+
+def test_a_clock_that_goes_back_does_not_keep_an_old_answer(
+    ask: Ask, resolver: Resolver, clock: SimpleNamespace
+) -> None:
+    with raw(answer()) as server:
+        resolver.ports = [server.port]
+        asking = client(NAMED)
+        for seconds in (0, LOOKUP_SECONDS_MAX, -3_600):
+            clock.seconds += seconds
+            assert isinstance(ask(asking), Verdict)
+
+    assert resolver.lookups == 2
+
+
+def test_a_name_is_looked_up_again_after_a_failure(ask: Ask, resolver: Resolver) -> None:
+    resolver.fails = True
+    with raw(answer()) as server:
+        asking = client(NAMED)
+        assert str(ask(asking)) == "kyc: the provider's name is not known: gaierror"
+        resolver.fails = False
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            resolver.ports = [closed.getsockname()[1]]
+            assert str(ask(asking)) == "kyc: no connection to any of 1 addresses"
+        resolver.ports = [server.port]  # the provider has moved
+
+        assert isinstance(ask(asking), Verdict)
+
+
+def test_a_host_that_is_no_name_is_an_outage(ask: Ask) -> None:
+    assert (
+        str(ask(client(f"http://{'a' * 70}.test"))) == "kyc: the provider's name is not known: UnicodeError"
+    )
+
+
+# Handshake, question and answer
+
+
+@pytest.mark.parametrize(
+    ("lookup_seconds", "said"),
+    [(0, "kyc: ReadTimeoutError"), (1, "kyc: the exchange took longer than 2.5 s")],
+    ids=["alone", "after a slow lookup"],
+)
+def test_a_handshake_that_drips_ends_within_the_limit(
+    ask: Ask, resolver: Resolver, lookup_seconds: int, said: str
+) -> None:
+    """No silence in it is as long as a timeout."""
+    resolver.may_answer.clear()
+    threading.Timer(lookup_seconds, resolver.may_answer.set).start()
+    with dripping_handshake() as port:
+        resolver.ports = [port]
+
+        assert str(in_time(lambda: ask(client(f"https://{HOST}", (2, 0.5))))) == said
+
+
+def test_an_answer_that_drips_on_a_kept_connection_ends_within_the_limit(ask: Ask) -> None:
+    talks = iter([says(answer(), hang_up=False), dripping(HEAD_AND_LENGTH, b"x")])
+
+    def talk(connection: socket.socket) -> object:
+        return next(talks)(connection)
+
+    with raw(talk) as server:
+        asking = client(server.url, (1, 1))
+        assert isinstance(ask(asking), Verdict)
+
+        outage = in_time(lambda: ask(asking))
+
+    assert str(outage) == "kyc: the exchange took longer than 2 s"
+    assert server.connections == 1
+
+
+def test_a_connection_that_comes_too_late_is_not_used(
+    ask: Ask, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = kyc_connection.first_to_accept
+
+    def late(*arguments: Any) -> Any:
+        found = first(*arguments)
+        asking._cutoff._end()
+        return found
+
+    monkeypatch.setattr(kyc_connection, "first_to_accept", late)
+    with raw(answer()) as server:
+        resolver.ports = [server.port]
+        asking = client(NAMED)
+
+        assert str(ask(asking)) == "kyc: the exchange took longer than 40 s"
+        assert server.requests == []
+
+
+def test_a_limit_that_comes_after_its_exchange_cuts_nothing_off(ask: Ask) -> None:
+    """An environment may freeze between the answer and the timer, and thaw in the next exchange."""
+    earlier: list[Cutoff] = []
+
+    def talk(connection: socket.socket) -> bool:
+        for cutoff in earlier:
+            cutoff._end()
+        connection.sendall(answer())
+        return True
+
+    with raw(talk) as server:
+        asking = client(server.url)
+        for _ in range(2):
+            assert isinstance(ask(asking), Verdict)
+            earlier.append(asking._cutoff)
+
+    assert server.connections == 1
+
+
+def test_an_exchange_leaves_no_thread_and_no_descriptor(ask: Ask) -> None:
+    with raw(says(answer(), hang_up=False)) as server:
+        asking = client(server.url, IMPATIENT)
+        ask(asking)
+        threads = threading.active_count()
+        cutoff = asking._cutoff
+        cutoff._timer.join(WAIT_SECONDS_MAX)
+
+    assert cutoff._watched is None
+    assert not cutoff._timer.is_alive()
+    assert threading.active_count() <= threads
