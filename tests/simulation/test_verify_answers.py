@@ -6,6 +6,7 @@ import pytest
 
 from settlement.model.errors import KycCircuitOpen, KycRequestRefused, KycUnavailable, StoreUnavailable
 from settlement.model.verdict import Verdict
+from settlement.policy import compensation
 from tests.world import picture
 from tests.world.constants import KEY, NONCE
 from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD
@@ -25,6 +26,9 @@ ANSWERS: dict[str, Verdict | Exception] = {
 }
 NO_ANSWER = ("unavailable", "circuit open", "refused")
 TRIES = 3
+
+OUT_OF_TIME = [fault for fault in Fault if fault.value[0] in compensation.OUT_OF_TIME]
+"""The faults of a call that Lambda or its task has ended."""
 
 REJECTION: dict[str, picture.Move] = {"verify": None}
 """The evidence of a verdict that commits no step."""
@@ -90,7 +94,36 @@ def test_an_answer_leads_to_the_same_end_though_one_call_is_lost(
 
 
 @pytest.mark.parametrize("machine", BOTH)
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", OUT_OF_TIME)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_call_that_never_has_the_time_is_reversed_at_once_as_without_a_provider(
+    world: World, answer: str, fault: Fault, machine: str
+) -> None:
+    """The payer does not wait for the deadline. An open review goes on: its verdict may still come."""
+    world.open_both()
+    world.provider.answer = ANSWERS[answer]
+    world.strike("VerifyKyc", fault)
+    committed = ["hold", "verify"] if fault.commits and answer == "approved" else ["hold"]
+    entries = REJECTION if fault.commits and answer == "rejected" else {}
+
+    execution = world.settle(machine)
+
+    assert execution.status == "SUCCEEDED"
+    if fault.commits and answer == "in review":
+        assert (execution.data["status"], world.picture()) == ("PROCESSING", ENDS["in review"])
+        return
+    assert world.picture() == picture.compensated(committed, entries)
+    assert execution.data["failure"] == world.row()["failure"]
+    assert world.row()["failure"] == {
+        "step": "release" if "verify" in committed else "verify",
+        "error": "KycUnavailable",
+        "cause": f"kyc: no verdict in time ({fault.value[0]})",
+    }
+    assert {name: world.available(name) for name in STARTING} == STARTING
+
+
+@pytest.mark.parametrize("machine", BOTH)
+@pytest.mark.parametrize("fault", [fault for fault in Fault if fault not in OUT_OF_TIME])
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_call_without_any_answer_stalls_until_the_deadline_and_then_refunds_the_payer(
     world: World, answer: str, fault: Fault, machine: str

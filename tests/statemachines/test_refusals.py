@@ -8,6 +8,7 @@ from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write
 from settlement.model.state import AccountState, SettlementState
 from settlement.model.status import Status, Step
+from settlement.policy.compensation import OUT_OF_TIME
 from tests.infra.writes import CLAIMED, FENCED, ORDERED, WRITES, entering, resolving, reversing, stuck_at
 from tests.statemachines.definitions import INVOCATIONS, STARTS, TASKS, task
 from tests.statemachines.handlers import errors_raised
@@ -25,12 +26,15 @@ ASKING = (
     "handlers/_kyc",
     "handlers/_secrets",
     "settlement/adapters/kyc_client",
+    "settlement/adapters/kyc_connection",
     "settlement/adapters/kyc_circuit",
 )
 """The modules between VerifyKyc and the provider."""
 
-WITHIN = {"_Refused", "ConnectTimeoutError", CONFLICT}
-"""Errors that add no refusal: the circuit and the client catch the first two, writes raise the third too."""
+WITHIN = {"_Refused", "OSError", "StoreUnavailable", CONFLICT}
+"""Errors that add no refusal: the circuit and the client catch the first two, after the third the machine
+stalls as in any state, and writes raise the fourth too.
+"""
 
 OF_PROVIDER = errors_raised("handlers/verify_kyc", *ASKING) - WITHIN
 """The refusals that VerifyKyc adds: the meaning of the provider's answer, or of none."""
@@ -145,7 +149,7 @@ def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
         )
         return dict.fromkeys(refusals, ("RequestRefused", "$"))
     if name in FORWARD:
-        added = {"HoldFunds": OF_CLAIM, "VerifyKyc": OF_PROVIDER}.get(name, set())
+        added = {"HoldFunds": OF_CLAIM, "VerifyKyc": OF_PROVIDER | {*OUT_OF_TIME}}.get(name, set())
         found: dict[str, tuple[str, str | None]]
         found = dict.fromkeys(raised(name) - {CONFLICT} | added, (FORWARD[name], "$.error"))
         found |= {error: ("ReportOutcome", where) for error, where in REPORTED.items() if error in added}
@@ -181,8 +185,9 @@ def finals(machine: str, name: str) -> set[str]:
     """Return the errors after which another try of a state is of no use."""
     if name == "ResolveLimbo":  # the next alert shows the person why
         return raised(name) | {"InvalidRequest", CONFLICT}
-    # The provider is asked again; after the last try the settlement is compensated.
-    return expected(machine, name).keys() - {"KycUnavailable"}
+    if name == "VerifyKyc":  # the provider is asked again; after the last try the settlement is compensated
+        return expected(machine, name).keys() - {"KycUnavailable", *OUT_OF_TIME}
+    return set(expected(machine, name))
 
 
 def test_a_payment_without_an_approval_is_reversed_for_one_of_four_reasons() -> None:

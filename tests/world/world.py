@@ -45,6 +45,7 @@ class Fault(Enum):
 
     REFUSED_BY_STORE = ("StoreUnavailable", False)
     KILLED_BEFORE = ("Runtime.OutOfMemory", False)
+    TIMED_OUT = ("Sandbox.Timedout", False)
     KILLED_AFTER = ("Lambda.Unknown", True)
     ANSWER_LOST = ("States.Timeout", True)
 

@@ -157,15 +157,14 @@ class Client:
             response.release_conn()
             answered = not cutoff.is_over
         except (HTTPError, OSError) as error:
-            if cutoff.is_over:
-                raise cutoff.unavailable() from error
-            raise KycUnavailable(f"kyc: {type(error).__name__}") from error
+            told = cutoff.told if cutoff.is_over else f"kyc: {type(error).__name__}"
+            raise KycUnavailable(told) from error
         finally:
             cutoff.cancel()
             self._addresses.note(answered=answered)
             self._used_at = time.time()
         if cutoff.is_over:  # the end of the answer may be our own hang-up
-            raise cutoff.unavailable()
+            raise KycUnavailable(cutoff.told)
         return response.status, content
 
     def _renew(self) -> None:

@@ -67,7 +67,7 @@ class Cutoff:
         """Shut this connection down at the end. Raises KycUnavailable if that is over."""
         with self._lock:
             if self.is_over:
-                raise self.unavailable()
+                raise KycUnavailable(self.told)
             self._let_go()
             self._watched = socket.socket(fileno=os.dup(connected.fileno()))
 
@@ -77,9 +77,10 @@ class Cutoff:
         with self._lock:
             self._let_go()
 
-    def unavailable(self) -> KycUnavailable:
-        """Return the error of an exchange that has not ended in time."""
-        return KycUnavailable(f"kyc: the exchange took longer than {self.seconds} s")
+    @property
+    def told(self) -> str:
+        """The message of an exchange that has not ended in time."""
+        return f"kyc: the exchange took longer than {self.seconds} s"
 
     def _end(self) -> None:
         with self._lock, suppress(OSError):

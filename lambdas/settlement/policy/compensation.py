@@ -9,13 +9,18 @@ from settlement.ledger import balances, entries, limbo, reversal
 from settlement.ledger.transaction import StepTransaction, Transfer
 from settlement.model import accounts
 from settlement.model.case import Case
-from settlement.model.errors import ResolutionRefused, StepFenced
+from settlement.model.errors import KycUnavailable, ResolutionRefused, StepFenced
 from settlement.model.orders import Decision, Resolution, Reversal
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, REVERSIBLE, Status, Step
 from settlement.policy import outcome
+
+OUT_OF_TIME = ("Sandbox.Timedout", "States.Timeout", "Lambda.Unknown")
+"""The names of a timed-out function, for which VerifyKyc alone is reversed: Lambda's, the task's, and an
+older one of Lambda's.
+"""
 
 
 def failed_step(state: SettlementState) -> str:
@@ -24,7 +29,13 @@ def failed_step(state: SettlementState) -> str:
 
 
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
-    """Return the failure for which a settlement is reversed, from the error of the state that failed."""
+    """Return the failure for which a settlement is reversed, from the error of the state that failed.
+
+    To the client a VerifyKyc that ran out of time is a provider that gave no verdict.
+    """
+    if error["Error"] in OUT_OF_TIME:
+        cause = f"kyc: no verdict in time ({error['Error']})"
+        error = {"Error": KycUnavailable.__name__, "Cause": cause}
     return outcome.failure(failed_step(state), error)
 
 
