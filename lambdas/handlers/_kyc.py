@@ -60,8 +60,8 @@ def _ask_in_time(settlement: Settlement, api_key: str, context: Any) -> Verdict 
 
     It is not the provider that has used up the time, so the circuit does not count it.
     """
-    seconds_left = context.get_remaining_time_in_millis() / 1000
-    if seconds_left < _client.endpoint.exchange_seconds + RESERVED_SECONDS:
+    seconds_needed = _client.endpoint.exchange_seconds + RESERVED_SECONDS
+    if context.get_remaining_time_in_millis() < seconds_needed * 1000:
         raise StoreUnavailable("kyc: not asked, as too little of the call's time is left")
     return _client.ask(settlement, api_key)
 

@@ -23,6 +23,13 @@ ALLOWED = {
     ("handlers/_workers.py", "def __init__(self, per_second: float) -> None:"),
     ("handlers/_workers.py", "self._interval = timedelta(seconds=1 / per_second)"),
     ("handlers/_takeover.py", "_THROTTLED_SECONDS = 0.1"),
+    # The time of an exchange with the KYC provider, and the pauses between its addresses.
+    ("settlement/adapters/kyc_connection.py", "Seconds = float"),
+    ("settlement/adapters/kyc_connection.py", "PAUSE_SECONDS_MIN, PAUSE_SECONDS = (0.01, 0.25)"),
+    (
+        "settlement/adapters/kyc_connection.py",
+        "pause = max(PAUSE_SECONDS_MIN, min(PAUSE_SECONDS, seconds / 2 / len(addresses)))",
+    ),
     # The pause between two looks at a row that moves.
     ("settlement/adapters/second_look.py", "_PAUSE_SECONDS = 0.2"),
 }

@@ -23,11 +23,10 @@ from typing import Any
 
 from settlement.model.errors import KycUnavailable
 
-PAUSE_SECONDS = 0.25
-"""The longest pause between the first attempts at two addresses: RFC 8305 recommends it."""
-
-PAUSE_SECONDS_MIN = 0.01
-"""The shortest one that RFC 8305 allows. More than a hundred addresses do not fit into a second."""
+PAUSE_SECONDS_MIN, PAUSE_SECONDS = (0.01, 0.25)
+"""The pause between the attempts at two addresses: the shortest that RFC 8305 allows, and the one that it
+recommends. With a second for all, fifty addresses have their turn in half of it.
+"""
 
 LOOKUP_SECONDS_MAX = 30
 """How long after its start a lookup is waited for, and its answer used. A late one serves a later question.
@@ -35,6 +34,8 @@ LOOKUP_SECONDS_MAX = 30
 
 LOOKUPS_MAX = 4
 """The lookups that may hang at once in an environment: each holds a thread until it ends."""
+
+Seconds = float
 
 Place = tuple[Any, ...]
 """An address and its port, as connect takes them."""
@@ -49,7 +50,7 @@ class Cutoff:
     It holds a duplicate of the connection's descriptor: TLS takes over the socket itself.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: Seconds) -> None:
         self.seconds, self.is_over = seconds, False
         self._ends_at = time.monotonic() + seconds
         self._lock = threading.Lock()
@@ -59,9 +60,9 @@ class Cutoff:
         self._timer.start()
 
     @property
-    def seconds_left(self) -> float:
+    def seconds_left(self) -> Seconds:
         """The time until the end."""
-        return max(0.0, self._ends_at - time.monotonic())
+        return max(0, self._ends_at - time.monotonic())
 
     def watch(self, connected: socket.socket) -> None:
         """Shut this connection down at the end. Raises KycUnavailable if that is over."""
@@ -98,7 +99,7 @@ class Cutoff:
 class _Lookup:
     """A lookup in a thread of its own. It began by the wall clock, which no frozen environment stops."""
 
-    began_at: float
+    began_at: Seconds
     thread: threading.Thread
     found: Future[list[Address]]
 
@@ -131,19 +132,19 @@ class Addresses:
     port: int
     _lookup: _Lookup | None = None
     _running: list[_Lookup] = field(default_factory=list)
-    _failed_at: dict[Place, float] = field(default_factory=dict)
+    _failed_at: dict[Place, int] = field(default_factory=dict)
     """When an address last failed, in an order of time; below zero if it answered since."""
 
     _connected_to: Place = ()
 
-    def connect(self, seconds: float, cutoff: Cutoff) -> socket.socket:
+    def connect(self, seconds: Seconds, cutoff: Cutoff) -> socket.socket:
         """Return a connection to an address that accepts one within `seconds`, watched by the cutoff.
 
         The one that answered last is tried first, and one that failed last. Raises KycUnavailable.
         """
         self._connected_to = ()
         found = self._look_up(cutoff.seconds_left)
-        self._failed_at = {place: self._failed_at.get(place, 0.0) for *_, place in found}
+        self._failed_at = {place: self._failed_at.get(place, 0) for *_, place in found}
         found.sort(key=lambda address: self._failed_at[address[-1]])
         try:
             self._connected_to, connected = first_to_accept(found, min(seconds, cutoff.seconds_left))
@@ -160,9 +161,9 @@ class Addresses:
 
     def note(self, *, answered: bool) -> None:
         """Remember how the exchange with the latest connection's address has ended."""
-        self._failed_at[self._connected_to] = -1.0 if answered else time.monotonic()
+        self._failed_at[self._connected_to] = -1 if answered else time.monotonic_ns()
 
-    def _look_up(self, seconds: float) -> list[Address]:
+    def _look_up(self, seconds: Seconds) -> list[Address]:
         if self._lookup is None or not self._lookup.is_usable:
             self._running = [lookup for lookup in self._running if lookup.thread.is_alive()]
             if len(self._running) >= LOOKUPS_MAX:
@@ -177,7 +178,7 @@ class Addresses:
             raise KycUnavailable(f"kyc: the provider's name is not known: {type(error).__name__}") from None
 
 
-def first_to_accept(addresses: Sequence[Address], seconds: float) -> tuple[Place, socket.socket]:
+def first_to_accept(addresses: Sequence[Address], seconds: Seconds) -> tuple[Place, socket.socket]:
     """Return the first address that accepts a connection, and the connection. Raises OSError if none does.
 
     Each attempt begins a pause after the one before, or when that fails. The pauses take up to half of the

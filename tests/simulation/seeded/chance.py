@@ -40,6 +40,9 @@ class Fault(StrEnum):
     TWICE = "twice"
     """The function is called twice at once."""
 
+    SILENT = "silent"
+    """The provider takes the question and never answers it."""
+
 
 READS = (
     Fault.THROTTLED,
@@ -51,6 +54,7 @@ READS = (
 )
 WRITES = (Fault.CONFLICT, Fault.CONFLICT, *READS, Fault.LOST, Fault.LOST)
 """Faults of writes only are listed twice, as writes are few."""
+ASKS = (*READS, Fault.SILENT, Fault.SILENT)
 STARTS = (Fault.THROTTLED, Fault.UNREACHED, Fault.LOST, Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.FROZEN)
 CALLS = (Fault.TWICE, Fault.THROTTLED, Fault.UNREACHED, Fault.STOPPED)
 TASKS = (Fault.THROTTLED, Fault.LOST, Fault.STOPPED)

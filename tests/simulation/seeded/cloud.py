@@ -117,6 +117,10 @@ class Cloud:
         call = self._running.get(process)
         return call.since if call else self._world.hub.now
 
+    def milliseconds_left(self, process: Any) -> int:
+        """Return the time until Lambda ends the function of a state of a machine."""
+        return self.begun(process) + FUNCTION_MS - self._world.hub.now
+
     def payload_of(self, process: Any) -> Any:
         """Return the payload of the call that a process runs; an empty one for any other process."""
         call = self._running.get(process)

@@ -6,7 +6,7 @@ functions.
 
 from collections import Counter
 
-from tests.simulation.seeded import account_rules, rules
+from tests.simulation.seeded import account_rules, asking, rules
 from tests.simulation.seeded.account_rules import EXTERNAL
 from tests.simulation.seeded.facts import (
     FINISHED,
@@ -276,6 +276,7 @@ class Oracle:
 
     def execution_ended(self, execution: Execution) -> None:
         """Check the outcome of an execution against its contract and the settlement's row."""
+        asking.is_no_stall(execution)
         if execution.status != "SUCCEEDED":
             return
         told = checked_outcome(execution.data)

@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 from standardwebhooks import Webhook
 
+from handlers import _kyc
 from handlers.recover_stalled import PARTITIONS
 from settle.actions.resolution import resolve
 from settle.actions.reversal import reverse
 from settle.exit_codes import CommandFailed
-from settlement.model.errors import KycCircuitOpen, KycRequestRefused, KycUnavailable, SettlementError
+from settlement.adapters.kyc_client import Refused
+from settlement.model.errors import KycCircuitOpen, KycUnavailable, SettlementError
 from settlement.model.orders import Decision
 from settlement.model.request import STARTED_BY
 from settlement.model.settlement import Settlement
 from settlement.model.state import MalformedRow
 from settlement.model.verdict import KycDecision, Verdict
-from tests.simulation.seeded.chance import READS
+from tests.simulation.seeded import asking
+from tests.simulation.seeded.chance import ASKS
 from tests.simulation.seeded.facts import demand, done, number, settlement_in, text, undone
 from tests.world.definitions import EXPRESS, STANDARD
 from tests.world.environment import NOW
@@ -161,35 +164,44 @@ class People:
 
     # The provider.
 
-    def ask(self, settlement: Settlement) -> Verdict:
-        """Return the verdict on a payment: the same as before, except in 3 % of the calls.
-
-        While the circuit is open, no call reaches the provider.
-        """
-        world, chance, key = self._world, self._world.chance, settlement.key
-        if world.hub.now < self._open_until:
+    def ask(self, *question: Any) -> Verdict | Refused:
+        """Ask from behind a circuit: while it is open, no call reaches the provider."""
+        if self._world.hub.now < self._open_until:
             raise KycCircuitOpen("kyc: not asked, as the circuit is open")
-
-        def answer() -> Verdict:
-            self._failures = 0
-            if key not in self._verdicts or chance.happens(0.03):
-                self._verdicts[key] = self._verdict(settlement)
-            return self._verdicts[key]
-
         try:
-            verdict: Verdict = world.provider.send("ask", READS, answer)
-            return verdict
-        except (ClientError, BotoCoreError):
+            answer = _kyc._ask_in_time(*question)
+        except KycUnavailable:
             self._failures += 1
             if self._failures >= CIRCUIT_FAILURES:
-                self._open_until = world.hub.now + CIRCUIT_OPEN_MS
+                self._open_until = self._world.hub.now + CIRCUIT_OPEN_MS
+            raise
+        self._failures = 0
+        return answer
+
+    def exchange(self, settlement: Settlement, api_key: str) -> Verdict | Refused:
+        """Return the verdict on a payment: the same as before, except in 3 % of the calls."""
+        world, chance, key = self._world, self._world.chance, settlement.key
+
+        def answer() -> Verdict | Refused:
+            if key in self._verdicts and not chance.happens(0.03):
+                return self._verdicts[key]
+            said = self._verdict(settlement)
+            if isinstance(said, Verdict):
+                self._verdicts[key] = said
+            return said
+
+        try:
+            said: Verdict | Refused = world.provider.send("ask", ASKS, answer)
+            return said
+        except (ClientError, BotoCoreError):
+            asking.is_counted(world.cloud.milliseconds_left(world.hub.process), key)
             raise KycUnavailable("kyc: unreachable") from None
 
-    def _verdict(self, settlement: Settlement) -> Verdict:
+    def _verdict(self, settlement: Settlement) -> Verdict | Refused:
         chance = self._world.chance
         luck = chance.luck()
         if luck < 0.03:
-            raise KycRequestRefused("kyc: the provider refuses the request with status 422")
+            return Refused(422)
         decision = (
             KycDecision.REJECTED if luck < 0.1 else KycDecision.REVIEW if luck < 0.3 else KycDecision.APPROVED
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
 
 from settlement.adapters.wire import from_wire
+from tests.simulation.seeded.asking import EXCHANGE_MS
 from tests.simulation.seeded.chance import READS, STARTS, WRITES, Fault
 from tests.world.interpreter import ARN, TaskFailed
 from tests.world.memory_dynamodb import error
@@ -46,6 +47,9 @@ class Services:
             raise ConnectTimeoutError(endpoint_url="https://service.invalid")
         if fault is Fault.THROTTLED:
             raise error(name, "ThrottlingException", "Rate exceeded")
+        if fault is Fault.SILENT:
+            hub.sleep(EXCHANGE_MS)
+            raise ReadTimeoutError(endpoint_url="https://service.invalid")
         if fault is Fault.CONFLICT and conflict:
             raise conflict()
         answer = effect()

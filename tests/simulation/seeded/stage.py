@@ -89,7 +89,10 @@ class AtOnce:
 def set_up() -> Iterator[Current]:
     """Replace the handlers' dependencies: table, clock, provider, machines, queue, secrets, telemetry."""
     current = Current()
-    shared = {os.environ["KYC_SIGNING_SECRET"]: {"current": SECRET}}
+    shared = {
+        os.environ["KYC_SIGNING_SECRET"]: {"current": SECRET},
+        _kyc._secret_id: {"api_key": "simulated"},
+    }
     clock = SimpleNamespace(
         monotonic=lambda: current.world.hub.now / 1000,
         sleep=lambda seconds: current.world.hub.sleep(int(seconds * 1000)),
@@ -106,7 +109,8 @@ def set_up() -> Iterator[Current]:
         (_journal, "_client"): None,
         (_workers, "each"): lambda function, items: [function(item) for item in items],
         (_workers, "pause"): clock.sleep,
-        (_kyc, "ask"): lambda settlement: current.world.people.ask(settlement),  # noqa: PLW0108 (of a later world)
+        (_kyc, "_guarded_ask"): lambda *question: current.world.people.ask(*question),  # noqa: PLW0108 (of a later world)
+        (_kyc._client, "ask"): lambda *question: current.world.people.exchange(*question),  # noqa: PLW0108
         (_kyc, "review_seconds"): REVIEW_SECONDS,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
         (follow, "time"): clock,

@@ -1,0 +1,25 @@
+"""The rules of an exchange with the KYC provider: it ends in time, and its failure is never a stall."""
+
+import json
+
+from handlers import _kyc
+from settlement.policy.compensation import OUT_OF_TIME
+from tests.simulation.seeded.facts import demand
+from tests.world.interpreter import Execution
+
+EXCHANGE_MS = _kyc._client.endpoint.exchange_seconds * 1000
+"""The time after which the client gives an exchange up, and no later: `tests/kyc` shows that."""
+
+
+def is_counted(milliseconds_left: int, key: str) -> None:
+    """Check that the function can still count a failed exchange: Lambda ends it when its time is over."""
+    demand(milliseconds_left > 0, "a failed exchange is counted before Lambda ends its function", key)
+
+
+def is_no_stall(execution: Execution) -> None:
+    """Check that a payment whose question was never answered is not held until its deadline."""
+    if execution.status != "FAILED" or execution.error["Error"] != "SettlementStalled":
+        return
+    if execution.visited[-2] == "VerifyKyc":
+        error = json.loads(execution.error["Cause"])["Error"]
+        demand(error not in OUT_OF_TIME, "a payment without a verdict in time is reversed", execution.name)
