@@ -13,6 +13,9 @@ from settlement.adapters import kyc_connection
 HELD_SECONDS_MAX = 120
 """The longest that a lookup hangs, should a test fail to let it go."""
 
+FUNCTION_SECONDS = 8
+"""The time after which Lambda ends VerifyKyc."""
+
 
 class Resolver:
     """A stand-in for getaddrinfo: it answers with `ports` of this machine, once it may."""

@@ -87,20 +87,28 @@ PLANTS = [raised_balance, deleted_deposit, deleted_hold, raised_hold, deleted_se
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_next_run_finds_what_is_planted_while_calls_are_in_progress(
+def test_the_next_runs_find_what_is_planted_while_calls_are_in_progress(
     stage: Current, seed: int, plant: Plant
 ) -> None:
+    """A deleted hold and its void may cancel out in the payer's sum, if a run falls between the two: it names
+    the settlement then, and the next run the account, too.
+    """
     world = begun(stage, seed)
 
     named = plant(world)
     answers: list[Any] = []
-    world.hub.spawn(lambda: prove(world, answers), "the next runs")
-    proceed(world, 100 * 900_000, lambda: bool(answers))
+    for runs in (0, 1):
+        if named not in faults(answers):
+            world.hub.spawn(lambda: prove(world, answers), "the next runs")
+            proceed(world, 100 * 900_000, lambda: len(answers) > runs)  # noqa: B023 (called in this turn)
     world.hub.close()
 
-    faults = {fault.partition(": ")[0] for fault in answers[0]["faults"]}
-    assert named in faults
-    assert answers[0]["conserved"] is False
+    assert [answer["conserved"] for answer in answers] == [False] * len(answers)
+    assert named in faults(answers)
+
+
+def faults(answers: list[Any]) -> set[str]:
+    return {fault.partition(": ")[0] for answer in answers for fault in answer["faults"]}
 
 
 def begun(stage: Current, seed: int) -> World:
@@ -137,10 +145,10 @@ def proceed(world: World, milliseconds: int, is_over: Callable[[], bool]) -> Non
 
 
 def test_a_world_with_a_proof_has_runs_that_prove_it() -> None:
-    result = run(range(PROVEN_EVERY - 1, PROVEN_EVERY * 8, PROVEN_EVERY))
+    result = run(range(PROVEN_EVERY - 1, PROVEN_EVERY * 16, PROVEN_EVERY))
 
     assert result.failed == {}
-    assert result.counted["Proven"] > 8
+    assert result.counted["Proven"] > 16  # one at the end of each world, and others
 
 
 @pytest.mark.parametrize("reason", [CutOff, TooLong])
