@@ -241,7 +241,10 @@ _FULL_KEYS_MAX = 20
 """They are in the environment of each function, which holds 4 KB."""
 
 _REST_SECONDS = 3
-"""The time that VerifyKyc needs besides the exchange with the provider: for its secret and for DynamoDB."""
+"""The time that VerifyKyc needs besides the exchange with the provider: for its secret and for DynamoDB.
+
+Of these it keeps two until after the exchange, and does not ask without them (`RESERVED_SECONDS`).
+"""
 
 STAGES = {
     settings.stage: settings

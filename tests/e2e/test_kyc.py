@@ -26,7 +26,7 @@ ANSWERED = {"approve": "APPROVED", "reject": "REJECTED"}
 REFUSED = {"refuse": "kyc: the provider refuses the request with status 400"}
 UNAVAILABLE = {
     "hang": "kyc: ReadTimeoutError",
-    "drip": "kyc: ProtocolError",
+    "drip": "kyc: the exchange took longer than 4 s",
     "drip-headers": "kyc: the exchange took longer than 4 s",
     "busy": "kyc: the provider answers with status 429",
     "error": "kyc: the provider answers with status 500",

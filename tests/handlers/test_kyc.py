@@ -8,12 +8,18 @@ import pytest
 from handlers import _kyc
 from settlement.adapters import kyc_opensanctions, telemetry
 from settlement.ledger import keys
-from settlement.model.errors import KycCircuitOpen, KycRequestRefused, KycUnavailable, SettlementError
+from settlement.model.errors import (
+    KycCircuitOpen,
+    KycRequestRefused,
+    KycUnavailable,
+    SettlementError,
+    StoreUnavailable,
+)
 from settlement.model.settlement import Settlement
 from tests.handlers.conftest import Counted
 from tests.handlers.provider_stage import DEAD, FAILURES, YES, Stage, stage
 from tests.world.constants import KEY, WIRE
-from tests.world.functions import Calls
+from tests.world.functions import Calls, Context
 from tests.world.ledger import Ledger
 from tests.world.services import API_KEY, NEW_API_KEY, Secrets, throttled, unanswered
 
@@ -43,6 +49,31 @@ def test_the_key_is_read_once_for_many_questions(
 
     assert kyc.sent == [API_KEY] * 3
     assert secrets.read == [CREDENTIALS]
+
+
+@pytest.mark.parametrize("left_ms", [0, 5_999])
+def test_a_call_without_the_time_for_an_exchange_does_not_ask_and_is_no_failure_of_the_provider(
+    kyc: Stage, settlement: Settlement, left_ms: int
+) -> None:
+    """Lambda would end it before it has counted a failure. It is DynamoDB that has used up the time."""
+    with pytest.raises(StoreUnavailable, match="^kyc: not asked, as too little of the call's time is left$"):
+        kyc.ask(settlement, Context(iter([left_ms])))
+
+    assert (kyc.sent, kyc.circuit()) == ([], {})
+    assert kyc.ask(settlement, Context(iter([6_000]))).reference == "ver_1"
+
+
+def test_a_probe_without_the_time_for_an_exchange_neither_closes_nor_reopens_the_circuit(
+    kyc: Stage, settlement: Settlement
+) -> None:
+    kyc.open(settlement)
+    kyc.recovered()
+
+    with pytest.raises(StoreUnavailable):
+        kyc.ask(settlement, Context(iter([0])))
+
+    assert kyc.states() == ["OPEN", "HALF_OPEN"]
+    assert kyc.circuit()["state"] == "HALF_OPEN"
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -16,7 +16,7 @@ TROUBLES = {
     "silent 2": "KycUnavailable: kyc: no connection to any of 2 addresses",
     "silent 8": "KycUnavailable: kyc: no connection to any of 8 addresses",
     "silent 64": "KycUnavailable: kyc: no connection to any of 64 addresses",
-    "lookup": "KycUnavailable: kyc: the provider's name was not looked up in 2.0 s",
+    "lookup": "KycUnavailable: kyc: the provider's name was not looked up in time",
     "handshake": "KycUnavailable: kyc: ReadTimeoutError",
 }
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from handlers import _kyc, _secrets, _step_functions
+from infra import config
 from infra.config import STAGES, Settings
 from infra.functions import function_seconds
 from infra.state_machines import render_definition
@@ -159,10 +160,13 @@ def test_a_client_times_out_before_its_function(config: Any) -> None:
 def test_a_provider_that_hangs_is_counted_before_its_function_times_out() -> None:
     """A function that times out counts nothing, and the circuit around a dead provider would never open.
 
-    The time after the longest exchange is for reading the row, and for the event about the circuit.
+    A call asks only if it keeps the reserve, of which the event about the circuit may need all. The rest is
+    for what comes before: reading the rows of the settlement and of the circuit.
     """
     events = _kyc._events.meta.config
 
     assert events.retries["total_max_attempts"] == 1
+    assert client_seconds(events) <= _kyc.RESERVED_SECONDS < config._REST_SECONDS
     for settings in STAGES.values():
-        assert settings.kyc.exchange_seconds + client_seconds(events) < settings.function_timeout_seconds
+        needed = settings.kyc.exchange_seconds + _kyc.RESERVED_SECONDS
+        assert needed < settings.function_timeout_seconds

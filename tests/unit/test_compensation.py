@@ -47,6 +47,20 @@ def test_a_settlement_failed_at_the_first_step_that_has_not_committed(last: str 
     assert compensation.failure_of(state, ERROR) == {"step": step, "error": "KycRejected", "cause": "why"}
 
 
+@pytest.mark.parametrize("name", compensation.OUT_OF_TIME)
+def test_a_call_that_ran_out_of_time_is_told_as_a_provider_without_a_verdict(name: str) -> None:
+    """The names of Lambda and Step Functions are no part of the outcome's contract."""
+    state = states.state(**slots(up_to(Step.HOLD)))
+
+    failure = compensation.failure_of(state, {"Error": name, "Cause": "RequestId: 1 Error: Task timed out"})
+
+    assert failure == {
+        "step": "verify",
+        "error": "KycUnavailable",
+        "cause": f"kyc: no verdict in time ({name})",
+    }
+
+
 def test_a_compensation_is_about_to_begin_exactly_if_its_first_write_would_commit() -> None:
     """An outcome promises the status and the failure that the row is about to have, and nothing else."""
     write = reversal.begin(SETTLEMENT, ERROR, owner=EXECUTION, execution=REVERSER)

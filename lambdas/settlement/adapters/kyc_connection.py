@@ -173,7 +173,7 @@ class Addresses:
         try:
             return list(self._lookup.found.result(timeout=seconds))
         except TimeoutError:
-            raise KycUnavailable(f"kyc: the provider's name was not looked up in {seconds:.1f} s") from None
+            raise KycUnavailable("kyc: the provider's name was not looked up in time") from None
         except (OSError, UnicodeError) as error:
             raise KycUnavailable(f"kyc: the provider's name is not known: {type(error).__name__}") from None
 
