@@ -28,10 +28,10 @@ class KycSettings:
     """The provider, its timeouts, and its circuit.
 
     `url` is its address, `provider` the shape of its API, `dataset` the OpenSanctions collection to screen
-    against. An exchange ends after both timeouts together: the first one bounds the attempts at all its addresses,
-    the second each silence. A review ends after `review_seconds`; until then
-    the payer's money stays held. The circuit opens after `failures` in a row, each at most
-    `failures_within_seconds` after the one before, and sends a probe `recovery_seconds` later.
+    against. An exchange ends after both timeouts together: the first bounds the attempts at all addresses,
+    the second each silence. A review ends after `review_seconds`; until then the payer's money stays held.
+    The circuit opens after `failures` in a row, each at most `failures_within_seconds` after the one before,
+    and sends a probe `recovery_seconds` later.
     """
 
     url: str = NOT_NAMED

@@ -56,7 +56,7 @@ def test_a_call_without_the_time_for_an_exchange_does_not_ask_and_is_no_failure_
     kyc: Stage, settlement: Settlement, left_ms: int
 ) -> None:
     """Lambda would end it before it has counted a failure. It is DynamoDB that has used up the time."""
-    with pytest.raises(StoreUnavailable, match="^kyc: not asked, as too little of the call's time is left$"):
+    with pytest.raises(StoreUnavailable, match=r"^kyc: not asked, as too little of the call's time is left$"):
         kyc.ask(settlement, Context(iter([left_ms])))
 
     assert (kyc.sent, kyc.circuit()) == ([], {})

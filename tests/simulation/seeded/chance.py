@@ -81,7 +81,9 @@ class Chance:
         self.random, self._nonces = Random(seed), Random(f"nonces {seed}")
         self.faults_end = False
         self._rate = self.random.choice((0.0, 0.02, 0.1, 0.2, 0.4))
-        self._kinds = frozenset(kind for kind in Fault if self.random.random() < 0.5)
+        kinds = {kind for kind in Fault if kind is not Fault.SILENT and self.random.random() < 0.5}
+        own = Random(f"silent {seed}")  # it came later, and must not change every other history
+        self._kinds = frozenset(kinds | {Fault.SILENT} if own.random() < 0.5 else kinds)
         self.meddling = self.random.choice((0.0, 0.0, 0.2, 0.5))
         """The probability that a person or a stray call interferes with a settlement right after a change."""
 
