@@ -122,7 +122,7 @@ def test_an_address_that_accepts_and_is_silent_is_tried_last_and_the_one_that_an
 ) -> None:
     with raw(silent) as bad, raw(says(answer(), hang_up=True)) as good:
         resolver.ports = [bad.port, good.port]
-        asking = client(NAMED, (20, 0.3))
+        asking = client(NAMED, (20, 2))
         assert str(ask(asking)) == "kyc: ReadTimeoutError"
 
         for connections in (1, 2, 3):

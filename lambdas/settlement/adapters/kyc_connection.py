@@ -36,6 +36,7 @@ LOOKUPS_MAX = 4
 """The lookups that may hang at once in an environment: each holds a thread until it ends."""
 
 Seconds = float
+"""A time of a clock: no amount is ever computed from it."""
 
 Place = tuple[Any, ...]
 """An address and its port, as connect takes them."""
