@@ -18,7 +18,7 @@ SWEPT, MERCHANT_ENTRIES, MERCHANT = "SWEPT#*", "ENTRIES#merchant.*", "ACCOUNT#me
 
 GRANTS: Mapping[str, Mapping[str, Rows]] = {
     "HoldFunds": {
-        "GetItem": (SETTLEMENT,),
+        "GetItem": (SETTLEMENT, ACCOUNT),
         "PutItem": (SETTLEMENT,),
         "Put": (SETTLEMENT, ENTRIES),
         "Update": (SETTLEMENT, ACCOUNT),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
-from handlers import _dependencies
+from handlers import _dependencies, _payee
 from settlement.adapters.telemetry import count
 from settlement.ledger import forward
 from settlement.ledger.transaction import AlreadyApplied
@@ -32,14 +32,18 @@ def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState
 def claim_and_hold(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
     """Claim the key and commit the hold in one transaction, or find the earlier claim.
 
-    Return as `claim` does. Raises the payer's refusals too, after which the key is as unclaimed as before. If
-    the transaction gets no answer, the key alone is claimed: the payer's row may be too busy, and recovery
+    Return as `claim` does. Raises the parties' refusals too, after which the key is as unclaimed as before.
+    If the table gives no answer, the key alone is claimed: a party's row may be too busy, and recovery
     resumes what is claimed.
     """
 
     def take(settlement: Settlement, now: datetime) -> SettlementState:
         transaction = steps.claim_and_hold(settlement, execution, now, _dependencies.config)
         try:
+            if refusal := _payee.refusal(settlement):
+                if earlier_claim := _dependencies.store.settlement(settlement.key):  # it may hold already
+                    return earlier_claim
+                raise refusal
             _dependencies.store.transact(transaction.writes)
         except AlreadyApplied as earlier:  # a claim, which may have no hold yet
             found: SettlementState = earlier.found

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from handlers import _claim, _dependencies, _request
+from handlers import _claim, _dependencies, _payee, _request
 from settlement.adapters.telemetry import count, observed
 from settlement.model.errors import AlreadyClaimed
 from settlement.model.status import Step
@@ -14,7 +14,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the canonical settlement with its hold committed, by this call or an earlier one.
 
     An execution that the queue, recovery or a verdict has made the owner resumes the claimed settlement.
-    Raises AlreadyClaimed for any other claimed key; InvalidRequest, IdempotencyConflict and the payer's
+    Raises AlreadyClaimed for any other claimed key; InvalidRequest, IdempotencyConflict and the parties'
     refusals, none of which leaves a trace in the table; StepFenced and DeadlineExceeded.
     """
     execution, config = event["execution"], _dependencies.config
@@ -25,6 +25,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     if steps.is_replay(claimed, execution):
         raise AlreadyClaimed(settlement.key, claimed.status)
     if Step.HOLD not in claimed.steps:
+        if refusal := _payee.refusal(settlement):
+            raise refusal
         _dependencies.store.commit(steps.hold(settlement, _dependencies.now()))
     return {
         "settlement": settlement.to_wire(config),

@@ -8,8 +8,10 @@ from tests.e2e.embedded import Embedded
 
 pytestmark = pytest.mark.long
 
-WRITE_UNITS_MAX, READ_UNITS_MAX = 20, 1
-"""The one read is VerifyKyc's: it reads the row before it asks the provider."""
+WRITE_UNITS_MAX, READ_UNITS_MAX = 20, 1.5
+"""VerifyKyc reads the row before it asks the provider. HoldFunds reads a payee whom its environment has not
+seen within a minute, for half a unit.
+"""
 
 DEMO_FAILURES = 5
 """So many calls fail before the circuit opens; one payment makes three, the next one the rest."""
@@ -28,7 +30,7 @@ def test_the_demo_settles_every_example_on_both_machines_at_its_price(demo: dict
     assert demo["limbo"]["settlement"]["status"] == "COMPENSATED"
     settled = [line for line in demo["settlements"] if line["outcome"] == "SETTLED"]
     assert [line["machine"] for line in settled] == ["express"] * 7 + ["standard"] * 7
-    assert {line["calls"] for line in settled} == {6}
+    assert {line["calls"] for line in settled} <= {6, 7}
     assert all(0 < line["write_units"] <= WRITE_UNITS_MAX for line in settled)
     assert all(0 < line["read_units"] <= READ_UNITS_MAX for line in settled)
     replayed = [line for line in demo["settlements"] if line["outcome"] == "SETTLED (replayed)"]

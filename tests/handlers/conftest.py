@@ -14,6 +14,7 @@ from handlers import (
     _dependencies,
     _journal,
     _kyc,
+    _payee,
     _resumption,
     _secrets,
     _step_functions,
@@ -52,6 +53,7 @@ def calls(
     monkeypatch.setattr(_resumption, "_client", Functions())
     monkeypatch.setattr(_dependencies, "store", ledger.store)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW)
+    monkeypatch.setattr(_payee, "_remembered", {})
     monkeypatch.setattr(_workers, "pause", lambda seconds: None)
     telemetry.metrics.clear_metrics()
     return Calls(ledger)

@@ -169,9 +169,10 @@ def test_an_order_on_an_account_that_was_deleted_by_hand_is_told(calls: Calls) -
 def test_a_closed_merchant_is_refused_its_release(calls: Calls) -> None:
     shop = WIRE | {"payee": "merchant.shop"}
     calls.ledger.open("alice", 10_000)
-    calls.ledger.open("merchant.shop", 0, closed_at=CLAIMED_AT)
+    calls.ledger.open("merchant.shop", 0)
     for state in ("HoldFunds", "VerifyKyc"):
         calls(state, shop, claimed_at=CLAIMED_AT)
+    calls.administer(CLOSE | {"account": "merchant.shop"})
 
     with calls.writes_nothing(), pytest.raises(errors.AccountClosed, match=r"^payee: "):
         calls("ReleaseFunds", shop, claimed_at=CLAIMED_AT)

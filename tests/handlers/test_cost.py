@@ -1,4 +1,4 @@
-"""The handlers' calls of DynamoDB, and their write units: five writes and one read on the happy path.
+"""The handlers' calls of DynamoDB, and their write units: five writes and two reads on the happy path.
 
 The units are by AWS's rule: a written row costs one unit a kilobyte and twice that in a transaction, an
 entry of the index one for each change. A refused write costs its units, too; they are counted apart.
@@ -15,7 +15,7 @@ from handlers import _dependencies
 from settlement.adapters.wire import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.model.errors import AlreadyClaimed, InReview, InsufficientFunds, KycRejected
+from settlement.model.errors import AccountNotFound, AlreadyClaimed, InReview, InsufficientFunds, KycRejected
 from tests.handlers.conftest import Later
 from tests.world.constants import (
     CLAIMED_AT,
@@ -35,6 +35,9 @@ from tests.world.services import signed, text
 
 GET, PUT, UPDATE, TRANSACT = "get_item", "put_item", "update_item", "transact_write_items"
 QUERY = "query"
+LAGGING_GET = "get_item, which may lag"
+"""At half the price of another read."""
+
 TO_SHOP = WIRE | {"payee": "merchant.shop"}
 UNIT_BYTES = 1024
 DECISION = {"resolution": {**ORDER, "decision": "retry"}}
@@ -54,7 +57,8 @@ class Meter:
 
     def __getattr__(self, operation: str) -> Any:
         def call(**parameters: Any) -> Any:
-            self.operations.append(operation)
+            lags = operation == GET and not parameters["ConsistentRead"]
+            self.operations.append(LAGGING_GET if lags else operation)
             writes = _writes(operation, parameters)
             before = [self._row(key) for key in writes]
             try:
@@ -146,6 +150,17 @@ def rejected(calls: Calls) -> None:
     calls("RejectSettlement", error=SPENT)
 
 
+def open_poor(calls: Calls) -> None:
+    calls.ledger.open("alice", 4819)
+    calls.ledger.open("bob", 500)
+
+
+def refused_for_its_payee(calls: Calls) -> None:
+    with pytest.raises(AccountNotFound):
+        calls("HoldFunds")
+    calls("RejectSettlement", error={"Error": "AccountNotFound", "Cause": "payee: there is no such account"})
+
+
 def reversed_(calls: Calls, **cause: Any) -> None:
     calls.unwind(calls.begin(**cause))
 
@@ -171,8 +186,20 @@ CASES = [
     pytest.param(
         lambda calls: calls.before("HoldFunds"),
         lambda calls: execute(calls, *FORWARD),
-        ([TRANSACT, GET, PUT, UPDATE, TRANSACT, TRANSACT], 20, 0),
-        id="the happy path: five writes, and a read before the provider is asked",
+        ([LAGGING_GET, TRANSACT, GET, PUT, UPDATE, TRANSACT, TRANSACT], 20, 0),
+        id="the happy path: five writes, and reads before the hold and before the provider is asked",
+    ),
+    pytest.param(
+        lambda calls: calls.after("HoldFunds"),
+        lambda calls: calls("HoldFunds", WIRE | {"key": "order-2026-000102"}),
+        ([TRANSACT], 7, 0),
+        id="a hold for a payee whom the environment has just seen: no read",
+    ),
+    pytest.param(
+        lambda calls: calls.ledger.open("alice", 10_000),
+        refused_for_its_payee,
+        ([LAGGING_GET, GET, GET, PUT], 1, 0),
+        id="a rejection for the payee: three reads, and a tombstone",
     ),
     *(
         pytest.param(
@@ -182,7 +209,7 @@ CASES = [
             id=state,
         )
         for state, expected in {
-            "HoldFunds": ([TRANSACT], 7, 0),
+            "HoldFunds": ([LAGGING_GET, TRANSACT], 7, 0),
             "VerifyKyc": ([GET, PUT, UPDATE], 2, 0),
             "ReleaseFunds": ([TRANSACT], 6, 0),
             "CollectFee": ([TRANSACT], 5, 0),
@@ -191,7 +218,7 @@ CASES = [
     pytest.param(
         open_shop,
         lambda calls: execute(calls, *FORWARD, settlement=TO_SHOP),
-        ([TRANSACT, GET, PUT, UPDATE, GET, TRANSACT, TRANSACT], 18, 0),
+        ([LAGGING_GET, TRANSACT, GET, PUT, UPDATE, GET, TRANSACT, TRANSACT], 18, 0),
         id="a settlement with a merchant: no balance of the payee, and a read of its account",
     ),
     pytest.param(
@@ -227,9 +254,9 @@ CASES = [
         id="a replay: a refused claim and a read",
     ),
     pytest.param(
-        lambda calls: calls.ledger.open("alice", 4819),
+        open_poor,
         rejected,
-        ([TRANSACT, PUT], 1, 6),
+        ([LAGGING_GET, TRANSACT, PUT], 1, 6),
         id="a rejected settlement: a refused hold and a tombstone",
     ),
     pytest.param(
@@ -241,7 +268,7 @@ CASES = [
     pytest.param(
         lambda calls: None,
         queued,
-        ([PUT, TRANSACT, TRANSACT], 2 + 6, 6),
+        ([PUT, LAGGING_GET, TRANSACT, TRANSACT], 2 + 6, 6),
         id="a hold that the queue has claimed: its claim, a refused claim, the hold",
     ),
     pytest.param(
@@ -353,7 +380,7 @@ def test_a_payment_that_the_provider_rejects_is_held_and_voided(
     calls.report(error=REJECTED_BY_KYC)
 
     verify = [GET, PUT, UPDATE, GET, GET]  # the last two for the reference
-    expected = [TRANSACT, *verify, PUT, UPDATE, TRANSACT, GET]
+    expected = [LAGGING_GET, TRANSACT, *verify, PUT, UPDATE, TRANSACT, GET]
     assert meter.take() == (expected, 7 + 2 + 1 + 7, 1)
 
 

@@ -114,6 +114,7 @@ def test_a_payer_who_cannot_pay_is_refused_by_name_and_the_key_is_as_claimed_as_
 ) -> None:
     owner = calls.claimed() if claimed else "execution-1"
     calls.close("alice")
+    calls.ledger.open("bob", 500)
     if payer:
         calls.ledger.open("alice", **payer)
     later()

@@ -295,7 +295,8 @@ def test_of_two_requests_with_one_key_at_once_one_holds_and_the_other_content_is
     funded: Calls, meanwhile: Meanwhile, other: dict[str, str]
 ) -> None:
     funded.ledger.open("carol", 10_000)
-    meanwhile(_dependencies.store, "transact", lambda: funded("HoldFunds"))
+    last = "transact" if other["currency"] == "EUR" else "account"  # then the payee is refused
+    meanwhile(_dependencies.store, last, lambda: funded("HoldFunds"))
 
     with pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
         funded("HoldFunds", other, execution="execution-2")
@@ -323,6 +324,7 @@ def test_other_content_that_holds_after_the_first_was_refused_stays_and_the_firs
 ) -> None:
     """A refused hold claims nothing, until RejectSettlement does."""
     calls.ledger.open("alice", 4819)
+    calls.ledger.open("bob", 500)
     with pytest.raises(InsufficientFunds):
         calls("HoldFunds")
     less = WIRE | {"amount": "48.19"}
@@ -339,6 +341,7 @@ def test_other_content_that_holds_after_the_first_was_refused_stays_and_the_firs
 
 def test_other_content_that_comes_after_the_rejection_is_the_conflict(calls: Calls) -> None:
     calls.ledger.open("alice", 4819)
+    calls.ledger.open("bob", 500)
     calls("RejectSettlement", error=REFUSED)
 
     with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
@@ -428,6 +431,7 @@ def test_a_request_without_a_key_is_rejected_and_reported_under_the_key_of_its_e
     calls: Calls,
 ) -> None:
     calls.ledger.open("alice", 4819)
+    calls.ledger.open("bob", 500)
 
     rejected = calls("RejectSettlement", NAMELESS, execution_arn=FIRST, error=REFUSED)
 
@@ -443,6 +447,7 @@ def test_only_the_hold_counts_a_missing_key_and_only_of_a_valid_request(
     calls: Calls, counted: Counted
 ) -> None:
     calls.ledger.open("alice", 4819)
+    calls.ledger.open("bob", 500)
     with pytest.raises(InsufficientFunds):
         calls("HoldFunds", NAMELESS, execution_arn=FIRST)
     assert counted() == {"StepCalled": 1, "InsufficientFunds": 1, "IdempotencyKeyMissing": 1}

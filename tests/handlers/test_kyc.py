@@ -242,6 +242,7 @@ def opensanctions(calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(_kyc._client, "_provider", kyc_opensanctions)
     monkeypatch.setattr(_kyc, "ask", kyc.ask)
     calls.ledger.open("alice", 10_000)
+    calls.ledger.open("bob", 500)
     for wire in (WIRE, NAMED | {"key": "order-2026-000102"}):
         calls("HoldFunds", wire)
     return asked
@@ -286,6 +287,7 @@ def test_our_own_contract_sends_no_names(calls: Calls, kyc: Stage, monkeypatch: 
     monkeypatch.setattr(_kyc._client, "_exchange", exchange)
     monkeypatch.setattr(_kyc, "ask", kyc.ask)
     calls.ledger.open("alice", 10_000)
+    calls.ledger.open("bob", 500)
     for state in ("HoldFunds", "VerifyKyc"):
         calls(state, NAMED)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from handlers import _kyc
+from handlers import _kyc, _payee
 from settlement.adapters import telemetry
 from tests.handlers.provider_stage import stage
 from tests.world.constants import CLAIMED_AT, WIRE
@@ -42,6 +42,7 @@ def logged(
 
     def settle(key: str, execution: str) -> list[dict[str, Any]]:
         capsys.readouterr()
+        _payee._remembered.clear()
         for state in FORWARD:
             calls(state, WIRE | {"key": key}, execution=execution, claimed_at=CLAIMED_AT)
         output = log.getvalue() + capsys.readouterr().out

@@ -48,6 +48,7 @@ BLOCKED = {"Error": "AccountInLimbo", "Cause": "later"}
 def refused_hold(calls: Calls, execution: str = "execution-1") -> Any:
     """Try a hold that the payer cannot cover; return its error as the machine passes it on."""
     calls.ledger.open("alice", 4819)
+    calls.ledger.open("bob", 500)
     with pytest.raises(Exception, match=f"^{MESSAGE}$") as refusal:
         calls("HoldFunds", execution=execution)
     cause = json.dumps({"errorMessage": str(refusal.value), "errorType": refusal.typename, "stackTrace": []})

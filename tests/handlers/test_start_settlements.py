@@ -43,6 +43,7 @@ def test_a_message_is_claimed_and_started_under_the_name_that_owns_it(
     assert (row["owner"], row["claimed_at"], row["status"]) == (owner(body), CLAIMED_AT, "PROCESSING")
     assert (queues.sent, counted()) == ([], {"StepCalled": 1, "Claimed": 1})
     calls.ledger.open("alice", 10_000)
+    calls.ledger.open("bob", 500)
     assert calls("HoldFunds", execution=owner(body))["settlement"] == WIRE
 
 

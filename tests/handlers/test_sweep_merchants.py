@@ -66,11 +66,14 @@ def test_the_highest_balance_of_the_stage_does_not_stop_a_merchants_release(call
 def test_a_merchant_who_cannot_be_paid_is_refused_by_name(
     calls: Calls, currency: str | None, error: type[Exception]
 ) -> None:
+    """No order does this to an account: HoldFunds has found it there, and in this currency."""
     calls.ledger.open("alice", 10_000)
-    if currency:
-        calls.ledger.open("merchant.shop", 0, currency)
+    calls.ledger.open("merchant.shop", 0)
     for state in FORWARD[: FORWARD.index("ReleaseFunds")]:
         calls(state, SHOP, claimed_at=CLAIMED_AT)
+    calls.close("merchant.shop")
+    if currency:
+        calls.ledger.open("merchant.shop", 0, currency)
 
     with calls.writes_nothing(), pytest.raises(error, match=r"^payee: "):
         calls("ReleaseFunds", SHOP)

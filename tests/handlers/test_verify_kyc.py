@@ -199,6 +199,7 @@ def test_a_deadline_that_the_request_names_is_moved_neither_by_a_review_nor_by_a
 ) -> None:
     named = WIRE | {"deadline_seconds": 7_200}
     calls.ledger.open("alice", 10_000)
+    calls.ledger.open("bob", 500)
     calls("HoldFunds", named)
     monkeypatch.setattr(_kyc, "review_seconds", review_seconds)
     provider.answer = IN_REVIEW
@@ -216,6 +217,7 @@ def test_a_verdict_of_the_webhook_leaves_the_deadline_that_the_request_named(
 ) -> None:
     named = WIRE | {"deadline_seconds": 7_200}
     calls.ledger.open("alice", 10_000)
+    calls.ledger.open("bob", 500)
     calls("HoldFunds", named)
     provider.answer = IN_REVIEW
     with pytest.raises(InReview):

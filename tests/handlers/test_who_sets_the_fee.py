@@ -176,7 +176,7 @@ def test_an_accepted_fee_costs_no_read(
     funded: Calls, change_config: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change_config(**SCHEDULE)
-    monkeypatch.setattr(_dependencies.store, "read", lambda key: pytest.fail(f"reads {key}"))
+    monkeypatch.setattr(_dependencies.store, "settlement", lambda key: pytest.fail(f"reads {key}"))
 
     for request in (WIRE, with_another_key(WITHOUT_FEE)):
         assert funded("HoldFunds", request)["settlement"]["fee"] == "0.48"

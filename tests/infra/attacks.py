@@ -361,18 +361,24 @@ def renames_a_currency(thief: Thief) -> None:
 
 
 def renames_a_held_currency(thief: Thief) -> None:
-    """Makes euros of the points that a payment in review holds; recovery has it approved and released."""
-    world, points = thief.world, replace(LOOT, key="order-2026-000950", payer="mallory.p", currency="POINTS")
+    """Makes euros of the points that a payment in review holds; recovery has it approved and released.
+
+    The payee is changed, too: a hold asks for one whose account is in points.
+    """
+    world = thief.world
+    points = replace(LOOT, key="order-2026-000950", payer="mallory.p", payee="mallory.q", currency="POINTS")
     if not world.ledger.row(keys.account(points.payer)):
         world.open(points.payer, points.amount, "POINTS")
+        world.open(points.payee, 0, "POINTS")
         world.provider.answer = IN_REVIEW
         world.settle(data=points.to_wire(_dependencies.config), name="points")
         world.provider.answer = APPROVED
-    changed = replace(points, currency="EUR")
+    changed = replace(points, payee=LOOT.payee, currency="EUR")
     thief.change(
         keys.settlement(points.key),
         remove=["review"],
-        currency="EUR",
+        payee=changed.payee,
+        currency=changed.currency,
         request_hash=changed.request_hash,
         **_due(world, points.key),
     )

@@ -34,7 +34,8 @@ def test_a_stalled_settlement_does_not_tell_them(world: World, state: str, fault
 
 def test_a_compensation_that_fails_does_not_tell_them(world: World) -> None:
     """A child execution's failure has its input, with the names, in the cause."""
-    world.open("alice", 10_000)  # no account for the payee: the release is refused
+    world.open("alice", 10_000)
+    world.open("bob", 100_000_000)  # the stage's highest balance: the release is refused
     world.strike("BeginCompensation", Fault.REFUSED_BY_STORE)
 
     execution = world.settle(STANDARD, data=NAMED)

@@ -12,6 +12,7 @@ from settlement.policy.outcome import of_state
 from tests.world import picture
 from tests.world.constants import KEY, NONCE, WIRE
 from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD
+from tests.world.functions import HANDLERS, Context
 from tests.world.interpreter import Execution
 from tests.world.picture import STEPS
 from tests.world.world import World
@@ -42,9 +43,19 @@ def payer_in_dollars(world: World) -> None:
     world.open("bob", 500)
 
 
-def payee_in_dollars(world: World) -> None:
+def in_other_currencies(world: World) -> None:
     world.open("alice", 10_000)
     world.open("bob", 500, "USD")
+
+
+def payee_without_money(world: World) -> None:
+    world.open("alice", 10_000)
+    world.open("bob", 0)
+
+
+def payee_closes(world: World) -> None:
+    order = {"key": "close-bob-000001", "order": "close", "account": "bob", "by": "olga", "reason": "asked"}
+    HANDLERS["AdministerAccount"](order, Context())
 
 
 def payee_at_the_cap(world: World) -> None:
@@ -77,13 +88,15 @@ HOLD_REFUSALS: list[tuple[Act, Act, str]] = [
     (poor, nothing, "InsufficientFunds"),
     (no_payer, nothing, "AccountNotFound"),
     (payer_in_dollars, nothing, "CurrencyMismatch"),
+    (no_payee, nothing, "AccountNotFound"),
+    (in_other_currencies, nothing, "CurrencyMismatch"),
+    (payee_without_money, payee_closes, "AccountClosed"),
     (both, claimed_long_ago, "DeadlineExceeded"),
 ]
 LATER_REFUSALS: list[tuple[str, Act, Act, str]] = [
     ("VerifyKyc", both, too_late, "DeadlineExceeded"),
     ("ReleaseFunds", both, too_late, "DeadlineExceeded"),
-    ("ReleaseFunds", no_payee, nothing, "AccountNotFound"),
-    ("ReleaseFunds", payee_in_dollars, nothing, "CurrencyMismatch"),
+    ("ReleaseFunds", payee_without_money, payee_closes, "AccountClosed"),
     ("ReleaseFunds", payee_at_the_cap, nothing, "CapExceeded"),
 ]
 STATES = {"HoldFunds": 0, "VerifyKyc": 1, "ReleaseFunds": 2, "CollectFee": 3}

@@ -84,9 +84,8 @@ class MemoryDynamoDb:
         self._commit([(_key(Key), None)])
         return {}
 
-    def get_item(self, *, TableName: str, Key: Item, **parameters: Any) -> dict[str, Any]:  # noqa: N803
-        if not parameters.get("ConsistentRead"):
-            raise TypeError("only consistent reads are known here")
+    def get_item(self, *, TableName: str, Key: Item, ConsistentRead: bool, **_: Any) -> dict[str, Any]:  # noqa: N803
+        """Return the latest row, also to a read that may lag."""
         found = self.items.get(_key(Key))
         return {"ConsumedCapacity": _UNITS} | ({"Item": dict(found)} if found else {})
 

@@ -146,9 +146,12 @@ class Store:
         row = self.read({"pk": listed["pk"], "sk": listed["sk"]})
         return SettlementState.from_row(row) if row else None
 
-    def account(self, account: str) -> AccountState | None:
-        """Read a customer's account consistently; None if there is none."""
-        row = self.read(keys.account(account))
+    def account(self, account: str, *, may_lag: bool = False) -> AccountState | None:
+        """Read a customer's account; None if there is none.
+
+        If the read `may_lag`, it takes half a unit, and may lack the account's latest changes, or all of it.
+        """
+        row = self._row(keys.account(account), may_lag=True) if may_lag else self.read(keys.account(account))
         return AccountState.from_row(row) if row else None
 
     def evidence(self, key: str, step: str) -> Row | None:
@@ -162,8 +165,7 @@ class Store:
 
     def read(self, key: Row) -> Row | None:
         """Read one row by its key, consistently; None if there is none."""
-        answer = self._call("get_item", [], TableName=self.table_name, Key=to_wire(key), ConsistentRead=True)
-        return from_wire(answer["Item"]) if answer.get("Item") else None
+        return self._row(key)
 
     def entries(self, partition: str, first: str, last: str) -> Iterator[Row]:
         """Yield a partition's rows between two sort keys, in their order, each page read consistently."""
@@ -204,6 +206,11 @@ class Store:
             if "LastEvaluatedKey" not in answer:
                 return
             parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def _row(self, key: Row, *, may_lag: bool = False) -> Row | None:
+        named = {"TableName": self.table_name, "Key": to_wire(key)}
+        answer = self._call("get_item", [], **named, ConsistentRead=not may_lag)
+        return from_wire(answer["Item"]) if answer.get("Item") else None
 
     def _call(self, operation: str, writes: Sequence[Write], **parameters: Any) -> Any:
         send = getattr(self.client, operation)

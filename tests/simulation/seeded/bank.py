@@ -1,5 +1,6 @@
 """People who give orders on accounts: twice, at once, late, with other content, and at the worst moment."""
 
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.seeded.facts import demand, minor, number, text
@@ -15,6 +16,10 @@ UNKNOWN = ("StoreUnavailable", "Runtime.", "Lambda.", "Sandbox.")
 
 OTHERWISE: tuple[tuple[str, str], ...] = (("reason", "another"), ("account", "carol"), ("by", "mallory"))
 """Other content under the same key."""
+
+
+NEWCOMER = "erin"
+"""An account that a world does not open at its beginning."""
 
 
 def pays_in_an_asset(seed: int) -> bool:
@@ -53,6 +58,23 @@ class Bank:
         if chance.happens(0.6):
             self._empty_and_close(chance.one_of(accounts), prefix)
 
+    def welcome(self, key: str, random: Random) -> None:
+        """Let people pay an account before and after it is opened, or although it never is or is closed."""
+        people, currency = self._world.people, self._world.currency
+        begins = random.choice((0, 1_000, 3_000, 60_000))
+        about = {"account": NEWCOMER, "by": "olga", "reason": "as agreed"}
+        if random.random() < 0.8:
+            of = currency if random.random() < 0.8 else {"EUR": "USD"}.get(currency, "EUR")
+            order = about | {"key": f"{key}-open-0001", "order": "open", "currency": of}
+            people.spawn("a person", begins, self.give, order)
+        if random.random() < 0.5:
+            order = about | {"key": f"{key}-close-0001", "order": "close"}
+            people.spawn("a person", begins + random.choice((0, 500, 90_000)), self.give, order)
+        for payment in range(random.randint(1, 4)):
+            request = {"key": f"{key}-{payment}", "payer": random.choice(("alice", "bob")), "fee": "0.00"}
+            request |= {"payee": NEWCOMER, "amount": "1.00", "currency": currency}
+            people.begin(request, max(0, begins + random.choice((-500, -5, 20, 500, 30_000, 150_000))))
+
     def _plan(self, account: str, prefix: str, at: int) -> None:
         chance = self._world.chance
         kinds = (
@@ -89,7 +111,7 @@ class Bank:
         key = prefix if chance.happens(0.1) else f"{prefix}-{kind}-{self._orders:04}"
         order = {"key": key, "order": kind, "account": account, "by": "olga", "reason": "as agreed"}
         if kind == "open":
-            return order | {"account": chance.one_of((account, "erin")), "currency": "EUR"}
+            return order | {"account": chance.one_of((account, NEWCOMER)), "currency": "EUR"}
         if kind not in ("deposit", "withdraw"):
             return order
         amount = chance.one_of(("1.00", "5.00", "30.00", "999990.00" if kind == "deposit" else "60.00"))

@@ -144,6 +144,7 @@ class Cloud:
         try:
             self._end(call, self._answer(call))
         except Killed:
+            world.remembered.clear()  # the environment dies, with what it knows of payees
             self._end(call, TaskFailed(died))
             raise
 
@@ -164,6 +165,7 @@ class Cloud:
                 key = settlement_in(call.payload).get("key", "")
                 error, told = type(refusal).__name__, str(refusal)
                 world.oracle.refused(call.function, key, error, told, was_claimed=call.is_claimed)
+            world.oracle.payees.refused(call, type(refusal).__name__, str(refusal))
             cause = {"errorMessage": str(refusal), "errorType": type(refusal).__name__, "stackTrace": []}
             return TaskFailed(type(refusal).__name__, json.dumps(cause))
         except Violated:

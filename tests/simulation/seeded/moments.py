@@ -253,6 +253,7 @@ def happen(
     made = world.cloud.call(asked.function, deepcopy(asked.payload))
     (process,) = world.cloud._running
     process.skew = life.moments[late.seen].now - acts.now if late.early else late.ahead
+    made.since = life.moments[late.seen].now if late.early else made.since
     try:
         world.hub.run(acts.now + CALL_MS_MAX, lambda: made.answer.is_set)
         world.bury()

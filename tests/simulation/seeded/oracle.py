@@ -29,6 +29,7 @@ from tests.simulation.seeded.facts import (
     undone,
 )
 from tests.simulation.seeded.merchants import Merchants
+from tests.simulation.seeded.payees import Payees
 from tests.simulation.seeded.rules import Asking
 from tests.world.contracts import checked_outcome
 from tests.world.expressions import Item
@@ -58,7 +59,7 @@ class Oracle:
         self.blocks: dict[str, set[str]] = {}
         """The settlements that block an account, by account."""
 
-        self.merchants = Merchants()
+        self.merchants, self.payees = Merchants(), Payees()
         self.reached: Counter[str] = Counter()
         self.commits = 0
 
@@ -70,7 +71,7 @@ class Oracle:
         other.settlements, other.ends = self.settlements.copy(), self.ends.copy()
         other.verdicts = self.verdicts.copy()
         other.blocks, other.commits = self.blocks.copy(), self.commits
-        other.merchants = self.merchants.copy()
+        other.merchants, other.payees = self.merchants.copy(), self.payees.copy()
         return other
 
     def committed(self, changes: Changes, asking: Asking) -> None:
@@ -85,6 +86,7 @@ class Oracle:
         steps = {entry["step"]["S"] for entry in entries}
         rules.content_is_unchanged(changes, asking)
         account_rules.carried_out(changes, asking)
+        self.payees.committed(changes, asking)
         fenced = {
             new["pk"]["S"].partition("#")[2] for _, new in changes if new and new["sk"]["S"] == "SETTLEMENT"
         }

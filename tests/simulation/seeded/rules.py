@@ -38,6 +38,11 @@ class Asking(NamedTuple):
     stages: tuple[StageConfig, ...]
     """The stage's configurations since the call began."""
 
+    since: int
+    """When the call began, in milliseconds."""
+
+    now: int
+
 
 def fee_is_accepted(key: str, claimed: Item, asking: Asking) -> None:
     """Check that a key is claimed with a fee that the stage accepted when the call began, or later."""

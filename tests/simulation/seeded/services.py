@@ -9,6 +9,8 @@ from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutErr
 from settlement.adapters.wire import from_wire
 from tests.simulation.seeded.asking import EXCHANGE_MS
 from tests.simulation.seeded.chance import READS, STARTS, WRITES, Fault
+from tests.simulation.seeded.payees import LAG_MS_MAX
+from tests.world.expressions import Item
 from tests.world.interpreter import ARN, TaskFailed
 from tests.world.memory_dynamodb import error
 
@@ -68,6 +70,10 @@ class DynamoDb(Services):
 
     service = ""
 
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        self._before: dict[str, tuple[int, Item | None]] = {}
+
     def put_item(self, **parameters: Any) -> Any:
         return self._write("put_item", parameters)
 
@@ -78,8 +84,22 @@ class DynamoDb(Services):
         return self._write("transact_write_items", parameters)
 
     def get_item(self, **parameters: Any) -> Any:
-        table = self._world.table
-        return self.send("get_item", READS, lambda: table.get_item(**parameters))
+        read = self._world.table.get_item if parameters["ConsistentRead"] else self._lagging
+        return self.send("get_item", READS, lambda: read(**parameters))
+
+    def changed(self, row: Item, before: Item | None) -> None:
+        """Note an account's row before its latest change, which a read that may lag still finds."""
+        self._before[row["pk"]["S"]] = (self._world.hub.now, before)
+
+    def _lagging(self, **parameters: Any) -> Any:
+        world, latest = self._world, self._world.table.get_item(**parameters)
+        at, before = self._before.get(parameters["Key"]["pk"]["S"], (-LAG_MS_MAX, None))
+        is_new = world.hub.now - at < LAG_MS_MAX and not world.chance.faults_end
+        if not (is_new and world.chance.happens(0.5)):
+            return latest
+        world.count("LaggingRead", 1)
+        latest.pop("Item", None)
+        return latest | ({"Item": before} if before else {})
 
     def query(self, **parameters: Any) -> Any:
         table, read = self._world.table, plain if "Limit" in parameters else _as_it_is

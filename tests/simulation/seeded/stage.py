@@ -15,6 +15,7 @@ from handlers import (
     _dependencies,
     _journal,
     _kyc,
+    _payee,
     _resumption,
     _secrets,
     _step_functions,
@@ -42,6 +43,7 @@ _OF_A_WORLD = (
     (_step_functions, "_client"),
     (_dead_letters, "_client"),
     (_resumption, "_client"),
+    (_payee, "_remembered"),
 )
 
 
@@ -59,7 +61,8 @@ class Current:
         self._world, hub = world, world.hub
         now = lambda: NOW + timedelta(milliseconds=hub.now + hub.process.skew)  # noqa: E731
         services = (world.step_functions, world.people, world.functions)
-        reached = (world.dynamodb, now, world.chance.random, world.chance.nonce, world.config, *services)
+        chance = world.chance
+        reached = (world.dynamodb, now, chance.random, chance.nonce, world.config, *services, world.remembered)
         for (place, name), part in zip(_OF_A_WORLD, reached, strict=True):
             setattr(place, name, part)
 
@@ -113,6 +116,7 @@ def set_up() -> Iterator[Current]:
         (_kyc._client, "ask"): lambda *question: current.world.people.exchange(*question),  # noqa: PLW0108
         (_kyc, "review_seconds"): REVIEW_SECONDS,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
+        (_payee, "time"): clock,
         (follow, "time"): clock,
         (second_look, "time"): clock,
         (table_scan, "datetime"): SimpleNamespace(now=lambda _: _dependencies.now()),

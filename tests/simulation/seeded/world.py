@@ -55,6 +55,9 @@ MERCHANTS_EVERY = 4
 FEES_CHANGE_EVERY = 6
 """In one world of so many, the settings of the fees change."""
 
+NEWCOMERS_EVERY = 7
+"""In one world of so many, an account is paid that is opened meanwhile, in another currency, or never."""
+
 JOURNAL_EVERY = 5
 """In one world of so many, the copies in the sealed journal are played."""
 
@@ -77,6 +80,9 @@ class World:
 
     frozen: dict[str | None, list[Signal]] = field(default_factory=dict)
     """The frozen processes, by settlement."""
+
+    remembered: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The payees that the environments of HoldFunds know, by account and currency."""
 
     journal: Journal | None = None
     """The history of the sealed journal, if it is to be played."""
@@ -215,21 +221,24 @@ class World:
             for old, new in changes:
                 self.note("the table", "has", difference(old, new))
         process, function, at = self.hub.process, "", ""
-        stages = self.deployments.in_force(self.cloud.begun(process))
+        since, now = self.cloud.begun(process), self.hub.now
+        stages = self.deployments.in_force(since)
         if process:
             function, at = (
                 process.name,
                 timestamp(NOW + timedelta(milliseconds=self.hub.now + process.skew)),
             )
-        self.oracle.committed(changes, Asking(function, self.cloud.payload_of(process), at, stages))
+        asked = self.cloud.payload_of(process)
+        self.oracle.committed(changes, Asking(function, asked, at, stages, since, now))
         if self.oracle.commits % EVERY == 0:
             prove(self.table.items)
         self.stream.committed(changes)
         if self.journal:
             self.journal.committed(changes, self.hub.now)
-        for _, row in changes:
+        for old, row in changes:
             if row and row["sk"]["S"] == "BALANCE":
                 self.bank.notice(row["pk"]["S"].partition("#")[2], row)
+                self.dynamodb.changed(row, old)
             if row and row["sk"]["S"] == "SETTLEMENT" and not self.chance.faults_end:
                 key = row["pk"]["S"].partition("#")[2]
                 self.thaw(key)
@@ -268,6 +277,8 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
         _pay_often(world, shop, f"order-{seed % 1_000_000:06}-shop")
     if administers(seed):
         world.bank.busy(sorted(opening), f"order-{seed % 1_000_000:06}-0000")
+    if seed % NEWCOMERS_EVERY == NEWCOMERS_EVERY - 1:
+        world.bank.welcome(f"order-{seed % 1_000_000:06}-new", Random(f"newcomer {seed}"))
     for _ in range(chance.one_of((0, 0, 1, 3))):
         world.people.spawn("a stray call", chance.within(100, 30 * MINUTE_MS), world.people.call_again)
     world.hub.spawn(world.people.recover, "the schedule")

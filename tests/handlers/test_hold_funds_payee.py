@@ -1,0 +1,240 @@
+"""HoldFunds looks at the payee before it holds: nothing is held that the release could not pay out."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies, _payee
+from settlement.model.errors import (
+    AccountClosed,
+    AccountNotFound,
+    CurrencyMismatch,
+    IdempotencyConflict,
+    StoreUnavailable,
+)
+from settlement.model.state import AccountState
+from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.world.constants import CLAIMED_AT, WIRE
+from tests.world.functions import Calls
+from tests.world.services import Died
+
+HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0}
+REFUSED = [
+    (None, AccountNotFound),
+    ({"currency": "USD"}, CurrencyMismatch),
+    ({"closed_at": CLAIMED_AT}, AccountClosed),
+]
+"""The payee's account, and the error of a hold for it."""
+
+
+class Reads:
+    """The reads of accounts: those that may lag find `lagging`, and each is noted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made: list[str] = []
+        self.lagging: list[AccountState | None] = []
+        account = _dependencies.store.account
+
+        def read(name: str, *, may_lag: bool = False) -> AccountState | None:
+            self.made.append("lagging" if may_lag else "consistent")
+            return self.lagging.pop() if may_lag and self.lagging else account(name)
+
+        monkeypatch.setattr(_dependencies.store, "account", read)
+
+
+@pytest.fixture
+def funded(calls: Calls) -> Calls:
+    """Both accounts, and no claim."""
+    calls.before("HoldFunds")
+    return calls
+
+
+@pytest.fixture
+def reads(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Reads:
+    return Reads(monkeypatch)
+
+
+@pytest.fixture
+def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """A function that moves the environment's own clock, in seconds."""
+    now = [1_000.0]
+    monkeypatch.setattr(_payee, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def move(seconds: float) -> None:
+        now[0] += seconds
+
+    return move
+
+
+def another(number: int, **other: str) -> dict[str, str]:
+    """Return the request of another payment."""
+    return WIRE | {"key": f"order-2026-00020{number}", "amount": "1.00", "fee": "0.00", **other}
+
+
+@pytest.mark.parametrize("payee", ["bob", "merchant.shop"])
+@pytest.mark.parametrize("claimed", [False, True])
+@pytest.mark.parametrize(("account", "error"), REFUSED)
+def test_nothing_is_held_for_a_payee_who_cannot_receive(
+    calls: Calls,
+    *,
+    later: Later,
+    counted: Counted,
+    account: dict[str, Any] | None,
+    error: type[Exception],
+    claimed: bool,
+    payee: str,
+) -> None:
+    request = WIRE | {"payee": payee}
+    owner = calls.claimed(request) if claimed else "execution-1"
+    calls.ledger.open("alice", 10_000)
+    calls.close(payee)
+    if account:
+        calls.ledger.open(payee, 0, **account)
+    later()
+    counted()
+
+    with calls.writes_nothing(), pytest.raises(error, match=r"^payee: "):
+        calls("HoldFunds", request, execution=owner)
+
+    assert counted() == {"StepCalled": 1, error.__name__: 1} | ({"ClaimRepeated": 1} if claimed else {})
+
+
+@pytest.mark.parametrize(
+    "account", [{"frozen_at": CLAIMED_AT}, {"limbo_keys": {"order-2026-000099"}}, {"available": 100_000_000}]
+)
+def test_a_payee_who_may_be_able_to_receive_later_is_held_for(funded: Calls, account: dict[str, Any]) -> None:
+    funded.ledger.open("bob", **{"available": 500, **account})
+
+    assert funded("HoldFunds") == HELD
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_committed_hold_is_replayed_although_the_payee_is_closed_since(
+    funded: Calls, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    transact = funded.ledger.store.transact
+
+    def commits_and_dies(writes: Any) -> None:
+        transact(writes)
+        raise Died
+
+    if dies:
+        with monkeypatch.context() as dying:
+            dying.setattr(_dependencies.store, "transact", commits_and_dies)
+            with pytest.raises(Died):
+                funded("HoldFunds")
+    else:
+        funded("HoldFunds")
+    funded.ledger.open("bob", 0, closed_at=CLAIMED_AT)
+    _payee._remembered.clear()
+
+    with funded.writes_nothing():
+        assert funded("HoldFunds") == HELD
+
+
+@pytest.mark.parametrize(("account", "error"), REFUSED)
+def test_a_claimed_key_is_a_conflict_for_other_content_whose_payee_cannot_receive(
+    funded: Calls, account: dict[str, Any] | None, error: type[Exception]
+) -> None:
+    funded("HoldFunds")
+    if account:
+        funded.ledger.open("carol", 0, **account)
+
+    with funded.writes_nothing(), pytest.raises(IdempotencyConflict):
+        funded("HoldFunds", WIRE | {"payee": "carol"})
+
+
+def test_a_payee_who_was_opened_a_moment_ago_is_held_for(funded: Calls, reads: Reads) -> None:
+    reads.lagging = [None]
+
+    assert funded("HoldFunds") == HELD
+
+    assert reads.made == ["lagging", "consistent"]
+
+
+def test_a_payee_who_is_opened_between_a_refusal_and_the_next_try_is_held_for(
+    calls: Calls, meanwhile: Meanwhile
+) -> None:
+    owner = calls.claimed()
+    bob = calls.account("bob")
+    calls.close("bob")
+    meanwhile(_dependencies.store, "settlement", lambda: calls.ledger.open("bob", **bob))
+
+    assert calls("HoldFunds", execution=owner) == HELD
+
+
+def test_an_environment_reads_a_payee_once_a_minute(
+    funded: Calls, reads: Reads, pass_time: Callable[[float], None]
+) -> None:
+    for number, seconds in ((1, 0), (2, 59), (3, 0.9), (4, 0.1), (5, 59)):
+        pass_time(seconds)
+        funded("HoldFunds", another(number), execution=f"e-{number}")
+
+    assert reads.made == ["lagging", "lagging"]
+
+
+def test_a_closed_payee_is_refused_once_the_environment_has_forgotten(
+    funded: Calls, pass_time: Callable[[float], None]
+) -> None:
+    funded("HoldFunds", another(1), execution="e-1")
+    funded.ledger.open("bob", 0, closed_at=CLAIMED_AT)
+    pass_time(59)
+    funded("HoldFunds", another(2), execution="e-2")
+    pass_time(1)
+
+    with funded.writes_nothing(), pytest.raises(AccountClosed):
+        funded("HoldFunds", another(3), execution="e-3")
+
+
+def test_no_refusal_is_remembered(calls: Calls, reads: Reads) -> None:
+    calls.ledger.open("alice", 10_000)
+    with pytest.raises(AccountNotFound):
+        calls("HoldFunds")
+    calls.ledger.open("bob", 0)
+
+    assert calls("HoldFunds") == HELD
+
+    assert reads.made == ["lagging", "consistent", "lagging"]
+
+
+def test_a_payee_is_remembered_in_its_own_currency_alone(funded: Calls) -> None:
+    funded.ledger.open("dora", 10_000, "USD")
+    funded("HoldFunds")
+
+    with funded.writes_nothing(), pytest.raises(CurrencyMismatch, match=r"^payee: "):
+        funded("HoldFunds", another(1, payer="dora", currency="USD"))
+
+
+def test_an_environment_remembers_a_bounded_number_of_payees(
+    funded: Calls, reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_payee, "REMEMBERED_MAX", 2)
+    for name in ("carol", "dora"):
+        funded.ledger.open(name, 0)
+
+    for number, payee in enumerate(("bob", "carol", "dora", "dora", "bob")):
+        funded("HoldFunds", another(number, payee=payee), execution=f"e-{number}")
+
+    assert reads.made == ["lagging"] * 4
+    assert len(_payee._remembered) <= 2
+
+
+def test_a_key_whose_payee_gets_no_answer_is_claimed_and_the_next_try_holds(
+    funded: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unreachable = StoreUnavailable("DynamoDB: ReadTimeoutError")
+
+    def silent(*_: Any, **__: Any) -> None:
+        raise unreachable
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_dependencies.store, "account", silent)
+        with pytest.raises(StoreUnavailable) as raised:
+            funded("HoldFunds")
+    assert raised.value is unreachable
+    assert (funded.row()["status"], funded.row()["escrow"]) == ("PROCESSING", 0)
+    assert "hold_at" not in funded.row()
+
+    assert funded("HoldFunds") == HELD
