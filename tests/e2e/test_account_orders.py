@@ -78,7 +78,7 @@ def test_a_person_who_may_invoke_the_function_opens_and_deposits_and_may_not_wri
     assert embedded.available(account) == "25.00"
 
 
-def test_a_frozen_payer_is_rejected_and_a_closed_payee_leads_to_a_refund(embedded: Embedded) -> None:
+def test_a_frozen_payer_and_a_closed_payee_are_rejected(embedded: Embedded) -> None:
     frozen, closed = new_account(embedded, "frozen", "100.00"), new_account(embedded, "closed")
     embedded.told("account", "freeze", frozen, "--reason", "reported as stolen")
     embedded.told("account", "close", closed, "--reason", "the customer has left")
@@ -86,9 +86,9 @@ def test_a_frozen_payer_is_rejected_and_a_closed_payee_leads_to_a_refund(embedde
 
     embedded.settle("start", "-", stdin="\n".join(map(json.dumps, (by_frozen, to_closed))))
 
-    rejected, refunded = (embedded.told("wait", one["key"], code=4) for one in (by_frozen, to_closed))
-    assert (rejected["status"], rejected["failure"]["error"]) == ("REJECTED", "AccountFrozen")
-    assert (refunded["status"], refunded["failure"]["error"]) == ("COMPENSATED", "AccountClosed")
+    rejected = [embedded.told("wait", one["key"], code=4) for one in (by_frozen, to_closed)]
+    assert [one["status"] for one in rejected] == ["REJECTED"] * 2
+    assert [one["failure"]["error"] for one in rejected] == ["AccountFrozen", "AccountClosed"]
     assert embedded.available(to_closed["payer"]) == "100.00"
     assert embedded.available(frozen) == "100.00"
 
