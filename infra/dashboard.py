@@ -127,6 +127,7 @@ class Dashboard(Construct):
                     _highest("ReconcileUnproven"),
                 ],
                 "Proof of the books: rows": [_highest("ReconciledRows")],
+                "Proof of the books: listed an hour ahead": [_highest("ListedAhead")],
             },
         ):
             board.add_widgets(*_graphs(row))

@@ -35,6 +35,11 @@ class Reconciliation(Construct):
             "Rows contradict each other: money was lost or made, or a row was changed by hand.",
         )
         pager.alarm(
+            "ListedAhead",
+            settlement_metric("ListedAhead", statistic="Maximum"),
+            "A wrong clock has listed settlements over an hour ahead: no recovery sees them until then.",
+        )
+        pager.alarm(
             "ReconcileBooksFailed",
             function.metric_errors(period=Duration.minutes(5), statistic="Sum"),
             "The proof of the books fails, times out or cannot start. The next run is the next try.",

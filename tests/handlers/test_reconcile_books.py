@@ -6,25 +6,27 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain, repeat
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from handlers import reconcile_books
+from handlers import _kyc, reconcile_books
 from settlement.adapters import pages, second_look, table_scan
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.model.errors import StoreUnavailable
+from settlement.model.errors import InReview, StoreUnavailable
 from settlement.reconciliation import Look, watch
 from settlement.reconciliation.spool import Spool
-from tests.handlers.conftest import Counted
+from tests.handlers.conftest import Counted, Later
 from tests.reconciliation.moving import moving
-from tests.world.constants import CLAIMED_AT, KEY
+from tests.world.constants import CLAIMED_AT, KEY, WIRE
 from tests.world.environment import NOW
 from tests.world.functions import FORWARD, Calls, Context
 from tests.world.ledger import ROW_KEYS, Ledger, signing
 from tests.world.openings import opening
+from tests.world.provider import IN_REVIEW
 
 ALICE, PAYMENT = keys.account("alice"), keys.settlement(KEY)
 
@@ -57,12 +59,13 @@ def run(left_ms: Iterator[int] | None = None) -> dict[str, Any]:
     return answer
 
 
-def metrics(faults: int, unproven: int, rows: int) -> dict[str, float]:
+def metrics(faults: int, unproven: int, rows: int, ahead: int = 0) -> dict[str, float]:
     return {
         "StepCalled": 1,
         "ReconcileFaults": faults,
         "ReconcileUnproven": unproven,
         "ReconciledRows": rows,
+        "ListedAhead": ahead,
     }
 
 
@@ -75,8 +78,43 @@ def test_a_run_on_sound_books_publishes_that_it_has_proven_every_row(
     with settled.writes_nothing():
         answer = run()
 
-    assert answer == {"conserved": True, "rows": len(rows), "in_flight": 0, "faults": [], "unproven": []}
+    found = {"in_flight": 0, "faults": [], "unproven": [], "ahead": []}
+    assert answer == {"conserved": True, "rows": len(rows), **found}
     assert counted() == metrics(0, 0, len(rows))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "in_review", "is_ahead"), [(60, False, False), (61, False, True), (61, True, False)]
+)
+def test_a_settlement_that_is_listed_over_an_hour_ahead_is_told_and_is_no_fault(
+    settled: Calls,
+    later: Later,
+    *,
+    counted: Counted,
+    log: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
+    minutes: int,
+    in_review: bool,
+    is_ahead: bool,
+) -> None:
+    """A host's clock was ahead when its function claimed the key."""
+    monkeypatch.setattr(table_scan, "datetime", SimpleNamespace(now=lambda _: NOW))
+    later(minutes=minutes, seconds=-30)  # recovery's first look comes half a minute later
+    request = WIRE | {"key": "order-2026-000102", "amount": "1.00", "fee": "0.00"}
+    settled("HoldFunds", request, execution="execution-2")
+    if in_review:
+        monkeypatch.setattr(_kyc, "ask", lambda settlement: IN_REVIEW)
+        with pytest.raises(InReview):
+            settled("VerifyKyc", request)
+    counted()
+    log.truncate(0)
+
+    answer = run()
+
+    assert (answer["conserved"], answer["ahead"]) == (True, [f"SETTLEMENT#{request['key']}"] * is_ahead)
+    assert counted() == metrics(0, 0, answer["rows"], ahead=is_ahead)
+    lines = [json.loads(text) for text in log.getvalue().replace("\0", "").splitlines()]
+    assert [(line["message"], line["key"]) for line in lines] == [("listed ahead", request["key"])] * is_ahead
 
 
 def test_two_runs_and_a_repeated_one_find_the_same(settled: Calls) -> None:
@@ -162,7 +200,8 @@ def test_a_run_without_time_is_cut_off_unproven_and_names_no_fault(
 
     why = "no time is left while reading rows, after 6"
     told = f"the table: cut off after 6 rows: {why}"
-    assert answer == {"conserved": False, "rows": 6, "in_flight": 0, "faults": [], "unproven": [told]}
+    found = {"in_flight": 0, "faults": [], "unproven": [told], "ahead": []}
+    assert answer == {"conserved": False, "rows": 6, **found}
     assert counted() == metrics(0, 1, 6)
     unproven, cut_off = (json.loads(text) for text in log.getvalue().splitlines())
     assert (unproven["kind"], cut_off["message"], cut_off["why"]) == ("the table", "reconcile cut off", why)

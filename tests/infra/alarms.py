@@ -89,6 +89,7 @@ ALARMS = {
         *("AWS/Lambda", "IteratorAge", ("FunctionName", "${SweepMerchants}")), "Maximum", 300, 300_000
     ),
     "ReconcileFaults": _ours("ReconcileFaults", 1, "Maximum"),
+    "ListedAhead": _ours("ListedAhead", 1, "Maximum"),
     # The best run of each period: two days in a row without a whole proof, or without any.
     "ReconcileUnproven": _ours(
         "ReconcileUnproven", 1, "Minimum", 24 * 3600, missing="breaching", periods=2, breaching=2

@@ -10,7 +10,7 @@ import pytest
 
 from settlement.ledger import conditions
 from settlement.ledger.conditions import Condition
-from settlement.ledger.failure_reasons import ensure_admits, fenced
+from settlement.ledger.failure_reasons import ensure_admits, fenced, late_or_fenced
 from settlement.ledger.keys import Row
 from settlement.model.errors import DeadlineExceeded, IdempotencyConflict, StepFenced
 from settlement.model.state import SettlementState
@@ -22,17 +22,18 @@ from tests.unit.vectors import SETTLEMENT
 from tests.world import expressions
 from tests.world.environment import NOW
 
+WITH_DEADLINE = [Step.HOLD, Step.VERIFY, Step.RELEASE]
 IN_TURN = {step: set(list(Step)[: list(Step).index(step)]) for step in Step}
 
 
-@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("step", WITH_DEADLINE)
 @pytest.mark.parametrize("status", Status)
 def test_a_step_is_refused_in_advance_as_its_write_would_be(step: Step, status: Status) -> None:
     """With the very refusal of the write; at the deadline itself it is late."""
     for steps in PREFIXES:
         for deadline_at in (BEFORE, AT, AFTER):
             found = SettlementState.from_row(settlement_row(status, steps, deadline_at))
-            refusal = fenced(SETTLEMENT, step)(found)
+            refusal = fenced(SETTLEMENT, step, explain=late_or_fenced(NOW))(found)
             if status is Status.PROCESSING and steps == IN_TURN[step] and deadline_at == AFTER:
                 ensure_admits(SETTLEMENT, step, found, NOW)
             else:
@@ -40,7 +41,26 @@ def test_a_step_is_refused_in_advance_as_its_write_would_be(step: Step, status: 
                     ensure_admits(SETTLEMENT, step, found, NOW)
 
 
-@pytest.mark.parametrize("step", [Step.HOLD, Step.VERIFY, Step.RELEASE])
+@pytest.mark.parametrize("step", WITH_DEADLINE)
+@pytest.mark.parametrize(("deadline_at", "expired"), [(AFTER, None), (AFTER, AT), (AT, None)])
+def test_a_step_is_late_only_if_its_row_says_so(step: Step, deadline_at: str, expired: str | None) -> None:
+    """A write may be refused for a reason that this code does not know: that is no lateness."""
+    row = settlement_row(Status.PROCESSING, IN_TURN[step], deadline_at)
+    row |= {"expired_at": expired} if expired else {}
+
+    refusal = late_or_fenced(NOW)(step, SettlementState.from_row(row))
+
+    is_late = deadline_at == AT or bool(expired)
+    assert type(refusal) is (DeadlineExceeded if is_late else StepFenced)
+
+
+def test_a_fee_is_never_late() -> None:
+    row = settlement_row(Status.PROCESSING, IN_TURN[Step.FEE], BEFORE, expired_at=AT)
+
+    assert type(late_or_fenced(NOW)(Step.FEE, SettlementState.from_row(row))) is StepFenced
+
+
+@pytest.mark.parametrize("step", WITH_DEADLINE)
 def test_an_expired_settlement_is_late_even_for_a_caller_whose_clock_lags(step: Step) -> None:
     row = settlement_row(Status.PROCESSING, IN_TURN[step], AFTER, expired_at=AT)
 

@@ -61,9 +61,13 @@ def fenced(step: str, row: Row) -> str:
 
 
 def late_or_fenced(step: str, row: Row) -> str:
-    """Return the refusal of a forward step: only the next one of a processing settlement can be late."""
+    """Return the refusal of a forward step: only the next one of a processing settlement can be late.
+
+    It is late by what is on the row alone, and no fee ever is.
+    """
     decided = step == Step.VERIFY and "verdict" in row  # a rejection is a verdict, but commits no step
-    if row["status"] is Status.PROCESSING and committed(row) == before(Step(step)) and not decided:
+    is_next = row["status"] is Status.PROCESSING and committed(row) == before(Step(step)) and not decided
+    if is_next and step != Step.FEE and not in_time(row):
         return f"DeadlineExceeded: {step}: the settlement's deadline was {row['deadline_at']}"
     return fenced(step, row)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import money
 from settlement.model.errors import StoreUnavailable
+from settlement.model.timestamps import timestamp
 from settlement.reconciliation import (
     CutOff,
     Difference,
@@ -29,6 +30,11 @@ from settlement.reconciliation import (
 from settlement.reconciliation.attributes import JUDGED
 from settlement.reconciliation.watch import LOOKING, TooLong, looking_again
 from settlement.sealing.signature import RowKeys
+
+LISTED_AHEAD_MAX = timedelta(hours=1)
+"""How far ahead the index may list a settlement that is not in review. Recovery's longest pause is a quarter
+of an hour: the rest is for clocks that differ by minutes, as they do.
+"""
 
 
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
@@ -66,12 +72,13 @@ def check(
     """Reconcile the whole table. If DynamoDB stops answering, the table is unproven.
 
     A row in none of the `currencies` is at fault, and one that none of the `row_keys` has signed. Where they
-    are None, any is right.
+    are None, any is right. A settlement that is listed an hour ahead is told apart from faults.
     """
     began = datetime.now(UTC)
     with closing(rows(store)) as every_row:  # else what is cut off goes on reading for as long as it is kept
         look_at = partial(look, store, began=began, watch=watch)
-        return reconcile(every_row, look_at, watch, Stage(currencies, row_keys))
+        listed_until = timestamp(began + LISTED_AHEAD_MAX)
+        return reconcile(every_row, look_at, watch, Stage(currencies, row_keys, listed_until))
 
 
 def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:

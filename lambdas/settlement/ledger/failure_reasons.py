@@ -25,10 +25,23 @@ Explain = Callable[[str, SettlementState], SettlementError]
 
 
 def forward_refusal(step: str, state: SettlementState) -> SettlementError:
-    """Return why the settlement does not admit a forward step: its deadline, or its state."""
-    if state.status is Status.PROCESSING and _is_next(step, state):
-        return DeadlineExceeded(step, state.deadline_at)
+    """Return why the settlement's state does not admit a forward step."""
     return StepFenced.at(step, state.status, state.steps)
+
+
+def late_or_fenced(now: datetime) -> Explain:
+    """Return what tells why the settlement does not admit a forward step: its deadline, or its state.
+
+    That it is late must be on the row: the deadline is not ahead, by the clock of the write's own condition,
+    or recovery has expired the settlement.
+    """
+
+    def explain(step: str, state: SettlementState) -> SettlementError:
+        if _is_next(step, state) and not _has_time(state, now):
+            return DeadlineExceeded(step, state.deadline_at)
+        return forward_refusal(step, state)
+
+    return explain
 
 
 def reversal_refusal(step: str, state: SettlementState) -> SettlementError:
@@ -63,11 +76,10 @@ def fenced(
 
 
 def ensure_admits(settlement: Settlement, step: Step, state: SettlementState | None, now: datetime) -> None:
-    """Raise the refusal that a forward step would meet now, before the caller does anything irrevocable."""
-    reason = fenced(settlement, step)(state)
-    has_time = state and timestamp(now) < state.deadline_at and not state.is_expired
-    if not (isinstance(reason, DeadlineExceeded) and has_time):
-        raise reason
+    """Raise the refusal that a step with a deadline would meet now, before the caller acts irrevocably."""
+    is_open = state is not None and _is_next(step, state) and _has_time(state, now)
+    if not (state and is_open and state.same_request(settlement)):
+        raise fenced(settlement, step, explain=late_or_fenced(now))(state)
 
 
 def account_refusal(party: str, currency: str, state: AccountState | None) -> SettlementError | None:
@@ -98,7 +110,18 @@ def payee_refusal(currency: str, state: AccountState | None) -> SettlementError 
 
 
 def _is_next(step: str, state: SettlementState) -> bool:
-    """Return whether `step` is the next one to commit. A rejection is a verdict, but commits no step."""
-    if step not in list(Step) or (step == Step.VERIFY and state.verdict is not None):
+    """Return whether `step` is the next one to commit, of those with a deadline: all before the fee.
+
+    A rejection is a verdict, but commits no step.
+    """
+    if step not in _WITH_DEADLINE or (step == Step.VERIFY and state.verdict is not None):
         return False
-    return step not in state.steps and Step(step).previous in (None, *state.steps)
+    is_open = state.status is Status.PROCESSING and step not in state.steps
+    return is_open and Step(step).previous in (None, *state.steps)
+
+
+def _has_time(state: SettlementState, now: datetime) -> bool:
+    return timestamp(now) < state.deadline_at and not state.is_expired
+
+
+_WITH_DEADLINE = (Step.HOLD, Step.VERIFY, Step.RELEASE)

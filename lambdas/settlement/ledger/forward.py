@@ -15,7 +15,7 @@ from settlement.ledger.conditions import (
     same_request,
     status_is,
 )
-from settlement.ledger.failure_reasons import fenced, forward_refusal
+from settlement.ledger.failure_reasons import fenced, late_or_fenced
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write, put, update
 from settlement.model.errors import SettlementError, StepFenced
@@ -49,7 +49,7 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
         is_next = state.status is Status.PROCESSING and step.previous in state.steps
         if step is Step.RELEASE and is_next and state.escrow != settlement.amount:
             return StepFenced(name, "the escrow holds something else than was held", state.status)
-        return forward_refusal(name, state)
+        return late_or_fenced(now)(name, state)
 
     conditions = [status_is(Status.PROCESSING), same_request(settlement), not_committed(step)]
     if step.previous is not None:

@@ -16,7 +16,7 @@ from settlement.ledger.conditions import (
     status_is,
     this_review,
 )
-from settlement.ledger.failure_reasons import fenced, forward_refusal
+from settlement.ledger.failure_reasons import fenced, late_or_fenced
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write, placeholders, put, update
 from settlement.model.errors import IdempotencyConflict, KycUnavailable, SettlementError, StepFenced
@@ -48,7 +48,7 @@ def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> W
     def explain(step: str, state: SettlementState) -> SettlementError:
         if _waits_for_review(state):
             return KycUnavailable("kyc: another call was told meanwhile that the payment is in review")
-        return forward_refusal(step, state)
+        return late_or_fenced(now)(step, state)
 
     expression, values = _verdict(verdict, now)
     return update(
@@ -79,6 +79,7 @@ def begin_review(settlement: Settlement, verdict: Verdict, until: datetime, now:
             settlement,
             Step.VERIFY,
             replay_if=lambda state: state.verdict is not None or _waits_for_review(state),
+            explain=late_or_fenced(now),
         ),
     )
 
@@ -99,7 +100,7 @@ def end_review(
             return IdempotencyConflict(f"decision: {state.verdict} is on record, for good")
         if _waits_for_review(state) and state.review != verdict.reference:
             return StepFenced("reference", "the settlement waits for another verification", state.status)
-        return forward_refusal(step, state)
+        return late_or_fenced(now)(step, state)
 
     index = keys.in_flight_index(settlement.key, timestamp(now))
     assignments = (

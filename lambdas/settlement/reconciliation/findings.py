@@ -84,13 +84,15 @@ class Findings:
     `totals`: per currency, minor units by kind of account. `faults`: contradictions. `in_flight`: rows
     that moved while they were read, and were right at a second look. `unproven`: rows that moved during
     every look. `unswept`: what each merchant has received and cannot spend yet, with its currency.
-    `entries` counts evidence, too. `cut_off`: the reason if not all was judged, without a name or an amount.
+    `ahead`: settlements that the index lists at a time too far ahead. `entries` counts evidence, too.
+    `cut_off`: the reason if not all was judged, without a name or an amount.
     """
 
     totals: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     faults: list[str] = field(default_factory=list)
     unproven: list[str] = field(default_factory=list)
     unswept: dict[str, tuple[int, str]] = field(default_factory=dict)
+    ahead: list[str] = field(default_factory=list)
     rows: int = field(default=0, compare=False)
     accounts: int = 0
     settlements: int = 0

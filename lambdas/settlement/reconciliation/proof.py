@@ -22,11 +22,13 @@ Read = Callable[[Row, Findings, Spool], str | None]
 class Stage(NamedTuple):
     """What is known of a stage beside its rows: its currencies, and the keys that sign the rows.
 
-    What is None is not judged.
+    The index lists no settlement at a time after `listed_until`, but one in review. What is None is not
+    judged.
     """
 
     currencies: Collection[str] | None = None
     row_keys: RowKeys | None = None
+    listed_until: str | None = None
 
 
 UNKNOWN = Stage()
@@ -54,7 +56,7 @@ def collect(
     all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
 ) -> None:
     """Spool what is to be judged of each row. Raises CutOff."""
-    currencies, row_keys = stage
+    currencies, row_keys, listed_until = stage
     for row in watched(all_rows, READING, watch):
         findings.rows += 1
         read = _READERS.get(row["pk"].partition("#")[0])
@@ -67,6 +69,8 @@ def collect(
                 raise MalformedRow("its signature is not that of a function of this stage")
             if currencies is not None and currency is not None and currency not in currencies:
                 raise MalformedRow(f"{currency!r} is no currency of this stage")
+            if listed_until is not None and "review" not in row and row.get("gsi1sk", "") > listed_until:
+                findings.ahead.append(row["pk"])
         except MalformedRow as fault:
             findings.faults.append(f"{row['pk']}: {row['sk']} is malformed: {fault}")
 

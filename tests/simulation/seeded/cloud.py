@@ -3,15 +3,18 @@
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from settlement.model.errors import SettlementError
+from settlement.model.timestamps import timestamp
 from tests.simulation.seeded.chance import CALLS, TASKS, Fault
 from tests.simulation.seeded.facts import Violated, settlement_in
 from tests.simulation.seeded.hub import Killed, Process, Signal
 from tests.world.definitions import EXPRESS, definitions
+from tests.world.environment import NOW
 from tests.world.functions import HANDLERS
 from tests.world.interpreter import Execution, Machines, TaskFailed, Waiting
 
@@ -121,6 +124,10 @@ class Cloud:
         """Return the time until Lambda ends the function of a state of a machine."""
         return self.begun(process) + FUNCTION_MS - self._world.hub.now
 
+    def process_of(self, call: Call) -> Process:
+        """Return the process that runs a call, which has just begun."""
+        return next(process for process, running in self._running.items() if running is call)
+
     def payload_of(self, process: Any) -> Any:
         """Return the payload of the call that a process runs; an empty one for any other process."""
         call = self._running.get(process)
@@ -161,11 +168,13 @@ class Cloud:
         try:
             return HANDLERS[call.function](call.payload, Context(world, milliseconds))
         except SettlementError as refusal:
+            key = settlement_in(call.payload).get("key", "")
+            error, told = type(refusal).__name__, str(refusal)
             if call.caller:
-                key = settlement_in(call.payload).get("key", "")
-                error, told = type(refusal).__name__, str(refusal)
                 world.oracle.refused(call.function, key, error, told, was_claimed=call.is_claimed)
-            world.oracle.payees.refused(call, type(refusal).__name__, str(refusal))
+            world.oracle.payees.refused(call, error, told)
+            clock = timestamp(NOW + timedelta(milliseconds=world.hub.process.clock))
+            world.oracle.deadlines.refused(key, error, call.since, clock)
             cause = {"errorMessage": str(refusal), "errorType": type(refusal).__name__, "stackTrace": []}
             return TaskFailed(type(refusal).__name__, json.dumps(cause))
         except Violated:

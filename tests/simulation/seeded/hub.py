@@ -24,13 +24,16 @@ class Signal:
 
 
 class Process:
-    """A process: a call, an execution, a person. `skew` is how far its clock is ahead."""
+    """A process: a call, an execution, a person.
 
-    __slots__ = ("act", "carrier", "ended", "is_over", "name", "skew", "ticket")
+    `skew` is how far its clock is ahead, and `clock` the latest time that it has been told, in milliseconds.
+    """
+
+    __slots__ = ("act", "carrier", "clock", "ended", "is_over", "name", "skew", "ticket")
 
     def __init__(self, act: Callable[[], Any], name: str) -> None:
         self.act, self.name = act, name
-        self.ticket, self.skew = 0, 0
+        self.ticket, self.skew, self.clock = 0, 0, 0
         self.ended, self.is_over = Signal(), False
         self.carrier: Carrier | None = None
 

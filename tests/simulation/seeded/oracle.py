@@ -8,6 +8,7 @@ from collections import Counter
 
 from tests.simulation.seeded import account_rules, asking, rules
 from tests.simulation.seeded.account_rules import EXTERNAL
+from tests.simulation.seeded.deadlines import Deadlines
 from tests.simulation.seeded.facts import (
     FINISHED,
     FORWARD,
@@ -59,7 +60,7 @@ class Oracle:
         self.blocks: dict[str, set[str]] = {}
         """The settlements that block an account, by account."""
 
-        self.merchants, self.payees = Merchants(), Payees()
+        self.merchants, self.payees, self.deadlines = Merchants(), Payees(), Deadlines()
         self.reached: Counter[str] = Counter()
         self.commits = 0
 
@@ -72,6 +73,7 @@ class Oracle:
         other.verdicts = self.verdicts.copy()
         other.blocks, other.commits = self.blocks.copy(), self.commits
         other.merchants, other.payees = self.merchants.copy(), self.payees.copy()
+        other.deadlines = self.deadlines.copy()
         return other
 
     def committed(self, changes: Changes, asking: Asking) -> None:
@@ -87,6 +89,7 @@ class Oracle:
         rules.content_is_unchanged(changes, asking)
         account_rules.carried_out(changes, asking)
         self.payees.committed(changes, asking)
+        self.deadlines.committed(changes, asking)
         fenced = {
             new["pk"]["S"].partition("#")[2] for _, new in changes if new and new["sk"]["S"] == "SETTLEMENT"
         }

@@ -1,15 +1,22 @@
 """The scheduled proof of the books, page by page among the other calls: it must not cry wolf, nor sleep."""
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.seeded.facts import POISON, demand
+from settlement.model.timestamps import timestamp
+from tests.simulation.seeded.facts import POISON, demand, text
 from tests.simulation.seeded.people import MINUTE_MS
+from tests.world.environment import NOW
+from tests.world.expressions import Item
 
 if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 RUN_MS_MAX = 900_000
 """Lambda ends a function after this time."""
+
+AHEAD_MS_MAX = 3_600_000
+"""How far ahead the index may list a settlement that is not in review."""
 
 LONG_MS = 24 * 3_600_000
 """Time enough for a run to end without faults."""
@@ -46,9 +53,16 @@ class Proof:
     def answer(self) -> Any:
         """Call the function, and return its answer; None if it dies or is too late."""
         world = self._world
+        before, begins = dict(world.oracle.settlements), world.hub.now
         call = world.cloud.call("ReconcileBooks", {})
+        skew = world.cloud.process_of(call).skew
         world.hub.wait(call.answer, RUN_MS_MAX)
-        return call.answer.value if isinstance(call.answer.value, dict) else None
+        answer = call.answer.value if isinstance(call.answer.value, dict) else None
+        if answer and not answer["unproven"]:
+            resting = {key: row for key, row in before.items() if world.oracle.settlements[key] is row}
+            _is_told_what_is_ahead(resting, answer["ahead"], begins + skew, world.hub.now + skew)
+            world.count("ListedAhead", len(answer["ahead"]))
+        return answer
 
     def _run(self) -> None:
         rows = len(self._world.table.items)
@@ -64,6 +78,16 @@ class Proof:
         demand(not faults, "the proof names no fault in a lawful world", faults)
         is_sure = answer["conserved"] or answer["unproven"] or answer["faults"]
         demand(is_sure, "a run that proves nothing says what it did not prove", answer)
+
+
+def _is_told_what_is_ahead(resting: dict[str, Item], told: list[str], first: int, last: int) -> None:
+    """Check which settlements that rest are told as listed ahead, by a clock between two times (ms)."""
+    bounds = [timestamp(NOW + timedelta(milliseconds=at + AHEAD_MS_MAX)) for at in (first, last)]
+    for key, row in resting.items():
+        listed = "" if "review" in row else text(row, "gsi1sk") or ""
+        is_told = f"SETTLEMENT#{key}" in told
+        demand(is_told or listed <= bounds[1], "what is listed ahead is told", key, listed)
+        demand(not is_told or listed > bounds[0], "nothing else is told as listed ahead", key, listed)
 
 
 def of_the_world(named: list[str]) -> list[str]:

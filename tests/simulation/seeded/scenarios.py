@@ -137,6 +137,7 @@ SCENARIOS = {
     "is received in another currency": Scenario(settles, in_dollars="bob"),
     "is paid by a blocked payer": Scenario(is_paid_by_a_blocked_payer),
     "is settled among orders": Scenario(settles, with_orders=True),
+    "is paid to an empty account among orders": Scenario(settles, opening={"bob": 0}, with_orders=True),
     "is written off among orders": Scenario(cannot_be_reclaimed(Decision.WRITE_OFF), with_orders=True),
     "is paid by a frozen payer": Scenario(
         with_orders_before(("freeze", "alice", ""), ("freeze", "carol", "")), with_orders=True

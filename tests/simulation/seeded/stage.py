@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -59,7 +59,13 @@ class Current:
     @world.setter
     def world(self, world: World) -> None:
         self._world, hub = world, world.hub
-        now = lambda: NOW + timedelta(milliseconds=hub.now + hub.process.skew)  # noqa: E731
+
+        def now() -> datetime:
+            process = hub.process
+            told = hub.now + process.skew
+            process.clock = max(process.clock, told)
+            return NOW + timedelta(milliseconds=told)
+
         services = (world.step_functions, world.people, world.functions)
         chance = world.chance
         reached = (world.dynamodb, now, chance.random, chance.nonce, world.config, *services, world.remembered)
