@@ -9,7 +9,7 @@ from tests.infra.stack import FUNCTIONS, MACHINES, each_stage, only, resources
 
 LEVELS = {
     *("OldestInFlightSeconds", "RecoveryBehindSeconds", "OldestLimboSeconds", "LimboOpen", "KycCircuit"),
-    *("ReconcileFaults", "ReconcileUnproven", "ReconciledRows"),
+    *("ReconcileFaults", "ReconcileUnproven", "ReconciledRows", "ListedAhead"),
 }
 """The functions' own metrics that are no counts."""
 

@@ -36,7 +36,9 @@ def current() -> Iterator[Current]:
         ("is completed", "SETTLED"),
         ("exceeds the payee's cap", "COMPENSATED"),
         ("is paid in another currency", "REJECTED"),
-        ("is received in another currency", "COMPENSATED"),
+        ("is received in another currency", "REJECTED"),
+        ("is paid to a closed payee", "REJECTED"),
+        ("is paid to an empty account among orders", "SETTLED"),
         ("is paid by a blocked payer", "SETTLED"),
     ],
 )
