@@ -4,8 +4,8 @@ import time
 
 from handlers import _dependencies
 from settlement.ledger.failure_reasons import payee_refusal
-from settlement.model.errors import SettlementError
 from settlement.model.settlement import Settlement
+from settlement.model.state import MalformedRow
 
 REMEMBERED_SECONDS = 60
 """How long an environment remembers that an account can receive, so that a busy payee costs no reads.
@@ -21,21 +21,27 @@ _remembered: dict[tuple[str, str], int] = {}
 """Until when payees are known to receive, by account and currency, in this environment's own time."""
 
 
-def refusal(settlement: Settlement) -> SettlementError | None:
+def refusal(settlement: Settlement) -> Exception | None:
     """Return why the payee's account cannot receive the release, before anything is held; None if it can.
 
     Most accounts were opened long ago, so the first read may lag, at half the price. A refusal is final, so
-    a consistent read confirms it: the account may have been opened a moment ago.
+    a consistent read confirms it: the account may have been opened a moment ago. A malformed row is no
+    refusal, but a reason as well: the caller raises it, unless the settlement holds already.
     """
-    payee, store = (settlement.payee, settlement.currency), _dependencies.store
-    now = int(time.monotonic())
+    payee, now = (settlement.payee, settlement.currency), int(time.monotonic())
     if now < _remembered.get(payee, 0):
         return None
-    if payee_refusal(settlement.currency, store.account(settlement.payee, may_lag=True)):
-        found = payee_refusal(settlement.currency, store.account(settlement.payee))
-        if found:
-            return found
+    if _reason(settlement, may_lag=True) and (found := _reason(settlement)):
+        return found
     if len(_remembered) >= REMEMBERED_MAX:
         _remembered.clear()
     _remembered[payee] = now + REMEMBERED_SECONDS
     return None
+
+
+def _reason(settlement: Settlement, *, may_lag: bool = False) -> Exception | None:
+    try:
+        state = _dependencies.store.account(settlement.payee, may_lag=may_lag)
+    except MalformedRow as malformed:
+        return malformed
+    return payee_refusal(settlement.currency, state)

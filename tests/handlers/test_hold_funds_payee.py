@@ -14,7 +14,7 @@ from settlement.model.errors import (
     IdempotencyConflict,
     StoreUnavailable,
 )
-from settlement.model.state import AccountState
+from settlement.model.state import AccountState, MalformedRow
 from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world.constants import CLAIMED_AT, WIRE
 from tests.world.functions import Calls
@@ -132,6 +132,21 @@ def test_a_committed_hold_is_replayed_although_the_payee_is_closed_since(
 
     with funded.writes_nothing():
         assert funded("HoldFunds") == HELD
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_malformed_payee_stops_a_first_hold_and_no_committed_one(funded: Calls, held: bool) -> None:
+    if held:
+        funded("HoldFunds")
+    funded.ledger.open("bob", 500, closed_at=1)
+    _payee._remembered.clear()
+
+    with funded.writes_nothing():
+        if held:
+            assert funded("HoldFunds") == HELD
+        else:
+            with pytest.raises(MalformedRow):
+                funded("HoldFunds")
 
 
 @pytest.mark.parametrize(("account", "error"), REFUSED)

@@ -69,7 +69,7 @@ def collect(
                 raise MalformedRow("its signature is not that of a function of this stage")
             if currencies is not None and currency is not None and currency not in currencies:
                 raise MalformedRow(f"{currency!r} is no currency of this stage")
-            if listed_until is not None and "review" not in row and row.get("gsi1sk", "") > listed_until:
+            if listed_until is not None and _is_listed_after(row, listed_until):
                 findings.ahead.append(row["pk"])
         except MalformedRow as fault:
             findings.faults.append(f"{row['pk']}: {row['sk']} is malformed: {fault}")
@@ -81,6 +81,11 @@ def judge(sources: Sequence[Source], findings: Findings, look_again: LookAgain, 
         _judge_settlement(journal, findings, look_again)
     for account in watched(spool.accounts(sources), JUDGING, watch):
         _judge_account(account, findings, look_again)
+
+
+def _is_listed_after(row: Row, until: str) -> bool:
+    is_listed = keys.is_settlement(row) and "gsi1sk" in row and "review" not in row
+    return bool(is_listed and row["gsi1sk"] > until)
 
 
 def _read_entry(row: Row, findings: Findings, own: Spool) -> str:
