@@ -16,11 +16,11 @@ from settlement.model.errors import (
 )
 from settlement.model.state import AccountState, MalformedRow
 from tests.handlers.conftest import Counted, Later, Meanwhile
-from tests.world.constants import CLAIMED_AT, WIRE
+from tests.world.constants import CLAIMED_AT, NONCE, WIRE
 from tests.world.functions import Calls
 from tests.world.services import Died
 
-HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0}
+HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
 REFUSED = [
     (None, AccountNotFound),
     ({"currency": "USD"}, CurrencyMismatch),

@@ -68,7 +68,15 @@ class Current:
 
         services = (world.step_functions, world.people, world.functions)
         chance = world.chance
-        reached = (world.dynamodb, now, chance.random, chance.nonce, world.config, *services, world.remembered)
+        reached = (
+            world.dynamodb,
+            now,
+            chance.random,
+            chance.nonce,
+            world.config,
+            *services,
+            world.remembered,
+        )
         for (place, name), part in zip(_OF_A_WORLD, reached, strict=True):
             setattr(place, name, part)
 
