@@ -28,7 +28,7 @@ GRANTS: Mapping[str, Mapping[str, Rows]] = {
         "PutItem": (EVIDENCE, "CIRCUIT"),
         "UpdateItem": (SETTLEMENT, "CIRCUIT"),
     },
-    "ReleaseFunds": {"GetItem": (ACCOUNT,), "Put": (ENTRIES,), "Update": (SETTLEMENT, ACCOUNT)},
+    "ReleaseFunds": {"GetItem": (ACCOUNT, SETTLEMENT), "Put": (ENTRIES,), "Update": (SETTLEMENT, ACCOUNT)},
     "CollectFee": {"Put": (ENTRIES,), "Update": (SETTLEMENT,)},
     "RejectSettlement": {"PutItem": (SETTLEMENT,), "UpdateItem": (SETTLEMENT,)},
     "ReportOutcome": {"GetItem": (SETTLEMENT,)},

@@ -11,9 +11,8 @@ from settlement.ledger import keys, sweep
 from settlement.ledger.keys import Row
 from settlement.ledger.sweep import Span
 from settlement.ledger.transaction import AlreadyApplied
-from settlement.model.errors import AccountNotFound, CurrencyMismatch
 from settlement.model.settlement import Settlement
-from settlement.model.state import AccountState, SettlementState
+from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
 from settlement.policy import steps, sweeps
 from tests.unit.conditions import admits, applied
@@ -131,22 +130,6 @@ def test_a_release_to_a_merchant_writes_its_settlement_and_its_entry_and_no_bala
     }
     assert not [write for write in other.writes if write in built.writes]
     assert steps.release(SETTLEMENT, CONFIG, NOW).balance
-
-
-@pytest.mark.parametrize(
-    ("account", "refusal"),
-    [
-        (None, AccountNotFound),
-        (AccountState(account="merchant.shop", available=0, currency="USD"), CurrencyMismatch),
-    ],
-)
-def test_a_merchant_that_cannot_receive_is_refused_before_the_release(
-    account: AccountState | None, refusal: type[Exception]
-) -> None:
-    with pytest.raises(refusal, match=r"^payee: "):
-        steps.ensure_can_receive(SHOP, account)
-
-    steps.ensure_can_receive(SHOP, AccountState(account="merchant.shop", available=0, currency="EUR"))
 
 
 def state(**more: Any) -> SettlementState:

@@ -7,7 +7,7 @@ amount from there to the payee. The fee is the rest.
 from datetime import datetime
 
 from settlement.ledger import balances, entries, forward, kyc_review
-from settlement.ledger.failure_reasons import ensure_admits, payee_refusal
+from settlement.ledger.failure_reasons import ensure_admits
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.transaction import StepTransaction, Transfer, Write
 from settlement.model import accounts
@@ -15,7 +15,7 @@ from settlement.model.errors import IdempotencyConflict
 from settlement.model.request import Request
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
-from settlement.model.state import AccountState, SettlementState
+from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
 from settlement.model.verdict import Verdict
 
@@ -74,16 +74,6 @@ def record_webhook_verdict(
         kyc_review.end_review(settlement, verdict, owner, now, config),
         entries.evidence(settlement, kyc_review.REVIEW, verdict.evidence(), now),
     )
-
-
-def ensure_can_receive(settlement: Settlement, state: AccountState | None) -> None:
-    """Fail fast if a merchant's account cannot receive a release. It never goes, nor changes its currency.
-
-    An order may close it after this: then a release that is under way still reaches it, as a reversal may.
-    Raises AccountNotFound, CurrencyMismatch and AccountClosed.
-    """
-    if refusal := payee_refusal(settlement.currency, state):
-        raise refusal
 
 
 def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepTransaction:
