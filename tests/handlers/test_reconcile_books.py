@@ -103,7 +103,7 @@ def test_a_settlement_that_is_listed_over_an_hour_ahead_is_told_and_is_no_fault(
     request = WIRE | {"key": "order-2026-000102", "amount": "1.00", "fee": "0.00"}
     settled("HoldFunds", request, execution="execution-2")
     if in_review:
-        monkeypatch.setattr(_kyc, "ask", lambda settlement: IN_REVIEW)
+        monkeypatch.setattr(_kyc, "ask", lambda settlement, context: IN_REVIEW)
         with pytest.raises(InReview):
             settled("VerifyKyc", request)
     counted()
