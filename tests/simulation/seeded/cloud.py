@@ -120,10 +120,6 @@ class Cloud:
         call = self._running.get(process)
         return call.since if call else self._world.hub.now
 
-    def milliseconds_left(self, process: Any) -> int:
-        """Return the time until Lambda ends the function of a state of a machine."""
-        return self.begun(process) + FUNCTION_MS - self._world.hub.now
-
     def process_of(self, call: Call) -> Process:
         """Return the process that runs a call, which has just begun."""
         return next(process for process, running in self._running.items() if running is call)

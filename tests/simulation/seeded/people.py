@@ -164,13 +164,14 @@ class People:
 
     # The provider.
 
-    def ask(self, *question: Any) -> Verdict | Refused:
+    def ask(self, settlement: Settlement, api_key: str, context: Any) -> Verdict | Refused:
         """Ask from behind a circuit: while it is open, no call reaches the provider."""
         if self._world.hub.now < self._open_until:
             raise KycCircuitOpen("kyc: not asked, as the circuit is open")
         try:
-            answer = _kyc._ask_in_time(*question)
+            answer = _kyc._ask_in_time(settlement, api_key, context)
         except KycUnavailable:
+            asking.is_counted(context.get_remaining_time_in_millis(), settlement.key)
             self._failures += 1
             if self._failures >= CIRCUIT_FAILURES:
                 self._open_until = self._world.hub.now + CIRCUIT_OPEN_MS
@@ -194,7 +195,6 @@ class People:
             said: Verdict | Refused = world.provider.send("ask", ASKS, answer)
             return said
         except (ClientError, BotoCoreError):
-            asking.is_counted(world.cloud.milliseconds_left(world.hub.process), key)
             raise KycUnavailable("kyc: unreachable") from None
 
     def _verdict(self, settlement: Settlement) -> Verdict | Refused:
