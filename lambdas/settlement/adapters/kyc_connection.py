@@ -46,7 +46,7 @@ Address = tuple[Any, ...]
 
 
 class Cutoff:
-    """The time limit of one exchange: at its end the connection is shut down, whatever waits on it.
+    """The time limit of one exchange: at its end the connection is shut down under all who wait.
 
     It holds a duplicate of the connection's descriptor: TLS takes over the socket itself.
     """
