@@ -97,6 +97,8 @@ def test_a_step_that_is_called_many_times_at_once_posts_one_entry(
         results = at_once([partial(persistently, embedded, call)] * AT_ONCE)
 
         assert [result for result in results if "errorType" in result] == []
+        for result in results:
+            result.pop("nonce", None)  # each answer has its own
         assert len({json.dumps(result, sort_keys=True) for result in results}) == 1
         claimed_at = claimed_at or results[0]["claimed_at"]
         held.append(embedded.available(settlement["payer"]))

@@ -141,8 +141,8 @@ def changed(journal: Sealed, old: Status | None, new: Status | None) -> None:
     journal.seal()
 
 
-EARLY, LATE = "2026-11-20T11:58:59.999Z", "2026-11-20T11:59:00.000Z"
-"""Before and after a minute before the change: clocks differ."""
+EARLY, LATE = CLAIMED["claimed_at"], "2026-11-20T11:59:59.999Z"
+"""The times of a release: before the change, and after it by a clock that is behind."""
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,8 @@ def test_a_payment_that_left_a_status_without_a_function_is_named_until_that_is_
 
     A writer may go by SETTLED first, which no filter sees.
     """
-    change = {"event": event, "at": AT, "number": "2", "old": lines.image(with_status(left))}
+    before = with_status(left, EARLY if released_at == EARLY else None)
+    change = {"event": event, "at": AT, "number": "2", "old": lines.image(before)}
     journal.add(change | ({"new": lines.image(with_status(Status.PROCESSING))} if event == "MODIFY" else {}))
     journal.seal()
 

@@ -28,9 +28,6 @@ OBJECT_BYTES_MAX = 64 * 2**20
 
 _UNREADABLE = (EOFError, OSError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
 
-CLOCKS_DIFFER = timedelta(seconds=60)
-"""A payment that was released so shortly before a change may have been so after it."""
-
 _REVERSIBLE = {Status.SETTLED, Status.COMPENSATING, Status.LIMBO}
 
 
@@ -195,19 +192,19 @@ def _lines(name: str, compressed: bytes) -> list[Told]:
 
 def _line(told: Any) -> Told:
     new, old = (told.get(name) or {} for name in ("new", "old"))
-    left = _status(old["row"]) if old else None
-    at = f"{int(told['at']):012}"
-    return Told(*lines.subject(told), told["event"], new.get("sha256"), old.get("sha256"), at, left)
+    digests, at = (new.get("sha256"), old.get("sha256")), f"{int(told['at']):012}"
+    return Told(*lines.subject(told), told["event"], *digests, at, *_course(old.get("row", {})))
 
 
 def _row(row: Row) -> Told:
     at = next((row[name] for name in lines.TIMES if isinstance(row.get(name), str)), "")
+    return Told(row["pk"], row["sk"], "ROW", lines.digest(row), None, at, *_course(row))
+
+
+def _course(row: Row) -> tuple[str | None, str]:
+    """Return a settlement's status, and when it was paid; none of other rows."""
     paid_at = max(str(row.get(step.slot, "")) for step in (Step.RELEASE, Step.FEE))
-    return Told(row["pk"], row["sk"], "ROW", lines.digest(row), None, at, _status(row), paid_at)
-
-
-def _status(row: Row) -> str | None:
-    return str(row["status"]) if "status" in row else None
+    return str(row["status"]) if "status" in row else None, paid_at
 
 
 def _judge_objects(spool: SealedSpool, newest: Seal, findings: SealedFindings) -> None:
@@ -255,15 +252,14 @@ def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> b
 
 
 def _is_put_back(change: Told, row: Told) -> bool:
-    """Return whether a change of a settlement was undone: it may have its status, and was not paid meanwhile.
+    """Return whether a change of a settlement was undone: it may have its status, and was not paid since.
 
     The proof compares the slots with signed entries, so that `paid_at` is true.
     """
     if change.status in (None, Status.PROCESSING):
         return True
     follows = {*_REVERSIBLE, Status.COMPENSATED} if change.status in _REVERSIBLE else {change.status}
-    changed_at = datetime.fromtimestamp(int(change.at), UTC)
-    return row.status in follows and row.paid_at < timestamp(changed_at - CLOCKS_DIFFER)
+    return row.status in follows and row.paid_at == change.paid_at
 
 
 def _judge_unsealed(name: str, at: str, bounds: _Bounds, findings: SealedFindings) -> bool:

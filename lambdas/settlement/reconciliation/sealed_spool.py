@@ -23,7 +23,7 @@ class Told(NamedTuple):
     """What the table (`event` is `ROW`) or a line of the journal tells of a row, and when.
 
     `sha256` is the digest of the row; of a line about a change `before` is that of the row before it. Of a
-    settlement's row there are its `status` and when it was `paid_at`; of its change, the status that it left.
+    settlement's row there are its `status` and when it was `paid_at`; of its change, the same before it.
     """
 
     pk: str

@@ -31,7 +31,8 @@ _OPEN = frozenset(
     (
         *("pk", "sk", "step", "posted_at", "request_hash", "debit", "credit", "side", "amount", "currency"),
         *("decision", "provider", "account", "order"),
-        *("payer", "payee", "fee", "deadline_seconds", "claimed_at", "opened_at", "status"),
+        *("payer", "payee", "fee", "deadline_seconds", "claimed_at", "opened_at"),
+        *("status", "release_at", "fee_at"),
     )
 )
 """The attributes that are copied as they are. No other is, as a locked object cannot be erased: reasons,
