@@ -10,8 +10,9 @@ from settlement.model.state import MalformedRow
 REMEMBERED_SECONDS = 60
 """How long an environment remembers that an account can receive, so that a busy payee costs no reads.
 
-An account neither goes nor changes its currency, but it may be closed. This is the longest that money is
-still held for it then: the release refuses it, and compensation gives the money back.
+An account neither goes nor changes its currency, but it may be closed. So long, and for as long as the
+environment is frozen besides, money is still held for it: then the release refuses it, and compensation gives
+the money back.
 """
 
 REMEMBERED_MAX = 10_000
