@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,10 +11,11 @@ import pytest
 from settle.actions.start import start
 from settle.machines import Machine
 from settlement.adapters import journal as journals
-from settlement.adapters import table_scan
+from settlement.adapters import sealed_copy, table_scan
 from settlement.adapters.wire import to_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from settlement.reconciliation import sealed, sealed_freezes
 from tests.e2e.embedded import Embedded, new_account, new_request
 from tests.e2e.test_iam import acting_as, outcome_of
 
@@ -103,12 +106,20 @@ def test_a_settlement_that_is_deleted_whole_is_named(embedded: Embedded) -> None
 
 
 def update(embedded: Embedded, key: str, expression: str, **values: dict[str, str]) -> None:
-    embedded.dynamodb.update_item(
-        TableName=embedded.stack.outputs["TableName"],
-        Key={name: {"S": text} for name, text in keys.settlement(key).items()},
+    update_row(
+        embedded,
+        keys.settlement(key),
         UpdateExpression=expression,
         ExpressionAttributeNames={"#status": "status"},
         ExpressionAttributeValues={f":{name}": value for name, value in values.items()},
+    )
+
+
+def update_row(embedded: Embedded, row: Row, **change: Any) -> None:
+    embedded.dynamodb.update_item(
+        TableName=embedded.stack.outputs["TableName"],
+        Key={name: {"S": row[name]} for name in ("pk", "sk")},
+        **change,
     )
 
 
@@ -141,6 +152,31 @@ def test_a_refused_payment_that_is_made_payable_is_paid_and_named(embedded: Embe
     embedded.wait_for(lambda: compared(embedded)["seals"] > 0)
     (fault,) = about(compared(embedded), {name})
     assert fault.startswith(f"{name}: left REJECTED, as no function does, and is SETTLED (MODIFY at ")
+
+
+def test_a_payment_of_a_frozen_account_is_named(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The freeze is taken from the account's row, and put back after the hold: the rows agree."""
+    payer, payee = new_account(embedded, "alice", "100.00"), new_account(embedded, "bob")
+    embedded.told("account", "freeze", payer, "--reason", "a court order")
+    frozen = embedded.stack.store.read(keys.account(payer))
+    assert frozen
+    time.sleep(sealed_freezes.APART_SECONDS + 1)
+
+    update_row(embedded, frozen, UpdateExpression="REMOVE frozen_at")
+    request = new_request(embedded, payer=payer, payee=payee)
+    start(embedded.stack, Machine.STANDARD, json.dumps(request))
+    at = {":at": {"S": frozen["frozen_at"]}}
+    update_row(embedded, frozen, UpdateExpression="SET frozen_at = :at", ExpressionAttributeValues=at)
+
+    assert table_scan.check(embedded.stack.store).conserved, "the rows alone show nothing"
+    hold_at = embedded.settlement(request["key"])["hold_at"]
+    name = " ".join(keys.entry(payer, hold_at, request["key"], "hold").values())
+    embedded.wait_for(lambda: f"INSERT {name}" in sealed_rows(embedded))
+    embedded.wait_for(lambda: compared(embedded)["seals"] > 0)
+    monkeypatch.setattr(sealed, "LAG", timedelta(hours=-1))  # else it is judged in a quarter of an hour
+    copy = sealed_copy.Bucket(embedded.stack.client("s3"), embedded.stack.outputs["JournalBucket"])
+    found = sealed_copy.compare(embedded.stack.store, copy, datetime.now(UTC))
+    assert f"{name}: was put after an order to freeze the account" in found.faults
 
 
 def test_a_status_that_is_taken_away_and_put_back_is_told(embedded: Embedded) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from settlement.ledger.keys import Row
 from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
+from settlement.reconciliation.sealed_freezes import Freezes
 from settlement.reconciliation.sealed_spool import Named, SealedSpool, Told
 from settlement.sealing import lines, seals
 from settlement.sealing.seals import Seal
@@ -99,7 +100,8 @@ def compare(
             findings.faults.append("the sealed journal has no seal: nothing is proven")
             return findings
         _check_age(newest, now, findings)
-        spool.add(_read_objects(copy, spool, findings))
+        freezes = Freezes()
+        spool.add(_read_objects(copy, spool, freezes, findings))
         _judge_objects(spool, newest, findings)
         spool.add(_row(row) for row in rows if lines.is_sealed(row))
         bounds = _Bounds(
@@ -110,6 +112,10 @@ def compare(
         for told in spool.told():
             if _judge_row(told, bounds, findings):
                 lacks(told[0].pk, told[0].sk)
+            if order := freezes.broken_by(told, datetime.fromisoformat(bounds.end)):
+                findings.faults.append(
+                    f"{told[0].pk} {told[0].sk}: was put after an order to {order} the account"
+                )
     return findings
 
 
@@ -169,31 +175,35 @@ def _check_age(newest: Seal, now: datetime, findings: SealedFindings) -> None:
         )
 
 
-def _read_objects(copy: Copy, spool: SealedSpool, findings: SealedFindings) -> Iterator[Told]:
-    """Yield the lines of all objects, and spool their names."""
+def _read_objects(
+    copy: Copy, spool: SealedSpool, freezes: Freezes, findings: SealedFindings
+) -> Iterator[Told]:
+    """Yield the lines of all objects, note the orders among them, and spool the objects' names."""
     for found in copy.objects(seals.OBJECTS):
         findings.objects += 1
         spool.add([Named(found.name, None, found.fault)])
         try:
-            yield from _lines(found.name, copy.read(found))
+            told = _lines(found.name, copy.read(found))
+            yield from [_told(line) for line in told]
+            freezes.note(told)
         except _UNREADABLE as fault:
             findings.faults.append(f"{found.name}: cannot be read, so that its rows are not proven: {fault}")
 
 
-def _lines(name: str, compressed: bytes) -> list[Told]:
+def _lines(name: str, compressed: bytes) -> list[Any]:
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     content = unpacker.decompress(compressed, OBJECT_BYTES_MAX)
     if not unpacker.eof:
         raise ValueError("is cut off, or too large")
     if seals.digest(content) != name.rpartition("/")[2].partition(".")[0]:
         raise ValueError("its content is not what its name says: it was changed")
-    return [_line(json.loads(one)) for one in content.splitlines()]
+    return [json.loads(one) for one in content.splitlines()]
 
 
-def _line(told: Any) -> Told:
-    new, old = (told.get(name) or {} for name in ("new", "old"))
-    digests, at = (new.get("sha256"), old.get("sha256")), f"{int(told['at']):012}"
-    return Told(*lines.subject(told), told["event"], *digests, at, *_course(old.get("row", {})))
+def _told(line: Any) -> Told:
+    new, old = (line.get(name) or {} for name in ("new", "old"))
+    digests, at = (new.get("sha256"), old.get("sha256")), f"{int(line['at']):012}"
+    return Told(*lines.subject(line), line["event"], *digests, at, *_course(old.get("row", {})))
 
 
 def _row(row: Row) -> Told:
