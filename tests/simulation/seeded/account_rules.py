@@ -1,9 +1,9 @@
 """The rules of orders on accounts: each takes effect once, and accounts change by them alone."""
 
 from tests.simulation.seeded.facts import (
-    HIGHEST_BALANCE,
     demand,
     is_merchant,
+    keeps_to_its_bound,
     key_of,
     members,
     minor,
@@ -65,7 +65,7 @@ def _takes_effect(order: Item, old: Item | None, new: Item, times: dict[str, str
         times["opened_at"] = at
     elif kind == "deposit":
         demand(not times["closed_at"], "a closed account gets no deposit", account)
-        fits = is_merchant(account) or number(new, "available") <= HIGHEST_BALANCE or old is None
+        fits = is_merchant(account) or keeps_to_its_bound(new) or old is None
         demand(fits, "a deposit keeps to the highest balance", account)
     elif kind == "withdraw":
         demand(not times["frozen_at"], "a frozen account is not withdrawn from", account)

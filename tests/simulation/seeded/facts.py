@@ -20,6 +20,8 @@ STATUSES = {
 FINISHED = {"SETTLED", "REJECTED", "COMPENSATED"}
 FORWARD = ("hold", "verify", "release", "fee")
 HIGHEST_BALANCE = 100_000_000
+_BOUNDED = ("CO2", "EUR")
+"""The currencies in which the stage of these worlds has a highest balance."""
 
 
 DECIMALS = {"EUR": 2, "USD": 2, "CO2": 3}
@@ -51,6 +53,10 @@ def text(row: Item | None, name: str) -> str | None:
 
 def number(row: Item | None, name: str) -> int:
     return int(row[name]["N"]) if row and name in row else 0
+
+
+def keeps_to_its_bound(account: Item) -> bool:
+    return text(account, "currency") not in _BOUNDED or number(account, "available") <= HIGHEST_BALANCE
 
 
 def members(row: Item | None, name: str) -> set[str]:

@@ -12,7 +12,6 @@ from tests.simulation.seeded.deadlines import Deadlines
 from tests.simulation.seeded.facts import (
     FINISHED,
     FORWARD,
-    HIGHEST_BALANCE,
     POISON,
     STATUSES,
     Sums,
@@ -22,6 +21,7 @@ from tests.simulation.seeded.facts import (
     is_entry,
     is_merchant,
     is_swept_later,
+    keeps_to_its_bound,
     key_of,
     members,
     minor,
@@ -187,7 +187,7 @@ class Oracle:
             demand(not text(old, "closed_at"), "a closed account places no hold", account)
         if "release" in steps:
             demand(not text(old, "closed_at"), "a closed account gets no release", account)
-            demand(balance <= HIGHEST_BALANCE, "a release keeps to the highest balance", account)
+            demand(keeps_to_its_bound(new), "a release keeps to the highest balance", account)
 
     def _settlement(
         self,
