@@ -45,6 +45,10 @@ KEPT = {
         f'{{"state": {{{_SETTLEMENT}, "alerts": 0, "error": {{"Error": "Boom", "Cause": "\\ud800"}}}},'
         ' "execution": "compensation-1", "execution_arn": "arn"}',
     ),
+    "a cause nested too deep to be shown": _begun(
+        "compensating, fee back",
+        f'"error": {{"Error": "KycRejected", "Cause": {{"key": "{DEEPEST}"}}}}, "owner": "execution-1"',
+    ),
     "an owner that is no text": _begun(
         "held", '"error": {"Error": "KycRejected", "Cause": ""}, "owner": "\\ud800"'
     ),

@@ -71,5 +71,9 @@ def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """Return a value as text that can go on record; half a surrogate pair is none."""
-    return str(value).encode("utf-8", "replace").decode()
+    """Return a value as text that can go on record; half a surrogate pair is none, nor is a deep nesting."""
+    try:
+        text = str(value)
+    except RecursionError:
+        text = f"a {type(value).__name__} that is nested too deep"
+    return text.encode("utf-8", "replace").decode()
