@@ -27,14 +27,15 @@ class Process:
     """A process: a call, an execution, a person.
 
     `skew` is how far its clock is ahead, and `clock` the latest time that it has been told, in milliseconds.
+    One that `is_killed` runs no more, but for its end.
     """
 
-    __slots__ = ("act", "carrier", "clock", "ended", "is_over", "name", "skew", "ticket")
+    __slots__ = ("act", "carrier", "clock", "ended", "is_killed", "is_over", "name", "skew", "ticket")
 
     def __init__(self, act: Callable[[], Any], name: str) -> None:
         self.act, self.name = act, name
         self.ticket, self.skew, self.clock = 0, 0, 0
-        self.ended, self.is_over = Signal(), False
+        self.ended, self.is_killed, self.is_over = Signal(), False, False
         self.carrier: Carrier | None = None
 
 
@@ -122,6 +123,7 @@ class Hub:
         if process is self.process:
             raise Killed
         if not process.is_over:
+            process.is_killed = True
             self._put(process, 0, kill=True)
 
     def run(self, until: int, is_over: Callable[[], bool]) -> None:
@@ -129,7 +131,7 @@ class Hub:
         due, self._until = self._due, until
         while due and due[0][0] <= until and not is_over():
             at, _, _, process, ticket, kill = heapq.heappop(due)
-            if process.is_over or (process.ticket != ticket and not kill):
+            if process.is_over or (not kill and (process.is_killed or process.ticket != ticket)):
                 continue  # another signal has resumed it since
             self.now = max(self.now, at)
             process.ticket += 1
