@@ -2,7 +2,7 @@
 
 import pytest
 
-from settlement.policy.compensation import OUT_OF_TIME
+from settlement.policy.compensation import CUT_OFF
 from tests.simulation.stuck import spend
 from tests.world.constants import WIRE
 from tests.world.definitions import STANDARD
@@ -26,7 +26,7 @@ def test_a_stalled_settlement_does_not_tell_them(world: World, state: str, fault
 
     execution = world.settle(STANDARD, data=NAMED)
 
-    if state == "VerifyKyc" and fault.value[0] in OUT_OF_TIME:
+    if state == "VerifyKyc" and fault.value[0] in CUT_OFF:
         assert execution.data["status"] == "COMPENSATED"
     else:
         failed_without_names(execution, "SettlementStalled")

@@ -27,7 +27,7 @@ ANSWERS: dict[str, Verdict | Exception] = {
 NO_ANSWER = ("unavailable", "circuit open", "refused")
 TRIES = 3
 
-OUT_OF_TIME = [fault for fault in Fault if fault.value[0] in compensation.OUT_OF_TIME]
+CUT_OFF = [fault for fault in Fault if fault.value[0] in compensation.CUT_OFF]
 """The faults of a call that Lambda or its task has ended."""
 
 REJECTION: dict[str, picture.Move] = {"verify": None}
@@ -94,7 +94,7 @@ def test_an_answer_leads_to_the_same_end_though_one_call_is_lost(
 
 
 @pytest.mark.parametrize("machine", BOTH)
-@pytest.mark.parametrize("fault", OUT_OF_TIME)
+@pytest.mark.parametrize("fault", CUT_OFF)
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_call_that_never_has_the_time_is_reversed_at_once_as_without_a_provider(
     world: World, answer: str, fault: Fault, machine: str
@@ -123,7 +123,7 @@ def test_a_call_that_never_has_the_time_is_reversed_at_once_as_without_a_provide
 
 
 @pytest.mark.parametrize("machine", BOTH)
-@pytest.mark.parametrize("fault", [fault for fault in Fault if fault not in OUT_OF_TIME])
+@pytest.mark.parametrize("fault", [fault for fault in Fault if fault not in CUT_OFF])
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_call_without_any_answer_stalls_until_the_deadline_and_then_refunds_the_payer(
     world: World, answer: str, fault: Fault, machine: str

@@ -8,7 +8,7 @@ from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write
 from settlement.model.state import AccountState, SettlementState
 from settlement.model.status import Status, Step
-from settlement.policy.compensation import OUT_OF_TIME
+from settlement.policy.compensation import CUT_OFF
 from tests.infra.writes import CLAIMED, FENCED, ORDERED, WRITES, entering, resolving, reversing, stuck_at
 from tests.statemachines.definitions import INVOCATIONS, STARTS, TASKS, task
 from tests.statemachines.handlers import errors_raised
@@ -149,7 +149,7 @@ def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
         )
         return dict.fromkeys(refusals, ("RequestRefused", "$"))
     if name in FORWARD:
-        added = {"HoldFunds": OF_CLAIM, "VerifyKyc": OF_PROVIDER | {*OUT_OF_TIME}}.get(name, set())
+        added = {"HoldFunds": OF_CLAIM, "VerifyKyc": OF_PROVIDER | {*CUT_OFF}}.get(name, set())
         found: dict[str, tuple[str, str | None]]
         found = dict.fromkeys(raised(name) - {CONFLICT} | added, (FORWARD[name], "$.error"))
         found |= {error: ("ReportOutcome", where) for error, where in REPORTED.items() if error in added}
@@ -186,7 +186,7 @@ def finals(machine: str, name: str) -> set[str]:
     if name == "ResolveLimbo":  # the next alert shows the person why
         return raised(name) | {"InvalidRequest", CONFLICT}
     if name == "VerifyKyc":  # the provider is asked again; after the last try the settlement is compensated
-        return expected(machine, name).keys() - {"KycUnavailable", *OUT_OF_TIME}
+        return expected(machine, name).keys() - {"KycUnavailable", *CUT_OFF}
     return set(expected(machine, name))
 
 

@@ -22,6 +22,7 @@ START_TRANSIENT = [
     "StepFunctions.ThrottlingException",
     "StepFunctions.SdkClientException",
     "StepFunctions.SfnException",
+    "StepFunctions.AWSStepFunctionsException",
     "StepFunctions.ExecutionLimitExceededException",
     "StepFunctions.ExecutionLimitExceeded",
 ]
@@ -91,6 +92,25 @@ def test_a_retry_is_jittered_and_bounded(machine: str, name: str) -> None:
         assert rule["JitterStrategy"] == "FULL"
         assert 0 < rule["IntervalSeconds"] <= rule["MaxDelaySeconds"]
         assert rule["BackoffRate"] > 1
+
+
+@pytest.mark.parametrize("machine", TRIES)
+def test_functions_of_a_machine_are_retried_alike_but_for_their_refusals(machine: str) -> None:
+    """The definitions spell out each rule, as that reads best: a pace that differs by accident is found here."""
+    called = [name for found, name in INVOCATIONS if (found, name) not in WAITS and found == machine]
+    paces = {name: rules(machine, name) for name in called}
+
+    assert len(called) >= 6
+    assert [name for name in called if paces[name] != paces[called[0]]] == []
+
+
+def test_events_are_put_alike_but_for_the_number_of_tries() -> None:
+    """An alert about LIMBO must arrive; that of a decision keeps no one waiting."""
+    patient, short = (rules(*each)[0] for each in PUTS)
+
+    differ = {name for name in patient if patient[name] != short[name]}
+    assert patient.keys() == short.keys()
+    assert differ == {"IntervalSeconds", "MaxAttempts", "MaxDelaySeconds"}
 
 
 @each_task

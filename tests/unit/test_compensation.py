@@ -47,7 +47,7 @@ def test_a_settlement_failed_at_the_first_step_that_has_not_committed(last: str 
     assert compensation.failure_of(state, ERROR) == {"step": step, "error": "KycRejected", "cause": "why"}
 
 
-@pytest.mark.parametrize("name", compensation.OUT_OF_TIME)
+@pytest.mark.parametrize("name", compensation.CUT_OFF)
 def test_a_call_that_ran_out_of_time_is_told_as_a_provider_without_a_verdict(name: str) -> None:
     """The names of Lambda and Step Functions are no part of the outcome's contract."""
     state = states.state(**slots(up_to(Step.HOLD)))

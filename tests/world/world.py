@@ -45,6 +45,7 @@ class Fault(Enum):
 
     REFUSED_BY_STORE = ("StoreUnavailable", False)
     KILLED_BEFORE = ("Runtime.OutOfMemory", False)
+    UNHEARD_OF = ("Host.Reclaimed", False)  # no document has this name, and no definition
     TIMED_OUT = ("Sandbox.Timedout", False)
     KILLED_AFTER = ("Lambda.Unknown", True)
     ANSWER_LOST = ("States.Timeout", True)

@@ -17,9 +17,12 @@ from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, REVERSIBLE, Status, Step
 from settlement.policy import outcome
 
-OUT_OF_TIME = ("Sandbox.Timedout", "States.Timeout", "Lambda.Unknown")
-"""The names of a timed-out function, for which VerifyKyc alone is reversed: Lambda's, the task's, and an
-older one of Lambda's.
+CUT_OFF = (
+    *("Sandbox.Timedout", "Runtime.InvokeTimeout", "Runtime.OutOfMemory"),
+    *("States.Timeout", "Lambda.Unknown", "Lambda.ClientExecutionTimeoutException"),
+)
+"""The names of a function that ran out of time or memory, for which VerifyKyc alone is reversed: Lambda's, that
+of the task, the older one of Lambda's for each of these, and that of Step Functions' own call of Lambda.
 """
 
 
@@ -31,9 +34,9 @@ def failed_step(state: SettlementState) -> str:
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
     """Return the failure for which a settlement is reversed, from the error of the state that failed.
 
-    To the client a VerifyKyc that ran out of time is a provider that gave no verdict.
+    To the client a VerifyKyc that ran out of time or memory is a provider that gave no verdict.
     """
-    if error["Error"] in OUT_OF_TIME:
+    if error["Error"] in CUT_OFF:
         cause = f"kyc: no verdict in time ({error['Error']})"
         error = {"Error": KycUnavailable.__name__, "Cause": cause}
     return outcome.failure(failed_step(state), error)

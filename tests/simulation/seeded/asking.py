@@ -3,7 +3,7 @@
 import json
 
 from handlers import _kyc
-from settlement.policy.compensation import OUT_OF_TIME
+from settlement.policy.compensation import CUT_OFF
 from tests.simulation.seeded.facts import demand
 from tests.world.interpreter import Execution
 
@@ -22,4 +22,4 @@ def is_no_stall(execution: Execution) -> None:
         return
     if execution.visited[-2] == "VerifyKyc":
         error = json.loads(execution.error["Cause"])["Error"]
-        demand(error not in OUT_OF_TIME, "a payment without a verdict in time is reversed", execution.name)
+        demand(error not in CUT_OFF, "a payment without a verdict in time is reversed", execution.name)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 TRIES_MAX = 4
-UNKNOWN = ("StoreUnavailable", "Runtime.", "Lambda.", "Sandbox.")
+UNKNOWN = ("StoreUnavailable", "Runtime.", "Lambda.", "Sandbox.", "Extension.", "Host.")
 """How the errors begin after which an order may have been carried out."""
 
 OTHERWISE: tuple[tuple[str, str], ...] = (("reason", "another"), ("account", "carol"), ("by", "mallory"))

@@ -15,7 +15,7 @@ from settlement.model.timestamps import timestamp
 from tests.simulation.seeded import stranger
 from tests.simulation.seeded.bank import Bank, administers, pays_in_an_asset
 from tests.simulation.seeded.chance import Chance, Fault
-from tests.simulation.seeded.cloud import Cloud
+from tests.simulation.seeded.cloud import UNHEARD_OF, Cloud
 from tests.simulation.seeded.deployments import Deployments, fees_change
 from tests.simulation.seeded.facts import (
     FINISHED,
@@ -60,6 +60,9 @@ NEWCOMERS_EVERY = 7
 
 JOURNAL_EVERY = 5
 """In one world of so many, the copies in the sealed journal are played."""
+
+UNHEARD_OF_EVERY = 3
+"""In one world of so many, functions die by names that few know."""
 
 PROVEN_EVERY = 9
 """In one world of so many, the scheduled proof reads the table while others write it."""
@@ -256,6 +259,8 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     chance = Chance(seed)
     world = kind(chance, is_told)
     world.stranger = Stranger(world, is_there=seed % stranger.EVERY == stranger.EVERY - 1)
+    if seed % UNHEARD_OF_EVERY == UNHEARD_OF_EVERY - 1:
+        world.cloud.killed = UNHEARD_OF
     world.journal = Journal(seed) if seed % JOURNAL_EVERY == JOURNAL_EVERY - 1 else None
     in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
     opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}
