@@ -29,6 +29,9 @@ _BEHIND_SECONDS = 300
 _LIMBO_SECONDS = 4 * 3600
 """The time for a decision about LIMBO. The alarm after it is urgent, unlike the one that LIMBO is open."""
 
+_REVIEW_SECONDS = 3600
+"""How long before its end recovery counts a review: `REVIEW_ENDS_WITHIN` in `handlers/recover_stalled.py`."""
+
 _COUNTED = {
     "FunctionFailed": (1, "A function failed unexpectedly: a bug, or a malformed answer."),
     "StoreUnavailable": (5, "DynamoDB gives no definite answers."),
@@ -118,16 +121,21 @@ def _ages(pager: Pager, settings: Settings) -> None:
         threshold=_BEHIND_SECONDS,
         missing=cloudwatch.TreatMissingData.BREACHING,  # the run on LIMBO measures it, for all partitions
     )
-    for name, metric, threshold, description in (
+    levels = [
         ("LimboOpen", "LimboOpen", 1, "Settlements are in LIMBO and wait for a decision."),
         ("LimboAge", "OldestLimboSeconds", _LIMBO_SECONDS, "A case of LIMBO has waited for four hours."),
-    ):
+    ]
+    if settings.kyc.review_seconds > _REVIEW_SECONDS:  # else each review would alert from its beginning
+        levels.append(
+            ("ReviewsEnding", "ReviewsEnding", 1, "A review ends within the hour, and is reversed.")
+        )
+    for name, metric, threshold, description in levels:
         pager.alarm(
             name,
             settlement_metric(metric, statistic="Maximum"),
             description,
             threshold=threshold,
-            # While recovery does not run, LIMBO is not measured: RecoveryBehind alerts on that.
+            # While recovery does not run, these are not measured: RecoveryBehind alerts on that.
             missing=cloudwatch.TreatMissingData.IGNORE,
         )
 

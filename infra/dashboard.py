@@ -64,7 +64,10 @@ class Dashboard(Construct):
                     _highest("RecoveryBehindSeconds"),
                 ],
                 "Oldest in LIMBO, in seconds": [_highest("OldestLimboSeconds")],
-                "In LIMBO": [_highest("LimboOpen")],
+                "In LIMBO, and reviews that end within the hour": [
+                    _highest("LimboOpen"),
+                    _highest("ReviewsEnding"),
+                ],
                 "Recovery": _counts(_RECOVERIES),
             },
             {

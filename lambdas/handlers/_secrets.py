@@ -9,7 +9,8 @@ from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterEr
 from botocore.config import Config
 
 from handlers import _dependencies
-from settlement.adapters.telemetry import count
+from settlement.adapters.telemetry import count, logger
+from settlement.adapters.webhook_signature import signing_key
 from settlement.model.errors import KycUnavailable
 
 _provider = SecretsProvider(
@@ -24,18 +25,28 @@ _provider = SecretsProvider(
 SIGNING_CACHE_SECONDS = 10
 """How long a signature by a new secret may still be refused."""
 
+_NO_END = "secret: previous_until must be a time with its offset, as 2026-11-22T06:04:00Z"
+
 
 def signing_secrets(now: datetime) -> list[object]:
     """Return the secrets with which the provider may sign: the current one, and for a time the previous one.
 
-    Raises KycUnavailable if there is none, or if the previous one has no end.
+    One that cannot be used is counted, and does not stop the other. Raises KycUnavailable if none can.
     """
     secret = read(os.environ["KYC_SIGNING_SECRET"], cache_seconds=SIGNING_CACHE_SECONDS)
-    active = [secret["current"]] if secret.get("current") else []
-    if secret.get("previous") and now < _end_of_previous(secret):
-        active.append(secret["previous"])
+    active, fault = list[object](), None
+    for name in ("current", "previous"):
+        try:
+            if secret.get(name) and (name == "current" or now < _end_of_previous(secret)):
+                signing_key(secret[name])
+                active.append(secret[name])
+        except KycUnavailable as unusable:
+            logger.error("signing secret", unusable=name, reason=str(unusable))
+            fault = unusable
+    if fault:
+        count("KycSecretUnreadable")
     if not active:
-        raise _unusable("current must be a signing secret")
+        raise fault or _unusable("current must be a signing secret")
     return active
 
 
@@ -57,7 +68,7 @@ def _end_of_previous(secret: dict[str, Any]) -> datetime:
         if end.tzinfo is None:
             raise ValueError
     except (KeyError, TypeError, ValueError):
-        raise _unusable("previous_until must be a time with its offset, as 2026-11-22T06:04:00Z") from None
+        raise KycUnavailable(_NO_END) from None
     return end
 
 

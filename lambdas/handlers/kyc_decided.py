@@ -9,7 +9,7 @@ from typing import Any
 
 from handlers import _dependencies, _resumption, _secrets
 from settlement.adapters.telemetry import count, logger, observed
-from settlement.adapters.webhook_signature import verify
+from settlement.adapters.webhook_signature import check_headers, verify
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.transaction import AlreadyApplied
 from settlement.model import executions
@@ -50,7 +50,7 @@ _SUFFIX = ":verify"
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Answer an HTTP request of a function URL (payload format 2.0)."""
+    """Answer an HTTP request of a function URL or of an HTTP API (payload format 2.0 of either)."""
     try:
         return _response(200, _decided(event, context))
     except SettlementError as refusal:
@@ -61,8 +61,9 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
     """Put the verdict on record and ask recovery to resume the settlement; a repeated event only asks.
 
-    The signature is checked before the content, and the content before anything is written. This function,
-    which strangers can call, starts nothing: it names a key, and recovery reads what that key stands for.
+    A call that is too large, unsigned or too old is refused before any call of AWS. The signature is checked
+    before the content, and the content before anything is written. This function, which strangers can call,
+    starts nothing: it names a key, and recovery reads what that key stands for.
     """
     now, body = _dependencies.now(), _body(event)
     event_id = _verified(event, body, now)
@@ -79,12 +80,9 @@ def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
 
 def _verified(event: dict[str, Any], body: bytes, now: datetime) -> str:
     """Return the id of a signed event. Raises SignatureRefused and KycUnavailable."""
-    secrets = _secrets.signing_secrets(now)
-    try:
-        return verify(event["headers"], body, secrets, now)
-    except KycUnavailable:  # the stage's own secret cannot be used
-        count("KycSecretUnreadable")
-        raise
+    headers = {name.lower(): value for name, value in event["headers"].items()}
+    check_headers(headers, now)
+    return verify(headers, body, _secrets.signing_secrets(now), now)
 
 
 def _record(settlement: Settlement, verdict: Verdict, received: WebhookEvent, now: datetime) -> None:

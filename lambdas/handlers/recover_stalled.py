@@ -7,7 +7,7 @@ recovered side by side, and that a failure in one does not delay the others.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from handlers import _dependencies, _takeover, _workers
@@ -38,6 +38,9 @@ Functions grants an account ten a second.
 
 RESERVED_MS = 20_000
 """The least time left to begin another settlement: a slow one may take so long."""
+
+REVIEW_ENDS_WITHIN = timedelta(hours=1)
+"""How long before its end a review is counted, for the alarm."""
 
 _UNANSWERED_SECONDS = 60
 """How long a settlement is deferred whose execution could not be described or started."""
@@ -120,12 +123,26 @@ def _recover_due(partition: str, run: _Run) -> None:
 
 
 def _watch(run: _Run) -> None:
-    """Publish how late recovery is: the run of a partition cannot tell that it never begins."""
+    """Publish how late recovery is, as a run that never begins cannot tell, and the reviews about to end."""
     now = timestamp(run.began_at)
     with _isolated("the watch"):
         firsts = [_dependencies.store.listed(shard, up_to=now, limit=1) for shard in PARTITIONS[1:]]
         due = min((found["gsi1sk"] for first in firsts for found in first), default=now)
         gauge("RecoveryBehindSeconds", seconds_since(due, run.began_at))
+        gauge("ReviewsEnding", sum(_reviews_ending(shard, run) for shard in PARTITIONS[1:]))
+
+
+def _reviews_ending(partition: str, run: _Run) -> int:
+    """Return how many reviews of a partition end within the hour, and not before the longest pause is over.
+
+    Of all that is listed, reviews alone lie further ahead than that pause: any other settlement is listed for
+    its next look. A review that ends sooner has been counted for three quarters of an hour.
+    """
+    pause = timedelta(seconds=max(recovery.BACKOFF_SECONDS_MAX, _dependencies.config.recover_after_seconds))
+    if pause >= REVIEW_ENDS_WITHIN:
+        return 0
+    since, up_to = (timestamp(run.began_at + ahead) for ahead in (pause, REVIEW_ENDS_WITHIN))
+    return sum(1 for _ in _dependencies.store.listed(partition, since=since, up_to=up_to, limit=LISTED_MAX))
 
 
 def _alert_again(run: _Run) -> None:

@@ -3,7 +3,7 @@
 import io
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -70,9 +70,12 @@ def quietly(recover: Callable[[], None]) -> None:
 def freeze_index(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the index list the settlement as it is now, despite later writes."""
     stale = calls.row()
-    monkeypatch.setattr(
-        _dependencies.store, "listed", lambda partition, **_: iter([stale] * (partition == stale["gsi1pk"]))
-    )
+
+    def listed(partition: str, *, up_to: str, limit: int, since: str = "") -> Iterator[keys.Row]:
+        is_there = partition == stale["gsi1pk"] and since <= stale["gsi1sk"] <= up_to
+        return iter([stale] if is_there else [])
+
+    monkeypatch.setattr(_dependencies.store, "listed", listed)
 
 
 def claim(calls: Calls, key: str = KEY) -> keys.Row:

@@ -413,6 +413,6 @@ def test_recovery_is_a_query_for_each_partition_and_a_read_and_a_write_for_each_
     calls.recover()
 
     made, units, refused = meter.take()
-    assert made.count("query") == 2 * keys.IN_FLIGHT_SHARDS + 1  # LIMBO, and each other one and its head
+    assert made.count("query") == 3 * keys.IN_FLIGHT_SHARDS + 1  # LIMBO; each other, its head, its reviews
     assert [name for name in made if name != "query"] == [GET, UPDATE] * 2
     assert (units, refused) == (2 * 3, 0)

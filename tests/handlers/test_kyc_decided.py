@@ -512,6 +512,43 @@ def test_a_call_that_is_not_signed_is_refused_without_a_word_about_its_body(
     assert functions.sent == []
 
 
+@pytest.mark.parametrize("without", ["webhook-id", "webhook-timestamp", "webhook-signature"])
+@pytest.mark.parametrize("is_sent", [False, True], ids=["missing", "malformed"])
+def test_a_call_that_no_secret_could_have_signed_is_refused_before_any_call_of_aws(
+    in_review: Calls, secrets: Secrets, monkeypatch: pytest.MonkeyPatch, without: str, is_sent: bool
+) -> None:
+    """Strangers can send as many as they like: each must be cheap."""
+    event = signed()
+    headers = {name: value for name, value in event["headers"].items() if name != without}
+    monkeypatch.setattr(_dependencies.store, "client", None)
+
+    status, answer = in_review.decided(
+        event | {"headers": headers | ({without: "\u0661"} if is_sent else {})}
+    )
+
+    assert (status, answer["error"]) == (401, "SignatureRefused")
+    assert secrets.read == []
+
+
+def test_a_recorded_call_is_refused_before_any_call_of_aws(
+    in_review: Calls, secrets: Secrets, later: Later
+) -> None:
+    event = signed()
+    later(minutes=5, seconds=1)
+
+    assert in_review.decided(event)[0] == 401
+    assert secrets.read == []
+
+
+def test_the_names_of_headers_may_be_in_any_case(in_review: Calls) -> None:
+    event = signed()
+
+    assert (
+        in_review.decided(event | {"headers": {k.title(): v for k, v in event["headers"].items()}})
+        == ACCEPTED
+    )
+
+
 def test_the_previous_secret_is_accepted_too_and_a_recorded_call_not_for_long(
     in_review: Calls, later: Later
 ) -> None:

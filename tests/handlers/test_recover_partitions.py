@@ -114,7 +114,7 @@ def test_a_partition_that_cannot_be_listed_does_not_delay_the_others(
 
     number = len(OTHER_KEYS) - len(waiting)
     metrics = run(NotRecovered=3, RecoveredByCompensation=number, Recoveries=number)
-    for unknown in ("LimboOpen", "OldestLimboSeconds", "RecoveryBehindSeconds"):
+    for unknown in ("LimboOpen", "OldestLimboSeconds", "RecoveryBehindSeconds", "ReviewsEnding"):
         del metrics[unknown]  # a 0 would wrongly end an alarm
     assert counted() == metrics | {"OldestInFlightSeconds": 900}
     assert not_recovered(log) == [(one, "StoreUnavailable") for one in ("the watch", *broken)]
@@ -299,3 +299,44 @@ def test_the_settlements_that_are_due_for_longest_come_first(
         f"{KEY}-r1-{NONCE}",
         *(f"order-2026-00000{n}-r1-{NONCE}" for n in (3, 4, 5)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("hours_left", "counted_as"), [(1.01, 0), (0.99, 1), (0.26, 1), (0.24, 0), (-0.1, 0)]
+)
+def test_a_review_is_counted_from_an_hour_to_a_quarter_of_an_hour_before_its_end(
+    in_review: Calls, later: Later, counted: Counted, hours_left: float, counted_as: int
+) -> None:
+    """What ends sooner cannot be told from what is due by the index alone."""
+    later(hours=24 - hours_left)
+    before = in_review.row()
+    counted()
+
+    in_review.handlers["RecoverStalled"]({"partition": keys.LIMBO}, Context())
+
+    assert counted()["ReviewsEnding"] == counted_as
+    assert in_review.row() == before
+
+
+def test_no_other_settlement_in_flight_is_taken_for_a_review(
+    calls: Calls, later: Later, counted: Counted
+) -> None:
+    """An hour long, at each minute: recovery lists it for its next look again and again."""
+    claim(calls)
+    for minute in range(0, 61, 4):
+        later(minutes=minute)
+        counted()
+        calls.recover()
+        assert counted()["ReviewsEnding"] == 0
+
+
+def test_a_stage_whose_first_look_is_an_hour_later_counts_no_reviews(
+    in_review: Calls, change_config: Callable[..., None], later: Later, counted: Counted
+) -> None:
+    change_config(recover_after_seconds=3600)
+    later(hours=23.5)
+    counted()
+
+    in_review.recover()
+
+    assert counted()["ReviewsEnding"] == 0

@@ -1,6 +1,9 @@
 """A secret is cached for seconds; one that cannot be read is counted each time, for the alarm."""
 
+import io
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -105,12 +108,6 @@ def test_an_api_key_that_cannot_be_read_is_counted_with_each_call(
             ({"current": text}, "")
             for text in ("whsec_", "bm90IGxvbmcgZW5vdWdo", "no base64!", 7, ["whsec_"])
         ),
-        ({"current": SECRET, "previous": "whsec_", "previous_until": LATER}, ""),
-        *(
-            ({"current": SECRET, "previous": PREVIOUS, "previous_until": end}, NO_END)
-            for end in (None, "", "soon", 1_795_000_000, "2026-11-21T12:00:00")
-        ),
-        ({"current": SECRET, "previous": PREVIOUS}, NO_END),
     ],
 )
 def test_a_signing_secret_that_cannot_be_read_or_used_is_counted_with_each_call(
@@ -139,6 +136,49 @@ def test_a_signing_secret_that_cannot_be_read_or_used_is_counted_with_each_call(
         "secret: TransformParameterError",
     ):  # a failed read is not cached
         assert in_review.decided(signed())[0] == 200
+
+
+BAD_PREVIOUS: list[dict[str, Any]] = [
+    {"previous": "whsec_", "previous_until": LATER},
+    {"previous": 7, "previous_until": LATER},
+    *(
+        {"previous": PREVIOUS, "previous_until": end}
+        for end in (None, "", "soon", 1_795_000_000, "2026-11-21T12:00:00")
+    ),
+    {"previous": PREVIOUS},
+]
+
+
+@pytest.mark.parametrize("bad", BAD_PREVIOUS)
+def test_a_previous_secret_that_cannot_be_used_is_told_and_does_not_stop_the_current_one(
+    in_review: Calls, secrets: Secrets, counted: Counted, log: io.StringIO, bad: dict[str, Any]
+) -> None:
+    secrets.content = {"current": SECRET} | bad
+    counted()
+
+    by_previous = in_review.decided(replace(signed, secret=PREVIOUS)())
+    by_current = in_review.decided(signed())
+
+    assert (by_previous[0], by_previous[1]["error"]) == (401, "SignatureRefused")
+    assert by_current[0] == 200
+    assert counted() == {"StepCalled": 2, "KycSecretUnreadable": 2, "SignatureRefused": 1}
+    told = [json.loads(line) for line in log.getvalue().splitlines() if "unusable" in line]
+    expected = (
+        (NO_END,) if bad["previous"] == PREVIOUS else ("signing secret: must be base64 of at least 24 bytes",)
+    )
+    assert {(line["unusable"], line["reason"]) for line in told} == {("previous", *expected)}
+    assert "canary" not in log.getvalue()
+
+
+def test_a_current_secret_that_cannot_be_used_does_not_stop_the_previous_one(
+    in_review: Calls, secrets: Secrets, counted: Counted
+) -> None:
+    secrets.content = {"current": "whsec_", "previous": PREVIOUS, "previous_until": LATER}
+    counted()
+
+    assert in_review.decided(replace(signed, secret=PREVIOUS)())[0] == 200
+
+    assert counted() == {"StepCalled": 1, "KycSecretUnreadable": 1}
 
 
 def test_secrets_that_can_be_read_are_not_counted(

@@ -62,6 +62,7 @@ ALARMS = {
     ),
     "LimboAge": _ours("OldestLimboSeconds", 4 * 3600, "Maximum", missing="ignore"),
     "LimboOpen": _ours("LimboOpen", 1, "Maximum", missing="ignore"),
+    "ReviewsEnding": _ours("ReviewsEnding", 1, "Maximum", missing="ignore"),
     "Recoveries": _ours("Recoveries", 20, seconds=60),
     "RecoveryFailed": _errors("RecoverStalled", 3),
     "NotRecovered": _ours("NotRecovered"),

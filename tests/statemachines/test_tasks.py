@@ -96,7 +96,7 @@ def test_a_retry_is_jittered_and_bounded(machine: str, name: str) -> None:
 
 @pytest.mark.parametrize("machine", TRIES)
 def test_functions_of_a_machine_are_retried_alike_but_for_their_refusals(machine: str) -> None:
-    """The definitions spell out each rule, as that reads best: a pace that differs by accident is found here."""
+    """The definitions spell out each rule, as that reads best: an accidental difference is found here."""
     called = [name for found, name in INVOCATIONS if (found, name) not in WAITS and found == machine]
     paces = {name: rules(machine, name) for name in called}
 

@@ -43,6 +43,18 @@ def test_a_partition_is_listed_by_its_keys_up_to_the_bound_and_no_further_than_t
         assert listed(ledger, "2026-3", limit=limit) == there[:limit]
 
 
+def test_a_partition_is_listed_between_two_times_of_which_both_count(ledger: Ledger) -> None:
+    there = [put(ledger, name, f"2026-{number}") for number, name in enumerate("zcab")]
+
+    def between(since: str, up_to: str, limit: int = 9) -> list[keys.Row]:
+        return list(ledger.store.listed(PARTITION, since=since, up_to=up_to, limit=limit))
+
+    assert between("2026-1", "2026-2") == there[1:3]
+    assert between("2026-0.5", "2026-9") == there[1:]
+    assert between("2026-1", "2026-9", limit=2) == there[1:3]
+    assert between("2027", "2028") == []
+
+
 def test_a_row_that_left_the_index_is_not_listed(ledger: Ledger) -> None:
     put(ledger, "a", "1")
     ledger.put(keys.settlement("a"))

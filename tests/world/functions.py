@@ -73,7 +73,11 @@ class Context:
 def run(**more: float) -> dict[str, float]:
     """Return the metrics of a run of RecoverStalled on each partition: if it finds no work, and `more`."""
     ages = ("OldestInFlightSeconds", "RecoveryBehindSeconds", "OldestLimboSeconds")
-    return {"StepCalled": len(PARTITIONS), **dict.fromkeys((*ages, "Recoveries", "LimboOpen"), 0), **more}
+    return {
+        "StepCalled": len(PARTITIONS),
+        **dict.fromkeys((*ages, "Recoveries", "LimboOpen", "ReviewsEnding"), 0),
+        **more,
+    }
 
 
 @dataclass(frozen=True)

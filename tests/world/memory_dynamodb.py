@@ -29,6 +29,9 @@ _ACTIONS = {"Put", "Update"}
 _BEHIND_MAX = 1_000
 _PAGE_ROWS = 1_000
 _BETWEEN = "pk = :partition AND sk BETWEEN :first AND :last"
+_LISTED_BETWEEN = ("gsi1sk BETWEEN :since AND :up_to", "gsi1sk >= :since AND gsi1sk <= :up_to")
+"""How an index is asked for times between two, and its meaning: DynamoDB refuses to be asked like that."""
+
 _WHOLE = "pk = :pk"
 _TRANSACTION_ITEMS_MAX = 100
 _CONDITION_FAILED = "The conditional request failed"
@@ -139,6 +142,7 @@ class MemoryDynamoDb:
                 **parameters,
             )
         self._list(keep=self._behind())
+        KeyConditionExpression = KeyConditionExpression.replace(*_LISTED_BETWEEN)  # noqa: N806
         try:
             expressions.check({}, ExpressionAttributeValues, asks=KeyConditionExpression)
             if {"S": ""} in ExpressionAttributeValues.values():

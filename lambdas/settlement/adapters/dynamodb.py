@@ -187,17 +187,21 @@ class Store:
         page: Row = self._call(operation, [], TableName=self.table_name, ConsistentRead=True, **parameters)
         return page
 
-    def listed(self, partition: str, *, up_to: str, limit: int) -> Iterator[Row]:
+    def listed(self, partition: str, *, up_to: str, limit: int, since: str | None = None) -> Iterator[Row]:
         """Yield up to `limit` keys that the index lists in a partition, each with its index sort key.
+
+        They are those up to a time, and with `since` no earlier ones.
 
         The index lags behind the table, so every decision based on it must be a condition on the row.
         """
+        times = "gsi1sk <= :up_to" if since is None else "gsi1sk BETWEEN :since AND :up_to"
+        values = {":partition": partition, ":up_to": up_to} | ({} if since is None else {":since": since})
         parameters: dict[str, Any] = {
             "TableName": self.table_name,
             "IndexName": keys.INDEX,
-            "KeyConditionExpression": "gsi1pk = :partition AND gsi1sk <= :up_to",
+            "KeyConditionExpression": f"gsi1pk = :partition AND {times}",
             "ProjectionExpression": "pk, sk, gsi1sk",
-            "ExpressionAttributeValues": to_wire({":partition": partition, ":up_to": up_to}),
+            "ExpressionAttributeValues": to_wire(values),
         }
         while limit > 0:
             answer = self._call("query", [], **parameters, Limit=limit)

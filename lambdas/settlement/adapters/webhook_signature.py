@@ -20,11 +20,10 @@ _KEY_BYTES_MIN = 24
 _PREFIX = "whsec_"
 
 
-def verify(headers: Mapping[str, str], body: bytes, secrets: Iterable[object], now: datetime) -> str:
-    """Return the event's id if one of the secrets signed the call within the tolerance.
+def check_headers(headers: Mapping[str, str], now: datetime) -> tuple[str, str, str]:
+    """Return the event's id, its time and its signatures: the part of `verify` that needs no secret.
 
-    `headers` has names in lower case. The signed content is `<webhook-id>.<webhook-timestamp>.<body>`.
-    Raises SignatureRefused; KycUnavailable if the stage's own secret cannot be used.
+    Raises SignatureRefused if one is missing or malformed, or the time is outside the tolerance.
     """
     event, sent_at, signatures = (
         headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature")
@@ -33,10 +32,19 @@ def verify(headers: Mapping[str, str], body: bytes, secrets: Iterable[object], n
         raise SignatureRefused("webhook: must have the headers webhook-id, -timestamp and -signature")
     if abs(now.timestamp() - int(sent_at)) > TOLERANCE.total_seconds():
         raise SignatureRefused("webhook-timestamp: is more than 5 minutes away")
+    return event, sent_at, signatures
+
+
+def verify(headers: Mapping[str, str], body: bytes, secrets: Iterable[object], now: datetime) -> str:
+    """Return the event's id if one of the secrets signed the call within the tolerance.
+
+    `headers` has names in lower case. The signed content is `<webhook-id>.<webhook-timestamp>.<body>`.
+    Raises SignatureRefused; KycUnavailable if the stage's own secret cannot be used.
+    """
+    event, sent_at, signatures = check_headers(headers, now)
     signed = b".".join((event.encode(), sent_at.encode(), body))
-    expected = [
-        b"v1," + base64.b64encode(hmac.digest(_key(secret), signed, hashlib.sha256)) for secret in secrets
-    ]
+    digests = [hmac.digest(signing_key(secret), signed, hashlib.sha256) for secret in secrets]
+    expected = [b"v1," + base64.b64encode(digest) for digest in digests]
     given = [signature.encode() for signature in signatures.split(" ", SIGNATURES_MAX)[:SIGNATURES_MAX]]
     if not any(hmac.compare_digest(one, other) for one in expected for other in given):
         raise SignatureRefused("webhook-signature: is by no secret that is shared with this stage")
@@ -47,7 +55,8 @@ def _is_time(text: str) -> bool:
     return text.isdecimal() and len(text) <= 12
 
 
-def _key(secret: object) -> bytes:
+def signing_key(secret: object) -> bytes:
+    """Return the key of a shared secret. Raises KycUnavailable if it is none."""
     try:
         key = base64.b64decode(str(secret).removeprefix(_PREFIX), validate=True)
     except ValueError:

@@ -21,8 +21,9 @@ CUT_OFF = (
     *("Sandbox.Timedout", "Runtime.InvokeTimeout", "Runtime.OutOfMemory"),
     *("States.Timeout", "Lambda.Unknown", "Lambda.ClientExecutionTimeoutException"),
 )
-"""The names of a function that ran out of time or memory, for which VerifyKyc alone is reversed: Lambda's, that
-of the task, the older one of Lambda's for each of these, and that of Step Functions' own call of Lambda.
+"""The names of a function that ran out of time or memory, for which VerifyKyc alone is reversed.
+
+They are Lambda's, the task's, the older one of Lambda's for either, and that of a call of Lambda.
 """
 
 

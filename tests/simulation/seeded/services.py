@@ -105,6 +105,8 @@ class DynamoDb(Services):
         table, read = self._world.table, plain if "Limit" in parameters else _as_it_is
         if "IndexName" in parameters:
             read = _as_it_is
+        if ":since" in parameters["ExpressionAttributeValues"]:  # a level for an alarm: nothing depends on it
+            return read(table.query(**parameters))
         return self.send("query", READS, lambda: read(table.query(**parameters)))
 
     def scan(self, **parameters: Any) -> Any:
