@@ -1,4 +1,7 @@
-"""The CDK app: `cdk deploy -c stage=<stage>`, with `-c kyc_url=<address>` where the settings name none."""
+"""The CDK app: `cdk deploy -c stage=<stage>`, with `-c kyc_url=<address>` where the settings name none.
+
+`-c webhook=http-api` is for an account in which public function URLs are forbidden.
+"""
 
 from dataclasses import replace
 
@@ -17,6 +20,8 @@ def build(app: cdk.App) -> SettlementStack:
     settings = STAGES[stage]
     if kyc_url := app.node.try_get_context("kyc_url"):
         settings = replace(settings, kyc=replace(settings.kyc, url=kyc_url))
+    if webhook := app.node.try_get_context("webhook"):
+        settings = replace(settings, webhook=webhook)
     if settings.kyc.url == NOT_NAMED:
         raise SystemExit("kyc_url: name the KYC provider's address; pass it as -c kyc_url=https://<host>")
     # The embedded AWS enforces IAM, and there the default synthesizer's roles may not use the staging bucket.

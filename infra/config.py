@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from aws_cdk.aws_logs import RetentionDays
 
+from infra.concurrency import Concurrency
 from infra.currencies import exponents_of
 from infra.kyc_config import SCREENS_BY_NAME, KycSettings
 
@@ -32,8 +33,10 @@ class Settings:
     that screens by name: see docs/decisions/2026-11-21-party-names.md.
     `runbooks` is the address of `docs/runbooks/` in an alert; a case of LIMBO without a decision alerts
     again after `alert_again_after_seconds`.
-    `webhook_concurrency` limits the public webhook, and `recovery_concurrency` reserves concurrency for
-    recovery while settlements use up the rest; None shares the account's. Recovery starts at most
+    `concurrency` is reserved for the end of payments while others use up the rest, and limits those others.
+    The webhook's address is a "function-url", or an "http-api", which passes on at most
+    `webhook_calls_per_second` to the function, and `webhook_burst` at once: see
+    docs/decisions/2026-11-22-many-callers-few-slots.md for both. Recovery starts at most
     `recovery_starts_per_second`: see docs/decisions/2026-11-22-recovery-at-scale.md.
     ReconcileBooks proves the books each `reconcile_every_hours`; None lets a person call it alone: see
     docs/decisions/2026-11-22-scheduled-proof.md.
@@ -68,8 +71,10 @@ class Settings:
     runbooks: str = "docs/runbooks"
     alert_again_after_seconds: int = 1800
     kyc: KycSettings = field(default_factory=KycSettings)
-    webhook_concurrency: int | None = None
-    recovery_concurrency: int | None = None
+    concurrency: Concurrency = field(default_factory=Concurrency)
+    webhook: str = "function-url"
+    webhook_calls_per_second: int = 50
+    webhook_burst: int = 100
     recovery_starts_per_second: int = 500
     reconcile_every_hours: int | None = 24
     log_retention: RetentionDays = RetentionDays.ONE_MONTH
@@ -97,11 +102,7 @@ class Settings:
             raise ValueError("log_detail: must be lean or full")
         if not (isinstance(self.log_full_keys, tuple) and len(self.log_full_keys) <= _FULL_KEYS_MAX):
             raise ValueError(f"log_full_keys: must be at most {_FULL_KEYS_MAX} keys")
-        for name in ("webhook_concurrency", "recovery_concurrency"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be at least 1, or None")
-        if self.recovery_concurrency is not None and self.recovery_concurrency < _RECOVERY_RUNS_MAX:
-            raise ValueError(f"recovery_concurrency: must be at least {_RECOVERY_RUNS_MAX}, or None")
+        self._check_webhook()
         if not 1 <= self.recovery_starts_per_second <= 1_000:
             raise ValueError("recovery_starts_per_second: must be from 1 to 1000")
         if self.reconcile_every_hours is not None and not 1 <= self.reconcile_every_hours <= 24:
@@ -140,6 +141,13 @@ class Settings:
             raise ValueError("fee_floor_basis_points: must be from 0 to fee_basis_points")
         if not self.fee_basis_points <= ceiling < 10_000:
             raise ValueError("fee_ceiling_basis_points: must be from fee_basis_points to 9999")
+
+    def _check_webhook(self) -> None:
+        if self.webhook not in ("function-url", "http-api"):
+            raise ValueError("webhook: must be function-url or http-api")
+        for name in ("webhook_calls_per_second", "webhook_burst"):
+            if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= _CALLS_MAX:
+                raise ValueError(f"{name}: must be from 1 to {_CALLS_MAX}")
 
     def _check_evidence(self) -> None:
         if self.journal_lock not in ("governance", "compliance"):
@@ -224,13 +232,10 @@ class Settings:
         )
 
 
-IN_FLIGHT_SHARDS = 8
-"""The partitions of the index of settlements in flight, as `ledger/keys.py` has them."""
-
-_RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
-"""The runs of recovery at once: one on each partition, one on LIMBO, and a person's call."""
-
 _DAY_SECONDS = 86_400
+_CALLS_MAX = 10_000
+"""API Gateway's own limit for an account."""
+
 _LOCK_DAYS_MAX = 36_500
 """What S3 accepts."""
 
@@ -276,8 +281,7 @@ STAGES = {
             stage="prod",
             currencies=("EUR", "USD"),
             highest_balances={"EUR": "1000000.00", "USD": "1000000.00"},  # each operator's to review
-            webhook_concurrency=20,
-            recovery_concurrency=20,
+            concurrency=Concurrency(reversals=50, recovery=20, kyc=200, webhook=20),
             log_retention=RetentionDays.ONE_YEAR,
             journal_lock_days=3_653,
         ),

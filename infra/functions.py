@@ -18,9 +18,6 @@ from infra.config import Settings
 
 LAMBDAS = Path(__file__).parent.parent / "lambdas"
 
-PUBLIC = ("KycDecided",)
-"""The functions with a public address. A limit keeps their callers from using up the concurrency."""
-
 RECONCILE = "ReconcileBooks"
 """The function that reads the whole table, and sorts it on its disk."""
 
@@ -102,7 +99,7 @@ class HandlerFunction(lambda_.Function):
             else lambda_.SystemLogLevel.WARN,
             # The metrics are lines without a level, which count as INFO: a higher one would drop them.
             application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
-            reserved_concurrent_executions=_reserved_concurrency(name, settings),
+            reserved_concurrent_executions=settings.concurrency.of(name),
             tracing=lambda_.Tracing.ACTIVE,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snaps else None,
             **_platform(scope, settings),
@@ -126,13 +123,6 @@ def function_seconds(name: str, settings: Settings) -> int:
     """Return the timeout of a function, in seconds."""
     seconds = LONG_SECONDS.get(name, settings.function_timeout_seconds)
     return min(seconds * settings.timeout_factor, SECONDS_MAX)
-
-
-def _reserved_concurrency(name: str, settings: Settings) -> int | None:
-    """Return a function's share of the concurrency, which is also its limit; None for no share of its own."""
-    if name == "RecoverStalled":
-        return settings.recovery_concurrency
-    return settings.webhook_concurrency if name in PUBLIC else None
 
 
 def _platform(scope: Construct, settings: Settings) -> dict[str, Any]:

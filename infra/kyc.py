@@ -13,6 +13,7 @@ from constructs import Construct
 
 from infra.config import Settings
 from infra.pager import Pager, settlement_metric
+from infra.webhook import Webhook
 
 
 class Kyc(Construct):
@@ -44,8 +45,7 @@ class Kyc(Construct):
         verify.add_environment("EVENT_BUS", pager.bus.event_bus_name)
         pager.bus.grant_put_events_to(verify)
         webhook.add_environment("KYC_SIGNING_SECRET", self.signing.secret_arn)
-        # The address is public. The handler checks a call's signature before it does anything else.
-        self.webhook = webhook.add_function_url(auth_type=lambda_.FunctionUrlAuthType.NONE)
+        self.webhook = Webhook(self, "Webhook", function=webhook, pager=pager, settings=settings)
         _add_alarms(pager)
 
     def _secret(

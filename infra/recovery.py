@@ -6,7 +6,8 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.config import IN_FLIGHT_SHARDS, Settings
+from infra.concurrency import IN_FLIGHT_SHARDS
+from infra.config import Settings
 from infra.pager import Pager, settlement_metric
 
 PARTITIONS = ("LIMBO", *(f"IN_FLIGHT#{shard}" for shard in range(IN_FLIGHT_SHARDS)))

@@ -17,6 +17,7 @@ from typing import Any
 import typer.main
 
 from docs.reference import roles
+from infra.concurrency import Concurrency
 from infra.config import Settings
 from infra.kyc_config import KycSettings
 from settle.cli import app
@@ -157,6 +158,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "commands": lambda: "\n\n".join(_commands("settle", typer.main.get_command(app))),
     "stage": lambda: _settings("stage", Settings),
     "kyc": lambda: _settings("kyc", KycSettings),
+    "concurrency": lambda: _settings("concurrency", Concurrency),
     "account": lambda: _attributes("account", "available", "currency", "limbo_keys", *_TIMES, last_order=str),
     "settlement": lambda: _attributes("settlement", *(_TYPES.keys() - {"available", "limbo_keys", *_TIMES})),
     "entry": lambda: _attributes("entry"),

@@ -50,8 +50,10 @@ class Running:
     @property
     def webhook_url(self) -> str:
         """The address that answers the provider's webhook; the one in the outputs is AWS's."""
-        host = urlsplit(self.outputs["KycWebhookUrl"]).hostname or ""
-        return f"{self.endpoint_url}/_aws/lambda-url/{host.partition('.')[0]}/"
+        name, kind, *_ = (urlsplit(self.outputs["KycWebhookUrl"]).hostname or "").split(".")
+        if kind == "execute-api":
+            return f"{self.endpoint_url}/_aws/execute-api/{name}/$default/"
+        return f"{self.endpoint_url}/_aws/lambda-url/{name}/"
 
     def describe(self) -> dict[str, object]:
         """Return what `settle local up --json` prints."""

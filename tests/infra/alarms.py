@@ -84,6 +84,9 @@ ALARMS = {
     "StartQueueAge": _queue("StartQueue", _OLDEST, 600),
     "StartDeadLetters": _queue("StartDeadLetters", _VISIBLE),
     "StartSettlementsFailed": _errors("StartSettlements", 1),
+    "WebhookRefused": Alarm(
+        *("AWS/Lambda", "Url4xxCount", ("FunctionName", "${KycDecided}")), "Sum", 300, 100
+    ),
     "KycDecidedFailed": _errors("KycDecided", 1),
     "SweepMerchantsFailed": _errors("SweepMerchants", 1),
     "SweepBehind": Alarm(

@@ -107,12 +107,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     # The function could never run.
     *(
-        ({name: reserved}, f"{name}: must be at least 1, or None$")
-        for name in ("webhook_concurrency", "recovery_concurrency")
-        for reserved in (-1, 0)
+        ({name: calls}, f"{name}: must be from 1 to 10000$")
+        for name in ("webhook_calls_per_second", "webhook_burst")
+        for calls in (-1, 0, 10_001, 1.5, True, None, "9")
     ),
-    # Its share is its limit: a run on each partition, one on LIMBO, and a person's call.
-    *(({"recovery_concurrency": few}, "recovery_concurrency: must be at least 10, or") for few in (1, 9)),
+    # Misspelt, it must not open a public function URL.
+    *(
+        ({"webhook": kind}, "webhook: must be function-url or http-api$")
+        for kind in ("", "http", "url", None)
+    ),
     # Nothing would be resumed, or more at once than the storm of stalls has tried.
     *(
         ({"recovery_starts_per_second": pace}, "recovery_starts_per_second: must be from 1 to 1000$")
@@ -159,8 +162,8 @@ ACCEPTED: list[dict[str, Any]] = [
     {"assets": {"CO2": 3, "POINTS": 0, "SATOSHI": 8, "P" * 12: 1}, "highest_balances": {"CO2": "1.125"}},
     {"deadline_seconds": 60, "recover_after_seconds": 59},
     *({"idempotency_key": rule, "party_names": rule} for rule in ("required", "optional")),
-    {"webhook_concurrency": 1, "recovery_concurrency": 10},
-    {"webhook_concurrency": None, "recovery_concurrency": None},
+    {"webhook": "http-api", "webhook_calls_per_second": 1, "webhook_burst": 1},
+    {"webhook": "function-url", "webhook_calls_per_second": 10_000, "webhook_burst": 10_000},
     *({"recovery_starts_per_second": pace} for pace in (1, 1_000)),
     *({"alert_again_after_seconds": seconds} for seconds in (9, 60, 1800, 86_400)),
     *({"log_detail": detail, "log_full_keys": ("order-1",) * 20} for detail in ("lean", "full")),

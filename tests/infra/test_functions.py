@@ -85,17 +85,15 @@ def test_a_proof_begins_nothing_in_its_last_minute() -> None:
 
 @each_stage
 def test_the_webhook_is_limited_and_recovery_has_its_own_concurrency(stage: str) -> None:
-    """A reservation is a limit, too; a new account has not enough concurrency to reserve any.
-
-    Recovery has its own: two runs on each partition, if one ends late, and the calls of persons.
-    """
+    """A new account has not enough concurrency to reserve any: `test_concurrency.py`."""
     reserved = {
         name: function["ReservedConcurrentExecutions"]
         for name, function in functions(stage).items()
         if "ReservedConcurrentExecutions" in function
     }
 
-    assert reserved == ({"KycDecided": 20, "RecoverStalled": 20} if stage == "prod" else {})
+    assert reserved == STAGES[stage].concurrency.by_function
+    assert bool(reserved) == (stage == "prod")
 
 
 @each_stage

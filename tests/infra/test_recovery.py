@@ -3,7 +3,8 @@
 import json
 
 from handlers import recover_stalled
-from infra.config import IN_FLIGHT_SHARDS, STAGES
+from infra.concurrency import IN_FLIGHT_SHARDS
+from infra.config import STAGES
 from infra.recovery import PARTITIONS
 from settlement.ledger import keys
 from tests.infra.stack import each_stage, of_function, properties, variables

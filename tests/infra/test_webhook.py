@@ -1,0 +1,84 @@
+"""The webhook's address: a function URL, or an HTTP API that throttles, on the same function."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk.assertions import Template
+
+from infra.config import STAGES
+from infra.settlement_stack import SettlementStack
+from tests.infra.stack import KYC_URL, name, readable
+
+SETTINGS = replace(
+    STAGES["prod"],
+    kyc=replace(STAGES["prod"].kyc, url=KYC_URL),
+    webhook="http-api",
+    webhook_calls_per_second=7,
+    webhook_burst=9,
+)
+
+
+@cache
+def template() -> dict[str, Any]:
+    """Return the template of `prod` with an HTTP API, as `stack.template` does."""
+    found = Template.from_stack(SettlementStack(cdk.App(), settings=SETTINGS)).to_json()
+    return {name(one): readable(resource) for one, resource in found["Resources"].items()}
+
+
+def of(kind: str) -> list[Any]:
+    return [one["Properties"] for one in template().values() if one["Type"] == f"AWS::{kind}"]
+
+
+def test_with_an_http_api_nothing_of_the_stack_is_a_public_function_url() -> None:
+    """The controls of some organisations forbid them, and the permission of every account to call one."""
+    assert of("Lambda::Url") == []
+    assert [one for one in of("Lambda::Permission") if one["Principal"] == "*"] == []
+
+
+def test_the_api_has_one_route_to_the_webhook_which_reads_payloads_of_format_2_0() -> None:
+    (route,), (integration,) = of("ApiGatewayV2::Route"), of("ApiGatewayV2::Integration")
+
+    assert (route["RouteKey"], route["AuthorizationType"]) == (
+        "POST /",
+        "NONE",
+    )  # its calls carry a signature
+    assert integration["PayloadFormatVersion"] == "2.0"
+    assert integration["IntegrationUri"] == "${KycDecided.Arn}"
+    (permission,) = (one for one in of("Lambda::Permission") if "apigateway" in one["Principal"])
+    assert permission["FunctionName"] == "${KycDecided.Arn}"
+    assert permission["SourceArn"].endswith("/*/*/")
+
+
+def test_calls_beyond_the_throttle_never_reach_the_function() -> None:
+    (stage,) = of("ApiGatewayV2::Stage")
+
+    assert stage["StageName"] == "$default"
+    assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": 7, "ThrottlingBurstLimit": 9}
+
+
+def test_the_log_of_the_api_has_neither_the_content_nor_the_caller_of_a_call() -> None:
+    (stage,) = of("ApiGatewayV2::Stage")
+
+    logged = stage["AccessLogSettings"]["Format"]
+    assert "$context.status" in logged
+    for personal in ("identity", "authorizer", "header", "path", "error"):
+        assert personal not in logged
+
+
+def test_the_alarm_on_refused_calls_watches_the_api() -> None:
+    (alarm,) = (
+        one["Properties"]
+        for one in template().values()
+        if one["Type"] == "AWS::CloudWatch::Alarm"
+        and "webhook refuses" in one["Properties"]["AlarmDescription"]
+    )
+
+    assert (alarm["Namespace"], alarm["MetricName"], alarm["Threshold"]) == ("AWS/ApiGateway", "4xx", 100)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_no_stage_has_both_addresses(stage: str) -> None:
+    assert STAGES[stage].webhook in ("function-url", "http-api")
