@@ -16,6 +16,7 @@ from infra.pager import Pager, settlement_metric
 from infra.start_queue import StartQueue
 from infra.state_machines import STATE_MACHINES
 from infra.table import INDEX, SettlementTable
+from infra.webhook import Webhook
 
 _MINUTE = Duration.minutes(1)
 _FIVE_MINUTES = Duration.minutes(5)
@@ -55,6 +56,7 @@ class Watched:
     start: StartQueue
     merchants: Merchants
     journal: Journal
+    webhook: Webhook
 
 
 def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:

@@ -103,6 +103,7 @@ class Dashboard(Construct):
             {
                 "KYC circuit, 1 while it is open": [_highest("KycCircuit")],
                 "KYC answers": _counts(_KYC),
+                "Calls that the webhook refused": [watched.webhook.refused],
             },
             {
                 "Start queue": [_waiting(watched.start.queue, "waiting")],

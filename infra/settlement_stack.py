@@ -106,6 +106,7 @@ class SettlementStack(Stack):
             start=start,
             merchants=merchants,
             journal=journal,
+            webhook=kyc.webhook,
         )
         watch(pager, watched, settings=settings)
         Dashboard(self, "Dashboard", watched, pager=pager)

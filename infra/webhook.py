@@ -2,7 +2,6 @@
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_apigatewayv2 as http
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
@@ -38,13 +37,13 @@ class Webhook(Construct):
         if settings.webhook == "http-api":
             api = self._http_api(function, settings)
             self.url = f"{api.api_endpoint}/"
-            refused: cloudwatch.IMetric = api.metric_client_error(period=_FIVE_MINUTES, statistic="Sum")
+            self.refused = api.metric_client_error(period=_FIVE_MINUTES, statistic="Sum")
         else:
             self.url = function.add_function_url(auth_type=lambda_.FunctionUrlAuthType.NONE).url
-            refused = function.metric("Url4xxCount", period=_FIVE_MINUTES, statistic="Sum")
+            self.refused = function.metric("Url4xxCount", period=_FIVE_MINUTES, statistic="Sum")
         pager.alarm(
             "WebhookRefused",
-            refused,
+            self.refused,
             "The webhook refuses many calls: a wrong secret, or strangers.",
             threshold=_REFUSED_MANY,
         )
