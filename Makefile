@@ -109,7 +109,7 @@ format: setup  ## let ruff lay out the code and mend what it can
 	.venv/bin/ruff check --fix .
 
 synth: setup  ## synthesise every stage; offline
-	for stage in local dev prod; do node_modules/.bin/cdk synth --quiet --no-notices -c stage=$$stage -c kyc_url=https://kyc.example.com || exit 1; done
+	for stage in local dev prod; do node_modules/.bin/cdk synth --quiet --no-notices -c stage=$$stage -c kyc_url=https://kyc.example.com -c page_address=oncall@example.com -c runbooks=https://runbooks.example.com || exit 1; done
 
 reference: setup  ## render the tables of docs/reference from the code
 	.venv/bin/python -m docs.reference.generate

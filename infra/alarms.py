@@ -84,8 +84,15 @@ def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
             watched.functions[name].metric_errors(period=_FIVE_MINUTES),
             f"{name} fails, times out or cannot start. Its caller retries.",
         )
+    pager.alarm(
+        "SignatureRefused",
+        settlement_metric("SignatureRefused"),
+        "Calls of the webhook have no valid signature: the provider has another secret, or a stranger calls.",
+        threshold=5,
+    )
     if not settings.is_embedded:  # the embedded AWS has no metric math, and throttles nothing
         _throttles(pager, watched)
+        pager.watch_deliveries()
 
 
 def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metric]:

@@ -32,7 +32,9 @@ class Settings:
     `party_names` is "required" if a request must have the parties' names, as it must for a KYC provider
     that screens by name: see docs/decisions/2026-11-21-party-names.md.
     `runbooks` is the address of `docs/runbooks/` in an alert; a case of LIMBO without a decision alerts
-    again after `alert_again_after_seconds`.
+    again after `alert_again_after_seconds`. `page_address` (mail or HTTPS) gets what pages a person at once,
+    and `notice_address` the rest; a stage that `must_reach_people` is not built without the first, and
+    without runbooks at an HTTPS address: see docs/decisions/2026-11-22-pages.md.
     `concurrency` is reserved for the end of payments while others use up the rest, and limits those others.
     The webhook's address is a "function-url", or an "http-api", which passes on at most
     `webhook_calls_per_second` to the function, and `webhook_burst` at once: see
@@ -70,6 +72,9 @@ class Settings:
     function_memory_mb: int = 512
     runbooks: str = "docs/runbooks"
     alert_again_after_seconds: int = 1800
+    page_address: str | None = None
+    notice_address: str | None = None
+    must_reach_people: bool = False
     kyc: KycSettings = field(default_factory=KycSettings)
     concurrency: Concurrency = field(default_factory=Concurrency)
     webhook: str = "function-url"
@@ -95,6 +100,7 @@ class Settings:
         self._check_fee()
         self._check_times()
         self._check_evidence()
+        self._check_addresses()
         for name in ("idempotency_key", "party_names"):
             if getattr(self, name) not in ("required", "optional"):
                 raise ValueError(f"{name}: must be required or optional")
@@ -116,6 +122,11 @@ class Settings:
                 f"party_names: must be required with the KYC provider {self.kyc.provider}, which screens"
                 " by name: an account id matches no list, and would be approved"
             )
+
+    def _check_addresses(self) -> None:
+        for name in ("page_address", "notice_address"):
+            if (address := getattr(self, name)) is not None and not _ADDRESS.fullmatch(address):
+                raise ValueError(f"{name}: must be a mail address, or an HTTPS address without a password")
 
     def _check_highest_balances(self) -> None:
         exponents = self.exponents
@@ -175,6 +186,19 @@ class Settings:
     def is_embedded(self) -> bool:
         """Whether the stage runs on the embedded AWS."""
         return self.embedded_python is not None
+
+    def ensure_reaches_people(self) -> None:
+        """Demand that a page reaches a person, with a runbook. Raises ValueError, naming the setting."""
+        if not self.must_reach_people:
+            return
+        if self.page_address is None:
+            raise ValueError(
+                "page_address: name the address that is paged; pass it as -c page_address=oncall@<host>"
+            )
+        if not self.runbooks.startswith("https://"):
+            raise ValueError(
+                "runbooks: name the HTTPS address of your runbooks; pass it as -c runbooks=https://<host>"
+            )
 
     @property
     def stack_name(self) -> str:
@@ -236,6 +260,9 @@ _DAY_SECONDS = 86_400
 _CALLS_MAX = 10_000
 """API Gateway's own limit for an account."""
 
+_ADDRESS = re.compile(r"[^@\s/?#]+@[^@\s/?#]+\.[^@\s/?#]+|https://[^@\s/?#]+(/[^\s@?#]*)?")
+"""A mail address, or an HTTPS one. Settings are in the repository: no place for a password or a key."""
+
 _LOCK_DAYS_MAX = 36_500
 """What S3 accepts."""
 
@@ -282,6 +309,7 @@ STAGES = {
             currencies=("EUR", "USD"),
             highest_balances={"EUR": "1000000.00", "USD": "1000000.00"},  # each operator's to review
             concurrency=Concurrency(reversals=50, recovery=20, kyc=200, webhook=20),
+            must_reach_people=True,
             log_retention=RetentionDays.ONE_YEAR,
             journal_lock_days=3_653,
         ),

@@ -33,7 +33,7 @@ _STORE = (
 )
 _KYC = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),
-    *("KycVerdictConflict", "KycSecretUnreadable"),
+    *("KycVerdictConflict", "KycSecretUnreadable", "SignatureRefused"),
 )
 _TRIGGERED = (
     *("RecoverStalled", "KycDecided", "StartSettlements", "SweepMerchants"),
@@ -116,6 +116,7 @@ class Dashboard(Construct):
                     _waiting(watched.merchants.given_up, "sweeps given up"),
                     _waiting(watched.journal.given_up, "rows not in the sealed journal"),
                 ],
+                "Messages to people that SNS could not deliver": pager.failed_deliveries,
             },
             {
                 "Sweeps of merchants": _counts(("MerchantSwept",)),

@@ -19,6 +19,7 @@ from infra.row_keys import RowKeys
 from infra.start_queue import StartQueue
 from infra.state_machines import CompensationMachine, SettlementMachine
 from infra.table import SettlementTable
+from infra.urgency import Urgency
 
 
 class SettlementStack(Stack):
@@ -117,7 +118,9 @@ class SettlementStack(Stack):
             "SettlementStandardArn": standard.state_machine_arn,
             "CompensationArn": compensation.state_machine_arn,
             "EventBusName": pager.bus.event_bus_name,
-            "PagerTopicArn": pager.topic.topic_arn,
+            "PagerTopicArn": pager.topics[Urgency.NOW].topic_arn,
+            "MorningTopicArn": pager.topics[Urgency.MORNING].topic_arn,
+            "InformationTopicArn": pager.topics[Urgency.INFORMATION].topic_arn,
             "KycWebhookUrl": kyc.webhook.url,
             "KycCredentialsArn": kyc.credentials.secret_arn,
             "KycSigningArn": kyc.signing.secret_arn,

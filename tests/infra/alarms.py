@@ -1,6 +1,7 @@
 """The table of alarms, as they must be deployed, and the metrics that the functions write."""
 
 import ast
+import re
 from typing import Any, NamedTuple
 
 from infra.config import STAGES
@@ -10,6 +11,7 @@ from settlement.adapters import dynamodb, telemetry
 from settlement.model import errors
 from settlement.policy import recovery
 from tests.infra.stack import properties
+from tests.world.templates import PROJECT
 
 _SERVICE = telemetry.metrics.service
 _VISIBLE, _OLDEST = "ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"
@@ -40,15 +42,18 @@ def _errors(function: str, threshold: int) -> Alarm:
     return Alarm("AWS/Lambda", "Errors", ("FunctionName", f"${{{function}}}"), "Sum", 300, threshold)
 
 
-def _ended(machine: str, end: str, seconds: int, threshold: int = 1) -> Alarm:
+def _ended(machine: str, end: str, seconds: int, threshold: int = 1, **more: Any) -> Alarm:
     arn = ("StateMachineArn", f"${{{machine}}}")
-    return Alarm("AWS/States", f"Executions{end}", arn, "Sum", seconds, threshold)
+    return Alarm("AWS/States", f"Executions{end}", arn, "Sum", seconds, threshold, **more)
 
 
 def _queue(queue: str, metric: str, threshold: int = 1) -> Alarm:
     named = ("QueueName", f"${{{queue}.QueueName}}")
     return Alarm("AWS/SQS", metric, named, "Maximum", 60, threshold)
 
+
+ONE_FAULT_MINUTES = 30
+"""A reversal that recovery starts again fails every 20 minutes at the latest: one fault is one page."""
 
 ALARMS = {
     # A run measures a stalled settlement when it is due: after the longest pause, and up to a minute late.
@@ -69,9 +74,9 @@ ALARMS = {
     "RecoveryCutShort": _ours("RecoveryCutShort", len(PARTITIONS) + 1),
     "RecoveryBehind": _ours("RecoveryBehindSeconds", 300, "Maximum", missing="breaching"),
     "AlertUndelivered": _queue("PagerUndelivered", _VISIBLE),
-    "CompensationFailed": _ended("Compensation", "Failed", 60),
-    "CompensationTimedOut": _ended("Compensation", "TimedOut", 60),
-    "CompensationAborted": _ended("Compensation", "Aborted", 60),
+    "CompensationFailed": _ended("Compensation", "Failed", 60, periods=ONE_FAULT_MINUTES),
+    "CompensationTimedOut": _ended("Compensation", "TimedOut", 60, periods=ONE_FAULT_MINUTES),
+    "CompensationAborted": _ended("Compensation", "Aborted", 60, periods=ONE_FAULT_MINUTES),
     "FunctionFailed": _ours("FunctionFailed"),
     "StoreUnavailable": _ours("StoreUnavailable", 5),
     "TransactionConflict": _ours("TransactionConflict", 6),
@@ -112,6 +117,7 @@ ALARMS = {
     "JournalGivenUp": _queue("JournalGivenUp", _VISIBLE),
     # A circuit reports its changes alone.
     "KycCircuitOpen": _ours("KycCircuit", 1, "Maximum", seconds=60, missing="ignore"),
+    "SignatureRefused": _ours("SignatureRefused", 5),
     "KycRequestRefused": _ours("KycRequestRefused", 3),
     "KycSecretUnreadable": _ours("KycSecretUnreadable"),
     "KycVerdictConflict": _ours("KycVerdictConflict"),
@@ -123,6 +129,7 @@ SUMS = {
     "CompensatingThrottled": ("AWS/Lambda", {"Throttles"}),
     "TriggeredThrottled": ("AWS/Lambda", {"Throttles"}),
     "TableThrottled": ("AWS/DynamoDB", {"ReadThrottleEvents", "WriteThrottleEvents"}),
+    "DeliveryFailed": ("AWS/SNS", {"NumberOfNotificationsFailed"}),
 }
 """The alarms on a sum of metrics, on AWS only: the embedded AWS has no metric math."""
 
@@ -131,6 +138,14 @@ def deployed(stage: str) -> dict[str, Any]:
     """Return the properties of the stage's alarms by their names."""
     found = properties(stage, "CloudWatch::Alarm")
     return {name.removeprefix("Pager"): alarm for name, alarm in found.items()}
+
+
+def listed() -> dict[str, str]:
+    """Return the topic of each alarm, as the table of the runbook sorts them."""
+    table = (PROJECT / "docs" / "runbooks" / "alarms.md").read_text().partition("\n## ")[0]
+    rows = re.findall(r"the topic `(\w+)Arn` \| (.+) \|", table)
+    topics = {"PagerTopic": "Topic"}
+    return {alarm: topics.get(topic, topic) for topic, row in rows for alarm in re.findall(r"\[(\w+)\]", row)}
 
 
 def counted() -> set[str]:

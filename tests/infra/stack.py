@@ -44,7 +44,13 @@ class Permission(NamedTuple):
 
 def context(stage: str) -> dict[str, str]:
     """Return the context of a stage's deployment. On AWS it names the provider, as no settings do."""
-    return {"stage": stage} | ({} if STAGES[stage].is_embedded else {"kyc_url": KYC_URL})
+    provider = {} if STAGES[stage].is_embedded else {"kyc_url": KYC_URL}
+    return {"stage": stage} | provider | templates.REACHED.get(stage, {})
+
+
+def runbooks(stage: str) -> str:
+    """Return the address of a stage's runbooks, as it is deployed."""
+    return context(stage).get("runbooks", STAGES[stage].runbooks)
 
 
 def name(logical_id: str) -> str:

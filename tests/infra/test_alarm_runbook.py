@@ -6,7 +6,7 @@ import pytest
 
 from infra.config import STAGES
 from tests.infra.alarms import ALARMS, SUMS, deployed
-from tests.infra.stack import each_stage
+from tests.infra.stack import each_stage, runbooks
 from tests.world.templates import PROJECT
 
 RUNBOOKS = PROJECT / "docs" / "runbooks"
@@ -31,12 +31,18 @@ def commands(text: str) -> list[str]:
 
 
 @each_stage
-def test_an_alarms_description_ends_with_the_address_of_its_section(stage: str) -> None:
+def test_a_message_says_what_it_means_then_the_command_then_the_address_of_its_section(stage: str) -> None:
+    """CloudWatch shows no more than 1,024 characters of a description."""
+    option = "" if STAGES[stage].is_embedded else f" --stack settlement-{stage}"
     for alarm, found in deployed(stage).items():
-        told, _, address = found["AlarmDescription"].partition(" Read ")
-        assert address == f"{STAGES[stage].runbooks}/alarms.md#{alarm.lower()}", alarm
+        told, run, read = found["AlarmDescription"].split("\n")
         assert told.endswith("."), alarm
-        assert address.partition("#")[2] in anchors("alarms.md"), alarm
+        (command, *_) = commands(sections()[alarm].partition("**Look.**")[2])
+        named = command.replace(" $STACK", option).replace("settlement-prod", f"settlement-{stage}")
+        assert run == f"Run: {' '.join(named.split())}", alarm
+        assert read == f"Read: {runbooks(stage)}/alarms.md#{alarm.lower()}", alarm
+        assert read.partition("#")[2] in anchors("alarms.md"), alarm
+        assert len(found["AlarmDescription"]) <= 1024, alarm
 
 
 def test_each_alarm_has_its_section_and_each_section_its_alarm() -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from infra.config import STAGES
 from settlement.ledger import keys
-from tests.infra.alarms import ALARMS, SUMS, counted, deployed
-from tests.infra.stack import FUNCTIONS, each_stage, each_stage_on_aws
+from settlement.policy import recovery
+from tests.infra.alarms import ALARMS, ONE_FAULT_MINUTES, SUMS, counted, deployed, listed
+from tests.infra.stack import FUNCTIONS, definition, each_stage, each_stage_on_aws
 
 each_sum = pytest.mark.parametrize("alarm", SUMS)
 OURS = sorted(alarm.metric for alarm in ALARMS.values() if alarm.namespace == "Settlement")
@@ -25,13 +26,16 @@ def dimensions(stage: str, alarm: str) -> list[dict[str, str]]:
 
 
 @each_stage
-def test_these_are_the_alarms_and_each_notifies_the_pagers_topic(stage: str) -> None:
+def test_these_are_the_alarms_and_each_notifies_the_topic_of_its_urgency(stage: str) -> None:
     """The embedded AWS has no metric math, and throttles nothing."""
-    found = deployed(stage)
+    found, topics = deployed(stage), listed()
 
     assert found.keys() == (ALARMS if STAGES[stage].is_embedded else ALARMS | SUMS).keys()
     for name, alarm in found.items():
-        assert alarm["AlarmActions"] == ["${PagerTopic}"], name
+        assert alarm["AlarmActions"][:1] == [f"${{Pager{topics[name]}}}"], name
+        assert alarm["OKActions"] == [f"${{Pager{topics[name]}}}"], name
+        more = ["${PagerMorningTopic}", "${PagerInformationTopic}"] if name == "DeliveryFailed" else []
+        assert alarm["AlarmActions"][1:] == more, name
         assert alarm.get("ActionsEnabled", True) is True, name
 
 
@@ -42,7 +46,8 @@ def test_an_alarm_goes_off_as_soon_as_its_metric_reaches_its_threshold(stage: st
     found, alarm = deployed(stage)[name], ALARMS[name]
     dimension, value = alarm.dimension
 
-    assert {field: text for field, text in found.items() if not field.startswith("Alarm")} == {
+    described = ("AlarmActions", "AlarmDescription", "OKActions")
+    assert {field: text for field, text in found.items() if field not in described} == {
         "Namespace": alarm.namespace,
         "MetricName": alarm.metric,
         "Dimensions": [{"Name": dimension, "Value": value}],
@@ -62,13 +67,14 @@ def test_the_alarm_on_age_begins_after_each_stages_deadline() -> None:
 
 @each_stage_on_aws
 @each_sum
-def test_a_sum_goes_off_at_five_in_five_minutes_and_a_gap_counts_as_zero(stage: str, alarm: str) -> None:
+def test_a_sum_goes_off_at_its_threshold_and_a_gap_counts_as_zero(stage: str, alarm: str) -> None:
     """Without one part there would be no sum; and DynamoDB's gaps keep an alarm in its state."""
     found, added, (namespace, names) = deployed(stage)[alarm], parts(stage, alarm), SUMS[alarm]
     (expression,) = (one["Expression"] for one in found["Metrics"] if "Expression" in one)
     metrics = [one["MetricStat"] for one in added]
 
-    assert (found["Threshold"], found["EvaluationPeriods"], found["DatapointsToAlarm"]) == (5, 1, 1)
+    threshold = 1 if alarm == "DeliveryFailed" else 5
+    assert (found["Threshold"], found["EvaluationPeriods"], found["DatapointsToAlarm"]) == (threshold, 1, 1)
     assert found["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
     assert found["TreatMissingData"] == "notBreaching"
     assert {one["Metric"]["Namespace"] for one in metrics} == {namespace}
@@ -103,3 +109,32 @@ def test_an_alarm_on_a_metric_of_our_own_names_one_that_is_counted() -> None:
 
     assert sorted(set(OURS) - written) == []
     assert not {"", "Nonesuch", "settlement", "kyc", "AlarmName"} & written
+
+
+@each_stage
+def test_an_alarm_that_a_callers_requests_can_set_off_pages_no_person(stage: str) -> None:
+    """A refused request fails its execution, and its message is a dead letter; a stranger has no signature.
+
+    No alarm has a metric that counts refusals of requests.
+    """
+    caused = {
+        *("SettlementExpressFailed", "SettlementStandardFailed", "StartDeadLetters", "SignatureRefused"),
+    }
+    counted = {"InvalidRequest", "IdempotencyConflict", "NotReversible", "ResolutionRefused"}
+
+    for name in caused:
+        assert "${PagerTopic}" not in deployed(stage)[name]["AlarmActions"], name
+    assert not counted & set(OURS)
+
+
+def test_a_fault_of_reversals_pages_once_from_the_first_failure_to_the_last() -> None:
+    """Between two failures of one reversal are recovery's longest pause, a run, and the retries of a task."""
+    seconds_max = [
+        sum(
+            10 + min(one["IntervalSeconds"] * one["BackoffRate"] ** n, one["MaxDelaySeconds"])
+            for n in range(one["MaxAttempts"])
+        )
+        for one in definition("prod", "Compensation")["States"]["ReclaimFunds"]["Retry"][1:]
+    ]
+
+    assert recovery.BACKOFF_SECONDS_MAX + 60 + max(seconds_max) < ONE_FAULT_MINUTES * 60

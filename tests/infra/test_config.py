@@ -8,6 +8,7 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 import typer
+from aws_cdk.assertions import Template
 
 from app import build
 from infra.config import STAGES, Settings
@@ -139,6 +140,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         )
         for connect, read in ((1, 5), (3, 3), (5, 1), (1, 8))
     ),
+    # Settings are in the repository and in the template: no place for a password or a key.
+    *(
+        ({name: address}, f"{name}: must be a mail address, or an HTTPS address")
+        for name in ("page_address", "notice_address")
+        for address in (
+            *("", "oncall", "http://pages.example", "https://", "https://key@pages.example"),
+            *("https://pages.example/?key=secret", "on call@pages.example", "oncall@pages.example\n"),
+        )
+    ),
     # It has no snapshots: the setting would promise what no function does.
     (
         {"snap_start": True, "embedded_python": "/usr/bin/python3"},
@@ -164,6 +174,11 @@ ACCEPTED: list[dict[str, Any]] = [
     *({"idempotency_key": rule, "party_names": rule} for rule in ("required", "optional")),
     {"webhook": "http-api", "webhook_calls_per_second": 1, "webhook_burst": 1},
     {"webhook": "function-url", "webhook_calls_per_second": 10_000, "webhook_burst": 10_000},
+    *(
+        {name: address}
+        for name in ("page_address", "notice_address")
+        for address in ("oncall@pages.example", "https://pages.example/v1/settlement", None)
+    ),
     *({"recovery_starts_per_second": pace} for pace in (1, 1_000)),
     *({"alert_again_after_seconds": seconds} for seconds in (9, 60, 1800, 86_400)),
     *({"log_detail": detail, "log_full_keys": ("order-1",) * 20} for detail in ("lean", "full")),
@@ -301,6 +316,7 @@ def test_a_stage_is_strict_where_nothing_is_said_and_where_money_is_real() -> No
     assert {one.log_full_keys for one in STAGES.values()} == {()}
     assert {one.snap_start for one in STAGES.values()} == {False}  # not every region has it
     assert {name for name, one in STAGES.items() if one.is_embedded} == {"local"}
+    assert {name for name, one in STAGES.items() if one.must_reach_people} == {"prod"}
 
 
 @each_stage
@@ -398,6 +414,37 @@ def test_a_stage_whose_settings_name_no_provider_is_refused_without_the_argument
     message = r"^kyc_url: name the KYC provider's address; pass it as -c kyc_url="
     with pytest.raises(SystemExit, match=message):
         build(cdk.App(context=context))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "page_address: name the address that is paged; pass it as -c page_address="),
+        ({"page_address": "oncall@example.com"}, "runbooks: name the HTTPS address of your runbooks"),
+        (
+            {"page_address": "oncall@example.com", "runbooks": "http://runbooks.example.com"},
+            "runbooks: name the HTTPS address of your runbooks",
+        ),
+    ],
+)
+def test_prod_is_refused_without_an_address_for_pages_and_one_for_runbooks(
+    given: dict[str, str], message: str
+) -> None:
+    """A page that reaches no person, or leads to a path on the machine of its author, is none."""
+    with pytest.raises(SystemExit, match=f"^{message}"):
+        build(cdk.App(context={"stage": "prod", "kyc_url": "https://kyc.example"} | given))
+
+
+@pytest.mark.parametrize("setting", ["page_address", "notice_address"])
+def test_the_arguments_name_the_addresses_that_are_subscribed(setting: str) -> None:
+    given = {"stage": "dev", "kyc_url": "https://kyc.example", setting: "https://pages.example/settlement"}
+
+    found = Template.from_stack(build(cdk.App(context=given))).find_resources("AWS::SNS::Subscription")
+
+    assert [one["Properties"]["Protocol"] for one in found.values()] == (
+        ["https"] if setting == "page_address" else ["https", "https"]
+    )
+    assert {one["Properties"]["Endpoint"] for one in found.values()} == {given[setting]}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The functions: their code, logs, and environment."""
 
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.infra.stack import (
     each_stage_on_aws,
     properties,
     resources,
+    runbooks,
     variables,
 )
 from tests.world import templates
@@ -154,7 +156,7 @@ def test_a_function_gets_its_table_and_the_stages_configuration(stage: str) -> N
         assert given["TABLE_NAME"] == "${LedgerTable}"
         assert StageConfig.from_json(given["STAGE_CONFIG"]).currencies == STAGES[stage].exponents
         assert given["STAGE_CONFIG"] == STAGES[stage].stage_config
-        assert given["PAGER"] == STAGES[stage].pager
+        assert given["PAGER"] == replace(STAGES[stage], runbooks=runbooks(stage)).pager
         assert PagerConfig.from_json(given["PAGER"])
         assert given["POWERTOOLS_LOG_LEVEL"] == "INFO"  # debug lines would have the parties' names
 

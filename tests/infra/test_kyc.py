@@ -12,7 +12,17 @@ from infra.kyc_config import PROVIDERS
 from settlement.adapters import kyc_client
 from settlement.adapters.kyc_circuit import Thresholds
 from settlement.model.stage_config import StageConfig
-from tests.infra.stack import FUNCTIONS, KEPT, KYC_URL, each_stage, only, properties, resources, variables
+from tests.infra.stack import (
+    FUNCTIONS,
+    KEPT,
+    KYC_URL,
+    each_stage,
+    only,
+    properties,
+    resources,
+    runbooks,
+    variables,
+)
 from tests.world.templates import PROJECT
 
 READERS = {"KycCredentials": "VerifyKyc", "KycSigning": "KycDecided"}
@@ -129,5 +139,5 @@ def test_an_exchange_ends_before_its_function_does(stage: str) -> None:
 
 @each_stage
 def test_a_change_of_the_circuit_names_an_existing_runbook(stage: str) -> None:
-    assert description(stage)["runbook"] == f"{STAGES[stage].runbooks}/kyc-outage.md"
+    assert description(stage)["runbook"] == f"{runbooks(stage)}/kyc-outage.md"
     assert (PROJECT / "docs/runbooks/kyc-outage.md").is_file()

@@ -12,7 +12,9 @@ CONTRACT: dict[str, Any] = {
     "SettlementStandardArn": "${SettlementStandard}",
     "CompensationArn": "${Compensation}",
     "EventBusName": "${PagerBus}",  # another stack's rule needs the name, not the ARN
-    "PagerTopicArn": "${PagerTopic}",  # every alert goes there
+    "PagerTopicArn": "${PagerTopic}",  # what pages a person at once
+    "MorningTopicArn": "${PagerMorningTopic}",
+    "InformationTopicArn": "${PagerInformationTopic}",
     "KycWebhookUrl": "${KycDecidedFunctionUrl.FunctionUrl}",
     # By the attribute, as its Ref is the ARN on AWS, but the name on the embedded AWS.
     "KycCredentialsArn": "${KycCredentials.Id}",

@@ -1,7 +1,5 @@
 """The way of an alert: a bus, rules, an encrypted topic, and a queue for undelivered alerts."""
 
-import json
-import re
 from typing import Any
 
 import pytest
@@ -10,6 +8,7 @@ from tests.infra.stack import (
     KEPT,
     allow,
     attached,
+    context,
     definition,
     each_stage,
     no_plain_http,
@@ -18,18 +17,21 @@ from tests.infra.stack import (
     properties,
     resources,
 )
-from tests.world.templates import PROJECT
 
-LIMBO, ENDED = "PagerRule", "PagerCompensationEnded"
-"""The rules for the machine's events about LIMBO, and for AWS's events about the machine's end."""
+RULES = {
+    "PagerRule": ("LimboEntered", "${PagerTopic}"),
+    "PagerResolvedRule": ("LimboResolved", "${PagerInformationTopic}"),
+}
+"""The rules for the machine's events about LIMBO, and their topics: a decision taken pages no person."""
 
-ENDS_BADLY = ["ABORTED", "FAILED", "TIMED_OUT"]
+TOPICS = ("${PagerTopic}", "${PagerMorningTopic}", "${PagerInformationTopic}")
 EVENTS, CLOUDWATCH = "events.amazonaws.com", "cloudwatch.amazonaws.com"
-TOPIC, QUEUE = "${PagerTopic}", "${PagerUndelivered.Arn}"
+QUEUE = "${PagerUndelivered.Arn}"
 ROOT = "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"
 OUR_ACCOUNT = {"StringEquals": {"aws:SourceAccount": "${AWS::AccountId}"}}
 
-each_bad_end = pytest.mark.parametrize("status", ENDS_BADLY)
+each_rule = pytest.mark.parametrize("rule", RULES)
+each_topic = pytest.mark.parametrize("topic", TOPICS)
 
 
 def target(stage: str, rule: str) -> Any:
@@ -38,38 +40,19 @@ def target(stage: str, rule: str) -> Any:
     return found
 
 
-def event(status: str) -> dict[str, Any]:
-    """Return AWS's event, with the longest name that an execution can have: 80 characters."""
-    name = "order-2026-000101".ljust(80, "x")
-    arn = f"arn:aws:states:eu-west-1:000000000000:execution:Compensation:{name}"
-    return {"detail": {"status": status, "name": name, "executionArn": arn, "output": None}}
-
-
-def alert(stage: str, status: str) -> Any:
-    """Return the message as EventBridge makes it: a value in quotes stays text, any other becomes JSON."""
-    transformer = target(stage, ENDED)["InputTransformer"]
-    message = transformer["InputTemplate"]
-    for variable, path in transformer["InputPathsMap"].items():
-        value: Any = event(status)
-        for part in path.removeprefix("$.").split("."):
-            value = value[part]
-        message = message.replace(f":<{variable}>", f":{json.dumps(value)}").replace(f"<{variable}>", value)
-    return json.loads(message)
-
-
 @each_stage
 def test_the_bus_is_the_stages_own_and_these_are_the_rules(stage: str) -> None:
     """On the account's default bus, other rules would match our events. The bus admits this account only."""
     assert only(stage, "Events::EventBus") == {"Name": f"settlement-{stage}"}
-    assert resources(stage, "Events::Rule").keys() == {LIMBO, ENDED}
+    assert resources(stage, "Events::Rule").keys() == RULES.keys()
     for rule in properties(stage, "Events::Rule").values():
         assert rule["State"] == "ENABLED"
 
 
 @each_stage
-def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
+def test_every_event_of_the_machine_matches_a_rule(stage: str) -> None:
     """A bus silently drops an event that no rule matches."""
-    rule = properties(stage, "Events::Rule")[LIMBO]
+    rules = properties(stage, "Events::Rule")
     entries = [
         entry
         for state in definition(stage, "Compensation")["States"].values()
@@ -77,67 +60,24 @@ def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
         for entry in state["Parameters"]["Entries"]
     ]
 
-    assert rule["EventBusName"] == "${PagerBus}"
-    assert rule["EventPattern"] == {
-        "source": ["settlement"],
-        "detail-type": ["LimboEntered", "LimboResolved"],
-    }
-    assert sorted(entry["DetailType"] for entry in entries) == rule["EventPattern"]["detail-type"]
+    for rule, (event, _) in RULES.items():
+        assert rules[rule]["EventBusName"] == "${PagerBus}"
+        assert rules[rule]["EventPattern"] == {"source": ["settlement"], "detail-type": [event]}
+    assert sorted(entry["DetailType"] for entry in entries) == sorted(event for event, _ in RULES.values())
     for entry in entries:
         assert (entry["Source"], entry["EventBusName"]) == ("settlement", "${EventBus}")
 
 
 @each_stage
-def test_every_end_of_the_compensating_machine_but_success_alerts(stage: str) -> None:
-    """Only the default bus has AWS's own events.
-
-    A failed settlement was refused, or its compensation alerts for itself: only this machine has such a rule.
-    """
-    found = properties(stage, "Events::Rule")[ENDED]
-    detail = found["EventPattern"]["detail"]
-
-    assert "EventBusName" not in found
-    assert found["EventPattern"] == {
-        "source": ["aws.states"],
-        "detail-type": ["Step Functions Execution Status Change"],
-        "detail": {"stateMachineArn": ["${Compensation}"], "status": detail["status"]},
-    }
-    assert sorted(detail["status"]) == ENDS_BADLY
+@each_rule
+def test_an_event_about_limbo_is_delivered_as_its_detail_alone(stage: str, rule: str) -> None:
+    assert target(stage, rule)["InputPath"] == "$.detail"
+    assert not target(stage, rule).keys() & {"Input", "InputTransformer"}
 
 
 @each_stage
-def test_an_event_about_limbo_is_delivered_as_its_detail_alone(stage: str) -> None:
-    assert target(stage, LIMBO)["InputPath"] == "$.detail"
-    assert not target(stage, LIMBO).keys() & {"Input", "InputTransformer"}
-
-
-@each_stage
-@each_bad_end
-def test_an_alert_about_an_end_names_the_execution_and_an_existing_runbook(stage: str, status: str) -> None:
-    """The execution's name begins with the settlement's key: with it the runbook's commands can be typed."""
-    detail = event(status)["detail"]
-    found = alert(stage, status)
-
-    assert found == {
-        "summary": f"Compensation ended as {status}: {detail['name']}; see the runbook compensation-stalled",
-        "execution_arn": detail["executionArn"],
-    }
-    assert (PROJECT / "docs/runbooks/compensation-stalled.md").is_file()
-
-
-@each_stage
-def test_an_alert_about_an_end_has_only_parts_of_the_event(stage: str) -> None:
-    """A variable without a path would be in the alert as it is written."""
-    found = target(stage, ENDED)
-    transformer = found["InputTransformer"]
-
-    assert not found.keys() & {"Input", "InputPath"}
-    assert set(re.findall(r"<(.*?)>", transformer["InputTemplate"])) == transformer["InputPathsMap"].keys()
-
-
-@each_stage
-@pytest.mark.parametrize("rule", [LIMBO, ENDED])
-def test_an_alert_goes_to_the_topic_and_after_a_quarter_of_an_hour_to_the_queue(
+@each_rule
+def test_an_alert_goes_to_its_topic_and_after_a_quarter_of_an_hour_to_the_queue(
     stage: str, rule: str
 ) -> None:
     """An alert that is retried for a day helps no one; in the queue it sets off an alarm.
@@ -146,10 +86,18 @@ def test_an_alert_goes_to_the_topic_and_after_a_quarter_of_an_hour_to_the_queue(
     """
     found = target(stage, rule)
 
-    assert found["Arn"] == TOPIC
+    assert found["Arn"] == RULES[rule][1]
     assert found["RetryPolicy"]["MaximumEventAgeInSeconds"] == 15 * 60
     assert found["RetryPolicy"].get("MaximumRetryAttempts", 185) == 185
     assert found["DeadLetterConfig"] == {"Arn": QUEUE}
+
+
+@each_stage
+def test_an_address_of_the_settings_is_subscribed_to_what_pages_it(stage: str) -> None:
+    address = context(stage).get("page_address")
+    expected = [{"Endpoint": address, "Protocol": "email", "TopicArn": "${PagerTopic}"}] if address else []
+
+    assert list(properties(stage, "SNS::Subscription").values()) == expected
 
 
 @each_stage
@@ -165,7 +113,7 @@ def test_only_the_rules_put_alerts_into_the_queue(stage: str) -> None:
     """EventBridge drops an alert for good if it may not send to the queue."""
     admitted = [
         allow("sqs:SendMessage", on=[QUEUE], by=EVENTS, only_if={"ArnEquals": {"aws:SourceArn": arn}})
-        for arn in (f"${{{LIMBO}.Arn}}", f"${{{ENDED}.Arn}}")
+        for arn in (f"${{{rule}.Arn}}" for rule in RULES)
     ]
 
     found = attached(stage, "SQS::QueuePolicy", "Queues", "${PagerUndelivered}")
@@ -174,17 +122,20 @@ def test_only_the_rules_put_alerts_into_the_queue(stage: str) -> None:
 
 
 @each_stage
-def test_the_topic_admits_the_rules_and_this_accounts_alarms(stage: str) -> None:
+@each_topic
+def test_a_topic_admits_its_rule_and_this_accounts_alarms(stage: str, topic: str) -> None:
     """Without its condition an alarm of another account could publish to our topic."""
-    assert attached(stage, "SNS::TopicPolicy", "Topics", TOPIC) == (
-        allow("sns:Publish", on=[TOPIC], by=EVENTS)
-        | allow("sns:Publish", on=[TOPIC], by=CLOUDWATCH, only_if=OUR_ACCOUNT)
-        | no_plain_http("sns:Publish", TOPIC)
+    by_rule = topic in {one for _, one in RULES.values()}
+
+    assert attached(stage, "SNS::TopicPolicy", "Topics", topic) == (
+        (allow("sns:Publish", on=[topic], by=EVENTS) if by_rule else set())
+        | allow("sns:Publish", on=[topic], by=CLOUDWATCH, only_if=OUR_ACCOUNT)
+        | no_plain_http("sns:Publish", topic)
     )
 
 
 @each_stage
-def test_the_topics_key_is_its_own_and_each_publisher_may_use_it(stage: str) -> None:
+def test_the_topics_share_a_key_of_their_own_and_each_publisher_may_use_it(stage: str) -> None:
     """Without it the publisher gets an error, and its alert is lost. SNS asks it for these actions only.
 
     A publisher that may use the table's key could decrypt rows.
@@ -192,7 +143,7 @@ def test_the_topics_key_is_its_own_and_each_publisher_may_use_it(stage: str) -> 
     key = properties(stage, "KMS::Key")["PagerKey"]
     use = [allow("kms:Decrypt", "kms:GenerateDataKey*", on=["*"], by=by) for by in (EVENTS, CLOUDWATCH)]
 
-    assert only(stage, "SNS::Topic") == {"KmsMasterKeyId": "${PagerKey.Arn}"}
+    assert list(properties(stage, "SNS::Topic").values()) == [{"KmsMasterKeyId": "${PagerKey.Arn}"}] * 3
     assert key["EnableKeyRotation"] is True
     assert set(permissions(key["KeyPolicy"])) == allow("kms:*", on=["*"], by=ROOT).union(*use)
 

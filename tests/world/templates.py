@@ -12,10 +12,14 @@ from app import build
 
 PROJECT = Path(__file__).parents[2]
 
+REACHED = {"prod": {"page_address": "oncall@example.com", "runbooks": "https://runbooks.example.com"}}
+"""The arguments of a stage that is not built without an address for pages and one for runbooks."""
+
 
 @cache
 def template(stage: str = "dev") -> Template:
-    return Template.from_stack(build(cdk.App(context=_context() | {"stage": stage})))
+    given = _context() | REACHED.get(stage, {}) | {"stage": stage}
+    return Template.from_stack(build(cdk.App(context=given)))
 
 
 def resources(resource_type: str, stage: str = "dev") -> dict[str, Any]:
