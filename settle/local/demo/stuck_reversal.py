@@ -19,6 +19,9 @@ from settlement.adapters import table_scan
 from settlement.model.orders import Decision
 
 ALERT_SECONDS_MAX = 60
+TOPICS = ("PagerTopicArn", "InformationTopicArn")
+"""Those of cases of LIMBO, and of the decisions on them."""
+
 REASON = "the payee is insolvent, approved by finance"
 
 
@@ -55,9 +58,26 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
 
 @contextmanager
 def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
-    """Subscribe a queue to the stack's pager; yield a function that awaits a message with a text."""
+    """Subscribe a queue to what people get; yield a function that awaits a message with a text."""
+    with messages(stack) as received:
+
+        def receive(text: str) -> dict[str, Any]:
+            give_up_at = time.monotonic() + ALERT_SECONDS_MAX
+            while time.monotonic() < give_up_at:
+                for message in received():
+                    found: dict[str, Any] = json.loads(message)
+                    if text in found["summary"]:
+                        return found
+            raise CommandFailed(Exit.FAILED, f"no alert with {text!r} came within {ALERT_SECONDS_MAX} s")
+
+        yield receive
+
+
+@contextmanager
+def messages(stack: Stack) -> Iterator[Callable[[], Iterator[str]]]:
+    """Subscribe a queue to the topics; yield a function that takes the next messages out of it."""
     sqs, sns = stack.client("sqs"), stack.client("sns")
-    topic = stack.outputs["PagerTopicArn"]
+    topics = [stack.outputs[output] for output in TOPICS]
     queue = sqs.create_queue(QueueName=f"pager-{secrets.token_hex(4)}")["QueueUrl"]
     attributes = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
     policy = {
@@ -67,28 +87,27 @@ def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
             "Principal": {"Service": "sns.amazonaws.com"},
             "Action": "sqs:SendMessage",
             "Resource": attributes["QueueArn"],
-            "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
+            "Condition": {"ArnEquals": {"aws:SourceArn": topics}},
         },
     }
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy)})
-    subscription = sns.subscribe(
-        TopicArn=topic, Protocol="sqs", Endpoint=attributes["QueueArn"], ReturnSubscriptionArn=True
-    )["SubscriptionArn"]
+    subscriptions = [
+        sns.subscribe(
+            TopicArn=topic, Protocol="sqs", Endpoint=attributes["QueueArn"], ReturnSubscriptionArn=True
+        )["SubscriptionArn"]
+        for topic in topics
+    ]
 
-    def receive(text: str) -> dict[str, Any]:
-        give_up_at = time.monotonic() + ALERT_SECONDS_MAX
-        while time.monotonic() < give_up_at:
-            for message in sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5).get("Messages", []):
-                sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
-                received: dict[str, Any] = json.loads(json.loads(message["Body"])["Message"])
-                if text in received["summary"]:
-                    return received
-        raise CommandFailed(Exit.FAILED, f"no alert with {text!r} came within {ALERT_SECONDS_MAX} s")
+    def received() -> Iterator[str]:
+        for message in sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5).get("Messages", []):
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+            yield json.loads(message["Body"])["Message"]
 
     try:
-        yield receive
+        yield received
     finally:
-        sns.unsubscribe(SubscriptionArn=subscription)
+        for subscription in subscriptions:
+            sns.unsubscribe(SubscriptionArn=subscription)
         sqs.delete_queue(QueueUrl=queue)
 
 

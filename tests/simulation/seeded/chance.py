@@ -60,6 +60,12 @@ CALLS = (Fault.TWICE, Fault.THROTTLED, Fault.UNREACHED, Fault.STOPPED)
 TASKS = (Fault.THROTTLED, Fault.LOST, Fault.STOPPED)
 
 
+BROKEN = ("Runtime.ImportModuleError", "KeyError", "Runtime.OutOfMemory", "ClientError")
+"""The errors of a function after a bad deployment: no definition lists them."""
+
+REVERSALS = ("BeginCompensation", "RefundFee", "ReclaimFunds", "ReclaimFunds", "VoidHold", "EnterLimbo")
+"""The functions that a deployment may break: what they cannot do is no refusal."""
+
 OUTAGES = (
     ("reads", "writes"),
     ("writes",),
@@ -93,6 +99,11 @@ class Chance:
         self.skew_max = self.random.choice((0, 0, 3_000, 3_600_000))
         """The largest error of the clock of a function's host, in milliseconds."""
 
+        own = Random(f"broken {seed}")  # so did this
+        self._broken = own.choice(REVERSALS) if own.random() < 1 / 6 else ""
+        broken_at = since + int(own.random() * 300_000)
+        self._broken_while = range(broken_at, broken_at + int(own.random() * 1_200_000))
+        self._broken_by = own.choice(BROKEN)
         self._slow = self.random.choice((5, 50, 2_000))
         self._out = self.random.choice(OUTAGES) if self.random.random() < 0.2 else ()
         begins = since + int(self.random.random() * 300_000)
@@ -108,6 +119,12 @@ class Chance:
             return None
         kind = self.random.choice(kinds)
         return kind if kind in self._kinds else None
+
+    def broken(self, function: str, now: int) -> str | None:
+        """Return the error of a function that a deployment has broken for a while; None for any other."""
+        if self.faults_end or function != self._broken or now not in self._broken_while:
+            return None
+        return self._broken_by
 
     def nonce(self) -> str:
         """Return a nonce, by draws of its own: no other choice depends on how many there were."""
@@ -145,6 +162,7 @@ class Script(Chance):
     def __init__(self, faults: Mapping[int, Fault], luck: float = 1.0) -> None:
         super().__init__(0)
         self._faults, self._luck, self.meddling, self.skew_max = faults, luck, 0.0, 0
+        self._broken = ""
         self.possible: list[Sequence[Fault]] = []
         """The possible faults of each call so far."""
 

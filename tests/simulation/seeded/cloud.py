@@ -166,6 +166,9 @@ class Cloud:
         world = self._world
         milliseconds = LONG_MS.get(call.function, FUNCTION_MS)
         world.note(call.function, "is called with", call.payload)
+        if broken := world.chance.broken(call.function, world.hub.now):
+            world.counted[f"{broken} of a broken function"] += 1
+            return TaskFailed(broken, json.dumps({"errorMessage": "broken", "errorType": broken}))
         try:
             return HANDLERS[call.function](call.payload, Context(world, milliseconds))
         except SettlementError as refusal:

@@ -15,7 +15,7 @@ from tests.world.openings import deposit_key
 
 FORWARD = ("HoldFunds", "ReleaseFunds", "CollectFee", "RejectSettlement")
 REVERSING = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
-ERROR = {"Error": "LateCall", "Cause": "a late call"}
+ERROR = {"Error": "InsufficientFunds", "Cause": "a late call"}
 OTHERWISE = {
     "amount": "6.66",
     "payee": "carol",

@@ -25,6 +25,11 @@ from tests.world.memory_dynamodb import Changes
 
 CONFIG = StageConfig.from_json(os.environ["STAGE_CONFIG"])
 MOVES = {"hold", "release", "fee", "compensate:hold", "compensate:release", "compensate:fee"}
+REFUSALS = {
+    *("InsufficientFunds", "AccountNotFound", "CurrencyMismatch", "EscrowMismatch", "IdempotencyConflict"),
+}
+"""The errors of a reversal that no retry and no repaired function can change."""
+
 REVIEW_SECONDS = 600
 """The longest review of this stage."""
 
@@ -324,6 +329,8 @@ def moves_along(key: str, before: str, after: str, old: Item, new: Item, posted:
         demand(
             any(name.startswith("limbo:") for name in posted), "LIMBO is entered together with its entry", key
         )
+        error = new["failure"]["M"]["error"]["S"]
+        demand(error in REFUSALS, "only what is refused by name goes into LIMBO", key, error)
     if before == "SETTLED" != after:
         demand("reverse" in posted, "a SETTLED settlement is reversed on an order alone", key)
     if (before, after) == ("PROCESSING", "COMPENSATING") and "reverse" not in posted:

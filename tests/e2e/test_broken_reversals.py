@@ -1,0 +1,119 @@
+"""A deployment breaks a reversal under load: nothing falls into LIMBO, and the mended one needs no decision."""
+
+import io
+import json
+import zipfile
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from infra.functions import LAMBDAS
+from settle.actions.order import start_compensation
+from settle.local.demo.stuck_reversal import messages
+from settle.queries.settlement import state_of
+from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, at_once, embedded_aws, new_account
+from tests.e2e.stuck import REASON, pay
+
+pytestmark = pytest.mark.long
+
+REVERSALS = 24
+CANNOT_START = "Runtime.Unknown"
+"""The embedded AWS's name for a function that fails as it starts. On AWS it is `Runtime.ImportModuleError`."""
+
+MODULE = "handlers/reclaim_funds.py"
+
+
+def deploy(embedded: Embedded, *, broken: bool) -> None:
+    """Deploy ReclaimFunds: with an import of a module that is not in its asset, or as it is."""
+    asset = io.BytesIO()
+    with zipfile.ZipFile(asset, "w") as archive:
+        for path in sorted(LAMBDAS.rglob("*")):
+            name = str(path.relative_to(LAMBDAS))
+            if path.is_file() and "__pycache__" not in name and name != MODULE:
+                archive.write(path, name)
+        text = (LAMBDAS / MODULE).read_text()
+        archive.writestr(MODULE, text + "\nimport left_out_of_the_asset\n" if broken else text)
+    client, name = embedded.stack.client("lambda"), embedded.functions["ReclaimFunds"]
+    client.update_function_code(FunctionName=name, ZipFile=asset.getvalue())
+    client.get_waiter("function_updated_v2").wait(
+        FunctionName=name, WaiterConfig={"Delay": 1, "MaxAttempts": COMMAND_SECONDS_MAX}
+    )
+
+
+def reversed_by_order(embedded: Embedded, key: str) -> str:
+    """Order the reversal of a settled payment, and wait for nothing."""
+    state = state_of(embedded.stack, key)
+    order = {"reason": REASON, "by": "the tests", "expected_status": state.status}
+    start_compensation(embedded.stack, state, "reverse", {"reversal": order})
+    return key
+
+
+def executions(embedded: Embedded, status: str) -> list[dict[str, Any]]:
+    pages = embedded.step_functions.get_paginator("list_executions").paginate(
+        stateMachineArn=embedded.stack.outputs["CompensationArn"], statusFilter=status
+    )
+    return [one for page in pages for one in page["executions"]]
+
+
+def alarms_of(embedded: Embedded, ended: list[datetime]) -> int:
+    """Return how often the deployed alarm goes off for failures at these times, minute by minute."""
+    (alarm,) = (
+        one
+        for one in embedded.stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
+        if one["MetricName"] == "ExecutionsFailed" and "#compensationfailed" in one["AlarmDescription"]
+    )
+    assert (alarm["Threshold"], alarm["Period"], alarm["DatapointsToAlarm"]) == (1.0, 60, 1)
+    assert alarm["AlarmActions"] == alarm["OKActions"] == [embedded.stack.outputs["PagerTopicArn"]]
+    minutes = {int(at.timestamp()) // 60 for at in ended}
+    states = [
+        any(minute - ago in minutes for ago in range(alarm["EvaluationPeriods"]))
+        for minute in range(min(minutes) - 1, max(minutes) + alarm["EvaluationPeriods"] + 1)
+    ]
+    return sum(now and not before for before, now in zip(states, states[1:], strict=False))
+
+
+def test_a_broken_reversal_is_recovered_without_a_decision_and_pages_once() -> None:
+    """The import error is in no list of the machine's: it is neither a refusal nor the payee's fault."""
+    with embedded_aws() as embedded:
+        embedded.up()
+        embedded.schedule(enabled=False)
+        payee = new_account(embedded, "hugo")
+        payers = [new_account(embedded, "gina", "100.00") for _ in range(REVERSALS)]
+        keys = [str(pay(embedded, payer, payee, "48.20")["key"]) for payer in payers]
+
+        def status() -> set[str]:
+            return {str(embedded.settlement(key)["status"]) for key in keys}
+
+        with messages(embedded.stack) as received:
+            deploy(embedded, broken=True)
+            for key in keys:
+                reversed_by_order(embedded, key)
+            embedded.wait_for(lambda: len(executions(embedded, "FAILED")) == REVERSALS)
+            failed = executions(embedded, "FAILED")
+            causes = [
+                embedded.step_functions.describe_execution(executionArn=one["executionArn"]) for one in failed
+            ]
+            in_between = status()
+            assert {one["error"] for one in causes} == {"CompensationStalled"}
+            assert {json.loads(one["cause"])["Error"] for one in causes} == {CANNOT_START}
+            assert in_between == {"COMPENSATING"}
+
+            taken = [one["action"] for one in at_once([lambda k=key: embedded.recover(k) for key in keys], 4)]
+            assert set(taken) == {"compensate"}, "recovery meets the same fault"
+            embedded.wait_for(lambda: len(executions(embedded, "FAILED")) == 2 * REVERSALS)
+            assert status() == {"COMPENSATING"}
+
+            deploy(embedded, broken=False)
+            at_once([lambda k=key: embedded.recover(k) for key in keys], 4)
+            embedded.wait_for(lambda: status() == {"COMPENSATED"})
+            pages = received()
+
+        rows = embedded.rows()
+        people = [row for row in rows if any(word in row["sk"] for word in ("resolve:", "limbo:"))]
+        assert people == [], "no case of LIMBO, and no decision"
+        assert {embedded.available(payer) for payer in payers} == {"100.00"}
+        assert embedded.available(payee) == "0.00"
+        assert [page for page in pages if any(key in page for key in keys)] == []
+        assert alarms_of(embedded, [one["stopDate"] for one in executions(embedded, "FAILED")]) == 1
+        assert embedded.conserved()
