@@ -1,9 +1,10 @@
-"""A deployment breaks a reversal under load: nothing falls into LIMBO, and the mended one needs no decision."""
+"""A deployment breaks a reversal under load: nothing falls into LIMBO, and no person has to decide."""
 
 import io
 import json
 import zipfile
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.long
 
 REVERSALS = 24
 CANNOT_START = "Runtime.Unknown"
-"""The embedded AWS's name for a function that fails as it starts. On AWS it is `Runtime.ImportModuleError`."""
+"""The embedded AWS's name for a function that cannot start. On AWS it is `Runtime.ImportModuleError`."""
 
 MODULE = "handlers/reclaim_funds.py"
 
@@ -70,7 +71,7 @@ def alarms_of(embedded: Embedded, ended: list[datetime]) -> int:
         any(minute - ago in minutes for ago in range(alarm["EvaluationPeriods"]))
         for minute in range(min(minutes) - 1, max(minutes) + alarm["EvaluationPeriods"] + 1)
     ]
-    return sum(now and not before for before, now in zip(states, states[1:], strict=False))
+    return sum(now and not before for before, now in pairwise(states))
 
 
 def test_a_broken_reversal_is_recovered_without_a_decision_and_pages_once() -> None:
