@@ -108,7 +108,9 @@ def test_a_broken_reversal_is_recovered_without_a_decision_and_pages_once() -> N
             deploy(embedded, broken=False)
             at_once([lambda k=key: embedded.recover(k) for key in keys], 4)
             embedded.wait_for(lambda: status() == {"COMPENSATED"})
-            pages = received()
+            pages: list[str] = []
+            while batch := list(received()):
+                pages += batch
 
         rows = embedded.rows()
         people = [row for row in rows if any(word in row["sk"] for word in ("resolve:", "limbo:"))]
