@@ -119,6 +119,7 @@ def test_an_alarm_that_a_callers_requests_can_set_off_pages_no_person(stage: str
     """
     caused = {
         *("SettlementExpressFailed", "SettlementStandardFailed", "StartDeadLetters", "SignatureRefused"),
+        "WebhookRefused",
     }
     counted = {"InvalidRequest", "IdempotencyConflict", "NotReversible", "ResolutionRefused"}
 
