@@ -26,7 +26,7 @@ GRANTS: Mapping[str, Mapping[str, Rows]] = {
     "VerifyKyc": {
         "GetItem": (SETTLEMENT, EVIDENCE, "CIRCUIT"),
         "PutItem": (EVIDENCE, "CIRCUIT"),
-        "UpdateItem": (SETTLEMENT, "CIRCUIT"),
+        "UpdateItem": (SETTLEMENT,),
     },
     "ReleaseFunds": {"GetItem": (ACCOUNT, SETTLEMENT), "Put": (ENTRIES,), "Update": (SETTLEMENT, ACCOUNT)},
     "CollectFee": {"Put": (ENTRIES,), "Update": (SETTLEMENT,)},

@@ -8,12 +8,17 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.config import Settings
 from infra.pager import Pager, settlement_metric
 from infra.webhook import Webhook
+
+HEALTH = {"check": "health"}
+"""The schedule's event, as `handlers/verify_kyc.py` has it."""
 
 
 class Kyc(Construct):
@@ -44,9 +49,26 @@ class Kyc(Construct):
         verify.add_environment("KYC", description)
         verify.add_environment("EVENT_BUS", pager.bus.event_bus_name)
         pager.bus.grant_put_events_to(verify)
+        if settings.kyc.health_path:
+            self._check_health(verify)
         webhook.add_environment("KYC_SIGNING_SECRET", self.signing.secret_arn)
         self.webhook = Webhook(self, "Webhook", function=webhook, pager=pager, settings=settings)
         _add_alarms(pager)
+
+    def _check_health(self, verify: lambda_.Function) -> None:
+        """Let the function look each minute whether an open circuit can be closed without a payment.
+
+        It is VerifyKyc, as no other function reaches the provider. A lost or failed run is not repeated.
+        """
+        verify.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(1))
+        scheduler.Schedule(
+            self,
+            "EachMinuteHealth",
+            schedule=scheduler.ScheduleExpression.rate(Duration.minutes(1)),
+            target=targets.LambdaInvoke(
+                verify, input=scheduler.ScheduleTargetInput.from_object(HEALTH), retry_attempts=0
+            ),
+        )
 
     def _secret(
         self, construct_id: str, known: dict[str, None], generated: str, settings: Settings

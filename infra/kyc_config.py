@@ -16,8 +16,8 @@ NOT_NAMED = "https://kyc.invalid"
 _BOUNDS = {
     "connect_timeout_seconds": (1, 10),
     "read_timeout_seconds": (1, 60),
-    "failures": (1, 1000),
-    "failures_within_seconds": (1, 3600),
+    "failures": (3, 50),
+    "failures_within_seconds": (60, 86_400),
     "recovery_seconds": (1, 3600),
     "review_seconds": (60, 30 * 86_400),
 }
@@ -30,8 +30,9 @@ class KycSettings:
     `url` is its address, `provider` the shape of its API, `dataset` the OpenSanctions collection to screen
     against. An exchange ends after both timeouts together: the first bounds the attempts at all addresses,
     the second each silence. A review ends after `review_seconds`; until then the payer's money stays held.
-    The circuit opens after `failures` in a row, each at most `failures_within_seconds` after the one before,
-    and sends a probe `recovery_seconds` later.
+    The circuit opens when failing payments outnumber the reported answers by `failures`; they are forgotten
+    `failures_within_seconds` after the latest. It sends a probe `recovery_seconds` later. With a `health_path`
+    below the address, a schedule asks there each minute while the circuit is open.
     """
 
     url: str = NOT_NAMED
@@ -39,8 +40,9 @@ class KycSettings:
     dataset: str = "default"
     connect_timeout_seconds: int = 1
     read_timeout_seconds: int = 3
-    failures: int = 5
-    failures_within_seconds: int = 60
+    health_path: str = ""
+    failures: int = 10
+    failures_within_seconds: int = 900
     recovery_seconds: int = 30
     review_seconds: int = 86_400
 
@@ -52,6 +54,8 @@ class KycSettings:
             raise ValueError("url: must be an address without user, query or fragment")
         if not re.fullmatch(r"[A-Za-z0-9_-]+", self.dataset):
             raise ValueError("dataset: must be letters, digits, _ and -")
+        if not re.fullmatch(r"(/[A-Za-z0-9._~/-]*)?", self.health_path):
+            raise ValueError("health_path: must be empty, or a path that begins with / and has no query")
         for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= most:
@@ -79,6 +83,7 @@ class KycSettings:
                     "dataset": self.dataset,
                     "connect_timeout_seconds": self.connect_timeout_seconds,
                     "read_timeout_seconds": self.read_timeout_seconds,
+                    "health_path": self.health_path,
                 },
                 "breaker": {
                     "failures": self.failures,

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from aws_lambda_powertools.metrics import MetricUnit
-from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from handlers import _dependencies, _secrets
 from settlement.adapters import kyc_circuit, kyc_client
 from settlement.adapters.telemetry import count, logger, metrics
+from settlement.model.circuit import State, Thresholds
 from settlement.model.errors import KycRequestRefused, KycUnavailable, StoreUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.verdict import Verdict
@@ -26,7 +26,7 @@ RESERVED_SECONDS = 2
 _config = json.loads(os.environ["KYC"])
 review_seconds: int = _config["review_seconds"]
 _secret_id: str = _config["secret_id"]
-_thresholds = kyc_circuit.Thresholds(**_config["breaker"])
+_thresholds = Thresholds(**_config["breaker"])
 _client = kyc_client.Client(kyc_client.Endpoint(**_config["endpoint"]), _dependencies.config)
 _events = _dependencies.LazyClient(
     "events", Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
@@ -48,6 +48,11 @@ def ask(settlement: Settlement, context: Any) -> Verdict:
             raise KycUnavailable("kyc: the API key has just been renewed")
         raise KycRequestRefused(f"kyc: the provider refuses the request with status {answer.http_status}")
     return answer
+
+
+def check_health() -> None:
+    """Let an open circuit that is due for a probe ask for the provider's health: it closes with no payment."""
+    kyc_circuit.check_health(_circuit, _client.is_healthy)
 
 
 def review_ends(now: datetime) -> datetime:
@@ -75,7 +80,7 @@ def _api_key(*, fresh: bool = False) -> str:
     return api_key
 
 
-def _changed(state: CircuitState) -> None:
+def _changed(state: State) -> None:
     """Report a change of the circuit: a log line, a metric, and an event on the bus."""
     _measure(state)
     logger.warning("circuit", circuit=kyc_circuit.CIRCUIT, state=state.value)
@@ -99,10 +104,10 @@ def _changed(state: CircuitState) -> None:
         logger.warning("event not taken", failed=failed)
 
 
-def _measure(state: CircuitState) -> None:
+def _measure(state: State) -> None:
     """Publish the circuit as 1 (not closed) or 0 (closed): on each change, refused call and answered call."""
-    metrics.add_metric(name="KycCircuit", unit=MetricUnit.Count, value=int(state is not CircuitState.CLOSED))
+    metrics.add_metric(name="KycCircuit", unit=MetricUnit.Count, value=int(state is not State.CLOSED))
 
 
 _circuit = kyc_circuit.SharedCircuit(_dependencies.dynamodb, os.environ["TABLE_NAME"], _thresholds, _changed)
-_guarded_ask = kyc_circuit.guarded(_ask_in_time, _circuit, _thresholds, _measure)
+_guarded_ask = kyc_circuit.guarded(_ask_in_time, _circuit, _measure)

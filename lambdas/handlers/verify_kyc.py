@@ -22,6 +22,9 @@ from settlement.model.status import Step
 from settlement.model.verdict import KycDecision, Verdict
 from settlement.policy import steps
 
+HEALTH = {"check": "health"}
+"""The event of the schedule, as `infra/kyc.py` has it."""
+
 
 @observed("verify")
 def handler(event: dict[str, Any], context: Any) -> None:
@@ -29,8 +32,11 @@ def handler(event: dict[str, Any], context: Any) -> None:
 
     Raises InReview if a reviewer decides; KycRejected for a verdict against the payment; KycUnavailable,
     KycCircuitOpen and KycRequestRefused if there is no verdict; StoreUnavailable, StepFenced and
-    DeadlineExceeded.
+    DeadlineExceeded. A schedule's event has no settlement: it asks for the provider's health.
     """
+    if event == HEALTH:
+        _kyc.check_health()
+        return
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     if _verdict(settlement, context) == KycDecision.REJECTED:
         evidence = _dependencies.store.evidence(settlement.key, kyc_review.REVIEW) or _on_record(settlement)

@@ -75,11 +75,13 @@ class Provider(BaseHTTPRequestHandler):
         self._answer(200, self.server.state.describe())
 
     def do_GET(self) -> None:
-        """Return the settings and the number of calls."""
+        """Return the settings and the number of calls, or the provider's health, which is no call."""
         if self.path == "/control":
             self._answer(200, self.server.state.describe())
         elif self.path == "/verifications":
             self._error(405, "MethodNotAllowed", "POST only", Allow="POST")
+        elif self.path == "/health":
+            self._tell_health(self.server.state.behaviour)
         else:
             self._error(404, "NotFound", "there is nothing here")
 
@@ -91,6 +93,15 @@ class Provider(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Log nothing: requests carry personal data."""
+
+    def _tell_health(self, behaviour: Behaviour) -> None:
+        """Answer 200, or fail as a verification would."""
+        if not self._misbehave(behaviour):
+            return
+        if behaviour in ERROR_STATUSES:
+            self._error(ERROR_STATUSES[behaviour], "Asked", f"it was told to {behaviour}")
+        else:
+            self._answer(200, {"status": "ok"})
 
     def _verify(self, body: bytes) -> None:
         state = self.server.state

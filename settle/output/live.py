@@ -18,7 +18,7 @@ _CLAIMED = ("key", "status", "claimed_at", "finished_at", *_PROGRESS)
 _INSTANTS = frozenset({"since", "recover_at", "deadline_at", "claimed_at", "finished_at"})
 _TROUBLE = "bold red"
 _CLOSED = "CLOSED"
-"""The state of a healthy circuit, as Powertools names it."""
+"""The state of a healthy circuit."""
 
 
 def in_flight(lines: list[dict[str, Any]], at: datetime, as_json: bool) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.circuit_breaker import base as powertools
 
 from handlers import _kyc
 from settlement.ledger import keys

@@ -194,8 +194,8 @@ ACCEPTED: list[dict[str, Any]] = [
 NUMBERS = {
     "connect_timeout_seconds": (1, 10),
     "read_timeout_seconds": (1, 60),
-    "failures": (1, 1_000),
-    "failures_within_seconds": (1, 3_600),
+    "failures": (3, 50),
+    "failures_within_seconds": (60, 86_400),
     "recovery_seconds": (1, 3_600),
     "review_seconds": (60, 2_592_000),
 }
@@ -292,7 +292,7 @@ def test_a_setting_of_the_provider_at_its_bounds_is_accepted(changes: dict[str, 
 def test_every_setting_of_the_provider_is_examined_here() -> None:
     fields = {field.name for field in dataclasses.fields(KycSettings)}
 
-    assert fields == {*NUMBERS, "url", "provider", "dataset"}
+    assert fields == {*NUMBERS, "url", "provider", "dataset", "health_path"}
 
 
 def test_settings_do_not_change() -> None:

@@ -10,7 +10,7 @@ import pytest
 from infra.config import STAGES
 from infra.kyc_config import PROVIDERS
 from settlement.adapters import kyc_client
-from settlement.adapters.kyc_circuit import Thresholds
+from settlement.model.circuit import Thresholds
 from settlement.model.stage_config import StageConfig
 from tests.infra.stack import (
     FUNCTIONS,
@@ -115,6 +115,7 @@ def test_verify_kyc_can_read_its_settings_of_the_provider(stage: str) -> None:
         dataset=expected.dataset,
         connect_timeout_seconds=expected.connect_timeout_seconds,
         read_timeout_seconds=expected.read_timeout_seconds,
+        health_path=expected.health_path,
     )
     assert Thresholds(**found["breaker"]) == Thresholds(
         failures=expected.failures,

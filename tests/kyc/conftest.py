@@ -6,9 +6,6 @@ import traceback
 from collections.abc import Callable, Iterator
 
 import pytest
-from aws_lambda_powertools.utilities.circuit_breaker import base
-from aws_lambda_powertools.utilities.circuit_breaker.persistence import base as persistence
-from aws_lambda_powertools.utilities.circuit_breaker.persistence import dynamodb
 
 from settle.local.kyc_simulator import Server
 from settlement.adapters.kyc_client import Client, Refused
@@ -48,7 +45,7 @@ class Counting(Server):
 
 @pytest.fixture
 def engine() -> str:
-    """A DynamoDB server: the model in memory does not know the expressions of Powertools' circuit."""
+    """A DynamoDB server: the promises of the circuit are those of its conditions."""
     return "server"
 
 
@@ -96,9 +93,6 @@ def _everything(record: logging.LogRecord) -> str:
 
 
 @pytest.fixture
-def shared(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Shared:
+def shared(ledger: Ledger) -> Shared:
     """A circuit on a fresh table, and its clock, which only the test moves."""
-    shared = Shared(ledger)
-    for module in (base, persistence, dynamodb):
-        monkeypatch.setattr(module, "dt", shared.clock)
-    return shared
+    return Shared(ledger)

@@ -1,16 +1,16 @@
 """Function environments that share a circuit: each has a circuit object and a thread of its own."""
 
+import itertools
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
 
 from settlement.adapters import kyc_circuit
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from settlement.model.circuit import State, Thresholds
 from settlement.model.errors import KycUnavailable
 from settlement.model.settlement import Settlement
 from tests.kyc.raw import WAIT_SECONDS_MAX
@@ -18,19 +18,22 @@ from tests.world.ledger import Ledger
 from tests.world.provider import Provider
 
 DOWN = KycUnavailable("kyc: the provider is down")
-THRESHOLDS = kyc_circuit.Thresholds(failures=3, within_seconds=60, recovery_seconds=30)
+THRESHOLDS = Thresholds(failures=3, within_seconds=60, recovery_seconds=30)
 PAYMENT = Settlement(key="order-2026-000101", payer="alice", payee="bob", amount=4820, currency="EUR", fee=48)
 
 
+NUMBERS = itertools.count(1)
+"""The numbers of payments, each of which is another one."""
+
+
 class Clock:
-    """A stand-in for the module `datetime` in Powertools, which reads the clock itself."""
+    """The clock of all environments; a test may give one another."""
 
     def __init__(self) -> None:
         self.seconds = 1_800_000_000
-        self.datetime = self
 
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(self.seconds, UTC)
+    def now(self) -> float:
+        return self.seconds
 
 
 class Watched:
@@ -59,41 +62,47 @@ class Environment:
     """One function environment, with the states that its circuit `announced` and `measured`."""
 
     def __init__(
-        self, ledger: Ledger, provider: Any = None, thresholds: kyc_circuit.Thresholds = THRESHOLDS
+        self,
+        ledger: Ledger,
+        clock: Callable[[], float],
+        provider: Any = None,
+        thresholds: Thresholds = THRESHOLDS,
     ) -> None:
         self.client, self.provider = Watched(ledger.client), provider or Provider()
-        self.announced: list[CircuitState] = []
-        self.measured: list[CircuitState] = []
-        circuit = kyc_circuit.SharedCircuit(self.client, ledger.table_name, thresholds, self.announced.append)
-        self._guarded = kyc_circuit.guarded(
-            lambda settlement, _: self.provider.ask(settlement), circuit, thresholds, self.measured.append
+        self.announced: list[State] = []
+        self.measured: list[State] = []
+        self.circuit = kyc_circuit.SharedCircuit(
+            self.client, ledger.table_name, thresholds, self.announced.append, clock
         )
+        self._guarded = kyc_circuit.guarded(self.provider.ask, self.circuit, self.measured.append)
         self._thread = ThreadPoolExecutor(1)
 
-    def start(self, barrier: threading.Barrier | None = None) -> Future[Any]:
+    def start(self, barrier: threading.Barrier | None = None, key: str | None = None) -> Future[Any]:
+        """Ask about a payment of this key, or about one that is new."""
+
         def ask() -> Any:
             if barrier:
                 barrier.wait()
-            return self._guarded(PAYMENT, "secret")
+            return self._guarded(replace(PAYMENT, key=key or f"order-{next(NUMBERS)}"))
 
         return self._thread.submit(ask)
 
-    def ask(self, answer: Any = None) -> Any:
-        """Ask, after setting the provider's answer if one is given; return the answer or the error."""
+    def ask(self, answer: Any = None, key: str | None = None) -> Any:
+        """Ask about a new payment, or one by its key, after setting the provider's answer if one is given; return the answer or the error."""
         if answer is not None:
             self.provider.answer = answer
         if isinstance(self.provider.answer, Exception):
             self.provider.answer.with_traceback(None)  # or it grows with each raise, and each log of it
-        return outcome(self.start())
+        return outcome(self.start(key=key))
 
     def cut_off(self, outage: Exception, *calls: str) -> None:
         """Let the calls to DynamoDB fail; by default all that touch the circuit's row."""
-        self.client.failing = dict.fromkeys(calls or ("get_item", "put_item", "update_item"), outage)
+        self.client.failing = dict.fromkeys(calls or ("get_item", "put_item"), outage)
 
     @property
-    def refused(self) -> list[CircuitState]:
+    def refused(self) -> list[State]:
         """The circuit's state at each call that it kept from the provider."""
-        return [state for state in self.measured if state is not CircuitState.CLOSED]
+        return [state for state in self.measured if state is not State.CLOSED]
 
     @property
     def calls(self) -> int:
@@ -108,8 +117,9 @@ class Shared:
     ledger: Ledger
     clock: Clock = field(default_factory=Clock)
 
-    def environment(self) -> Environment:
-        return Environment(self.ledger)
+    def environment(self, ahead: int = 0) -> Environment:
+        """Return a new environment, whose clock may be ahead (or behind) by some seconds."""
+        return Environment(self.ledger, lambda: self.clock.now() + ahead)
 
     def opened(self) -> Environment:
         """Return an environment that has just opened the circuit."""

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
 
 from settlement.adapters import kyc_circuit
+from settlement.model.circuit import State
 from settlement.model.errors import KycCircuitOpen, KycUnavailable
 from tests.kyc.environments import DOWN, THRESHOLDS, Environment, Shared
 from tests.kyc.test_circuit import ANSWERS
@@ -48,14 +48,31 @@ def test_any_answer_to_the_probe_closes_the_circuit(
 
     assert prober.ask(answer) == answer
 
-    assert prober.announced == [CircuitState.HALF_OPEN, CircuitState.CLOSED]
+    assert prober.announced == [State.HALF_OPEN, State.CLOSED]
     assert shared.has(state="CLOSED", failure_count=0, probed_at=shared.clock.seconds)
-    assert shared.row
-    assert not shared.row.keys() & {"opened_at", "half_open_owner", "probe_lease_expiry", "expires_at"}
-    assert shared.row["not_needed_after"] > shared.clock.seconds
+    assert not (shared.row or {}).keys() & {"opened_at", "probe"}
     prober.client.called.clear()
     assert [prober.ask(answer), shared.environment().ask(answer)] == [answer, answer]
     assert prober.client.called == []
+
+
+@pytest.mark.parametrize("waited", [RECOVERY, RECOVERY * 100])
+def test_a_payment_that_has_failed_is_no_probe_but_another_one_is(
+    shared: Shared, prober: Environment, waited: int
+) -> None:
+    environment = shared.environment()
+    for _ in range(2):
+        shared.wait(waited)
+        assert environment.ask(DOWN, key="poisoned") is DOWN or shared.state == "OPEN"
+
+    refused = environment.ask(DOWN, key="poisoned")
+    assert type(refused) is KycCircuitOpen
+    shared.wait(waited)
+    assert type(environment.ask(DOWN, key="poisoned")) is KycCircuitOpen
+
+    assert environment.calls == 1
+    assert prober.ask(APPROVED) == APPROVED
+    assert shared.state == "CLOSED"
 
 
 def test_a_failed_probe_opens_the_circuit_for_another_recovery(shared: Shared, prober: Environment) -> None:
@@ -63,9 +80,8 @@ def test_a_failed_probe_opens_the_circuit_for_another_recovery(shared: Shared, p
 
     assert prober.ask(DOWN) is DOWN
 
-    assert prober.announced == [CircuitState.HALF_OPEN, CircuitState.OPEN]
+    assert prober.announced == [State.HALF_OPEN, State.OPEN]
     assert shared.has(state="OPEN", opened_at=shared.clock.seconds)
-    assert "expires_at" not in (shared.row or {})
     for waited in (0, RECOVERY - 1):
         shared.wait(waited)
         assert isinstance(prober.ask(), KycCircuitOpen)
@@ -93,7 +109,7 @@ def test_calls_during_a_probe_are_refused_as_worth_a_retry_and_answered_when_it_
 
     assert {(type(each), str(each)) for each in refused} == {(KycUnavailable, UNDER_WAY)}
     assert (prober.calls, other.calls, other.announced) == (1, 0, [])
-    assert other.refused == [CircuitState.HALF_OPEN] * 3
+    assert other.refused == [State.HALF_OPEN] * 3
     assert other.ask(APPROVED) == APPROVED
 
 
@@ -109,7 +125,7 @@ def test_a_probe_that_dies_is_replaced_when_its_time_is_over_and_not_before(
     shared.wait(kyc_circuit.CACHE_SECONDS)
 
     assert other.ask(APPROVED) == APPROVED
-    assert other.announced == [CircuitState.HALF_OPEN, CircuitState.CLOSED]
+    assert other.announced == [State.HALF_OPEN, State.CLOSED]
     assert shared.state == "CLOSED"
 
 
@@ -142,7 +158,8 @@ def test_a_failure_that_comes_late_leaves_the_probe_to_its_environment(shared: S
 
     assert shared.state == "HALF_OPEN"
     assert late.announced == []
-    assert str(late.ask()) == UNDER_WAY
+    assert str(late.ask()) == str(prober.ask(APPROVED)) == UNDER_WAY
+    shared.wait(RECOVERY)
     assert prober.ask(APPROVED) == APPROVED
     assert shared.state == "CLOSED"
 
@@ -160,10 +177,8 @@ def test_a_probe_that_comes_late_leaves_the_one_after_it_alone(shared: Shared, a
     late.provider.meanwhile = overtaken
     assert late.ask(answer) == answer
 
-    now = shared.clock.seconds
-    assert late.announced == [CircuitState.HALF_OPEN]
-    assert shared.has(state="HALF_OPEN", probed_at=now, probe_lease_expiry=now + RECOVERY)
-    assert "expires_at" not in (shared.row or {})
+    assert late.announced == [State.HALF_OPEN]
+    assert shared.has(state="HALF_OPEN", probed_at=shared.clock.seconds)
     assert str(shared.environment().ask(APPROVED)) == UNDER_WAY
 
 
@@ -188,5 +203,5 @@ def test_a_probe_whose_time_is_over_does_not_decide_for_its_successor(shared: Sh
     opener.provider.meanwhile = overtaken
     assert opener.ask(DOWN) is DOWN
 
-    assert second.announced == [CircuitState.HALF_OPEN, CircuitState.CLOSED]
+    assert second.announced == [State.HALF_OPEN, State.CLOSED]
     assert shared.state == "CLOSED"

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
 
 from settlement.adapters import kyc_circuit
+from settlement.model.circuit import State, Thresholds
 from settlement.model.settlement import Settlement
 from tests.kyc.environments import DOWN, Environment, Shared, outcome
 from tests.kyc.raw import WAIT_SECONDS_MAX
 from tests.world.provider import APPROVED
 
 COUNT = 16
-THRESHOLDS = kyc_circuit.Thresholds(failures=5, within_seconds=60, recovery_seconds=30)
+THRESHOLDS = Thresholds(failures=5, within_seconds=60, recovery_seconds=30)
 
 
 @dataclass
@@ -30,7 +30,8 @@ class Together:
     allowed: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self.environments = [Environment(self.shared.ledger, self, THRESHOLDS) for _ in range(COUNT)]
+        ledger, clock = self.shared.ledger, self.shared.clock.now
+        self.environments = [Environment(ledger, clock, self, THRESHOLDS) for _ in range(COUNT)]
         self.allowed.set()
 
     def ask(self, settlement: Settlement) -> Any:
@@ -63,7 +64,7 @@ class Together:
         waiting.join()
 
     @property
-    def announced(self) -> list[CircuitState]:
+    def announced(self) -> list[State]:
         return [state for environment in self.environments for state in environment.announced]
 
     @property
@@ -81,7 +82,7 @@ def test_one_opens_the_circuit_and_announces_it_though_all_fail_at_once(together
         assert together.all_at_once() == [DOWN] * COUNT
 
     assert len(together.asked) == COUNT
-    assert together.announced == [CircuitState.OPEN]
+    assert together.announced == [State.OPEN]
     assert together.shared.state == "OPEN"
 
 
@@ -121,8 +122,8 @@ def test_one_probe_is_let_through_and_each_change_is_announced_once(
 
     assert (len(together.asked), together.refused) == (1, others)
     assert outcomes.count(answer) == 1
-    after = CircuitState.CLOSED if answer is APPROVED else CircuitState.OPEN
-    assert together.announced == [CircuitState.HALF_OPEN, after]
+    after = State.CLOSED if answer is APPROVED else State.OPEN
+    assert together.announced == [State.HALF_OPEN, after]
 
 
 def test_every_call_is_let_through_once_the_probe_has_closed_the_circuit(together: Together) -> None:

@@ -43,7 +43,7 @@ def test_an_answer_after_a_failure_is_returned_even_if_one_of_them_cannot_be_rec
 
         assert environment.ask(answer) == answer
 
-    assert shared.row is None or shared.row.keys() >= {"state", "not_needed_after"}
+    assert shared.row is None or shared.row.keys() >= {"state", "version"}
 
 
 def test_a_circuit_that_cannot_be_opened_is_opened_with_the_next_failure(
@@ -80,9 +80,10 @@ def test_a_probe_that_cannot_be_recorded_keeps_its_answer_and_the_next_one_close
 ) -> None:
     environment = shared.opened()
     shared.wait(THRESHOLDS.recovery_seconds)
-    environment.cut_off(outage, "update_item")
+    environment.provider.meanwhile = lambda: environment.cut_off(outage)
     assert environment.ask(answer) == answer
     environment.client.failing.clear()
+    environment.provider.meanwhile = lambda: None
     shared.wait(THRESHOLDS.recovery_seconds)
 
     assert shared.environment().ask(APPROVED) == APPROVED

@@ -6,13 +6,14 @@ from typing import Any
 
 from settlement.adapters import sweeper
 from settlement.adapters.dynamodb import Store
-from settlement.adapters.kyc_circuit import SharedCircuit, Thresholds
+from settlement.adapters.kyc_circuit import Lease, SharedCircuit
 from settlement.adapters.wire import to_wire
 from settlement.ledger import entries, forward, keys, kyc_review, limbo, reversal
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.sweep import Span
 from settlement.model import accounts
+from settlement.model.circuit import Thresholds
 from settlement.model.orders import Decision, Resolution, Reversal
 from settlement.model.settlement import NAMES, Settlement, hash_of
 from settlement.model.stage_config import StageConfig
@@ -101,9 +102,12 @@ class Town:
 
     def circuit(self) -> None:
         """Open the KYC provider's circuit after two failures."""
-        shared = SharedCircuit(self.table, "in-memory", Thresholds(**_THRESHOLDS), lambda state: None)
-        for _ in range(2):
-            shared.save_open("kyc", 1, int(self.tick().timestamp()))
+        now = self.tick().timestamp()
+        shared = SharedCircuit(
+            self.table, "in-memory", Thresholds(**_THRESHOLDS), lambda state: None, lambda: now
+        )
+        for name in ("one", "two"):
+            shared.failed(Lease(name))
 
 
 def order(

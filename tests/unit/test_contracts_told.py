@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.circuit_breaker import CircuitState
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -177,9 +176,9 @@ def test_the_notice_of_a_decision_keeps_its_contract(order: Any) -> None:
     assert faults(RESOLVED, notice(order)) == []
 
 
-@pytest.mark.parametrize("state", CircuitState)
+@pytest.mark.parametrize("state", State)
 def test_the_event_of_the_circuit_keeps_its_contract(
-    state: CircuitState, monkeypatch: pytest.MonkeyPatch
+    state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[dict[str, Any]] = []
 
@@ -202,7 +201,7 @@ def test_the_contracts_have_every_decision_every_state_and_every_reversal() -> N
     enums = {
         ENTERED: ("stuck_step", {step.reversal for step in REVERSIBLE}),
         RESOLVED: ("decision", set(Decision)),
-        CIRCUIT: ("state", {state.value for state in CircuitState}),
+        CIRCUIT: ("state", {state.value for state in State}),
     }
 
     for name, (field, expected) in enums.items():

@@ -1,249 +1,277 @@
-"""The circuit breaker around the KYC provider: Powertools' own, with a shared count of failures.
+"""The circuit breaker around the KYC provider: one row, which all environments of VerifyKyc share.
 
-Powertools counts failures in each function environment for itself, so that a dead provider is called
-about threshold times environments before the circuit opens. Here every counted failure is one write to
-the circuit's row, whose answer tells the environment the state of the circuit:
-
-    environment A   fails: 1 ----------- fails: 3 = threshold -> OPEN
-    environment B        fails: 2 ------------------- (asked before) fails: answer is OPEN
+    environment A   fails: 1 ----------- fails: 3 = failures -> OPEN
+    environment B        fails: 2 ------------------- (asked before) fails: finds it OPEN
     environment C                                          refused at once ----- probe -> CLOSED
 
-Until it is open the provider sees `threshold` failing calls, and one more from each other environment
-at most. A healthy call writes nothing, and reads the row once in `CACHE_SECONDS`.
+`model/circuit.py` decides, this module reads and writes. Each write is of the whole row, on condition that
+its version is the one that the decision was made from; if not, the decision is made again from the row as it
+is. An environment reads the row once in `CACHE_SECONDS`. It writes its failures, and its answers only while
+the row counts failures, once in `CACHE_SECONDS`: while all is well it writes nothing.
 """
 
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from aws_lambda_powertools.utilities.circuit_breaker import (
-    CircuitBreakerConfig,
-    CircuitInfo,
-    CircuitState,
-    circuit_breaker,
-)
-from aws_lambda_powertools.utilities.circuit_breaker.persistence import CircuitBreakerDynamoDBPersistence
-from aws_lambda_powertools.utilities.circuit_breaker.persistence.record import CircuitStateRecord
-from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from settlement.adapters.kyc_client import Refused
+from settlement.adapters.telemetry import count
+from settlement.adapters.wire import from_wire, to_wire
 from settlement.ledger import keys
+from settlement.model import circuit as rules
+from settlement.model.circuit import Circuit, State, Thresholds
 from settlement.model.errors import KycCircuitOpen, KycUnavailable
+from settlement.model.settlement import Settlement
 from settlement.model.verdict import Verdict
 
 CIRCUIT = "kyc"
 CACHE_SECONDS = 5
-"""How long an environment caches the circuit's state."""
+"""How long an environment caches the circuit, and how often it reports answers at most."""
 
-Announce = Callable[[CircuitState], None]
-"""Reports a state of the circuit. It must not raise: the change has happened already."""
-
-_CLOSED = "(attribute_not_exists(#state) OR #state = :closed)"
-"""The circuit is closed."""
-
-_RECENT = "(attribute_not_exists(failed_at) OR failed_at >= :remembered)"
-"""The previous failure is recent enough to count as one of the same series."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Thresholds:
-    """When the circuit opens, and when it lets a probe through.
-
-    It opens after `failures` in a row, each at most `within_seconds` after the one before; after
-    `recovery_seconds` one call passes as a probe.
-    """
-
-    failures: int
-    within_seconds: int
-    recovery_seconds: int
-
-
-class SharedCircuit(CircuitBreakerDynamoDBPersistence):
-    """The circuit's row in the settlement table, with the count of failures of all environments."""
-
-    def __init__(self, client: Any, table_name: str, thresholds: Thresholds, announce: Announce) -> None:
-        super().__init__(
-            table_name=table_name,
-            key_attr="pk",
-            sort_key_attr="sk",
-            static_pk_value=keys.circuit(CIRCUIT)["pk"],
-            expiry_attr="not_needed_after",  # no TTL reads it: an open circuit must not vanish
-            boto3_client=client,
-        )
-        self._thresholds, self._announce = thresholds, announce
-        self._has_failed, self._owner = False, ""
-        self.has_met_probe = False
-        """Whether the latest call found that another environment has taken the lease of the probe."""
-
-    def get_state(self, name: str) -> CircuitStateRecord:
-        """Return the circuit's state, cached for `CACHE_SECONDS` unless a probe is under way."""
-        self.has_met_probe = False
-        return super().get_state(name)
-
-    def save_open(self, name: str, failure_count: int, opened_at: int) -> None:
-        """Count a failure, and open the circuit at the threshold. Powertools calls this for every failure."""
-        self._has_failed = True
-        counted = self._count(name, opened_at)
-        if counted.state is CircuitState.CLOSED and counted.failure_count >= self._thresholds.failures:
-            counted = self._open(name, opened_at)
-        if counted.state is not CircuitState.CLOSED:
-            self._save_to_cache(counted)
-
-    def try_acquire_half_open(self, name: str, owner: str, opened_at: int) -> bool:
-        """Take the lease of the one probe, and report it."""
-        try:
-            acquired: bool = super().try_acquire_half_open(name, owner, opened_at)
-        except (ClientError, BotoCoreError):
-            return False  # without an answer from DynamoDB there is no lease
-        if not acquired:
-            self.has_met_probe = True
-            self._forget(name)  # the cached state is out of date
-        if acquired:
-            self._owner = owner
-            self._announce(CircuitState.HALF_OPEN)
-        return acquired
-
-    def save_reopen(self, name: str, opened_at: int) -> None:
-        """Open the circuit again after a failed probe."""
-        super().save_reopen(name, opened_at)
-        self._announce(CircuitState.OPEN)
-
-    def save_closed(self, name: str) -> None:
-        """Close the circuit after a successful probe."""
-        super().save_closed(name)
-        self._has_failed = False
-        self._announce(CircuitState.CLOSED)
-
-    def succeeded(self) -> None:
-        """Reset the count if this environment knows of failures: they were not in a row."""
-        known = self._retrieve_from_cache(CIRCUIT)
-        if not (self._has_failed or (known and known.failure_count)):
-            return
-        self._has_failed = False
-        # Only a closed circuit counts, and its count expires in any case.
-        with suppress(_Refused, ClientError, BotoCoreError):
-            self._save_to_cache(self._update("SET failure_count = :none", "#state = :closed", **{":none": 0}))
-
-    def _save_to_cache(self, record: CircuitStateRecord) -> None:
-        """Cache a state, but not that of a probe, which may end before the machine's next try."""
-        if record.state is CircuitState.HALF_OPEN:
-            self._forget(record.name)
-        else:
-            super()._save_to_cache(record)
-
-    def _forget(self, name: str) -> None:
-        with self._lock:
-            if name in self._cache:
-                del self._cache[name]
-
-    def _count(self, name: str, now: int) -> CircuitStateRecord:
-        """Count one more failure; return the circuit after it, or as it is if it is not closed."""
-        more = "SET #state = :closed, failed_at = :now, not_needed_after = :expires ADD failure_count :one"
-        first = "SET #state = :closed, failed_at = :now, not_needed_after = :expires, failure_count = :one"
-        values: dict[str, int | str] = {":now": now, ":expires": self._durable_ttl(name), ":one": 1}
-        try:
-            remembered = now - self._thresholds.within_seconds
-            return self._update(more, f"{_CLOSED} AND {_RECENT}", **values | {":remembered": remembered})
-        except _Refused as refused:
-            if refused.found.state is not CircuitState.CLOSED:
-                return refused.found
-        try:
-            return self._update(first, _CLOSED, **values)
-        except _Refused as refused:
-            return refused.found
-
-    def _open(self, name: str, now: int) -> CircuitStateRecord:
-        """Open the circuit. Of several environments at the threshold, one opens and reports it."""
-        expires = self._durable_ttl(name)
-        values: dict[str, int | str] = {":open": CircuitState.OPEN.value, ":now": now, ":expires": expires}
-        try:
-            opened = self._update(
-                "SET #state = :open, opened_at = :now, not_needed_after = :expires", _CLOSED, **values
-            )
-        except _Refused as refused:
-            return refused.found
-        self._announce(CircuitState.OPEN)
-        return opened
-
-    def _update(self, expression: str, condition: str, **values: int | str) -> CircuitStateRecord:
-        values[":closed"] = CircuitState.CLOSED.value
-        try:
-            answer = self.client.update_item(
-                TableName=self.table_name,
-                Key=self._get_key(CIRCUIT),
-                UpdateExpression=expression,
-                ConditionExpression=condition,
-                ExpressionAttributeNames={"#state": "state"},
-                ExpressionAttributeValues={name: TypeSerializer().serialize(v) for name, v in values.items()},
-                ReturnValues="ALL_NEW",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            )
-        except self.client.exceptions.ConditionalCheckFailedException as refused:
-            item = refused.response.get("Item")
-            closed = CircuitStateRecord(name=CIRCUIT, state=CircuitState.CLOSED)
-            raise _Refused(self._item_to_record(item) if item else closed) from None
-        return self._item_to_record(answer["Attributes"])
-
-    def _build_update_query(self, record: CircuitStateRecord) -> dict[str, Any]:
-        """End a probe as Powertools does, unless another environment has taken the lease."""
-        query: dict[str, Any] = super()._build_update_query(record)
-        query["ConditionExpression"] = "#half_open_owner = :owner"
-        query["ExpressionAttributeValues"][":owner"] = self._s(self._owner)
-        return query
-
-    def _record_to_item(self, record: CircuitStateRecord) -> dict[str, Any]:
-        """Write the row as Powertools does, with the time of the probe for `settle kyc status`."""
-        item: dict[str, Any] = super()._record_to_item(record)
-        if record.probe_lease_expiry is not None:
-            item["probed_at"] = self._n(record.probe_lease_expiry - self._thresholds.recovery_seconds)
-        return item
-
-
-class _Refused(Exception):
-    """The circuit is not as the update demands; `found` is its state."""
-
-    def __init__(self, found: CircuitStateRecord) -> None:
-        super().__init__()
-        self.found = found
-
+TRIES_MAX = 20
+"""Tries of one change. Each refused one means that another environment's has been written, and a circuit that
+opens ends the counting: a dead provider costs an environment `failures` + 1 tries at most.
+"""
 
 Ask = Callable[..., Verdict | Refused]
 """A question to the provider. The first argument is the settlement."""
 
+Announce = Callable[[State], None]
+"""Reports a state of the circuit. It must not raise: the change has happened already."""
 
-def guarded(ask: Ask, circuit: SharedCircuit, thresholds: Thresholds, measure: Announce) -> Ask:
+_UNAVAILABLE = (ClientError, BotoCoreError)
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A call that the circuit lets through. A probe has a name of its own."""
+
+    payment: str
+    probe: str | None = None
+
+
+class _Known(NamedTuple):
+    circuit: Circuit
+    read_at: float
+
+
+class SharedCircuit:
+    """The circuit's row in the settlement table, as one environment sees it. It makes one call at a time."""
+
+    def __init__(
+        self,
+        client: Any,
+        table_name: str,
+        thresholds: Thresholds,
+        announce: Announce,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._client, self._table_name, self._clock = client, table_name, clock
+        self._thresholds, self._announce = thresholds, announce
+        self._known: _Known | None = None
+        self._answers, self._reported_at = 0, 0.0
+
+    def admit(self, payment: str) -> Lease:
+        """Let a call through, as a probe if the circuit is not closed.
+
+        Raises KycCircuitOpen, and KycUnavailable while a probe of another environment is under way. A circuit
+        that cannot be read lets calls through: it never becomes an outage itself.
+        """
+        try:
+            circuit = self._read()
+        except _UNAVAILABLE:
+            self._known = None
+            return Lease(payment)
+        if circuit.state is State.CLOSED:
+            return Lease(payment)
+        probe = os.urandom(8).hex()  # not `random`: a snapshot clones its state
+        try:
+            circuit = self._change(lambda found: self._with_probe(found, payment, probe))
+        except _UNAVAILABLE:
+            raise _refusal(State.OPEN) from None  # a probe that is not on record is none
+        if circuit.state is State.CLOSED:
+            return Lease(payment)
+        if circuit.probe != probe:
+            raise _refusal(circuit.state)
+        return Lease(payment, probe)
+
+    def failed(self, lease: Lease) -> None:
+        """Count a call without an answer. If DynamoDB does not answer, it is not counted."""
+        answers, self._answers = self._answers, 0
+
+        def decide(found: Circuit) -> Circuit:
+            if lease.probe:
+                return self._after_probe(found, lease, answered=False)
+            return rules.after_failure(found, lease.payment, answers, self._now(), self._thresholds)
+
+        if not self._note(decide):
+            self._known = None  # it may be old: the next call reads whether the circuit is open by now
+
+    def answered(self, lease: Lease) -> None:
+        """Close the circuit after a probe, or report the answers while the circuit counts failures."""
+        self._answers += 1
+        if lease.probe:
+            self._note(lambda found: self._after_probe(found, lease, answered=True))
+        elif self._known and self._known.circuit.count and not self._is_fresh(self._reported_at):
+            answers, self._answers, self._reported_at = self._answers, 0, self._clock()
+            self._note(lambda found: rules.after_answers(found, answers))
+
+    def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:
+        """Write a change if DynamoDB lets it; return whether it did."""
+        before = self._known
+        with suppress(*_UNAVAILABLE):
+            self._change(decide)
+        return self._known is not before
+
+    def _after_probe(self, found: Circuit, lease: Lease, *, answered: bool) -> Circuit:
+        probe, now = lease.probe or "", self._now()
+        return rules.after_probe(found, probe, lease.payment, now, self._thresholds, answered=answered)
+
+    def _with_probe(self, found: Circuit, payment: str, probe: str) -> Circuit:
+        now = self._now()
+        if found.state is State.CLOSED:
+            return found
+        sound = rules.in_time(found, now)
+        if sound != found:
+            count("KycCircuitClockAhead")
+        if rules.may_probe(sound, payment, now, self._thresholds):
+            return rules.with_probe(sound, probe, now)
+        return sound
+
+    def _read(self) -> Circuit:
+        """Return the circuit, cached for `CACHE_SECONDS` unless a probe is under way."""
+        known = self._known
+        if known and known.circuit.state is not State.HALF_OPEN and self._is_fresh(known.read_at):
+            return known.circuit
+        answer = self._client.get_item(
+            TableName=self._table_name, Key=to_wire(keys.circuit(CIRCUIT)), ConsistentRead=True
+        )
+        self._answers = 0  # older than failures that this read may have found
+        return self._remember(from_row(from_wire(answer.get("Item", {}))))
+
+    def _change(self, decide: Callable[[Circuit], Circuit]) -> Circuit:
+        """Write the decided change, if it is one; return the circuit after it. Announce a new state."""
+        circuit = self._known.circuit if self._known else Circuit()
+        for _ in range(TRIES_MAX):
+            decided = decide(circuit)
+            if decided == circuit:
+                break
+            decided = replace(decided, version=circuit.version + 1)
+            found = self._put(decided, circuit.version)
+            if found == decided:
+                if (decided.state, decided.probe) != (circuit.state, circuit.probe):
+                    self._announce(decided.state)
+                return self._remember(decided)
+            circuit = self._remember(found)
+        return circuit
+
+    def _put(self, circuit: Circuit, version: int) -> Circuit:
+        """Put the row if it still has the version; return the row that is there then."""
+        condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(version)"}
+        if version:
+            condition = {
+                "ConditionExpression": "version = :version",
+                "ExpressionAttributeValues": {":version": {"N": str(version)}},
+            }
+        try:
+            self._client.put_item(
+                TableName=self._table_name,
+                Item=to_wire(to_row(circuit)),
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                **condition,
+            )
+        except self._client.exceptions.ConditionalCheckFailedException as refused:
+            return from_row(from_wire(refused.response.get("Item", {})))
+        return circuit
+
+    def _remember(self, circuit: Circuit) -> Circuit:
+        self._known = _Known(circuit, self._clock())
+        return circuit
+
+    def _is_fresh(self, since: float) -> bool:
+        return 0 <= self._clock() - since < CACHE_SECONDS  # a clock may be set back
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+
+def from_row(row: Mapping[str, Any]) -> Circuit:
+    """Return the circuit of a row. Without one it is closed; a row of an earlier release has no version."""
+    return Circuit(
+        version=row.get("version", 0),
+        state=State(row["state"]) if row.get("state") in list(State) else State.CLOSED,
+        count=row.get("failure_count", 0),
+        failed=tuple(row.get("failed", "").split()),
+        failed_at=row.get("failed_at"),
+        opened_at=row.get("opened_at"),
+        probed_at=row.get("probed_at"),
+        probe=row.get("probe"),
+    )
+
+
+def to_row(circuit: Circuit) -> keys.Row:
+    """Return the row of a circuit. No TTL reads it: an open circuit must not vanish."""
+    optional = {
+        "failed": " ".join(circuit.failed) or None,
+        "failed_at": circuit.failed_at,
+        "opened_at": circuit.opened_at,
+        "probed_at": circuit.probed_at,
+        "probe": circuit.probe,
+    }
+    return {
+        **keys.circuit(CIRCUIT),
+        "version": circuit.version,
+        "state": circuit.state.value,
+        "failure_count": circuit.count,
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
     """Put the circuit around `ask`. While it is open, KycCircuitOpen is raised.
 
     `measure` gets the state with each call that the circuit refuses, and with each answered call.
     """
-    shared = circuit
 
-    def refuse(*_: Any, circuit: CircuitInfo) -> None:
-        state = CircuitState.HALF_OPEN if shared.has_met_probe else circuit.state
-        measure(state)
-        if state is CircuitState.OPEN:
-            raise KycCircuitOpen("kyc: not asked, as the circuit is open")
-        # It may close within a second, so the machine should try again.
-        raise KycUnavailable("kyc: not asked, as a probe is under way")
-
-    @circuit_breaker(
-        name=CIRCUIT,
-        persistence_store=circuit,
-        on_circuit_open=refuse,
-        config=CircuitBreakerConfig(
-            failure_threshold=1,  # so that each failure goes to save_open, which counts it
-            success_threshold=1,
-            recovery_timeout=thresholds.recovery_seconds,
-            handled_exceptions=KycUnavailable,
-            local_cache_max_age=CACHE_SECONDS,
-        ),
-    )
-    def ask_and_note(*question: Any) -> Verdict | Refused:
-        answer = ask(*question)
-        circuit.succeeded()
-        measure(CircuitState.CLOSED)
+    def ask_guarded(settlement: Settlement, *rest: Any) -> Verdict | Refused:
+        try:
+            lease = circuit.admit(rules.payment(settlement.key))
+        except (KycCircuitOpen, KycUnavailable) as refusal:
+            measure(State.OPEN if isinstance(refusal, KycCircuitOpen) else State.HALF_OPEN)
+            raise
+        try:
+            answer = ask(settlement, *rest)
+        except KycUnavailable:
+            circuit.failed(lease)
+            raise
+        circuit.answered(lease)
+        measure(State.CLOSED)
         return answer
 
-    return cast("Ask", ask_and_note)
+    return ask_guarded
+
+
+def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None:
+    """Ask the provider for its health if the circuit is due for a probe, and close it if it is well."""
+    try:
+        lease = circuit.admit(rules.HEALTH)
+    except (KycCircuitOpen, KycUnavailable):
+        return
+    if not lease.probe:
+        return
+    if is_healthy():
+        circuit.answered(lease)
+    else:
+        circuit.failed(lease)
+
+
+def _refusal(state: State) -> KycCircuitOpen | KycUnavailable:
+    if state is State.OPEN:
+        return KycCircuitOpen("kyc: not asked, as the circuit is open")
+    # It may close within a second, so the machine should try again.
+    return KycUnavailable("kyc: not asked, as a probe is under way")

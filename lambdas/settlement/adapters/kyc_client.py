@@ -66,6 +66,7 @@ PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in _MODULES}
 class Endpoint:
     """The address, name and dataset of the stage's provider, and the time to wait for it.
 
+    `health_path`, if it is not empty, is the path below the address that tells the provider's health.
     `connect_timeout_seconds` bounds the attempts at all addresses, `read_timeout_seconds` each silence. The
     whole exchange ends after the sum of both, with the lookup of the name and the encryption's handshake.
     """
@@ -75,6 +76,7 @@ class Endpoint:
     dataset: str
     connect_timeout_seconds: int
     read_timeout_seconds: int
+    health_path: str = ""
 
     @property
     def exchange_seconds(self) -> int:
@@ -91,7 +93,8 @@ class Client:
         self._cutoff: Cutoff
         self._used_at = time.time()
         url = urllib3.util.parse_url(endpoint.url)
-        self._path = (url.path or "").rstrip("/") + self._provider.path(endpoint.dataset)
+        base = (url.path or "").rstrip("/")
+        self._path, self._health_path = base + self._provider.path(endpoint.dataset), base + endpoint.health_path
         self._security: dict[str, Any] = {}
         if url.scheme == "https":
             self._security = {"cert_reqs": "CERT_REQUIRED", "ssl_context": ssl.create_default_context()}
@@ -116,7 +119,7 @@ class Client:
             "User-Agent": "settlement-saga",
         }
         body = json.dumps(self._provider.body(settlement, self._config)).encode()
-        status, content = self._exchange(headers, body)
+        status, content = self._exchange("POST", self._path, headers, body)
         note("kyc", {"provider": self._provider.NAME, "http_status": status})
         if status in _TRANSIENT_STATUSES or status >= 500:
             raise KycUnavailable(f"kyc: the provider answers with status {status}")
@@ -131,7 +134,19 @@ class Client:
             self._renew()  # the connection may still carry the rest of a broken answer
             raise KycUnavailable("kyc: the provider's answer is not what its contract says") from error
 
-    def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+    def is_healthy(self) -> bool:
+        """Return whether the provider says that it is healthy, with status 200. It gets no API key."""
+        headers = {"Accept-Encoding": "identity", "User-Agent": "settlement-saga"}
+        try:
+            status, _ = self._exchange("GET", self._health_path, headers, None)
+        except KycUnavailable:
+            return False
+        note("kyc", {"provider": self._provider.NAME, "health_status": status})
+        return status == 200
+
+    def _exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> tuple[int, bytes]:
         """Send and receive within one time limit, which a timeout for each silence cannot guarantee."""
         if time.time() - self._used_at > IDLE_SECONDS_MAX:
             self._renew()
@@ -139,8 +154,8 @@ class Client:
         answered = False
         try:
             response = self._pool.urlopen(
-                "POST",
-                self._path,
+                method,
+                path,
                 body=body,
                 headers=headers,
                 retries=False,

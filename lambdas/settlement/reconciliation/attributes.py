@@ -29,7 +29,7 @@ _OTHERS = (
     *("order", "reference", SIGNATURE),
     *("version", "folded", "key", "case", "token", "execution", "digest", "received_at"),
     *("state", "failure_count", "opened_at", "failed_at", "not_needed_after", "probed_at"),
-    *("probe_lease_expiry", "half_open_owner"),
+    *("failed", "probe", "probe_lease_expiry", "half_open_owner"),
 )
 
 JUDGED = tuple(dict.fromkeys((*_KEY, *_SETTLEMENT, *_ENTRY, *_EVIDENCE, *_ACCOUNT, *_OTHERS)))

@@ -168,12 +168,12 @@ def circuit(row: Row) -> None:
     state = values.text(row, "state")
     if state not in _CIRCUIT_NEEDS:
         raise MalformedRow(f"state is {state!r}")
-    values.count(row, "failure_count")
-    for name in _CIRCUIT_TIMES:
+    for name in _CIRCUIT_COUNTS:
         if name in row or name in _CIRCUIT_NEEDS[state]:
             values.count(row, name)
-    if "half_open_owner" in row or "half_open_owner" in _CIRCUIT_NEEDS[state]:
-        values.text(row, "half_open_owner")
+    for name in _CIRCUIT_TEXTS:
+        if name in row:
+            values.text(row, name)
 
 
 def received(entry: EntryFacts) -> SweepFacts | None:
@@ -224,13 +224,19 @@ _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _VERDICTS = frozenset({Step.VERIFY.value, REVIEW})
 _DECIDED = frozenset({KycDecision.APPROVED.value, KycDecision.REJECTED.value})
 _DECISIONS = frozenset(decision.value for decision in Decision)
-_CIRCUIT_TIMES = ("opened_at", "failed_at", "not_needed_after", "probed_at", "probe_lease_expiry")
+_CIRCUIT_COUNTS = (
+    *("failure_count", "version", "failed_at", "opened_at", "probed_at"),
+    *("not_needed_after", "probe_lease_expiry"),
+)
+_CIRCUIT_TEXTS = ("failed", "probe", "half_open_owner")
+"""The last of both are of rows that an earlier release has written."""
+
 _CIRCUIT_NEEDS: dict[str, tuple[str, ...]] = {
-    "CLOSED": (),
-    "OPEN": ("opened_at",),
-    "HALF_OPEN": ("opened_at", "half_open_owner", "probe_lease_expiry"),
+    "CLOSED": ("failure_count",),
+    "OPEN": ("failure_count", "opened_at"),
+    "HALF_OPEN": ("failure_count", "opened_at", "probed_at"),
 }
-"""The states of Powertools' circuit breaker, and what the row has in each besides the count."""
+"""The states of the circuit, and the numbers that the row has in each."""
 
 _ENTRY = values.texts("step", "posted_at", "side", "debit", "credit", "currency")
 _EVIDENCE = values.texts("step", "posted_at", "request_hash")

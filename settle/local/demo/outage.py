@@ -20,7 +20,9 @@ from settlement.adapters import table_scan
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
 
-PAYMENTS_DURING = 3
+PAYMENTS_DURING = 4
+"""Three open the circuit of the local stage, and one finds it open."""
+
 RECOVERY_SECONDS_MAX = 60
 _IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
 

@@ -1,0 +1,77 @@
+"""A clock that is wrong: it is measured, and neither keeps the circuit open nor loses failures."""
+
+import pytest
+
+from settlement.adapters import kyc_circuit
+from settlement.model.errors import KycCircuitOpen
+from tests.kyc.environments import DOWN, THRESHOLDS, Shared
+from tests.world.provider import APPROVED
+
+RECOVERY = THRESHOLDS.recovery_seconds
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the counted metrics."""
+    counted: list[str] = []
+    monkeypatch.setattr(kyc_circuit, "count", counted.append)
+    return counted
+
+
+@pytest.mark.parametrize("ahead", [3, 3600, 10**8])
+def test_a_circuit_opened_by_a_clock_that_is_ahead_recovers_by_the_others_clocks(
+    shared: Shared, counted: list[str], ahead: int
+) -> None:
+    wrong, right = shared.environment(ahead=ahead), shared.environment()
+    for _ in range(THRESHOLDS.failures):
+        wrong.ask(DOWN)
+    assert shared.has(state="OPEN", opened_at=shared.clock.seconds + ahead)
+
+    assert isinstance(right.ask(APPROVED), KycCircuitOpen)
+    assert counted == ["KycCircuitClockAhead"]
+    shared.wait(RECOVERY)
+
+    assert right.ask(APPROVED) == APPROVED
+    assert shared.state == "CLOSED"
+
+
+def test_a_probe_taken_by_a_clock_that_is_ahead_is_replaced_by_the_others_clocks(
+    shared: Shared, counted: list[str]
+) -> None:
+    shared.opened()
+    wrong, right = shared.environment(ahead=3600), shared.environment()
+    wrong.ask(ZeroDivisionError())
+    assert shared.state == "HALF_OPEN"
+
+    right.ask(APPROVED)
+    assert counted == ["KycCircuitClockAhead"]
+    shared.wait(RECOVERY)
+
+    assert right.ask(APPROVED) == APPROVED
+    assert shared.state == "CLOSED"
+
+
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_clocks_that_differ_as_clocks_do_are_not_wrong(
+    shared: Shared, counted: list[str], ahead: int
+) -> None:
+    opener, other = shared.environment(ahead=ahead), shared.environment()
+    for _ in range(THRESHOLDS.failures):
+        opener.ask(DOWN)
+
+    other.ask(APPROVED)
+
+    assert counted == []
+
+
+def test_a_clock_that_is_behind_opens_the_circuit_for_the_others_as_well(
+    shared: Shared, counted: list[str]
+) -> None:
+    behind, right = shared.environment(ahead=-3600), shared.environment()
+    right.ask(DOWN)
+    for _ in range(THRESHOLDS.failures - 1):
+        behind.ask(DOWN)
+
+    assert shared.has(state="OPEN", opened_at=shared.clock.seconds)
+    assert isinstance(shared.environment().ask(APPROVED), KycCircuitOpen)
+    assert counted == []

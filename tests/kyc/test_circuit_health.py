@@ -1,0 +1,132 @@
+"""The provider's health: it closes an open circuit that no payment comes to, on probation."""
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from settle.local.kyc_behaviour import ERROR_STATUSES, Behaviour
+from settlement.adapters import kyc_circuit
+from settlement.adapters.kyc_client import Client, Endpoint
+from settlement.model.circuit import State
+from settlement.model.errors import KycCircuitOpen
+from settlement.model.stage_config import StageConfig
+from tests.kyc.conftest import Counting
+from tests.kyc.environments import DOWN, THRESHOLDS, Environment, Shared
+from tests.world.provider import APPROVED
+
+RECOVERY = THRESHOLDS.recovery_seconds
+
+
+def check(environment: Environment, *, is_healthy: bool) -> int:
+    """Let an environment check the provider's health; return how often it asked the provider."""
+    asked: list[bool] = []
+
+    def ask() -> bool:
+        asked.append(is_healthy)
+        return is_healthy
+
+    kyc_circuit.check_health(environment.circuit, ask)
+    return len(asked)
+
+
+def test_a_closed_circuit_costs_one_read(shared: Shared) -> None:
+    environment = shared.environment()
+
+    assert check(environment, is_healthy=True) == 0
+
+    assert environment.client.called == ["get_item"]
+    assert shared.row is None
+
+
+def test_a_healthy_provider_closes_the_circuit_without_a_payment(shared: Shared) -> None:
+    shared.opened()
+    environment = shared.environment()
+    assert check(environment, is_healthy=True) == 0  # it has just opened
+    shared.wait(RECOVERY)
+
+    assert check(environment, is_healthy=True) == 1
+
+    assert environment.announced == [State.HALF_OPEN, State.CLOSED]
+    assert shared.environment().ask(APPROVED) == APPROVED
+
+
+def test_an_unhealthy_provider_keeps_it_open_and_a_payment_may_still_try_next(shared: Shared) -> None:
+    shared.opened()
+    shared.wait(RECOVERY)
+    environment = shared.environment()
+
+    assert check(environment, is_healthy=False) == 1
+
+    assert environment.announced == [State.HALF_OPEN, State.OPEN]
+    assert isinstance(environment.ask(APPROVED), KycCircuitOpen)
+    shared.wait(RECOVERY)
+    assert environment.ask(APPROVED) == APPROVED
+
+
+def test_a_provider_that_is_healthy_but_answers_no_payment_gets_one_call_before_it_is_open_again(
+    shared: Shared,
+) -> None:
+    opener = shared.opened()
+    for _ in range(5):
+        shared.wait(RECOVERY)
+        check(shared.environment(), is_healthy=True)
+        assert opener.ask(DOWN) is DOWN or shared.state == "OPEN"
+        shared.wait(kyc_circuit.CACHE_SECONDS)
+
+    assert shared.state == "OPEN"
+    assert opener.calls <= THRESHOLDS.failures + 5
+
+
+def test_an_answer_ends_the_probation(shared: Shared) -> None:
+    shared.opened()
+    shared.wait(RECOVERY)
+    environment = shared.environment()
+    check(environment, is_healthy=True)
+
+    environment.ask(APPROVED)
+    environment.ask(DOWN)
+
+    assert shared.state == "CLOSED"
+
+
+def test_while_a_payment_is_the_probe_the_health_is_not_asked(shared: Shared) -> None:
+    prober = shared.opened()
+    shared.wait(RECOVERY)
+    asked: list[int] = []
+    prober.provider.meanwhile = lambda: asked.append(check(shared.environment(), is_healthy=True))
+
+    prober.ask(APPROVED)
+
+    assert asked == [0]
+    assert shared.state == "CLOSED"
+
+
+def test_without_dynamodb_the_health_is_not_asked(shared: Shared) -> None:
+    shared.opened()
+    shared.wait(RECOVERY)
+    environment = shared.environment()
+    environment.cut_off(EndpointConnectionError(endpoint_url="https://dynamodb.invalid"))
+
+    assert check(environment, is_healthy=True) == 0
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "is_healthy"),
+    [(Behaviour.APPROVE, True), (Behaviour.GARBAGE, True)]
+    + [(behaviour, False) for behaviour in (*ERROR_STATUSES, Behaviour.CLOSE, Behaviour.HUGE)],
+)
+def test_the_health_is_an_answer_with_status_200_and_no_call(
+    simulator: Counting, config: StageConfig, behaviour: Behaviour, is_healthy: bool
+) -> None:
+    endpoint = Endpoint(
+        url=simulator.url,
+        provider="verifications",
+        dataset="default",
+        connect_timeout_seconds=1,
+        read_timeout_seconds=1,
+        health_path="/health",
+    )
+    simulator.state.behaviour = behaviour
+
+    assert Client(endpoint, config).is_healthy() is is_healthy
+
+    assert simulator.state.calls == 0
