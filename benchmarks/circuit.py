@@ -1,9 +1,10 @@
-"""Count the calls that reach a dead KYC provider, with our circuit and with Powertools' unmodified one.
+"""Count the calls that reach a dead KYC provider: dead from the first call, or after answers.
 
-Each function environment is a process of its own. All of them ask a provider that is down ten
-times a second; ten seconds after the circuit has opened the provider is back.
+Each function environment is a process of its own. Each asks ten times a second, about another payment each
+time; ten seconds after the circuit has opened the provider is back.
 """
 
+import itertools
 import multiprocessing
 import os
 import queue
@@ -12,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +29,19 @@ os.environ |= {
 }
 
 import boto3
-from aws_lambda_powertools.utilities.circuit_breaker import (
-    CircuitBreakerConfig,
-    CircuitState,
-    CircuitTransition,
-    circuit_breaker,
-)
-from aws_lambda_powertools.utilities.circuit_breaker.exceptions import CircuitBreakerOpenError
-from aws_lambda_powertools.utilities.circuit_breaker.persistence import (
-    CircuitBreakerDynamoDBPersistence,
-)
 
 from settlement.adapters import kyc_circuit, kyc_client
+from settlement.model.circuit import State, Thresholds
 from settlement.model.errors import KycCircuitOpen, KycUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from tests.world import engines, templates
 
 ENVIRONMENTS = (1, 4, 16, 64)
-THRESHOLDS = kyc_circuit.Thresholds(failures=5, within_seconds=60, recovery_seconds=3)
+THRESHOLDS = Thresholds(failures=10, within_seconds=900, recovery_seconds=3)
+HEALTHY_SECONDS = {"from the first call": 0, "after answers": 4}
+"""The situations, with the time for which the provider answers before it dies."""
+
 OPEN_SECONDS = 10
 BETWEEN_CALLS_SECONDS = 0.1
 WAIT_SECONDS_MAX = 60
@@ -71,48 +66,7 @@ class Figures:
     seconds_to_flow: float
 
 
-def shared(client: Any, table_name: str, ask: Ask, seen: Seen) -> Ask:
-    """Guard with our circuit: one count of failures for all environments."""
-
-    def announce(state: CircuitState) -> None:
-        seen.append((state.value, time.monotonic()))
-
-    circuit = kyc_circuit.SharedCircuit(client, table_name, THRESHOLDS, announce)
-    return kyc_circuit.guarded(ask, circuit, THRESHOLDS, lambda state: None)
-
-
-def plain(client: Any, table_name: str, ask: Ask, seen: Seen) -> Ask:
-    """Guard with Powertools' unmodified circuit: each environment counts for itself."""
-
-    def announce(transition: CircuitTransition) -> None:
-        seen.append((transition.to_state.value, time.monotonic()))
-
-    guarded: Ask = circuit_breaker(
-        name=kyc_circuit.CIRCUIT,
-        persistence_store=CircuitBreakerDynamoDBPersistence(
-            table_name=table_name,
-            key_attr="pk",
-            sort_key_attr="sk",
-            static_pk_value="CIRCUIT",
-            expiry_attr="expires_at",
-            boto3_client=client,
-        ),
-        on_transition=announce,
-        config=CircuitBreakerConfig(
-            failure_threshold=THRESHOLDS.failures,
-            success_threshold=1,
-            recovery_timeout=THRESHOLDS.recovery_seconds,
-            handled_exceptions=KycUnavailable,
-            local_cache_max_age=kyc_circuit.CACHE_SECONDS,
-        ),
-    )(ask)
-    return guarded
-
-
-BREAKERS = {"shared": shared, "plain": plain}
-
-
-def environment(breaker_name: str, places: tuple[str, str, str], begin: Any, stop: Any, results: Any) -> None:
+def environment(number: int, places: tuple[str, str, str], begin: Any, stop: Any, results: Any) -> None:
     """Ask until `stop` is set, and put the events on the queue."""
     dynamodb_url, table_name, kyc_url = places
     seen: Seen = []
@@ -131,39 +85,47 @@ def environment(breaker_name: str, places: tuple[str, str, str], begin: Any, sto
         seen.append(("answer", time.monotonic()))
         return answer
 
+    def announce(state: State) -> None:
+        seen.append((state.value, time.monotonic()))
+
     dynamodb = boto3.client("dynamodb", endpoint_url=dynamodb_url)
-    guarded = BREAKERS[breaker_name](dynamodb, table_name, ask, seen)
+    circuit = kyc_circuit.SharedCircuit(dynamodb, table_name, THRESHOLDS, announce)
+    guarded = kyc_circuit.guarded(ask, circuit, lambda state: None)
+    payments = (replace(PAYMENT, key=f"order-{number}-{next_one}") for next_one in itertools.count())
     begin.wait()
     while not stop.wait(BETWEEN_CALLS_SECONDS):
-        with suppress(KycUnavailable, KycCircuitOpen, CircuitBreakerOpenError):
-            guarded(PAYMENT, "secret")
+        with suppress(KycUnavailable, KycCircuitOpen):
+            guarded(next(payments), "secret")
         if seen:
             results.put((os.getpid(), seen[:]))
             seen.clear()
     results.put((os.getpid(), None))
 
 
-def measure(breaker_name: str, environments: int, dynamodb_url: str) -> Figures:
-    """Let so many environments ask a dead provider, bring it back, and count the calls."""
-    table_name = f"{breaker_name}-{environments}"
+def measure(situation: str, environments: int, dynamodb_url: str) -> Figures:
+    """Let so many environments ask until the provider is dead, bring it back, and count the calls."""
+    table_name = f"{'-'.join(situation.split())}-{environments}"
     boto3.client("dynamodb", endpoint_url=dynamodb_url).create_table(
         TableName=table_name, **templates.table_definition()
     )
     context = multiprocessing.get_context("fork")
     begin, stop, results = context.Event(), context.Event(), context.Queue()
     server = Server(0)
-    server.state.behaviour = Behaviour.ERROR
+    server.state.behaviour = Behaviour.APPROVE if HEALTHY_SECONDS[situation] else Behaviour.ERROR
     places = (dynamodb_url, table_name, f"http://127.0.0.1:{server.server_address[1]}")
     processes = [
-        context.Process(target=environment, args=(breaker_name, places, begin, stop, results), daemon=True)
-        for _ in range(environments)
+        context.Process(target=environment, args=(number, places, begin, stop, results), daemon=True)
+        for number in range(environments)
     ]
     for process in processes:
         process.start()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     begin.set()
+    time.sleep(HEALTHY_SECONDS[situation])
+    server.state.change({"behaviour": Behaviour.ERROR})
+    died_at = time.monotonic() if HEALTHY_SECONDS[situation] else 0
     try:
-        return observe(results, environments, server, stop)
+        return observe(results, environments, server, stop, died_at)
     finally:
         server.stopped.set()
         server.shutdown()
@@ -172,7 +134,7 @@ def measure(breaker_name: str, environments: int, dynamodb_url: str) -> Figures:
             process.join(WAIT_SECONDS_MAX)
 
 
-def observe(results: Any, environments: int, server: Server, stop: Any) -> Figures:
+def observe(results: Any, environments: int, server: Server, stop: Any, died_at: float) -> Figures:
     """Collect the events, and bring the provider back once the circuit has been open for `OPEN_SECONDS`."""
     seen: Seen = []
     opened_at = recovered_at = flowed_at = float("inf")
@@ -184,7 +146,9 @@ def observe(results: Any, environments: int, server: Server, stop: Any) -> Figur
             ended += batch is None
             seen += batch or []
             opened_at = min([opened_at, *(at for what, at in batch or [] if what == "OPEN")])
-            if process not in flowing and (answers := [at for what, at in batch or [] if what == "answer"]):
+            if process not in flowing and (
+                answers := [at for what, at in batch or [] if what == "answer" and at > recovered_at]
+            ):
                 flowing.add(process)
                 flowed_at = answers[0]
         now = time.monotonic()
@@ -193,20 +157,20 @@ def observe(results: Any, environments: int, server: Server, stop: Any) -> Figur
             server.state.change({"behaviour": Behaviour.APPROVE})
         if len(flowing) == environments or now > fails_at:
             stop.set()
-    calls = [at for what, at in seen if what == "call" and at < recovered_at]
+    calls = [at for what, at in seen if what == "call" and died_at < at < recovered_at]
     probes = sum(what == "HALF_OPEN" and at < recovered_at for what, at in seen)
     before = sum(at < opened_at for at in calls)
     return Figures(before, len(calls) - before - probes, probes, flowed_at - recovered_at)
 
 
 def table(dynamodb_url: str, environments: Sequence[int]) -> Iterator[str]:
-    """Yield the lines of a table: each circuit with each number of environments."""
+    """Yield the lines of a table: each situation with each number of environments."""
     yield (
-        "| circuit | environments | calls before it opens | calls while open, besides probes"
+        "| dead | environments | calls before it opens | calls while open, besides probes"
         " | probes | seconds from recovery until all flow |"
     )
     yield "|---|--:|--:|--:|--:|--:|"
-    for name in BREAKERS:
+    for name in HEALTHY_SECONDS:
         for number in environments:
             figures = measure(name, number, dynamodb_url)
             yield (

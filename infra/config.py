@@ -292,7 +292,9 @@ STAGES = {
             log_retention=RetentionDays.ONE_DAY,
             log_detail="full",
             alert_again_after_seconds=20,
-            kyc=KycSettings(url="http://127.0.0.1:8081", health_path="/health", failures=3, recovery_seconds=5),
+            kyc=KycSettings(
+                url="http://127.0.0.1:8081", health_path="/health", failures=3, recovery_seconds=5
+            ),
             keeps_data=False,
             timeout_factor=5,
             embedded_python=sys.executable,

@@ -31,8 +31,8 @@ class KycSettings:
     against. An exchange ends after both timeouts together: the first bounds the attempts at all addresses,
     the second each silence. A review ends after `review_seconds`; until then the payer's money stays held.
     The circuit opens when failing payments outnumber the reported answers by `failures`; they are forgotten
-    `failures_within_seconds` after the latest. It sends a probe `recovery_seconds` later. With a `health_path`
-    below the address, a schedule asks there each minute while the circuit is open.
+    `failures_within_seconds` after the latest. It sends a probe `recovery_seconds` later. With a
+    `health_path` below the address, a schedule asks there each minute while the circuit is open.
     """
 
     url: str = NOT_NAMED

@@ -51,7 +51,7 @@ def ask(settlement: Settlement, context: Any) -> Verdict:
 
 
 def check_health() -> None:
-    """Let an open circuit that is due for a probe ask for the provider's health: it closes with no payment."""
+    """Let an open circuit that is due for a probe ask for the provider's health, without a payment."""
     kyc_circuit.check_health(_circuit, _client.is_healthy)
 
 

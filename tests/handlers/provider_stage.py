@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -37,8 +37,10 @@ class Stage:
     def ask(self, settlement: Settlement, context: object = None) -> Verdict:
         return REAL_ASK(settlement, context or Context())
 
-    def exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        self.sent.append(headers["Authorization"].removeprefix("Bearer "))
+    def exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> tuple[int, bytes]:
+        self.sent.append(headers.get("Authorization", path).removeprefix("Bearer "))
         answer = self.answers[0] if len(self.answers) == 1 else self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -55,7 +57,7 @@ class Stage:
 
     def forget(self) -> None:
         """Act as a new environment, which must read the state of the circuit."""
-        _kyc._circuit._cache.clear()
+        _kyc._circuit._known = None
 
     def recovered(self) -> None:
         """Let the circuit's recovery time pass."""
@@ -70,38 +72,20 @@ class Stage:
         self.open_after(settlement, FAILURES)
 
     def open_after(self, settlement: Settlement, failures: int) -> None:
-        """Have the provider fail `failures` times."""
+        """Have the provider fail for so many payments."""
         self.answers = [DEAD]
-        for _ in range(failures):
+        for number in range(failures):
             with pytest.raises(KycUnavailable):
-                self.ask(settlement)
-
-
-class CircuitsClient:
-    """The table's client for the circuit, whose reads the model in memory would refuse as not consistent."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    def __getattr__(self, operation: str) -> Any:
-        return getattr(self._client, operation)
-
-    def get_item(self, **parameters: Any) -> Any:
-        return self._client.get_item(**parameters | {"ConsistentRead": True})
+                self.ask(replace(settlement, key=f"{settlement.key}-{number}"))
 
 
 def stage(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Stage:
     made = Stage(ledger)
     monkeypatch.setattr(_kyc._client, "_exchange", made.exchange)
-    monkeypatch.setattr(_kyc._circuit, "client", CircuitsClient(ledger.client))
-    monkeypatch.setattr(_kyc._circuit, "table_name", ledger.table_name)
-    monkeypatch.setattr(_kyc._circuit, "_has_failed", False)
+    monkeypatch.setattr(_kyc._circuit, "_client", ledger.client)
+    monkeypatch.setattr(_kyc._circuit, "_table_name", ledger.table_name)
+    monkeypatch.setattr(_kyc._circuit, "_answers", 0)
+    monkeypatch.setattr(_kyc._circuit, "_reported_at", 0.0)
     monkeypatch.setattr(_kyc, "_events", made)
-    for counters in (
-        powertools._LOCAL_FAILURES,
-        powertools._LOCAL_SUCCESSES,
-        powertools._LAST_OBSERVED_STATE,
-    ):
-        counters.clear()
     made.forget()
     return made

@@ -1,11 +1,12 @@
 """The stage's provider: keys rotate without a deployment, and every change of the circuit is reported."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from handlers import _kyc
+from handlers import _kyc, verify_kyc
 from settlement.adapters import kyc_opensanctions, telemetry
 from settlement.ledger import keys
 from settlement.model.errors import (
@@ -212,14 +213,35 @@ def test_the_metric_is_one_while_the_circuit_is_open_and_zero_with_each_answer(
     refused(kyc, settlement, KycCircuitOpen, "not asked")
     assert measured(counted) == 1
     kyc.recovered()
-    refused(kyc, settlement, KycUnavailable, "ConnectTimeoutError")
+    refused(kyc, replace(settlement, key="a probe"), KycUnavailable, "ConnectTimeoutError")
     assert measured(counted) == 2  # half-open and open again
     kyc.answers = [YES]
     kyc.recovered()
-    kyc.ask(settlement)
+    kyc.ask(replace(settlement, key="another"))  # not the one that has failed as the probe
     assert measured(counted) == 1  # half-open, and the zero of closed
     kyc.ask(settlement)
     assert measured(counted) == 0
+
+
+def test_the_schedules_event_closes_an_open_circuit_of_a_healthy_provider(
+    kyc: Stage, settlement: Settlement
+) -> None:
+    verify_kyc.handler(verify_kyc.HEALTH, Context())
+    assert kyc.sent == []
+    kyc.open(settlement)
+    kyc.sent.clear()
+    verify_kyc.handler(verify_kyc.HEALTH, Context())
+    assert kyc.sent == []  # not due
+    kyc.recovered()
+
+    kyc.answers = [(503, b""), (200, b"")]
+    verify_kyc.handler(verify_kyc.HEALTH, Context())
+    kyc.recovered()
+    verify_kyc.handler(verify_kyc.HEALTH, Context())
+
+    assert kyc.states() == ["OPEN", "HALF_OPEN", "OPEN", "HALF_OPEN", "CLOSED"]
+    assert len(kyc.sent) == 2
+    assert API_KEY not in kyc.sent
 
 
 # A provider that asks for names
@@ -234,7 +256,7 @@ def opensanctions(calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> 
     """The questions to OpenSanctions, which matches no one. A settlement has names, and one has none."""
     asked = list[Any]()
 
-    def exchange(headers: Any, body: bytes) -> tuple[int, bytes]:
+    def exchange(method: str, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:
         asked.append(json.loads(body))
         return 200, json.dumps({"responses": {"payer": NO_MATCH, "payee": NO_MATCH}}).encode()
 
@@ -280,7 +302,7 @@ def test_our_own_contract_sends_no_names(calls: Calls, kyc: Stage, monkeypatch: 
     """Data that the provider does not need stays here."""
     asked = list[bytes]()
 
-    def exchange(headers: Any, body: bytes) -> tuple[int, bytes]:
+    def exchange(method: str, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:
         asked.append(body)
         return YES
 

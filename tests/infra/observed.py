@@ -11,14 +11,13 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from importlib import import_module
 from typing import Any
 from unittest import mock
 
-from aws_lambda_powertools.utilities.circuit_breaker.base import CircuitBreakerHandler
 from botocore.client import BaseClient
 
 import handlers
@@ -139,11 +138,11 @@ def _asks_the_provider() -> None:
         clock = mock.Mock(return_value=_NOW + later)
         with (
             mock.patch.object(kyc_client.Client, "_exchange", exchange),
-            mock.patch.object(CircuitBreakerHandler, "_now", clock),
+            mock.patch.object(_kyc._circuit, "_clock", clock),
         ):
-            for _ in range(8):
+            for number in range(12):
                 with suppress(SettlementError):
-                    _kyc.ask(SETTLEMENT, Context())
+                    _kyc.ask(replace(SETTLEMENT, key=f"order-{later}-{number}"), Context())
 
 
 def _copies_and_seals() -> None:

@@ -1,21 +1,17 @@
 """The circuit around the KYC provider is a row of the table: VerifyKyc's role must suffice for it."""
 
-import re
 from typing import Any
 
 import pytest
 
 from infra.grants import GRANTS
 from infra.table import IMMUTABLE_ATTRIBUTES
-from settlement.adapters.kyc_circuit import CIRCUIT, SharedCircuit, Thresholds, guarded
+from settlement.adapters.kyc_circuit import CIRCUIT, Lease, SharedCircuit, to_row
 from settlement.ledger import keys
-from settlement.model.errors import KycUnavailable
-from settlement.model.settlement import Settlement
-from settlement.model.verdict import Verdict
+from settlement.model.circuit import Circuit, Thresholds
 from tests.world.ledger import Ledger
-from tests.world.provider import APPROVED
 
-THRESHOLDS = Thresholds(failures=2, within_seconds=60, recovery_seconds=30)
+THRESHOLDS = Thresholds(failures=3, within_seconds=60, recovery_seconds=30)
 ACTIONS = {"get_item": "GetItem", "put_item": "PutItem", "update_item": "UpdateItem"}
 
 
@@ -24,6 +20,7 @@ class Recorded:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        self.exceptions = client.exceptions
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
     def __getattr__(self, method: str) -> Any:
@@ -35,32 +32,19 @@ class Recorded:
 
 
 @pytest.fixture
-def calls(ledger: Ledger, settlement: Settlement) -> list[tuple[str, dict[str, Any]]]:
-    """Take the circuit through each of its changes, and a failure followed by a success; return its calls."""
-    client = Recorded(ledger.client)
-    circuit = SharedCircuit(client, ledger.table_name, THRESHOLDS, lambda state: None)
-    answers: list[Verdict | None] = [None, APPROVED, None, None]
-
-    def answer(settlement: Settlement, api_key: str) -> Verdict:
-        found = answers.pop(0)
-        if found is None:
-            raise KycUnavailable("kyc: as the test says")
-        return found
-
-    ask = guarded(answer, circuit, THRESHOLDS, lambda state: None)
-    for failing in (True, False, True, True):
-        if failing:
-            with pytest.raises(KycUnavailable):
-                ask(settlement, "api-key")
-        else:
-            ask(settlement, "api-key")
-    row = ledger.row(keys.circuit(CIRCUIT))
-    assert row
-    opened_at = int(row["opened_at"])
-    assert circuit.try_acquire_half_open(CIRCUIT, "one", opened_at)
-    circuit.save_reopen(CIRCUIT, opened_at + 1)
-    assert circuit.try_acquire_half_open(CIRCUIT, "two", opened_at + 1)
-    circuit.save_closed(CIRCUIT)
+def calls(ledger: Ledger) -> list[tuple[str, dict[str, Any]]]:
+    """Take the circuit through each of its changes, and return its calls."""
+    client, now = Recorded(ledger.client), [1_800_000_000]
+    circuit = SharedCircuit(client, ledger.table_name, THRESHOLDS, lambda state: None, lambda: now[0])
+    circuit.failed(Lease("one"))
+    circuit.answered(circuit.admit("two"))
+    for name in ("three", "four", "five"):
+        circuit.failed(Lease(name))
+    for name, end in (("six", circuit.failed), ("seven", circuit.answered)):
+        now[0] += THRESHOLDS.recovery_seconds
+        lease = circuit.admit(name)
+        assert lease.probe
+        end(lease)
     return client.calls
 
 
@@ -73,17 +57,23 @@ def test_verify_kyc_may_take_each_action_of_its_circuit(calls: list[tuple[str, d
     assert done == {action for action, rows in GRANTS["VerifyKyc"].items() if row["pk"] in rows}
 
 
-def test_the_circuit_updates_no_attribute_that_every_role_is_denied(
+def test_every_write_of_the_circuit_is_of_the_version_that_it_was_decided_from(
     calls: list[tuple[str, dict[str, Any]]],
 ) -> None:
-    """The denial is for entries, but IAM cannot tell rows apart: a shared name would break the circuit."""
-    touched = {
-        parameters.get("ExpressionAttributeNames", {}).get(word, word)
-        for method, parameters in calls
-        if method == "update_item"
-        for expression in ("UpdateExpression", "ConditionExpression")
-        for word in re.findall(r"(?<![:\w])#?[a-z]\w*", parameters.get(expression, ""))
-    }
+    writes = [given for method, given in calls if method == "put_item"]
 
-    assert {"state", "failure_count", "failed_at", "opened_at"} <= touched
-    assert not touched & set(IMMUTABLE_ATTRIBUTES)
+    assert len(writes) >= 8
+    for given in writes:
+        version = int(given["Item"]["version"]["N"])
+        if version == 1:
+            assert given["ConditionExpression"] == "attribute_not_exists(version)"
+        else:
+            assert given["ConditionExpression"] == "version = :version"
+            assert given["ExpressionAttributeValues"] == {":version": {"N": str(version - 1)}}
+
+
+def test_the_circuit_has_no_attribute_that_every_role_is_denied() -> None:
+    """The denial is for entries, but IAM cannot tell rows apart: a shared name would break the circuit."""
+    whole = Circuit(failed=("one",), failed_at=1, opened_at=1, probed_at=1, probe="two")
+
+    assert not (to_row(whole).keys() - keys.circuit(CIRCUIT).keys()) & set(IMMUTABLE_ATTRIBUTES)

@@ -88,7 +88,7 @@ class Environment:
         return self._thread.submit(ask)
 
     def ask(self, answer: Any = None, key: str | None = None) -> Any:
-        """Ask about a new payment, or one by its key, after setting the provider's answer if one is given; return the answer or the error."""
+        """Set the provider's answer if one is given, ask about a payment, return the answer or the error."""
         if answer is not None:
             self.provider.answer = answer
         if isinstance(self.provider.answer, Exception):

@@ -2,19 +2,15 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from types import SimpleNamespace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.circuit_breaker import base
-from aws_lambda_powertools.utilities.circuit_breaker.persistence import base as persistence
-from aws_lambda_powertools.utilities.circuit_breaker.persistence import dynamodb
 
 from settle.queries.circuit import status
 from settlement.adapters import kyc_circuit
 from settlement.ledger import keys
+from settlement.model.circuit import Thresholds
 from settlement.model.errors import KycCircuitOpen, KycUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.verdict import Verdict
@@ -23,7 +19,7 @@ from tests.settle.desk import Desk
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED
 
-THRESHOLDS = kyc_circuit.Thresholds(failures=3, within_seconds=60, recovery_seconds=30)
+THRESHOLDS = Thresholds(failures=3, within_seconds=60, recovery_seconds=30)
 
 
 @dataclass
@@ -39,18 +35,18 @@ class Circuit:
 
     def __post_init__(self) -> None:
         shared = kyc_circuit.SharedCircuit(
-            self.desk.ledger.client, self.desk.ledger.table_name, THRESHOLDS, self.announced.append
+            self.desk.ledger.client, self.desk.ledger.table_name, THRESHOLDS, self.announced.append, self.now
         )
-        self._guarded = kyc_circuit.guarded(self._ask, shared, THRESHOLDS, lambda state: None)
+        self._guarded = kyc_circuit.guarded(self._ask, shared, lambda state: None)
 
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(int(NOW.timestamp()) + self.seconds, UTC)
+    def now(self) -> float:
+        return int(NOW.timestamp()) + self.seconds
 
     def call(self, *, fails: bool, after: int = 1) -> None:
         """Ask the provider, `after` seconds later than the time before."""
         self.seconds, self.fails = self.seconds + after, fails
         try:
-            self._guarded(self.settlement, "an-api-key")
+            self._guarded(replace(self.settlement, key=f"order-{self.seconds}"), "an-api-key")
         except (KycUnavailable, KycCircuitOpen):
             assert fails
 
@@ -62,12 +58,8 @@ class Circuit:
 
 
 @pytest.fixture
-def circuit(desk: Desk, settlement: Settlement, monkeypatch: pytest.MonkeyPatch) -> Circuit:
-    circuit = Circuit(desk, settlement)
-    clock = SimpleNamespace(datetime=SimpleNamespace(now=circuit.now))
-    for module in (base, persistence, dynamodb):
-        monkeypatch.setattr(module, "dt", clock)
-    return circuit
+def circuit(desk: Desk, settlement: Settlement) -> Circuit:
+    return Circuit(desk, settlement)
 
 
 def at(seconds: int) -> str:
@@ -85,14 +77,14 @@ CLOSED_AGAIN = [*OPEN, {"fails": False, "after": 37}]
 HISTORIES: list[tuple[list[dict[str, Any]], dict[str, Any]]] = [
     ([SUCCEED], told("CLOSED")),
     ([FAIL] * 2, told("CLOSED", failures=2, last_failure=at(2))),
-    ([FAIL, FAIL, SUCCEED], told("CLOSED", failures=0, last_failure=at(2))),
+    ([FAIL, FAIL, SUCCEED], told("CLOSED", failures=1, last_failure=at(2))),
     (OPEN, told("OPEN", since=at(3), failures=3, last_failure=at(3))),
     ([*OPEN, FAIL], told("OPEN", since=at(3), failures=3, last_failure=at(3))),
     (
         [*OPEN, {"fails": True, "after": 37}],
-        told("OPEN", since=at(40), last_failure=at(40), last_probe=at(40)),
+        told("OPEN", since=at(40), failures=3, last_failure=at(40), last_probe=at(40)),
     ),
-    (CLOSED_AGAIN, told("CLOSED", since=at(40), last_probe=at(40))),
+    (CLOSED_AGAIN, told("CLOSED", since=at(40), last_failure=at(3), last_probe=at(40))),
     (
         [*CLOSED_AGAIN, {"fails": True, "after": 6}],
         told("CLOSED", since=at(40), failures=1, last_failure=at(46), last_probe=at(40)),
@@ -113,7 +105,7 @@ def test_during_a_probe_the_circuit_is_half_open_since_then(circuit: Circuit) ->
 
     circuit.call(fails=False, after=37)
 
-    assert seen == [told("HALF_OPEN", since=at(40), last_failure=at(3), last_probe=at(40))]
+    assert seen == [told("HALF_OPEN", since=at(40), failures=3, last_failure=at(3), last_probe=at(40))]
     assert circuit.announced == ["OPEN", "HALF_OPEN", "CLOSED"]
 
 

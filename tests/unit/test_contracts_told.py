@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers import _kyc
+from settlement.model.circuit import State
 from settlement.model.orders import Decision
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.policy import compensation, outcome
@@ -177,9 +178,7 @@ def test_the_notice_of_a_decision_keeps_its_contract(order: Any) -> None:
 
 
 @pytest.mark.parametrize("state", State)
-def test_the_event_of_the_circuit_keeps_its_contract(
-    state: State, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_event_of_the_circuit_keeps_its_contract(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[dict[str, Any]] = []
 
     class Bus:

@@ -1,69 +1,61 @@
 """The circuit breaker writes its own row only, so the proof that LIMBO is absorbing need not cover it."""
 
-from collections.abc import Callable
 from typing import Any
 
-import boto3
 import pytest
 
-from settlement.adapters.kyc_circuit import CIRCUIT, SharedCircuit, Thresholds
-from settlement.adapters.wire import from_wire
+from settlement.adapters.kyc_circuit import CIRCUIT, SharedCircuit, from_row, to_row
 from settlement.ledger import keys
+from settlement.model.circuit import Circuit, State, Thresholds, payment
+from tests.world.memory_dynamodb import MemoryDynamoDb
 
-NOW = 1_763_640_000
-ROW = {
-    **{name: {"S": value} for name, value in keys.circuit(CIRCUIT).items()},
-    "state": {"S": "CLOSED"},
-    "failure_count": {"N": "1"},
-}
+THRESHOLDS = Thresholds(failures=2, within_seconds=60, recovery_seconds=30)
 
 
-class Recording:
-    """A DynamoDB client that accepts every write, and records its row."""
+def test_every_change_of_the_circuit_is_written_to_its_row() -> None:
+    table, seconds = MemoryDynamoDb(), [1_800_000_000]
+    announced: list[State] = []
+    circuit = SharedCircuit(table, "in-memory", THRESHOLDS, announced.append, lambda: seconds[0])
 
-    def __init__(self) -> None:
-        self.exceptions = boto3.client("dynamodb").exceptions
-        self.keys: list[keys.Row] = []
+    for number, answered in enumerate((False, True, False, False, False)):
+        lease = circuit.admit(payment(f"order-{number}"))
+        (circuit.answered if answered else circuit.failed)(lease)
+        seconds[0] += 40 if announced else 10
+    circuit.answered(circuit.admit(payment("order-9")))
 
-    def update_item(self, **parameters: Any) -> Any:
-        self.keys.append(from_wire(parameters["Key"]))
-        return {"Attributes": ROW}
-
-    def put_item(self, **parameters: Any) -> Any:
-        item = from_wire(parameters["Item"])
-        self.keys.append({"pk": item["pk"], "sk": item["sk"]})
-        return {}
-
-    delete_item = update_item
-
-
-def written_by(calls: Callable[[SharedCircuit], Any]) -> list[keys.Row]:
-    """Return the keys of the rows that the circuit writes."""
-    recording, thresholds = Recording(), Thresholds(failures=1, within_seconds=60, recovery_seconds=30)
-    calls(SharedCircuit(recording, "table", thresholds, lambda state: None))
-    return recording.keys
-
-
-def fail_and_succeed(circuit: SharedCircuit) -> None:
-    circuit.save_open(CIRCUIT, 1, NOW)
-    circuit.succeeded()
+    assert announced == [State.OPEN, State.HALF_OPEN, State.OPEN, State.HALF_OPEN, State.CLOSED]
+    row = keys.circuit(CIRCUIT)
+    assert table.items.keys() == {(row["pk"], row["sk"])}
 
 
 @pytest.mark.parametrize(
-    ("calls", "writes"),
+    "circuit",
     [
-        pytest.param(lambda circuit: circuit.succeeded(), 0, id="no failure to forget"),
-        pytest.param(lambda circuit: circuit.save_open(CIRCUIT, 1, NOW), 2, id="count and open"),
-        pytest.param(fail_and_succeed, 3, id="forget"),
-        pytest.param(lambda circuit: circuit.try_acquire_half_open(CIRCUIT, "me", NOW), 1, id="probe"),
-        pytest.param(lambda circuit: circuit.save_reopen(CIRCUIT, NOW), 1, id="reopen"),
-        pytest.param(lambda circuit: circuit.save_closed(CIRCUIT), 1, id="close"),
+        Circuit(),
+        Circuit(version=7, state=State.OPEN, count=3, failed=("a", "b"), failed_at=5, opened_at=6),
+        Circuit(version=8, state=State.HALF_OPEN, opened_at=6, probed_at=7, probe="me"),
     ],
 )
-def test_every_change_of_the_circuit_is_written_to_its_row(
-    calls: Callable[[SharedCircuit], Any], writes: int
+def test_the_row_is_the_circuit(circuit: Circuit) -> None:
+    assert from_row(to_row(circuit)) == circuit
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({}, Circuit()),
+        (
+            {"state": "OPEN", "failure_count": 5, "opened_at": 9},
+            Circuit(state=State.OPEN, count=5, opened_at=9),
+        ),
+        ({"state": "AJAR", "version": 3}, Circuit(version=3)),
+    ],
+    ids=["none", "of an earlier release", "of a state that there is not"],
+)
+def test_a_row_that_another_release_wrote_is_read_as_far_as_it_goes(
+    row: dict[str, Any], expected: Circuit
 ) -> None:
-    assert written_by(calls) == [keys.circuit(CIRCUIT)] * writes
+    assert from_row(row) == expected
 
 
 def test_no_settlement_shares_the_circuits_row() -> None:

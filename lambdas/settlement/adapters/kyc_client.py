@@ -94,7 +94,10 @@ class Client:
         self._used_at = time.time()
         url = urllib3.util.parse_url(endpoint.url)
         base = (url.path or "").rstrip("/")
-        self._path, self._health_path = base + self._provider.path(endpoint.dataset), base + endpoint.health_path
+        self._path, self._health_path = (
+            base + self._provider.path(endpoint.dataset),
+            base + endpoint.health_path,
+        )
         self._security: dict[str, Any] = {}
         if url.scheme == "https":
             self._security = {"cert_reqs": "CERT_REQUIRED", "ssl_context": ssl.create_default_context()}
