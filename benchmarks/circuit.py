@@ -91,7 +91,7 @@ def environment(number: int, places: tuple[str, str, str], begin: Any, stop: Any
     dynamodb = boto3.client("dynamodb", endpoint_url=dynamodb_url)
     circuit = kyc_circuit.SharedCircuit(dynamodb, table_name, THRESHOLDS, announce)
     guarded = kyc_circuit.guarded(ask, circuit, lambda state: None)
-    payments = (replace(PAYMENT, key=f"order-{number}-{next_one}") for next_one in itertools.count())
+    payments = (replace(PAYMENT, key=f"{PAYMENT.key}-{number}-{next_one}") for next_one in itertools.count())
     begin.wait()
     while not stop.wait(BETWEEN_CALLS_SECONDS):
         with suppress(KycUnavailable, KycCircuitOpen):

@@ -35,6 +35,7 @@ BY_CDK = {
     ("lambda:InvokeFunction", "${RecoverStalled.Arn}:*"): ANY_VERSION,
     ("lambda:InvokeFunction", "${SealJournal.Arn}:*"): ANY_VERSION,
     ("lambda:InvokeFunction", "${ReconcileBooks.Arn}:*"): ANY_VERSION,
+    ("lambda:InvokeFunction", "${VerifyKyc.Arn}:*"): "As for those; with `snap_start` there are versions.",
 }
 """The needless permissions that CDK's own grants add to a schedule's role, each with its reason."""
 

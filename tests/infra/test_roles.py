@@ -21,7 +21,13 @@ from tests.infra.stack import (
 )
 
 EXPRESS, STANDARD = "${SettlementExpress}", "${SettlementStandard}"
-SCHEDULED = ("RecoverStalled", "SealJournal", "ReconcileBooks")
+
+
+def scheduled(stage: str) -> tuple[str, ...]:
+    """Return the functions with schedules: VerifyKyc, if its provider tells its health."""
+    checked = ("VerifyKyc",) if STAGES[stage].kyc.health_path else ()
+    return ("RecoverStalled", "SealJournal", "ReconcileBooks", *checked)
+
 
 IN_THIS_ACCOUNT = {"StringEquals": {"aws:SourceAccount": "${AWS::AccountId}"}}
 
@@ -40,7 +46,7 @@ def scheduler(stage: str, function: str) -> str:
 def test_there_is_no_other_role(stage: str) -> None:
     """And so no other one reads a secret, queries the index, uses a queue, or invokes the recovery."""
     expected = {f"{one}Role" for one in FUNCTIONS.keys() | MACHINES.keys()} | {
-        scheduler(stage, function) for function in SCHEDULED
+        scheduler(stage, function) for function in scheduled(stage)
     }
 
     assert properties(stage, "IAM::Role").keys() == expected
@@ -60,7 +66,7 @@ def test_only_its_own_service_takes_a_role(stage: str) -> None:
     services = {
         **{f"{function}Role": ("lambda", None) for function in FUNCTIONS},
         **{f"{machine}Role": ("states", IN_THIS_ACCOUNT) for machine in MACHINES},
-        **{scheduler(stage, function): ("scheduler", IN_THIS_ACCOUNT) for function in SCHEDULED},
+        **{scheduler(stage, function): ("scheduler", IN_THIS_ACCOUNT) for function in scheduled(stage)},
     }
 
     for role, found in properties(stage, "IAM::Role").items():

@@ -44,6 +44,7 @@ Ask = Callable[..., Verdict | Refused]
 Announce = Callable[[State], None]
 """Reports a state of the circuit. It must not raise: the change has happened already."""
 
+_OPEN = "kyc: not asked, as the circuit is open"
 _UNAVAILABLE = (ClientError, BotoCoreError)
 
 
@@ -93,12 +94,15 @@ class SharedCircuit:
         try:
             circuit = self._change(lambda found: self._with_probe(found, payment, probe))
         except _UNAVAILABLE:
-            raise _refusal(State.OPEN) from None  # a probe that is not on record is none
+            raise KycCircuitOpen(_OPEN) from None  # a probe that is not on record is none
         if circuit.state is State.CLOSED:
             return Lease(payment)
-        if circuit.probe != probe:
-            raise _refusal(circuit.state)
-        return Lease(payment, probe)
+        if circuit.probe == probe:
+            return Lease(payment, probe)
+        if circuit.state is State.OPEN:
+            raise KycCircuitOpen(_OPEN)
+        # It may close within a second, so the machine should try again.
+        raise KycUnavailable("kyc: not asked, as a probe is under way")
 
     def failed(self, lease: Lease) -> None:
         """Count a call without an answer. If DynamoDB does not answer, it is not counted."""
@@ -268,10 +272,3 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
         circuit.answered(lease)
     else:
         circuit.failed(lease)
-
-
-def _refusal(state: State) -> KycCircuitOpen | KycUnavailable:
-    if state is State.OPEN:
-        return KycCircuitOpen("kyc: not asked, as the circuit is open")
-    # It may close within a second, so the machine should try again.
-    return KycUnavailable("kyc: not asked, as a probe is under way")
