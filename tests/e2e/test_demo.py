@@ -13,8 +13,8 @@ WRITE_UNITS_MAX, READ_UNITS_MAX = 20, 1.5
 seen within a minute, for half a unit.
 """
 
-DEMO_FAILURES = 5
-"""So many calls fail before the circuit opens; one payment makes three, the next one the rest."""
+DEMO_CALLS = 7
+"""So many calls fail before the circuit opens: two payments make three each, the third one opens it."""
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +45,11 @@ def test_the_demo_outlasts_an_outage_of_the_provider(demo: dict[str, Any]) -> No
 
     assert outage["conserved"] is True
     assert outage["returned"] == "100.00 EUR of 100.00 EUR"
-    assert [one["provider"] for one in during[:3]] == ["fails"] * 3
+    assert [one["provider"] for one in during[:4]] == ["fails"] * 4
     assert {one["outcome"] for one in during} == {"COMPENSATED"}
     assert during[0]["error"] == "KycUnavailable"
     assert {one["error"] for one in during} == {"KycUnavailable", "KycCircuitOpen"}
-    assert sum(one["calls"] for one in during[:2]) == DEMO_FAILURES
-    assert during[2]["circuit"] in ("OPEN", "HALF_OPEN")
+    assert sum(one["calls"] for one in during[:3]) == DEMO_CALLS
+    assert during[3]["circuit"] in ("OPEN", "HALF_OPEN")
     assert (last["provider"], last["outcome"], last["error"]) == ("is back", "SETTLED", None)
     assert (last["calls"], last["circuit"]) == (1, "CLOSED")

@@ -217,6 +217,10 @@ KYC_REFUSED: list[tuple[dict[str, Any], str]] = [
     *(({"url": url}, ADDRESS) for url in BAD_ADDRESSES),
     # It would change the path.
     *(
+        ({"health_path": path}, "health_path: must be empty, or a path that begins with /")
+        for path in ("health", "/a?b", "/a#b", "/ a", "//user@host", "/health\n")
+    ),
+    *(
         ({"dataset": dataset}, "dataset: must be letters, digits, _ and -$")
         for dataset in ("", "a/b", "a b", "../match", "a?b", "über")
     ),
@@ -236,6 +240,7 @@ KYC_ACCEPTED: list[dict[str, Any]] = [
             "http://127.0.0.1:8081",
         )
     ),
+    *({"health_path": path} for path in ("", "/", "/healthz", "/api/v1/ready-z")),
     *({"dataset": dataset} for dataset in ("default", "us_ofac_sdn", "EU-2026")),
     {"recovery_seconds": 5},  # both timeouts are 4 s
     *(
