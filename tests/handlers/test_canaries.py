@@ -124,9 +124,11 @@ def test_no_answer_of_the_provider_leaks(
 def test_no_change_of_the_circuit_leaks_the_question(calls: Calls, kyc: Stage, listened: Listened) -> None:
     kyc.answers, kyc.bus = [DEAD], throttled("PutEvents")
 
-    for _ in range(FAILURES + 1):
+    kyc.ledger.put(keys.circuit("kyc") | {"state": "CLOSED", "failure_count": FAILURES - 1})
+    for _ in range(2):
         listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
     kyc.answers = [answered("APPROVED")]
+    kyc.ledger.put(kyc.circuit() | {"failed": ""})  # as if other payments had failed
     kyc.recovered()
     listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
 
