@@ -1,0 +1,68 @@
+"""The decisions of the circuit: what a failure and a report of answers change."""
+
+from dataclasses import replace
+
+import pytest
+
+from settlement.model.circuit import (
+    FAILED_MAX,
+    REPORTED_MAX,
+    Circuit,
+    State,
+    Thresholds,
+    after_answers,
+    after_failure,
+    payment,
+)
+
+LIMITS = Thresholds(failures=10, within_seconds=900, recovery_seconds=30)
+NOW = 1_800_000_000
+SEVEN = Circuit(count=7, failed=tuple("abcdefg"), failed_at=NOW)
+
+
+@pytest.mark.parametrize(("answers", "count"), [(0, 7), (1, 6), (2, 5), (3, 5), (1_000, 5)])
+def test_a_report_takes_back_few_failures_however_many_answers_it_is_about(answers: int, count: int) -> None:
+    """An environment may have got them before an outage that the others have seen."""
+    assert REPORTED_MAX == 2
+    assert after_answers(SEVEN, answers) == replace(SEVEN, count=count)
+    assert after_failure(SEVEN, "h", answers, NOW, LIMITS).count == count + 1
+
+
+def test_the_count_is_never_below_zero_so_that_old_answers_are_worth_nothing() -> None:
+    circuit = Circuit()
+    for _ in range(100):
+        circuit = after_answers(circuit, 2)
+
+    assert circuit == Circuit()
+    for number in range(LIMITS.failures):
+        assert circuit.state is State.CLOSED
+        circuit = after_failure(circuit, f"{number}", 0, NOW, LIMITS)
+    assert circuit.state is State.OPEN
+
+
+def test_a_payment_that_failed_counts_once_though_answers_took_the_count_to_zero() -> None:
+    circuit = Circuit()
+    for _ in range(50):
+        circuit = after_failure(circuit, "one", 0, NOW, LIMITS)
+        circuit = after_failure(circuit, "two", 0, NOW, LIMITS)
+        assert circuit.count <= 2
+        circuit = after_answers(circuit, 2)
+
+    assert circuit == Circuit(failed=("one", "two"), failed_at=NOW)
+
+
+def test_one_failing_payment_in_three_opens_nothing_and_two_in_three_open_it() -> None:
+    seldom = often = Circuit()
+    for number in range(200):
+        seldom = after_answers(after_failure(seldom, f"{number}", 0, NOW, LIMITS), 2)
+        often = after_failure(often, f"{number}", number % 2, NOW, LIMITS)
+
+    assert (seldom.state, often.state) == (State.CLOSED, State.OPEN)
+    assert len(seldom.failed) == FAILED_MAX
+
+
+def test_the_names_of_payments_are_short_and_differ() -> None:
+    names = {payment(f"order-{number}") for number in range(1_000)}
+
+    assert len(names) == 1_000
+    assert {len(name) for name in names} == {8}
