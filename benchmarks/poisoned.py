@@ -143,7 +143,7 @@ class Model:
         self._idle: list[Guard] = [
             InARow(row, self._announce, lambda: self.now)
             if circuit == "in a row"
-            else SharedCircuit(table, "in-memory", THRESHOLDS, self._announce, lambda: self.now)
+            else SharedCircuit(table, "in-memory", THRESHOLDS, self._announce, lambda: int(self.now))
             for _ in range(environments)
         ]
 

@@ -85,7 +85,7 @@ def stage(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setattr(_kyc._circuit, "_client", ledger.client)
     monkeypatch.setattr(_kyc._circuit, "_table_name", ledger.table_name)
     monkeypatch.setattr(_kyc._circuit, "_answers", 0)
-    monkeypatch.setattr(_kyc._circuit, "_reported_at", 0.0)
+    monkeypatch.setattr(_kyc._circuit, "_reported_at", 0)
     monkeypatch.setattr(_kyc, "_events", made)
     made.forget()
     return made

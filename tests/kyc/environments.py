@@ -32,7 +32,7 @@ class Clock:
     def __init__(self) -> None:
         self.seconds = 1_800_000_000
 
-    def now(self) -> float:
+    def now(self) -> int:
         return self.seconds
 
 
@@ -64,7 +64,7 @@ class Environment:
     def __init__(
         self,
         ledger: Ledger,
-        clock: Callable[[], float],
+        clock: Callable[[], int],
         provider: Any = None,
         thresholds: Thresholds = THRESHOLDS,
     ) -> None:

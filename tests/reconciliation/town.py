@@ -102,7 +102,7 @@ class Town:
 
     def circuit(self) -> None:
         """Open the KYC provider's circuit after two failures."""
-        now = self.tick().timestamp()
+        now = int(self.tick().timestamp())
         shared = SharedCircuit(
             self.table, "in-memory", Thresholds(**_THRESHOLDS), lambda state: None, lambda: now
         )

@@ -39,7 +39,7 @@ class Circuit:
         )
         self._guarded = kyc_circuit.guarded(self._ask, shared, lambda state: None)
 
-    def now(self) -> float:
+    def now(self) -> int:
         return int(NOW.timestamp()) + self.seconds
 
     def call(self, *, fails: bool, after: int = 1) -> None:

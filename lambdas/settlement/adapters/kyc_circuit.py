@@ -58,7 +58,7 @@ class Lease:
 
 class _Known(NamedTuple):
     circuit: Circuit
-    read_at: float
+    read_at: int
 
 
 class SharedCircuit:
@@ -70,12 +70,12 @@ class SharedCircuit:
         table_name: str,
         thresholds: Thresholds,
         announce: Announce,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], int] = lambda: int(time.time()),
     ) -> None:
         self._client, self._table_name, self._clock = client, table_name, clock
         self._thresholds, self._announce = thresholds, announce
         self._known: _Known | None = None
-        self._answers, self._reported_at = 0, 0.0
+        self._answers = self._reported_at = 0
 
     def admit(self, payment: str) -> Lease:
         """Let a call through, as a probe if the circuit is not closed.
@@ -111,7 +111,7 @@ class SharedCircuit:
         def decide(found: Circuit) -> Circuit:
             if lease.probe:
                 return self._after_probe(found, lease, answered=False)
-            return rules.after_failure(found, lease.payment, answers, self._now(), self._thresholds)
+            return rules.after_failure(found, lease.payment, answers, self._clock(), self._thresholds)
 
         if not self._note(decide):
             self._known = None  # it may be old: the next call reads whether the circuit is open by now
@@ -133,11 +133,11 @@ class SharedCircuit:
         return self._known is not before
 
     def _after_probe(self, found: Circuit, lease: Lease, *, answered: bool) -> Circuit:
-        probe, now = lease.probe or "", self._now()
+        probe, now = lease.probe or "", self._clock()
         return rules.after_probe(found, probe, lease.payment, now, self._thresholds, answered=answered)
 
     def _with_probe(self, found: Circuit, payment: str, probe: str) -> Circuit:
-        now = self._now()
+        now = self._clock()
         if found.state is State.CLOSED:
             return found
         sound = rules.in_time(found, now)
@@ -197,11 +197,8 @@ class SharedCircuit:
         self._known = _Known(circuit, self._clock())
         return circuit
 
-    def _is_fresh(self, since: float) -> bool:
+    def _is_fresh(self, since: int) -> bool:
         return 0 <= self._clock() - since < CACHE_SECONDS  # a clock may be set back
-
-    def _now(self) -> int:
-        return int(self._clock())
 
 
 def from_row(row: Mapping[str, Any]) -> Circuit:
