@@ -24,8 +24,8 @@ DUE = 10
 FEW = 100
 BATCH = 25
 THREADS = 4
-QUERIES = 2 * keys.IN_FLIGHT_SHARDS + 1
-"""One of each shard, one of its head, and one of LIMBO."""
+QUERIES = 3 * keys.IN_FLIGHT_SHARDS + 1
+"""One of each shard, one of its head, one of its reviews about to end, and one of LIMBO."""
 
 HEADERS = {
     "Content-Type": "application/x-amz-json-1.0",
