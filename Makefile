@@ -19,7 +19,7 @@ RUNS ?= 100000
 SEED_SECONDS ?= 120
 
 .PHONY: setup demo test test-all test-deployed-python check lint format synth lock clean
-.PHONY: reference simulate exhaust planted needed fuzz mutants bench
+.PHONY: reference simulate exhaust planted needed fuzz mutants bench worst-day
 .PHONY: help
 .DEFAULT_GOAL := help
 
@@ -95,6 +95,9 @@ mutants: .venv/.long  ## mutants of lambdas/, and the tests that kill them
 
 bench: .venv/.bench  ## what a settlement costs, beside other ways; BENCH="--largest 100000"
 	.venv/bin/python -m benchmarks $(BENCH)
+
+worst-day: .venv/.bench  ## a day of the worst KYC provider, in ten minutes; DAY="--rate 20"
+	.venv/bin/python -m benchmarks.worst_day $(DAY)
 
 check: lint synth test  ## before a commit; CI runs test-all in addition
 

@@ -11,6 +11,7 @@ from benchmarks.bills import TARGETS
 from benchmarks.cost import Bill
 from benchmarks.growth import Grown
 from benchmarks.hot_account import Cell
+from benchmarks.worst_day.findings import SECONDS_MAX, Played
 
 mpl.use("svg")
 mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "bench", "font.size": 9}
@@ -77,6 +78,51 @@ def hot_account(path: Path, cells: Sequence[Cell]) -> None:
     axes.set_ylabel("wasted ÷ useful transactions")
     axes.legend(fontsize=7)
     _save(figure, path)
+
+
+def worst_day(path: Path, played: Played) -> None:
+    """Draw a day of the worst provider: how long payments take, and the calls that reach the provider."""
+    figure, (times, calls) = plt.subplots(2, 1, figsize=(8, 5), sharex=True, height_ratios=(2, 1))
+    ends = [*list(played.began_at.values())[1:], played.seconds]
+    for number, ((name, begins), end) in enumerate(zip(played.began_at.items(), ends, strict=True)):
+        for axes in (times, calls):
+            axes.axvspan(begins, end, color="grey", alpha=0.05 + 0.08 * (number % 2), linewidth=0)
+        times.text(
+            (begins + end) / 2, 1.02, name, transform=times.get_xaxis_transform(), ha="center", fontsize=7
+        )
+    for status, label, is_good, marker in (
+        ("SETTLED", "settled", True, "."),
+        ("COMPENSATED", "given back", True, "."),
+        ("COMPENSATED", "given back, of the client with garbage", False, "x"),
+    ):
+        found = [one for one in played.payments if (one.status, one.is_good) == (status, is_good)]
+        shown = [(one.sent_at, one.seconds) for one in found if one.seconds is not None]
+        times.plot([at for at, _ in shown], [took for _, took in shown], marker, markersize=3, label=label)
+    times.axhline(SECONDS_MAX, color="grey", linestyle="--", linewidth=1, label="promised at most")
+    times.set_ylim(0, None)
+    times.set_ylabel("seconds to the end of a payment")
+    times.legend(fontsize=7, loc="upper left")
+    calls.hist(
+        played.called_at,
+        bins=range(0, played.seconds + 5, 5),
+        color="C4",
+        label="calls that reach the provider",
+    )
+    _circuit_open(calls, played)
+    calls.set_xlabel("seconds of the play")
+    calls.set_ylabel("calls in 5 s")
+    calls.legend(fontsize=7, loc="upper left")
+    _save(figure, path)
+
+
+def _circuit_open(axes: Any, played: Played) -> None:
+    """Mark the times in which the circuit was not closed."""
+    times = [at for at, _ in played.circuit] + [played.seconds]
+    label: str | None = "circuit open"
+    for (begins, state), end in zip(played.circuit, times[1:], strict=True):
+        if state != "CLOSED":
+            axes.axvspan(begins, end, color="C3", alpha=0.3, linewidth=0, label=label)
+            label = None
 
 
 def _save(figure: Any, path: Path) -> None:

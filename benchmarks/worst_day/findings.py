@@ -1,0 +1,111 @@
+"""The figures of a day that was played, and what is wrong with them."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+SECONDS_MAX = 15
+"""The time in which a good payment is settled, or given back."""
+
+ENDED = ("SETTLED", "COMPENSATED", "REJECTED")
+ENDING = ("BeginCompensation", "VoidHold", "ReclaimFunds", "RefundFee", "EnterLimbo", "RecoverStalled")
+"""The functions that give money back, or have it given back."""
+
+
+@dataclass(frozen=True)
+class Paid:
+    """One payment: when it was sent, in seconds of the day, how it ended, and after how many seconds."""
+
+    sent_at: float
+    hours: str
+    is_good: bool
+    status: str
+    error: str
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Played:
+    """A day: its payments, the calls that have reached the provider, and the states of the circuit.
+
+    `began_at` has the first second of each part of the day. `circuit` has the second of each change.
+    """
+
+    rate: float
+    seconds: int
+    began_at: Mapping[str, float]
+    payments: Sequence[Paid]
+    called_at: Sequence[float]
+    circuit: Sequence[tuple[float, str]]
+    throttled: Mapping[str, int]
+    environments: int
+    failures_to_open: int
+    is_conserved: bool
+
+    @property
+    def calls_while_dead(self) -> int:
+        """The calls that reached the provider while it was dead."""
+        return sum(self.began_at["dead"] <= at < self.began_at["back"] for at in self.called_at)
+
+    @property
+    def probes_while_dead(self) -> int:
+        """The probes that the circuit has sent meanwhile."""
+        return sum(
+            state == "HALF_OPEN" and self.began_at["dead"] <= at < self.began_at["back"] + SECONDS_MAX
+            for at, state in self.circuit
+        )
+
+    @property
+    def calls_max(self) -> int:
+        """The calls that the circuit promises a dead provider at most."""
+        return self.failures_to_open + self.environments - 1 + self.probes_while_dead
+
+    def faults(self) -> list[str]:
+        """Return what the day has broken of the promises; nothing if all is well."""
+        good = [one for one in self.payments if one.is_good]
+        slow = [one for one in good if one.seconds is None or one.seconds > SECONDS_MAX]
+        late = [one for one in self.payments if one.error == "DeadlineExceeded"]
+        lasting = [one for one in self.payments if one.status not in ENDED]
+        found = [
+            *([f"{len(slow)} good payments took more than {SECONDS_MAX} s"] if slow else []),
+            *([f"{len(late)} payments were held to their deadline"] if late else []),
+            *([f"{len(lasting)} payments never ended"] if lasting else []),
+            *(
+                f"{name} was throttled {self.throttled[name]} times"
+                for name in ENDING
+                if self.throttled[name]
+            ),
+        ]
+        if self.calls_while_dead > self.calls_max:
+            found.append(
+                f"{self.calls_while_dead} calls reached the dead provider, {self.calls_max} at most may"
+            )
+        return found if self.is_conserved else [*found, "money was lost or doubled"]
+
+    def table(self) -> str:
+        """Return a row for each part of the day: the good payments, how they ended, and their times."""
+        lines = ["| part of the day | good payments | settled | given back | median, s | slowest, s |"]
+        lines.append("|---|--:|--:|--:|--:|--:|")
+        for hours in self.began_at:
+            good = [one for one in self.payments if one.is_good and one.hours == hours]
+            ends = Counter(one.status for one in good)
+            times = sorted(one.seconds for one in good if one.seconds is not None) or [0.0]
+            lines.append(
+                f"| {hours} | {len(good)} | {ends['SETTLED']} | {ends['COMPENSATED']}"
+                f" | {times[len(times) // 2]:.1f} | {times[-1]:.1f} |"
+            )
+        return "\n".join(lines)
+
+    def write(self, path: Path) -> None:
+        """Keep the figures, for the plot."""
+        path.write_text(json.dumps(asdict(self)))
+
+
+def read(path: Path) -> Played:
+    """Return the figures that were kept."""
+    kept = json.loads(path.read_text())
+    payments = [Paid(**one) for one in kept.pop("payments")]
+    circuit = [(at, state) for at, state in kept.pop("circuit")]
+    return Played(**kept, payments=payments, circuit=circuit)

@@ -1,0 +1,63 @@
+"""A short day of the worst KYC provider, on an embedded AWS of its own: each promise is kept.
+
+`make worst-day` plays it in ten minutes, at 20 payments a second on a machine that bears it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.worst_day import play
+from benchmarks.worst_day.findings import ENDING, SECONDS_MAX, Played
+from benchmarks.worst_day.provider import DAY
+
+pytestmark = pytest.mark.long
+
+RATE, SECONDS = 2, 40
+
+
+@pytest.fixture(scope="module")
+def played() -> Iterator[Played]:
+    with play.prepared(RATE, SECONDS, print) as (day, silent):
+        day.play(silent, print)
+        yield day.played()
+
+
+def test_a_short_day_breaks_no_promise(played: Played) -> None:
+    assert played.faults() == [], played.table()
+
+
+def test_the_day_has_had_all_its_troubles(played: Played) -> None:
+    """Else it shows nothing."""
+    assert list(played.began_at) == [hours.name for hours in DAY]
+    assert len(played.payments) >= RATE * SECONDS * 0.9
+    good = {
+        hours: [one for one in played.payments if one.hours == hours and one.is_good]
+        for hours in played.began_at
+    }
+    assert all(good.values())
+    assert {one.status for one in good["well"]} == {"SETTLED"}
+    assert "COMPENSATED" in {one.status for one in good["dead"]}
+    assert good["back"][-1].status == "SETTLED"
+    assert {one.status for one in played.payments if not one.is_good} == {"COMPENSATED"}
+    assert any(state != "CLOSED" for _, state in played.circuit)
+    assert played.calls_while_dead > 0
+    assert played.throttled["KycDecided"] > 0  # of the strangers: a throttle is seen
+
+
+def test_each_broken_promise_is_told(played: Played) -> None:
+    """The judgement itself: one payment, call or count that is wrong is found."""
+    first = played.payments[0]
+    slow = replace(first, is_good=True, seconds=SECONDS_MAX + 0.1)
+    held = replace(first, error="DeadlineExceeded")
+    lost = replace(first, is_good=True, status="never claimed", seconds=None)
+    dead = played.began_at["dead"] + 0.1
+    throttled = {**played.throttled, ENDING[0]: 1}
+
+    assert len(replace(played, payments=[*played.payments, slow]).faults()) == 1
+    assert len(replace(played, payments=[*played.payments, held]).faults()) == 1
+    assert len(replace(played, payments=[*played.payments, lost]).faults()) == 2
+    assert len(replace(played, called_at=[dead] * (played.calls_max + 1)).faults()) == 1
+    assert len(replace(played, throttled=throttled).faults()) == 1
+    assert len(replace(played, is_conserved=False).faults()) == 1
