@@ -103,7 +103,7 @@ def worst_day(path: Path, played: Played) -> None:
     times.set_ylabel("seconds to the end of a payment")
     times.legend(fontsize=7, loc="upper left")
     calls.hist(
-        played.called_at,
+        [at for at, _ in played.calls],
         bins=range(0, played.seconds + 5, 5),
         color="C4",
         label="calls that reach the provider",

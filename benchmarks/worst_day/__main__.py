@@ -36,10 +36,11 @@ def main() -> int:
         played.write(options.keep)
     plots.worst_day(options.plot, played)
     print(played.table())
+    throttled = {name: count for name, count in played.throttled.items() if count}
     print(
-        f"calls to the dead provider: {played.calls_while_dead}, at most {played.calls_max}"
-        f" ({played.failures_to_open} to open, {played.environments} environments,"
-        f" {played.probes_while_dead} probes); throttled: {played.throttled}"
+        f"the dead provider was asked about {played.asked_while_dead} payments, at most {played.asked_max}"
+        f" ({played.failures_to_open} to open, 3 for each of {played.environments} environments,"
+        f" {played.probes_while_dead} probes); throttled: {throttled}"
     )
     for fault in (faults := played.faults()):
         print(f"BROKEN: {fault}")

@@ -30,14 +30,15 @@ class Paid:
 class Played:
     """A day: its payments, the calls that have reached the provider, and the states of the circuit.
 
-    `began_at` has the first second of each part of the day. `circuit` has the second of each change.
+    `calls` has the second of each call, and the payment that it is about. `circuit` has that of each change.
+    `began_at` has the first second of each part of the day.
     """
 
     rate: float
     seconds: int
     began_at: Mapping[str, float]
     payments: Sequence[Paid]
-    called_at: Sequence[float]
+    calls: Sequence[tuple[float, str]]
     circuit: Sequence[tuple[float, str]]
     throttled: Mapping[str, int]
     environments: int
@@ -45,22 +46,22 @@ class Played:
     is_conserved: bool
 
     @property
-    def calls_while_dead(self) -> int:
-        """The calls that reached the provider while it was dead."""
-        return sum(self.began_at["dead"] <= at < self.began_at["back"] for at in self.called_at)
+    def asked_while_dead(self) -> int:
+        """The payments about which calls reached the provider while it was dead; each may be tried thrice."""
+        return len({key for at, key in self.calls if self._is_dead(at)})
 
     @property
     def probes_while_dead(self) -> int:
         """The probes that the circuit has sent meanwhile."""
-        return sum(
-            state == "HALF_OPEN" and self.began_at["dead"] <= at < self.began_at["back"] + SECONDS_MAX
-            for at, state in self.circuit
-        )
+        return sum(state == "HALF_OPEN" and self._is_dead(at) for at, state in self.circuit)
 
     @property
-    def calls_max(self) -> int:
-        """The calls that the circuit promises a dead provider at most."""
-        return self.failures_to_open + self.environments - 1 + self.probes_while_dead
+    def asked_max(self) -> int:
+        """The payments about which the circuit asks a dead provider at most, after hours with answers."""
+        return self.failures_to_open + 3 * self.environments + self.probes_while_dead
+
+    def _is_dead(self, at: float) -> bool:
+        return self.began_at["dead"] <= at < self.began_at["back"]
 
     def faults(self) -> list[str]:
         """Return what the day has broken of the promises; nothing if all is well."""
@@ -78,10 +79,8 @@ class Played:
                 if self.throttled[name]
             ),
         ]
-        if self.calls_while_dead > self.calls_max:
-            found.append(
-                f"{self.calls_while_dead} calls reached the dead provider, {self.calls_max} at most may"
-            )
+        if self.asked_while_dead > self.asked_max:
+            found.append(f"the dead provider was asked about {self.asked_while_dead} payments")
         return found if self.is_conserved else [*found, "money was lost or doubled"]
 
     def table(self) -> str:
@@ -108,4 +107,5 @@ def read(path: Path) -> Played:
     kept = json.loads(path.read_text())
     payments = [Paid(**one) for one in kept.pop("payments")]
     circuit = [(at, state) for at, state in kept.pop("circuit")]
-    return Played(**kept, payments=payments, circuit=circuit)
+    calls = [(at, key) for at, key in kept.pop("calls")]
+    return Played(**kept, payments=payments, circuit=circuit, calls=calls)

@@ -43,7 +43,7 @@ STRANGERS, STRANGERS_PAUSE_SECONDS = 6, 2
 """So many call the webhook at once, three times as many as it may serve, and then pause."""
 
 SENDERS = 32
-WARM_UP_ROUNDS, WARM_UP_PAYMENTS = 2, 12
+WARM_UP_ROUNDS, WARM_UP_PAYMENTS = (True, False, True), 5
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ class Day:
 
     def warm_up(self) -> None:
         """Start the functions: the day is one of a stage in use."""
-        for _ in range(WARM_UP_ROUNDS):
+        for is_good in WARM_UP_ROUNDS:
             self.began = time.time()
             with ThreadPoolExecutor(WARM_UP_PAYMENTS) as pool:
                 for _ in range(WARM_UP_PAYMENTS):
-                    pool.submit(self._pay, DAY[0], self.began, is_good=True)
+                    pool.submit(self._pay, DAY[0], self.began, is_good=is_good)
             self._await_ends()
             self.sent.clear()
-        self.server.called_at.clear()
+        self.server.calls.clear()
 
     def play(self, silent: list[int], say: Callable[[str], None]) -> None:
         """Send payments through all hours, one after the other in time, however long each takes."""
@@ -168,7 +168,7 @@ class Day:
             seconds=self.seconds,
             began_at=self.began_at,
             payments=[self._paid(one, rows.get(one.key, {})) for one in self.sent],
-            called_at=[at - self.began for at in self.server.called_at],
+            calls=[(at - self.began, key) for at, key in self.server.calls],
             circuit=self.circuit,
             throttled=self._throttled(),
             environments=self.environments,

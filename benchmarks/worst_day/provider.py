@@ -48,17 +48,17 @@ class _Recording(Provider):
     server: "DayServer"
 
     def _verify(self, body: bytes) -> None:
-        self.server.called_at.append(time.time())
+        self.server.calls.append((time.time(), self.headers["Idempotency-Key"]))
         super()._verify(body)
 
 
 class DayServer(Server):
-    """The provider on a free port of 127.0.0.1, with the times of the calls that have reached it."""
+    """The provider on a free port of 127.0.0.1, with the calls that have reached it: when, about what."""
 
     def __init__(self) -> None:
         super().__init__(0)
         self.RequestHandlerClass = _Recording
-        self.called_at: list[float] = []
+        self.calls: list[tuple[float, str]] = []
 
     @property
     def port(self) -> int:

@@ -42,7 +42,7 @@ def test_the_day_has_had_all_its_troubles(played: Played) -> None:
     assert good["back"][-1].status == "SETTLED"
     assert {one.status for one in played.payments if not one.is_good} == {"COMPENSATED"}
     assert any(state != "CLOSED" for _, state in played.circuit)
-    assert played.calls_while_dead > 0
+    assert played.asked_while_dead > 0
     assert played.throttled["KycDecided"] > 0  # of the strangers: a throttle is seen
 
 
@@ -58,6 +58,9 @@ def test_each_broken_promise_is_told(played: Played) -> None:
     assert len(replace(played, payments=[*played.payments, slow]).faults()) == 1
     assert len(replace(played, payments=[*played.payments, held]).faults()) == 1
     assert len(replace(played, payments=[*played.payments, lost]).faults()) == 2
-    assert len(replace(played, called_at=[dead] * (played.calls_max + 1)).faults()) == 1
+    assert (
+        len(replace(played, calls=[(dead, str(number)) for number in range(played.asked_max + 1)]).faults())
+        == 1
+    )
     assert len(replace(played, throttled=throttled).faults()) == 1
     assert len(replace(played, is_conserved=False).faults()) == 1
