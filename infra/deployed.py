@@ -2,7 +2,8 @@
 
 Rows are in minor units, so a currency or an asset that changes its exponent changes what each of its rows
 means, and one that goes leaves rows that no function can read. No call pays for this check: the stack's
-output has the exponents with which it was deployed.
+output has the exponents with which it was deployed. And an account must have the concurrency that the stage
+reserves: else Lambda refuses a function half way through.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
+from infra.concurrency import Concurrency
 from infra.config import STAGES
 
 
@@ -41,12 +43,28 @@ def exponents(cloudformation: Any, stack: str) -> dict[str, int] | None:
     return deployed
 
 
+def lacks_concurrency(functions: Any, wanted: Concurrency) -> str:
+    """Return what an account lacks for the stage's reservations; nothing if it bears them."""
+    if not wanted.reserved:
+        return ""
+    quota = functions.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
+    if quota >= wanted.account_min:
+        return ""
+    return (
+        f"concurrency: the stage reserves {wanted.reserved}, which needs a quota of {wanted.account_min}"
+        f" concurrent executions, and the account has {quota}"
+    )
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Exit with 0 if the stage is not deployed yet, or may be deployed with its settings as they are."""
+    """Exit with 0 if the account bears the stage, and its rows keep their meaning, if there are any."""
     parser = argparse.ArgumentParser(prog="python -m infra.deployed", description=__doc__)
     parser.add_argument("stage", choices=[name for name, one in STAGES.items() if not one.is_embedded])
     settings = STAGES[parser.parse_args(arguments).stage]
     stack = settings.stack_name
+    if lack := lacks_concurrency(boto3.client("lambda"), settings.concurrency):
+        print(lack)
+        return 1
     try:
         deployed = exponents(boto3.client("cloudformation"), stack)
     except ValueError as unknown:

@@ -8,8 +8,10 @@ from itertools import count
 from random import Random
 from typing import Any, NamedTuple
 
+import boto3
 import pytest
 
+from infra import deployed
 from infra.concurrency import REVERSING, SELDOM, UNRESERVED_MIN, Concurrency
 from infra.config import STAGES
 from infra.grants import GRANTS, TRIGGERED
@@ -86,6 +88,39 @@ def reservations(stage: str) -> dict[str, int]:
         for name, function in properties(stage, "Lambda::Function").items()
         if "ReservedConcurrentExecutions" in function
     }
+
+
+# The account
+
+
+@dataclass
+class Functions:
+    """A Lambda client of an account with a quota of concurrent executions."""
+
+    quota: int
+
+    def get_account_settings(self) -> dict[str, Any]:
+        return {"AccountLimit": {"ConcurrentExecutions": self.quota, "UnreservedConcurrentExecutions": 0}}
+
+
+def test_an_account_that_does_not_bear_the_stage_is_told_before_a_deployment() -> None:
+    wanted = STAGES["prod"].concurrency
+
+    assert deployed.lacks_concurrency(Functions(wanted.account_min), wanted) == ""
+    assert deployed.lacks_concurrency(Functions(wanted.account_min - 1), wanted) == (
+        "concurrency: the stage reserves 420, which needs a quota of 520 concurrent executions,"
+        " and the account has 519"
+    )
+    assert deployed.lacks_concurrency(Functions(10), STAGES["dev"].concurrency) == ""
+
+
+def test_a_deployment_to_a_small_account_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(boto3, "client", {"lambda": Functions(10)}.__getitem__)
+
+    assert deployed.main(["prod"]) == 1
+    assert "the account has 10" in capsys.readouterr().out
 
 
 # A model of Lambda's rules, with the template's figures: the embedded AWS counts, but sets nothing aside

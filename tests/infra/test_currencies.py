@@ -18,6 +18,7 @@ from settlement.ledger import keys
 from settlement.model import accounts
 from settlement.model.request import ACCOUNT
 from tests.infra.stack import each_stage
+from tests.infra.test_concurrency import Functions
 from tests.unit.contracts import CONTRACTS, OUTCOME, REQUEST, SCHEMAS
 
 PACKAGE = {one.code: one.exponent for one in iso4217.Currency}
@@ -116,7 +117,7 @@ def test_a_deployed_currency_stays_as_it_is(planned: dict[str, int], problems: l
 
 
 def check(monkeypatch: pytest.MonkeyPatch, found: CloudFormation) -> int:
-    monkeypatch.setattr(boto3, "client", lambda service: found)
+    monkeypatch.setattr(boto3, "client", {"cloudformation": found, "lambda": Functions(1_000)}.__getitem__)
     return deployed.main(["prod"])
 
 
