@@ -63,14 +63,14 @@ class Played:
     def _is_dead(self, at: float) -> bool:
         return self.began_at["dead"] <= at < self.began_at["back"]
 
-    def faults(self) -> list[str]:
+    def faults(self, seconds_max: float = SECONDS_MAX) -> list[str]:
         """Return what the day has broken of the promises; nothing if all is well."""
         good = [one for one in self.payments if one.is_good]
-        slow = [one for one in good if one.seconds is None or one.seconds > SECONDS_MAX]
+        slow = [one for one in good if one.seconds is None or one.seconds > seconds_max]
         late = [one for one in self.payments if one.error == "DeadlineExceeded"]
         lasting = [one for one in self.payments if one.status not in ENDED]
         found = [
-            *([f"{len(slow)} good payments took more than {SECONDS_MAX} s"] if slow else []),
+            *([f"{len(slow)} good payments took more than {seconds_max} s"] if slow else []),
             *([f"{len(late)} payments were held to their deadline"] if late else []),
             *([f"{len(lasting)} payments never ended"] if lasting else []),
             *(

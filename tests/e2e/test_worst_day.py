@@ -8,12 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.worst_day import play
-from benchmarks.worst_day.findings import Played
+from benchmarks.worst_day.findings import SECONDS_MAX, Played
 from benchmarks.worst_day.provider import DAY
 
 pytestmark = pytest.mark.long
 
-RATE, SECONDS = 4, 60
+RATE, SECONDS = 2, 60
+SLOWER = 5
+"""How much slower than the machine of the figures another one may be."""
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def played() -> Iterator[Played]:
 
 
 def test_a_short_day_breaks_no_promise(played: Played) -> None:
-    assert played.faults() == [], played.table()
+    assert played.faults(SLOWER * SECONDS_MAX) == [], played.table()
 
 
 def test_the_day_has_had_all_its_troubles(played: Played) -> None:
