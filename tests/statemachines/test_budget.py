@@ -37,6 +37,11 @@ ALERT_EVENTS_MAX = 5 + 5 + 2 + 6 + 2
 and, at worst, PauseBetweenAlerts.
 """
 
+GIVEN_BACK_SECONDS_MAX, REST_SECONDS = 15, 1
+"""In how many seconds a payment without an answer of the provider is given back; those for the
+hold, the reversal and the functions' own work.
+"""
+
 YEAR_SECONDS = 365 * 86_400
 THROTTLED = "Lambda.TooManyRequestsException"
 ON_AWS = [stage for stage, settings in STAGES.items() if not settings.is_embedded]
@@ -91,6 +96,17 @@ def test_a_reversal_and_an_alert_outlast_an_outage_of_minutes(name: str) -> None
     """A transient fault must not page on call: neither throttling nor an unavailable store."""
     for retry in task("compensation", name)["Retry"]:
         assert retry["MaxAttempts"] == 0 or sum(waits(retry)) >= OUTAGE_SECONDS_MIN
+
+
+@pytest.mark.parametrize("stage", ON_AWS)
+def test_a_payment_that_no_provider_answers_is_given_back_in_time(stage: str) -> None:
+    """Each try has a whole exchange, and each pause is the longest."""
+    verify = task("settlement", "VerifyKyc")["Retry"][-1]
+
+    asked = (1 + verify["MaxAttempts"]) * STAGES[stage].kyc.exchange_seconds
+
+    assert verify["ErrorEquals"] == ["States.ALL"]
+    assert asked + sum(waits(verify)) <= GIVEN_BACK_SECONDS_MAX - REST_SECONDS
 
 
 def test_an_unavailable_bus_does_not_delay_a_decision_for_long() -> None:
