@@ -13,7 +13,7 @@ Rows = tuple[str, ...]
 
 SETTLEMENT, ACCOUNT, ENTRIES, EVIDENCE = "SETTLEMENT#*", "ACCOUNT#*", "ENTRIES#*", "EVIDENCE#*"
 
-ORDER = "ORDER#*"
+ORDER, WAITING = "ORDER#*", "WAITING#*"
 SWEPT, MERCHANT_ENTRIES, MERCHANT = "SWEPT#*", "ENTRIES#merchant.*", "ACCOUNT#merchant.*"
 
 GRANTS: Mapping[str, Mapping[str, Rows]] = {
@@ -36,8 +36,6 @@ GRANTS: Mapping[str, Mapping[str, Rows]] = {
         "GetItem": (SETTLEMENT,),
         "PutItem": (SETTLEMENT,),
         "UpdateItem": (SETTLEMENT,),
-        "Put": (EVIDENCE,),
-        "Update": (SETTLEMENT,),
     },
     "RefundFee": {"Put": (ENTRIES,), "Update": (SETTLEMENT,)},
     "ReclaimFunds": {
@@ -49,12 +47,8 @@ GRANTS: Mapping[str, Mapping[str, Rows]] = {
     "VoidHold": {"UpdateItem": (SETTLEMENT,), "Put": (ENTRIES,), "Update": (SETTLEMENT, ACCOUNT)},
     "EnterLimbo": {"GetItem": (SETTLEMENT,), "Put": (EVIDENCE,), "Update": (SETTLEMENT, ACCOUNT)},
     "PrepareAlert": {"GetItem": (SETTLEMENT,)},
-    "AwaitResolution": {"GetItem": (SETTLEMENT,), "PutItem": ("WAITING#*",)},
-    "ResolveLimbo": {
-        "GetItem": (SETTLEMENT, EVIDENCE),
-        "Put": (ENTRIES, EVIDENCE),
-        "Update": (SETTLEMENT, ACCOUNT),
-    },
+    "AwaitResolution": {"GetItem": (SETTLEMENT,), "PutItem": (WAITING,)},
+    "ResolveLimbo": {"GetItem": (EVIDENCE,)},
 }
 """The functions of states: their actions, each with its rows. IAM authorises a transaction by its items'
 actions, and refuses the whole of it for one row that is not among them. `Put` and `Update` are the items of a
@@ -67,9 +61,13 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
         "Put": (EVIDENCE, "KYC_EVENT#*"),
         "Update": (SETTLEMENT,),
     },
-    "RecoverStalled": {"GetItem": (SETTLEMENT, "WAITING#*"), "UpdateItem": (SETTLEMENT,)},
+    "RecoverStalled": {"GetItem": (SETTLEMENT, WAITING), "UpdateItem": (SETTLEMENT,)},
     "StartSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
-    "AdministerAccount": {"GetItem": (ACCOUNT,), "Put": (ORDER, ENTRIES), "Update": (ACCOUNT,)},
+    "TakeOrder": {
+        "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING),
+        "Put": (ORDER, EVIDENCE, ENTRIES),
+        "Update": (SETTLEMENT, ACCOUNT),
+    },
     "SweepMerchants": {
         "GetItem": (SWEPT,),
         "Query": (MERCHANT_ENTRIES,),
@@ -79,8 +77,8 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
     "SealJournal": {},  # it gets rows from the stream, and none from the table
     "ReconcileBooks": {},
 }
-"""The functions that no machine calls: they serve a webhook, schedules, a queue, a person's order on an
-account, and the table's stream. ReconcileBooks reads every row and writes none: a scan has no partition keys
+"""The functions that no machine calls: they serve a webhook, schedules, a queue, people's orders, and
+the table's stream. ReconcileBooks reads every row and writes none: a scan has no partition keys
 to tell rows apart by.
 """
 
@@ -101,15 +99,14 @@ NAMED: Mapping[str, tuple[str, ...]] = {
     "ReclaimFunds": ("available", "currency", "escrow", "release_at", "release_reversed_at"),
     "VoidHold": ("available", "currency", "escrow", "hold_at", "hold_reversed_at"),
     "EnterLimbo": ("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
-    "ResolveLimbo": (
-        *("currency", "escrow", "hold_at", "release_at", "fee_at"),
-        *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
-    ),
     "KycDecided": ("hold_at", "verify_at"),
     "RecoverStalled": ("release_at",),
     "StartSettlements": ("currency", "escrow"),
     "SweepMerchants": ("available", "currency"),
-    "AdministerAccount": ("available", "currency"),
+    "TakeOrder": (
+        *("available", "currency", "escrow", "hold_at", "release_at", "fee_at"),
+        *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
+    ),
 }
 """Those that a function's writes name, in a change or in a condition; any other is denied to it. Without
 `escrow` no hold can be forged, as the release and the void ask the escrow for the amount.
@@ -133,16 +130,22 @@ def grant_starts(
 ) -> None:
     """Let functions start Standard settlements, recovery the other machines too, and the webhook recovery.
 
+    The function of people's orders may wake an execution in LIMBO, start one, and ask recovery.
+
     Recovery's settlements overflow to Express: after an outage they are more than an account's quota of
     Standard starts. See docs/decisions/2026-11-22-recovery-at-scale.md.
     """
     for name in STARTING:
         standard.startable_by(functions[name], "SETTLEMENT_MACHINE")
-    recovery, webhook = functions["RecoverStalled"], functions["KycDecided"]
-    webhook.add_environment("RECOVER_STALLED", recovery.function_arn)
-    webhook.add_to_role_policy(
-        iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[recovery.function_arn])
-    )
+    recovery, orders = functions["RecoverStalled"], functions["TakeOrder"]
+    for asking in (functions["KycDecided"], orders):
+        asking.add_environment("RECOVER_STALLED", recovery.function_arn)
+        asking.add_to_role_policy(
+            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[recovery.function_arn])
+        )
     express.startable_by(recovery, "EXPRESS_MACHINE")
     compensation.startable_by(recovery, "COMPENSATION_MACHINE")
-    compensation.describable_by(recovery)
+    compensation.startable_by(orders, "COMPENSATION_MACHINE")
+    for looking in (recovery, orders):
+        compensation.describable_by(looking)
+    compensation.wakeable_by(orders)

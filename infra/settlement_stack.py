@@ -12,6 +12,7 @@ from infra.grants import GRANTS, TRIGGERED, grant_rows, grant_starts
 from infra.journal import Journal
 from infra.kyc import Kyc
 from infra.merchants import Merchants
+from infra.orders_api import OrdersApi
 from infra.pager import Pager
 from infra.reconciliation import Reconciliation
 from infra.recovery import Recovery
@@ -96,6 +97,7 @@ class SettlementStack(Stack):
             pager=pager,
             settings=settings,
         )
+        orders = OrdersApi(self, "Orders", function=functions["TakeOrder"], settings=settings)
         start = StartQueue(self, "Start", function=functions["StartSettlements"], settings=settings)
 
         watched = Watched(
@@ -125,8 +127,7 @@ class SettlementStack(Stack):
             "KycCredentialsArn": kyc.credentials.secret_arn,
             "KycSigningArn": kyc.signing.secret_arn,
             "RowKeyArns": " ".join(row_keys.arns),
-            "AdministerAccountArn": functions["AdministerAccount"].function_arn,
-            "RecoverStalledArn": functions["RecoverStalled"].function_arn,
+            "OrdersUrl": orders.url,
             "StartQueueUrl": start.queue.queue_url,
             "StartDeadLetterQueueUrl": start.dead_letters.queue_url,
             "SweepsGivenUpQueueUrl": merchants.given_up.queue_url,

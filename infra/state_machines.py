@@ -109,6 +109,12 @@ class Machine(sfn.StateMachine):
             iam.PolicyStatement(actions=["states:DescribeExecution"], resources=[self.executions])
         )
 
+    def wakeable_by(self, function: lambda_.Function) -> None:
+        """Let `function` end a task's wait, by the token of it."""
+        function.add_to_role_policy(
+            iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=[self.state_machine_arn])
+        )
+
     @property
     def executions(self) -> str:
         """The pattern that the ARNs of the machine's executions match."""

@@ -16,7 +16,7 @@ INDEX = "gsi1"
 IMMUTABLE_ATTRIBUTES = (
     *("amount", "credit", "debit", "posted_at", "side", "step"),
     *("decision", "provider", "reason", "reference"),
-    *("account", "by", "cause", "error", "order"),
+    *("account", "by", "cause", "error", "order", "user_id", "request_id", "source_ip"),
     *("claimed_at", "deadline_seconds", "fee", "payer", "payee", "payer_name", "payee_name"),
     *("digest", "received_at"),
 )

@@ -8,6 +8,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from settle.door import Door, embedded_url
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import needs_extra
 from settle.local.record import CREDENTIALS, REGION, STACK_NAME, Running
@@ -75,6 +76,16 @@ class Stack:
                 " judges all but who put the rows",
             ) from error
         return RowKeys.from_text(" ".join(f"{number}:{text}" for number, text in enumerate(texts, start=1)))
+
+    @property
+    def door(self) -> Door:
+        """The door for orders: no person writes to the table. Raises CommandFailed."""
+        if "OrdersUrl" not in self.outputs:
+            raise CommandFailed(
+                Exit.FAILED, f"stack {self.name}: has no output OrdersUrl, as it is too old; deploy it again"
+            )
+        url = self.outputs["OrdersUrl"]
+        return Door(embedded_url(url, self.endpoint_url) if self.endpoint_url else url, self.session)
 
     @property
     def place(self) -> Place:

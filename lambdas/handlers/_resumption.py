@@ -1,11 +1,12 @@
 """A request to RecoverStalled to resume one settlement now, and not at its next look.
 
-It is sent and not waited for. A request that is lost delays the settlement until the schedule finds it due,
-and one that comes twice, or late, finds another owner and does nothing.
+The webhook sends it and does not wait. A request that is lost delays the settlement until the schedule finds
+it due, and one that comes twice, or late, finds another owner and does nothing.
 """
 
 import json
 import os
+from typing import Any
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -28,3 +29,19 @@ def ask(key: str, owner: str) -> None:
         )
     except (ClientError, BotoCoreError) as error:
         raise StartUnavailable(f"{key}: not resumed yet: {type(error).__name__}") from None
+
+
+def now(key: str) -> dict[str, Any]:
+    """Resume a settlement whose owner does not run; return recovery's answer. Raises StartUnavailable."""
+    try:
+        answer = _client.invoke(
+            FunctionName=os.environ["RECOVER_STALLED"],
+            InvocationType="RequestResponse",
+            Payload=json.dumps({"key": key}),
+        )
+    except (ClientError, BotoCoreError) as error:
+        raise StartUnavailable(f"{key}: not resumed yet: {type(error).__name__}") from None
+    content: dict[str, Any] = json.loads(answer["Payload"].read())
+    if "FunctionError" in answer:
+        raise StartUnavailable(f"{key}: not resumed yet: {content.get('errorType')}")
+    return content

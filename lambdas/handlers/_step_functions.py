@@ -8,10 +8,14 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from handlers import _dependencies
+from settlement.ledger.keys import Row
 from settlement.model.errors import StartUnavailable
 
 _THROTTLED = frozenset({"ThrottlingException", "ExecutionLimitExceeded"})
 """The codes of an account's quotas: the call has had no effect, and a later one may."""
+
+_GONE = frozenset({"InvalidToken", "TaskDoesNotExist", "TaskTimedOut"})
+"""The codes for an execution that no longer waits, or no longer with this token."""
 
 _client = _dependencies.LazyClient(
     "stepfunctions", Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
@@ -37,6 +41,26 @@ def is_running(execution: str) -> bool:
     except (ClientError, BotoCoreError) as error:
         raise _unavailable(f"{execution}: not described", error) from None
     return bool(answer["status"] == "RUNNING")
+
+
+def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
+    """End the wait of an execution with its task's token; False if it waits no longer, or there is none.
+
+    Raises StartUnavailable.
+    """
+    if waiting is None:
+        return False
+    try:
+        if not is_running(waiting["execution"]):
+            return False
+        _client.send_task_success(taskToken=waiting["token"], output=json.dumps(output))
+    except ClientError as error:
+        if error.response["Error"]["Code"] in _GONE:
+            return False
+        raise _unavailable(f"{waiting['key']}: not woken", error) from None
+    except BotoCoreError as error:
+        raise _unavailable(f"{waiting['key']}: not woken", error) from None
+    return True
 
 
 def start(machine_arn: str, name: str, data: dict[str, Any]) -> None:

@@ -6,9 +6,8 @@ from typing import Any
 from handlers import _dependencies
 from settlement.adapters.telemetry import count, observed
 from settlement.ledger import forward, reversal
-from settlement.model.compensation_input import Failure, parse_compensation
-from settlement.model.errors import InvalidRequest, NotReversible, StepFenced
-from settlement.model.orders import Resolution, Reversal
+from settlement.model.compensation_input import Decided, Failure, parse_compensation
+from settlement.model.errors import InvalidRequest, ResolutionRefused, StepFenced
 from settlement.model.settlement import Settlement
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
@@ -20,8 +19,9 @@ from settlement.policy import compensation, outcome
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the machine's state: the committed and the reversed steps, and what is left to do.
 
-    For the causes of a compensation see `CompensationInput`. Raises InvalidRequest, IdempotencyConflict,
-    NotReversible and ResolutionRefused.
+    For the causes of a compensation see `CompensationInput`. A decision is in the table already: an execution
+    is started with its name, and announces it. Raises InvalidRequest, IdempotencyConflict and
+    ResolutionRefused.
     """
     execution = event["execution"]
     if not isinstance(execution, str):
@@ -31,17 +31,16 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     match cause:
         case Failure():
             state = _begin(settlement, cause, execution)
-        case Reversal():
-            state = _begin_on_order(settlement, cause, execution)
-        case Resolution():
-            _ensure_has_case(settlement, cause)
+        case Decided():
+            _ensure_decided(settlement, cause.case)
             state = _resume(settlement, execution)
         case None:
             state = _resume(settlement, execution)
     found = compensation.machine_state(state, _dependencies.config)
-    if isinstance(cause, Resolution):
-        case = compensation.case_to_resolve(state, cause)
-        found["resolution"] = {**cause.record(), "case": case}
+    if isinstance(cause, Decided):
+        found["resolution"] = {"case": cause.case}
+    elif compensation.is_completed_by(state, given.unannounced_case):
+        found["resolution"] = {"case": given.unannounced_case}
     return found
 
 
@@ -63,17 +62,6 @@ def _begin(settlement: Settlement, cause: Failure, execution: str) -> Settlement
     return store.update(reversal.begin(settlement, failure, owner=cause.owner, execution=execution))
 
 
-def _begin_on_order(settlement: Settlement, order: Reversal, execution: str) -> SettlementState:
-    now, config = _dependencies.now(), _dependencies.config
-    _dependencies.store.commit(compensation.reverse_on_order(settlement, order, now, config))
-    state = _resume(settlement, execution)
-    if state.status is Status.SETTLED:
-        raise NotReversible(
-            "the settlement was completed out of LIMBO since it was first ordered", state.status
-        )
-    return state
-
-
 def _resume(settlement: Settlement, execution: str) -> SettlementState:
     """Make this execution the owner of a compensation. A PROCESSING settlement needs a cause."""
     try:
@@ -81,12 +69,12 @@ def _resume(settlement: Settlement, execution: str) -> SettlementState:
     except StepFenced as unclaimed:
         raise InvalidRequest(f"input: {unclaimed}") from None
     if state.status is Status.PROCESSING:
-        raise InvalidRequest("input: must have the error or the reversal for which it is to be compensated")
+        raise InvalidRequest("input: must have the error for which it is to be compensated")
     return state
 
 
-def _ensure_has_case(settlement: Settlement, order: Resolution) -> None:
-    """Refuse a resolution of a case that there never was, before anything is written."""
+def _ensure_decided(settlement: Settlement, case: int) -> None:
+    """Refuse the name of a decision that is not on record, before anything is written."""
     state = _dependencies.store.settlement(settlement.key)
-    if state and state.same_request(settlement) and state.status is not Status.PROCESSING:
-        compensation.case_to_resolve(state, order)
+    if state and state.same_request(settlement) and state.resolutions < case:
+        raise ResolutionRefused(f"order: case {case} is not decided")

@@ -1,37 +1,29 @@
-"""ResolveLimbo: carry out a person's decision on a settlement in LIMBO."""
+"""ResolveLimbo: read a person's decision on a case of LIMBO from the table, and compose its notice."""
 
-from dataclasses import replace
 from typing import Any
 
 from handlers import _dependencies
 from settlement.adapters.telemetry import observed
-from settlement.ledger.keys import Row
-from settlement.model.case import Case
-from settlement.model.errors import AccountNotFound, ResolutionRefused, StepFenced
-from settlement.model.orders import Resolution, parse_resolution
+from settlement.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
+from settlement.model.orders import order_name
 from settlement.model.request import parse_settlement
-from settlement.model.settlement import Settlement
-from settlement.model.state import SettlementState
-from settlement.policy import compensation, pager
+from settlement.policy import pager
 
 
 @observed("resolve")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the settlement, and the notice of the decision for on call.
 
-    Raises InvalidRequest and ResolutionRefused, after which nothing is written, and StepFenced if another
-    decision closed the case.
+    `resolution` names the case alone: what else it has is not read, as any holder of the task's token has
+    written it. Raises InvalidRequest, IdempotencyConflict, and StepFenced if the case is not decided.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
-    resolution = parse_resolution(event["resolution"])
-    number = resolution.case or event["case"]
-    state = _dependencies.store.settlement(settlement.key)
-    if state is None or state.resolutions >= number:
-        entry = _dependencies.store.evidence(settlement.key, f"resolve:{number}")
-    else:
-        entry = _resolve(settlement, state, resolution, number, event["execution"])
-    if entry is None or not resolution.is_on(entry):
-        raise StepFenced("resolve", f"case {number} of {settlement.key} was closed in another way")
+    number = _case(event["resolution"], event["case"])
+    entry = _dependencies.store.evidence(settlement.key, order_name(number))
+    if entry is None:
+        raise StepFenced("resolve", f"case {number} of {settlement.key} is not decided")
+    if entry["request_hash"] != settlement.request_hash:
+        raise IdempotencyConflict.of_key(settlement.key)
     return {
         "settlement": settlement.to_wire(_dependencies.config),
         "case": number,
@@ -39,21 +31,10 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     }
 
 
-def _resolve(
-    settlement: Settlement, state: SettlementState, resolution: Resolution, number: int, execution: str
-) -> Row:
-    compensation.ensure_can_resolve(state, resolution.decision)
-    case = compensation.stuck_case(state)
-    if case.number != number:
-        raise ResolutionRefused(f"resolution: the open case is number {case.number}, not {number}")
-    try:
-        return _commit(settlement, case, resolution, execution)
-    except AccountNotFound:  # the blocked account is gone
-        return _commit(settlement, replace(case, blocked_account=None), resolution, execution)
-
-
-def _commit(settlement: Settlement, case: Case, resolution: Resolution, execution: str) -> Row:
-    now, config = _dependencies.now(), _dependencies.config
-    transaction = compensation.resolve(settlement, case, resolution, execution, now, config)
-    found: Row | None = _dependencies.store.commit(transaction)
-    return found or dict(transaction.gate.parameters["Item"])
+def _case(resolution: object, awaited: int) -> int:
+    """Return the number of the case that an order's name stands for; without one, the awaited case's."""
+    named = resolution.get("case") if isinstance(resolution, dict) else None
+    number = awaited if named is None else named
+    if not (type(number) is int and number > 0):
+        raise InvalidRequest("resolution.case: must be the number of a case, or be left out")
+    return number

@@ -1,13 +1,12 @@
-"""A person's orders on accounts, carried out by the function that may."""
+"""A person's orders on accounts."""
 
 import hashlib
-import json
 import secrets
 from typing import Any
 
-from settle.actions.order import caller
+from settle.actions import order as orders_of
+from settle.actions.order import UNPROVEN
 from settle.exit_codes import CommandFailed, Exit
-from settle.machines import explain
 from settle.queries import statement
 from settle.stack import Stack
 from settlement.model import money
@@ -21,38 +20,20 @@ OPENS = "opens the account"
 _DIGITS = 18
 """The digits of the account's hash in the keys of its first orders: a statement shows them whole."""
 
-_CODES = {
-    "InvalidRequest": Exit.USAGE,
-    "AccountNotFound": Exit.NOT_FOUND,
-    "AccountExists": Exit.CONFLICT,
-    "IdempotencyConflict": Exit.CONFLICT,
-    **dict.fromkeys(
-        (
-            *("AccountClosed", "AccountFrozen", "AccountInLimbo", "AccountNotEmpty", "AccountNotFrozen"),
-            *("CapExceeded", "CurrencyMismatch", "InsufficientFunds"),
-        ),
-        Exit.REFUSED,
-    ),
-}
-"""The exit codes of the function's refusals. After any other error the outcome is unknown."""
-
 
 def mint(order: OrderKind) -> str:
     """Return a new key for an order."""
     return f"{order}-{secrets.token_hex(8)}"
 
 
-def give(stack: Stack, order: OrderKind, by: str | None, **fields: str) -> dict[str, Any]:
-    """Give an order, and return the function's answer. Safe to repeat with the same key.
-
-    Without `by`, the caller's AWS identity gives it.
-    """
+def give(stack: Stack, order: OrderKind, **fields: str) -> dict[str, Any]:
+    """Give an order, and return the door's answer. Safe to repeat with the same key."""
     _check(stack, order, fields)
-    return _send(stack, order, fields | {"by": by or caller(stack)})
+    return orders_of.give(stack, order, {"order": order, **fields})
 
 
 def open_account(
-    stack: Stack, account: str, currency: str, deposit: str, *, by: str | None = None, reason: str = OPENS
+    stack: Stack, account: str, currency: str, deposit: str, *, reason: str = OPENS
 ) -> dict[str, Any]:
     """Open a customer's account, and make its first deposit, if it is not zero. Safe to repeat.
 
@@ -69,10 +50,9 @@ def open_account(
             "reference": OPENS,
         }
         _ensure_below_cap(stack, _check(stack, OrderKind.DEPOSIT, orders[OrderKind.DEPOSIT]))
-    by = by or caller(stack)
     try:
         for order, fields in orders.items():
-            _send(stack, order, fields | {"by": by})
+            orders_of.give(stack, order, {"order": order, **fields})
     except CommandFailed as failed:
         if failed.code is not Exit.CONFLICT:
             raise
@@ -93,7 +73,7 @@ def _amount(stack: Stack, currency: str, deposit: str) -> int:
 def _check(stack: Stack, order: OrderKind, fields: dict[str, str]) -> AccountOrder:
     """Refuse a malformed order before anything is looked up or sent."""
     try:
-        return parse_account_order({"order": order, "by": "not looked up yet"} | fields, stack.config)
+        return parse_account_order({"order": order} | fields, UNPROVEN, stack.config)
     except InvalidRequest as refusal:
         raise CommandFailed(Exit.USAGE, str(refusal)) from refusal
 
@@ -104,32 +84,3 @@ def _ensure_below_cap(stack: Stack, deposit: AccountOrder) -> None:
     highest = stack.config.highest_balances.get(currency)
     if highest is not None and amount > highest and not is_merchant(deposit.account):
         raise CommandFailed(Exit.USAGE, f"deposit: is above this stage's highest balance in {currency}")
-
-
-def _send(stack: Stack, order: OrderKind, fields: dict[str, str]) -> dict[str, Any]:
-    if "AdministerAccountArn" not in stack.outputs:
-        raise CommandFailed(
-            Exit.FAILED,
-            f"stack {stack.name}: has no output AdministerAccountArn, as it is too old; deploy it again",
-        )
-    answer = stack.client("lambda").invoke(
-        FunctionName=stack.outputs["AdministerAccountArn"],
-        InvocationType="RequestResponse",
-        Payload=json.dumps({"order": order} | fields),
-    )
-    payload = answer["Payload"].read().decode()
-    if "FunctionError" in answer:
-        raise _failure(order, fields["key"], payload)
-    done: dict[str, Any] = json.loads(payload)
-    return done
-
-
-def _failure(order: OrderKind, key: str, payload: str) -> CommandFailed:
-    """Return a refusal, or an unknown outcome, after which the same order may be given again."""
-    name = json.loads(payload).get("errorType")
-    if code := _CODES.get(name):
-        return CommandFailed(code, f"{order}: {name}: {explain(payload)}")
-    return CommandFailed(
-        Exit.FAILED,
-        f"{order}: not carried out, or not known to be: {explain(payload)}; repeat it with its key {key}",
-    )

@@ -1,38 +1,58 @@
-"""A person's order to the compensating machine."""
+"""A person's order, sent through the stack's door."""
 
-import json
-import secrets
 from collections.abc import Callable
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
-from settlement.model import executions
+from settlement.model.caller import Caller
 from settlement.model.errors import InvalidRequest
-from settlement.model.state import SettlementState
+
+UNPROVEN = Caller(by="not proven yet", user_id="-", request_id="-", source_ip="-")
+"""The caller of an order that is checked before it is sent: only the door knows who calls."""
+
+_CODES = {
+    "InvalidRequest": Exit.USAGE,
+    **dict.fromkeys(("AccountNotFound", "SettlementNotFound"), Exit.NOT_FOUND),
+    **dict.fromkeys(
+        ("AccountExists", "IdempotencyConflict", "NotReversible", "ResolutionRefused", "StepFenced"),
+        Exit.CONFLICT,
+    ),
+    **dict.fromkeys(
+        (
+            *("AccountClosed", "AccountFrozen", "AccountInLimbo", "AccountNotEmpty", "AccountNotFrozen"),
+            *("CapExceeded", "CurrencyMismatch", "InsufficientFunds"),
+        ),
+        Exit.REFUSED,
+    ),
+}
+"""The exit codes of the door's refusals. After any other error the outcome is unknown."""
 
 
-def start_compensation(stack: Stack, state: SettlementState, name: str, order: dict[str, Any]) -> None:
-    """Start the compensating machine with a person's order, named "reverse" or "resolve".
-
-    The execution gets a new name each time: only the row decides whether the order was given before.
-    """
-    stack.client("stepfunctions").start_execution(
-        stateMachineArn=stack.outputs["CompensationArn"],
-        name=executions.ordered(state.key, name, secrets.token_hex(3)),
-        input=json.dumps({"settlement": state.settlement.to_wire(stack.config), **order}),
+def give(stack: Stack, decision: str, order: dict[str, Any]) -> dict[str, Any]:
+    """Give an order, and return it as it is on record. Safe to repeat. Raises CommandFailed."""
+    answer = stack.door.send(decision, order)
+    if answer.status == 200:
+        return answer.content
+    name, message = answer.content.get("error"), answer.content.get("message")
+    if code := _CODES.get(str(name)):
+        raise CommandFailed(code, f"{decision}: {name}: {message}")
+    if answer.status == 403:
+        raise CommandFailed(
+            Exit.FAILED,
+            f"{decision}: {name or 'Forbidden'}: your AWS identity may not give this order"
+            f" (execute-api:Invoke on POST /orders/{decision})",
+        )
+    told = f"{name}: {message}" if name else f"HTTP {answer.status}"
+    raise CommandFailed(
+        Exit.FAILED,
+        f"{decision}: not carried out, or not known to be: {told}; repeat it with its key {order['key']}",
     )
 
 
-def check_order(parse: Callable[[object], object], order: dict[str, Any]) -> None:
+def check_order(parse: Callable[..., object], order: dict[str, Any], *more: Any) -> None:
     """Refuse a malformed order before anything is looked up or sent."""
     try:
-        parse(order | {"by": "not looked up yet"})
+        parse(order, UNPROVEN, *more)
     except InvalidRequest as refusal:
         raise CommandFailed(Exit.USAGE, str(refusal)) from refusal
-
-
-def caller(stack: Stack) -> str:
-    """Return the AWS identity of the person who gives the order."""
-    arn: str = stack.client("sts").get_caller_identity()["Arn"]
-    return arn

@@ -1,12 +1,12 @@
-"""Recovery of one settlement now, by the function that the schedule calls."""
+"""Recovery of one settlement now, ordered through the stack's door."""
 
-import json
 from typing import Any
 
-from settle.exit_codes import CommandFailed, Exit
-from settle.machines import explain
+from settle.actions.order import give
+from settle.exit_codes import Exit
 from settle.queries.settlement import state_of
 from settle.stack import Stack
+from settlement.model.orders import RECOVER
 from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, Status
 
@@ -20,7 +20,11 @@ def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
     Safe to repeat: recovery starts nothing while an execution runs. A finished settlement is not asked about.
     """
     state = state_of(stack, key)
-    done = {"action": NOTHING, "execution": None} if state.status in FINISHED else _invoke(stack, key)
+    done = (
+        {"action": NOTHING, "execution": None}
+        if state.status in FINISHED
+        else give(stack, RECOVER, {"key": key})
+    )
     state, action = state_of(stack, key), done["action"]
     result = {"key": key, "status": state.status.value, "action": action, "execution": done["execution"]}
     return result, _why_not(state) if action == NOTHING else None
@@ -30,24 +34,6 @@ def recover_code(result: dict[str, Any]) -> Exit:
     """Return the exit code: 0 if recovery started an execution, else by the status; LIMBO stays LIMBO."""
     by_status = Exit.of_status(result["status"])
     return by_status if result["action"] == NOTHING or by_status is Exit.LIMBO else Exit.FINE
-
-
-def _invoke(stack: Stack, key: str) -> dict[str, Any]:
-    if "RecoverStalledArn" not in stack.outputs:
-        raise CommandFailed(
-            Exit.FAILED,
-            f"stack {stack.name}: has no output RecoverStalledArn, as it is too old; deploy it again",
-        )
-    answer = stack.client("lambda").invoke(
-        FunctionName=stack.outputs["RecoverStalledArn"],
-        InvocationType="RequestResponse",
-        Payload=json.dumps({"key": key}),
-    )
-    payload = answer["Payload"].read().decode()
-    if "FunctionError" in answer:
-        raise CommandFailed(Exit.FAILED, f"{key}: not recovered, or not known to be: {explain(payload)}")
-    done: dict[str, Any] = json.loads(payload)
-    return done
 
 
 def _why_not(state: SettlementState) -> str:

@@ -3,13 +3,13 @@
 from typing import Any
 
 from settle.actions import recovery
-from settle.actions.order import caller, check_order, start_compensation
+from settle.actions.order import check_order, give
 from settle.actions.resolution import still
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries.follow import follow
 from settle.queries.settlement import state_of
 from settle.stack import Stack
-from settlement.model.orders import parse_reversal
+from settlement.model.orders import REVERSE, parse_reversal
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
 from settlement.policy import outcome
@@ -20,15 +20,14 @@ def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
 
     Safe to repeat: a reversal that has begun is resumed, unless an execution runs it.
     """
-    check_order(parse_reversal, {"reason": reason})
+    check_order(parse_reversal, {"key": key, "reason": reason})
     state = state_of(stack, key)
     expected = state.status
     if expected is Status.REJECTED or _is_completed(state):
         why = "a person decided to complete it" if _is_completed(state) else "nothing was ever held"
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {expected} and cannot be reversed: {why}")
     if expected in (Status.SETTLED, Status.PROCESSING):
-        order = {"reason": reason.strip(), "by": caller(stack), "expected_status": expected}
-        start_compensation(stack, state, "reverse", {"reversal": order})
+        give(stack, REVERSE, {"key": key, "expected_status": expected, "reason": reason.strip()})
     elif expected is Status.COMPENSATING:
         recovery.recover(stack, key)
     ends = {Status.COMPENSATED, Status.REJECTED, Status.LIMBO, Status.SETTLED} - {expected}

@@ -12,9 +12,6 @@ app = typer.Typer(no_args_is_help=True, help="Accounts.")
 _Currency = Annotated[str, typer.Option(help="ISO 4217 code, or an asset of the stage.")]
 _Amount = Annotated[str, typer.Argument(help="A decimal string.")]
 _Reference = Annotated[str, typer.Option(help="The bank's or your own name of the movement.")]
-_By = Annotated[
-    str | None, typer.Option(help="Who gives the order; by default your AWS identity. Goes on record.")
-]
 _OrderKey = Annotated[
     str | None,
     typer.Option(
@@ -31,7 +28,6 @@ def open_account(
     currency: _Currency,
     deposit: Annotated[str, typer.Option(help="First deposit, a decimal string.")] = "0",
     reason: Annotated[str | None, typer.Option(help="Why; goes on record.")] = None,
-    by: _By = None,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +40,7 @@ def open_account(
     from settle.stack import find
 
     why = accounts.OPENS if reason is None else reason
-    opened = accounts.open_account(find(stack), account, currency, deposit, by=by, reason=why)
+    opened = accounts.open_account(find(stack), account, currency, deposit, reason=why)
     tables.account(opened, as_json)
 
 
@@ -55,7 +51,6 @@ def deposit(
     currency: _Currency,
     reference: _Reference,
     reason: Reason,
-    by: _By = None,
     key: _OrderKey = None,
     stack: StackName = None,
     as_json: AsJson = False,
@@ -65,7 +60,7 @@ def deposit(
     Example: settle account deposit dora 50.00 --currency EUR --reference bank-0001 --reason "top-up"
     """
     moved = {"amount": amount, "currency": currency, "reference": reference}
-    _give(OrderKind.DEPOSIT, account, reason, by, key, stack, as_json=as_json, **moved)
+    _give(OrderKind.DEPOSIT, account, reason, key, stack, as_json=as_json, **moved)
 
 
 @app.command("withdraw")
@@ -75,7 +70,6 @@ def withdraw(
     currency: _Currency,
     reference: _Reference,
     reason: Reason,
-    by: _By = None,
     key: _OrderKey = None,
     stack: StackName = None,
     as_json: AsJson = False,
@@ -85,14 +79,13 @@ def withdraw(
     Example: settle account withdraw dora 50.00 --currency EUR --reference bank-0002 --reason "payout"
     """
     moved = {"amount": amount, "currency": currency, "reference": reference}
-    _give(OrderKind.WITHDRAW, account, reason, by, key, stack, as_json=as_json, **moved)
+    _give(OrderKind.WITHDRAW, account, reason, key, stack, as_json=as_json, **moved)
 
 
 @app.command("freeze")
 def freeze(
     account: Customer,
     reason: Reason,
-    by: _By = None,
     key: _OrderKey = None,
     stack: StackName = None,
     as_json: AsJson = False,
@@ -101,14 +94,13 @@ def freeze(
 
     Example: settle account freeze dora --reason "reported as stolen"
     """
-    _give(OrderKind.FREEZE, account, reason, by, key, stack, as_json=as_json)
+    _give(OrderKind.FREEZE, account, reason, key, stack, as_json=as_json)
 
 
 @app.command("unfreeze")
 def unfreeze(
     account: Customer,
     reason: Reason,
-    by: _By = None,
     key: _OrderKey = None,
     stack: StackName = None,
     as_json: AsJson = False,
@@ -117,14 +109,13 @@ def unfreeze(
 
     Example: settle account unfreeze dora --reason "the owner has called"
     """
-    _give(OrderKind.UNFREEZE, account, reason, by, key, stack, as_json=as_json)
+    _give(OrderKind.UNFREEZE, account, reason, key, stack, as_json=as_json)
 
 
 @app.command("close")
 def close(
     account: Customer,
     reason: Reason,
-    by: _By = None,
     key: _OrderKey = None,
     stack: StackName = None,
     as_json: AsJson = False,
@@ -133,7 +124,7 @@ def close(
 
     Example: settle account close dora --reason "the customer has left"
     """
-    _give(OrderKind.CLOSE, account, reason, by, key, stack, as_json=as_json)
+    _give(OrderKind.CLOSE, account, reason, key, stack, as_json=as_json)
 
 
 @app.command("show")
@@ -173,7 +164,6 @@ def _give(
     order: OrderKind,
     account: str,
     reason: str,
-    by: str | None,
     key: str | None,
     stack: str | None,
     *,
@@ -188,5 +178,5 @@ def _give(
     if key is None:
         key = accounts.mint(order)
         console.note(f"{order}: its key is {key}; to repeat this very order, add --key {key}")
-    answer = accounts.give(target, order, by, key=key, account=account, reason=reason, **moved)
+    answer = accounts.give(target, order, key=key, account=account, reason=reason, **moved)
     tables.account_order(answer, as_json)

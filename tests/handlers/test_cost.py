@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from handlers import _dependencies
+from handlers import _dependencies, _step_functions
 from settlement.adapters.wire import from_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
@@ -39,8 +39,10 @@ LAGGING_GET = "get_item, which may lag"
 """At half the price of another read."""
 
 TO_SHOP = WIRE | {"payee": "merchant.shop"}
+ORDERED = (GET, TRANSACT, GET)
+"""A person's order to reverse: the row before it and after it."""
+
 UNIT_BYTES = 1024
-DECISION = {"resolution": {**ORDER, "decision": "retry"}}
 
 
 @dataclass
@@ -166,6 +168,7 @@ def reversed_(calls: Calls, **cause: Any) -> None:
 
 
 def fall_and_await(calls: Calls, found: Any) -> None:
+    _step_functions._client.machines.executions.clear()  # the nonce of the tests is always the same
     calls.limbo(found)
     calls.alert(found)
     calls("AwaitResolution", token="AQC" * 300, execution_arn=EXECUTION_ARN)
@@ -181,7 +184,7 @@ def queued(calls: Calls) -> None:
     calls("HoldFunds", execution=calls.claimed())
 
 
-FALL = [GET, TRANSACT, GET, GET, PUT, GET, TRANSACT]
+FALL = [GET, TRANSACT, GET, GET, PUT, GET, TRANSACT, GET, GET]
 CASES = [
     pytest.param(
         lambda calls: calls.before("HoldFunds"),
@@ -238,7 +241,7 @@ CASES = [
         lambda calls: calls.reverse(
             "ReclaimFunds", calls.begin(settlement=TO_SHOP, reversal=STALLED_ORDER), TO_SHOP
         ),
-        ([TRANSACT, UPDATE, GET, GET, QUERY, TRANSACT, TRANSACT], 5 + 4 + 6, 0),
+        ([*ORDERED, UPDATE, GET, GET, QUERY, TRANSACT, TRANSACT], 5 + 4 + 6, 0),
         id="a merchant's refund, which sweeps first",
     ),
     pytest.param(
@@ -280,7 +283,7 @@ CASES = [
     pytest.param(
         lambda calls: calls.claimed(),
         lambda calls: reversed_(calls, reversal=STALLED_ORDER),
-        ([TRANSACT, UPDATE, UPDATE], 4 + 1 + 2, 0),
+        ([*ORDERED, UPDATE, UPDATE], 4 + 1 + 2, 0),
         id="a claimed key of which nothing is held, and a person's order",
     ),
     pytest.param(
@@ -298,7 +301,7 @@ CASES = [
     pytest.param(
         lambda calls: calls.after("CollectFee"),
         lambda calls: reversed_(calls, reversal=ORDER),
-        ([TRANSACT, UPDATE, TRANSACT, TRANSACT, TRANSACT], 5 + 1 + 4 + 6 + 7, 0),
+        ([*ORDERED, UPDATE, TRANSACT, TRANSACT, TRANSACT], 5 + 1 + 4 + 6 + 7, 0),
         id="a reversal on order: one a reversal, and two to begin",
     ),
     pytest.param(
@@ -311,7 +314,7 @@ CASES = [
         lambda calls: calls.after("ReleaseFunds"),
         lambda calls: fall_and_await(calls, calls.begin(error=REJECTED_BY_KYC)),
         ([PUT, UPDATE, *FALL], 1 + 8 + 2 + 8, 1),
-        id="a case of LIMBO: a read and a write each to enter, wait and decide",
+        id="a case of LIMBO: a read and a write each to enter, wait and decide, and two reads to wake",
     ),
     pytest.param(
         second_case,
@@ -322,8 +325,8 @@ CASES = [
     *(
         pytest.param(
             lambda calls: calls.fall(),
-            lambda calls, decision=decision: calls.resolve(decision),
-            ([GET, TRANSACT], units, 0),
+            lambda calls, decision=decision: calls.decide(decision),
+            ([GET, TRANSACT, GET], units, 0),
             id=f"a decision: {decision}",
         )
         for decision, units in {"retry": 8, "write-off": 10, "complete": 9}.items()
@@ -335,16 +338,16 @@ CASES = [
         id="a resumed compensation: a write",
     ),
     pytest.param(
-        lambda calls: calls.fall(),
-        lambda calls: calls.begin(**DECISION),
-        ([GET, UPDATE], 0, 1),
-        id="a start with a decision: a read before it",
+        lambda calls: (calls.fall(), calls.decide("retry")),
+        lambda calls: calls.begin(order="resolve:1"),
+        ([GET, UPDATE], 1, 0),
+        id="a start with the name of a decision: a read before it",
     ),
     pytest.param(
-        lambda calls: (calls.fall(), calls.resolve("retry")),
-        lambda calls: calls.resolve("retry"),
-        ([GET, GET], 0, 0),
-        id="a decision that comes again: two reads",
+        lambda calls: (calls.fall(), calls.decide("retry")),
+        lambda calls: calls.decide("retry"),
+        ([GET, GET, GET, GET], 0, 0),
+        id="a decision that comes again: the row twice, the evidence, and the execution that waits",
     ),
 ]
 """The arrangement, the calls, their operations, and their units: committed, and of refused writes."""

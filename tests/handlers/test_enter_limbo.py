@@ -142,7 +142,7 @@ def test_a_function_that_never_answers_is_a_case_though_its_step_is_known_to_be_
 
     assert (calls.row()["status"], calls.row()["stuck_step"]) == ("LIMBO", f"compensate:{step}")
     assert calls.alert(known)["alert"]["amount_at_risk"] == "0.00"
-    with pytest.raises(ResolutionRefused, match=r"^write-off: "):
+    with pytest.raises(ResolutionRefused, match=r"^decision: "):
         calls.resolve("write-off")
     calls.resolve("retry")
     assert calls.row()["status"] == "COMPENSATING"

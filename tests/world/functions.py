@@ -30,6 +30,7 @@ from tests.world.constants import (
 from tests.world.contracts import checked_outcome
 from tests.world.journal import journal
 from tests.world.ledger import Ledger
+from tests.world.orders import answered, request, taken
 
 FORWARD = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
 WITH_SOURCE = ("HoldFunds", "RejectSettlement")
@@ -95,9 +96,21 @@ class Calls:
         answer = self.handlers[state](event, Context())
         return checked_outcome(answer) if state in OUTCOMES else answer
 
+    def order(self, decision: str, order: Any) -> dict[str, Any]:
+        """Give an order to TakeOrder, as the person in its `by`; return the answer. Raises its refusal."""
+        return taken(lambda event: self.handlers["TakeOrder"](event, Context()), decision, order)
+
+    def raw_order(self, decision: str, body: Any) -> dict[str, Any]:
+        """Send a body to TakeOrder as it is."""
+        return answered(self.handlers["TakeOrder"](request(decision, body, ORDER["by"]), Context()))
+
     def administer(self, order: Any) -> Any:
-        """Call AdministerAccount with an order on an account."""
-        return self.handlers["AdministerAccount"](order, Context())
+        """Give an order on an account."""
+        return self.order(order["order"], order)
+
+    def order_reversal(self, order: Any = ORDER, key: str = KEY) -> dict[str, Any]:
+        """Give an order to reverse a settlement."""
+        return self.order("reverse", {"key": key, **order})
 
     def report(self, settlement: Any = WIRE, execution: str = "execution-1", **state: Any) -> Any:
         """Call ReportOutcome with a request, and with a machine's state: the settlement and `state`.
@@ -135,8 +148,14 @@ class Calls:
         assert self.receive(body) == []
         return executions.queued(settlement["key"], body)
 
-    def begin(self, state: Any = None, **more: Any) -> Found:
-        """Call BeginCompensation with `state`, or with the settlement and `more`."""
+    def begin(self, state: Any = None, *, reversal: Any = None, **more: Any) -> Found:
+        """Call BeginCompensation with `state`, or with the settlement and `more`.
+
+        A person's order to reverse it (`reversal`) is given first.
+        """
+        if reversal:
+            self.order_reversal(reversal, more.get("settlement", WIRE)["key"])
+            more["order"] = "reverse"
         return self.begin_as("compensation-1", {"settlement": WIRE, **more} if state is None else state)
 
     def begin_as(self, execution: str, state: Any) -> Found:
@@ -200,9 +219,14 @@ class Calls:
         execution: str = "compensation-1",
         **more: Any,
     ) -> Any:
-        """Call ResolveLimbo with a person's decision on a case."""
-        resolution = {**ORDER, "decision": decision, **more}
-        return self("ResolveLimbo", settlement, execution=execution, resolution=resolution, case=case)
+        """Give a person's decision on a case, and call ResolveLimbo with its name; return the notice."""
+        self.decide(decision, case, **more)
+        return self("ResolveLimbo", settlement, execution=execution, resolution={"case": case}, case=case)
+
+    def decide(self, decision: Any, case: Any = 1, **more: Any) -> dict[str, Any]:
+        """Give a person's decision on a case; return TakeOrder's answer."""
+        order = {"key": KEY, "case": case, "decision": decision, **ORDER, **more}
+        return self.order(decision, order)
 
     def decided(self, event: Any) -> tuple[int, dict[str, str]]:
         """Call KycDecided with a request of its function URL; return the status and the body's content."""

@@ -1,6 +1,7 @@
 """Stand-ins for Secrets Manager, SQS and Lambda, and the provider as the caller of the webhook."""
 
 import base64
+import io
 import json
 import os
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 from botocore.exceptions import ClientError, ReadTimeoutError
 from standardwebhooks import Webhook
 
+from settlement.model.errors import SettlementError
 from tests.world.constants import KEY
 from tests.world.environment import NOW
 
@@ -87,9 +89,11 @@ class Functions:
     failing: BaseException | None = None
     loses_answers: bool = False
     sent: list[Any] = field(default_factory=list)
+    answers: Callable[[Any], Any] = lambda event: {}
+    """What RecoverStalled answers to a caller that waits for it."""
 
-    def invoke(self, *, FunctionName: str, InvocationType: str, Payload: str) -> dict[str, int]:  # noqa: N803
-        assert (FunctionName, InvocationType) == (os.environ["RECOVER_STALLED"], "Event")
+    def invoke(self, *, FunctionName: str, InvocationType: str, Payload: str) -> dict[str, Any]:  # noqa: N803
+        assert FunctionName == os.environ["RECOVER_STALLED"]
         if self.failing and not self.loses_answers:
             raise self.failing
         self.sent.append(json.loads(Payload))
@@ -97,7 +101,14 @@ class Functions:
             self.delivers(self.sent[-1])
         if self.failing:
             raise self.failing
-        return {"StatusCode": 202}
+        if InvocationType == "Event":
+            return {"StatusCode": 202}
+        assert InvocationType == "RequestResponse"
+        try:
+            return {"Payload": io.BytesIO(text(self.answers(self.sent[-1])).encode())}
+        except SettlementError as failed:
+            told = {"errorType": type(failed).__name__, "errorMessage": str(failed)}
+            return {"FunctionError": "Unhandled", "Payload": io.BytesIO(text(told).encode())}
 
 
 def execution(name: str, machine: str = "Compensation") -> str:

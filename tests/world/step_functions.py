@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tests.world.definitions import EXPRESS, definitions
-from tests.world.interpreter import ARN, Execution, Machines, TaskFailed
+from tests.world.interpreter import ARN, Execution, Machines, TaskFailed, Waiting
 
 NAME_CHARACTERS_MAX = 80
 INPUT_BYTES_MAX = 262_144
@@ -104,6 +104,13 @@ class StepFunctions:
         machine, _, name = arn.removeprefix(f"{ARN}:execution:").partition(":")
         execution = self.machines.start(machine, {}, name)
         execution.status = status
+        return execution
+
+    def waits(self, arn: str, token: str) -> Execution:
+        """Add an execution of another caller that waits in LIMBO with a token."""
+        execution = self.add(arn)
+        execution.state, execution.token = "AwaitResolution", token
+        execution._waits_for = Waiting()
         return execution
 
     def end(self, arn: str, status: str = "FAILED") -> None:

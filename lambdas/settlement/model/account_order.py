@@ -3,11 +3,12 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from settlement.model import money
+from settlement.model.caller import Caller
 from settlement.model.errors import InvalidRequest
 from settlement.model.orders import one_line
 from settlement.model.request import ACCOUNT, KEY, unknown_fields
@@ -38,7 +39,7 @@ class OrderKind(StrEnum):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of such an order, all of them required."""
+        """The fields of such an order, all of them required; `by` is not the caller's to fill in."""
         moves = self in (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
         about = ("currency", "amount", "reference") if moves else ()
         return (*_FIELDS, *(("currency",) if self is OrderKind.OPEN else about), "by", "reason")
@@ -64,6 +65,8 @@ class AccountOrder:
     reference: str | None = None
     by: str
     reason: str
+    proof: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """What else is known of the caller and the request: another try of the order has another."""
 
     @property
     def request_hash(self) -> str:
@@ -79,7 +82,7 @@ class AccountOrder:
 
     def to_row(self) -> dict[str, Any]:
         """Return the order's attributes of its row, except the key, which is the row's own."""
-        content = self._content() | {"request_hash": self.request_hash}
+        content = {**self._content(), **self.proof, "request_hash": self.request_hash}
         del content["key"]
         return content
 
@@ -109,21 +112,22 @@ class AccountOrder:
         return {name: getattr(self, name) for name in self.order.fields}
 
 
-def parse_account_order(raw: object, config: StageConfig) -> AccountOrder:
+def parse_account_order(raw: object, caller: Caller, config: StageConfig) -> AccountOrder:
     """Check an order on an account. Raises InvalidRequest, naming each field at fault and its form."""
     if not isinstance(raw, dict):
-        raise InvalidRequest("order: must be a JSON object with key, order, account, by and reason")
+        raise InvalidRequest("order: must be a JSON object with key, order, account and reason")
     if raw.get("order") not in list(OrderKind):
         raise InvalidRequest(f"order: must be one of {', '.join(OrderKind)}")
     order = OrderKind(raw["order"])
-    content: dict[str, Any] = {"order": order}
-    problems = [*unknown_fields(raw.keys(), order.fields), *_name_problems(raw)]
-    for name in order.fields:
+    content: dict[str, Any] = {"order": order, "by": caller.by, "proof": caller.proof}
+    fields = [name for name in order.fields if name != "by"]
+    problems = [*unknown_fields(raw.keys(), fields), *_name_problems(raw)]
+    for name in fields:
         if name not in raw:
             problems.append(f"{name}: missing")
         elif name in ("key", "account"):
             content[name] = raw[name]
-        elif name in ("reference", "by", "reason"):
+        elif name in ("reference", "reason"):
             try:
                 content[name] = one_line(raw[name], name)
             except InvalidRequest as refusal:

@@ -1,15 +1,19 @@
 """The input of the compensating machine, checked."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from settlement.model.errors import InvalidRequest
-from settlement.model.orders import Resolution, Reversal, parse_resolution, parse_reversal
+from settlement.model.orders import REVERSE
 from settlement.model.request import parse_settlement
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 
-_CAUSES = {"error", "reversal", "resolution"}
+_NAMELESS = {"reversal", "resolution"}
+"""Orders as the caller writes them: whoever may start the machine could give one in another's name."""
+
+_DECIDED = re.compile(r"resolve:([1-9][0-9]{0,8})", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,35 +28,55 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Decided:
+    """A person's decision on the case of this number, which is on record and is to be announced."""
+
+    case: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class CompensationInput:
     """A settlement, and the cause of its compensation.
 
-    The cause is a failure, a person's order to reverse it, a person's resolution of a case of LIMBO, or
-    None: then a compensation is resumed, by a new execution or by one that returns to its first state.
+    The cause is a failure, a decision on record, or None: then a compensation is resumed, by a new execution
+    or by one that returns to its first state. A person's order to reverse a settlement has begun the
+    compensation before an execution is started for it, and so is None as well.
+    `unannounced_case` is the case whose end a returning execution has not announced.
     """
 
     settlement: Settlement
-    cause: Failure | Reversal | Resolution | None
+    cause: Failure | Decided | None
+    unannounced_case: int | None = None
 
 
 def parse_compensation(raw: object, config: StageConfig) -> CompensationInput:
     """Check the input, or the state of an execution that returns (it has a `case`). Raises InvalidRequest."""
     if not isinstance(raw, dict):
         raise InvalidRequest("input: must be a JSON object with a settlement")
-    if "case" in raw and "reversal" in raw:
-        raise InvalidRequest("input: must not have a reversal if it has a case")
-    causes = set() if "case" in raw else raw.keys() & _CAUSES
-    if len(causes) > 1:
-        raise InvalidRequest("input: must have one of error, reversal and resolution at most")
     settlement = parse_settlement(raw.get("settlement"), config)
-    cause: Failure | Reversal | Resolution | None = None
-    if "error" in causes:
+    if "case" in raw:
+        waited = raw["case"] if type(raw["case"]) is int and "notice" not in raw else None
+        return CompensationInput(settlement=settlement, cause=None, unannounced_case=waited)
+    if raw.keys() & _NAMELESS:
+        raise InvalidRequest("input: must have no order but the name of one on record")
+    if "error" in raw and "order" in raw:
+        raise InvalidRequest("input: must have one of error and order at most")
+    cause: Failure | Decided | None = None
+    if "error" in raw:
         cause = _parse_failure(raw)
-    elif "reversal" in causes:
-        cause = parse_reversal(raw["reversal"])
-    elif "resolution" in causes:
-        cause = parse_resolution(raw["resolution"])
+    elif "order" in raw:
+        cause = _parse_order(raw["order"])
     return CompensationInput(settlement=settlement, cause=cause)
+
+
+def _parse_order(name: object) -> Decided | None:
+    """Return the decision that an order's name stands for; None for a reversal."""
+    if name == REVERSE:
+        return None
+    found = _DECIDED.fullmatch(name) if isinstance(name, str) else None
+    if found is None:
+        raise InvalidRequest(f"order: must be {REVERSE}, or resolve: and the number of a case")
+    return Decided(case=int(found[1]))
 
 
 def _parse_failure(raw: dict[str, object]) -> Failure:

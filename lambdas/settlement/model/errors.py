@@ -161,6 +161,10 @@ class SignatureRefused(Refusal):
     """No secret of the stage has signed a webhook's call within the tolerance."""
 
 
+class CallerUnknown(Refusal):
+    """A person's order came without an identity that AWS has proven."""
+
+
 class SettlementNotFound(Refusal):
     """No request has claimed the key."""
 

@@ -35,5 +35,13 @@ def queued(key: str, message: str) -> str:
 
 
 def ordered(key: str, order: str, nonce: str) -> str:
-    """Return the execution that carries out a person's `order` ("reverse" or "resolve")."""
-    return f"{key}-{order}-{nonce}"
+    """Return the execution that resumes a settlement on a person's `order` ("reverse" or "resolve").
+
+    It has the nonce's first six digits: the longest key leaves no room for more.
+    """
+    return f"{key}-{order}-{nonce[:6]}"
+
+
+def is_ordered(key: str, owner: str) -> bool:
+    """Return whether a person's decision has named the owner, which need not have been started."""
+    return owner.startswith(ordered(key, "resolve", ""))

@@ -1,14 +1,23 @@
 """A person's orders about a settlement, checked: the only way from JSON into the domain."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
+from settlement.model.caller import Caller
 from settlement.model.errors import InvalidRequest
+from settlement.model.request import KEY, unknown_fields
 from settlement.model.status import Status
 
 TEXT_LENGTH_MAX = 500
 """Most characters of a reason, of a person's name, and of a reference."""
+
+REVERSE, RECOVER = "reverse", "recover"
+"""The orders on a settlement that are no decision on a case of LIMBO."""
+
+CASES_MAX = 10**9
+"""The highest number of a case that an order may name."""
 
 _REVERSIBLE_ON_ORDER = (Status.SETTLED, Status.PROCESSING)
 
@@ -28,14 +37,23 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """A person's order: the reason, and who gives it."""
+    """A person's order: the reason, and who gives it.
+
+    `by` is the ARN that AWS has proven, and `proof` has what else is known of the caller and the request.
+    Two tries of one order differ in their proofs alone.
+    """
 
     reason: str
     by: str
+    proof: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def record(self) -> dict[str, str]:
-        """Return the order as attributes of its journal entry."""
+        """Return the order as the settlement's row has it."""
         return {"reason": self.reason, "by": self.by}
+
+    def evidence(self) -> dict[str, str]:
+        """Return the order as attributes of its evidence."""
+        return {**self.record(), **self.proof}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,48 +69,64 @@ class Reversal(Order):
         """Refuse every other status, above all LIMBO, which only a decision leaves."""
         if self.expected_status not in _REVERSIBLE_ON_ORDER:
             raise InvalidRequest(
-                f"reversal.expected_status: must be {' or '.join(_REVERSIBLE_ON_ORDER)}, or be left out"
+                f"expected_status: must be {' or '.join(_REVERSIBLE_ON_ORDER)}, or be left out"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution(Order):
-    """An order that closes a case of LIMBO: the one with the number `case`, or else the open one."""
+    """An order that closes the case of LIMBO with the number `case`."""
 
     decision: Decision
-    case: int | None = None
+    case: int
 
     def record(self) -> dict[str, str]:
-        """Return the decision as attributes of its journal entry, whose name has the case number."""
+        """Return the decision as the settlement's row has it, beside the number of closed cases."""
         return super().record() | {"decision": self.decision.value}
 
     def is_on(self, entry: Mapping[str, object]) -> bool:
-        """Return whether an entry has this decision on record, by this person and for this reason."""
-        return self.record().items() <= entry.items()
+        """Return whether an entry has this decision on record, for this reason; the first person stays."""
+        return (entry["decision"], entry["reason"]) == (self.decision, self.reason)
 
 
-def parse_reversal(raw: object) -> Reversal:
-    """Check an order to reverse a settlement. Raises InvalidRequest, naming the field at fault."""
-    if not isinstance(raw, dict):
-        raise InvalidRequest("reversal: must be a JSON object with reason and by")
-    reason, by = (_text(raw, "reversal", name) for name in ("reason", "by"))
-    expected = raw.get("expected_status", Status.SETTLED)
-    return Reversal(
-        reason=reason, by=by, expected_status=Status(expected) if expected in list(Status) else expected
+def order_name(case: int) -> str:
+    """Return the name of the decision on a case: that of its evidence, and what wakes a machine."""
+    return f"resolve:{case}"
+
+
+def parse_reversal(raw: object, caller: Caller) -> tuple[str, Reversal]:
+    """Return the key and the order to reverse it. Raises InvalidRequest, naming each field at fault."""
+    content = _object(raw, ("key", "expected_status", "reason"), optional=("expected_status",))
+    expected = content.get("expected_status", Status.SETTLED)
+    status = Status(expected) if expected in list(Status) else expected
+    order = Reversal(
+        reason=one_line(content["reason"], "reason"),
+        by=caller.by,
+        proof=caller.proof,
+        expected_status=status,
     )
+    return content["key"], order
 
 
-def parse_resolution(raw: object) -> Resolution:
-    """Check a resolution. Raises InvalidRequest, naming the field at fault."""
-    if not isinstance(raw, dict):
-        raise InvalidRequest("resolution: must be a JSON object with decision, reason and by")
-    decision, case = raw.get("decision"), raw.get("case")
-    reason, by = (_text(raw, "resolution", name) for name in ("reason", "by"))
+def parse_resolution(raw: object, caller: Caller) -> tuple[str, Resolution]:
+    """Return the key and the decision on a case. Raises InvalidRequest, naming each field at fault."""
+    content = _object(raw, ("key", "case", "decision", "reason"))
+    decision, case = content["decision"], content["case"]
     if decision not in list(Decision):
-        raise InvalidRequest(f"resolution.decision: must be one of {', '.join(Decision)}")
-    if not (case is None or (type(case) is int and case > 0)):
-        raise InvalidRequest("resolution.case: must be the number of a case, or be left out")
-    return Resolution(reason=reason, by=by, decision=Decision(decision), case=case)
+        raise InvalidRequest(f"decision: must be one of {', '.join(Decision)}")
+    if not (type(case) is int and 0 < case <= CASES_MAX):
+        raise InvalidRequest("case: must be the number of a case")
+    reason = one_line(content["reason"], "reason")
+    order = Resolution(
+        reason=reason, by=caller.by, proof=caller.proof, decision=Decision(decision), case=case
+    )
+    return content["key"], order
+
+
+def parse_recovery(raw: object) -> str:
+    """Return the key of a settlement to recover. Raises InvalidRequest, naming each field at fault."""
+    key: str = _object(raw, ("key",))["key"]
+    return key
 
 
 def one_line(text: object, name: str) -> str:
@@ -104,5 +138,15 @@ def one_line(text: object, name: str) -> str:
     return text.strip()
 
 
-def _text(raw: dict[str, object], order: str, name: str) -> str:
-    return one_line(raw.get(name), f"{order}.{name}")
+def _object(raw: object, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a JSON object with these fields and no others, among them a well-formed key."""
+    if not isinstance(raw, dict):
+        raise InvalidRequest(f"order: must be a JSON object with {', '.join(names)}")
+    problems = [*unknown_fields(raw.keys(), names)]
+    problems += [f"{name}: missing" for name in names if name not in raw and name not in optional]
+    key = raw.get("key")
+    if "key" in raw and not (isinstance(key, str) and KEY.fullmatch(key)):
+        problems.append(f"key: must be a string that matches ^{KEY.pattern}$")
+    if problems:
+        raise InvalidRequest("; ".join(sorted(problems)))
+    return raw

@@ -10,7 +10,7 @@ from settlement.ledger.transaction import StepTransaction, Transfer
 from settlement.model import accounts
 from settlement.model.case import Case
 from settlement.model.errors import KycUnavailable, ResolutionRefused, StepFenced
-from settlement.model.orders import Decision, Resolution, Reversal
+from settlement.model.orders import REVERSE, Decision, Resolution, Reversal, order_name
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
@@ -62,7 +62,7 @@ def reverse_on_order(
     """Begin to reverse a settlement on a person's order, with the person and the reason on record."""
     failure = {"step": "reverse", "error": "ReversalRequested", "cause": f"{order.reason} (by {order.by})"}
     return StepTransaction(
-        evidence=entries.evidence(settlement, "reverse", order.record(), now),
+        evidence=entries.evidence(settlement, REVERSE, order.evidence(), now),
         settlement=reversal.begin_on_order(settlement, order.expected_status, failure, now, config),
     )
 
@@ -97,18 +97,9 @@ def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]
     }
 
 
-def case_to_resolve(state: SettlementState, order: Resolution) -> int:
-    """Return the number of the case that a resolution means: the one it names, else the latest.
-
-    A closed case counts too: its notice may be due. Raises ResolutionRefused if there is no such case.
-    """
-    latest = state.case_number if state.status is Status.LIMBO else state.resolutions
-    number = latest if order.case is None else order.case
-    if latest == 0:
-        raise ResolutionRefused("resolution: the settlement was never in LIMBO")
-    if not 0 < number <= latest:
-        raise ResolutionRefused(f"resolution: there is no case number {number}, the latest is {latest}")
-    return number
+def is_completed_by(state: SettlementState, case: int | None) -> bool:
+    """Return whether the decision on this case has finished the settlement, so that nothing resumes it."""
+    return state.status is Status.SETTLED and state.resolution is not None and case == state.resolutions
 
 
 def stuck_case(state: SettlementState) -> Case:
@@ -145,15 +136,20 @@ def enter_limbo(
     )
 
 
-def ensure_can_resolve(state: SettlementState, decision: Decision) -> None:
-    """Raise ResolutionRefused if the decision does not fit the case; StepFenced if not in LIMBO."""
+def ensure_can_resolve(state: SettlementState, decision: Decision, number: int | None = None) -> None:
+    """Raise ResolutionRefused if the decision does not fit the case; StepFenced if not in LIMBO.
+
+    `number` is that of the case that the person has seen, None for the open one.
+    """
     if state.status is not Status.LIMBO:
         raise StepFenced("resolve", f"the settlement is {state.status}, not in LIMBO", state.status)
+    if number not in (None, state.case_number):
+        raise ResolutionRefused(f"case: the open case is number {state.case_number}, not {number}")
     if decision is Decision.COMPLETE and Step.RELEASE not in state.unreversed:
-        raise ResolutionRefused("complete: there is no release left that could be accepted; use retry")
+        raise ResolutionRefused("decision: there is no release left that could be accepted; use retry")
     case = stuck_case(state)
     if decision is Decision.WRITE_OFF and (case.step is Step.HOLD or case.step not in state.unreversed):
-        raise ResolutionRefused("write-off: the escrow lacks nothing that could be covered; use retry")
+        raise ResolutionRefused("decision: the escrow lacks nothing that could be covered; use retry")
 
 
 def resolve(
@@ -165,8 +161,8 @@ def resolve(
     config: StageConfig,
 ) -> StepTransaction:
     """Carry out a person's decision, with the person and the reason on record, in one transaction."""
-    name, escrow = f"resolve:{case.number}", accounts.escrow(settlement.key)
-    evidence = resolution.record() | {"account": case.account}
+    name, escrow = order_name(case.number), accounts.escrow(settlement.key)
+    evidence = resolution.evidence() | {"account": case.account}
     entry = None
     if resolution.decision is not Decision.RETRY:
         transfer = (

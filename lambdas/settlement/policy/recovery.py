@@ -22,6 +22,7 @@ from settlement.ledger.conditions import NOT_IN_REVIEW, not_committed, overdue
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write
 from settlement.model import executions
+from settlement.model.orders import order_name
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, Status, Step
@@ -133,7 +134,7 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce:
             return Takeover(
                 action=Action.COMPENSATE,
                 execution=compensator,
-                input={"settlement": wire},
+                input={"settlement": wire, **_unannounced(state)},
                 write=takeover.take_over(state, compensator, {"gsi1sk": again}),
             )
         case Status.LIMBO:  # its place in the index is the start of the case, which must stay
@@ -144,6 +145,16 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce:
                 write=takeover.take_over(state, compensator, {"recover_at": again}),
             )
     return None
+
+
+def _unannounced(state: SettlementState) -> dict[str, str]:
+    """Return the name of a decision after which no execution has taken the settlement over.
+
+    The order's function has named an owner, and died before it woke one.
+    """
+    if state.resolution and executions.is_ordered(state.key, state.owner):
+        return {"order": order_name(state.resolutions)}
+    return {}
 
 
 def _extended_deadline(state: SettlementState, extended_at: str) -> str:

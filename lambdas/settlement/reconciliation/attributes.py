@@ -9,7 +9,13 @@ from settlement.model.status import REVERSIBLE, Step
 from settlement.reconciliation.settlement_row import NAMES_ERASED
 from settlement.sealing.signature import SIGNATURE
 
-PRIVATE = ("payer_name", "payee_name", "reason", "by", "error", "cause", "token", "failure", "reversed_for")
+_PROOF = ("user_id", "request_id", "source_ip")
+"""What an order has beside its person's ARN: its row's signature covers it."""
+
+PRIVATE = (
+    *("payer_name", "payee_name", "reason", "by", *_PROOF),
+    *("error", "cause", "token", "failure", "reversed_for"),
+)
 """What is read of a row, but never kept or told: personal data, free text, and secrets."""
 
 _KEY = ("pk", "sk")
@@ -23,7 +29,7 @@ _SETTLEMENT = (
     *("resolution", NAMES_ERASED),
 )
 _ENTRY = ("step", "posted_at", "debit", "credit", "side")
-_EVIDENCE = ("decision", "provider", "reference", "reason", "by", "account", "error", "cause")
+_EVIDENCE = ("decision", "provider", "reference", "reason", "by", *_PROOF, "account", "error", "cause")
 _ACCOUNT = ("available", "limbo_keys", "opened_at", "frozen_at", "closed_at", "last_order")
 _OTHERS = (
     *("order", "reference", SIGNATURE),

@@ -1,4 +1,4 @@
-"""AdministerAccount: an order is carried out once, its answer is true, and a refused one writes nothing."""
+"""TakeOrder: an order on an account is carried out once, its answer is true, and a refused one writes nothing."""
 
 from typing import Any
 
@@ -94,7 +94,7 @@ def test_other_content_under_the_key_is_a_conflict_and_writes_nothing(
 
 
 @pytest.mark.parametrize("order", COURSE, ids=lambda order: order["order"])
-@pytest.mark.parametrize("field", ["key", "account", "by", "reason", "order"])
+@pytest.mark.parametrize("field", ["key", "account", "reason", "order"])
 def test_a_malformed_order_names_its_field_and_writes_nothing(
     calls: Calls, counted: Counted, order: dict[str, str], field: str
 ) -> None:
@@ -102,7 +102,7 @@ def test_a_malformed_order_names_its_field_and_writes_nothing(
     counted()
 
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{field}: "):
-        calls.administer(order | {field: ""})
+        calls.order(order["order"], order | {field: ""})
 
     assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
 

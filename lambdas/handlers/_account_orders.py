@@ -1,25 +1,23 @@
-"""AdministerAccount: carry out a person's order on an account, once, and keep it on record."""
+"""A person's order on an account: carry it out, once, and keep it on record."""
 
 from typing import Any
 
 from handlers import _dependencies
-from settlement.adapters.telemetry import logger, observed
 from settlement.model.account_order import AccountOrder, parse_account_order
+from settlement.model.caller import Caller
 from settlement.model.errors import AccountNotFound
-from settlement.policy.administration import carry_out
+from settlement.policy import administration
 
 
-@observed("administer")
-def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+def carry_out(body: object, caller: Caller) -> dict[str, Any]:
     """Return the order as it is on record, by this call or an earlier one, and the account's state now.
 
     Raises InvalidRequest, IdempotencyConflict and the account's refusals, none of which leaves a trace in the
     table.
     """
     store, config = _dependencies.store, _dependencies.config
-    order = parse_account_order(event, config)
-    logger.append_keys(key=order.key)
-    recorded = store.record(carry_out(order, _dependencies.now(), config))
+    order = parse_account_order(body, caller, config)
+    recorded = store.record(administration.carry_out(order, _dependencies.now(), config))
     state = store.account(order.account)
     if state is None:  # no function deletes an account
         raise AccountNotFound("account")

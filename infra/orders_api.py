@@ -1,0 +1,97 @@
+"""The door for people's orders: an HTTP API that proves who calls, with one route for each decision."""
+
+import json
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_apigatewayv2 as apigateway
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.config import Settings
+
+DECISIONS = (
+    *("retry", "write-off", "complete"),
+    *("reverse", "recover"),
+    *("open", "deposit", "withdraw", "freeze", "unfreeze", "close"),
+)
+"""What may be ordered, and the last part of each route: IAM grants them one by one."""
+
+_LOGGED = {
+    "requestId": "$context.requestId",
+    "routeKey": "$context.routeKey",
+    "status": "$context.status",
+    "userArn": "$context.identity.userArn",
+    "sourceIp": "$context.identity.sourceIp",
+    "error": "$context.error.message",
+}
+"""The access log: of a request that IAM refuses there is no other trace. It has nothing of the order."""
+
+
+class OrdersApi(Construct):
+    """The API, its routes with IAM authorisation, and the permission to call the function by it alone.
+
+    Who may invoke the function directly can name any identity: no role of a person may.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, function: lambda_.Function, settings: Settings
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.api = apigateway.CfnApi(self, "Api", name=f"{settings.stack_name}-orders", protocol_type="HTTP")
+        integration = apigateway.CfnIntegration(
+            self,
+            "Integration",
+            api_id=self.api.ref,
+            integration_type="AWS_PROXY",
+            integration_uri=function.function_arn,
+            payload_format_version="2.0",
+        )
+        for decision in DECISIONS:
+            apigateway.CfnRoute(
+                self,
+                f"{decision.title().replace('-', '')}Route",
+                api_id=self.api.ref,
+                route_key=f"POST /orders/{decision}",
+                authorization_type="AWS_IAM",
+                target=f"integrations/{integration.ref}",
+            )
+        apigateway.CfnStage(
+            self,
+            "Stage",
+            api_id=self.api.ref,
+            stage_name="$default",
+            auto_deploy=True,
+            access_log_settings=apigateway.CfnStage.AccessLogSettingsProperty(
+                destination_arn=self._log(settings).log_group_arn, format=json.dumps(_LOGGED)
+            ),
+            default_route_settings=apigateway.CfnStage.RouteSettingsProperty(
+                throttling_burst_limit=20, throttling_rate_limit=10
+            ),
+        )
+        function.add_permission(
+            "ByOrdersApi",
+            principal=iam.ServicePrincipal("apigateway.amazonaws.com"),
+            source_arn=self.arn("*"),
+        )
+
+    @property
+    def url(self) -> str:
+        """The address of the API."""
+        return self.api.attr_api_endpoint
+
+    def arn(self, decision: str) -> str:
+        """Return what `execute-api:Invoke` is granted on, for one decision or for all of them (`*`)."""
+        stack = self.api.stack
+        return stack.format_arn(
+            service="execute-api", resource=self.api.ref, resource_name=f"*/POST/orders/{decision}"
+        )
+
+    def _log(self, settings: Settings) -> logs.LogGroup:
+        return logs.LogGroup(
+            self,
+            "Log",
+            retention=settings.log_retention,
+            removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
+        )

@@ -1,0 +1,128 @@
+"""A person's orders about a settlement: each is recorded with its effect, and then an execution is woken.
+
+If this dies in between, the settlement is listed for recovery, which starts an execution with the order's
+name. The same order again wakes it, too.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from handlers import _dependencies, _resumption, _step_functions
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model import executions
+from settlement.model.caller import Caller
+from settlement.model.errors import (
+    AccountNotFound,
+    NotReversible,
+    SettlementNotFound,
+    StepFenced,
+)
+from settlement.model.orders import (
+    REVERSE,
+    Resolution,
+    order_name,
+    parse_recovery,
+    parse_resolution,
+    parse_reversal,
+)
+from settlement.model.state import SettlementState
+from settlement.model.status import FINISHED, Status
+from settlement.policy import compensation
+
+_ON_RECORD = ("decision", "reason", "by", "user_id", "request_id", "posted_at")
+
+
+def resolve(body: object, caller: Caller) -> dict[str, Any]:
+    """Decide a case of LIMBO; return the decision as it is on record.
+
+    Raises InvalidRequest, SettlementNotFound, ResolutionRefused, and StepFenced if the case has another
+    decision, or if the settlement is not in LIMBO.
+    """
+    key, order = parse_resolution(body, caller)
+    state, owner = _state(key), executions.ordered(key, "resolve", _dependencies.nonce())
+    if state.resolutions >= order.case:
+        entry, is_new = _dependencies.store.evidence(key, order_name(order.case)), False
+    else:
+        entry, is_new = _decide(state, order, owner)
+    if entry is None or not order.is_on(entry):
+        raise StepFenced("resolve", f"case {order.case} was decided otherwise{_told(entry)}", state.status)
+    if not is_new:
+        state = _state(key)
+    is_left = is_new or state.status is Status.COMPENSATING
+    if not _step_functions.wake(_waiting(key, order.case), {"case": order.case}) and is_left:
+        _start(state, owner, order_name(order.case))
+    return {"key": key, "case": order.case, "order": _on_record(entry)}
+
+
+def reverse(body: object, caller: Caller) -> dict[str, Any]:
+    """Begin to reverse a settlement; return the order as it is on record, which may be an earlier one.
+
+    Raises InvalidRequest, SettlementNotFound, and NotReversible.
+    """
+    key, order = parse_reversal(body, caller)
+    state, now = _state(key), _dependencies.now()
+    transaction = compensation.reverse_on_order(state.settlement, order, now, _dependencies.config)
+    found: Row | None = _dependencies.store.commit(transaction)
+    state = _state(key)
+    if state.status is Status.SETTLED:
+        raise NotReversible(
+            "the settlement was completed out of LIMBO since it was first ordered", state.status
+        )
+    if state.status is Status.COMPENSATING:
+        _start(state, executions.ordered(key, REVERSE, _dependencies.nonce()), REVERSE)
+    return {"key": key, "order": _on_record(found or transaction.gate.parameters["Item"])}
+
+
+def recover(body: object, caller: Caller) -> dict[str, Any]:
+    """Have recovery resume a settlement now. Raises InvalidRequest, SettlementNotFound, StartUnavailable.
+
+    Nothing is recorded: the schedule would do the same within minutes.
+    """
+    key = parse_recovery(body)
+    if _state(key).status in FINISHED:
+        return {"key": key, "action": "none", "execution": None}
+    return _resumption.now(key)
+
+
+def _decide(state: SettlementState, order: Resolution, owner: str) -> tuple[Row, bool]:
+    """Return the decision on record, and whether it is this one."""
+    compensation.ensure_can_resolve(state, order.decision, order.case)
+    case, now, config = compensation.stuck_case(state), _dependencies.now(), _dependencies.config
+    transaction = compensation.resolve(state.settlement, case, order, owner, now, config)
+    try:
+        found: Row | None = _dependencies.store.commit(transaction)
+    except AccountNotFound:  # the blocked account is gone
+        case = replace(case, blocked_account=None)
+        transaction = compensation.resolve(state.settlement, case, order, owner, now, config)
+        found = _dependencies.store.commit(transaction)
+    return found or dict(transaction.gate.parameters["Item"]), found is None
+
+
+def _state(key: str) -> SettlementState:
+    state = _dependencies.store.settlement(key)
+    if state is None:
+        raise SettlementNotFound("key: no request has claimed it")
+    return state
+
+
+def _waiting(key: str, case: int) -> Row | None:
+    """Return the execution that waits for the decision on a case; None if none does."""
+    row = _dependencies.store.read(keys.waiting(key))
+    return row if row and row["case"] == case else None
+
+
+def _start(state: SettlementState, name: str, order: str) -> None:
+    wire = state.settlement.to_wire(_dependencies.config)
+    machine = _step_functions.arn("COMPENSATION_MACHINE")
+    _step_functions.start(machine, name, {"settlement": wire, "order": order})
+
+
+def _on_record(entry: Row) -> dict[str, Any]:
+    return {name: entry[name] for name in _ON_RECORD if name in entry}
+
+
+def _told(entry: Row | None) -> str:
+    if entry is None:
+        return ""
+    return f": {entry['decision']} at {entry['posted_at']}: {entry['reason']} ({entry['by']})"

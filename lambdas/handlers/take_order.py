@@ -1,0 +1,69 @@
+"""TakeOrder: carry out a person's order; behind an HTTP API that proves who gives it."""
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+from handlers import _account_orders, _orders
+from settlement.adapters.telemetry import logger, observed
+from settlement.model.account_order import OrderKind
+from settlement.model.caller import Caller, caller_of
+from settlement.model.errors import InvalidRequest, SettlementError
+from settlement.model.orders import RECOVER, REVERSE, Decision
+from settlement.policy.order_answer import status_of
+
+BODY_BYTES_MAX = 16_384
+
+Take = Callable[[object, Caller], dict[str, Any]]
+
+ROUTES: dict[str, Take] = {
+    **dict.fromkeys(map(str, Decision), _orders.resolve),
+    REVERSE: _orders.reverse,
+    RECOVER: _orders.recover,
+    **dict.fromkeys(map(str, OrderKind), _account_orders.carry_out),
+}
+"""The orders, by the last part of their route: `POST /orders/write-off`."""
+
+_NAMED = {**dict.fromkeys(map(str, Decision), "decision"), **dict.fromkeys(map(str, OrderKind), "order")}
+"""The field of the body that repeats the route, which IAM has allowed: the order is signed as a whole."""
+
+
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Answer a request of an HTTP API (payload format 2.0)."""
+    try:
+        return _response(200, _take(event, context))
+    except SettlementError as refusal:
+        said = {"error": type(refusal).__name__, "message": str(refusal)}
+        return _response(status_of(refusal), said)
+
+
+@observed("order")
+def _take(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Carry out the order of the route, once, and return it as it is on record."""
+    route, caller = event["routeKey"].rpartition("/")[2], caller_of(event["requestContext"])
+    body = _body(event)
+    if isinstance(body.get("key"), str):
+        logger.append_keys(key=body["key"][:64].encode("unicode_escape").decode())
+    field = _NAMED.get(route)
+    if field in body and body[field] != route:
+        raise InvalidRequest(f"{field}: must be {route}, as the route says")
+    return ROUTES[route](body, caller)
+
+
+def _body(event: dict[str, Any]) -> dict[str, Any]:
+    text = event.get("body") or ""
+    try:
+        if len(text) > BODY_BYTES_MAX * 4 // 3 + 4:  # it may be in base64
+            raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes")
+        body = json.loads(base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text)
+    except (ValueError, RecursionError):
+        raise InvalidRequest("body: must be JSON") from None
+    if not isinstance(body, dict):
+        raise InvalidRequest("body: must be a JSON object")
+    return body
+
+
+def _response(status: int, content: dict[str, Any]) -> dict[str, Any]:
+    headers = {"content-type": "application/json"}
+    return {"statusCode": status, "headers": headers, "body": json.dumps(content)}

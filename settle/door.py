@@ -1,0 +1,56 @@
+"""The stack's door for orders: requests to its HTTP API, signed with the caller's AWS credentials."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import NoCredentialsError
+from botocore.httpsession import URLLib3Session
+
+_TIMEOUT_SECONDS = (5, 35)
+"""To connect and to read: API Gateway answers within 30 s."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The HTTP status of an answer, and its content: the order on record, or an `error` and a `message`."""
+
+    status: int
+    content: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Door:
+    """The API at `url`. AWS proves who calls by the signature: no order says it."""
+
+    url: str
+    session: boto3.Session
+
+    def send(self, decision: str, order: dict[str, Any]) -> Answer:
+        """Send an order, once. Raises BotoCoreError: then the outcome is unknown, and it may be repeated."""
+        request = AWSRequest(
+            "POST",
+            f"{self.url}/orders/{decision}",
+            data=json.dumps(order),
+            headers={"content-type": "application/json"},
+        )
+        credentials = self.session.get_credentials()
+        if credentials is None:
+            raise NoCredentialsError
+        SigV4Auth(credentials, "execute-api", self.session.region_name).add_auth(request)
+        answer = URLLib3Session(timeout=_TIMEOUT_SECONDS).send(request.prepare())
+        try:
+            content = json.loads(answer.text)
+        except ValueError:
+            content = None
+        return Answer(answer.status_code, content if isinstance(content, dict) else {"message": answer.text})
+
+
+def embedded_url(url: str, endpoint_url: str) -> str:
+    """Return the address at which the embedded AWS answers what AWS answers at `url`."""
+    host = urlsplit(url).hostname or ""
+    return f"{endpoint_url}/_aws/execute-api/{host.partition('.')[0]}/$default"
