@@ -82,7 +82,7 @@ def recover(body: object, caller: Caller) -> dict[str, Any]:
     key = parse_recovery(body)
     if _state(key).status in FINISHED:
         return {"key": key, "action": "none", "execution": None}
-    return _resumption.now(key)
+    return _resumption.wait_for(key)
 
 
 def _decide(state: SettlementState, order: Resolution, owner: str) -> tuple[Row, bool]:

@@ -31,7 +31,7 @@ def ask(key: str, owner: str) -> None:
         raise StartUnavailable(f"{key}: not resumed yet: {type(error).__name__}") from None
 
 
-def now(key: str) -> dict[str, Any]:
+def wait_for(key: str) -> dict[str, Any]:
     """Resume a settlement whose owner does not run; return recovery's answer. Raises StartUnavailable."""
     try:
         answer = _client.invoke(

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from botocore.exceptions import HTTPClientError
+
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
 from settlement.model.caller import Caller
@@ -31,7 +33,10 @@ _CODES = {
 
 def give(stack: Stack, decision: str, order: dict[str, Any]) -> dict[str, Any]:
     """Give an order, and return it as it is on record. Safe to repeat. Raises CommandFailed."""
-    answer = stack.door.send(decision, order)
+    try:
+        answer = stack.door.send(decision, order)
+    except HTTPClientError as unreachable:
+        raise _unknown(decision, order, type(unreachable).__name__) from unreachable
     if answer.status == 200:
         return answer.content
     name, message = answer.content.get("error"), answer.content.get("message")
@@ -43,8 +48,11 @@ def give(stack: Stack, decision: str, order: dict[str, Any]) -> dict[str, Any]:
             f"{decision}: {name or 'Forbidden'}: your AWS identity may not give this order"
             f" (execute-api:Invoke on POST /orders/{decision})",
         )
-    told = f"{name}: {message}" if name else f"HTTP {answer.status}"
-    raise CommandFailed(
+    raise _unknown(decision, order, f"{name}: {message}" if name else f"HTTP {answer.status}")
+
+
+def _unknown(decision: str, order: dict[str, Any], told: str) -> CommandFailed:
+    return CommandFailed(
         Exit.FAILED,
         f"{decision}: not carried out, or not known to be: {told}; repeat it with its key {order['key']}",
     )

@@ -23,7 +23,7 @@ def resolve(
     Safe to repeat: a case that is decided already is resumed, and a repeated command that names no case is
     never taken for a decision on the next case.
     """
-    order = {"key": key, "case": case or 1, "decision": decision, "reason": reason}
+    order = {"key": key, "case": 1 if case is None else case, "decision": decision, "reason": reason}
     check_order(parse_resolution, order)
     state = state_of(stack, key)
     decided, in_limbo = state.resolutions, state.status is Status.LIMBO

@@ -149,8 +149,7 @@ def test_money_is_moved_by_the_steps_that_move_it() -> None:
         "RefundFee",
         "ReclaimFunds",
         "VoidHold",
-        "ResolveLimbo",
-        "AdministerAccount",
+        "TakeOrder",
     }
 
     assert allowed("PutItem", "entry") == allowed("PutItem", "entry of fees") == moving
@@ -166,19 +165,21 @@ def test_a_sweep_moves_the_balances_of_merchants_alone_and_writes_no_entry() -> 
     assert allowed("PutItem", "swept") == {"SweepMerchants", "ReclaimFunds"}
 
 
-def test_orders_on_accounts_have_one_function_and_it_touches_no_settlement() -> None:
-    granted_to = FUNCTIONS["AdministerAccount"]
+def test_orders_have_one_function_and_no_other_writes_one() -> None:
+    granted_to = FUNCTIONS["TakeOrder"]
 
-    assert allowed("PutItem", "order") == {"AdministerAccount"}
+    assert allowed("PutItem", "order") == {"TakeOrder"}
     assert not any(
         admits(granted_to, action, ROWS[kind])
-        for action in ("GetItem", "PutItem", "UpdateItem")
-        for kind in ("settlement", "evidence", "waiting", "event", "swept")
+        for action in ("PutItem", "UpdateItem")
+        for kind in ("waiting", "event", "swept")
     )
+    assert not admits(granted_to, "PutItem", ROWS["settlement"])
+    assert FUNCTIONS["ResolveLimbo"].keys() == {"GetItem"}
 
 
-def test_only_recovery_reads_whose_token_resumes_a_machine() -> None:
-    assert allowed("GetItem", "waiting") == {"RecoverStalled"}
+def test_only_recovery_and_the_door_read_whose_token_resumes_a_machine() -> None:
+    assert allowed("GetItem", "waiting") == {"RecoverStalled", "TakeOrder"}
     assert allowed("PutItem", "waiting") == {"AwaitResolution"}
 
 

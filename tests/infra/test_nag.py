@@ -32,7 +32,10 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
     ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>:execution:"
     "<Compensation.Name>:*]": (
-        {"SettlementStandard/Role/DefaultPolicy/Resource", "RecoverStalledRole/DefaultPolicy/Resource"},
+        {
+            f"{role}/DefaultPolicy/Resource"
+            for role in ("SettlementStandard/Role", "RecoverStalledRole", "TakeOrderRole")
+        },
         "Executions are named after settlements, so a policy can name them by a pattern only.",
     ),
     "AwsSolutions-IAM5[Resource::<RecoverStalled.Arn>:*]": (

@@ -20,8 +20,7 @@ CONTRACT: dict[str, Any] = {
     "KycCredentialsArn": "${KycCredentials.Id}",
     "KycSigningArn": "${KycSigning.Id}",
     "RowKeyArns": "${RowKeysSecret1.Id}",
-    "AdministerAccountArn": "${AdministerAccount.Arn}",
-    "RecoverStalledArn": "${RecoverStalled.Arn}",
+    "OrdersUrl": "${OrdersApi.ApiEndpoint}",
     # Crossed, upstream services would send payments to a queue that no function reads.
     "StartQueueUrl": "${StartQueue}",
     "StartDeadLetterQueueUrl": "${StartDeadLetters}",

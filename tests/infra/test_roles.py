@@ -85,7 +85,7 @@ def test_no_resource_admits_a_caller_past_its_role(stage: str) -> None:
     for kind in ("SecretsManager::ResourcePolicy", "Events::EventBusPolicy"):
         assert properties(stage, kind) == {}
     assert {one["FunctionName"] for one in properties(stage, "Lambda::Permission").values()} == {
-        "${KycDecided.Arn}"
+        *("${KycDecided.Arn}", "${TakeOrder.Arn}")
     }
 
 
@@ -98,7 +98,9 @@ def test_only_the_starting_functions_know_a_machine_and_each_by_its_name(stage: 
         }
         expected: dict[str, Any] = {"SETTLEMENT_MACHINE": STANDARD} if function in STARTING else {}
         if function == "RecoverStalled":
-            expected |= {"EXPRESS_MACHINE": EXPRESS, "COMPENSATION_MACHINE": "${Compensation}"}
+            expected |= {"EXPRESS_MACHINE": EXPRESS}
+        if function in ("RecoverStalled", "TakeOrder"):
+            expected |= {"COMPENSATION_MACHINE": "${Compensation}"}
         assert known == expected, function
 
 

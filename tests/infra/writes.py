@@ -76,7 +76,7 @@ def entering(case: Case) -> list[Write]:
 
 def resolving(case: Case) -> list[Write]:
     """Return the writes of each decision about a case."""
-    decided = [Resolution(decision=each, reason="she paid", by="olga") for each in Decision]
+    decided = [Resolution(decision=each, reason="she paid", by="olga", case=1) for each in Decision]
     made = [compensation.resolve(SETTLEMENT, case, one, EXECUTION, NOW, CONFIG) for one in decided]
     return [write for transaction in made for write in transaction.writes]
 
@@ -131,7 +131,6 @@ WRITES: dict[str, list[Write]] = {
         reversal.tombstone(SETTLEMENT, "compensation", FAILURE, NOW),
         *(forward.reject(SETTLEMENT, FAILURE, NOW, owner=owner) for owner in (EXECUTION, None)),
         *FENCED,
-        *ORDERED,
         reversal.assign_owner(SETTLEMENT, "compensation"),
     ],
     "RefundFee": _all(reversing(Step.FEE)),
@@ -140,7 +139,7 @@ WRITES: dict[str, list[Write]] = {
     "EnterLimbo": [write for case in _CASES for write in entering(case)],
     "PrepareAlert": [],
     "AwaitResolution": [limbo.await_decision(SETTLEMENT, 1, "token", "execution")],
-    "ResolveLimbo": [write for case in _CASES for write in resolving(case)],
+    "ResolveLimbo": [],
     "KycDecided": [
         write
         for verdict in (APPROVED, REJECTED)
@@ -150,8 +149,10 @@ WRITES: dict[str, list[Write]] = {
     "StartSettlements": [forward.claim(SETTLEMENT, "owner", NOW, CONFIG)],
     "SweepMerchants": [*SWEEP],
     "SealJournal": [],
-    "AdministerAccount": [
-        write for order in ORDERS_ON_ACCOUNTS for write in administration.carry_out(order, NOW, CONFIG)
+    "TakeOrder": [
+        *ORDERED,
+        *(write for case in _CASES for write in resolving(case)),
+        *(write for order in ORDERS_ON_ACCOUNTS for write in administration.carry_out(order, NOW, CONFIG)),
     ],
 }
 """None for a function that only reads."""

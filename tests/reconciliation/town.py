@@ -240,7 +240,7 @@ class Payment:
 
     def resolve(self, decision: Decision) -> None:
         case = compensation.stuck_case(self.state())
-        resolution = Resolution(decision=decision, reason=f"for {self.settlement.payer}", by="olga")
+        resolution = Resolution(decision=decision, reason=f"for {self.settlement.payer}", by="olga", case=1)
         self.town.store.commit(
             compensation.resolve(
                 self.settlement,

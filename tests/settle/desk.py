@@ -8,12 +8,16 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
+from botocore.exceptions import ReadTimeoutError
+
 from settle.actions import accounts
+from settle.door import Answer
 from settle.queries import statement
 from settle.stack import Stack
+from settlement.adapters import telemetry
 from settlement.ledger import forward, keys
 from settlement.ledger.keys import Row
-from settlement.model.errors import IdempotencyConflict, SettlementError, StoreUnavailable
+from settlement.model.errors import IdempotencyConflict, SettlementError
 from settlement.model.request import parse_settlement
 from tests.world import constants
 from tests.world.constants import KEY, NONCE
@@ -24,17 +28,16 @@ from tests.world.functions import HANDLERS, Context
 from tests.world.interpreter import Execution, Machines, TaskFailed
 from tests.world.journal import journal
 from tests.world.ledger import Ledger
+from tests.world.orders import request
 from tests.world.provider import Provider
+from tests.world.services import Functions as Recovery
 from tests.world.step_functions import StepFunctions, client_error
 
 ADA = constants.ORDER["by"]
+GRACE = "arn:aws:iam::123456789012:user/grace"
 REASON = "approved by finance"
 COMPENSATION = os.environ["COMPENSATION_MACHINE"]
 STANDARD = os.environ["SETTLEMENT_MACHINE"]
-RECOVERY, ADMINISTRATION = (
-    f"arn:aws:lambda:eu-west-1:123456789012:function:{name}"
-    for name in ("RecoverStalled", "AdministerAccount")
-)
 FORWARD = {
     "hold": "HoldFunds",
     "verify": "VerifyKyc",
@@ -46,51 +49,37 @@ FORWARD = {
 def call(function: str, event: Mapping[str, Any]) -> Any:
     """Call a function as Lambda does; what it prints are metrics, and none of the command's business."""
     with redirect_stdout(io.StringIO()):
-        return HANDLERS[function](event, Context())
+        try:
+            return HANDLERS[function](event, Context())
+        finally:
+            telemetry.count("StepCalled")  # a nested call flushes the metrics of the outer one
 
 
-class Functions:
-    """Lambda as boto3 shows it, with real functions over the same table and the same machines."""
+class Orders:
+    """The stack's door, as API Gateway shows it: it knows who asks, and the order does not say it."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
-        """What recovery was asked."""
-
-        self.ordered: list[dict[str, Any]] = []
-        """The orders on accounts."""
+        self.given: list[tuple[str, Any]] = []
+        """The orders: what was ordered, and the body."""
 
         self.losing = 0
         """How many answers will be lost, each after its effect."""
 
-    def invoke(self, **parameters: Any) -> dict[str, Any]:
-        payload = json.loads(parameters.pop("Payload"))
-        function = parameters.pop("FunctionName")
-        assert parameters == {"InvocationType": "RequestResponse"}
-        {RECOVERY: self.asked, ADMINISTRATION: self.ordered}[function].append(payload)
-        try:
-            answer = call(function.rpartition(":")[2], payload)
-            if self.losing:
-                self.losing -= 1
-                raise StoreUnavailable("DynamoDB: ReadTimeoutError")
-            return {"Payload": _stream(answer)}
-        except SettlementError as failed:
-            told = {"errorType": type(failed).__name__, "errorMessage": str(failed)}
-            return {"FunctionError": "Unhandled", "Payload": _stream(told)}
+        self.answering: Answer | None = None
+        """What API Gateway answers by itself, without asking the function."""
 
+        self.by = ADA
 
-def _stream(answer: Any) -> io.BytesIO:
-    return io.BytesIO(json.dumps(answer).encode())
-
-
-class Identity:
-    """STS, which knows who asks, and how often it was asked."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def get_caller_identity(self) -> dict[str, str]:
-        self.asked += 1
-        return {"Arn": ADA}
+    def send(self, decision: str, order: dict[str, Any]) -> Answer:
+        order = json.loads(json.dumps(order))
+        self.given.append((decision, order))
+        if self.answering:
+            return self.answering
+        answer = call("TakeOrder", request(decision, order, self.by))
+        if self.losing:
+            self.losing -= 1
+            raise ReadTimeoutError(endpoint_url="https://orders.invalid")
+        return Answer(answer["statusCode"], json.loads(answer["body"]))
 
 
 @dataclass(frozen=True)
@@ -98,6 +87,11 @@ class Reached(Stack):
     """A stack whose services are the test's."""
 
     clients: dict[str, Any] = field(default_factory=dict)
+    orders: Orders = field(default_factory=Orders)
+
+    @property
+    def door(self) -> Any:
+        return self.orders
 
     def client(self, service: str, attempts: int = 5) -> Any:
         return self.clients[service]
@@ -120,19 +114,19 @@ class Desk:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger, self.provider, self.broken = ledger, Provider(), dict[str, SettlementError]()
         self.machines = StepFunctions(Machines(definitions(), frozenset({EXPRESS}), self._invoke), runs=True)
-        self.functions, self.identity = Functions(), Identity()
         outputs = {
             "TableName": ledger.table_name,
             "CompensationArn": COMPENSATION,
             "SettlementStandardArn": STANDARD,
-            "RecoverStalledArn": RECOVERY,
-            "AdministerAccountArn": ADMINISTRATION,
+            "OrdersUrl": "https://orders.invalid",
             "RowKeyArns": "row-keys",
             "StageConfig": os.environ["STAGE_CONFIG"],
         }
         clients = {"dynamodb": ledger.client, "stepfunctions": self.machines}
-        clients |= {"lambda": self.functions, "sts": self.identity, "secretsmanager": Secrets()}
-        self.stack = Reached("under-test", outputs, None, clients=clients)
+        clients |= {"secretsmanager": Secrets()}
+        self.door = Orders()
+        self.recovery = Recovery(answers=lambda event: call("RecoverStalled", event))
+        self.stack = Reached("under-test", outputs, None, clients=clients, orders=self.door)
 
     @property
     def executions(self) -> list[Execution]:
@@ -150,7 +144,7 @@ class Desk:
     def open(self) -> "Desk":
         """Open the accounts of all tests: Alice has 500.00 EUR, Bob and the shop nothing."""
         for account, deposit in (("alice", "500.00"), ("bob", "0"), ("shop", "0")):
-            accounts.open_account(self.stack, account, "EUR", deposit, by=ADA)
+            accounts.open_account(self.stack, account, "EUR", deposit)
         return self
 
     def pay(
@@ -182,18 +176,24 @@ class Desk:
         """Give Bob enough again."""
         self.pay("order-rich-00001", amount="100.00", fee="0.00")
 
-    def compensate(self, wire: Mapping[str, str], **order: Any) -> None:
-        """Start the compensating machine on an order: by default what stopped the settlement."""
-        text = json.dumps({"settlement": wire, **(order or {"error": constants.REJECTED_BY_KYC})})
+    def reverse(self, reason: str, key: str = KEY, **more: str) -> None:
+        """Give an order to reverse a settlement, as Grace, past the command."""
+        answer = call("TakeOrder", request("reverse", {"key": key, "reason": reason, **more}, GRACE))
+        assert answer["statusCode"] == 200, answer
+        self.machines.started.clear()
+
+    def compensate(self, wire: Mapping[str, str], error: Any = constants.REJECTED_BY_KYC) -> None:
+        """Start the compensating machine for what stopped the settlement."""
+        text = json.dumps({"settlement": wire, "error": error})
         name = f"{wire['key']}-c{len(self.executions)}-{NONCE}"
         self.machines.start_execution(stateMachineArn=COMPENSATION, name=name, input=text)
         self.machines.started.clear()
 
     def half_reversed(self, until: str = "ReclaimFunds") -> Execution:
         """Begin to reverse a settled payment, as far as the state `until`; return what does so, and runs."""
-        wire = self.pay()
+        self.pay()
         self.machines.runs = False
-        self.compensate(wire, reversal={"reason": "first", "by": "grace"})
+        self.reverse("first")
         self.machines.runs = True
         half = self.executions[-1].run(until=until)
         assert self.row()["status"] == "COMPENSATING"
@@ -211,8 +211,11 @@ class Desk:
             self.broken["RefundFee"] = IdempotencyConflict("the fees are locked")
         else:
             self.broken["VoidHold"] = IdempotencyConflict("the payer is locked")
-        ordered = {"fee": {"reversal": constants.ORDER}, "nothing": {"reversal": constants.STALLED_ORDER}}
-        self.compensate(wire, **ordered.get(step, {}))
+        ordered = {"fee": {}, "nothing": {"expected_status": "PROCESSING"}}
+        if step in ordered:
+            self.reverse(constants.ORDER["reason"], key, **ordered[step])
+        else:
+            self.compensate(wire)
         assert self.row(key)["status"] == "LIMBO", self.row(key)
 
     def row(self, key: str = KEY) -> Row:

@@ -123,7 +123,7 @@ def test_a_refused_command_is_one_line_and_writes_nothing(
     assert err.startswith("settle: ")
     assert code != Exit.NOT_FOUND or err == f"settle: key: no request has claimed {UNCLAIMED} in under-test\n"
     assert desk.ledger.rows() == before
-    assert desk.functions.asked == []
+    assert desk.recovery.sent == []
 
 
 def squeezed(text: str) -> str:

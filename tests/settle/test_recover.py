@@ -1,6 +1,5 @@
-"""`settle recover` asks the function of the schedule and tells what it did. It writes nothing itself."""
+"""`settle recover` asks recovery, through the door, and tells what it did. It writes nothing itself."""
 
-import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,32 +7,30 @@ from typing import Any
 
 import pytest
 
+from settle.door import Answer
 from settle.exit_codes import Exit
 from tests.settle.conftest import Command, Ended
-from tests.settle.desk import RECOVERY, Desk
+from tests.settle.desk import Desk
 from tests.settle.flight import at, claimed, finished, key_of, stuck
 from tests.world.constants import NONCE
-from tests.world.step_functions import client_error
 
 KEY = key_of(1)
 
 
 @dataclass
 class Recovery:
-    """Lambda with the function RecoverStalled, which does and answers what the test says."""
+    """The door, behind which recovery does and answers what the test says."""
 
     action: str = "settle"
     execution: str | None = f"{KEY}-r1-{NONCE}"
-    error: dict[str, str] | None = None
+    answer: Answer | None = None
     effect: Callable[[], object] = lambda: None
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
-    def invoke(self, **parameters: Any) -> dict[str, Any]:
-        self.asked.append(parameters)
+    def send(self, decision: str, order: dict[str, Any]) -> Answer:
+        self.asked.append((decision, order))
         self.effect()
-        answer: object = self.error or {"key": KEY, "action": self.action, "execution": self.execution}
-        failed = {"FunctionError": "Unhandled"} if self.error else {}
-        return {**failed, "Payload": io.BytesIO(json.dumps(answer).encode())}
+        return self.answer or Answer(200, {"key": KEY, "action": self.action, "execution": self.execution})
 
     def nothing(self) -> "Recovery":
         self.action, self.execution = "none", None
@@ -42,7 +39,8 @@ class Recovery:
 
 @pytest.fixture
 def recovery(desk: Desk) -> Recovery:
-    desk.stack.clients["lambda"] = recovery = Recovery()
+    recovery = Recovery()
+    desk.door.send = recovery.send  # type: ignore[method-assign]
     return recovery
 
 
@@ -52,7 +50,7 @@ def told(ended: Ended) -> tuple[int, dict[str, Any], str]:
     return code, json.loads(out), err
 
 
-def test_the_function_of_the_schedule_is_asked_about_the_one_key_and_the_command_writes_nothing(
+def test_the_door_is_asked_about_the_one_key_and_the_command_writes_nothing(
     desk: Desk, command: Command, recovery: Recovery
 ) -> None:
     claimed(desk, due=600)  # long before it is due
@@ -60,9 +58,7 @@ def test_the_function_of_the_schedule_is_asked_about_the_one_key_and_the_command
 
     code, out, err = command("recover", KEY)
 
-    payload = json.dumps({"key": KEY})
-    request = {"FunctionName": RECOVERY, "InvocationType": "RequestResponse", "Payload": payload}
-    assert (recovery.asked, desk.ledger.rows()) == ([request], before)
+    assert (recovery.asked, desk.ledger.rows()) == ([("recover", {"key": KEY})], before)
     assert (code, err) == (Exit.FINE, "")
     assert [line.split() for line in out.splitlines()] == [
         ["key", KEY],
@@ -149,44 +145,21 @@ def test_a_settlement_in_limbo_ends_with_its_code_whether_it_is_alerted_again_or
 
 
 @pytest.mark.parametrize(
-    ("error", "message"),
+    ("answer", "message"),
     [
-        ({"errorType": "StoreUnavailable", "errorMessage": "DynamoDB: gone"}, "DynamoDB: gone"),
-        ({"errorMessage": "2026-11-20 Task timed out after 50.00 seconds"}, "Task timed out"),
+        (Answer(503, {"error": "StoreUnavailable", "message": "DynamoDB: gone"}), "DynamoDB: gone"),
+        (Answer(504, {"message": "Endpoint request timed out"}), "HTTP 504"),
+        (Answer(403, {"message": "Forbidden"}), "Forbidden: your AWS identity may not give this order"),
     ],
 )
-def test_a_function_that_fails_fails_the_command_with_its_own_message(
-    desk: Desk, command: Command, recovery: Recovery, error: dict[str, str], message: str
+def test_a_door_that_does_not_take_the_order_fails_the_command(
+    desk: Desk, command: Command, recovery: Recovery, answer: Answer, message: str
 ) -> None:
     claimed(desk)
-    recovery.error = error
+    recovery.answer = answer
 
     code, out, err = command("recover", KEY, "--json")
 
     assert (code, out, len(err.splitlines())) == (Exit.FAILED, "", 1)
-    assert err.startswith(f"settle: {KEY}: not recovered, or not known to be: ")
+    assert err.startswith("settle: recover: ")
     assert message in err
-
-
-def test_a_function_that_may_not_be_called_fails_the_command(
-    desk: Desk, command: Command, recovery: Recovery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    claimed(desk)
-
-    def denied(**_: Any) -> Any:
-        raise client_error("Invoke", "AccessDeniedException")
-
-    monkeypatch.setattr(recovery, "invoke", denied)
-
-    code, out, err = command("recover", KEY)
-
-    assert (code, out, len(err.splitlines())) == (Exit.FAILED, "", 1)
-    assert "AccessDeniedException" in err
-
-
-def test_a_stack_from_before_the_function_is_to_be_deployed_again(desk: Desk, command: Command) -> None:
-    claimed(desk)
-    del desk.stack.outputs["RecoverStalledArn"]
-
-    message = "settle: stack under-test: has no output RecoverStalledArn, as it is too old; deploy it again\n"
-    assert command("recover", KEY) == (Exit.FAILED, "", message)

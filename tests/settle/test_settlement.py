@@ -22,7 +22,7 @@ from settlement.model.verdict import Verdict, parse_verdict
 from settlement.policy import steps
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, REASON, Desk
-from tests.world.constants import KEY, STALLED_ORDER, WIRE
+from tests.world.constants import KEY, WIRE
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 
@@ -129,7 +129,8 @@ def compensated(desk: Desk) -> None:
 
 
 def compensated_from_nothing(desk: Desk) -> None:
-    desk.compensate(desk.pay(until="claim"), reversal=STALLED_ORDER)
+    desk.pay(until="claim")
+    desk.reverse("a test", expected_status="PROCESSING")
 
 
 def stuck(desk: Desk) -> None:

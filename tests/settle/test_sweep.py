@@ -78,7 +78,8 @@ def test_a_merchant_spends_what_is_swept_and_no_more(paid: Desk) -> None:
 
 def test_what_is_not_reversed_yet_waits_for_no_sweep(paid: Desk) -> None:
     """A refund sweeps the second of its release, in which the other payment may be, too."""
-    paid.compensate(paid.pay("order-2026-000103", payee=SHOP), reversal={"reason": "r", "by": "grace"})
+    paid.pay("order-2026-000103", payee=SHOP)
+    paid.reverse("r", "order-2026-000103")
 
     assert paid.row("order-2026-000103")["status"] == "COMPENSATED"
     assert table_scan.proof(paid.stack.store, paid.stack.config.currencies)["conserved"]

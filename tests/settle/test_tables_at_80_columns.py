@@ -13,7 +13,7 @@ from settle.actions import accounts
 from settle.output import live
 from settle.queries import snapshot
 from tests.settle.conftest import Ended
-from tests.settle.desk import ADA, Desk
+from tests.settle.desk import Desk
 
 Command = Callable[..., Ended]
 STUCK, FLYING, SPENT = ("order-" + letter * 58 for letter in "sfp")
@@ -34,7 +34,7 @@ def longest(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         accounts.open_account(desk.stack, account, "EUR", deposit)
     wire = desk.pay(STUCK, payer=PAYER, payee=PAYEE)
     desk.pay(SPENT, payer=PAYEE, payee="shop", amount="40.00", fee="0.00")
-    desk.compensate(wire, reversal={"reason": "sent back", "by": ADA})
+    desk.reverse("sent back", wire["key"])
     desk.pay(FLYING, until="hold", payer=PAYER, payee=PAYEE)
 
 

@@ -361,7 +361,8 @@ def test_one_decision_by_two_people_at_once_is_the_decision_of_one(saga: Saga) -
     saga.stuck(Step.RELEASE)
     case = saga.case()
     people = [
-        Resolution(decision=WRITE_OFF.decision, reason="agreed", by=f"{ON_CALL}-{n}") for n in range(CALLERS)
+        Resolution(decision=WRITE_OFF.decision, reason="agreed", by=f"{ON_CALL}-{n}", case=1)
+        for n in range(CALLERS)
     ]
 
     answers = at_once(

@@ -306,7 +306,7 @@ class Settlements(RuleBasedStateMachine):
         except Refusal:
             return
         case = compensation.stuck_case(state)
-        order = Resolution(reason="talked", by=BY, decision=decision)
+        order = Resolution(reason="talked", by=BY, decision=decision, case=case.number)
         made = compensation.resolve(settlement, case, order, "resolve-1", self.now, CONFIG)
         self._call(fault, lambda: self.store.commit(made))
 

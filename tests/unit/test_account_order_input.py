@@ -1,14 +1,17 @@
 """An order on an account as it comes in: each malformed field is named, and nothing is guessed."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from settlement.model.account_order import OrderKind, parse_account_order
+from settlement.model.account_order import AccountOrder, OrderKind, parse_account_order
+from settlement.model.caller import Caller
 from settlement.model.errors import InvalidRequest
 from tests.unit.vectors import CONFIG
 
-COMMON = {"key": "deposit-account-0001", "account": "alice", "by": "carol", "reason": "as agreed"}
+CAROL = Caller(by="arn:aws:iam::1:user/carol", user_id="AIDACAROL", request_id="req-1", source_ip="192.0.2.7")
+COMMON = {"key": "deposit-account-0001", "account": "alice", "reason": "as agreed"}
 DEPOSIT = {
     **COMMON,
     "order": "deposit",
@@ -23,26 +26,39 @@ LINE = "must be one line of at most 500 printable characters, not blank"
 
 def problems(raw: object) -> list[str]:
     with pytest.raises(InvalidRequest) as refused:
-        parse_account_order(raw, CONFIG)
+        parse_account_order(raw, CAROL, CONFIG)
     return str(refused.value).split("; ")
 
 
 def test_a_deposit_is_in_minor_units_and_reads_back_in_its_canonical_form() -> None:
-    order = parse_account_order({**DEPOSIT, "reason": " as agreed "}, CONFIG)
+    order = parse_account_order({**DEPOSIT, "reason": " as agreed "}, CAROL, CONFIG)
 
     assert (order.amount, order.currency, order.reason) == (4820, "EUR", "as agreed")
-    assert order.to_wire(CONFIG) == {**DEPOSIT, "amount": "48.20"}
-    assert order.request_hash == parse_account_order({**DEPOSIT, "amount": "48.20"}, CONFIG).request_hash
+    assert order.to_wire(CONFIG) == {**DEPOSIT, "amount": "48.20", "by": CAROL.by}
+    assert (
+        order.request_hash == parse_account_order({**DEPOSIT, "amount": "48.20"}, CAROL, CONFIG).request_hash
+    )
 
 
 @pytest.mark.parametrize("raw", [OPEN, FREEZE], ids=["open", "freeze"])
 def test_an_order_that_moves_no_money_reads_back_as_it_is(raw: dict[str, Any]) -> None:
-    assert parse_account_order(raw, CONFIG).to_wire(CONFIG) == raw
+    assert parse_account_order(raw, CAROL, CONFIG).to_wire(CONFIG) == raw | {"by": CAROL.by}
+
+
+def test_the_caller_s_proof_is_on_record_and_no_part_of_the_order_which_another_try_repeats() -> None:
+    orders = [
+        parse_account_order(DEPOSIT, replace(CAROL, request_id=each), CONFIG) for each in ("req-1", "req-2")
+    ]
+
+    assert [order.to_row()["request_id"] for order in orders] == ["req-1", "req-2"]
+    assert orders[0].to_row().items() >= CAROL.proof.items()
+    assert orders[0].request_hash == orders[1].request_hash
+    assert AccountOrder.from_row({"pk": f"ORDER#{COMMON['key']}", **orders[0].to_row()}) == orders[0]
 
 
 @pytest.mark.parametrize("raw", [None, [], "open", 7])
 def test_an_order_is_an_object(raw: object) -> None:
-    assert problems(raw) == ["order: must be a JSON object with key, order, account, by and reason"]
+    assert problems(raw) == ["order: must be a JSON object with key, order, account and reason"]
 
 
 @pytest.mark.parametrize("kind", [None, "melt", "OPEN", 7, ["open"], {}])
@@ -55,7 +71,7 @@ def test_an_order_is_one_of_six(kind: object) -> None:
 
 @pytest.mark.parametrize("kind", OrderKind)
 def test_each_missing_field_of_an_order_is_named(kind: OrderKind) -> None:
-    missing = [f"{name}: missing" for name in sorted(kind.fields) if name != "order"]
+    missing = [f"{name}: missing" for name in sorted(kind.fields) if name not in ("order", "by")]
 
     assert problems({"order": kind}) == missing
 
@@ -67,10 +83,12 @@ def test_each_missing_field_of_an_order_is_named(kind: OrderKind) -> None:
         ({**FREEZE, "currency": "EUR"}, "currency"),
         ({**FREEZE, "reference": "bank"}, "reference"),
         ({**DEPOSIT, "posted_at": "2026-11-22"}, "posted_at"),
+        *(({**raw, "by": "eve"}, "by") for raw in (OPEN, FREEZE, DEPOSIT)),
+        ({**DEPOSIT, "proof": {}}, "proof"),
     ],
 )
 def test_a_field_that_the_order_does_not_have_is_refused(raw: dict[str, Any], unknown: str) -> None:
-    fields = ", ".join(OrderKind(raw["order"]).fields)
+    fields = ", ".join(name for name in OrderKind(raw["order"]).fields if name != "by")
 
     assert "; ".join(problems(raw)) == f"{unknown}: unknown field; the fields are {fields}"
 
@@ -90,7 +108,6 @@ def test_a_field_that_the_order_does_not_have_is_refused(raw: dict[str, Any], un
         ({"amount": "0.00"}, "amount: must be greater than zero"),
         ({"reference": " "}, f"reference: {LINE}"),
         ({"reference": 7}, f"reference: {LINE}"),
-        ({"by": "a\nb"}, f"by: {LINE}"),
         ({"reason": "x" * 501}, f"reason: {LINE}"),
         ({"reason": None}, f"reason: {LINE}"),
     ],

@@ -1,6 +1,7 @@
 """Decisions of a compensation: it reverses each committed step once, and loses no money."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -200,34 +201,37 @@ def test_a_reversal_is_due_if_its_step_has_committed_and_is_not_reversed(
 
 
 @pytest.mark.parametrize(
-    ("status", "resolutions", "named", "expected"),
+    ("resolutions", "number", "is_open"),
+    [(0, None, True), (0, 1, True), (2, 3, True), (0, 2, False), (2, 2, False)],
+)
+def test_a_decision_is_on_the_open_case_alone(resolutions: int, number: int | None, is_open: bool) -> None:
+    state = replace(books.stuck(Step.RELEASE, Step.RELEASE).state(), resolutions=resolutions)
+
+    if is_open:
+        compensation.ensure_can_resolve(state, Decision.RETRY, number)
+    else:
+        message = f"^case: the open case is number {resolutions + 1}, not {number}$"
+        with pytest.raises(ResolutionRefused, match=message):
+            compensation.ensure_can_resolve(state, Decision.RETRY, number)
+
+
+@pytest.mark.parametrize(
+    ("change", "case", "expected"),
     [
-        (Status.LIMBO, 0, None, 1),
-        (Status.LIMBO, 0, 1, 1),
-        (Status.LIMBO, 2, None, 3),
-        (Status.LIMBO, 2, 3, 3),
-        (Status.LIMBO, 2, 1, 1),
-        (Status.COMPENSATING, 1, None, 1),
-        (Status.SETTLED, 2, 2, 2),
-        (Status.PROCESSING, 0, None, "the settlement was never in LIMBO"),
-        (Status.COMPENSATING, 0, 1, "the settlement was never in LIMBO"),
-        (Status.COMPENSATING, 1, 2, "there is no case number 2, the latest is 1"),
-        (Status.LIMBO, 1, 3, "there is no case number 3, the latest is 2"),
-        (Status.LIMBO, 1, 0, "there is no case number 0, the latest is 2"),
-        (Status.LIMBO, 1, -1, "there is no case number -1, the latest is 2"),
+        ({}, 2, True),
+        ({}, 1, False),
+        ({}, None, False),
+        ({"status": Status.COMPENSATED}, 2, False),
+        ({"status": Status.COMPENSATING}, 2, False),
+        ({"resolution": None}, 2, False),
     ],
 )
-def test_a_resolution_means_the_named_case_or_the_latest_and_is_refused_without_one(
-    status: Status, resolutions: int, named: int | None, expected: int | str
+def test_a_settlement_is_completed_by_its_last_decision(
+    change: dict[str, Any], case: int | None, expected: bool
 ) -> None:
-    state = states.state(status=status, resolutions=resolutions)
-    order = replace(resolution(Decision.RETRY), case=named)
+    completed = {"status": Status.SETTLED, "resolutions": 2, "resolution": {"decision": "complete"}}
 
-    if isinstance(expected, int):
-        assert compensation.case_to_resolve(state, order) == expected
-    else:
-        with pytest.raises(ResolutionRefused, match=f"^resolution: {expected}$"):
-            compensation.case_to_resolve(state, order)
+    assert compensation.is_completed_by(states.state(**completed | change), case) is expected
 
 
 # On a person's order

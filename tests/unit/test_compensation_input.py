@@ -1,13 +1,11 @@
-"""The input of the compensating machine: five causes, and a refusal for any other shape."""
+"""The input of the compensating machine: four causes, and a refusal for any other shape."""
 
 from typing import Any
 
 import pytest
 
-from settlement.model.compensation_input import CompensationInput, Failure, parse_compensation
+from settlement.model.compensation_input import CompensationInput, Decided, Failure, parse_compensation
 from settlement.model.errors import InvalidRequest
-from settlement.model.orders import Decision, Resolution, Reversal
-from settlement.model.status import Status
 from tests.unit.vectors import CONFIG, SETTLEMENT
 
 WIRE = SETTLEMENT.to_wire(CONFIG)
@@ -34,15 +32,9 @@ def refusal(raw: object) -> str:
         ({"error": ERROR}, Failure(error=ERROR, owner=None)),
         ({"error": ERROR, "owner": "execution-1"}, Failure(error=ERROR, owner="execution-1")),
         ({"error": {"Error": "States.Timeout"}}, Failure(error={"Error": "States.Timeout"}, owner=None)),
-        ({"reversal": ORDER}, Reversal(reason="paid twice", by="carol", expected_status=Status.SETTLED)),
-        (
-            {"reversal": ORDER | {"expected_status": "PROCESSING"}},
-            Reversal(reason="paid twice", by="carol", expected_status=Status.PROCESSING),
-        ),
-        (
-            {"resolution": ORDER | {"decision": "retry", "case": 2}},
-            Resolution(reason="paid twice", by="carol", decision=Decision.RETRY, case=2),
-        ),
+        ({"order": "reverse"}, None),
+        ({"order": "resolve:2"}, Decided(case=2)),
+        ({"order": "resolve:123456789"}, Decided(case=123456789)),
         ({}, None),
     ],
     ids=[
@@ -50,8 +42,8 @@ def refusal(raw: object) -> str:
         "failure of an owner",
         "without a cause",
         "reversal",
-        "reversal of a stalled one",
         "resolution",
+        "the highest case",
         "none",
     ],
 )
@@ -66,12 +58,20 @@ def test_the_cause_of_a_compensation_is_the_one_in_its_input(given: dict[str, An
         {"error": {"Error": "States.Timeout"}, "owner": "execution-1"},
         {"resolution": ORDER | {"decision": "retry"}},
         {"error": ERROR, "resolution": "x", "owner": 5},
+        {"order": "resolve:7", "reversal": ORDER},
     ],
-    ids=["error", "timeout", "resolution", "several"],
+    ids=["error", "timeout", "resolution", "several", "orders"],
 )
 def test_an_execution_that_returns_with_a_case_only_resumes(state: dict[str, Any]) -> None:
     """Its state may still have the cause for which it began, or an error that it has caught."""
     assert parse(case=1, steps=[], reversed=[], alerts=0, **state).cause is None
+
+
+def test_an_execution_that_returns_names_the_case_that_it_has_waited_for_until_it_has_announced_it() -> None:
+    assert parse(case=3).unannounced_case == 3
+    assert parse(case=3, notice={"key": "x"}).unannounced_case is None
+    assert [parse(case=case).unannounced_case for case in (None, "3", True, [3])] == [None] * 4
+    assert parse(order="resolve:3").unannounced_case is None
 
 
 @pytest.mark.parametrize("error", [None, 5, "boom", [], {}, {"Error": 5}, {"Cause": "why"}], ids=repr)
@@ -83,7 +83,8 @@ def test_a_failure_without_the_shape_of_an_error_is_still_a_failure(error: objec
 
 # Refusals
 
-ONE_CAUSE = "input: must have one of error, reversal and resolution at most"
+ONE_CAUSE = "input: must have one of error and order at most"
+NAMELESS = "input: must have no order but the name of one on record"
 RETRY = ORDER | {"decision": "retry"}
 
 
@@ -95,11 +96,12 @@ def test_an_input_is_a_json_object(raw: object) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"error": ERROR, "reversal": ORDER}, ONE_CAUSE),
-        ({"error": ERROR, "resolution": RETRY}, ONE_CAUSE),
-        ({"reversal": ORDER, "resolution": RETRY}, ONE_CAUSE),
-        ({"error": None, "reversal": None, "resolution": None}, ONE_CAUSE),
-        ({"case": 1, "reversal": ORDER}, "input: must not have a reversal if it has a case"),
+        ({"error": ERROR, "order": "reverse"}, ONE_CAUSE),
+        ({"error": None, "order": None}, ONE_CAUSE),
+        ({"reversal": ORDER}, NAMELESS),
+        ({"resolution": RETRY}, NAMELESS),
+        ({"resolution": None}, NAMELESS),
+        ({"error": ERROR, "reversal": ORDER}, NAMELESS),
         *(
             ({"error": ERROR, "owner": owner}, "owner: must be the name of an execution")
             for owner in (5, True, ["e"], {"e": 1}, "two\nlines", "\x1b[31m", "\ud800")
@@ -119,13 +121,13 @@ def test_every_input_has_a_valid_settlement(settlement: object, cause: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("cause", "field"),
+    "name",
     [
-        ({"reversal": {"reason": "why"}}, "reversal.by"),
-        ({"reversal": ORDER | {"expected_status": "LIMBO"}}, "reversal.expected_status"),
-        ({"resolution": ORDER}, "resolution.decision"),
+        *(None, 5, True, [], {}, ORDER, "", "reversed", "resolve", "resolve:", "resolve:0", "resolve:01"),
+        *("resolve:-1", "resolve:1 ", "resolve:1\n", "resolve:\u0661", "resolve:1234567890"),
     ],
-    ids=repr,
+    ids=ascii,
 )
-def test_a_persons_order_is_checked(cause: dict[str, Any], field: str) -> None:
-    assert refusal({"settlement": WIRE} | cause).startswith(f"{field}: ")
+def test_an_order_s_name_is_that_of_a_reversal_or_of_a_decision(name: object) -> None:
+    message = "order: must be reverse, or resolve: and the number of a case"
+    assert refusal({"settlement": WIRE, "order": name}) == message

@@ -101,6 +101,7 @@ EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
 """Errors with attributes, the messages that are made of them, and the attributes."""
 
 PLAIN = {
+    errors.CallerUnknown,
     *(
         errors.InvalidRequest,
         errors.InReview,

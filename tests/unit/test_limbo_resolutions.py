@@ -198,8 +198,8 @@ def test_a_reversal_that_was_on_its_way_cannot_take_what_was_written_off() -> No
 
 # Decisions that do not fit
 
-COVERS_NOTHING = "write-off: the escrow lacks nothing that could be covered; use retry"
-ACCEPTS_NOTHING = "complete: there is no release left that could be accepted; use retry"
+COVERS_NOTHING = "decision: the escrow lacks nothing that could be covered; use retry"
+ACCEPTS_NOTHING = "decision: there is no release left that could be accepted; use retry"
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.LIMBO])

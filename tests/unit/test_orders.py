@@ -1,4 +1,4 @@
-"""A person's orders, checked: one line of reason, the person, and one of three decisions."""
+"""A person's orders, checked: one line of reason, one of three decisions, and no word of who gives them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,12 +7,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from settlement.model.caller import Caller
 from settlement.model.errors import InvalidRequest
-from settlement.model.orders import Decision, Order, Resolution, Reversal, parse_resolution, parse_reversal
+from settlement.model.orders import (
+    Decision,
+    Order,
+    Resolution,
+    Reversal,
+    parse_recovery,
+    parse_resolution,
+    parse_reversal,
+)
 from settlement.model.status import Status
 
-RAW: dict[str, Any] = {"decision": "retry", "reason": "bob paid in again", "by": "arn:aws:iam::1:user/carol"}
-PARSERS: dict[str, Callable[[object], Order]] = {"resolution": parse_resolution, "reversal": parse_reversal}
+KEY = "order-2026-000101"
+CAROL = Caller(by="arn:aws:iam::1:user/carol", user_id="AIDACAROL", request_id="req-1", source_ip="192.0.2.7")
+PROOF = {"user_id": "AIDACAROL", "request_id": "req-1", "source_ip": "192.0.2.7"}
+REASON = "bob paid in again"
+RAW: dict[str, dict[str, Any]] = {
+    "resolution": {"key": KEY, "case": 1, "decision": "retry", "reason": REASON},
+    "reversal": {"key": KEY, "reason": REASON},
+}
+PARSERS: dict[str, Callable[[object, Caller], tuple[str, Order]]] = {
+    "resolution": parse_resolution,
+    "reversal": parse_reversal,
+}
 
 NO_OBJECT = [None, [], [RAW], "retry", "", 5, 0, True, 1.5, b"{}"]
 NO_TEXT = [
@@ -29,7 +48,24 @@ NO_EXPECTED_STATUS = [
     *(None, 5, 0, True, False, 1.5, [], ["SETTLED"], {}, {"SETTLED": 1}, b"SETTLED", "", " "),
     *("settled", "Settled", "SETTLED ", " SETTLED", "PROCESSING\n", "expected_status", "x" * 300_000),
 ]
-NO_CASE = [0, -1, -(10**30), "1", "", "one", True, False, 1.0, 1.5, float("nan"), [], [1], {}]
+NO_CASE = [
+    None,
+    10**9 + 1,
+    0,
+    -1,
+    -(10**30),
+    "1",
+    "",
+    "one",
+    True,
+    False,
+    1.0,
+    1.5,
+    float("nan"),
+    [],
+    [1],
+    {},
+]
 ONE_LINE = "must be one line of at most 500 printable characters, not blank"
 
 
@@ -37,24 +73,31 @@ def shown(value: object) -> str:
     return ascii(value)[:30]
 
 
+def resolution(**change: Any) -> Resolution:
+    key, found = parse_resolution(RAW["resolution"] | change, CAROL)
+    assert key == KEY
+    return found
+
+
 # Good orders
 
 
-def test_a_resolution_is_read_as_it_is_written() -> None:
-    assert parse_resolution(RAW | {"by": " carol "}) == Resolution(
-        decision=Decision.RETRY, reason="bob paid in again", by="carol", case=None
+def test_a_resolution_is_read_as_it_is_written_and_given_by_the_caller() -> None:
+    assert resolution(reason=f" {REASON} ") == Resolution(
+        decision=Decision.RETRY, reason=REASON, by=CAROL.by, case=1
     )
-    assert [parse_resolution(RAW | {"case": case}).case for case in (None, 1, 10**30)] == [None, 1, 10**30]
+    assert [resolution(case=case).case for case in (1, 2, 10**9)] == [1, 2, 10**9]
 
 
 @pytest.mark.parametrize("decision", ["retry", "write-off", "complete"])
-def test_each_decision_has_a_word_which_goes_on_record(decision: str) -> None:
-    resolution = parse_resolution(RAW | {"decision": decision, "case": 3})
+def test_each_decision_has_a_word_which_goes_on_record_with_its_proof(decision: str) -> None:
+    found = resolution(decision=decision, case=3)
 
     assert [*Decision] == ["retry", "write-off", "complete"]
-    assert type(resolution.decision) is Decision
-    assert resolution.record() == RAW | {"decision": decision}
-    assert type(resolution.record()["decision"]) is str
+    assert type(found.decision) is Decision
+    assert found.record() == {"decision": decision, "reason": REASON, "by": CAROL.by}
+    assert found.evidence() == found.record() | PROOF
+    assert type(found.record()["decision"]) is str
 
 
 @pytest.mark.parametrize(
@@ -68,18 +111,23 @@ def test_each_decision_has_a_word_which_goes_on_record(decision: str) -> None:
 def test_an_order_has_the_expected_status_which_is_settled_if_left_out(
     given: dict[str, str], expected: Status
 ) -> None:
-    order = parse_reversal({"reason": "  paid twice ", "by": "carol"} | given)
+    key, order = parse_reversal({"key": KEY, "reason": "  paid twice "} | given, CAROL)
 
-    assert order == Reversal(reason="paid twice", by="carol", expected_status=expected)
+    assert (key, order) == (KEY, Reversal(reason="paid twice", by=CAROL.by, expected_status=expected))
     assert type(order.expected_status) is Status
-    assert order.record() == {"reason": "paid twice", "by": "carol"}
+    assert order.evidence() == {"reason": "paid twice", "by": CAROL.by} | PROOF
 
 
 @pytest.mark.parametrize("order", PARSERS)
-@pytest.mark.parametrize("name", ["reason", "by"])
 @pytest.mark.parametrize("text", ["x", "x" * 500, "siehe #42", "\u5df2\u9000\u6b3e", "\U0001f600"], ids=shown)
-def test_a_text_of_one_line_is_accepted(order: str, name: str, text: str) -> None:
-    assert getattr(PARSERS[order](RAW | {name: text}), name) == text
+def test_a_reason_of_one_line_is_accepted(order: str, text: str) -> None:
+    assert PARSERS[order](RAW[order] | {"reason": text}, CAROL)[1].reason == text
+
+
+def test_the_order_to_recover_has_a_key_alone() -> None:
+    assert parse_recovery({"key": KEY}) == KEY
+    with pytest.raises(InvalidRequest, match=r"^reason: unknown field; the fields are key$"):
+        parse_recovery({"key": KEY, "reason": "x"})
 
 
 # Bad input
@@ -88,27 +136,41 @@ def test_a_text_of_one_line_is_accepted(order: str, name: str, text: str) -> Non
 @pytest.mark.parametrize(
     ("order", "raw", "expected"),
     [
-        *(("resolution", raw, ": must be a JSON object with decision, reason and by") for raw in NO_OBJECT),
-        *(("reversal", raw, ": must be a JSON object with reason and by") for raw in NO_OBJECT),
         *(
-            (order, RAW | {name: text}, f".{name}: {ONE_LINE}")
+            ("resolution", raw, "order: must be a JSON object with key, case, decision, reason")
+            for raw in NO_OBJECT
+        ),
+        *(
+            ("reversal", raw, "order: must be a JSON object with key, expected_status, reason")
+            for raw in NO_OBJECT
+        ),
+        *(
+            (order, RAW[order] | {"reason": text}, f"reason: {ONE_LINE}")
             for order in PARSERS
-            for name in ("reason", "by")
             for text in NO_TEXT
         ),
         *(
-            ("resolution", RAW | {"decision": each}, ".decision: must be one of retry, write-off, complete")
+            (order, RAW[order] | {"key": key}, "key: must be a string that matches ^[A-Za-z0-9_-]{16,64}$")
+            for order in PARSERS
+            for key in (None, 7, "short", [KEY], "x" * 65)
+        ),
+        *(
+            (
+                "resolution",
+                RAW["resolution"] | {"decision": each},
+                "decision: must be one of retry, write-off, complete",
+            )
             for each in NO_DECISION
         ),
         *(
-            ("resolution", RAW | {"case": case}, ".case: must be the number of a case, or be left out")
+            ("resolution", RAW["resolution"] | {"case": case}, "case: must be the number of a case")
             for case in NO_CASE
         ),
         *(
             (
                 "reversal",
-                RAW | {"expected_status": each},
-                ".expected_status: must be SETTLED or PROCESSING, or be left out",
+                RAW["reversal"] | {"expected_status": each},
+                "expected_status: must be SETTLED or PROCESSING, or be left out",
             )
             for each in NO_EXPECTED_STATUS
         ),
@@ -118,15 +180,22 @@ def test_a_text_of_one_line_is_accepted(order: str, name: str, text: str) -> Non
 def test_a_bad_order_is_refused_by_the_field_at_fault(order: str, raw: object, expected: str) -> None:
     """A settlement leaves LIMBO by a resolution, and a compensation is not begun again."""
     with pytest.raises(InvalidRequest) as refused:
-        PARSERS[order](raw)
+        PARSERS[order](raw, CAROL)
 
-    assert str(refused.value) == f"{order}{expected}"
+    assert str(refused.value) == expected
 
 
-@pytest.mark.parametrize(("order", "name"), [*(("resolution", name) for name in RAW), ("reversal", "by")])
+@pytest.mark.parametrize(("order", "name"), [(order, name) for order, raw in RAW.items() for name in raw])
 def test_a_missing_field_is_named(order: str, name: str) -> None:
-    with pytest.raises(InvalidRequest, match=rf"^{order}\.{name}: "):
-        PARSERS[order]({other: value for other, value in RAW.items() if other != name})
+    with pytest.raises(InvalidRequest, match=rf"^{name}: missing$"):
+        PARSERS[order]({other: value for other, value in RAW[order].items() if other != name}, CAROL)
+
+
+@pytest.mark.parametrize("order", PARSERS)
+@pytest.mark.parametrize("name", ["by", "user_id", "proof"])
+def test_who_gives_the_order_is_no_field_of_it(order: str, name: str) -> None:
+    with pytest.raises(InvalidRequest, match=rf"^{name}: unknown field; the fields are key, "):
+        PARSERS[order](RAW[order] | {name: "arn:aws:iam::1:user/eve"}, CAROL)
 
 
 JSON = st.recursive(
@@ -140,15 +209,15 @@ JSON = st.recursive(
 @given(
     raw=JSON
     | st.fixed_dictionaries(
-        {}, optional=dict.fromkeys([*RAW, "case", "expected_status"], JSON | st.just("retry"))
+        {}, optional=dict.fromkeys(["key", "reason", "case", "decision", "expected_status"], JSON)
     )
 )
 def test_any_order_is_accepted_or_refused_in_one_short_line(order: str, raw: Any) -> None:
     try:
-        parsed = PARSERS[order](raw)
+        _, parsed = PARSERS[order](raw, CAROL)
     except InvalidRequest as refusal:
         message = str(refusal)
-        short = message.startswith(order) and message.isprintable() and len(message) < 200
+        short = ": " in message and message.isprintable() and len(message) < 1_000
     else:
         short = {type(value) for value in parsed.record().values()} == {str}
         short = short and parsed.reason.strip() == parsed.reason != ""
@@ -160,19 +229,18 @@ def test_any_order_is_accepted_or_refused_in_one_short_line(order: str, raw: Any
 
 
 @pytest.mark.parametrize(
-    ("entry", "expected"),
+    ("change", "expected"),
     [
-        (RAW, True),
-        (RAW | {"account": "bob", "amount": 4772, "more": {"x"}}, True),
-        (RAW | {"decision": "complete"}, False),
-        (RAW | {"reason": "another"}, False),
-        (RAW | {"by": "dave"}, False),
-        ({"reason": RAW["reason"], "by": RAW["by"]}, False),
-        ({}, False),
+        ({}, True),
+        ({"account": "bob", "amount": 4772, "more": {"x"}}, True),
+        ({"by": "dave"}, True),
+        ({"decision": "complete"}, False),
+        ({"reason": "another"}, False),
     ],
 )
-def test_a_decision_is_on_record_if_its_person_reason_and_decision_are(
-    entry: dict[str, Any], expected: bool
+def test_a_decision_is_on_record_if_it_and_its_reason_are_and_the_first_person_stays(
+    change: dict[str, Any], expected: bool
 ) -> None:
-    assert parse_resolution(RAW).is_on(entry) == expected
-    assert parse_resolution(RAW | {"case": 7}).is_on(entry) == expected
+    entry = {"decision": "retry", "reason": REASON, "by": CAROL.by} | change
+
+    assert resolution().is_on(entry) == resolution(case=7).is_on(entry) == expected

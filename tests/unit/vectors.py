@@ -196,7 +196,7 @@ DONE = Case(step=Step.FEE, account="fees:EUR", blocked_account=None, amount=0, n
 
 
 def resolution(decision: Decision) -> Resolution:
-    return Resolution(reason=ORDER.reason, by=ORDER.by, decision=decision)
+    return Resolution(reason=ORDER.reason, by=ORDER.by, decision=decision, case=1)
 
 
 def _reversed_step(step: Step, escrow_change: int) -> Vector:

@@ -129,7 +129,8 @@ RESOLVER = f"{KEY}-resolve-1"
 
 ON_CALL = "arn:aws:sts::1:assumed-role/on-call/lee"
 RETRY, WRITE_OFF, COMPLETE = (
-    Resolution(decision=decision, reason=f"talked to bob: {decision}", by=ON_CALL) for decision in Decision
+    Resolution(decision=decision, reason=f"talked to bob: {decision}", by=ON_CALL, case=1)
+    for decision in Decision
 )
 
 

@@ -8,6 +8,7 @@ from tests.simulation.seeded.facts import (
     members,
     minor,
     number,
+    order_in,
     text,
 )
 from tests.simulation.seeded.rules import Asking
@@ -98,7 +99,8 @@ def _is_as_asked(order: Item, asking: Asking) -> None:
     """Check that an order is recorded as its function was asked; a world's own openings have no function."""
     if not asking.function:
         return
-    asked = asking.payload
+    demand(asking.function == "TakeOrder", "an order is given at the door alone", asking.function)
+    asked = order_in(asking.payload)
     demand(order["pk"]["S"] == f"ORDER#{asked.get('key')}", "an order is recorded by its key", asked)
     for name in _TEXTS:
         demand(text(order, name) == asked.get(name), "an order is recorded as it was given", name, asked)

@@ -1,19 +1,17 @@
 """People who give orders on accounts: twice, at once, late, with other content, and at the worst moment."""
 
+import json
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.seeded.facts import demand, minor, number, text
 from tests.world.expressions import Item
-from tests.world.interpreter import TaskFailed
+from tests.world.orders import given, request
 
 if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 TRIES_MAX = 4
-UNKNOWN = ("StoreUnavailable", "Runtime.", "Lambda.", "Sandbox.", "Extension.", "Host.")
-"""How the errors begin after which an order may have been carried out."""
-
 OTHERWISE: tuple[tuple[str, str], ...] = (("reason", "another"), ("account", "carol"), ("by", "mallory"))
 """Other content under the same key."""
 
@@ -136,15 +134,17 @@ class Bank:
         world = self._world
         for _ in range(TRIES_MAX):
             world.note("a person", "orders", order)
-            call = world.cloud.call("AdministerAccount", dict(order))
+            call = world.cloud.call("TakeOrder", request(order["order"], *given(order)))
             answered = world.hub.wait(call.answer, 30_000)
             answer = call.answer.value if answered else None
             if isinstance(answer, dict):
-                self._is_true(order, answer)
-                return
-            if isinstance(answer, TaskFailed) and not answer.output["Error"].startswith(UNKNOWN):
-                self._is_refused_rightly(order, answer.output["Error"])
-                return
+                content = json.loads(answer["body"])
+                if answer["statusCode"] == 200:
+                    self._is_true(order, content)
+                    return
+                if answer["statusCode"] < 500:
+                    self._is_refused_rightly(order, content["error"])
+                    return
             world.hub.sleep(world.chance.within(100, 60_000))
 
     def _recorded(self, order: dict[str, str]) -> Item | None:

@@ -1,5 +1,6 @@
 """Readers of the oracle's facts: rows on the wire, payloads of calls, and the legal transitions."""
 
+import json
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
@@ -83,6 +84,13 @@ def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
     """Return the settlement in a call's payload; an empty one if it has none."""
     found: dict[str, str] = payload.get("settlement") or payload.get("state", {}).get("settlement", {})
     return found
+
+
+def order_in(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the order in a call of TakeOrder, with its decision, and with the `by` that AWS has proven."""
+    body: dict[str, Any] = json.loads(payload["body"])
+    decision = payload["routeKey"].rpartition("/")[2]
+    return {**body, "decision": decision, "by": payload["requestContext"]["authorizer"]["iam"]["userArn"]}
 
 
 def is_entry(row: Item | None) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from settlement.ledger import keys
+from settlement.model.account_order import OrderKind
 from tests.simulation.seeded.facts import done, is_merchant, number, text, undone
 from tests.simulation.seeded.people import webhook
 from tests.simulation.seeded.scenarios import IN_REVIEW, REJECTED
@@ -12,6 +13,7 @@ from tests.world.constants import NONCE
 from tests.world.expressions import Item
 from tests.world.interpreter import ARN
 from tests.world.openings import deposit_key
+from tests.world.orders import given, request
 
 FORWARD = ("HoldFunds", "ReleaseFunds", "CollectFee", "RejectSettlement")
 REVERSING = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
@@ -44,6 +46,9 @@ ORDERED = ("alice", "bob", "carol", "unopened")
 """The accounts on which late orders are given."""
 
 
+_ON_ACCOUNTS = tuple(f"TakeOrder {kind} " for kind in OrderKind)
+
+
 def orders() -> dict[str, Asked]:
     """Return orders on accounts, by name: those that fit, those that do not, and those of a used key."""
     made: dict[str, dict[str, Any]] = {}
@@ -59,12 +64,12 @@ def orders() -> dict[str, Asked]:
             made[f"{kind} dollars {account}"] = moved | {"currency": "USD"}
     keyed = {name: {"key": f"late-{name.replace(' ', '-')}-0001", **order} for name, order in made.items()}
     keyed["deposit again"] = keyed["deposit alice"] | {"key": deposit_key("alice")}
-    return {f"AdministerAccount {name}": Asked("AdministerAccount", order) for name, order in keyed.items()}
+    return {f"TakeOrder {name}": _ordered(order["order"], order) for name, order in keyed.items()}
 
 
 def is_order(call: str) -> bool:
     """Return whether a call is an order on an account: it reads nothing before it writes."""
-    return call.startswith("AdministerAccount ")
+    return call.startswith(_ON_ACCOUNTS)
 
 
 def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str, Asked]:
@@ -89,9 +94,32 @@ def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str,
         entry = keys.entry(row["payee"]["S"], row["release_at"]["S"], settlement["key"], "release")
         record = {"dynamodb": {"Keys": {name: {"S": value} for name, value in entry.items()}}}
         asked["SweepMerchants"] = Asked("SweepMerchants", {"Records": [record]})
+    asked |= _decisions(settlement["key"], row)
     without_fee = {name: value for name, value in settlement.items() if name != "fee"}
     asked["HoldFunds without fee"] = _of(without_fee, row)["HoldFunds"]
     return asked
+
+
+def _decisions(key: str, row: Item | None) -> dict[str, Asked]:
+    """Return all orders about a settlement: decisions on this case and on others, reversals, a recovery."""
+    case, asked = number(row, "resolutions") + 1, dict[str, Asked]()
+    for decision in ("retry", "write-off", "complete"):
+        order = {"key": key, "decision": decision, "reason": "a late call", "by": "a late call"}
+        for which, number_ in (
+            ("", case),
+            (" of the earlier case", case - 1),
+            (" of the later case", case + 1),
+        ):
+            asked[f"TakeOrder {decision}{which}"] = _ordered(decision, order | {"case": number_})
+    for seen in ("SETTLED", "PROCESSING"):
+        order = {"key": key, "reason": "a late call", "by": "a late call", "expected_status": seen}
+        asked[f"TakeOrder reverse {seen}"] = _ordered("reverse", order)
+    asked["TakeOrder recover"] = _ordered("recover", {"key": key, "by": "a late call"})
+    return asked
+
+
+def _ordered(decision: str, order: Mapping[str, Any]) -> Asked:
+    return Asked("TakeOrder", request(decision, *given(order)))
 
 
 def _of(settlement: dict[str, Any], row: Item | None) -> dict[str, Asked]:
@@ -113,14 +141,14 @@ def _of(settlement: dict[str, Any], row: Item | None) -> dict[str, Asked]:
             asked[f"{function} of {steps}"] = Asked(function, {**base, "steps": steps})
         payload = {**base, "reversed": sorted(undone(row)), "stuck": {step: ERROR}, "case": case}
         asked[f"EnterLimbo at {step}"] = Asked("EnterLimbo", payload)
-    for decision in ("retry", "write-off", "complete"):
-        order = {"decision": decision, "reason": "a late call", "by": "a late call"}
-        asked[f"ResolveLimbo {decision}"] = Asked("ResolveLimbo", {**base, "resolution": order, "case": case})
-        for which, number_ in (("earlier", case - 1), ("later", case + 1)):
-            resolution = {**order, "case": number_}
-            payload = {**base, "resolution": resolution, "case": case}
-            asked[f"ResolveLimbo {decision} of the {which} case"] = Asked("ResolveLimbo", payload)
-        asked[f"BeginCompensation {decision}"] = _begin(base, resolution=order)
+    for name, named in (("this case", case), ("the earlier case", case - 1), ("the later case", case + 1)):
+        asked[f"ResolveLimbo {name}"] = Asked(
+            "ResolveLimbo", {**base, "resolution": {"case": named}, "case": case}
+        )
+        asked[f"BeginCompensation decided {name}"] = _begin(base, order=f"resolve:{named}")
+    forged = {"decision": "write-off", "reason": "forged", "by": "mallory", "case": case}
+    asked["ResolveLimbo forged"] = Asked("ResolveLimbo", {**base, "resolution": forged, "case": case})
+    asked["BeginCompensation forged"] = _begin(base, resolution=forged)
     asked["AwaitResolution"] = Asked("AwaitResolution", {**base, "token": "late"})
     asked["BeginCompensation resume"] = _begin(base)
     if row and "expired_at" in row:
@@ -129,9 +157,6 @@ def _of(settlement: dict[str, Any], row: Item | None) -> dict[str, Asked]:
     base = {**base, "execution": f"{settlement['key']}-c{number(row, 'owner_epoch')}-{NONCE}"}
     for name, owner in owners.items():
         asked[f"BeginCompensation for {name}"] = _begin(base, error=ERROR, owner=owner)
-    for seen in ("SETTLED", "PROCESSING"):
-        order = {"reason": "a late call", "by": "a late call", "expected_status": seen}
-        asked[f"BeginCompensation reverse {seen}"] = _begin(base, reversal=order)
     record = {
         "messageId": "m",
         "receiptHandle": "r",

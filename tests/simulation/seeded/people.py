@@ -7,13 +7,14 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from standardwebhooks import Webhook
 
 from handlers import _kyc
 from handlers.recover_stalled import PARTITIONS
 from settle.actions.resolution import resolve
 from settle.actions.reversal import reverse
+from settle.door import Answer
 from settle.exit_codes import CommandFailed
 from settlement.adapters.kyc_client import Refused
 from settlement.model.errors import KycCircuitOpen, KycUnavailable, SettlementError
@@ -29,6 +30,7 @@ from tests.world.definitions import EXPRESS, STANDARD
 from tests.world.environment import NOW
 from tests.world.expressions import Item
 from tests.world.interpreter import ARN, TaskFailed
+from tests.world.orders import request
 
 if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
@@ -43,6 +45,10 @@ STUCK = ("EnterLimbo", "AwaitResolution", "ResolveLimbo")
 REVERSING = ("RefundFee", "ReclaimFunds", "VoidHold")
 CIRCUIT_FAILURES, CIRCUIT_OPEN_MS = 2, 30_000
 """The failures in a row after which the provider is not asked, and for how long. One payment makes three."""
+
+OLGA = f"{ARN}:user/olga"
+DOOR_MS_MAX = 30_000
+"""How long API Gateway waits for its function."""
 
 CASES_MAX = 4
 """The cases of a settlement on which people decide; without a bound, retries in vain would never end."""
@@ -68,13 +74,9 @@ class People:
         self._failures = self._open_until = 0
         self._stack: Any = SimpleNamespace(
             name="simulated",
-            outputs={
-                "CompensationArn": f"{ARN}:stateMachine:Compensation",
-                "RecoverStalledArn": "RecoverStalled",
-            },
             store=world.store,
             config=world.config,
-            client=self._client,
+            door=SimpleNamespace(send=self._order),
         )
 
     def spawn(self, name: str, delay: int, act: Callable[..., object], *about: Any) -> None:
@@ -355,22 +357,17 @@ class People:
                 world.note("a person", "is told", failed)
                 world.hub.sleep(world.chance.within(1_000, 5 * MINUTE_MS))
 
-    def _client(self, service: str, attempts: int = 5) -> Any:
-        clients = {
-            "stepfunctions": self._world.step_functions,
-            "sts": SimpleNamespace(get_caller_identity=lambda: {"Arn": f"{ARN}:user/olga"}),
-            "lambda": SimpleNamespace(invoke=self._invoke),
-        }
-        return clients[service]
-
-    def _invoke(self, *, FunctionName: str, InvocationType: str, Payload: str) -> Any:  # noqa: N803
+    def _order(self, decision: str, order: dict[str, Any]) -> Answer:
+        """Send an order through the door, whose answer may be lost, or that of API Gateway itself."""
         world = self._world
-        call = world.cloud.call(FunctionName, json.loads(Payload))
-        world.hub.wait(call.answer)
-        failed = isinstance(call.answer.value, Exception)
-        told = json.dumps({"errorType": "X", "errorMessage": "x"} if failed else call.answer.value)
-        answer: dict[str, Any] = {"Payload": SimpleNamespace(read=told.encode)}
-        return answer | ({"FunctionError": "Unhandled"} if failed else {})
+        call = world.cloud.call("TakeOrder", request(decision, order, OLGA))
+        answered = world.hub.wait(call.answer, DOOR_MS_MAX)
+        answer: Any = call.answer.value if answered else None
+        if not answered or world.chance.happens(0.03):
+            raise ReadTimeoutError(endpoint_url="https://orders.invalid")
+        if not isinstance(answer, dict):
+            return Answer(500, {"message": "Internal Server Error"})
+        return Answer(answer["statusCode"], json.loads(answer["body"]))
 
 
 def webhook(key: str, reference: str, decision: str, event: str, at: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tests.simulation.seeded.facts import (
     done,
     minor,
     number,
+    order_in,
     resolutions,
     settlement_in,
     text,
@@ -118,6 +119,7 @@ def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> 
         of = asking.payload["case"]
         is_now = of == case and f"limbo:{case}" in posted
         demand(is_now, "LIMBO is entered under the case that got stuck", key, of, case)
+    orders_are_given_at_the_door(posted, asking)
     if old["status"]["S"] == "LIMBO":
         decision_is_carried_out(old, posted, asking.payload)
 
@@ -142,6 +144,25 @@ def _extended_by_the_delay(old: Item, new: Item, due: str) -> None:
     demand(old["status"] == new["status"] == {"S": "PROCESSING"}, "a deadline that waits is running", key)
 
 
+def orders_are_given_at_the_door(posted: dict[str, Item], asking: Asking) -> None:
+    """Check that a person's order is recorded by the door's function alone, with whom AWS has proven."""
+    for name in resolutions(posted) | (posted.keys() & {"reverse"}):
+        demand(asking.function == "TakeOrder", "an order is given at the door alone", name, asking.function)
+        entry, order = posted[name], order_in(asking.payload)
+        known = asking.payload["requestContext"]
+        proven = {
+            "by": order["by"],
+            "user_id": known["authorizer"]["iam"]["userId"],
+            "request_id": known["requestId"],
+            "source_ip": known["http"]["sourceIp"],
+        }
+        found = {one: text(entry, one) for one in proven}
+        demand(found == proven, "an order is on record in its caller's name", name, found)
+        demand(text(entry, "reason") == order["reason"], "an order has its reason on record", name)
+        meant = "reverse" if name == "reverse" else text(entry, "decision")
+        demand(order["decision"] == meant, "an order is what its route allows", name, order)
+
+
 def times_are_unchanged(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
     """Check that each instant and reason on the row changes with its cause and with nothing else."""
     begins, decided = "review" in new and "review" not in old, "verdict" in new and "verdict" not in old
@@ -162,14 +183,10 @@ def times_are_unchanged(key: str, old: Item, new: Item, posted: dict[str, Item])
 def decision_is_carried_out(old: Item, posted: dict[str, Item], asked: Mapping[str, Any]) -> None:
     """Check that a decision is carried out on its case, and moves the money that it means."""
     for name in resolutions(posted):
-        entry, order = posted[name], asked["resolution"]
+        entry, order = posted[name], order_in(asked)
         case = number(old, "resolutions") + 1
         demand(name == f"resolve:{case}", "a decision is on the open case", name, case)
-        demand(
-            (order.get("case") or asked["case"]) == case,
-            "a decision is on the case that it was made for",
-            order,
-        )
+        demand(order["case"] == case, "a decision is on the case that it was made for", order)
         demand(
             text(entry, "decision") == order["decision"],
             "the recorded decision is the decision that was made",

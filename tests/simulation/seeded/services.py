@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
@@ -154,9 +155,19 @@ class Lambda(Services):
     service = "lambda"
 
     def invoke(self, *, FunctionName: str, InvocationType: str, Payload: str) -> Any:  # noqa: N803
-        assert InvocationType == "Event", "no function waits for another"
         function = FunctionName.rpartition(":")[2]
+        if InvocationType == "RequestResponse":
+            return self.send("invoke", STARTS, lambda: self._wait_for(function, json.loads(Payload)))
         return self.send("invoke", STARTS, lambda: self._accept(function, json.loads(Payload)))
+
+    def _wait_for(self, function: str, payload: Any) -> dict[str, Any]:
+        """Call a function and wait for its answer, as TakeOrder does of recovery."""
+        call = self._world.cloud.call(function, payload)
+        self._world.hub.wait(call.answer)
+        failed = isinstance(call.answer.value, Exception)
+        told = json.dumps({"errorType": "X", "errorMessage": "x"} if failed else call.answer.value)
+        answer: dict[str, Any] = {"Payload": BytesIO(told.encode())}
+        return answer | ({"FunctionError": "Unhandled"} if failed else {})
 
     def _accept(self, function: str, payload: Any) -> dict[str, int]:
         chance, hub = self._world.chance, self._world.hub

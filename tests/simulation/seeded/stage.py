@@ -21,7 +21,6 @@ from handlers import (
     _step_functions,
     _workers,
 )
-from settle.actions import order
 from settle.queries import follow
 from settlement.adapters import pages, second_look, table_scan, telemetry
 from settlement.ledger import keys
@@ -114,9 +113,6 @@ def set_up() -> Iterator[Current]:
         monotonic=lambda: current.world.hub.now / 1000,
         sleep=lambda seconds: current.world.hub.sleep(int(seconds * 1000)),
     )
-    names = SimpleNamespace(
-        token_hex=lambda size: f"{current.world.chance.random.getrandbits(8 * size):0{2 * size}x}"
-    )
     replaced: dict[tuple[Any, str], Any] = {
         **dict.fromkeys(_OF_A_WORLD),
         (_dependencies.store, "_pause"): lambda failed_tries: current.world.hub.sleep(
@@ -137,7 +133,6 @@ def set_up() -> Iterator[Current]:
         (pages, "_plain_rows"): lambda client, operation: nullcontext(),
         (pages, "ThreadPoolExecutor"): AtOnce,
         (pages, "wait_for_capacity"): lambda tries: current.world.hub.sleep(100 << tries),
-        (order, "secrets"): names,
         (telemetry, "called"): lambda *_: None,
         (telemetry.metrics, "add_metric"): lambda name, unit, value: current.world.count(name, value),
         (telemetry.logger, "get_current_keys"): dict,

@@ -1,0 +1,55 @@
+"""The door for orders: AWS proves who calls each route, and nothing else reaches its function."""
+
+import json
+
+from handlers import take_order
+from infra.orders_api import DECISIONS
+from tests.infra.stack import each_stage, only, properties
+
+
+@each_stage
+def test_each_order_has_a_route_of_its_own_and_aws_proves_who_calls_it(stage: str) -> None:
+    routes = properties(stage, "ApiGatewayV2::Route").values()
+
+    assert {one["RouteKey"] for one in routes} == {f"POST /orders/{decision}" for decision in DECISIONS}
+    assert {one["AuthorizationType"] for one in routes} == {"AWS_IAM"}
+    assert len(routes) == len(DECISIONS)
+
+
+def test_the_routes_are_the_orders_that_the_function_takes() -> None:
+    assert {*DECISIONS} == take_order.ROUTES.keys()
+
+
+@each_stage
+def test_all_routes_call_the_one_function_which_only_this_api_may(stage: str) -> None:
+    """Who may invoke it directly can name any identity."""
+    (integration,) = properties(stage, "ApiGatewayV2::Integration").values()
+    (permission,) = (
+        one
+        for one in properties(stage, "Lambda::Permission").values()
+        if one["FunctionName"] == "${TakeOrder.Arn}"
+    )
+
+    assert integration["IntegrationUri"] == "${TakeOrder.Arn}"
+    assert (integration["IntegrationType"], integration["PayloadFormatVersion"]) == ("AWS_PROXY", "2.0")
+    assert (permission["Action"], permission["Principal"]) == (
+        "lambda:InvokeFunction",
+        "apigateway.amazonaws.com",
+    )
+    assert permission["SourceArn"].endswith(":${OrdersApi}/*/POST/orders/*")
+
+
+@each_stage
+def test_each_call_is_logged_with_who_made_it_and_nothing_of_the_order(stage: str) -> None:
+    logged = json.loads(only(stage, "ApiGatewayV2::Stage")["AccessLogSettings"]["Format"])
+
+    assert logged.keys() == {"requestId", "routeKey", "status", "userArn", "sourceIp", "error"}
+
+
+@each_stage
+def test_the_api_answers_to_no_browser_and_bounds_its_calls(stage: str) -> None:
+    api, settings = only(stage, "ApiGatewayV2::Api"), only(stage, "ApiGatewayV2::Stage")
+
+    assert api["ProtocolType"] == "HTTP"
+    assert "CorsConfiguration" not in api
+    assert settings["DefaultRouteSettings"] == {"ThrottlingBurstLimit": 20, "ThrottlingRateLimit": 10}
