@@ -123,7 +123,7 @@ def test_a_case_of_limbo_is_decided(
     world.compensate("ordered", OWN_FEE, reversal={"reason": "the customer asks for it", "by": "olga"})
     assert world.row()["status"] == "LIMBO"
 
-    world.machines.waiter(world.waiting()["token"]).succeed(decision(decided))
+    world.decide(decision(decided))
     world.drain()
 
     assert world.row()["status"] == status

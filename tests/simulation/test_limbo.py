@@ -79,7 +79,7 @@ def test_the_payee_who_spends_before_the_machine_compensates_by_itself(world: Wo
     else:
         assert execution.status == "RUNNING"
         assert execution.is_waiting
-    world.machines.waiter(world.waiting()["token"]).succeed(decision("write-off"))
+    world.decide(decision("write-off"))
     world.drain()
     assert execution.status == "SUCCEEDED"
     assert world.picture() == written_off(3)
@@ -183,7 +183,7 @@ def test_a_wait_that_cannot_begin_alerts_again_in_its_time_only(world: World, en
     assert [alert["alert"] for alert in world.events("LimboEntered")] == [1, 2]
     assert (execution.state, execution.wait_seconds) == ("AwaitResolution", 3_600)
     assert world.waiting()["token"] == execution.token
-    execution.succeed(decision("write-off"))
+    world.decide(decision("write-off"))
     world.drain()
     assert world.picture() == written_off()
 
@@ -201,7 +201,7 @@ def test_a_missing_account_makes_the_settlement_stuck_and_blocks_no_account(worl
         assert world.row()["stuck_step"] == f"compensate:{step}"
         assert world.row()["failure"]["error"] == "AccountNotFound"
     assert world.limbo_keys(name) == set()
-    execution.succeed(decision("retry"))
+    world.decide(decision("retry"))
     world.drain()
 
     assert execution.data["status"] == "COMPENSATED"

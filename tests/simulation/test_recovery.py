@@ -48,6 +48,7 @@ def test_recovery_between_every_two_states_starts_more_executions_that_settle_on
 def test_recovery_between_every_two_states_leaves_a_compensation_alone(world: World, steps: int) -> None:
     order = world.commit(steps)
     execution = world.compensation(**order)
+    started = len(world.step_functions.names)
     execution.advance()
     world.until_deadline()
     recover_each_minute(world)
@@ -56,7 +57,7 @@ def test_recovery_between_every_two_states_leaves_a_compensation_alone(world: Wo
 
     assert execution.data["status"] == "COMPENSATED"
     assert world.picture() == picture.reversed_from(steps)
-    assert world.step_functions.names == []
+    assert len(world.step_functions.names) == started
 
 
 @pytest.mark.parametrize("machine", BOTH)

@@ -12,7 +12,6 @@ from settlement.policy.outcome import of_state
 from tests.world import picture
 from tests.world.constants import KEY, NONCE, WIRE
 from tests.world.definitions import BOTH, COMPENSATION, EXPRESS, STANDARD
-from tests.world.functions import HANDLERS, Context
 from tests.world.interpreter import Execution
 from tests.world.picture import STEPS
 from tests.world.world import World
@@ -55,7 +54,7 @@ def payee_without_money(world: World) -> None:
 
 def payee_closes(world: World) -> None:
     order = {"key": "close-bob-000001", "order": "close", "account": "bob", "by": "olga", "reason": "asked"}
-    HANDLERS["AdministerAccount"](order, Context())
+    world.order("close", order)
 
 
 def payee_at_the_cap(world: World) -> None:

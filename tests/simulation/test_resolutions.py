@@ -2,6 +2,8 @@
 
 import pytest
 
+from settlement.ledger import keys
+from settlement.model.errors import NotReversible, StepFenced
 from tests.simulation.stuck import (
     COMPLETED,
     completed,
@@ -14,6 +16,7 @@ from tests.simulation.stuck import (
 )
 from tests.world.constants import KEY
 from tests.world.picture import Picture
+from tests.world.services import Died
 from tests.world.world import ORDER, Fault, World
 
 DECISIONS = ["retry", "write-off", "complete"]
@@ -58,9 +61,9 @@ def test_money_is_conserved_between_every_two_states(world: World, name: str) ->
         looks += 1
 
     world.always = look
-    execution = stuck(world)
+    stuck(world)
     prepare(world, name)
-    execution.succeed(decision(name))
+    world.decide(decision(name))
     world.drain()
 
     assert looks == sum(len(one.visited) for one in world.machines.executions)
@@ -73,7 +76,7 @@ def test_each_decision_ends_as_designed(world: World, name: str, steps: int) -> 
     execution = stuck(world, steps)
     prepare(world, name)
 
-    execution.succeed(decision(name))
+    world.decide(decision(name))
     world.drain()
 
     assert (execution.status, execution.data["status"]) == ("SUCCEEDED", end(name).status)
@@ -95,25 +98,47 @@ def test_each_decision_ends_as_designed(world: World, name: str, steps: int) -> 
 
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_decision_whose_answer_is_lost_is_committed_or_asked_for_again(
+def test_a_decision_whose_announcement_fails_is_carried_out_all_the_same(
     world: World, name: str, fault: Fault
+) -> None:
+    """The money does not wait for the notice; a completed settlement has none that waits, and tries again."""
+    execution = stuck(world)
+    prepare(world, name)
+    world.strike("ResolveLimbo", fault, world.tries("ResolveLimbo"))
+
+    world.decide(decision(name))
+    world.drain()
+
+    assert execution.status == "SUCCEEDED"
+    assert_ended(world, name)
+    assert len(world.events("LimboResolved")) == (1 if name == "complete" else 0)
+
+
+@pytest.mark.parametrize("fault", ["before the wake", "after it"])
+@pytest.mark.parametrize("name", DECISIONS)
+def test_the_function_is_killed_between_the_order_and_the_wake_and_recovery_finds_the_order(
+    world: World, name: str, fault: str
 ) -> None:
     execution = stuck(world)
     prepare(world, name)
-    world.strike("ResolveLimbo", fault)
+    world.step_functions.failing["send_task_success"] = Died()
+    world.step_functions.loses_answers = fault == "after it"
+    with pytest.raises(Died):
+        world.decide(decision(name))
+    world.step_functions.failing.clear()
 
-    execution.succeed(decision(name))
-    world.drain()
-
-    if not fault.commits:
-        assert execution.is_waiting
-        assert world.picture() == in_limbo()
-        assert [alert["alert"] for alert in world.events("LimboEntered")] == [1, 2]
-        world.faults.clear()
-        execution.succeed(decision(name))
+    if name == "complete":
+        if fault == "before the wake":
+            execution.time_out()
         world.drain()
-    assert execution.status == "SUCCEEDED"
+    else:
+        if fault == "after it":
+            world.drain()
+        world.pass_time(minutes=1)
+        world.recover_all()
+
     assert_ended(world, name)
+    assert [notice["decision"] for notice in world.events("LimboResolved")] == [name]
 
 
 @pytest.mark.parametrize("state", ["ResolveLimbo", "AnnounceResolution", "BeginCompensation", "VoidHold"])
@@ -121,27 +146,24 @@ def test_a_decision_whose_answer_is_lost_is_committed_or_asked_for_again(
 def test_an_interrupted_decision_is_repeated_by_a_new_execution(world: World, name: str, state: str) -> None:
     execution = stuck(world)
     prepare(world, name)
-    execution.succeed(decision(name))
+    world.decide(decision(name))
     execution.run(until=state)
     if execution.status == "RUNNING":
         execution.abort()
     world.assert_conserved()
 
-    again = world.compensate("again", resolution=decision(name, case=1))
+    again = world.compensate("again", order="resolve:1")
 
     assert (again.status, again.data["status"]) == ("SUCCEEDED", end(name).status)
     assert_ended(world, name)
 
 
-@pytest.mark.parametrize("case", [{}, {"case": 1}])
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_decision_reaches_a_settlement_without_a_waiting_execution(
-    world: World, name: str, case: dict[str, int]
-) -> None:
+def test_a_decision_reaches_a_settlement_without_a_waiting_execution(world: World, name: str) -> None:
     stuck(world).abort()
     prepare(world, name)
 
-    execution = world.compensate("by-olga", resolution=decision(name, **case))
+    execution = world.compensate("by-olga", resolution=decision(name))
 
     assert (execution.status, execution.data["status"]) == ("SUCCEEDED", end(name).status)
     assert_ended(world, name)
@@ -151,6 +173,7 @@ def test_a_decision_reaches_a_settlement_without_a_waiting_execution(
 def test_the_waiting_execution_finds_the_settlement_resolved_by_another(world: World, name: str) -> None:
     waiting = stuck(world)
     prepare(world, name)
+    world.ledger.delete(keys.waiting(KEY))
     world.compensate("by-olga", resolution=decision(name))
 
     waiting.time_out()
@@ -170,13 +193,14 @@ def test_a_second_and_different_decision_on_a_case_is_not_carried_out(
     prepare(world, first)
 
     def decide_first() -> None:
-        world.compensate("by-olga", resolution=decision(first))
+        world.decide(decision(first))
 
     if late == "after the decision":
         decide_first()
     else:
-        world.before["ResolveLimbo"] = lambda: world.meanwhile("commit", decide_first)
-    waiting.succeed(decision(second) | {"by": "piet"})
+        world.meanwhile("commit", decide_first)
+    with pytest.raises(StepFenced, match=f"^resolve: case 1 was decided otherwise: {first} "):
+        world.decide(decision(second) | {"by": "piet"})
     world.drain()
 
     assert (waiting.status, waiting.data["status"]) == ("SUCCEEDED", end(first).status)
@@ -184,18 +208,30 @@ def test_a_second_and_different_decision_on_a_case_is_not_carried_out(
     assert [(notice["decision"], notice["by"]) for notice in world.events("LimboResolved")] == [
         (first, "olga")
     ]
-    assert waiting.visited[waiting.visited.index("ResolveLimbo") + 1] == "BeginCompensation"
+
+
+@pytest.mark.parametrize("forged", [decision("write-off"), decision("complete", case=1), {}, "yes", None])
+def test_a_stolen_token_decides_nothing_and_the_case_stays_open(world: World, forged: object) -> None:
+    execution = stuck(world)
+
+    execution.succeed(forged)
+    world.drain()
+
+    assert execution.is_waiting
+    assert world.picture() == in_limbo()
+    assert world.events("LimboResolved") == []
 
 
 @pytest.mark.parametrize("steps", [3, 4])
 def test_a_settlement_that_a_person_completed_is_never_reversed(world: World, steps: int) -> None:
-    stuck(world, steps).succeed(decision("complete"))
+    stuck(world, steps)
+    world.decide(decision("complete"))
     world.drain()
 
-    ordered = world.compensate("ordered", reversal=ORDER)
+    with pytest.raises(NotReversible):
+        world.order("reverse", {"key": KEY, **ORDER})
     unordered = world.compensate("unordered")
 
-    assert (ordered.status, ordered.error["Error"]) == ("FAILED", "NotReversible")
     assert unordered.data["status"] == "SETTLED"
     assert world.picture() == completed(steps)
     assert world.picture().entries["resolve:1"] == COMPLETED["resolve:1"]
@@ -207,14 +243,14 @@ def test_a_decision_whose_notice_the_bus_refuses_is_carried_out(world: World, na
     prepare(world, name)
     world.faults["AnnounceResolution"] = ("EventBridge.FailedEntry", False, 10**6)
 
-    execution.succeed(decision(name))
+    world.decide(decision(name))
     world.drain()
 
     assert (execution.status, world.events("LimboResolved")) == ("SUCCEEDED", [])
     assert_ended(world, name)
 
     world.faults.clear()
-    world.compensate("told-again", resolution=decision(name, case=1))
+    world.compensate("told-again", order="resolve:1")
 
     assert [notice["decision"] for notice in world.events("LimboResolved")] == [name]
     assert_ended(world, name)

@@ -27,6 +27,7 @@ from tests.world.functions import HANDLERS, Context
 from tests.world.interpreter import Execution, Machines, TaskFailed, Waiting
 from tests.world.ledger import Ledger
 from tests.world.openings import opening
+from tests.world.orders import taken
 from tests.world.picture import Picture, seen
 from tests.world.provider import IN_REVIEW, Provider
 from tests.world.services import Caller, Functions
@@ -92,9 +93,38 @@ class World:
         self.drain()
         return execution
 
-    def compensation(self, name: str = "by-hand", data: Any = WIRE, **more: Any) -> Execution:
-        """Start a compensation for an error, or with a person's order; it stays before its first state."""
-        return self.start(COMPENSATION, name, {"settlement": data, **(more or {"error": ERROR})})
+    def compensation(
+        self,
+        name: str = "by-hand",
+        data: Any = WIRE,
+        *,
+        reversal: Any = None,
+        resolution: Any = None,
+        **more: Any,
+    ) -> Execution:
+        """Start a compensation for an error, or by a person's order; it stays before its first state.
+
+        Of an order it is the execution that the door has woken or started last.
+        """
+        if reversal:
+            self.order("reverse", {"key": data["key"], **reversal})
+        elif resolution:
+            self.decide(resolution)
+        else:
+            return self.start(COMPENSATION, name, {"settlement": data, **(more or {"error": ERROR})})
+        return self.of(COMPENSATION)[-1]
+
+    def order(self, decision: str, order: Any) -> dict[str, Any]:
+        """Give a person's order at the door; return its answer. Raises its refusal."""
+        self.now += timedelta(seconds=1)
+        try:
+            return taken(lambda event: HANDLERS["TakeOrder"](event, Context()), decision, order)
+        finally:
+            telemetry.count("StepCalled")  # a nested call flushes the metrics of the outer one
+
+    def decide(self, resolution: Any) -> dict[str, Any]:
+        """Give a person's decision on a case, the first one unless it names another."""
+        return self.order(resolution["decision"], {"key": KEY, "case": 1, **resolution})
 
     def resume(self, name: str = "resume") -> Execution:
         """Resume a compensation with an execution that gets the settlement alone."""
