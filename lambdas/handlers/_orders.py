@@ -123,6 +123,5 @@ def _on_record(entry: Row) -> dict[str, Any]:
 
 
 def _told(entry: Row | None) -> str:
-    if entry is None:
-        return ""
-    return f": {entry['decision']} at {entry['posted_at']}: {entry['reason']} ({entry['by']})"
+    """Return what is on record instead. A reason is a person's text: `settle status` shows it."""
+    return f": {entry['decision']} at {entry['posted_at']}" if entry else ""

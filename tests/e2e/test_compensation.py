@@ -62,8 +62,9 @@ def test_a_settled_payment_is_refunded_with_its_fee(embedded: Embedded) -> None:
 
 
 def compensate(embedded: Embedded, key: str, settlement: dict[str, str], name: str) -> str:
-    """Start the compensating machine as a person or a schedule may; return the execution's ARN."""
-    content = {"settlement": settlement, "reversal": {"reason": "a test", "by": "a test"}}
+    """Order the reversal, and start the compensating machine once more; return the execution's ARN."""
+    embedded.stack.door.send("reverse", {"key": key, "reason": "a test"})
+    content = {"settlement": settlement, "order": "reverse"}
     return embedded.run("CompensationArn", content, f"{key}-{name}")
 
 

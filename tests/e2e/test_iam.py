@@ -25,6 +25,7 @@ TOUCHED = {
     "VerifyKyc": ("SETTLEMENT#no-such-key", "CIRCUIT"),
     "KycDecided": ("SETTLEMENT#no-such-key", "KYC_EVENT#no-such-event"),
     "RecoverStalled": ("SETTLEMENT#no-such-key",),
+    "ResolveLimbo": ("EVIDENCE#no-such-key",),
     "StartSettlements": ("SETTLEMENT#no-such-key",),
     "SweepMerchants": ("SWEPT#no-such-partition", "ACCOUNT#merchant.none"),
 }
@@ -137,8 +138,10 @@ def test_a_secret_is_read_by_the_one_function_that_needs_it(embedded: Embedded, 
     }
 
 
-@pytest.mark.parametrize("function", ["KycDecided", "RecoverStalled", "StartSettlements", "VerifyKyc"])
-def test_a_function_starts_no_machine_but_its_own_and_only_recovery_asks_about_reversals(
+@pytest.mark.parametrize(
+    "function", ["KycDecided", "RecoverStalled", "StartSettlements", "TakeOrder", "VerifyKyc"]
+)
+def test_a_function_starts_no_machine_but_its_own_and_only_two_ask_about_reversals(
     embedded: Embedded, function: str
 ) -> None:
     client, outputs = acting_as(embedded, function, "stepfunctions"), embedded.stack.outputs
@@ -146,6 +149,7 @@ def test_a_function_starts_no_machine_but_its_own_and_only_recovery_asks_about_r
         "KycDecided": set(),
         "RecoverStalled": {"SettlementStandardArn", "SettlementExpressArn", "CompensationArn"},
         "StartSettlements": {"SettlementStandardArn"},
+        "TakeOrder": {"CompensationArn"},
         "VerifyKyc": set(),
     }[function]
     others = sorted({"SettlementStandardArn", "SettlementExpressArn", "CompensationArn"} - own)
@@ -162,24 +166,30 @@ def test_a_function_starts_no_machine_but_its_own_and_only_recovery_asks_about_r
     }
 
     assert started == ["AccessDeniedException"] * len(others)
-    about_reversals = "ExecutionDoesNotExist" if function == "RecoverStalled" else "AccessDeniedException"
+    about_reversals = (
+        "ExecutionDoesNotExist" if function in ("RecoverStalled", "TakeOrder") else "AccessDeniedException"
+    )
     assert asked == {"CompensationArn": about_reversals, "SettlementStandardArn": "AccessDeniedException"}
 
 
 @pytest.mark.parametrize("function", GRANTED)
-def test_only_the_webhook_invokes_a_function_and_that_is_recovery(embedded: Embedded, function: str) -> None:
+def test_only_the_webhook_and_the_door_invoke_a_function_and_that_is_recovery(
+    embedded: Embedded, function: str
+) -> None:
     client = acting_as(embedded, function, "lambda")
-    recovery = embedded.stack.outputs["RecoverStalledArn"]
+    name = embedded.functions["RecoverStalled"]
+    described = embedded.stack.client("lambda").get_function_configuration(FunctionName=name)
+    recovery = described["FunctionArn"]
     other = recovery.replace("RecoverStalled", "ResolveLimbo")
 
     invoked = outcome_of(client.invoke, FunctionName=recovery, InvocationType="Event", Payload='{"key": "x"}')
 
-    assert invoked == ("done" if function == "KycDecided" else "AccessDeniedException")
+    assert invoked == ("done" if function in ("KycDecided", "TakeOrder") else "AccessDeniedException")
     assert outcome_of(client.invoke, FunctionName=other, InvocationType="Event") != "done"
 
 
 @pytest.mark.parametrize("function", GRANTED)
-def test_no_role_sends_a_task_s_success_deletes_a_row_or_reads_a_queue_of_another(
+def test_only_the_door_sends_a_task_s_success_and_no_role_reads_a_queue_of_another(
     embedded: Embedded, function: str
 ) -> None:
     machines, queues = (acting_as(embedded, function, name) for name in ("stepfunctions", "sqs"))
@@ -188,7 +198,7 @@ def test_no_role_sends_a_task_s_success_deletes_a_row_or_reads_a_queue_of_anothe
     sent = outcome_of(machines.send_task_success, taskToken="x", output="{}")
     received = outcome_of(queues.receive_message, QueueUrl=outputs["StartQueueUrl"])
 
-    assert sent == "AccessDeniedException"
+    assert sent == ("InvalidToken" if function == "TakeOrder" else "AccessDeniedException")
     assert received == ("done" if function == "StartSettlements" else "AccessDenied")
 
 

@@ -99,21 +99,31 @@ def stop_reversal(embedded: Embedded, prefix: str) -> None:
     embedded.stop(found()[0])
 
 
-def order(one: Stuck) -> dict[str, Any]:
-    """Return the compensating machine's input for a person's order."""
-    names = ("key", "payer", "payee", "amount", "currency", "fee")
-    row = one.row() | {"key": one.key, "amount": "48.20", "fee": "0.48"}
-    return {
-        "settlement": {name: row[name] for name in names},
-        "reversal": {"reason": "a test", "by": "a test"},
-    }
+def die_reversing(embedded: Embedded, state: str, one: Stuck) -> None:
+    """Order a reversal, and let its execution die while the function of a state has its call."""
+    with embedded.frozen(state):
+        arn = ordered(embedded, one)
+        embedded.wait_for(lambda: embedded.has_entered(arn, state))
+        embedded.stop(arn)
+
+
+def ordered(embedded: Embedded, one: Stuck) -> str:
+    """Order a reversal; return the ARN of the execution that is started for it."""
+    answer = embedded.stack.door.send("reverse", {"key": one.key, "reason": "a test"})
+    assert answer.status == 200, answer
+    machine = embedded.stack.outputs["CompensationArn"]
+    executions = embedded.step_functions.list_executions(stateMachineArn=machine)["executions"]
+    (arn,) = (
+        found["executionArn"] for found in executions if found["name"].startswith(f"{one.key}-reverse-")
+    )
+    return str(arn)
 
 
 @pytest.mark.parametrize("state", REVERSAL)
 def test_a_reversal_that_died_goes_on_from_where_it_stands(embedded: Embedded, state: str) -> None:
     one = settled(embedded)
     one.pay_back()
-    die(embedded, state, "CompensationArn", f"{one.key}-reverse-mine", order(one))
+    die_reversing(embedded, state, one)
     assert one.row()["status"] == "COMPENSATING"
 
     taken = embedded.recover(one.key)
@@ -130,7 +140,7 @@ def test_a_reversal_that_died_goes_on_from_where_it_stands(embedded: Embedded, s
 @pytest.mark.parametrize("state", STUCK)
 def test_an_execution_that_died_on_its_way_into_limbo_is_replaced(embedded: Embedded, state: str) -> None:
     one = settled(embedded)
-    die(embedded, state, "CompensationArn", f"{one.key}-reverse-mine", order(one))
+    die_reversing(embedded, state, one)
 
     taken = embedded.recover(one.key)
 
@@ -153,7 +163,7 @@ def test_reversals_that_meet_a_broken_function_wait_for_its_repair_and_for_no_pe
     for one in ones:
         one.pay_back()
     with embedded.without_grants("ReclaimFunds"):
-        arns = [embedded.run("CompensationArn", order(one), f"{one.key}-reverse-mine") for one in ones]
+        arns = [ordered(embedded, one) for one in ones]
         embedded.wait_for(lambda: all(embedded.has_failed_in(arn, "ReclaimFunds") for arn in arns))
         embedded.stop(arns[0])
 
@@ -169,7 +179,7 @@ def test_a_reversal_that_runs_is_left_alone(embedded: Embedded) -> None:
     one = settled(embedded)
     one.pay_back()
     with embedded.frozen("VoidHold"):
-        arn = embedded.run("CompensationArn", order(one), f"{one.key}-reverse-mine")
+        arn = ordered(embedded, one)
         embedded.wait_for(lambda: embedded.has_entered(arn, "VoidHold"))
 
         taken = embedded.recover(one.key)

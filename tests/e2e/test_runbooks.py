@@ -60,6 +60,8 @@ class Shell:
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": "eu-west-1",
             "TABLE_NAME": outputs["TableName"],
+            "ORDERS_URL": embedded.stack.door.url,
+            "CASE": "1",
             "EVENT_BUS_NAME": outputs["EventBusName"],
             "PAGER_TOPIC_ARN": outputs["PagerTopicArn"],
             "KYC_CREDENTIALS_ARN": outputs[CREDENTIALS],

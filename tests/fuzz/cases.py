@@ -22,6 +22,7 @@ AT_HOME: dict[str, str | tuple[str, ...]] = {
     "void_hold": "compensating",
     "enter_limbo": "compensating",
     **dict.fromkeys(("prepare_alert", "await_resolution", "resolve_limbo"), "LIMBO"),
+    "take_order": ("LIMBO", "settled", "released"),
     "kyc_decided": "in review",
 }
 """Prefixes of the states in which a function gets furthest: half of its cases begin there."""
@@ -57,8 +58,7 @@ def run(stage: Stage, case: Case) -> str:
     """Pass a case to its function; return how it ended. Raises the error that breaks a claim."""
     stage.set(rows_of(case.state), TIMES[case.at], ANSWERS[case.answer])
     if case.function in _WIRES:
-        check = claims.check_webhook if case.function == "kyc_decided" else claims.check_batch
-        return str(check(stage, json.loads(case.text)))
+        return str(_CHECKS[case.function](stage, json.loads(case.text)))
     check_one = claims.check_not_written_by_a_fault if case.anyhow else claims.check
     return check_one(stage, case.function, claims.read(case.text))
 
@@ -66,5 +66,11 @@ def run(stage: Stage, case: Case) -> str:
 _WIRES: dict[str, Callable[[Choices], Any]] = {
     "kyc_decided": wires.request,
     "start_settlements": wires.batch,
+    "take_order": wires.order,
+}
+_CHECKS: dict[str, Callable[[Stage, Any], Any]] = {
+    "kyc_decided": claims.check_webhook,
+    "start_settlements": claims.check_batch,
+    "take_order": claims.check_order,
 }
 """The functions that parse JSON themselves, and get texts."""

@@ -16,6 +16,7 @@ from tests.fuzz.stage import HANDLERS, Stage, rows_of, staged  # first: it makes
 
 from settle import cli  # isort: skip
 from settle import stack as stacks  # isort: skip
+from settle.door import Answer  # isort: skip
 from settle.local import embedded_aws  # isort: skip
 from settle.queries import follow, snapshot
 
@@ -24,7 +25,7 @@ from settlement.adapters.wire import from_wire
 from settlement.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest, SettlementError
 from tests.fuzz.mutation import TEXTS, Choices
 from tests.fuzz.wires import message
-from tests.settle.desk import COMPENSATION, RECOVERY, Functions, Identity, Reached, Secrets
+from tests.settle.desk import COMPENSATION, Orders, Reached, Secrets, call
 from tests.world.constants import KEY
 from tests.world.contracts import checked_outcome
 from tests.world.environment import NOW
@@ -124,6 +125,24 @@ def _content(choices: Choices) -> bytes:
     joined = "\n".join(lines).encode()
     at = choices.below(len(joined) + 1)
     return joined[:at] + b"\xff\x00" + joined[at:] if choices.below(12) == 11 else joined
+
+
+class Door(Orders):
+    """The door, whose function starts its executions on the machines of the command."""
+
+    def __init__(self, stage: Stage, machines: "Machines") -> None:
+        super().__init__()
+        self._stage, self._machines = stage, machines
+
+    def send(self, decision: str, order: dict[str, Any]) -> Answer:
+        with mock.patch.object(self._stage.functions, "answers", _recovered):
+            answer = super().send(decision, order)
+        self._machines.started += self._stage.step_functions.names
+        return answer
+
+
+def _recovered(event: Any) -> Any:
+    return call("RecoverStalled", event)
 
 
 class Machines:
@@ -278,13 +297,12 @@ def run(stage: Stage, line: Line, file: str) -> Ended:
     stage.set(rows_of(line.state), NOW, APPROVED)
     machines, out, err = Machines(), io.BytesIO(), io.BytesIO()
     outputs = {
-        **{"TableName": "table", "CompensationArn": COMPENSATION, "RecoverStalledArn": RECOVERY},
+        **{"TableName": "table", "CompensationArn": COMPENSATION, "OrdersUrl": "https://orders.invalid"},
         **{"SettlementExpressArn": "express", "SettlementStandardArn": "standard"},
         **{"StageConfig": os.environ["STAGE_CONFIG"], "RowKeyArns": "row-keys"},
     }
-    clients = {"dynamodb": Reader(stage), "stepfunctions": machines, "lambda": Functions(), "sts": Identity()}
-    clients["secretsmanager"] = Secrets()
-    stack = Reached("under-test", outputs, None, clients=clients)
+    clients = {"dynamodb": Reader(stage), "stepfunctions": machines, "secretsmanager": Secrets()}
+    stack = Reached("under-test", outputs, None, clients=clients, orders=Door(stage, machines))
     with open(file, "wb") as written:
         written.write(line.content)
     stdout = io.TextIOWrapper(out, "utf-8", "strict", write_through=True)

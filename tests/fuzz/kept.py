@@ -58,7 +58,7 @@ KEPT = {
     "an order without the execution that carries it out": Case(
         "begin_compensation",
         "settled",
-        f'{{"state": {{{_SETTLEMENT}, "reversal": {_ORDER % ""}}}}}',
+        f'{{"state": {{{_SETTLEMENT}, "order": "reverse"}}}}',
         anyhow=True,
     ),
 }

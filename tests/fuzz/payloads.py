@@ -13,7 +13,6 @@ from tests.world.constants import (
     REJECTED_BY_KYC,
     REPLAYED,
     SPENT,
-    STALLED_ORDER,
     WIRE,
 )
 from tests.world.services import VERDICT
@@ -51,6 +50,17 @@ def _state(**more: Any) -> dict[str, Any]:
 
 _ENTRY = {"pk": {"S": "ENTRIES#merchant.shop#3"}, "sk": {"S": f"{CLAIMED_AT}#{KEY}:release"}}
 
+_ON_ACCOUNTS = [
+    {"key": KEY, "account": account, "reason": "x", **order}
+    for account in ("alice", "bob")
+    for order in (
+        {"order": "open", "currency": "EUR"},
+        {"order": "deposit", "currency": "EUR", "amount": "1.00", "reference": "bank-1"},
+        {"order": "withdraw", "currency": "EUR", "amount": "1.00", "reference": "bank-1"},
+        *({"order": order} for order in ("freeze", "unfreeze", "close")),
+    )
+]
+
 PAYLOADS: dict[str, list[Any]] = {
     "hold_funds": [
         *({"settlement": request, **_WITH_REQUEST} for request in REQUESTS),
@@ -77,10 +87,10 @@ PAYLOADS: dict[str, list[Any]] = {
     "begin_compensation": [
         _state(error=REJECTED_BY_KYC, owner="execution-1"),
         _state(error=REJECTED_BY_KYC),
+        _state(order="reverse"),
+        _state(order="resolve:1"),
         _state(reversal=ORDER),
-        _state(reversal=STALLED_ORDER),
         _state(resolution=_DECIDED),
-        _state(resolution={**_DECIDED, "case": 1}),
         _state(),
         {"state": _FOUND | {"error": SPENT}, "execution": "compensation-1"},
     ],
@@ -101,21 +111,20 @@ PAYLOADS: dict[str, list[Any]] = {
             **_SETTLEMENT,
             "execution": "compensation-1",
             "case": 1,
-            "resolution": {**ORDER, "decision": decision, **case},
+            "resolution": resolution,
         }
-        for decision in ("retry", "write-off", "complete")
-        for case in ({}, {"case": 1})
+        for resolution in ({"case": 1}, {}, _DECIDED)
     ],
     "recover_stalled": [{"key": KEY, "owner": f"{KEY}-decided"}, {}],
-    "administer_account": [
-        {"key": KEY, "account": account, **ORDER, **order}
-        for account in ("alice", "bob")
-        for order in (
-            {"order": "open", "currency": "EUR"},
-            {"order": "deposit", "currency": "EUR", "amount": "1.00", "reference": "bank-1"},
-            {"order": "withdraw", "currency": "EUR", "amount": "1.00", "reference": "bank-1"},
-            *({"order": order} for order in ("freeze", "unfreeze", "close")),
-        )
+    "take_order": [
+        *(
+            {"key": KEY, "case": 1, "decision": one, "reason": "x"}
+            for one in ("retry", "write-off", "complete")
+        ),
+        {"key": KEY, "reason": "x"},
+        {"key": KEY, "reason": "x", "expected_status": "PROCESSING"},
+        {"key": KEY},
+        *_ON_ACCOUNTS,
     ],
     "kyc_decided": [VERDICT, {**VERDICT, "decision": "REJECTED", "reason": "a listed party"}],
     "start_settlements": REQUESTS,
@@ -137,13 +146,13 @@ PAYLOADS: dict[str, list[Any]] = {
         {},
     ],
 }
-"""By function, the payloads that its machine, its caller or its queue sends. For the webhook and the start
-queue these are the bodies of their messages.
+"""By function, the payloads that its machine, its caller or its queue sends. For the webhook, the start
+queue and orders these are the bodies of their messages.
 """
 
 _ANY, _TEXT = "any", "text"
 _ERROR: dict[tuple[str, ...], str] = {("error", "Error"): _TEXT, ("error", "Cause"): _TEXT}
-_WHOLE = ("recover_stalled", "start_settlements", "kyc_decided", "administer_account")
+_WHOLE = ("recover_stalled", "start_settlements", "kyc_decided", "take_order")
 FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     **{name: {("settlement",): _ANY} for name in PAYLOADS},
     "begin_compensation": {("state",): _ANY},

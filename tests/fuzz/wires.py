@@ -1,17 +1,20 @@
 """Messages for the webhook and the start queue: text that is not parsed before it arrives."""
 
 import json
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from handlers.take_order import ROUTES
 from tests.fuzz.mutation import DEEPEST, TEXTS, Choices, levels_left, mutated
 from tests.fuzz.payloads import hostile
 from tests.world.environment import NOW
+from tests.world.orders import request as ordered
 from tests.world.services import PREVIOUS, SECRET, THIRD, Caller
 
 _IDS = ("evt_1", "evt_2", "e" * 200, "e" * 201, "evt 1", "é", "evt.1")
-_DEPTH_MAX = {"kyc_decided": 8_000}
-"""A body for the webhook cannot be nested deeper, as it would exceed 16 KiB."""
+_DEPTH_MAX = {"kyc_decided": 8_000, "take_order": 8_000}
+"""A body for the webhook or the door cannot be nested deeper, as it would exceed 16 KiB."""
 
 _FLAT = (
     *("", " ", "null", "[", "{}", '{"key": NaN}', "{'key': 1}", "\ufeff{}"),
@@ -51,6 +54,26 @@ def request(choices: Choices) -> dict[str, Any]:
             event["headers"] = {name: value for name, value in held.items() if isinstance(value, str)}
         case 6:
             event["isBase64Encoded"] = not event["isBase64Encoded"]
+        case 7:
+            del event["body"]
+    return event
+
+
+def order(choices: Choices) -> dict[str, Any]:
+    """Return a request to the door: most bodies are for the route that they come by."""
+    body = message("take_order", choices)
+    with suppress(ValueError, RecursionError):
+        content = json.loads(body)
+        named = content.get("decision", content.get("order")) if isinstance(content, dict) else None
+        if isinstance(named, str) and named in ROUTES and choices.below(8):
+            return ordered(named, body, "ada")
+    decision = ("reverse", "recover", *ROUTES)[choices.below(len(ROUTES) + 2)]
+    event = ordered(decision, body, "ada")
+    match choices.below(8):
+        case 5:
+            event["requestContext"] = mutated(event["requestContext"], choices)
+        case 6:
+            event["isBase64Encoded"] = True
         case 7:
             del event["body"]
     return event

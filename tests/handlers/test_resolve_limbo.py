@@ -53,7 +53,7 @@ def test_an_order_s_name_means_its_case_and_not_the_one_that_the_machine_waits_o
 
     with calls.writes_nothing():
         assert calls("ResolveLimbo", resolution={"case": 1}, case=2) == first
-        with pytest.raises(StepFenced, match="^resolve: case 2 "):
+        with pytest.raises(StepFenced, match=r"^resolve: case 2 "):
             calls("ResolveLimbo", resolution={}, case=2)
 
 

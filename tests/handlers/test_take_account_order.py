@@ -1,4 +1,4 @@
-"""TakeOrder: an order on an account is carried out once, its answer is true, and a refused one writes nothing."""
+"""TakeOrder: an order on an account is carried out once, its answer is true, and a refusal writes nothing."""
 
 from typing import Any
 

@@ -131,11 +131,13 @@ def test_the_webhook_says_which_key_resumes_and_nothing_else(stage: str) -> None
 
 
 @each_stage_on_aws
-def test_no_role_sends_a_task_s_success(stage: str) -> None:
-    """Who decides on a case of LIMBO is a person, by a permission of their own."""
-    actions = {one.action for function in FUNCTIONS for one in granted(stage, f"{function}Role")}
+def test_only_the_door_sends_a_task_s_success_and_no_role_stops_or_deletes(stage: str) -> None:
+    """It wakes an execution, which reads the decision from the table."""
+    actions = {(function, one.action) for function in FUNCTIONS for one in granted(stage, f"{function}Role")}
 
-    assert not {one for one in actions if one.startswith(("states:Send", "states:Stop", "dynamodb:Delete"))}
+    assert {
+        one for one in actions if one[1].startswith(("states:Send", "states:Stop", "dynamodb:Delete"))
+    } == {("TakeOrder", "states:SendTaskSuccess")}
 
 
 def test_a_thief_is_denied_what_the_policy_does_not_allow() -> None:

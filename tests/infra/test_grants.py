@@ -74,6 +74,7 @@ def test_every_function_has_its_grants_and_its_writes_here() -> None:
     assert {name for name, writes in WRITES.items() if not writes} == {
         "ReportOutcome",
         "PrepareAlert",
+        "ResolveLimbo",
         "SealJournal",
         "ReconcileBooks",
     }

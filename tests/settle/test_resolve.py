@@ -165,9 +165,7 @@ def test_a_command_that_another_decision_overtakes_reports_that_decision(
 
     desk.door.send = overtaken  # type: ignore[method-assign]
 
-    with pytest.raises(
-        CommandFailed, match=r"case 1 was decided otherwise: retry at .*: bob has paid in"
-    ) as told:
+    with pytest.raises(CommandFailed, match=r"case 1 was decided otherwise: retry at ") as told:
         resolve(desk)
 
     assert told.value.code is Exit.CONFLICT

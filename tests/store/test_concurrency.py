@@ -372,5 +372,5 @@ def test_one_decision_by_two_people_at_once_is_the_decision_of_one(saga: Saga) -
         ]
     )
 
-    assert [by_one.is_on(answers[0]) for by_one in people].count(True) == 1
+    assert [by_one.by == answers[0]["by"] for by_one in people].count(True) == 1
     assert assert_conserved(saga.ledger.rows())["losses:EUR"] == -4772

@@ -330,7 +330,7 @@ def test_a_step_that_never_committed_is_retried_and_never_written_off(
 ) -> None:
     """The check refuses to write it off, and so does the write if a caller passes the check."""
     entered = stuck_unmoved(saga, last, step)
-    with pytest.raises(ResolutionRefused, match=r"^write-off: the escrow lacks nothing .*; use retry$"):
+    with pytest.raises(ResolutionRefused, match=r"^decision: the escrow lacks nothing .*; use retry$"):
         compensation.ensure_can_resolve(saga.state(), WRITE_OFF.decision)
     with (
         saga.writes_nothing(),

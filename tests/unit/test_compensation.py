@@ -27,7 +27,6 @@ from tests.unit.vectors import (
     REVERSER,
     SETTLEMENT,
     VERDICT,
-    resolution,
     slots,
 )
 from tests.world.environment import NOW
@@ -223,7 +222,6 @@ def test_a_decision_is_on_the_open_case_alone(resolutions: int, number: int | No
         ({}, None, False),
         ({"status": Status.COMPENSATED}, 2, False),
         ({"status": Status.COMPENSATING}, 2, False),
-        ({"resolution": None}, 2, False),
     ],
 )
 def test_a_settlement_is_completed_by_its_last_decision(

@@ -1,0 +1,60 @@
+"""People with a role of their own on the embedded AWS, who send orders through the door."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+
+from settle.door import Answer, Door
+from settle.local import record
+from tests.e2e.embedded import Embedded, new_key
+
+
+@dataclass(frozen=True)
+class Person:
+    """A person's session of a role: its ARN is what AWS proves."""
+
+    arn: str
+    session: boto3.Session
+    door: Door
+    endpoint_url: str
+
+    def client(self, service: str) -> Any:
+        return self.session.client(service, endpoint_url=self.endpoint_url)
+
+    def order(self, decision: str, **order: Any) -> Answer:
+        return self.door.send(decision, order)
+
+
+def routes(embedded: Embedded, *decisions: str) -> list[dict[str, Any]]:
+    """Return the statement that allows these orders, and no others."""
+    api = embedded.stack.outputs["OrdersUrl"].partition("://")[2].partition(".")[0]
+    arns = [f"arn:aws:execute-api:{record.REGION}:*:{api}/*/POST/orders/{one}" for one in decisions]
+    return [{"Effect": "Allow", "Action": "execute-api:Invoke", "Resource": arns}]
+
+
+@contextmanager
+def person(embedded: Embedded, statements: Sequence[dict[str, Any]], name: str = "olga") -> Iterator[Person]:
+    """Yield a person in a session of a role that has these statements alone."""
+    iam, sts, role = embedded.stack.client("iam"), embedded.stack.client("sts"), new_key("person")
+    trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    arn = iam.create_role(RoleName=role, AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    policy = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+    iam.put_role_policy(RoleName=role, PolicyName="orders", PolicyDocument=policy)
+    given = sts.assume_role(RoleArn=arn, RoleSessionName=name)
+    session = boto3.Session(
+        aws_access_key_id=given["Credentials"]["AccessKeyId"],
+        aws_secret_access_key=given["Credentials"]["SecretAccessKey"],
+        aws_session_token=given["Credentials"]["SessionToken"],
+        region_name=record.REGION,
+    )
+    door = Door(embedded.stack.door.url, session)
+    try:
+        yield Person(given["AssumedRoleUser"]["Arn"], session, door, str(embedded.stack.endpoint_url))
+    finally:
+        iam.delete_role_policy(RoleName=role, PolicyName="orders")
+        iam.delete_role(RoleName=role)
