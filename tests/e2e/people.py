@@ -25,7 +25,7 @@ class Person:
     def client(self, service: str) -> Any:
         return self.session.client(service, endpoint_url=self.endpoint_url)
 
-    def order(self, decision: str, **order: Any) -> Answer:
+    def order(self, decision: str, /, **order: Any) -> Answer:
         return self.door.send(decision, order)
 
 

@@ -86,7 +86,7 @@ def test_an_order_is_on_record_with_the_identity_and_the_request_that_aws_has_pr
 @pytest.mark.parametrize("field", ["by", "user_id", "proof", "settlement"])
 def test_by_in_the_body_is_an_unknown_field(calls: Calls, decision: str, field: str) -> None:
     calls.fall()
-    body = {"key": KEY, "reason": "why", field: BEA}
+    body: dict[str, Any] = {"key": KEY, "reason": "why", field: BEA}
     body |= {"case": 1, "decision": decision} if decision in DECISIONS else {}
     body |= {"order": decision, "account": "bob"} if decision in ("open", "deposit", "close") else {}
 

@@ -227,7 +227,8 @@ def test_a_decision_is_on_the_open_case_alone(resolutions: int, number: int | No
 def test_a_settlement_is_completed_by_its_last_decision(
     change: dict[str, Any], case: int | None, expected: bool
 ) -> None:
-    completed = {"status": Status.SETTLED, "resolutions": 2, "resolution": {"decision": "complete"}}
+    completed: dict[str, Any] = {"status": Status.SETTLED, "resolutions": 2}
+    completed["resolution"] = {"decision": "complete"}
 
     assert compensation.is_completed_by(states.state(**completed | change), case) is expected
 

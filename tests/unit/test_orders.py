@@ -48,7 +48,7 @@ NO_EXPECTED_STATUS = [
     *(None, 5, 0, True, False, 1.5, [], ["SETTLED"], {}, {"SETTLED": 1}, b"SETTLED", "", " "),
     *("settled", "Settled", "SETTLED ", " SETTLED", "PROCESSING\n", "expected_status", "x" * 300_000),
 ]
-NO_CASE = [
+NO_CASE: list[Any] = [
     None,
     10**9 + 1,
     0,
