@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from infra.functions import LAMBDAS
-from settle.actions.order import start_compensation
 from settle.local.demo.stuck_reversal import messages
 from settle.queries.settlement import state_of
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, at_once, embedded_aws, new_account
@@ -44,9 +43,8 @@ def deploy(embedded: Embedded, *, broken: bool) -> None:
 
 def reversed_by_order(embedded: Embedded, key: str) -> str:
     """Order the reversal of a settled payment, and wait for nothing."""
-    state = state_of(embedded.stack, key)
-    order = {"reason": REASON, "by": "the tests", "expected_status": state.status}
-    start_compensation(embedded.stack, state, "reverse", {"reversal": order})
+    order = {"key": key, "reason": REASON, "expected_status": state_of(embedded.stack, key).status}
+    assert embedded.stack.door.send("reverse", order).status == 200
     return key
 
 

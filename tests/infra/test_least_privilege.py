@@ -112,8 +112,8 @@ def _action(call: Call) -> str:
 
 def _resource(stage: str, call: Call) -> str:
     """Return the resource of a call, as the template gives it to the function by a variable."""
-    if call.operation == "SendTaskSuccess":  # by a token, which is of no machine's name
-        return "${Compensation}"
+    if call.operation == "SendTaskSuccess":  # by a token, which names no resource
+        return "*"
     named: str = variables(stage, call.function)[call.variable]
     if call.service == "secretsmanager" and named.startswith("{"):
         named = json.loads(named)["secret_id"]
