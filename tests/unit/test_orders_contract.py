@@ -1,5 +1,6 @@
 """The door's contract, `docs/contracts/orders.openapi.yaml`, and the code agree."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.world.templates import PROJECT
 CONTRACT: dict[str, Any] = yaml.safe_load((PROJECT / "docs/contracts/orders.openapi.yaml").read_text())
 SCHEMAS = CONTRACT["components"]["schemas"]
 OLGA = Caller(by="arn", user_id="AIDA", request_id="r", source_ip="192.0.2.7")
-PARSERS = {
+PARSERS: dict[str, Callable[[dict[str, Any]], object]] = {
     "Resolution": lambda raw: orders.parse_resolution(raw, OLGA),
     "Reversal": lambda raw: orders.parse_reversal(raw, OLGA),
     "Recovery": orders.parse_recovery,
