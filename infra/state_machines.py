@@ -111,7 +111,7 @@ class Machine(sfn.StateMachine):
 
     @staticmethod
     def wakeable_by(function: lambda_.Function) -> None:
-        """Let `function` end a task's wait. IAM names no resource for it: the token is the one that counts."""
+        """Let `function` end a task's wait. IAM names no resource for that, as the token is of one task."""
         function.add_to_role_policy(iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=["*"]))
 
     @property
