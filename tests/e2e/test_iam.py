@@ -198,7 +198,7 @@ def test_only_the_door_sends_a_task_s_success_and_no_role_reads_a_queue_of_anoth
     sent = outcome_of(machines.send_task_success, taskToken="x", output="{}")
     received = outcome_of(queues.receive_message, QueueUrl=outputs["StartQueueUrl"])
 
-    assert sent == ("InvalidToken" if function == "TakeOrder" else "AccessDeniedException")
+    assert sent == ("TaskDoesNotExist" if function == "TakeOrder" else "AccessDeniedException")
     assert received == ("done" if function == "StartSettlements" else "AccessDenied")
 
 

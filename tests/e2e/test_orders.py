@@ -18,7 +18,7 @@ from tests.world.templates import PROJECT
 
 pytestmark = pytest.mark.long
 
-RUNBOOKS = (PROJECT / "docs" / "runbooks" / "README.md").read_text()
+PAGE = (PROJECT / "docs" / "operating" / "orders.md").read_text()
 
 
 def on_record(embedded: Embedded, key: str, step: str) -> dict[str, Any]:
@@ -102,10 +102,10 @@ def test_a_tampered_request_is_refused_by_aws(embedded: Embedded, tampered: str)
     assert answer.status_code == 403
 
 
-def test_the_runbooks_role_cannot_go_past_the_door(embedded: Embedded) -> None:
+def test_the_documented_role_cannot_go_past_the_door(embedded: Embedded) -> None:
     """A role that could start the machine, or wake it, once decided in the name of another."""
     one = stuck(embedded)
-    (policy,) = re.findall(r"```json\n(.*?)```", RUNBOOKS, re.DOTALL)
+    (policy,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     api = embedded.stack.outputs["OrdersUrl"].partition("://")[2].partition(".")[0]
     policy = policy.replace("REGION", record.REGION).replace("ACCOUNT", "*").replace("API_ID", api)
     outputs, functions = embedded.stack.outputs, embedded.functions
