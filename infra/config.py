@@ -50,6 +50,9 @@ class Settings:
     `journal_lock` locks each object of the sealed journal for `journal_lock_days`: "governance", which an
     administrator may lift, or "compliance", which no one can lift: see
     docs/decisions/2026-11-22-sealed-journal.md.
+    An entry is deleted `retention_days` after it was posted; None keeps it for ever. The shortest time that
+    the stage has ever given its entries is `shortest_retention_days`, which is `retention_days` if left out.
+    It is never raised or taken away: see docs/decisions/2026-11-22-retention.md.
     `row_keys` is the number of keys of the rows, and `signing_key` the number of the one that signs them:
     see docs/decisions/2026-11-22-signed-rows.md.
     `timeout_factor` multiplies the timeouts of functions and tasks on a stage where functions start slowly.
@@ -88,6 +91,8 @@ class Settings:
     snap_start: bool = False
     journal_lock: str = "governance"
     journal_lock_days: int = 400
+    retention_days: int | None = None
+    shortest_retention_days: int | None = None
     row_keys: int = 1
     signing_key: int = 1
     keeps_data: bool = True
@@ -101,6 +106,7 @@ class Settings:
         self._check_times()
         self._check_evidence()
         self._check_addresses()
+        self._check_retention()
         for name in ("idempotency_key", "party_names"):
             if getattr(self, name) not in ("required", "optional"):
                 raise ValueError(f"{name}: must be required or optional")
@@ -169,6 +175,14 @@ class Settings:
             raise ValueError(f"row_keys: must be from 1 to {_ROW_KEYS_MAX}")
         if not 1 <= self.signing_key <= self.row_keys:
             raise ValueError("signing_key: must be from 1 to row_keys")
+
+    def _check_retention(self) -> None:
+        days, shortest = self.retention_days, self.shortest_retention_days
+        for name, value in (("retention_days", days), ("shortest_retention_days", shortest)):
+            if value is not None and not _RETENTION_DAYS_MIN <= value <= _LOCK_DAYS_MAX:
+                raise ValueError(f"{name}: must be from {_RETENTION_DAYS_MIN} to {_LOCK_DAYS_MAX}, or None")
+        if days is not None and shortest is not None and shortest > days:
+            raise ValueError("shortest_retention_days: must be at most retention_days")
 
     def _check_times(self) -> None:
         if not 0 < self.recover_after_seconds < self.deadline_seconds:
@@ -251,6 +265,8 @@ class Settings:
                 "recover_after_seconds": self.recover_after_seconds,
                 "idempotency_key": self.idempotency_key,
                 "party_names": self.party_names,
+                "retention_days": self.retention_days,
+                "shortest_retention_days": self.shortest_retention_days or self.retention_days,
             },
             sort_keys=True,
         )
@@ -262,6 +278,11 @@ _CALLS_MAX = 10_000
 
 _ADDRESS = re.compile(r"[^@\s/?#]+@[^@\s/?#]+\.[^@\s/?#]+|https://[^@\s/?#]+(/[^\s@?#]*)?")
 """A mail address, or an HTTPS one. Settings are in the repository: no place for a password or a key."""
+
+_RETENTION_DAYS_MIN = 400
+"""Longer than a Standard execution may run (a year), than a redrive, and than a card's payment may be
+disputed: no entry goes that a function, a sweep or a person may still need.
+"""
 
 _LOCK_DAYS_MAX = 36_500
 """What S3 accepts."""

@@ -6,7 +6,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 
 from infra.state_machines import Machine
-from infra.table import SettlementTable
+from infra.table import EXPIRES, SettlementTable
 
 Rows = tuple[str, ...]
 """Patterns of partition keys. The kinds of rows have different ones, so that IAM can tell them apart."""
@@ -112,6 +112,9 @@ NAMED: Mapping[str, tuple[str, ...]] = {
 `escrow` no hold can be forged, as the release and the void ask the escrow for the amount.
 """
 
+EXPIRING = ("HoldFunds", "ReleaseFunds", "CollectFee", "RefundFee", "ReclaimFunds", "VoidHold")
+"""The functions whose entries expire, on a stage with a retention. No other may put or name `expires_at`."""
+
 STARTING = ("RecoverStalled", "StartSettlements")
 """The functions that start settlements. KycDecided, which strangers can call, asks RecoverStalled for it."""
 
@@ -120,6 +123,8 @@ def grant_rows(table: SettlementTable, functions: Mapping[str, lambda_.Function]
     """Grant each function its actions on rows, recovery the index, and the proof the whole table to read."""
     for name, actions in (*GRANTS.items(), *TRIGGERED.items()):
         untouched = [one for one in MONEY_ATTRIBUTES if one not in NAMED.get(name, ())]
+        if name not in EXPIRING:
+            untouched.append(EXPIRES)
         table.grant(functions[name], actions, untouched=untouched)
     table.grant_listing(functions["RecoverStalled"])
     table.grant_reading(functions["ReconcileBooks"])

@@ -13,12 +13,15 @@ from infra.config import Settings
 
 INDEX = "gsi1"
 
+EXPIRES = "expires_at"
+
 IMMUTABLE_ATTRIBUTES = (
     *("amount", "credit", "debit", "posted_at", "side", "step"),
     *("decision", "provider", "reason", "reference"),
     *("account", "by", "cause", "error", "order", "user_id", "request_id", "source_ip"),
     *("claimed_at", "deadline_seconds", "fee", "payer", "payee", "payer_name", "payee_name"),
     *("digest", "received_at"),
+    EXPIRES,
 )
 """The attributes of entries, evidence, orders and markers, and of a claimed request: IAM denies updates that
 name them. No function may update the first three at all, so that for those it is a second fence.
@@ -32,7 +35,10 @@ _ENCLOSED = {"ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["Trans
 
 
 class SettlementTable(Construct):
-    """The table with its index `gsi1`: backed up, protected, encrypted, and streamed. No row expires."""
+    """The table with its index `gsi1`: backed up, protected, encrypted, and streamed.
+
+    Entries expire, if the stage has a retention. No other row has the attribute: no function may add it.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
         super().__init__(scope, construct_id)
@@ -52,6 +58,7 @@ class SettlementTable(Construct):
             deletion_protection=settings.keeps_data,
             removal_policy=removal_policy,
             stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES,
+            time_to_live_attribute=None if settings.retention_days is None else EXPIRES,
         )
         self.table.add_global_secondary_index(
             index_name=INDEX,

@@ -41,7 +41,7 @@ pager = PagerConfig.from_json(os.environ["PAGER"])
 random = SystemRandom()  # a snapshot clones seeds
 dynamodb = session.client("dynamodb", config=CLIENT_CONFIG)
 row_keys = RowKeys.from_text(os.environ.get("ROW_KEYS", ""))
-store = Store(dynamodb, os.environ["TABLE_NAME"], row_keys=row_keys)
+store = Store(dynamodb, os.environ["TABLE_NAME"], row_keys=row_keys, retention_days=config.retention_days)
 
 
 def now() -> datetime:

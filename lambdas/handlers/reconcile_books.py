@@ -30,6 +30,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
         in_time,
         currencies=_dependencies.config.currencies,
         row_keys=_dependencies.row_keys,
+        shortest_retention_days=_dependencies.config.shortest_retention_days,
     )
     faults, unproven = findings.faults, findings.unproven
     if not (findings.conserved or faults or unproven):

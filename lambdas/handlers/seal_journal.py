@@ -11,7 +11,8 @@ from settlement.sealing import lines, seals
 def handler(event: dict[str, Any], context: object) -> None:
     """Copy a batch of the table's stream as one object; called by the schedule, seal what was copied.
 
-    A failed batch comes again, whole or in halves: what is copied twice is the same twice.
+    A failed batch comes again, whole or in halves: what is copied twice is the same twice. The deletion of an
+    entry whose time was over is not copied: its own line says when that was.
     """
     if "Records" in event:
         _copy(event["Records"])
@@ -20,7 +21,10 @@ def handler(event: dict[str, Any], context: object) -> None:
 
 
 def _copy(records: list[dict[str, Any]]) -> None:
-    told = [lines.line(record) for record in records]
+    least_days = _dependencies.config.shortest_retention_days
+    told = [lines.line(record) for record in records if not lines.has_expired(record, least_days)]
+    if not told:
+        return
     tampered = [one for one in told if lines.is_tampering(one)]
     for _ in tampered:
         count("JournalTampered")  # before the put, which may fail: the alarm does not wait for it

@@ -135,6 +135,8 @@ def sealed_journal(found: Mapping[str, Any]) -> None:
         print_line(f"RESTORED {row}; it is again as it was sealed, or has a status that may follow")
     verdict = "as sealed" if found["agrees"] else "NOT AS SEALED"
     counts = ", ".join(f"{found[name]} {name}" for name in ("rows", "objects", "seals"))
-    print_line(f"{verdict}: {counts}; {found['young']} too young, {found['before']} older than the journal")
+    expired = f", {found['expired']} expired" if found["expired"] else ""
+    younger = f"{found['young']} too young, {found['before']} older than the journal{expired}"
+    print_line(f"{verdict}: {counts}; {younger}")
     if found["head"]:
         print_line(f"head: {found['head']} of the seal up to {found['head_at']}; keep it elsewhere")

@@ -1,5 +1,6 @@
 """The proof of a stack's books, with its progress."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -8,7 +9,7 @@ from settle.output.progress import counting
 from settle.queries import segments
 from settle.stack import Stack
 from settlement.adapters import table_scan
-from settlement.reconciliation import Stage
+from settlement.reconciliation import Retention, Stage
 from settlement.reconciliation.watch import READING
 
 
@@ -18,11 +19,20 @@ def prove(stack: Stack, processes: int = 1, *, signatures: bool = True) -> dict[
     To judge the signatures of the rows, a person must be allowed to read the keys.
     """
     currencies, row_keys = stack.config.currencies, stack.row_keys if signatures else None
+    days = stack.config.shortest_retention_days
     with counting({READING: _estimate(stack)}) as count:
         if processes == 1:
-            findings = table_scan.check(stack.store, count, currencies=currencies, row_keys=row_keys)
+            findings = table_scan.check(
+                stack.store,
+                count,
+                currencies=currencies,
+                row_keys=row_keys,
+                shortest_retention_days=days,
+            )
         else:
-            findings = segments.check(stack, processes, count, Stage(frozenset(currencies), row_keys))
+            retention = Retention.at(datetime.now(UTC), days)
+            stage = Stage(frozenset(currencies), row_keys, retention=retention)
+            findings = segments.check(stack, processes, count, stage)
     return table_scan.rendered(findings, currencies, signatures=signatures)
 
 

@@ -19,7 +19,13 @@ def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
 
     `kept` is the digest of a seal that was copied out earlier.
     """
-    found = sealed_copy.compare(stack.store, copy(stack, against), datetime.now(UTC), kept)
+    found = sealed_copy.compare(
+        stack.store,
+        copy(stack, against),
+        datetime.now(UTC),
+        kept,
+        shortest_retention_days=stack.config.shortest_retention_days,
+    )
     return {"agrees": not found.faults, "against": against, **vars(found)}
 
 

@@ -49,7 +49,8 @@ def check(stack: Stack, segments: int, watch: Watch, stage: Stage = UNKNOWN) -> 
         for reader in readers:
             if reader.cut_off:
                 raise reader.cut_off
-        judge(readers, findings, partial(table_scan.look, stack.store, began=began, watch=watch), watch)
+        look = partial(table_scan.look, stack.store, began=began, watch=watch)
+        judge(readers, findings, look, watch, stage.retention)
     return findings
 
 

@@ -10,7 +10,7 @@ from settlement.adapters import second_look, statement, table_scan
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.model.timestamps import timestamp
-from settlement.reconciliation import Difference, Findings
+from settlement.reconciliation import Difference, Findings, Retention
 from settlement.reconciliation.findings import Verdict
 from tests.reconciliation.client import readable
 from tests.reconciliation.town import Town
@@ -118,8 +118,10 @@ def test_a_late_clock_leaves_the_same_gap_at_each_look_and_is_no_fault(
     town.table.items["ACCOUNT#alice", "BALANCE"] = {**row, "available": available}
     read, tails = statement.read, list[int | None]()
 
-    def read_before_a_late_move(store: Store, account: str, tail: int | None) -> statement.Statement:
-        found = read(store, account, tail)
+    def read_before_a_late_move(
+        store: Store, account: str, tail: int | None, retention: Retention
+    ) -> statement.Statement:
+        found = read(store, account, tail, retention)
         tails.append(tail)
         late = timestamp(NOW + timedelta(seconds=len(tails)))
         town.deposit(f"late-move-of-alice-{len(tails)}", account, PRICE, at=late)

@@ -11,7 +11,7 @@ from botocore.exceptions import ConnectionError as UnreachableError
 
 from settlement.adapters import telemetry
 from settlement.adapters.wire import from_wire, to_wire
-from settlement.ledger import keys
+from settlement.ledger import expiry, keys
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, StepTransaction, Write
 from settlement.model.errors import StoreUnavailable
@@ -63,12 +63,17 @@ class Store:
         table_name: str,
         pause: Callable[[int], None] = pause,
         row_keys: RowKeys | None = None,
+        retention_days: int | None = None,
     ) -> None:
-        """Reach a table. Without keys, rows are put unsigned, and the proof finds them at fault."""
+        """Reach a table. Without keys, rows are put unsigned, and the proof finds them at fault.
+
+        Entries are put so that they expire after `retention_days`; None keeps them for ever.
+        """
         self.client = client
         self.table_name = table_name
         self._pause = pause
         self._row_keys = row_keys
+        self._retention_days = retention_days
 
     def claim(self, write: Write) -> SettlementState:
         """Put a settlement's row if its key is unclaimed; return the row that is there then."""
@@ -238,8 +243,9 @@ class Store:
 
     def _parameters(self, write: Write) -> dict[str, Any]:
         given = write.parameters
-        if write.action == "Put" and self._row_keys:
-            given = {**given, "Item": self._row_keys.signed(given["Item"])}
+        if write.action == "Put":
+            item = expiry.with_expiry(given["Item"], self._retention_days)
+            given = {**given, "Item": self._row_keys.signed(item) if self._row_keys else item}
         return {
             **given,
             **{name: to_wire(given[name]) for name in _ROWS if name in given},

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from settlement.adapters import pages
 from settlement.adapters.dynamodb import Store
 from settlement.ledger.keys import Row
-from settlement.reconciliation import sealed
+from settlement.reconciliation import Retention, sealed
 from settlement.reconciliation.sealed import Copy, Found, SealedFindings
 from settlement.sealing import lines
 
@@ -25,9 +25,11 @@ def compare(
     now: datetime,
     kept: str | None = None,
     lacks: Callable[[str, str], None] = lambda pk, sk: None,
+    shortest_retention_days: int | None = None,
 ) -> SealedFindings:
     """Compare the whole table with a sealed journal, as `sealed.compare` does."""
-    return sealed.compare(copy, _sealed_rows(store), now, kept, lacks)
+    retention = Retention.at(now, shortest_retention_days)
+    return sealed.compare(copy, _sealed_rows(store), now, kept, lacks, retention)
 
 
 def _sealed_rows(store: Store) -> Iterator[Row]:

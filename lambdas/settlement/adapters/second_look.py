@@ -16,6 +16,7 @@ from settlement.ledger.keys import Row
 from settlement.model.timestamps import timestamp
 from settlement.reconciliation import Difference, Look, judgement, on_record, ordered, rows, settlement_row
 from settlement.reconciliation.facts import BalanceFacts, Waiting
+from settlement.reconciliation.retention import Old
 
 LOOKS_MAX = 10
 """Most looks at a row that moved during each, before it counts as unproven."""
@@ -64,6 +65,7 @@ def _settlement(store: Store, difference: Difference) -> Look:
             continue
         entries = list(rows.sound(rows.entry, read.entries))
         evidence = list(rows.sound(rows.evidence, read.evidence))
+        entries += judgement.expired(told, entries, evidence, difference.retention)
         is_kept = {*difference.entries} <= {*entries} and {*difference.evidence} <= {*evidence}
         found = judgement.differences(told, entries, evidence)
         found += on_record.of_others(evidence, difference.events, difference.waiting)
@@ -74,11 +76,12 @@ def _settlement(store: Store, difference: Difference) -> Look:
 def _account(store: Store, difference: Difference) -> Look:
     """Look at a balance and its statement, with a longer tail each time that they differ.
 
-    A difference is a fault if nothing was added behind the tail meanwhile: then all entries are known.
+    A difference is a fault if nothing was added behind the tail meanwhile: then all entries are known. Those
+    that may be gone by now are as the scan has added them up.
     """
-    account = keys.subject(difference.key)[1]
+    account, old = keys.subject(difference.key)[1], difference.old
     for length in TAILS:
-        read = statement.read(store, account, length)
+        read = statement.read(store, account, length, difference.retention)
         first = read.tail(store)
         for _ in range(TRIES_MAX):
             row = store.read(difference.key)
@@ -91,12 +94,17 @@ def _account(store: Store, difference: Difference) -> Look:
         if row is None:
             return Look.DISAGREES
         told, total = rows.balance(row), read.before.plus(last)
-        waiting = total.waiting(account)
+        waiting = _with_old(total.waiting(account), old)
+        total.changes.update(old.sums)
         if not _differs(told, total, waiting):
             return Look.of(told, waiting.unswept)
         if read.is_complete(store):
             return Look.DISAGREES
     return Look.MOVING
+
+
+def _with_old(waiting: Waiting, old: Old) -> Waiting:
+    return Waiting(waiting.unswept + old.unswept, waiting.above or old.above)
 
 
 def _differs(row: BalanceFacts, total: statement.Tally, waiting: Waiting) -> bool:

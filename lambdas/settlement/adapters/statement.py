@@ -23,7 +23,8 @@ from settlement.ledger.keys import Row
 from settlement.model import accounts
 from settlement.model.state import MalformedRow
 from settlement.reconciliation import rows
-from settlement.reconciliation.facts import SweepFacts, Waiting, waiting
+from settlement.reconciliation.facts import SweepFacts, Waiting, is_before, waiting
+from settlement.reconciliation.retention import KEEPS_ALL, Retention
 
 _AFTER = "~"
 """It sorts after every timestamp."""
@@ -40,12 +41,16 @@ class Tally:
     received: Counter[str] = field(default_factory=Counter)
     folded: Counter[str] = field(default_factory=Counter)
     moves: int = 0
+    retention: Retention = KEEPS_ALL
+    """By it, entries may be gone: they are not added up, and neither is what is folded of them."""
 
     def add_entry(self, row: Row) -> None:
         """Add an entry. A malformed one is a fault of its own."""
         try:
             entry = rows.entry(row)
         except MalformedRow:
+            return
+        if self.retention.may_lack(entry):
             return
         self.changes[entry.currency] += entry.change
         if release := rows.received(entry):
@@ -57,12 +62,13 @@ class Tally:
         """Add what a sweep has folded. A malformed row is a fault of its own."""
         for folded in rows.sound(rows.swept, [row]):
             for one in folded:
-                self.folded[one.second] += one.change
+                if not is_before(one.second, self.retention.kept_from):
+                    self.folded[one.second] += one.change
             self.moves += row["version"]
 
     def plus(self, other: "Tally") -> "Tally":
         """Return both tallies in one."""
-        total = Tally(moves=self.moves + other.moves)
+        total = Tally(moves=self.moves + other.moves, retention=self.retention)
         for part in (self, other):
             total.changes.update(part.changes)
             total.received.update(part.received)
@@ -88,7 +94,7 @@ class Statement:
 
     def is_complete(self, store: Store) -> bool:
         """Return whether nothing was added behind the tail since it was read: by a late clock, or a sweep."""
-        again = Tally()
+        again = Tally(retention=self.before.retention)
         for partition, first in self.tails.items():
             if first:
                 behind = (row for row in pages.query(store, partition) if row["sk"] < first)
@@ -97,15 +103,15 @@ class Statement:
 
     def tail(self, store: Store) -> Tally:
         """Read the tail. Sweeps come first: what they have folded is among the entries then."""
-        found = Tally()
+        found = Tally(retention=self.before.retention)
         for partition, first in self.tails.items():
             _each(store.entries(partition, first or " ", _AFTER), _adder(found, partition))
         return found
 
 
-def read(store: Store, account: str, tail: int | None) -> Statement:
+def read(store: Store, account: str, tail: int | None, retention: Retention = KEEPS_ALL) -> Statement:
     """Read an account's whole statement, but for the last `tail` rows of each partition (None: all rows)."""
-    before, tails = Tally(), {}
+    before, tails = Tally(retention=retention), {}
     partitions = keys.entry_partitions(account)
     sweeps = [keys.swept(partition, "")["pk"] for partition in partitions]
     for partition in (*(sweeps if accounts.is_merchant(account) else ()), *partitions):

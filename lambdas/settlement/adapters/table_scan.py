@@ -21,6 +21,7 @@ from settlement.reconciliation import (
     Difference,
     Findings,
     Look,
+    Retention,
     Stage,
     Watch,
     describe,
@@ -68,17 +69,20 @@ def check(
     *,
     currencies: Collection[str] | None = None,
     row_keys: RowKeys | None = None,
+    shortest_retention_days: int | None = None,
 ) -> Findings:
     """Reconcile the whole table. If DynamoDB stops answering, the table is unproven.
 
     A row in none of the `currencies` is at fault, and one that none of the `row_keys` has signed. Where they
-    are None, any is right. A settlement that is listed an hour ahead is told apart from faults.
+    are None, any is right. No entry is missing that is younger than the shortest retention. A settlement that
+    is listed an hour ahead is told apart from faults.
     """
     began = datetime.now(UTC)
     with closing(rows(store)) as every_row:  # else what is cut off goes on reading for as long as it is kept
         look_at = partial(look, store, began=began, watch=watch)
         listed_until = timestamp(began + LISTED_AHEAD_MAX)
-        return reconcile(every_row, look_at, watch, Stage(currencies, row_keys, listed_until))
+        retention = Retention.at(began, shortest_retention_days)
+        return reconcile(every_row, look_at, watch, Stage(currencies, row_keys, listed_until, retention))
 
 
 def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:

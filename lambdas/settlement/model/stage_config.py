@@ -16,6 +16,8 @@ class StageConfig:
     `deadline_seconds` is the time to settle of a request that names none. `idempotency_key` is "required",
     or "optional" while clients learn to mint keys. `party_names` is "required" on a stage whose KYC provider
     screens by name, else "optional".
+    An entry is deleted `retention_days` after it was posted; None keeps it for ever. The shortest time that
+    entries of the stage were ever given is `shortest_retention_days`.
     """
 
     currencies: Mapping[str, int]
@@ -28,6 +30,8 @@ class StageConfig:
     fee_ceiling_basis_points: int = 0
     idempotency_key: str = "required"
     party_names: str = "optional"
+    retention_days: int | None = None
+    shortest_retention_days: int | None = None
 
     def time_to_settle(self, requested_seconds: int | None) -> timedelta:
         """Return the time to settle that the request names, or else the stage's."""

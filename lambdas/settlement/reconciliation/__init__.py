@@ -7,14 +7,17 @@ its slots stand. That is what is checked, row by row.
 
 from settlement.reconciliation.findings import Difference, Findings, Look, describe
 from settlement.reconciliation.proof import UNKNOWN, Stage, reconcile
+from settlement.reconciliation.retention import KEEPS_ALL, Retention
 from settlement.reconciliation.watch import CutOff, Watch, unwatched
 
 __all__ = [
+    "KEEPS_ALL",
     "UNKNOWN",
     "CutOff",
     "Difference",
     "Findings",
     "Look",
+    "Retention",
     "Stage",
     "Watch",
     "describe",

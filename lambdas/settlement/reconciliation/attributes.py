@@ -4,6 +4,7 @@ Names, reasons and tokens are among them, because the hash of the content and th
 without them. They are compared when their row is read, and neither kept, spooled nor told.
 """
 
+from settlement.ledger.expiry import EXPIRES
 from settlement.model.settlement import FIELDS
 from settlement.model.status import REVERSIBLE, Step
 from settlement.reconciliation.settlement_row import NAMES_ERASED
@@ -35,7 +36,7 @@ _OTHERS = (
     *("order", "reference", SIGNATURE),
     *("version", "folded", "key", "case", "token", "execution", "digest", "received_at"),
     *("state", "failure_count", "opened_at", "failed_at", "not_needed_after", "probed_at"),
-    *("failed", "probe", "probe_lease_expiry", "half_open_owner"),
+    *("failed", "probe", "probe_lease_expiry", "half_open_owner", EXPIRES),
 )
 
 JUDGED = tuple(dict.fromkeys((*_KEY, *_SETTLEMENT, *_ENTRY, *_EVIDENCE, *_ACCOUNT, *_OTHERS)))

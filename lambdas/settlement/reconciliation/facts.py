@@ -136,10 +136,15 @@ class SweepFacts(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What of a merchant's releases no sweep has folded, and the first second of which too much is folded."""
+    """What of a merchant's releases no sweep has folded, and the first second of which too much is folded.
+
+    The same of the seconds whose entries may be gone is `old`, which is part of it, and `old_above`.
+    """
 
     unswept: int = 0
     above: str | None = None
+    old: int = 0
+    old_above: str | None = None
 
 
 class BalanceFacts(NamedTuple):
@@ -156,12 +161,27 @@ class BalanceFacts(NamedTuple):
     """The key of the latest order that opened, froze, unfroze or closed it."""
 
 
-def waiting(sweeps: Iterable[SweepFacts]) -> Waiting:
-    """Return what waits for a sweep by the facts of one merchant, given second by second."""
-    unswept, above = 0, None
+def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
+    """Return what waits for a sweep by the facts of one merchant, given second by second.
+
+    Entries from before `kept_from`, which is a full minute, may be gone.
+    """
+    unswept, above, old, old_above = 0, None, 0, None
     for second, of_second in groupby(sweeps, key=attrgetter("second")):
         left = sum(one.change for one in of_second)
         unswept += left
         if left < 0 and above is None:
             above = second
-    return Waiting(unswept, above)
+        if is_before(second, kept_from):
+            old += left
+            if left < 0 and old_above is None:
+                old_above = second
+    return Waiting(unswept, above, old, old_above)
+
+
+def is_before(second: str, kept_from: str) -> bool:
+    """Return whether a second of a partition is before a full minute; none is before an empty one."""
+    return second[second.rfind(" ") + 1 :] < kept_from[:_SECOND]
+
+
+_SECOND = len("2026-11-22T06:04:57")

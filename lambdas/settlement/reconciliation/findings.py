@@ -17,6 +17,7 @@ from settlement.reconciliation.facts import (
     SettlementFacts,
     WaitingFacts,
 )
+from settlement.reconciliation.retention import KEEPS_ALL, Old, Retention
 from settlement.reconciliation.watch import CutOff
 
 MOVING = "moving"
@@ -63,7 +64,7 @@ class Difference:
     `row` is the row as it was scanned, None if it was not there, or malformed. Of a settlement, `entries`,
     `evidence`, `events` and `waiting` are those that the scan met. Of an account, `sums` are those of its
     entries by currency, `cases` the settlements that block it, `orders` the orders on it, and `entries` those
-    of its deposits and withdrawals.
+    of its deposits and withdrawals. By the `retention`, entries may be gone, and so may those of `old`.
     """
 
     key: Row
@@ -75,6 +76,8 @@ class Difference:
     sums: Mapping[str, int] = field(default_factory=dict)
     cases: tuple[str, ...] = ()
     orders: tuple[OrderFacts, ...] = ()
+    retention: Retention = KEEPS_ALL
+    old: Old = field(default_factory=Old)
 
 
 @dataclass

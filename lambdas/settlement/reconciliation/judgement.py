@@ -14,6 +14,7 @@ from settlement.model.orders import Decision
 from settlement.model.status import Step
 from settlement.reconciliation import on_record
 from settlement.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts, Waiting
+from settlement.reconciliation.retention import Retention
 
 NO_ROW = "has entries, but no sound row in their currency"
 
@@ -39,6 +40,35 @@ def entries_of(row: SettlementFacts) -> list[EntryFacts]:
         )
         if posted_at is not None
     ]
+
+
+def expired(
+    row: SettlementFacts,
+    entries: Collection[EntryFacts],
+    evidence: Iterable[EvidenceFacts],
+    retention: Retention,
+) -> list[EntryFacts]:
+    """Return the entries that a settlement's row tells, and that are gone because their time was over."""
+    expected = entries_of(row)
+    if not any(map(retention.may_lack, expected)):
+        return []
+    if row.resolutions:
+        list(_decide(row, expected, entries, evidence))
+    return [one for one in expected if retention.may_lack(one) and one not in entries]
+
+
+def row_of(entry: EntryFacts) -> Row:
+    """Return the row of an entry of a settlement as it was put, but for its end and signature."""
+    escrow = accounts.escrow(entry.key)
+    debit, credit = (entry.account, escrow) if entry.side == "debit" else (escrow, entry.account)
+    facts = {name: getattr(entry, name) for name in ("step", "posted_at", "side", "amount", "currency")}
+    return {
+        **address(entry),
+        **facts,
+        "debit": debit,
+        "credit": credit,
+        "request_hash": entry.request_hash,
+    }
 
 
 def addresses(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> list[Row]:
@@ -130,14 +160,15 @@ def _decide(
         if not one.step.startswith(_RESOLVE):
             continue
         if one.decision == Decision.WRITE_OFF:
-            uncovered = (
+            uncovered = [
                 slot
                 for slot in expected
                 if slot.step in (_REFUND, _RECLAIM)
                 and slot.posted_at == one.posted_at
                 and slot not in entries
-            )
-            if covered := next(uncovered, None):
+            ]
+            # Entries that are gone leave two of them, if the other was reversed in the same millisecond.
+            if covered := min(uncovered, key=lambda slot: slot.account != one.account, default=None):
                 losses = accounts.losses(row.currency)
                 expected[expected.index(covered)] = covered._replace(step=one.step, account=losses)
             else:

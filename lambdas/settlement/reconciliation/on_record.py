@@ -6,6 +6,7 @@ from settlement.ledger.kyc_review import REVIEW
 from settlement.model import accounts
 from settlement.model.status import Status, Step
 from settlement.model.verdict import KycDecision
+from settlement.reconciliation import values
 from settlement.reconciliation.facts import EventFacts, EvidenceFacts, SettlementFacts, WaitingFacts
 
 
@@ -60,6 +61,9 @@ def _times_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
     review, order = facts.get(REVIEW), facts.get(_REVERSE)
     if review and row.verify_at not in (None, review.posted_at):
         yield f"verify committed at {row.verify_at}, its evidence is of {review.posted_at}"
+    for at in (row.fee_reversed_at, row.release_reversed_at, row.hold_reversed_at):
+        if order and at and values.is_long_before(at, order.posted_at):
+            yield f"a step was reversed at {at}, but the order to reverse it is of {order.posted_at}"
     proof = order or review
     if row.resolution is None and row.since != (proof.posted_at if proof else None):
         yield f"is in flight since {row.since}, its evidence is of another time"

@@ -1,16 +1,25 @@
 """The proof itself: each row by itself and against its entries, and the sums of all."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from settlement.ledger import keys
+from settlement.ledger import expiry, keys
+from settlement.ledger.expiry import EXPIRES
 from settlement.ledger.keys import Row
 from settlement.model import accounts
 from settlement.model.state import MalformedRow
 from settlement.reconciliation import judgement, on_record, ordered, rows, settlement_row, spool
-from settlement.reconciliation.facts import BalanceFacts, CaseFacts, ExternalFacts, SettlementFacts
+from settlement.reconciliation.facts import (
+    BalanceFacts,
+    CaseFacts,
+    EntryFacts,
+    ExternalFacts,
+    SettlementFacts,
+)
 from settlement.reconciliation.findings import Difference, Findings, Look, Verdict
-from settlement.reconciliation.spool import Account, Journal, Source, Spool
+from settlement.reconciliation.retention import KEEPS_ALL, Old, Retention
+from settlement.reconciliation.spool import Account, Journal, OldChange, Source, Spool
 from settlement.reconciliation.watch import JUDGING, READING, CutOff, TooLong, Watch, unwatched, watched
 from settlement.sealing.signature import RowKeys
 
@@ -23,12 +32,13 @@ class Stage(NamedTuple):
     """What is known of a stage beside its rows: its currencies, and the keys that sign the rows.
 
     The index lists no settlement at a time after `listed_until`, but one in review. What is None is not
-    judged.
+    judged. By its `retention`, entries may be gone: their settlements' rows tell them.
     """
 
     currencies: Collection[str] | None = None
     row_keys: RowKeys | None = None
     listed_until: str | None = None
+    retention: Retention = KEEPS_ALL
 
 
 UNKNOWN = Stage()
@@ -48,7 +58,7 @@ def reconcile(
     findings = Findings()
     with Spool() as own, findings.unless_cut_off():
         collect(all_rows, own, findings, watch, stage)
-        judge([own], findings, look_again, watch)
+        judge([own], findings, look_again, watch, stage.retention)
     return findings
 
 
@@ -56,15 +66,18 @@ def collect(
     all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
 ) -> None:
     """Spool what is to be judged of each row. Raises CutOff."""
-    currencies, row_keys, listed_until = stage
+    currencies, row_keys, listed_until, retention = stage
+    readers = _READERS | {"ENTRIES": partial(_read_entry, retention=retention)}
     for row in watched(all_rows, READING, watch):
         findings.rows += 1
-        read = _READERS.get(row["pk"].partition("#")[0])
+        read = readers.get(row["pk"].partition("#")[0])
         if read is None:
             findings.unproven.append(f"{row['pk']}: {row['sk']} is of a kind that this version does not know")
             continue
         try:
             currency = read(row, findings, own)
+            if EXPIRES in row and not expiry.may_expire(row, retention.days):
+                raise MalformedRow(f"{EXPIRES} is none that a function of this stage gives it")
             if row_keys is not None and not row_keys.is_proven(row):
                 raise MalformedRow("its signature is not that of a function of this stage")
             if currencies is not None and currency is not None and currency not in currencies:
@@ -75,12 +88,40 @@ def collect(
             findings.faults.append(f"{row['pk']}: {row['sk']} is malformed: {fault}")
 
 
-def judge(sources: Sequence[Source], findings: Findings, look_again: LookAgain, watch: Watch) -> None:
-    """Judge all settlements and accounts of the spools. Raises CutOff."""
-    for journal in watched(spool.settlements(sources), JUDGING, watch):
-        _judge_settlement(journal, findings, look_again)
-    for account in watched(spool.accounts(sources), JUDGING, watch):
-        _judge_account(account, findings, look_again)
+def judge(
+    sources: Sequence[Source],
+    findings: Findings,
+    look_again: LookAgain,
+    watch: Watch,
+    retention: Retention = KEEPS_ALL,
+) -> None:
+    """Judge all settlements and accounts of the spools. Raises CutOff.
+
+    Entries that may be gone are added up here, and not when they are read: those that are there, and those
+    that are not, as their settlements' rows tell them. So it makes no difference when each of them goes.
+    """
+    with Spool(OldChange) as old:
+        for journal in watched(spool.settlements(sources), JUDGING, watch):
+            if journal.row:
+                _restore(journal, journal.row, retention)
+            for entry in filter(retention.may_lack, journal.entries):
+                _add_up(entry, old)
+            _judge_settlement(journal, findings, look_again, retention)
+        for account in watched(spool.accounts([*sources, old], retention.kept_from), JUDGING, watch):
+            _judge_account(account, findings, look_again, retention)
+
+
+def _restore(journal: Journal, row: SettlementFacts, retention: Retention) -> None:
+    """Add the entries to a journal that are gone because their time was over."""
+    if retention.days is not None:
+        journal.entries += judgement.expired(row, journal.entries, journal.evidence, retention)
+
+
+def _add_up(entry: EntryFacts, own: Spool) -> None:
+    """Add an entry to the sums of its account, and to what waits for a merchant's sweep."""
+    if release := rows.received(entry):
+        own.add(release)
+    own.post(entry.account, entry.currency, entry.change)
 
 
 def _is_listed_after(row: Row, until: str) -> bool:
@@ -88,7 +129,7 @@ def _is_listed_after(row: Row, until: str) -> bool:
     return bool(is_listed and row["gsi1sk"] > until)
 
 
-def _read_entry(row: Row, findings: Findings, own: Spool) -> str:
+def _read_entry(row: Row, findings: Findings, own: Spool, retention: Retention = KEEPS_ALL) -> str:
     findings.entries += 1
     entry = rows.entry(row)
     if entry.step in rows.MOVES:
@@ -96,9 +137,8 @@ def _read_entry(row: Row, findings: Findings, own: Spool) -> str:
         own.add(ExternalFacts(entry.account, *entry))
     else:
         own.add(entry)
-    if release := rows.received(entry):
-        own.add(release)
-    own.post(entry.account, entry.currency, entry.change)
+    if not retention.may_lack(entry):
+        _add_up(entry, own)
     return entry.currency
 
 
@@ -151,7 +191,9 @@ def _read_order(row: Row, findings: Findings, own: Spool) -> str | None:
     return facts.currency
 
 
-def _judge_settlement(journal: Journal, findings: Findings, look_again: LookAgain) -> None:
+def _judge_settlement(
+    journal: Journal, findings: Findings, look_again: LookAgain, retention: Retention
+) -> None:
     key, row, entries = keys.settlement(journal.key), journal.row, journal.entries
     told = judgement.differences(row, entries, journal.evidence) if row else [judgement.NO_ROW]
     if journal.events or journal.waiting:
@@ -162,6 +204,7 @@ def _judge_settlement(journal: Journal, findings: Findings, look_again: LookAgai
             *(key, row, tuple(entries), tuple(journal.evidence)),
             events=tuple(journal.events),
             waiting=journal.waiting,
+            retention=retention,
         )
         look = _second_look(difference, told, findings, look_again)
         if look.verdict is Verdict.AGREES:
@@ -173,7 +216,7 @@ def _judge_settlement(journal: Journal, findings: Findings, look_again: LookAgai
         findings.totals[held.currency]["escrow"] += held.escrow
 
 
-def _judge_account(account: Account, findings: Findings, look_again: LookAgain) -> None:
+def _judge_account(account: Account, findings: Findings, look_again: LookAgain, retention: Retention) -> None:
     if not accounts.is_customer(account.name):
         for currency, amount in account.sums.items():
             findings.totals[currency][account.name.partition(":")[0]] += amount
@@ -188,6 +231,8 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain) 
             sums=dict(account.sums),
             cases=tuple(account.cases),
             orders=tuple(account.orders),
+            retention=retention,
+            old=Old(dict(account.old), account.waiting.old, account.waiting.old_above),
         )
         look = _second_look(difference, told, findings, look_again)
         if look.verdict is Verdict.AGREES:

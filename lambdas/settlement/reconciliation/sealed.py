@@ -14,6 +14,9 @@ from typing import Any, NamedTuple, Protocol
 from settlement.ledger.keys import Row
 from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
+from settlement.reconciliation import sealed_expired
+from settlement.reconciliation.retention import KEEPS_ALL, Retention
+from settlement.reconciliation.sealed_expired import COVERED, SLOT
 from settlement.reconciliation.sealed_freezes import Freezes
 from settlement.reconciliation.sealed_spool import Named, SealedSpool, Told
 from settlement.sealing import lines, seals
@@ -28,6 +31,10 @@ OBJECT_BYTES_MAX = 64 * 2**20
 """The most that an object may hold. A batch of the stream has 6 MB, and each row of it up to three images."""
 
 _UNREADABLE = (EOFError, OSError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
+
+_PUTS = ("INSERT", "FILL")
+_TELLING = (SLOT, COVERED)
+_BY_THE_TABLE = ("ROW", *_TELLING)
 
 _REVERSIBLE = {Status.SETTLED, Status.COMPENSATING, Status.LIMBO}
 
@@ -63,7 +70,8 @@ class SealedFindings:
     """The result of the comparison. `faults` name each row, object and seal.
 
     `young`: rows and objects that no seal can cover yet. `before`: rows from before the journal began.
-    `restored`: rows that were changed, and are again as they were sealed.
+    `restored`: rows that were changed, and are again as they were sealed. `expired`: entries that are gone
+    because their time was over; their settlements' rows tell what the journal has of them.
     """
 
     faults: list[str] = field(default_factory=list)
@@ -73,6 +81,7 @@ class SealedFindings:
     rows: int = 0
     young: int = 0
     before: int = 0
+    expired: int = 0
     head: str | None = None
     """The digest of the newest seal."""
 
@@ -86,12 +95,14 @@ def compare(
     now: datetime,
     kept: str | None = None,
     lacks: Callable[[str, str], None] = lambda pk, sk: None,
+    retention: Retention = KEEPS_ALL,
 ) -> SealedFindings:
     """Compare every sealed row with the table's, and every row of the table with the journal.
 
     `kept` is the digest of a seal that was copied out earlier: it must be in the chain. `lacks` is called
     with the key of each row that the journal should have, or that is older than it. The journal is read
-    before the rows, so each line's row is in the table by then.
+    before the rows, so each line's row is in the table by then. An entry may be gone if its time, as it was
+    sealed, is over by the `retention`: then its settlement's row must tell it as the journal does.
     """
     findings = SealedFindings()
     with SealedSpool() as spool:
@@ -101,9 +112,14 @@ def compare(
             return findings
         _check_age(newest, now, findings)
         freezes = Freezes()
-        spool.add(_read_objects(copy, spool, freezes, findings))
+        spool.add(_read_objects(copy, spool, freezes, findings, retention))
         _judge_objects(spool, newest, findings)
-        spool.add(_row(row) for row in rows if lines.is_sealed(row))
+        spool.add(
+            told
+            for row in rows
+            if lines.is_sealed(row)
+            for told in (_row(row), *sealed_expired.told_by(row, retention))
+        )
         bounds = _Bounds(
             timestamp(datetime.fromisoformat((first or newest).start) - LAG),
             timestamp(datetime.fromisoformat(newest.end) - LAG),
@@ -176,7 +192,7 @@ def _check_age(newest: Seal, now: datetime, findings: SealedFindings) -> None:
 
 
 def _read_objects(
-    copy: Copy, spool: SealedSpool, freezes: Freezes, findings: SealedFindings
+    copy: Copy, spool: SealedSpool, freezes: Freezes, findings: SealedFindings, retention: Retention
 ) -> Iterator[Told]:
     """Yield the lines of all objects, note the orders among them, and spool the objects' names."""
     for found in copy.objects(seals.OBJECTS):
@@ -184,7 +200,7 @@ def _read_objects(
         spool.add([Named(found.name, None, found.fault)])
         try:
             told = _lines(found.name, copy.read(found))
-            yield from [_told(line) for line in told]
+            yield from [_told(line, retention) for line in told]
             freezes.note(told)
         except _UNREADABLE as fault:
             findings.faults.append(f"{found.name}: cannot be read, so that its rows are not proven: {fault}")
@@ -200,10 +216,11 @@ def _lines(name: str, compressed: bytes) -> list[Any]:
     return [json.loads(one) for one in content.splitlines()]
 
 
-def _told(line: Any) -> Told:
+def _told(line: Any, retention: Retention) -> Told:
     new, old = (line.get(name) or {} for name in ("new", "old"))
     digests, at = (new.get("sha256"), old.get("sha256")), f"{int(line['at']):012}"
-    return Told(*lines.subject(line), line["event"], *digests, at, *_course(old.get("row", {})))
+    content = sealed_expired.content_of_line(new.get("row", {}), retention)
+    return Told(*lines.subject(line), line["event"], *digests, at, *_course(old.get("row", {})), content)
 
 
 def _row(row: Row) -> Told:
@@ -238,12 +255,16 @@ def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> b
     """Compare a row with its lines, and return whether it has none, though it is old enough."""
     name = f"{told[0].pk} {told[0].sk}"
     row = next((one for one in told if one.event == "ROW"), None)
-    journal = [one for one in told if one.event != "ROW"]
+    journal = [one for one in told if one.event not in _BY_THE_TABLE]
+    if row is None and any(one.event in _TELLING for one in told):
+        findings.rows += bool(journal)
+        _judge_missing(name, told, journal, bounds, findings)
+        return False
     if not journal:
         return _judge_unsealed(name, told[0].at, bounds, findings)
     findings.rows += 1
-    puts = {one.sha256 for one in journal if one.event in ("INSERT", "FILL")}
-    changes = [one for one in journal if one.event not in ("INSERT", "FILL")]
+    puts = {one.sha256 for one in journal if one.event in _PUTS}
+    changes = [one for one in journal if one.event not in _PUTS]
     wanted = puts or {changes[0].before}
     changed = ", ".join(f"{one.event} at {_instant(one.at)}" for one in changes)
     if row is None:
@@ -259,6 +280,29 @@ def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> b
     elif changed:
         findings.restored.append(f"{name}: {changed}")
     return False
+
+
+def _judge_missing(
+    name: str, told: list[Told], journal: list[Told], bounds: _Bounds, findings: SealedFindings
+) -> None:
+    """Judge an entry that is not in the table, and of which a row of the table tells."""
+    slot = next((one for one in told if one.event == SLOT), None)
+    is_told = slot is not None and not any(one.event == COVERED for one in told)
+    is_due = all(one.event in _PUTS and one.content for one in journal)
+    if journal and not (is_told and is_due):
+        changed = ", ".join(f"{one.event} at {_instant(one.at)}" for one in journal if one.event not in _PUTS)
+        findings.faults.append(f"{name}: is in the sealed journal, and not in the table{_after(changed)}")
+    elif slot is None or not is_told:
+        return
+    elif not journal and slot.at < bounds.begin:
+        findings.before += 1
+    elif not journal:
+        fault = "is not in the table and not in the sealed journal, but its settlement's row tells it"
+        findings.faults.append(f"{name}: {fault}")
+    elif {one.content for one in journal} != {slot.content}:
+        findings.faults.append(f"{name}: was sealed otherwise than its settlement's row tells it")
+    else:
+        findings.expired += 1
 
 
 def _is_put_back(change: Told, row: Told) -> bool:

@@ -24,6 +24,8 @@ class Told(NamedTuple):
 
     `sha256` is the digest of the row; of a line about a change `before` is that of the row before it. Of a
     settlement's row there are its `status` and when it was `paid_at`; of its change, the same before it.
+    An entry that may be gone is told by its line, and by its settlement's row (`SLOT`), with the digest of
+    its `content`; a write-off tells the entry that there is none of (`COVERED`).
     """
 
     pk: str
@@ -34,6 +36,7 @@ class Told(NamedTuple):
     at: str
     status: str | None = None
     paid_at: str = ""
+    content: str | None = None
 
 
 class Named(NamedTuple):

@@ -155,6 +155,9 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
     deadline, finished, expired = row["deadline_at"], row.get("finished_at"), row.get("expired_at")
     if (facts.release_at or "") >= deadline or (facts.verify_at or "") >= deadline:
         yield "a step committed after the deadline"
+    for name in _SLOTS:
+        if name in row and values.is_long_before(row[name], row["claimed_at"]):
+            yield f"{name} is {row[name]}, but it was claimed at {row['claimed_at']}"
     if expired and (expired < deadline or facts.release_at):
         yield "has expired, but before its deadline or after its release"
     last = facts.fee_at if facts.status == Status.SETTLED else facts.hold_reversed_at

@@ -57,6 +57,14 @@ class Change(NamedTuple):
     """An integer as text: the sum of an account has no bound."""
 
 
+class OldChange(NamedTuple):
+    """The same by entries that the table need not have any more."""
+
+    account: str
+    currency: str
+    change: str
+
+
 Facts = (
     SettlementFacts
     | EntryFacts
@@ -81,6 +89,7 @@ _TABLES: dict[type[Any], str] = {
     ExternalFacts: "external",
     SweepFacts: "sweeps",
     Change: "changes",
+    OldChange: "old_changes",
 }
 """The kinds of facts. The first column of each is what they are sorted by: a key, or an account."""
 
@@ -106,12 +115,13 @@ class Account:
 
     `waiting` is what of a merchant's releases is not in the balance yet, and `cases` are the settlements
     whose open case of LIMBO blocks the account, `orders` the orders on it, and `external` the entries of its
-    deposits and withdrawals.
+    deposits and withdrawals. `old` is the part of the sums whose entries may be gone.
     """
 
     name: str
     row: BalanceFacts | None = None
     sums: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    old: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     waiting: Waiting = field(default_factory=Waiting)
     cases: list[str] = field(default_factory=list)
     orders: list[OrderFacts] = field(default_factory=list)
@@ -119,9 +129,10 @@ class Account:
 
 
 class Spool:
-    """A private database on disk, for one reconciliation."""
+    """A private database on disk, for one reconciliation. The sums of accounts are of one kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes: type[Change | OldChange] = Change) -> None:
+        self._changes = changes
         self._rows: dict[type[Any], list[Sequence[object]]] = {kind: [] for kind in _TABLES}
         self._sums: dict[tuple[str, str], int] = defaultdict(int)
         self._spooled: set[type[Any]] = set()
@@ -175,7 +186,7 @@ class Spool:
 
     def _flush_sums(self) -> None:
         for (account, currency), change in self._sums.items():
-            self._add(Change(account, currency, str(change)))
+            self._add(self._changes(account, currency, str(change)))
         self._sums.clear()
 
     def _flush(self, kind: type[Any]) -> None:
@@ -216,18 +227,20 @@ def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
         yield journal
 
 
-def accounts(sources: Sequence[Source]) -> Iterator[Account]:
-    """Yield each account, by its name."""
-    kinds = (BalanceFacts, Change, CaseFacts, OrderFacts, ExternalFacts, SweepFacts)
+def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account]:
+    """Yield each account, by its name. Entries from before `kept_from` may be gone."""
+    kinds = (BalanceFacts, Change, OldChange, CaseFacts, OrderFacts, ExternalFacts, SweepFacts)
     for name, facts in _merged(sources, *kinds):
         account = Account(name)
         for kind, of_kind in groupby(facts, type):
             if kind is SweepFacts:
-                account.waiting = waiting(of_kind)
+                account.waiting = waiting(of_kind, kept_from)
                 continue
             for one in of_kind:
-                if kind is Change:
+                if kind is Change or kind is OldChange:
                     account.sums[one.currency] += int(one.change)
+                    if kind is OldChange:
+                        account.old[one.currency] += int(one.change)
                 elif kind is CaseFacts:
                     account.cases.append(one.key)
                 elif kind is OrderFacts:

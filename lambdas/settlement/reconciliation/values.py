@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any
 
@@ -105,6 +106,16 @@ def instant(row: Row, name: str) -> str:
     return value
 
 
+def is_long_before(earlier: str, later: str) -> bool:
+    """Return whether an instant is before another one by more than clocks differ."""
+    if earlier >= later:
+        return False
+    try:
+        return datetime.fromisoformat(later) - datetime.fromisoformat(earlier) > _CLOCKS
+    except ValueError:  # a day that no month has
+        return True
+
+
 def is_instant(value: str) -> bool:
     """Return whether a text is a timestamp of the fixed width."""
     return len(value) == _INSTANT_LENGTH and _INSTANT.fullmatch(value) is not None
@@ -114,5 +125,8 @@ def digest(*parts: str) -> str:
     """Return a fingerprint of texts that are compared, and neither kept nor told: they may be personal."""
     return hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
 
+
+_CLOCKS = timedelta(hours=1)
+"""The most by which the clocks of two functions differ."""
 
 _INSTANT_LENGTH = len("2026-11-22T06:04:57.123Z")

@@ -5,6 +5,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from settlement.ledger import expiry
+from settlement.ledger.expiry import EXPIRES
 from settlement.ledger.keys import Row
 
 IMMUTABLE = ("ENTRIES#", "EVIDENCE#", "ORDER#")
@@ -32,12 +34,16 @@ _OPEN = frozenset(
         *("pk", "sk", "step", "posted_at", "request_hash", "debit", "credit", "side", "amount", "currency"),
         *("decision", "provider", "account", "order"),
         *("payer", "payee", "fee", "deadline_seconds", "claimed_at", "opened_at"),
-        *("status", "release_at", "fee_at"),
+        *("status", "release_at", "fee_at", EXPIRES),
     )
 )
 """The attributes that are copied as they are. No other is, as a locked object cannot be erased: reasons,
 causes and references are free text, and `by` is a person. The digest covers them.
 """
+
+
+_TIME_TO_LIVE = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+"""Who has deleted a row, in a record of DynamoDB's time to live; the records of others do not say it."""
 
 
 def _listed(value: Any) -> Any:
@@ -84,6 +90,23 @@ def line(record: Mapping[str, Any]) -> dict[str, Any]:
 def filled(row: Row, at: int) -> dict[str, Any]:
     """Return the line of a row that a person has copied from the table, for one that the stream has lost."""
     return {"event": "FILL", "at": at, "new": image(row)}
+
+
+def has_expired(record: Mapping[str, Any], least_days: int | None) -> bool:
+    """Return whether a record of the stream is DynamoDB's own deletion of an entry whose time was over.
+
+    A row that a function never lets expire, or one with another end of its time, is not among them.
+    """
+    identity, change = record.get("userIdentity") or {}, record["dynamodb"]
+    if (
+        record["eventName"] != "REMOVE"
+        or {name: identity.get(name) for name in _TIME_TO_LIVE} != _TIME_TO_LIVE
+    ):
+        return False
+    row = plain_row(change.get("OldImage", {}))
+    if not {"pk", "sk"} <= row.keys() or not expiry.may_expire(row, least_days):
+        return False
+    return bool(row[EXPIRES] <= int(change["ApproximateCreationDateTime"]))
 
 
 def is_tampering(told: Mapping[str, Any]) -> bool:

@@ -1,0 +1,49 @@
+"""The end of an entry's time in the table: DynamoDB deletes it, by an attribute that it is put with.
+
+Only entries expire of which the settlement's row tells everything. The row stays: it is the idempotency
+record. What a person has ordered (deposits, withdrawals, decisions on LIMBO) and evidence stay as well.
+"""
+
+from datetime import datetime
+
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.status import REVERSIBLE, Step
+
+EXPIRES = "expires_at"
+"""The attribute that DynamoDB's time to live goes by: seconds since 1970."""
+
+STEPS = frozenset(
+    (*(step.value for step in Step if step is not Step.VERIFY), *(step.reversal for step in REVERSIBLE))
+)
+"""The steps whose entries expire: a slot of the settlement's row stands for each."""
+
+DAY_SECONDS = 86_400
+
+
+def with_expiry(row: Row, retention_days: int | None) -> Row:
+    """Return a new row with the end of its time, or as it is if it stays for ever."""
+    if retention_days is None or not (keys.is_entry(row) and row["step"] in STEPS):
+        return row
+    return {**row, EXPIRES: _second(row["posted_at"]) + retention_days * DAY_SECONDS}
+
+
+def may_expire(row: Row, least_days: int | None) -> bool:
+    """Return whether a row with an end of its time is an entry that may have this one.
+
+    That is whole days after it was posted, and at least as many as the stage's shortest retention.
+    """
+    expires, posted_at = row.get(EXPIRES), row.get("posted_at")
+    if least_days is None or not keys.is_entry(row) or row.get("step") not in STEPS:
+        return False
+    if type(expires) is not int or not isinstance(posted_at, str):
+        return False
+    try:
+        kept_seconds = expires - _second(posted_at)
+    except ValueError:
+        return False
+    return kept_seconds >= least_days * DAY_SECONDS and kept_seconds % DAY_SECONDS == 0
+
+
+def _second(posted_at: str) -> int:
+    return int(datetime.fromisoformat(posted_at).timestamp())
