@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import Account, AsJson, Customer, Reason, StackName, check_key
+from settle.commands.options import Account, Archive, AsJson, Customer, Reason, StackName, check_key
 from settlement.model.account_order import OrderKind
 
 app = typer.Typer(no_args_is_help=True, help="Accounts.")
@@ -128,10 +128,11 @@ def close(
 
 
 @app.command("show")
-def show(account: Account, stack: StackName = None, as_json: AsJson = False) -> None:
+def show(account: Account, archive: Archive = None, stack: StackName = None, as_json: AsJson = False) -> None:
     """Show an account's balance and statement; fees are on `fees:<CURRENCY>`.
 
     `sum` adds up the entries in the order of their times, which is not always the order of their commits.
+    If entries of the stage expire, those that are gone are shown with --archive.
 
     Example: settle account show fees:EUR --stack settlement-prod
     """
@@ -139,7 +140,7 @@ def show(account: Account, stack: StackName = None, as_json: AsJson = False) -> 
     from settle.queries import statement
     from settle.stack import find
 
-    tables.account(statement.show(find(stack), account), as_json)
+    tables.account(statement.show(find(stack), account, archive), as_json)
 
 
 @app.command("sweep")

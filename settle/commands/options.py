@@ -60,6 +60,13 @@ Against = Annotated[
         help="Compare with the sealed journal, too: stack, s3://BUCKET/PREFIX or a directory with a copy.",
     ),
 ]
+Archive = Annotated[
+    str | None,
+    typer.Option(
+        "--archive",
+        help="Show what has expired, too, from the sealed journal: stack, s3://BUCKET/PREFIX or a directory.",
+    ),
+]
 Head = Annotated[
     str | None, typer.Option("--head", help="The digest of an earlier seal, which the journal must have.")
 ]

@@ -57,10 +57,11 @@ def account(statement: Mapping[str, Any], as_json: bool) -> None:
         return
     waiting = f", {statement['unswept']} not available yet" if "unswept" in statement else ""
     limbo = f", in LIMBO for {', '.join(statement['limbo_keys'])}" if statement["limbo_keys"] else ""
-    title = (
-        f"{statement['account']}: {statement['available']} {statement['currency']} available{waiting}{limbo}"
-    )
-    print_line(title)
+    balance = "not known" if statement["available"] is None else statement["available"]
+    print_line(f"{statement['account']}: {balance} {statement['currency']} available{waiting}{limbo}")
+    if "complete_since" in statement:
+        before = f"brought forward {statement['brought_forward']}; " if "brought_forward" in statement else ""
+        print_line(f"complete since {statement['complete_since']}: {before}--archive shows what has expired")
     columns = ("posted_at", "key", "step", "change", "sum")
     print_table(statement["entries"], columns, right=("change", "sum"))
 

@@ -26,7 +26,8 @@ def unswept(stack: Stack, merchant: str, since: str = _FIRST) -> Iterator[tuple[
                 yield Span(partition, minute), sum(gains.values())
 
 
-def folded(stack: Stack, merchant: str) -> int:
-    """Return the sum of what sweeps have made available to a merchant, in minor units."""
+def folded(stack: Stack, merchant: str, since: str = _FIRST) -> int:
+    """Return what sweeps have made available to a merchant of what it got since a minute, in minor units."""
     partitions = (keys.swept(partition, "")["pk"] for partition in keys.entry_partitions(merchant))
-    return sum(sum(row["folded"].values()) for row in pages.query(stack.store, *partitions))
+    rows = pages.query(stack.store, *partitions)
+    return sum(sum(row["folded"].values()) for row in rows if row["sk"] >= since[: keys.MINUTE])

@@ -29,15 +29,15 @@ def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
     return {"agrees": not found.faults, "against": against, **vars(found)}
 
 
-def copy(stack: Stack, against: str) -> Copy:
-    """Return the sealed journal that is named on the command line."""
+def copy(stack: Stack, against: str, option: str = "against") -> Copy:
+    """Return the sealed journal that an option on the command line names."""
     if against == OF_THE_STACK:
         return Bucket(stack.client("s3"), bucket(stack))
     if against.startswith("s3://"):
         name, _, prefix = against.removeprefix("s3://").partition("/")
         return Bucket(stack.client("s3"), name, prefix)
     if not Path(against).is_dir():
-        raise CommandFailed(Exit.USAGE, "against: must be stack, s3://BUCKET/PREFIX or a directory")
+        raise CommandFailed(Exit.USAGE, f"{option}: must be stack, s3://BUCKET/PREFIX or a directory")
     return Directory(Path(against))
 
 

@@ -1,5 +1,6 @@
 """One settlement: its state, its journal, its executions, and whether it is safe to retry."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
@@ -13,8 +14,9 @@ from settlement.model import accounts, money
 from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.policy import outcome
+from settlement.reconciliation import Retention, judgement, rows, settlement_row
 
-_NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider")
+_NOTES = ("decision", "reason", "by", "error", "cause", "reference", "provider", "expired")
 """Attributes of an entry that give its reason, in the order in which they are shown."""
 
 _DECISIVE = {"SETTLED": ("release", "fee"), "COMPENSATED": ("hold", "compensate:hold")}
@@ -38,16 +40,27 @@ def state_of(stack: Stack, key: str) -> SettlementState:
 def entries_of(stack: Stack, row: Row) -> list[Row]:
     """Return the settlement's journal, oldest first: its entries, and the evidence beside them.
 
-    A write-off and a completion are one line: an entry, with the decision's evidence.
+    A write-off and a completion are one line: an entry, with the decision's evidence. Entries that have
+    expired are told by the settlement's row.
     """
     read = journal.read(stack.store, row)
     lines = {one["step"]: one for one in read.evidence}
-    for entry in read.entries:
+    for entry in (*read.entries, *_expired(stack, row, read)):
         lines[entry["step"]] = lines.get(entry["step"], {}) | entry
     entries = sorted(
         lines.values(), key=lambda line: _IN_ORDER.index(line["step"]) if line["step"] in _IN_ORDER else 0
     )
     return sorted(entries, key=lambda line: str(line["posted_at"]))
+
+
+def _expired(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
+    retention = Retention.at(datetime.now(UTC), stack.config.shortest_retention_days)
+    if retention.days is None:
+        return []
+    entries, evidence = rows.sound(rows.entry, read.entries), rows.sound(rows.evidence, read.evidence)
+    told = settlement_row.settlement(row)
+    gone = judgement.expired(told, list(entries), list(evidence), retention)
+    return [judgement.row_of(one) | {"expired": "the settlement's row tells it"} for one in gone]
 
 
 def describe(stack: Stack, key: str) -> dict[str, Any]:

@@ -1,9 +1,12 @@
 """An account's balance and its statement."""
 
-from itertools import accumulate
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import accumulate, islice
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
+from settle.queries import archive as archived
 from settle.queries import merchant
 from settle.stack import Stack
 from settlement.adapters import pages
@@ -11,31 +14,45 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.sweep import is_release
 from settlement.model import accounts, money
+from settlement.reconciliation import Retention
 
 
-def show(stack: Stack, account: str) -> dict[str, Any]:
+def show(stack: Stack, account: str, archive: str | None = None) -> dict[str, Any]:
     """Return an account's balance and its statement, oldest entry first.
 
     A customer's balance is in the account's row; an internal account (`fees:EUR`) is the sum of its entries.
     `sum` adds up the entries in the order of their times. The clocks of the functions differ, so this is not
     always the order of the commits: it may show a balance that the account never had. `unswept` is what a
     merchant has received and cannot spend yet.
+    On a stage whose entries expire, those that are gone are in an `archive`: without one, the statement is
+    complete from `complete_since` on, begins with `brought_forward`, and the balance of an internal account
+    is not known.
     """
+    now = datetime.now(UTC)
+    kept_from = Retention.at(now, stack.config.shortest_retention_days).kept_from
+    is_complete = not kept_from or archive is not None
     state = stack.store.account(account) if accounts.is_customer(account) else None
-    folded = merchant.folded(stack, account) if accounts.is_merchant(account) else None
+    folded = merchant.folded(stack, account, kept_from) if accounts.is_merchant(account) else None
     found = entries(stack, account)
+    if archive is not None:
+        found = _merged(found, archived.expired(stack, archive, account, now))
     if state is None and (accounts.is_customer(account) or not found):
         raise CommandFailed(Exit.NOT_FOUND, f"account: there is no {account} in {stack.name}")
     currency = state.currency if state else found[0]["currency"]
     exponent = stack.config.currencies[currency]
-    sums = list(accumulate(map(_change, found)))
-    released = sum(entry["amount"] for entry in found if is_release(entry))
+    released = sum(one["amount"] for one in found if is_release(one) and one["posted_at"] >= kept_from)
+    unswept = None if folded is None else released - folded
+    changes = [_change(entry) for entry in found]
+    balance = state.available if state else sum(changes) if is_complete else None
+    before = 0 if is_complete else (balance or 0) + (unswept or 0) - sum(changes)
     return {
         "account": account,
         "currency": currency,
-        "available": money.render(state.available if state else sums[-1], exponent),
-        **({} if folded is None else {"unswept": money.render(released - folded, exponent)}),
+        "available": None if balance is None else money.render(balance, exponent),
+        **({} if unswept is None else {"unswept": money.render(unswept, exponent)}),
         "limbo_keys": sorted(state.limbo_keys) if state else [],
+        **({} if is_complete else {"complete_since": kept_from}),
+        **({"brought_forward": money.render(before, exponent)} if state and not is_complete else {}),
         "entries": [
             {
                 "posted_at": entry["posted_at"],
@@ -44,9 +61,15 @@ def show(stack: Stack, account: str) -> dict[str, Any]:
                 "change": money.render(_change(entry), exponent),
                 "sum": money.render(so_far, exponent),
             }
-            for entry, so_far in zip(found, sums, strict=True)
+            for entry, so_far in zip(found, islice(accumulate(changes, initial=before), 1, None), strict=True)
         ],
     }
+
+
+def _merged(found: list[Row], expired: Mapping[tuple[str, str], Row]) -> list[Row]:
+    """Return the entries of the table and those that have expired, each once, by their times."""
+    every = {**expired, **{(entry["pk"], entry["sk"]): entry for entry in found}}
+    return sorted(every.values(), key=lambda entry: str(entry["sk"]))
 
 
 def entries(stack: Stack, account: str) -> list[Row]:

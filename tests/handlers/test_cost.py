@@ -112,10 +112,11 @@ def _size(value: Any) -> int:
 
 @pytest.fixture
 def meter(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Meter:
-    """The meter of all calls of the functions."""
+    """The meter of all calls of the functions, on a stage whose entries expire: that costs no unit."""
     made = Meter(calls.ledger.client)
     metered = signing(Ledger(made, calls.ledger.table_name, calls.ledger.store))
     monkeypatch.setattr(metered.store, "client", made)
+    monkeypatch.setattr(metered.store, "_retention_days", 400)
     monkeypatch.setattr(_dependencies, "store", metered.store)
     return made
 

@@ -154,6 +154,72 @@ def test_the_alarm_does_not_wait_for_s3(
     assert counted()["JournalTampered"] == 1
 
 
+EXPIRING = ENTRY | {"expires_at": {"N": str(AT + 400 * 86_400)}}
+TIME_TO_LIVE = {"userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"}}
+OVER = AT + 400 * 86_400 + 3_600
+
+
+def expired(row: Any = EXPIRING, at: int = OVER, **identity: Any) -> dict[str, Any]:
+    """Return the record of DynamoDB's own deletion of a row."""
+    return record(row, None, at) | (identity or TIME_TO_LIVE)
+
+
+def test_an_entry_whose_time_is_over_is_neither_copied_nor_tampering(
+    s3: MemoryS3, counted: Counted, change_config: Callable[..., None]
+) -> None:
+    change_config(shortest_retention_days=400)
+    counted()
+
+    copy(expired())
+    assert s3.objects == {}
+    copy(expired(), put(row=ORDER))
+
+    assert [lines.subject(one)[0] for one in told(s3)] == ["EVIDENCE#order-2026-000101"]
+    assert counted() == {"StepCalled": 2}
+
+
+@pytest.mark.parametrize(
+    "deletion",
+    [
+        pytest.param(record(EXPIRING, None, OVER), id="by a person"),
+        pytest.param(expired(userIdentity=None), id="by no one"),
+        pytest.param(expired(userIdentity={"type": "Service", "principalId": "lambda"}), id="by another"),
+        pytest.param(expired(userIdentity={"type": "User"} | {"principalId": "x"}), id="by a user"),
+        pytest.param(expired(at=AT + 400 * 86_400 - 1), id="before its time"),
+        pytest.param(expired(ENTRY), id="of an entry that was to stay"),
+        pytest.param(expired(EXPIRING | {"expires_at": {"N": str(AT + 399 * 86_400)}}), id="too early"),
+        pytest.param(expired(EXPIRING | {"expires_at": {"N": str(AT + 400 * 86_400 + 1)}}), id="no days"),
+        pytest.param(expired(EXPIRING | {"expires_at": {"S": "1"}}), id="of no number"),
+        pytest.param(expired(EXPIRING | {"step": {"S": "deposit"}}), id="of a deposit"),
+        pytest.param(expired(EXPIRING | {"step": {"S": "resolve:1"}}), id="of a decision"),
+        pytest.param(expired(EXPIRING | {"posted_at": {"S": "2026-02-31T00:00:00.000Z"}}), id="of no day"),
+        pytest.param(expired(EXPIRING | {"pk": {"S": "EVIDENCE#k"}}), id="of evidence"),
+        pytest.param(expired(EXPIRING | {"pk": {"S": "SETTLEMENT#k"}}), id="of a settlement"),
+        pytest.param(expired(EXPIRING | {"pk": {"S": "ACCOUNT#alice"}}), id="of a balance"),
+        pytest.param(expired(EXPIRING | {"pk": {"S": "ORDER#k"}}), id="of an order"),
+    ],
+)
+def test_any_other_deletion_alarms_and_is_on_record(
+    s3: MemoryS3, counted: Counted, change_config: Callable[..., None], deletion: dict[str, Any]
+) -> None:
+    """DynamoDB deletes what says that it expires: what no function gave an end may not go without an alarm."""
+    change_config(shortest_retention_days=400)
+    counted()
+
+    copy(deletion)
+
+    assert counted()["JournalTampered"] == 1
+    assert [one["event"] for one in told(s3)] == ["REMOVE"]
+
+
+def test_on_a_stage_that_keeps_its_entries_each_deletion_alarms(s3: MemoryS3, counted: Counted) -> None:
+    counted()
+
+    copy(expired())
+
+    assert counted()["JournalTampered"] == 1
+
+
 @pytest.mark.parametrize(
     "row",
     [{"N": "1.5"}, {"L": [{"S": "x"}]}, {"B": "eA=="}, {"NULL": True}, {"M": {"a": {"SS": ["b", "a"]}}}],

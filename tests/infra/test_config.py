@@ -100,6 +100,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         for name in ("idempotency_key", "party_names")
         for rule in ("", "Required", "never", True, None)
     ),
+    # An entry must outlive a Standard execution, a redrive, and a dispute; a text would be no time.
+    *(
+        ({name: days}, f"{name}: must be from 400 to 36500, or None$")
+        for name in ("retention_days", "shortest_retention_days")
+        for days in (-1, 0, 1, 399, 36_501)
+    ),
+    (
+        {"retention_days": 400, "shortest_retention_days": 401},
+        "shortest_retention_days: must be at most retention_days$",
+    ),
     # Misspelt, it must not cost ten times as much; a text would be searched for parts of keys.
     *(({"log_detail": detail}, "log_detail: must be lean or full$") for detail in ("", "Full", "all", None)),
     *(
@@ -467,3 +477,20 @@ def test_the_argument_changes_no_setting() -> None:
     """The settings are frozen and shared with the next stack of the process."""
     assert template("dev")
     assert STAGES["dev"].kyc.url == NOT_NAMED
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, (None, None)),
+        ({"retention_days": 400}, (400, 400)),
+        ({"retention_days": 800, "shortest_retention_days": 400}, (800, 400)),
+        ({"shortest_retention_days": 400}, (None, 400)),
+    ],
+)
+def test_the_proof_gets_the_shortest_retention_that_the_stage_has_had(
+    settings: dict[str, Any], told: tuple[int | None, int | None]
+) -> None:
+    config = StageConfig.from_json(replace(STAGES["prod"], **settings).stage_config)
+
+    assert (config.retention_days, config.shortest_retention_days) == told

@@ -1,7 +1,13 @@
 """The one table: its keys and index, its backups, and its encryption."""
 
+from dataclasses import replace
+
+from aws_cdk import App, Stack
+from aws_cdk.assertions import Template
+
 from infra.config import STAGES
-from settlement.ledger import keys
+from infra.table import EXPIRES, SettlementTable
+from settlement.ledger import expiry, keys
 from tests.infra.stack import KEPT, allow, each_stage, only, permissions, resources
 from tests.infra.writes import ALL
 
@@ -43,9 +49,23 @@ def test_the_index_lists_settlements_and_no_entries() -> None:
 
 
 @each_stage
-def test_no_row_expires(stage: str) -> None:
-    """A dropped settlement would be claimed again by a late retry, and paid twice."""
+def test_rows_expire_only_if_the_stage_has_a_retention(stage: str) -> None:
+    """And none of our stages has one: each operator chooses it."""
+    assert STAGES[stage].retention_days is None
     assert "TimeToLiveSpecification" not in only(stage, "DynamoDB::Table")
+
+
+def test_a_stage_with_a_retention_expires_rows_by_the_attribute_of_entries() -> None:
+    app = App()
+    ledger = SettlementTable(Stack(app), "Ledger", settings=replace(STAGES["prod"], retention_days=400))
+    template = Template.from_stack(Stack.of(ledger)).to_json()["Resources"]
+    (table,) = (one for one in template.values() if one["Type"] == "AWS::DynamoDB::Table")
+
+    assert table["Properties"]["TimeToLiveSpecification"] == {
+        "AttributeName": expiry.EXPIRES,
+        "Enabled": True,
+    }
+    assert EXPIRES == expiry.EXPIRES
 
 
 @each_stage

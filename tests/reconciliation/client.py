@@ -80,6 +80,13 @@ def readable(
     table: MemoryDynamoDb,
     before: Callable[[], object] = lambda: None,
     row_keys: RowKeys | None = None,
+    retention_days: int | None = None,
 ) -> Store:
     """Return a store over a table in memory that `settle reconcile` can read."""
-    return Store(Readable(table, before), "in-memory", pause=lambda failed_tries: None, row_keys=row_keys)
+    return Store(
+        Readable(table, before),
+        "in-memory",
+        pause=lambda failed_tries: None,
+        row_keys=row_keys,
+        retention_days=retention_days,
+    )

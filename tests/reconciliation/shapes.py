@@ -162,9 +162,9 @@ SHAPES: dict[str, Play] = {
 }
 
 
-def town(name: str, row_keys: RowKeys | None = None) -> Town:
+def town(name: str, row_keys: RowKeys | None = None, retention_days: int | None = None) -> Town:
     """Return the town of a shape: two settlements, with other parties, amounts, times and content."""
-    town = Town(row_keys=row_keys)
+    town = Town(row_keys=row_keys, retention_days=retention_days)
     is_merchant = "merchant" in name or "swept" in name
     parties = (
         ("alice", "merchant.shop" if is_merchant else "bob"),

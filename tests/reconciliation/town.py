@@ -48,9 +48,10 @@ class Town:
     table: MemoryDynamoDb = field(default_factory=MemoryDynamoDb)
     now: datetime = NOW
     row_keys: RowKeys | None = None
+    retention_days: int | None = None
 
     def __post_init__(self) -> None:
-        self.store: Store = readable(self.table, row_keys=self.row_keys)
+        self.store: Store = readable(self.table, row_keys=self.row_keys, retention_days=self.retention_days)
 
     def tick(self, seconds: float = 1.137) -> datetime:
         self.now += timedelta(seconds=seconds)

@@ -53,7 +53,7 @@ def found(ledger: Ledger, s3: MemoryS3) -> Any:
         store=ledger.store,
         outputs={"JournalBucket": "journal", "TableName": ledger.table_name},
         client=lambda service: s3 if service == "s3" else ledger.client,
-        config=SimpleNamespace(currencies={"EUR": 2}),
+        config=SimpleNamespace(currencies={"EUR": 2}, shortest_retention_days=None),
         row_keys=None,
     )
 

@@ -404,7 +404,11 @@ def test_a_case_of_limbo_costs_the_same_however_many_there_were(
     assert costs[1:] == [[units, 2, units]] * 5
 
 
-def test_no_row_outgrows_one_unit_however_long_the_names_are(saga: Saga) -> None:
+def test_no_row_outgrows_one_unit_however_long_the_names_are(
+    saga: Saga, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the entries expire."""
+    monkeypatch.setattr(saga.ledger.store, "_retention_days", 36_500)
     longest = saga.asking(**LONGEST_REQUEST)
     longest.ledger.open("p" * 64, 999_999_999_999_999)
     longest.ledger.open("q" * 64, 0)

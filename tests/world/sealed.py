@@ -8,7 +8,7 @@ from typing import Any
 from settlement.adapters.sealed_copy import Bucket
 from settlement.adapters.sealed_journal import SealedJournal
 from settlement.ledger.keys import Row
-from settlement.reconciliation import sealed
+from settlement.reconciliation import KEEPS_ALL, Retention, sealed
 from settlement.reconciliation.sealed import SealedFindings
 from settlement.sealing import lines, seals
 from tests.world.environment import NOW
@@ -56,6 +56,11 @@ class Sealed:
         del self.s3.versions[name]
 
     def compare(
-        self, rows: Iterable[Row], kept: str | None = None, now: datetime | None = None
+        self,
+        rows: Iterable[Row],
+        kept: str | None = None,
+        now: datetime | None = None,
+        retention: Retention = KEEPS_ALL,
     ) -> SealedFindings:
-        return sealed.compare(Bucket(self.s3, "journal"), rows, now or self.now, kept)
+        copy = Bucket(self.s3, "journal")
+        return sealed.compare(copy, rows, now or self.now, kept, retention=retention)

@@ -30,7 +30,8 @@ that may still be on its way is counted, not judged.
 OBJECT_BYTES_MAX = 64 * 2**20
 """The most that an object may hold. A batch of the stream has 6 MB, and each row of it up to three images."""
 
-_UNREADABLE = (EOFError, OSError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
+UNREADABLE = (EOFError, OSError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
+"""What a forged or damaged object may raise."""
 
 _PUTS = ("INSERT", "FILL")
 _TELLING = (SLOT, COVERED)
@@ -148,7 +149,7 @@ def _read_seals(
         try:
             content = copy.read(found)
             seal = seals.parse(content)
-        except _UNREADABLE as fault:
+        except UNREADABLE as fault:
             findings.faults.append(f"{found.name}: cannot be read: {fault}")
             continue
         told = _faults_of(found, seal, before, findings.head)
@@ -199,14 +200,15 @@ def _read_objects(
         findings.objects += 1
         spool.add([Named(found.name, None, found.fault)])
         try:
-            told = _lines(found.name, copy.read(found))
+            told = lines_of(found.name, copy.read(found))
             yield from [_told(line, retention) for line in told]
             freezes.note(told)
-        except _UNREADABLE as fault:
+        except UNREADABLE as fault:
             findings.faults.append(f"{found.name}: cannot be read, so that its rows are not proven: {fault}")
 
 
-def _lines(name: str, compressed: bytes) -> list[Any]:
+def lines_of(name: str, compressed: bytes) -> list[Any]:
+    """Return the lines of an object. Raises one of UNREADABLE if it was changed."""
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     content = unpacker.decompress(compressed, OBJECT_BYTES_MAX)
     if not unpacker.eof:

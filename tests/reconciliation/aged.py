@@ -1,0 +1,82 @@
+"""A town whose entries have expired: its rows as they are in the table, and as they were sealed."""
+
+from datetime import datetime, timedelta
+from functools import cache
+
+import pytest
+
+from settlement.adapters import table_scan
+from settlement.adapters.wire import from_wire, to_wire
+from settlement.ledger.expiry import EXPIRES
+from settlement.ledger.keys import Row
+from settlement.reconciliation import Findings, Retention
+from settlement.reconciliation.sealed import SealedFindings
+from settlement.sealing import lines
+from settlement.sealing.signature import RowKeys
+from tests.reconciliation import shapes
+from tests.reconciliation.client import readable
+from tests.reconciliation.mutations import Rows
+from tests.world.environment import NOW
+from tests.world.memory_dynamodb import MemoryDynamoDb
+from tests.world.sealed import Sealed
+
+DAYS = 400
+ROW_KEYS = RowKeys.from_text("1:of-the-stage")
+LATER = NOW + timedelta(days=DAYS + 3)
+"""When the time of each entry of a town is over."""
+
+
+@cache
+def rows_of(shape: str, days: int | None = DAYS) -> Rows:
+    """Return the rows of a shape's town, each entry with the end of its time, if it has one."""
+    table = shapes.town(shape, ROW_KEYS, days).table
+    return {key: dict(item) for key, item in table.items.items()}
+
+
+@cache
+def aged(shape: str) -> Rows:
+    """Return what is left of a shape's town when each entry has expired."""
+    return expire(rows_of(shape), LATER)
+
+
+def expire(rows: Rows, now: datetime) -> Rows:
+    """Return the rows that DynamoDB's time to live leaves."""
+    ends = {key: int(item[EXPIRES]["N"]) for key, item in rows.items() if EXPIRES in item}
+    return {key: item for key, item in rows.items() if ends.get(key, now.timestamp()) >= now.timestamp()}
+
+
+def reconciled(rows: Rows, now: datetime = LATER, days: int | None = DAYS) -> Findings:
+    """Return the proof of the rows at a time."""
+
+    class Clock:
+        now = staticmethod(lambda _: now)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_scan, "datetime", Clock)
+        return table_scan.check(
+            readable(MemoryDynamoDb(items=rows)),
+            currencies={"EUR", "JPY"},
+            row_keys=ROW_KEYS,
+            shortest_retention_days=days,
+        )
+
+
+def sealed(rows: Rows) -> Sealed:
+    """Return a journal of the rows, with the seals of an hour, and of one a year later."""
+    journal = Sealed()
+    journal.copy(from_wire(item) for item in rows.values() if lines.is_sealed(from_wire(item)))
+    journal.seal()
+    return journal
+
+
+def compared(journal: Sealed, rows: Rows, now: datetime = LATER, days: int | None = DAYS) -> SealedFindings:
+    """Return the comparison of the rows with the journal; that sealing has stopped since is no fault here."""
+    found = journal.compare(map(from_wire, rows.values()), now=now, retention=Retention.at(now, days))
+    found.faults = [fault for fault in found.faults if "sealing has stopped" not in fault]
+    return found
+
+
+def put(rows: Rows, row: Row, row_keys: RowKeys | None = None) -> Rows:
+    """Return the rows with another one put, signed by the stage's key if one is given."""
+    item = to_wire(row_keys.signed(row) if row_keys else row)
+    return {**rows, (item["pk"]["S"], item["sk"]["S"]): item}

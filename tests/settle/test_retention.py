@@ -1,0 +1,194 @@
+"""The commands on a stack whose entries have expired: nothing is missed, and the journal has what is gone."""
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from handlers import _dependencies
+from settle.exit_codes import CommandFailed, Exit
+from settle.queries import books, sealed, settlement, statement
+from settlement.adapters import table_scan
+from settlement.ledger.expiry import EXPIRES
+from settlement.model.errors import AlreadyClaimed
+from settlement.sealing import lines
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk
+from tests.world.constants import KEY, WIRE
+from tests.world.environment import NOW
+from tests.world.sealed import Sealed
+
+DAYS = 400
+LATER = NOW + timedelta(days=DAYS + 2)
+
+
+class Clock:
+    """A clock of the commands' modules, which parse instants, too."""
+
+    fromisoformat = staticmethod(datetime.fromisoformat)
+    now = staticmethod(lambda zone: LATER)
+
+
+@pytest.fixture
+def journal() -> Sealed:
+    return Sealed()
+
+
+@pytest.fixture
+def old(desk: Desk, journal: Sealed, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A stack on which Alice has paid Bob and a merchant, and each entry of a payment has expired since."""
+    monkeypatch.setattr(_dependencies.store, "_retention_days", DAYS)
+    for module in (books, sealed, settlement, statement, table_scan):
+        monkeypatch.setattr(module, "datetime", Clock)
+    desk.pay()
+    desk.pay("order-2026-000102", amount="10.00")
+    journal.copy(row for row in desk.ledger.rows() if lines.is_sealed(row))
+    journal.seal()
+    for row in desk.ledger.rows():
+        if EXPIRES in row:
+            desk.ledger.delete({"pk": row["pk"], "sk": row["sk"]})
+    config = json.loads(desk.stack.outputs["StageConfig"]) | {"shortest_retention_days": DAYS}
+    outputs = desk.stack.outputs | {"StageConfig": json.dumps(config), "JournalBucket": "journal"}
+    desk.stack = replace(desk.stack, outputs=outputs, clients=desk.stack.clients | {"s3": journal.s3})
+    return desk
+
+
+def kept(desk: Desk) -> Desk:
+    """Return the same desk whose stage keeps its entries for ever, by its settings."""
+    config = json.loads(desk.stack.outputs["StageConfig"]) | {"shortest_retention_days": None}
+    outputs = desk.stack.outputs | {"StageConfig": json.dumps(config)}
+    desk.stack = replace(desk.stack, outputs=outputs)
+    return desk
+
+
+def test_the_books_are_proven(old: Desk) -> None:
+    proof = books.prove(old.stack)
+
+    assert (proof["conserved"], proof["faults"], proof["unproven"]) == (True, [], [])
+    assert proof["currencies"]["EUR"]["fees"] != "0.00"
+
+
+def test_the_books_of_a_stage_that_keeps_its_entries_are_not(old: Desk) -> None:
+    proof = books.prove(kept(old).stack)
+
+    assert any("has no entry hold" in fault for fault in proof["faults"])
+
+
+def test_the_journal_agrees_and_counts_what_has_expired(old: Desk) -> None:
+    found = sealed.compare(old.stack, "stack", None)
+
+    assert [fault for fault in found["faults"] if "sealing has stopped" not in fault] == []
+    assert found["expired"] == 6
+
+
+@pytest.mark.parametrize("account", ["alice", "bob"])
+def test_a_statement_says_from_when_on_it_is_complete_and_with_what_it_begins(
+    old: Desk, account: str
+) -> None:
+    shown = statement.show(old.stack, account)
+
+    assert shown["complete_since"] == "2026-11-23T12:00:00.000Z"
+    assert (shown["entries"][-1]["sum"] if shown["entries"] else shown["brought_forward"]) == shown[
+        "available"
+    ]
+
+
+@pytest.mark.parametrize(("account", "count"), [("alice", 3), ("bob", 2), ("fees:EUR", 2)])
+def test_a_statement_with_the_archive_is_the_whole_one(old: Desk, account: str, count: int) -> None:
+    shown = statement.show(old.stack, account, "stack")
+
+    assert "complete_since" not in shown
+    assert len(shown["entries"]) == count
+    assert shown["entries"][-1]["sum"] == shown["available"]
+    assert [one["posted_at"] for one in shown["entries"]] == sorted(
+        one["posted_at"] for one in shown["entries"]
+    )
+
+
+def test_the_balance_of_an_internal_account_is_not_known_without_the_archive(old: Desk) -> None:
+    with pytest.raises(CommandFailed, match="there is no fees:EUR"):
+        statement.show(old.stack, "fees:EUR")
+
+    old.pay("order-2026-000103")
+
+    assert statement.show(old.stack, "fees:EUR")["available"] is None
+
+
+def test_an_entry_is_in_a_statement_once_also_if_it_is_in_both(old: Desk, journal: Sealed) -> None:
+    old.pay("order-2026-000103")
+    journal.copy(row for row in old.ledger.rows() if lines.is_sealed(row))
+
+    shown = statement.show(old.stack, "alice", "stack")
+
+    assert len(shown["entries"]) == 4
+    assert shown["entries"][-1]["sum"] == shown["available"]
+
+
+def test_an_entry_that_is_gone_before_its_time_is_not_filled_in(
+    old: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is tampering, which a statement must not hide."""
+    monkeypatch.setattr(Clock, "now", staticmethod(lambda zone: NOW + timedelta(days=1)))
+
+    assert len(statement.show(old.stack, "alice", "stack")["entries"]) == 1
+
+
+def test_an_archive_that_was_changed_or_is_none_is_refused(
+    old: Desk, journal: Sealed, tmp_path: Path
+) -> None:
+    with pytest.raises(CommandFailed, match="archive: must be stack, s3://") as told:
+        statement.show(old.stack, "alice", str(tmp_path / "none"))
+    assert told.value.code is Exit.USAGE
+
+    journal.rewrite(journal.names("journal/")[0], b"{}\n")
+
+    with pytest.raises(CommandFailed, match=r"archive: journal/.*cannot be read: its content is not") as told:
+        statement.show(old.stack, "alice", "stack")
+    assert told.value.code is Exit.FAILED
+
+
+def test_a_settlement_is_shown_by_its_row(old: Desk) -> None:
+    shown = settlement.describe(old.stack, KEY)
+    told = [(line["step"], line["amount"], line["escrow"]) for line in shown["entries"]]
+
+    assert told == [
+        ("hold", "48.20", "48.20"),
+        ("verify", "", "48.20"),
+        ("release", "47.72", "0.48"),
+        ("fee", "0.48", "0.00"),
+    ]
+    assert "expired: the settlement's row tells it" in shown["entries"][0]["note"]
+
+
+def test_a_late_retry_is_a_replay_and_moves_nothing(old: Desk) -> None:
+    before = old.ledger.rows()
+
+    with pytest.raises(AlreadyClaimed, match="is SETTLED"):
+        old.pay()
+
+    assert old.ledger.rows() == before
+
+
+def test_an_expired_payment_is_reversed_on_a_persons_order(old: Desk) -> None:
+    wire = WIRE | {"key": "order-2026-000102", "amount": "10.00"}
+
+    old.compensate(wire, reversal={"reason": "disputed", "by": "grace"})
+
+    assert old.stack.store.settlement("order-2026-000102").status == "COMPENSATED"  # type: ignore[union-attr]
+    proof = books.prove(old.stack)
+    assert (proof["conserved"], proof["faults"]) == (True, [])
+
+
+def test_the_command_tells_it(old: Desk, settle: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("settle.stack.find", lambda name: old.stack)
+
+    _, out, _ = settle("account", "show", "alice")
+    assert "complete since 2026-11-23T12:00:00.000Z: brought forward" in out
+
+    _, out, _ = settle("account", "show", "alice", "--archive", "stack")
+    assert "complete since" not in out
+
+    _, out, _ = settle("reconcile", "--against", "stack")
+    assert "0 older than the journal, 6 expired" in out
