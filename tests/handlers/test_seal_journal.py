@@ -19,7 +19,7 @@ from tests.handlers.conftest import Counted, Later, Meanwhile
 from tests.world.environment import NOW
 from tests.world.functions import Context
 from tests.world.memory_s3 import MemoryS3
-from tests.world.stream import record
+from tests.world.stream import TIME_TO_LIVE, record
 
 AT = int(NOW.timestamp())
 ENTRY = {
@@ -155,7 +155,6 @@ def test_the_alarm_does_not_wait_for_s3(
 
 
 EXPIRING = ENTRY | {"expires_at": {"N": str(AT + 400 * 86_400)}}
-TIME_TO_LIVE = {"userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"}}
 OVER = AT + 400 * 86_400 + 3_600
 
 
@@ -202,7 +201,7 @@ def test_an_entry_whose_time_is_over_is_neither_copied_nor_tampering(
 def test_any_other_deletion_alarms_and_is_on_record(
     s3: MemoryS3, counted: Counted, change_config: Callable[..., None], deletion: dict[str, Any]
 ) -> None:
-    """DynamoDB deletes what says that it expires: what no function gave an end may not go without an alarm."""
+    """DynamoDB deletes what says that it expires: what no function gave an end goes with an alarm."""
     change_config(shortest_retention_days=400)
     counted()
 

@@ -10,6 +10,9 @@ from tests.world.memory_dynamodb import Changes
 
 _NUMBERS = count(1)
 
+TIME_TO_LIVE = {"userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"}}
+"""What a record says beside the change, if DynamoDB's time to live has deleted a row."""
+
 
 def record(old: Item | None, new: Item | None, at: int) -> dict[str, Any]:
     """Return the record of a row's change, at a time in seconds."""

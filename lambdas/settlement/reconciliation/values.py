@@ -107,11 +107,11 @@ def instant(row: Row, name: str) -> str:
 
 
 def is_long_before(earlier: str, later: str) -> bool:
-    """Return whether an instant is before another one by more than clocks differ."""
+    """Return whether an instant is before another one by more than a day."""
     if earlier >= later:
         return False
     try:
-        return datetime.fromisoformat(later) - datetime.fromisoformat(earlier) > _CLOCKS
+        return datetime.fromisoformat(later) - datetime.fromisoformat(earlier) > _LONG
     except ValueError:  # a day that no month has
         return True
 
@@ -126,7 +126,7 @@ def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
 
 
-_CLOCKS = timedelta(hours=1)
-"""The most by which the clocks of two functions differ."""
+_LONG = timedelta(days=1)
+"""Far more than the clocks of two functions differ, and nothing beside the time for which entries stay."""
 
 _INSTANT_LENGTH = len("2026-11-22T06:04:57.123Z")

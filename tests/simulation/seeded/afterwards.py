@@ -27,7 +27,7 @@ def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance 
     random, moments = Random(f"afterwards {seed}"), world.moments
     for row, acts in _places(world, random):
         seen = acts if random.random() < 0.5 else random.randrange(acts + 1)
-        life = Life(moments, _content(row), with_orders=administers(seed))
+        life = Life(moments, content_of(row), with_orders=administers(seed))
         now = moments[acts].now
         aheads = (0, 0, 0, moments[seen].now - now, HOUR_MS, -HOUR_MS, overdue(life.row(seen), now))
         asked = life.asked(seen, acts)
@@ -53,7 +53,7 @@ def _places(world: Recorded, random: Random) -> Iterator[tuple[Item, int]]:
         yield random.choice(stuck)
 
 
-def _content(row: Item) -> dict[str, Any]:
+def content_of(row: Item) -> dict[str, Any]:
     """Return the content of a settlement's claim, in the form in which functions get it."""
     content: dict[str, Any] = {name: text(row, name) for name in ("payer", "payee", "currency")}
     content["key"] = row["pk"]["S"].partition("#")[2]

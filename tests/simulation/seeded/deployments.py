@@ -32,12 +32,17 @@ class Deployments:
     def __init__(self) -> None:
         self.config = CONFIG
         self._since: list[tuple[int, StageConfig]] = [(0, CONFIG)]
+        self.retention_days: int | None = None
+        """The time for which the stage keeps its entries, whatever else changes."""
 
     def deploy(self, config: StageConfig, now: int) -> None:
         """Give the functions another configuration, `now` in milliseconds."""
+        days = self.retention_days
+        config = replace(config, retention_days=days, shortest_retention_days=days)
         self.config = config
         self._since.append((now, config))
         _dependencies.config = config
+        _dependencies.store._retention_days = days
 
     def in_force(self, since: int) -> tuple[StageConfig, ...]:
         """Return the configurations from an instant on: a call that freezes keeps that of its beginning."""

@@ -9,7 +9,8 @@ import gzip
 import json
 import os
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -19,18 +20,21 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from handlers import _dependencies, _journal
 from settlement.adapters.sealed_copy import Bucket
+from settlement.ledger.keys import Row
 from settlement.model.errors import JournalUnavailable
 from settlement.reconciliation import sealed
+from settlement.reconciliation.sealed import SealedFindings
 from settlement.sealing import lines
-from tests.simulation.seeded.facts import demand
+from tests.simulation.seeded.facts import demand, key_of
+from tests.simulation.seeded.lawful import retention_at
 from tests.world.environment import NOW
-from tests.world.expressions import Item
 from tests.world.functions import HANDLERS, Context
 from tests.world.memory_dynamodb import Changes
 from tests.world.memory_s3 import MemoryS3
-from tests.world.stream import sealed_records
+from tests.world.stream import TIME_TO_LIVE, record, sealed_records
 
 if TYPE_CHECKING:
+    from tests.simulation.seeded.retention import Expired
     from tests.simulation.seeded.world import World
 
 CALL_SECONDS_MAX = 60
@@ -80,20 +84,63 @@ class Journal:
     def play(self, world: "World") -> None:
         """Deliver the records with faults, then without, and check the whole. Raises Violated."""
         self._waiting = self._shards()
-        with (
-            mock.patch.object(_journal, "_client", FaultyS3(self)),
-            mock.patch.object(_journal, "PERIOD", PERIOD),
-            mock.patch.object(_journal, "GRACE", PERIOD // 6),
-            mock.patch.object(_dependencies, "now", self._clock),
-            mock.patch.dict(os.environ, {"JOURNAL_BUCKET": "journal"}),
-        ):
+        with self._in_force():
             while any(self._waiting):
                 self._act()
             self._faults, self._is_slow = 0, False
             self.now += 3 * PERIOD
             self._seal_the_rest()
-        self._check(world.table.items)
+        self._check(world)
         demand(not world.counted["JournalTampered"], "no lawful history reports tampering")
+
+    def expire(self, world: "World", expired: "Expired") -> None:
+        """Deliver DynamoDB's own deletions of entries, and check that the journal stands for what is gone.
+
+        Raises Violated.
+        """
+        self.now = max(self.now, NOW + timedelta(milliseconds=expired.moment.now))
+        at, before = int(self.now.timestamp()), self._names()
+        records = [record(entry, None, at) | TIME_TO_LIVE for entry in expired.gone]
+        with self._in_force(timedelta(days=1)):
+            demand(self._call({"Records": records}), "the end of an entry is no failure")
+            demand(self._names() == before, "the end of an entry is not copied")
+            self._seal_the_rest()
+        demand(not world.counted["JournalTampered"], "the end of an entry is no tampering")
+        rows = [lines.plain_row(row) for row in expired.moment.items.values()]
+        found = self._compared(rows, world, expired.moment.now)
+        demand(not found.faults, "what has expired is as it was sealed", found.faults[:3])
+        demand(found.expired == len(expired.gone), "each entry that is gone is counted", found.expired)
+        if expired.gone:
+            self._misses_a_slot(rows, world, expired)
+
+    def _misses_a_slot(self, rows: list[Row], world: "World", expired: "Expired") -> None:
+        """Demand that a settlement which no longer says that a step was taken is not as sealed."""
+        entry = self.random.choice(expired.gone)
+        step = entry["step"]["S"].partition("compensate:")
+        slot = f"{step[2]}_reversed_at" if step[2] else f"{step[0]}_at"
+        pk = f"SETTLEMENT#{key_of(entry)}"
+        forged = [{**row, slot: None} if row["pk"] == pk else row for row in rows]
+        found = self._compared(forged, world, expired.moment.now)
+        demand(found.faults, "a slot without its entry is as the journal has it", pk, slot)
+
+    def _compared(self, rows: list[Row], world: "World", now: int) -> SealedFindings:
+        held = retention_at(world.config, now)
+        return sealed.compare(Bucket(self.s3, "journal"), rows, self.now, retention=held)
+
+    def _names(self) -> set[str]:
+        return {name for name in self.s3.objects if name.startswith("journal/")}
+
+    @contextmanager
+    def _in_force(self, period: timedelta = PERIOD) -> Iterator[None]:
+        """Put the journal's own S3 and clock where the function finds them."""
+        with (
+            mock.patch.object(_journal, "_client", FaultyS3(self)),
+            mock.patch.object(_journal, "PERIOD", period),
+            mock.patch.object(_journal, "GRACE", PERIOD // 6),
+            mock.patch.object(_dependencies, "now", self._clock),
+            mock.patch.dict(os.environ, {"JOURNAL_BUCKET": "journal"}),
+        ):
+            yield
 
     def _seal_the_rest(self) -> None:
         """Call the function until it makes no more seals: after a long pause one call makes some of them."""
@@ -132,9 +179,9 @@ class Journal:
         number = self.random.choice((1, 2, 3))
         shards: list[deque[tuple[int, dict[str, Any]]]] = [deque() for _ in range(number)]
         places: dict[str, int] = {}
-        for at, record in self._records:
-            pk = record["dynamodb"]["Keys"]["pk"]["S"]
-            shards[places.setdefault(pk, self.random.randrange(number))].append((at, record))
+        for at, one in self._records:
+            pk = one["dynamodb"]["Keys"]["pk"]["S"]
+            shards[places.setdefault(pk, self.random.randrange(number))].append((at, one))
         return shards
 
     def _act(self) -> None:
@@ -167,8 +214,9 @@ class Journal:
     def _pass(self, seconds: int) -> None:
         self.now += timedelta(seconds=seconds)
 
-    def _check(self, table: dict[tuple[str, str], Item]) -> None:
+    def _check(self, world: "World") -> None:
         """Check the objects against the rows by hand, then by the comparison that people use."""
+        table = world.table.items
         wanted = {key: row for key, row in table.items() if key[0].startswith(lines.KINDS)}
         copied: dict[tuple[str, str], set[str]] = {}
         for name, content in self.s3.objects.items():
@@ -191,7 +239,7 @@ class Journal:
         once = all(len(versions) == 1 for versions in self.s3.versions.values())
         demand(once, "no object is ever put twice")
         rows = (lines.plain_row(row) for row in table.values())
-        found = sealed.compare(Bucket(self.s3, "journal"), rows, self.now)
+        found = self._compared(list(rows), world, world.hub.now)
         demand(not found.faults, "no lawful history is found to be tampered with", found.faults[:3])
         demand(not (found.restored or found.young or found.before), "every row is sealed", vars(found))
         demand(found.rows == len(wanted), "every row is compared", found.rows, len(wanted))

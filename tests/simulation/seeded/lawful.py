@@ -1,10 +1,13 @@
 """The project's own proof, held against lawful histories: it must find no fault in one, at any moment."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 from settlement.adapters.wire import from_wire
-from settlement.reconciliation import Look, reconcile
+from settlement.model.stage_config import StageConfig
+from settlement.reconciliation import Look, Retention, Stage, reconcile
 from tests.simulation.seeded.facts import POISON, demand
+from tests.world.environment import NOW
 from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Key
 
@@ -12,8 +15,13 @@ EVERY = 16
 """The proof looks at the table after one commit of so many, and at the end: it takes as long as a commit."""
 
 
-def prove(table: Mapping[Key, Item]) -> None:
+def prove(table: Mapping[Key, Item], retention: Retention) -> None:
     """Demand that `settle reconcile` proves the table, but for the rows that are unreadable on purpose."""
     rows = [from_wire(item) for (pk, _), item in table.items() if not pk.endswith(POISON)]
-    findings = reconcile(rows, lambda difference: Look.DISAGREES)
+    findings = reconcile(rows, lambda difference: Look.DISAGREES, stage=Stage(retention=retention))
     demand(findings.conserved, "the proof finds no fault in a lawful history", *findings.faults[:3])
+
+
+def retention_at(config: StageConfig, now: int) -> Retention:
+    """Return the retention of a stage as a proof finds it that begins at a time in milliseconds."""
+    return Retention.at(NOW + timedelta(milliseconds=now), config.shortest_retention_days)

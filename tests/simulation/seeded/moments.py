@@ -170,6 +170,7 @@ class Afterlife(Recorded):
     def begin(self, moments: Sequence[Moment], late: Late, *, beside: bool) -> None:
         self.late, self.acts = late, (acts := moments[late.acts])
         self.hub.now, self.oracle = acts.now, acts.oracle.copy()
+        self.deployments.retention_days = acts.config.retention_days
         self.deployments.deploy(acts.config, 0)
         self.table: LateTable = LateTable(self, moments[late.seen], late)
         self.people.alerted = set(acts.alerted)

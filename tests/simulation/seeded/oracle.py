@@ -60,6 +60,9 @@ class Oracle:
         self.blocks: dict[str, set[str]] = {}
         """The settlements that block an account, by account."""
 
+        self.gone: tuple[Item, ...] = ()
+        """The entries that have expired."""
+
         self.merchants, self.payees, self.deadlines = Merchants(), Payees(), Deadlines()
         self.reached: Counter[str] = Counter()
         self.commits = 0
@@ -70,7 +73,7 @@ class Oracle:
         other.balances = Sums(self.balances)
         other.moved = {key: Sums(moved) for key, moved in self.moved.items()}
         other.settlements, other.ends = self.settlements.copy(), self.ends.copy()
-        other.verdicts = self.verdicts.copy()
+        other.verdicts, other.gone = self.verdicts.copy(), self.gone
         other.blocks, other.commits = self.blocks.copy(), self.commits
         other.merchants, other.payees = self.merchants.copy(), self.payees.copy()
         other.deadlines = self.deadlines.copy()
@@ -87,6 +90,7 @@ class Oracle:
         self._post([entry for entry in entries if "debit" in entry], touched)
         steps = {entry["step"]["S"] for entry in entries}
         rules.content_is_unchanged(changes, asking)
+        rules.entries_alone_expire(changes, asking)
         account_rules.carried_out(changes, asking)
         self.payees.committed(changes, asking)
         self.deadlines.committed(changes, asking)
@@ -308,7 +312,7 @@ class Oracle:
     def _sums(self, table: dict[tuple[str, str], Item]) -> None:
         """Check that per currency all rows sum to zero: customers, escrows, entries of internal accounts."""
         totals: Counter[str] = Counter()
-        for row in table.values():
+        for row in (*table.values(), *self.gone):
             if "currency" not in row:
                 continue
             currency = row["currency"]["S"]

@@ -99,6 +99,22 @@ def content_is_unchanged(changes: Changes, asking: Asking) -> None:
             demand(same, "a call with other content changes nothing", "deadline_seconds", wanted)
 
 
+def entries_alone_expire(changes: Changes, asking: Asking) -> None:
+    """Check that each entry of a step gets the end of its time from its own posting, and no other row one."""
+    for old, new in changes:
+        if new is None or new == old:
+            continue
+        found = number(new, "expires_at") if "expires_at" in new else None
+        wanted: set[int | None] = {None}
+        if new["pk"]["S"].startswith("ENTRIES#") and text(new, "step") in MOVES:
+            posted = int(datetime.fromisoformat(new["posted_at"]["S"]).timestamp())
+            days = {stage.retention_days for stage in asking.stages}
+            wanted = {None if kept is None else posted + kept * 86_400 for kept in days}
+        demand(
+            found in wanted, "an entry expires by its posting, and no other row does", new["pk"]["S"], found
+        )
+
+
 def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> None:
     """Check that a commit does what its function was called for, and in time."""
     key, case = new["pk"]["S"].partition("#")[2], number(old, "resolutions") + 1

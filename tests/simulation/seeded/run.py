@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 
 from settlement.model.errors import KycCircuitOpen
+from tests.simulation.seeded import retention
 from tests.simulation.seeded.afterwards import late_calls
 from tests.simulation.seeded.chance import Fault
 from tests.simulation.seeded.facts import STATUSES
@@ -69,9 +70,17 @@ def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator
     world.run()
     if world.journal:
         world.journal.play(world)
+    expired = None
+    if retention.retains(seed):
+        expired = retention.expire(world, seed)
+        if world.journal:
+            world.journal.expire(world, expired)
     yield world
     for life, late, chance in late_calls(world, seed):
         yield happen(current, life, late, chance, is_told=is_told)
+    if expired:
+        for life, late, chance in retention.later_calls(world, expired, seed):
+            yield happen(current, life, late, chance, is_told=is_told)
 
 
 def run(seeds: Iterable[int]) -> Result:

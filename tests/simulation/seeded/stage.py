@@ -35,6 +35,7 @@ ENTRY_SHARDS = 2
 
 _OF_A_WORLD = (
     (_dependencies.store, "client"),
+    (_dependencies.store, "_retention_days"),
     (_dependencies, "now"),
     (_dependencies, "random"),
     (_dependencies, "nonce"),
@@ -69,6 +70,7 @@ class Current:
         chance = world.chance
         reached = (
             world.dynamodb,
+            world.config.retention_days,
             now,
             chance.random,
             chance.nonce,

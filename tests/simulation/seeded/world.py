@@ -12,7 +12,7 @@ from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.model.stage_config import StageConfig
 from settlement.model.timestamps import timestamp
-from tests.simulation.seeded import stranger
+from tests.simulation.seeded import retention, stranger
 from tests.simulation.seeded.bank import Bank, administers, pays_in_an_asset
 from tests.simulation.seeded.chance import Chance, Fault
 from tests.simulation.seeded.cloud import UNHEARD_OF, Cloud
@@ -27,7 +27,7 @@ from tests.simulation.seeded.facts import (
 )
 from tests.simulation.seeded.hub import Hub, Signal
 from tests.simulation.seeded.journal import Journal
-from tests.simulation.seeded.lawful import EVERY, prove
+from tests.simulation.seeded.lawful import EVERY, prove, retention_at
 from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.proof import Proof
@@ -137,7 +137,7 @@ class World:
             self.note("all", "faults are over")
             self.hub.run(self.hub.now + CALM_MS_MAX, lambda: self.is_over)
             self.oracle.at_the_end(self.table.items, self.people.alerted)
-            prove(self.table.items)
+            prove(self.table.items, retention_at(self.config, self.hub.now))
             self.proof.at_the_end()
             demand(self._rests(), "every case of LIMBO has an execution that waits for its decision")
         finally:
@@ -234,7 +234,7 @@ class World:
         asked = self.cloud.payload_of(process)
         self.oracle.committed(changes, Asking(function, asked, at, stages, since, now))
         if self.oracle.commits % EVERY == 0:
-            prove(self.table.items)
+            prove(self.table.items, retention_at(self.config, self.hub.now))
         self.stream.committed(changes)
         if self.journal:
             self.journal.committed(changes, self.hub.now)
@@ -262,6 +262,8 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     if seed % UNHEARD_OF_EVERY == UNHEARD_OF_EVERY - 1:
         world.cloud.killed = UNHEARD_OF
     world.journal = Journal(seed) if seed % JOURNAL_EVERY == JOURNAL_EVERY - 1 else None
+    if retention.retains(seed):
+        retention.begin(world)
     in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
     opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}
     if pays_in_an_asset(seed):
