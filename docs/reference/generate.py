@@ -23,6 +23,7 @@ from infra.kyc_config import KycSettings
 from settle.cli import app
 from settle.exit_codes import Exit
 from settlement.adapters.dynamodb import _TRANSIENT_REASONS
+from settlement.ledger import expiry
 from settlement.model import errors
 from settlement.model.state import _TIMES, _TYPES
 from settlement.model.status import TRANSITIONS
@@ -143,7 +144,7 @@ def _attributes(kind: str, *read: str, **written: type) -> str:
         for write in built if isinstance(built, list) else [built]:
             row = write.get("parameters", {}).get("Item", {})
             if _ROWS.get(row.get("pk", "").partition("#")[0]) == kind:
-                put = _ANY_KEY.signed(row)
+                put = _ANY_KEY.signed(expiry.with_expiry(row, 400))
                 found |= {name: (_WIRE[type(value).__name__],) for name, value in put.items()}
     keys = ("pk", "sk")
     return _meant(kind, ("attribute", "type"), {name: found[name] for name in found if name not in keys})

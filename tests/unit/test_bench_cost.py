@@ -23,6 +23,8 @@ TARIFF = Tariff(
         "express_gb_second": 16e-6,
         "log_gb": 0.5,
         "s3_put": 5e-6,
+        "storage_gb_month": 0.25,
+        "backup_gb_month": 0.2,
         "database_hour": 0.36,
         "container_vcpu_hour": 0.03,
         "container_gb_hour": 0.003,

@@ -1,0 +1,52 @@
+"""What a settlement keeps in the table, and its price: for ever, or until its entries expire."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from benchmarks.cost import GB_BYTES
+from settlement.ledger import expiry
+from settlement.ledger.keys import Row
+
+ROW_OVERHEAD_BYTES = 100
+"""DynamoDB bills so many bytes of each row for its index, besides the row."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The bytes of a settlement's rows: those that stay, and those of the entries that may expire."""
+
+    stays: int
+    expires: int
+
+    def usd_per_million_month(self, prices: Mapping[str, float], *, is_expired: bool) -> float:
+        """Return the dollars a month for a million settlements, with their continuous backup."""
+        size = self.stays if is_expired else self.stays + self.expires
+        rates = prices["storage_gb_month"] + prices["backup_gb_month"]
+        return size * 1e6 / GB_BYTES * rates
+
+
+def kept(rows: Iterable[Row]) -> Kept:
+    """Return what the rows of a settlement keep."""
+    stays = expires = 0
+    for row in rows:
+        size = row_bytes(row) + ROW_OVERHEAD_BYTES
+        if expiry.EXPIRES in row:
+            expires += size
+        else:
+            stays += size
+    return Kept(stays, expires)
+
+
+def row_bytes(row: Row) -> int:
+    """Return the bytes of a row by DynamoDB's rule: names and texts in UTF-8, two digits a byte."""
+    return sum(len(name.encode()) + _value_bytes(value) for name, value in row.items())
+
+
+def _value_bytes(value: object) -> int:
+    if isinstance(value, int):
+        return len(str(abs(value)).rstrip("0") or "0") // 2 + 2
+    if isinstance(value, dict):
+        return 3 + sum(1 + len(name.encode()) + _value_bytes(each) for name, each in value.items())
+    if isinstance(value, set):
+        return 3 + sum(1 + _value_bytes(each) for each in value)
+    return len(str(value).encode())

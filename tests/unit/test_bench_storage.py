@@ -1,0 +1,53 @@
+"""The price of what a settlement keeps: figures of the page about costs, from rows and the prices' file."""
+
+from functools import cache
+
+import pytest
+
+from benchmarks import cost, storage
+from benchmarks.storage import Kept
+from settlement.adapters.wire import from_wire
+from settlement.ledger.keys import Row
+from tests.reconciliation import aged
+from tests.world.templates import PROJECT
+
+PRICES = cost.load(PROJECT / "benchmarks/prices.toml").prices
+PAGE = PROJECT / "docs/reference/costs.md"
+
+
+@cache
+def payment() -> list[Row]:
+    """Return the rows of a settled payment."""
+    rows = [from_wire(item) for item in aged.rows_of("settled").values()]
+    key = next(row["pk"].partition("#")[2] for row in rows if row["sk"] == "SETTLEMENT")
+    return [row for row in rows if key in f"{row['pk']} {row['sk']}"]
+
+
+def test_the_page_has_what_a_payment_keeps() -> None:
+    found = storage.kept(payment())
+    always, later = (found.usd_per_million_month(PRICES, is_expired=gone) for gone in (False, True))
+
+    assert len(payment()) == 5
+    told = ((found.stays + found.expires, always), (found.stays, later))
+    line = " | ".join(f"{size:,} bytes, {dollars:.2f} dollars" for size, dollars in told)
+    assert line in PAGE.read_text(), line
+
+
+def test_what_may_expire_is_the_entries_alone() -> None:
+    stays = [row for row in payment() if not row["pk"].startswith("ENTRIES#")]
+
+    assert storage.kept(stays) == Kept(storage.kept(payment()).stays, 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "size"), [("ä", 2), (0, 2), (48, 3), (4_820, 3), ({"a": "b"}, 6), ({"ab", "c"}, 8)]
+)
+def test_a_value_takes_so_many_bytes(value: object, size: int) -> None:
+    assert storage.row_bytes({"name": value}) == len("name") + size
+
+
+def test_a_gigabyte_month_is_paid_with_its_backup() -> None:
+    prices = {"storage_gb_month": 2.0, "backup_gb_month": 3.0}
+
+    assert Kept(600, 400).usd_per_million_month(prices, is_expired=False) == 5.0
+    assert Kept(600, 400).usd_per_million_month(prices, is_expired=True) == 3.0
