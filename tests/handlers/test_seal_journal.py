@@ -191,6 +191,8 @@ def test_an_entry_whose_time_is_over_is_neither_copied_nor_tampering(
         pytest.param(expired(EXPIRING | {"expires_at": {"S": "1"}}), id="of no number"),
         pytest.param(expired(EXPIRING | {"step": {"S": "deposit"}}), id="of a deposit"),
         pytest.param(expired(EXPIRING | {"step": {"S": "resolve:1"}}), id="of a decision"),
+        pytest.param(expired(EXPIRING | {"step": {"L": [{"S": "hold"}]}}), id="of no text"),
+        pytest.param(expired(EXPIRING | {"posted_at": {"N": "1"}}), id="of no time"),
         pytest.param(expired(EXPIRING | {"posted_at": {"S": "2026-02-31T00:00:00.000Z"}}), id="of no day"),
         pytest.param(expired(EXPIRING | {"pk": {"S": "EVIDENCE#k"}}), id="of evidence"),
         pytest.param(expired(EXPIRING | {"pk": {"S": "SETTLEMENT#k"}}), id="of a settlement"),

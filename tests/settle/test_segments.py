@@ -3,13 +3,14 @@
 import multiprocessing
 import signal
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Thread
 from typing import Any
 
 import boto3
 import pytest
 
+from handlers import _dependencies
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries import segments
 from settle.stack import Place, Stack
@@ -17,12 +18,14 @@ from settlement.adapters import second_look, table_scan
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.pages import Part
 from settlement.ledger import keys
-from settlement.reconciliation import CutOff, Difference, Look, Stage, Watch
+from settlement.ledger.expiry import EXPIRES
+from settlement.reconciliation import CutOff, Difference, Look, Retention, Stage, Watch
 from settlement.reconciliation.facts import BalanceFacts, EntryFacts, SweepFacts
 from settlement.reconciliation.watch import READING
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world.constants import KEY
+from tests.world.environment import NOW
 from tests.world.ledger import ROW_KEYS
 
 
@@ -54,6 +57,25 @@ def test_several_processes_find_what_one_finds(desk: Desk, stack: Stack, process
     assert findings == one
     assert findings.rows == one.rows == len(desk.ledger.rows())
     assert (READING, findings.rows) in told
+
+
+def test_several_processes_know_which_entries_may_be_gone(
+    desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_dependencies.store, "_retention_days", 400)
+    desk.pay()
+    for row in desk.ledger.rows():
+        if EXPIRES in row and not row["sk"].endswith(":release"):
+            desk.ledger.delete({"pk": row["pk"], "sk": row["sk"]})
+    later = Retention.at(NOW + timedelta(days=402), 400)
+
+    found = [
+        segments.check(stack, 2, lambda phase, done: None, Stage(retention=retention))
+        for retention in (later, Retention.at(NOW, 400))
+    ]
+
+    assert [one.conserved for one in found] == [True, False]
+    assert found[0].faults == []
 
 
 def test_a_fault_and_a_row_of_a_newer_layout_are_found_in_any_part(desk: Desk, stack: Stack) -> None:

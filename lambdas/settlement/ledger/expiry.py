@@ -33,10 +33,10 @@ def may_expire(row: Row, least_days: int | None) -> bool:
 
     That is whole days after it was posted, and at least as many as the stage's shortest retention.
     """
-    expires, posted_at = row.get(EXPIRES), row.get("posted_at")
-    if least_days is None or not keys.is_entry(row) or row.get("step") not in STEPS:
+    expires, posted_at, step = row.get(EXPIRES), row.get("posted_at"), row.get("step")
+    if not (type(expires) is int and isinstance(posted_at, str) and isinstance(step, str)):
         return False
-    if type(expires) is not int or not isinstance(posted_at, str):
+    if least_days is None or not keys.is_entry(row) or step not in STEPS:
         return False
     try:
         kept_seconds = expires - _second(posted_at)
