@@ -324,6 +324,24 @@ def test_a_forged_entry_without_the_stages_key_is_found_however_old() -> None:
     assert any("signature" in fault for fault in reconciled(forged).faults)
 
 
+def test_what_no_sweep_has_reached_stays_known_when_its_entry_is_gone() -> None:
+    """No sweep could add it any more. That takes 400 days without one, and the proof tells it on each."""
+    findings = reconciled(aged("released to a merchant"))
+
+    assert findings.conserved
+    assert findings.unswept == reconciled(rows_of("released to a merchant"), NOW).unswept
+    assert {*findings.unswept} == {"merchant.shop", "merchant.cafe"}
+
+
+def test_what_is_folded_stays_beside_the_entries_that_are_gone() -> None:
+    swept = [key for key in aged("swept") if key[0].startswith("SWEPT#")]
+    forged = without(aged("swept"), swept[0])
+
+    assert len(swept) == 2
+    assert reconciled(aged("swept")).unswept == {}
+    assert not reconciled(forged).conserved
+
+
 def test_what_a_person_has_ordered_stays() -> None:
     for shape in SHAPES:
         gone = {key for key in rows_of(shape) if key not in aged(shape)}
