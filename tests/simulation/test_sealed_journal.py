@@ -18,12 +18,14 @@ from handlers import _dependencies, _journal
 from settlement.adapters.sealed_copy import Bucket
 from settlement.ledger.keys import Row
 from settlement.model.account_order import AccountOrder
-from settlement.reconciliation import Difference, Look, reconcile, sealed
+from settlement.reconciliation import Difference, Look, Retention, Stage, reconcile, sealed
 from settlement.sealing import lines
+from tests.simulation.seeded.deployments import RETENTION_DAYS
 from tests.simulation.seeded.journal import PERIOD
 from tests.simulation.seeded.moments import Recorded
 from tests.simulation.seeded.stage import set_up
 from tests.simulation.seeded.world import JOURNAL_EVERY, play
+from tests.world.environment import NOW
 from tests.world.functions import HANDLERS, Context
 from tests.world.memory_s3 import MemoryS3
 from tests.world.stream import record
@@ -52,7 +54,8 @@ def proven(table: Table) -> bool:
     def look_again(difference: Difference) -> Look:
         return Look.DISAGREES
 
-    return not reconcile(table.values(), look_again).faults
+    stage = Stage(retention=Retention.at(NOW, RETENTION_DAYS))
+    return not reconcile(table.values(), look_again, stage=stage).faults
 
 
 def told(seed: int, table: Table) -> set[tuple[str, str]]:

@@ -22,6 +22,11 @@ FEES = (
 )
 """Stages with other settings of their fees."""
 
+RETAINS_EVERY, RETENTION_DAYS = 5, 3
+"""In one world of so many, entries expire, after so many days: those are the worlds whose sealed journal is
+played, too. It is longer than a world runs, and than the slack of the proof.
+"""
+
 SECONDS_MAX = 240
 """The longest time between two deployments; a review takes longer, and so does a deadline."""
 
@@ -63,3 +68,14 @@ def fees_change(world: "World", random: Random) -> None:
             world.deployments.deploy(config, world.hub.now)
 
     world.hub.spawn(deploy, "a deployment")
+
+
+def retains(seed: int) -> bool:
+    """Return whether the entries of a seed's world expire."""
+    return seed % RETAINS_EVERY == RETAINS_EVERY - 1
+
+
+def begin_to_expire(world: "World") -> None:
+    """Let the stage of a world keep its entries for some days, and no longer."""
+    world.deployments.retention_days = RETENTION_DAYS
+    world.deployments.deploy(world.config, 0)

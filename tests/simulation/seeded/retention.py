@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
-from typing import TYPE_CHECKING
 
 from settlement.adapters.wire import from_wire
 from settlement.reconciliation import Look, reconcile
 from settlement.reconciliation.proof import Stage
 from tests.simulation.seeded.afterwards import content_of
 from tests.simulation.seeded.chance import Chance
+from tests.simulation.seeded.deployments import RETENTION_DAYS
 from tests.simulation.seeded.facts import POISON, demand, key_of, number, text
 from tests.simulation.seeded.lawful import prove, retention_at
 from tests.simulation.seeded.moments import HOUR_MS, Late, Life, Moment, Recorded
@@ -22,15 +22,6 @@ from tests.simulation.seeded.rules import MOVES
 from tests.world.environment import NOW
 from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Key
-
-if TYPE_CHECKING:
-    from tests.simulation.seeded.world import World
-
-EVERY = 5
-"""In one world of so many, entries expire: those are the worlds whose sealed journal is played, too."""
-
-DAYS = 3
-"""The retention of these worlds: longer than a world runs, and than the slack of the proof."""
 
 PLACES, CALLS = 3, 10
 """The settlements of which calls come after the end of their entries, and the calls of each."""
@@ -53,17 +44,6 @@ class Expired:
     gone: tuple[Item, ...]
 
 
-def retains(seed: int) -> bool:
-    """Return whether the entries of a seed's world expire."""
-    return seed % EVERY == EVERY - 1
-
-
-def begin(world: "World") -> None:
-    """Let the stage of a world keep its entries for some days, and no longer."""
-    world.deployments.retention_days = DAYS
-    world.deployments.deploy(world.config, 0)
-
-
 def expire(world: Recorded, seed: int) -> Expired:
     """Let days pass, and DynamoDB delete some of what is due, or all of it; check what is left.
 
@@ -71,7 +51,7 @@ def expire(world: Recorded, seed: int) -> Expired:
     """
     random, last = Random(f"retention {seed}"), world.moments[-1]
     _misses_what_is_gone_too_early(last, random)
-    now = last.now + (DAYS * 24 + random.choice((1, 30, 200))) * HOUR_MS
+    now = last.now + (RETENTION_DAYS * 24 + random.choice((1, 30, 200))) * HOUR_MS
     due = [key for key, item in last.items.items() if _is_due(item, now)]
     share = random.choice((1, 1, 0.5))
     gone = {key: last.items[key] for key in due if random.random() < share}

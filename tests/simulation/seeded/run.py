@@ -11,6 +11,7 @@ from settlement.model.errors import KycCircuitOpen
 from tests.simulation.seeded import retention
 from tests.simulation.seeded.afterwards import late_calls
 from tests.simulation.seeded.chance import Fault
+from tests.simulation.seeded.deployments import retains
 from tests.simulation.seeded.facts import STATUSES
 from tests.simulation.seeded.moments import Afterlife, Recorded, happen
 from tests.simulation.seeded.stage import Current, set_up
@@ -71,7 +72,7 @@ def histories(current: Current, seed: int, *, is_told: bool = False) -> Iterator
     if world.journal:
         world.journal.play(world)
     expired = None
-    if retention.retains(seed):
+    if retains(seed):
         expired = retention.expire(world, seed)
         if world.journal:
             world.journal.expire(world, expired)

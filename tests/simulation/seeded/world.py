@@ -12,11 +12,11 @@ from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.model.stage_config import StageConfig
 from settlement.model.timestamps import timestamp
-from tests.simulation.seeded import retention, stranger
+from tests.simulation.seeded import stranger
 from tests.simulation.seeded.bank import Bank, administers, pays_in_an_asset
 from tests.simulation.seeded.chance import Chance, Fault
 from tests.simulation.seeded.cloud import UNHEARD_OF, Cloud
-from tests.simulation.seeded.deployments import Deployments, fees_change
+from tests.simulation.seeded.deployments import Deployments, begin_to_expire, fees_change, retains
 from tests.simulation.seeded.facts import (
     FINISHED,
     HIGHEST_BALANCE,
@@ -262,8 +262,8 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     if seed % UNHEARD_OF_EVERY == UNHEARD_OF_EVERY - 1:
         world.cloud.killed = UNHEARD_OF
     world.journal = Journal(seed) if seed % JOURNAL_EVERY == JOURNAL_EVERY - 1 else None
-    if retention.retains(seed):
-        retention.begin(world)
+    if retains(seed):
+        begin_to_expire(world)
     in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
     opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}
     if pays_in_an_asset(seed):
