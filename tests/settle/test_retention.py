@@ -16,7 +16,7 @@ from settlement.model.errors import AlreadyClaimed
 from settlement.sealing import lines
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
-from tests.world.constants import KEY, WIRE
+from tests.world.constants import KEY
 from tests.world.environment import NOW
 from tests.world.sealed import Sealed
 
@@ -172,9 +172,7 @@ def test_a_late_retry_is_a_replay_and_moves_nothing(old: Desk) -> None:
 
 
 def test_an_expired_payment_is_reversed_on_a_persons_order(old: Desk) -> None:
-    wire = WIRE | {"key": "order-2026-000102", "amount": "10.00"}
-
-    old.compensate(wire, reversal={"reason": "disputed", "by": "grace"})
+    old.reverse("disputed", "order-2026-000102")
 
     assert old.stack.store.settlement("order-2026-000102").status == "COMPENSATED"  # type: ignore[union-attr]
     proof = books.prove(old.stack)
