@@ -120,13 +120,14 @@ STARTING = ("RecoverStalled", "StartSettlements")
 
 
 def grant_rows(table: SettlementTable, functions: Mapping[str, lambda_.Function]) -> None:
-    """Grant each function its actions on rows, recovery the index, and the proof the whole table to read."""
+    """Grant each function its actions on rows; recovery and the proof the index; the proof the table."""
     for name, actions in (*GRANTS.items(), *TRIGGERED.items()):
         untouched = [one for one in MONEY_ATTRIBUTES if one not in NAMED.get(name, ())]
         if name not in EXPIRING:
             untouched.append(EXPIRES)
         table.grant(functions[name], actions, untouched=untouched)
-    table.grant_listing(functions["RecoverStalled"])
+    for name in ("RecoverStalled", "ReconcileBooks"):
+        table.grant_listing(functions[name])
     table.grant_reading(functions["ReconcileBooks"])
 
 

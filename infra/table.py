@@ -80,7 +80,7 @@ class SettlementTable(Construct):
         function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index]))
 
     def grant_reading(self, function: lambda_.Function) -> None:
-        """Let `function` read every row of the table: no write, and no index."""
+        """Let `function` read every row of the table, and write none."""
         actions = [f"dynamodb:{action}" for action in ("BatchGetItem", "GetItem", "Query", "Scan")]
         function.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=[self.table.table_arn]))
 

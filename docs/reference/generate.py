@@ -160,8 +160,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "stage": lambda: _settings("stage", Settings),
     "kyc": lambda: _settings("kyc", KycSettings),
     "concurrency": lambda: _settings("concurrency", Concurrency),
-    "account": lambda: _attributes("account", "available", "currency", "limbo_keys", *_TIMES, last_order=str),
-    "settlement": lambda: _attributes("settlement", *(_TYPES.keys() - {"available", "limbo_keys", *_TIMES})),
+    "account": lambda: _attributes(
+        "account", "available", "currency", "limbo_cases", *_TIMES, last_order=str
+    ),
+    "settlement": lambda: _attributes("settlement", *(_TYPES.keys() - {"available", "limbo_cases", *_TIMES})),
     "entry": lambda: _attributes("entry"),
     "evidence": lambda: _attributes("evidence"),
     "order": lambda: _attributes("order"),

@@ -56,7 +56,7 @@ def account(statement: Mapping[str, Any], as_json: bool) -> None:
         print_json(statement)
         return
     waiting = f", {statement['unswept']} not available yet" if "unswept" in statement else ""
-    limbo = f", in LIMBO for {', '.join(statement['limbo_keys'])}" if statement["limbo_keys"] else ""
+    limbo = f", blocked by {statement['limbo_cases']} in LIMBO" if statement["limbo_cases"] else ""
     balance = "not known" if statement["available"] is None else statement["available"]
     print_line(f"{statement['account']}: {balance} {statement['currency']} available{waiting}{limbo}")
     if "complete_since" in statement:

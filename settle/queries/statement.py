@@ -50,7 +50,7 @@ def show(stack: Stack, account: str, archive: str | None = None) -> dict[str, An
         "currency": currency,
         "available": None if balance is None else money.render(balance, exponent),
         **({} if unswept is None else {"unswept": money.render(unswept, exponent)}),
-        "limbo_keys": sorted(state.limbo_keys) if state else [],
+        "limbo_cases": state.limbo_cases if state else 0,
         **({} if is_complete else {"complete_since": kept_from}),
         **({"brought_forward": money.render(before, exponent)} if state and not is_complete else {}),
         "entries": [

@@ -50,7 +50,7 @@ def test_a_statement_runs_up_to_the_balance_of_an_account_that_is_opened_once(
     assert (code, first["payer"] in line) == (6, True), line
     shown = embedded.told("account", "show", first["payer"])
 
-    assert (shown["available"], shown["currency"], shown["limbo_keys"]) == ("50.80", "EUR", [])
+    assert (shown["available"], shown["currency"], shown["limbo_cases"]) == ("50.80", "EUR", 0)
     assert [(entry["step"], entry["change"], entry["sum"]) for entry in shown["entries"]] == [
         ("deposit", "100.00", "100.00"),
         ("hold", "-48.20", "51.80"),

@@ -64,7 +64,7 @@ def test_an_account_is_blocked_until_a_decision_which_on_call_is_told(embedded: 
     assert (news["key"], news["decision"], news["reason"]) == (one.key, "write-off", REASON)
     assert news["by"] == "arn:aws:iam::000000000000:root"
     assert (blocked["status"], blocked["failure"]["error"]) == ("REJECTED", "AccountInLimbo")
-    assert statement.show(embedded.stack, one.payee)["limbo_keys"] == []
+    assert statement.show(embedded.stack, one.payee)["limbo_cases"] == 0
     assert pay(embedded, one.payee, one.shop, "1.00")["status"] == "SETTLED"
 
 

@@ -160,7 +160,7 @@ STATES: dict[str, tuple[Step, ...]] = {
         for name, start in {"unclaimed": _to("before", "HoldFunds"), "claimed": _to("claimed")}.items()
         for kind, change in {
             "poor": _opened("alice", 4_819),
-            "in LIMBO": _opened("alice", 10_000, limbo_keys={"order-2026-000001"}),
+            "in LIMBO": _opened("alice", 10_000, limbo_cases=1),
             "gone": _to("close", "alice"),
         }.items()
     },

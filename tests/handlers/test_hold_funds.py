@@ -97,7 +97,7 @@ def test_nothing_is_held_after_the_deadline_of_a_claimed_key(calls: Calls, later
     [
         ({"available": 4819}, InsufficientFunds),
         ({"available": 10_000, "currency": "USD"}, CurrencyMismatch),
-        ({"available": 10_000, "limbo_keys": {"order-2026-000099"}}, AccountInLimbo),
+        ({"available": 10_000, "limbo_cases": 1}, AccountInLimbo),
         ({"available": 10_000, "frozen_at": "then"}, AccountFrozen),
         ({"available": 10_000, "closed_at": "then"}, AccountClosed),
         (None, AccountNotFound),

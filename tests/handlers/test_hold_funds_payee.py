@@ -102,7 +102,7 @@ def test_nothing_is_held_for_a_payee_who_cannot_receive(
 
 
 @pytest.mark.parametrize(
-    "account", [{"frozen_at": CLAIMED_AT}, {"limbo_keys": {"order-2026-000099"}}, {"available": 100_000_000}]
+    "account", [{"frozen_at": CLAIMED_AT}, {"limbo_cases": 1}, {"available": 100_000_000}]
 )
 def test_a_payee_who_may_be_able_to_receive_later_is_held_for(funded: Calls, account: dict[str, Any]) -> None:
     funded.ledger.open("bob", **{"available": 500, **account})

@@ -115,7 +115,7 @@ REFUSED: list[tuple[dict[str, str], dict[str, Any] | None, type[Exception]]] = [
     (DEPOSIT, {"available": 100_000_000 - 4819}, errors.CapExceeded),
     (WITHDRAW, {"available": 4819}, errors.InsufficientFunds),
     (WITHDRAW, {"available": 4820, "frozen_at": "then"}, errors.AccountFrozen),
-    (WITHDRAW, {"available": 4820, "limbo_keys": {"order-2026-000099"}}, errors.AccountInLimbo),
+    (WITHDRAW, {"available": 4820, "limbo_cases": 1}, errors.AccountInLimbo),
     (FREEZE, {"available": 0, "frozen_at": "then"}, errors.AccountFrozen),
     (UNFREEZE, {"available": 0}, errors.AccountNotFrozen),
     (CLOSE, {"available": 1}, errors.AccountNotEmpty),

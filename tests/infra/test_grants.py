@@ -211,7 +211,7 @@ def test_no_role_may_change_a_webhooks_marker() -> None:
 def test_no_step_needs_an_update_that_is_denied() -> None:
     """IAM counts the attributes of conditions, too. A denied step would stall every settlement."""
     assert {"escrow", "available", "request_hash", "status"} <= TOUCHED
-    assert {"resolutions", "resolution", "limbo_keys", "failure"} <= TOUCHED
+    assert {"resolutions", "resolution", "limbo_cases", "failure"} <= TOUCHED
     assert {"hold_at", "verify_at", "release_at", "fee_at"} <= TOUCHED
     assert {"fee_reversed_at", "release_reversed_at", "hold_reversed_at"} <= TOUCHED
     assert set() == TOUCHED & IMMUTABLE

@@ -139,7 +139,7 @@ class Book:
         row["failure"] = {"step": f"compensate:{stuck}", **STUCK}
         if ":" not in account and f"{stuck}_at" in row:
             blocked = self.row(f"ACCOUNT#{account}")
-            blocked["limbo_keys"] = blocked.get("limbo_keys", set()) | {key}
+            blocked["limbo_cases"] = blocked.get("limbo_cases", 0) + 1
 
     def retry(self, key: str) -> None:
         """Decide to try the stuck reversal again."""
@@ -230,10 +230,8 @@ class Book:
         row |= {"status": "COMPENSATING", "failure": row["reversed_for"]}
         row.pop("stuck_step", None)
         self._list(row)
-        for blocked in (one for one in self.rows if key in one.get("limbo_keys", ())):
-            blocked["limbo_keys"] = blocked["limbo_keys"] - {key}
-            if not blocked["limbo_keys"]:
-                del blocked["limbo_keys"]
+        if opened and ":" not in account:
+            self.row(f"ACCOUNT#{account}")["limbo_cases"] -= 1
         return at
 
     def _begin(self, row: Row) -> None:

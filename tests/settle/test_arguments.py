@@ -142,7 +142,7 @@ def test_a_row_is_shown_without_its_control_characters(
     evidence = {"step": f"reverse{ESCAPES}", "posted_at": posted_at, "reason": ESCAPES}
     desk.ledger.put({**keys.evidence(key_of(1), "reverse"), **evidence})
     stuck(desk, 2, failure=failure, reversed_for=failure, payer=f"p{ESCAPES}", owner=f"o{ESCAPES}")
-    desk.ledger.open("alice", 1, limbo_keys={f"k{ESCAPES}"})
+    desk.ledger.open("alice", 1, limbo_cases=1)
     desk.ledger.put({**keys.circuit("kyc"), "state": f"OPEN{ESCAPES}"})
 
     code, out, err = command(*words, *options)

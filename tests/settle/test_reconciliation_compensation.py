@@ -309,7 +309,7 @@ def test_only_the_settlement_whose_journal_is_wrong_is_at_fault(book: Book) -> N
 
 
 def test_the_bar_on_an_account_is_no_money(book: Book) -> None:
-    book.row("ACCOUNT#bob")["limbo_keys"] = {KEYS["stuck"]}
+    book.row("ACCOUNT#bob")["limbo_cases"] = 1
 
     findings = reconcile(book.rows, nothing_to_look_at)
 

@@ -69,7 +69,7 @@ def test_a_lasting_fault_stalls_a_reversal_until_recovery_resumes_it(
 
     assert (execution.status, execution.error["Error"]) == ("FAILED", "CompensationStalled")
     assert world.picture() == stalled(steps, state, fault)
-    assert not any(world.limbo_keys(name) for name in STARTING)
+    assert not any(world.limbo_cases(name) for name in STARTING)
 
     world.faults.clear()
     world.pass_time(seconds=60)

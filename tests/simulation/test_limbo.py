@@ -116,7 +116,7 @@ def test_an_execution_that_fails_on_its_way_into_limbo_is_repaired_by_another(
     is_in = state == "PrepareAlert" or fault.commits
     begun = picture.reversing("COMPENSATING", STEPS, ["fee"], picture.ordered(4))
     assert world.picture() == (in_limbo() if is_in else begun)
-    assert world.limbo_keys("bob") == ({KEY} if is_in else set())
+    assert world.limbo_cases("bob") == is_in
     assert world.events("LimboEntered") == []
 
     world.faults.clear()
@@ -138,7 +138,7 @@ def test_an_alert_that_the_bus_refuses_fails_the_execution_and_the_settlement_st
 
     assert (execution.status, execution.error["Error"]) == ("FAILED", "PagerUnreachable")
     assert world.picture() == in_limbo()
-    assert world.limbo_keys("bob") == {KEY}
+    assert world.limbo_cases("bob") == 1
 
 
 def test_an_event_entry_that_the_bus_refuses_is_no_alert(world: World) -> None:
@@ -200,7 +200,7 @@ def test_a_missing_account_makes_the_settlement_stuck_and_blocks_no_account(worl
         assert world.picture() == picture.reversing("LIMBO", STEPS, undone, picture.ordered(4) | CASE_1)
         assert world.row()["stuck_step"] == f"compensate:{step}"
         assert world.row()["failure"]["error"] == "AccountNotFound"
-    assert world.limbo_keys(name) == set()
+    assert world.limbo_cases(name) == 0
     world.decide(decision("retry"))
     world.drain()
 

@@ -77,8 +77,8 @@ class Operations:
             party = self._random.choice((SETTLEMENT.payer, SETTLEMENT.payee, YEN.payer, YEN.payee))
             row = {**ledger_keys.account(party), "available": self._random.choice(_AVAILABLE)}
             row["currency"] = self._random.choice(("EUR", "EUR", "JPY"))
-            limbo_keys = self._random.choice(((), (), (SETTLEMENT.key,), (SETTLEMENT.key, "another")))
-            row |= {"limbo_keys": set(limbo_keys)} if limbo_keys else {}
+            limbo_cases = self._random.choice((None, 0, 1, 2))
+            row |= {} if limbo_cases is None else {"limbo_cases": limbo_cases}
         put = Write("Put", {"Item": row}, lambda _: AssertionError())  # type: ignore[arg-type,return-value]
         return Operation("put_item", {"Item": _parameters(put)["Item"]})
 

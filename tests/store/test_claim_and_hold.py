@@ -27,7 +27,7 @@ CALLERS = 16
 THREADS = pytest.mark.parametrize("engine", ["server"])
 REFUSED: list[tuple[type[Exception], dict[str, Any]]] = [
     (InsufficientFunds, {"available": 4819}),
-    (AccountInLimbo, {"limbo_keys": {"order-2026-000099"}}),
+    (AccountInLimbo, {"limbo_cases": 1}),
     (CurrencyMismatch, {"currency": "USD"}),
 ]
 """The payer's refusals, and the change of the account that each is about."""
@@ -97,7 +97,7 @@ def test_a_second_call_by_any_clock_gets_the_settlement_of_the_first_and_holds_n
 ) -> None:
     saga.fund()
     saga.claim_and_hold()
-    saga.ledger.open("alice", 0, limbo_keys={"order-2026-000099"})  # it could not bear it a second time
+    saga.ledger.open("alice", 0, limbo_cases=1)  # it could not bear it a second time
 
     for now in (NOW, LATER, DEADLINE + timedelta(days=100)):
         with saga.writes_nothing():

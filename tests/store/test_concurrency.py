@@ -307,7 +307,7 @@ def test_a_hold_and_the_block_at_once_leave_a_hold_from_before_it_or_none(saga: 
     assert isinstance(entered, dict)
     assert isinstance(held, dict | AccountInLimbo)
     bob = saga.books()[1]
-    assert (bob["available"], bob["limbo_keys"]) == (272 if isinstance(held, dict) else 5272, {KEY})
+    assert (bob["available"], bob["limbo_cases"]) == (272 if isinstance(held, dict) else 5272, 1)
 
 
 def test_limbo_entered_by_many_at_once_is_one_case(saga: Saga) -> None:
@@ -333,7 +333,7 @@ def test_a_reclaim_and_limbo_at_once_never_both_commit(saga: Saga) -> None:
     assert {type(answer) for answer in answers[::2]} == {dict if stuck else StepFenced}
     assert {type(answer) for answer in answers[1::2]} == {StepFenced if stuck else dict}
     bob = saga.books()[1]
-    assert (bob["available"], "limbo_keys" in bob) == ((5272, True) if stuck else (500, False))
+    assert (bob["available"], bob.get("limbo_cases", 0) > 0) == ((5272, True) if stuck else (500, False))
 
 
 @pytest.mark.parametrize("_round", ROUNDS)
@@ -354,7 +354,7 @@ def test_of_many_decisions_at_once_one_is_carried_out(saga: Saga, _round: int) -
     assert [decision.is_on(won) for decision in decisions].count(True) == 4
     escrow = {"retry": (48, "COMPENSATING"), "write-off": (4820, "COMPENSATING"), "complete": (0, "SETTLED")}
     assert (saga.row()["escrow"], saga.row()["status"]) == escrow[won["decision"]]
-    assert "limbo_keys" not in saga.books()[1]
+    assert saga.books()[1]["limbo_cases"] == 0
 
 
 def test_one_decision_by_two_people_at_once_is_the_decision_of_one(saga: Saga) -> None:

@@ -85,14 +85,14 @@ def test_an_update_is_refused_if_one_attribute_is_another_and_says_why(ledger: L
     assert ledger.rows() == [applied(write, admitted)]
 
 
-OWN: dict[str, Row] = {"balances.unblock": {"limbo_keys": {"order-2026-000101", "another"}}}
+OWN: dict[str, Row] = {"balances.unblock": {"limbo_cases": 2}}
 BALANCES: dict[str, tuple[str, int, dict[str, Row]]] = {
     "balances.debit_payer": (
         "payer",
         4820,
         {
             "InsufficientFunds": {"available": 4819},
-            "AccountInLimbo": {"limbo_keys": {"another"}},
+            "AccountInLimbo": {"limbo_cases": 1},
             "CurrencyMismatch": {"currency": "USD"},
         },
     ),
@@ -109,7 +109,7 @@ BALANCES: dict[str, tuple[str, int, dict[str, Row]]] = {
     ),
     "balances.credit_payer": ("payer", CAP + 1, {"CurrencyMismatch": {"currency": "USD"}}),
     "balances.block": ("stuck party", 0, {}),
-    "balances.unblock": ("stuck party", 0, {}),
+    "balances.unblock": ("stuck party", 0, {"CaseNotCounted": {"limbo_cases": 0}}),
 }
 """The party of each write of an account, the last balance that admits it, and the changes that refuse it."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from settlement.ledger import keys
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.model.orders import Resolution
 from settlement.model.request import DEADLINE_SECONDS_MAX, NAME_LENGTH_MAX
@@ -402,6 +403,22 @@ def test_a_case_of_limbo_costs_the_same_however_many_there_were(
 
     assert costs[0] == [8, 2, units]
     assert costs[1:] == [[units, 2, units]] * 5
+
+
+@pytest.mark.parametrize("others", [0, 1, 1_500, 10_000])
+def test_a_case_of_limbo_costs_the_same_however_many_block_the_account(saga: Saga, others: int) -> None:
+    """A count has a few bytes, where the keys of so many cases would fill the account's row."""
+    saga.begun(Step.RELEASE)
+    bob = saga.ledger.row(keys.account("bob"))
+    assert bob is not None
+    saga.ledger.put(bob | {"limbo_cases": others})
+
+    with watched(saga.ledger) as calls:
+        saga.enter(CASE)
+        saga.resolve(RETRY)
+
+    assert [call.reported for call in calls if call.operation != GET] == [8, 8]
+    assert (saga.ledger.row(keys.account("bob")) or {})["limbo_cases"] == others
 
 
 def test_no_row_outgrows_one_unit_however_long_the_names_are(

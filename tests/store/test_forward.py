@@ -143,11 +143,11 @@ def test_a_step_that_moves_no_customers_money_asks_for_no_account(saga: Saga, st
 def test_an_account_blocked_after_the_hold_stops_no_release(saga: Saga) -> None:
     saga.before(Step.RELEASE)
     for account, available in (("alice", 5180), ("bob", 500)):
-        saga.ledger.open(account, available, limbo_keys={"order-2026-000099"})
+        saga.ledger.open(account, available, limbo_cases=1)
 
     saga.commit(Step.RELEASE)
 
-    assert saga.ledger.rows()[1] == BOB | {"available": 5272, "limbo_keys": {"order-2026-000099"}}
+    assert saga.ledger.rows()[1] == BOB | {"available": 5272, "limbo_cases": 1}
 
 
 # A refusal writes nothing, and the settlement's is named before the account's
@@ -200,7 +200,7 @@ def test_a_replayed_step_returns_the_entry_of_the_first_call(
     saga.after(step)
     outcomes = ["Settled"] if step is Step.FEE else []
     assert counted == outcomes
-    saga.ledger.open("alice", 0, limbo_keys={"order-2026-000099"})  # it could not bear it a second time
+    saga.ledger.open("alice", 0, limbo_cases=1)  # it could not bear it a second time
 
     for status in OTHER_STATUSES:
         saga.alter(status=status)

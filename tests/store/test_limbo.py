@@ -10,6 +10,7 @@ from settlement.model.case import Case
 from settlement.model.errors import (
     AccountInLimbo,
     AccountNotFound,
+    CaseNotCounted,
     IdempotencyConflict,
     ResolutionRefused,
     StepFenced,
@@ -42,7 +43,8 @@ from tests.world.saga import BOB, COMPLETE, DECIDED, KEY, LATER, RETRY, STUCK, W
 ACCOUNT = {Step.FEE: "fees:EUR", Step.RELEASE: "bob", Step.HOLD: "alice"}
 """The account of a stuck reversal, by its step."""
 
-BLOCK: Row = {"limbo_keys": {KEY}}
+BLOCK: Row = {"limbo_cases": 1}
+UNBLOCKED: Row = {"limbo_cases": 0}
 DECISIONS = pytest.mark.parametrize(
     "resolution", [RETRY, WRITE_OFF, COMPLETE], ids=lambda each: each.decision.value
 )
@@ -187,7 +189,7 @@ def test_the_case_is_of_the_failed_reversal_and_not_of_another_that_is_due(saga:
     assert saga.enter(failure=STUCK | {"step": "compensate:hold"}) == limbo_evidence(Step.HOLD)
 
     assert saga.row()["stuck_step"] == "compensate:hold"
-    assert [row.get("limbo_keys") for row in saga.books()[:2]] == [{KEY}, None]
+    assert [row.get("limbo_cases") for row in saga.books()[:2]] == [1, None]
     assert saga.case() == Case(
         step=Step.HOLD, account="alice", blocked_account="alice", amount=4820, number=1, escrow=48
     )
@@ -257,8 +259,8 @@ def test_to_retry_moves_nothing_and_lets_the_reversal_continue(saga: Saga, step:
     assert saga.books() == book(
         decided(Step.FEE, RETRY, **progress(step)),
         *(*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_evidence(step), resolved),
-        alice=5180,
-        bob=500 if step is Step.HOLD else 5272,
+        alice={"available": 5180} | (UNBLOCKED if step is Step.HOLD else {}),
+        bob={"available": 500 if step is Step.HOLD else 5272} | (UNBLOCKED if step is Step.RELEASE else {}),
     )
     saga.unwind()
     assert saga.row()["status"] == Status.COMPENSATED
@@ -288,7 +290,8 @@ def test_to_write_off_covers_the_stuck_amount_from_the_losses_and_makes_the_paye
     row = decided(Step.FEE, WRITE_OFF, **undone(*before(step)), escrow=escrow)
     row |= {step.reversal_slot: DECIDED_AT}
     others = [*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_evidence(step), *both]
-    assert saga.books() == book(row, *others, alice=5180, bob=5272)
+    bob: Row = {"available": 5272} | (UNBLOCKED if step is Step.RELEASE else {})
+    assert saga.books() == book(row, *others, alice=5180, bob=bob)
     saga.unwind()
     assert (saga.row()["status"], saga.row()["escrow"]) == ("COMPENSATED", 0)
     alice, bob, *_ = saga.books()
@@ -320,7 +323,8 @@ def test_to_complete_accepts_the_release_and_makes_the_rest_of_the_escrow_the_fe
     row = decided(last, COMPLETE, status="SETTLED", finished_at=DECIDED_AT, escrow=0, **undone(*refunded))
     row = {name: value for name, value in finished(row).items() if name != "failure"}
     others = [*posted(last), *(REVERSED[each] for each in refunded), limbo_evidence(step), *both]
-    assert saga.books() == book(row, *others, alice=5180, bob=5272)
+    bob: Row = {"available": 5272} | (UNBLOCKED if step is Step.RELEASE else {})
+    assert saga.books() == book(row, *others, alice=5180, bob=bob)
     assert assert_conserved(saga.ledger.rows()) == {"external:EUR": -10_500, "fees:EUR": 48}
 
 
@@ -454,17 +458,34 @@ def test_a_deleted_account_is_neither_blocked_nor_unblocked_and_stops_no_decisio
     assert saga.ledger.row(keys.account("bob")) is None
 
 
-@pytest.mark.parametrize("others", [{}, {"limbo_keys": {"order-2026-000099"}}], ids=["none", "another"])
-def test_an_account_that_was_never_blocked_stays_as_it_is(saga: Saga, others: Row) -> None:
-    """It was missing when its settlement got stuck, and may have been opened again since."""
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_account_that_was_restored_by_hand_counts_its_open_cases(saga: Saga, others: int) -> None:
+    """It was missing when its settlement got stuck. Without the case in its count, no decision is taken."""
     saga.begun(Step.RELEASE)
     saga.enter(saga.case(Step.RELEASE, blocked_account=None), STUCK, LATER)
-    saga.ledger.open("bob", 0, **others)
+    for uncounted in ({}, {"limbo_cases": 0}):
+        saga.ledger.open("bob", 0, **uncounted)
+        with saga.writes_nothing(), pytest.raises(CaseNotCounted, match=r"^stuck party: .* settle reconcile"):
+            saga.resolve(WRITE_OFF)
 
+    saga.ledger.open("bob", 0, limbo_cases=others + 1)
     saga.resolve(WRITE_OFF)
 
-    assert saga.ledger.rows()[1] == BOB | {"available": 0, **others}
+    assert saga.ledger.rows()[1] == BOB | {"available": 0, "limbo_cases": others}
     assert saga.row()["escrow"] == ESCROW[Step.HOLD]
+
+
+def test_a_late_second_call_counts_nothing_and_is_told_by_its_own_case(saga: Saga) -> None:
+    """The settlement's row decides before the account's: a replay is no fault of the count."""
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
+    case = saga.case()
+    with saga.writes_nothing():
+        saga.enter(case)
+    resolved = saga.resolve(RETRY, case=case)
+
+    with saga.writes_nothing():
+        assert saga.resolve(RETRY, case=case) == resolved
+    assert saga.books()[1]["limbo_cases"] == 0
 
 
 @pytest.mark.parametrize("resolution", [RETRY, COMPLETE], ids=lambda each: each.decision.value)
@@ -472,12 +493,12 @@ def test_a_block_for_another_settlement_outlives_a_case_that_blocked_no_account(
     saga: Saga, resolution: Resolution
 ) -> None:
     saga.begun(Step.RELEASE)
-    saga.ledger.put(saga.books()[1] | {"limbo_keys": {"order-2026-000099"}})
+    saga.ledger.put(saga.books()[1] | {"limbo_cases": 1})
     saga.enter(failure={"step": "compensate:fee", "error": "StoreUnavailable", "cause": "unreachable"})
 
     saga.resolve(resolution)
 
-    assert saga.books()[1]["limbo_keys"] == {"order-2026-000099"}
+    assert saga.books()[1]["limbo_cases"] == 1
 
 
 @pytest.mark.parametrize("first_out", [0, 1])
@@ -493,12 +514,12 @@ def test_an_account_leaves_limbo_only_with_the_last_of_its_settlements(saga: Sag
     early, late = (saga, other) if first_out == 0 else (other, saga)
 
     early.resolve(RETRY)
-    assert saga.books()[1]["limbo_keys"] == {late.settlement.key}
+    assert saga.books()[1]["limbo_cases"] == 1
     with saga.writes_nothing(), pytest.raises(AccountInLimbo):
         spending.commit(Step.HOLD)
 
     late.resolve(RETRY)
-    assert "limbo_keys" not in saga.books()[1]
+    assert saga.books()[1]["limbo_cases"] == 0
     spending.commit(Step.HOLD)
     saga.books()
 
@@ -511,5 +532,5 @@ def test_one_settlement_may_be_stuck_on_one_party_after_the_other(saga: Saga) ->
     entered = saga.enter(failure=STUCK | {"step": "compensate:hold"}, now=NOW)
 
     assert (entered["step"], entered["account"]) == ("limbo:2", "alice")
-    assert [row.get("limbo_keys") for row in saga.books()[:2]] == [{KEY}, None]
+    assert [row.get("limbo_cases") for row in saga.books()[:2]] == [1, 0]
     assert saga.case().number == 2

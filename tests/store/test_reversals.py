@@ -347,7 +347,7 @@ def test_a_reversal_needs_the_account_that_it_moves_and_no_other(
     ):
         saga.reverse(step)
 
-    saga.ledger.put(row | {"limbo_keys": {"order-2026-000099"}})  # a block of another settlement
+    saga.ledger.put(row | {"limbo_cases": 1})  # a block of another settlement
 
     assert saga.reverse(step) == REVERSED[step]
 

@@ -35,7 +35,7 @@ AT = timestamp(NOW)
 CAP = CONFIG.highest_balances["EUR"]
 FROZEN: Row = {"frozen_at": "2026-11-20T11:00:00.000Z"}
 CLOSED: Row = {"closed_at": "2026-11-20T11:00:00.000Z"}
-BLOCKED: Row = {"limbo_keys": {"order-2026-000001"}}
+BLOCKED: Row = {"limbo_cases": 1}
 
 
 def on(available: int, currency: str = "EUR", **changes: Any) -> Row:

@@ -13,6 +13,7 @@ from settlement.model.errors import (
     AccountInLimbo,
     AccountNotFound,
     CapExceeded,
+    CaseNotCounted,
     CurrencyMismatch,
     InsufficientFunds,
     SettlementError,
@@ -21,7 +22,7 @@ from tests.unit.conditions import admits, applied
 from tests.unit.states import account_row, found
 from tests.unit.vectors import SETTLEMENT
 
-BLOCKED: dict[str, Any] = {"limbo_keys": {"order-2026-000001"}}
+BLOCKED: dict[str, Any] = {"limbo_cases": 1}
 NO_ACCOUNT = (AccountNotFound, "there is no such account")
 OTHER_CURRENCY = (CurrencyMismatch, "the account is kept in USD, not in EUR")
 FROZEN: dict[str, Any] = {"frozen_at": "2026-11-20T11:00:00.000Z"}
@@ -118,22 +119,40 @@ def test_an_account_that_could_take_part_after_all_is_told_the_last_reason() -> 
 # The blocks
 
 
-@pytest.mark.parametrize("before", [{}, {"limbo_keys": {"k1"}}, {"limbo_keys": {"k1", "k2"}}])
-def test_a_case_blocks_the_account_and_unblocks_it_beside_any_other_case(before: dict[str, Any]) -> None:
-    block, unblock = balances.block("alice", "k3"), balances.unblock("alice", "k3")
+@pytest.mark.parametrize("before", [0, 1, 2, 10_000])
+def test_a_case_blocks_the_account_and_unblocks_it_beside_any_other_case(before: int) -> None:
+    block, unblock = balances.block("alice"), balances.unblock("alice")
 
-    blocked = applied(block, row(0, **before))
+    blocked = applied(block, row(0) | ({"limbo_cases": before} if before else {}))
 
-    assert blocked["limbo_keys"] == before.get("limbo_keys", set()) | {"k3"}
-    assert applied(block, blocked) == blocked
-    assert applied(unblock, blocked) == applied(unblock, row(0, **before)) == row(0, **before)
+    assert blocked == row(0, limbo_cases=before + 1)
+    assert applied(unblock, blocked) == row(0, limbo_cases=before)
+
+
+@pytest.mark.parametrize("counted", [{}, {"limbo_cases": 0}])
+def test_a_count_never_goes_below_zero_and_says_that_the_row_is_wrong(counted: dict[str, Any]) -> None:
+    write = balances.unblock("alice")
+
+    assert not admits(write, row(0, **counted))
+    refusal = write.on_failure(found(row(0, **counted)))
+    assert (type(refusal), str(refusal).partition(":")[0]) == (CaseNotCounted, "stuck party")
+
+
+@pytest.mark.parametrize("counted", [{}, {"limbo_cases": 0}, {"limbo_cases": 1}, {"limbo_cases": -1}])
+def test_a_condition_and_a_state_agree_on_what_a_block_is(counted: dict[str, Any]) -> None:
+    """A count below zero was made by hand: it blocks, until a person has looked."""
+    standing = row(10_000, **counted)
+
+    is_free = counted.get("limbo_cases", 0) == 0
+    assert admits(balances.debit_payer(SETTLEMENT), standing) == is_free
+    assert found(standing).is_blocked == (not is_free)
 
 
 @pytest.mark.parametrize("mark", [balances.block, balances.unblock])
 def test_a_deleted_account_is_not_created_by_a_block(mark: Any) -> None:
-    write = mark("alice", "k")
+    write = mark("alice")
 
-    assert admits(write, row(0))
+    assert admits(write, row(0, limbo_cases=1))
     assert not admits(write, None)
     refusal = write.on_failure(None)
     assert type(refusal) is AccountNotFound

@@ -38,6 +38,11 @@ EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
         {"party": "payer"},
     ),
     (
+        errors.CaseNotCounted("stuck party"),
+        "stuck party: the account counts no open case: set its limbo_cases as settle reconcile says",
+        {"party": "stuck party"},
+    ),
+    (
         errors.AccountFrozen("payer"),
         "payer: the account is frozen and places no holds until a person unfreezes it",
         {"party": "payer"},

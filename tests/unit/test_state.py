@@ -48,7 +48,7 @@ FULL = states.row(
 """A row with every attribute of a settlement, each with its own value."""
 
 TIMES = {"opened_at": "then", "frozen_at": "later", "closed_at": "at last"}
-ACCOUNT = states.account_row("alice", 5, limbo_keys={"k1"}, **TIMES)
+ACCOUNT = states.account_row("alice", 5, limbo_cases=1, **TIMES)
 """An account's row with every attribute."""
 
 REQUIRED = [
@@ -236,10 +236,10 @@ def test_the_hash_on_the_row_decides_whether_a_request_is_the_same() -> None:
 
 def test_an_account_is_read_from_its_row() -> None:
     assert AccountState.from_row(ACCOUNT) == AccountState(
-        account="alice", available=5, currency="EUR", limbo_keys=frozenset({"k1"}), **TIMES
+        account="alice", available=5, currency="EUR", limbo_cases=1, **TIMES
     )
     assert AccountState.from_row(ACCOUNT).is_blocked is True
-    assert AccountState.from_row(without(ACCOUNT, "limbo_keys")).is_blocked is False
+    assert AccountState.from_row(without(ACCOUNT, "limbo_cases")).is_blocked is False
 
 
 @pytest.mark.parametrize(("name", "question"), [("frozen_at", "is_frozen"), ("closed_at", "is_closed")])

@@ -84,7 +84,7 @@ def test_a_refused_hold_leaves_its_key_as_unclaimed_as_before(
 ) -> None:
     saga = books.fresh()
     if payer:
-        blocked: Row = {"limbo_keys": {"order-2026-000001"}} if refusal is AccountInLimbo else {}
+        blocked: Row = {"limbo_cases": 1} if refusal is AccountInLimbo else {}
         saga.ledger.put(states.account_row("alice", payer, **blocked))
 
     with saga.writes_nothing(), pytest.raises(refusal):

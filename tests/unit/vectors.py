@@ -161,8 +161,8 @@ BALANCES = (
     Vector(balances.credit_swept, ("merchant.shop", 4772, "EUR")),
     Vector(balances.debit_payee, (SETTLEMENT,)),
     Vector(balances.credit_payer, (SETTLEMENT,)),
-    Vector(balances.block, ("bob", SETTLEMENT.key)),
-    Vector(balances.unblock, ("bob", SETTLEMENT.key)),
+    Vector(balances.block, ("bob",)),
+    Vector(balances.unblock, ("bob",)),
 )
 
 ACCOUNT_ORDERS = (

@@ -26,7 +26,7 @@ class Ledger:
     store: Store
 
     def open(self, account: str, available: int, currency: str = "EUR", **extra: Any) -> None:
-        """Put an account's row, with extra attributes such as `limbo_keys`."""
+        """Put an account's row, with extra attributes such as `limbo_cases`."""
         opened = {"opened_at": timestamp(NOW), "last_order": open_order(account).key}
         self.put({**keys.account(account), "available": available, "currency": currency, **opened, **extra})
 

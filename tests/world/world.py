@@ -318,10 +318,10 @@ class World:
         received = sum(entry["amount"] for entry in entries if entry["credit"] == account)
         return int(received - sum(entry["amount"] for entry in entries if entry["debit"] == account))
 
-    def limbo_keys(self, account: str) -> set[str]:
+    def limbo_cases(self, account: str) -> int:
         found = self.ledger.row(keys.account(account))
         assert found is not None
-        return set(found.get("limbo_keys", ()))
+        return int(found.get("limbo_cases", 0))
 
     def events(self, detail_type: str) -> list[Any]:
         return [event["Detail"] for event in self.machines.events if event["DetailType"] == detail_type]

@@ -6,6 +6,7 @@ the row ──▶ what explains it ──▶ the row again: the same? ──▶ 
 """
 
 import time
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from settlement.adapters import journal, statement
@@ -108,30 +109,44 @@ def _with_old(waiting: Waiting, old: Old) -> Waiting:
 
 
 def _differs(row: BalanceFacts, total: statement.Tally, waiting: Waiting) -> bool:
-    return bool(judgement.account_differences(row._replace(limbo_keys=""), total.changes, waiting))
+    return bool(judgement.account_differences(row._replace(limbo_cases=0), total.changes, waiting))
 
 
-def _cases(store: Store, difference: Difference) -> Look:
-    """Look at the settlements that block an account. One that comes back into LIMBO has one more case."""
-    account = keys.subject(difference.key)[1]
+def _cases(store: WatchedStore, difference: Difference) -> Look:
+    """Look at an account's count and the open cases that block it, until both are known at one instant.
+
+    The scan has met the cases that were open then, and the index lists those that have opened since. Their
+    rows decide: they are the same before the count is read and after it, and one that comes back into LIMBO
+    has one more case. The index may be behind, so a count above the cases is looked at again to the end; a
+    count below them is a fault at once, because a case that is not known can only add to them.
+    """
+    account, excess = keys.subject(difference.key)[1], 0
+    if not difference.cases and _counted(store, difference) == 0:
+        return Look.AGREES
     for look in range(LOOKS_MAX):
         time.sleep(_PAUSE_SECONDS if look else 0)
-        row = store.read(difference.key)
-        if row is None:
+        named = {*difference.cases, *store.open_cases()}
+        before = _of_party(_settlements(store, named), account)
+        counted = _counted(store, difference)
+        if counted is None:
             return Look.DISAGREES
-        named = {*rows.balance(row).limbo_keys.split(), *difference.cases}
-        if not named:
+        after = _settlements(store, before.keys())
+        since = _settlements(store, {*store.open_cases()} - named)
+        if after != before or any(_blocks(row, account) for row in since.values()):
+            continue
+        blocking = sum(_blocks(row, account) for row in before.values())
+        if counted < blocking:
+            return Look.DISAGREES
+        if counted == blocking:
             return Look.AGREES
-        before = _settlements(store, named)
-        row = store.read(difference.key)
-        if row is None or not {*rows.balance(row).limbo_keys.split()} <= named:
-            continue
-        if _settlements(store, named) != before:
-            continue
-        blocking = {key for key, found in before.items() if found and _blocks(found, account)}
-        is_right = blocking == {*rows.balance(row).limbo_keys.split()}
-        return Look.AGREES if is_right else Look.DISAGREES
-    return Look.MOVING
+        excess += 1
+    return Look.DISAGREES if excess == LOOKS_MAX else Look.MOVING
+
+
+def _counted(store: Store, difference: Difference) -> int | None:
+    """Return how many open cases the account's row counts; None if there is no row."""
+    row = store.read(difference.key)
+    return rows.balance(row).limbo_cases if row else None
 
 
 def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Look:
@@ -159,8 +174,14 @@ def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Loo
     return Look.MOVING if is_young else Look.DISAGREES
 
 
-def _settlements(store: Store, named: set[str]) -> dict[str, Row | None]:
-    return {key: store.read(keys.settlement(key)) for key in sorted(named)}
+def _settlements(store: WatchedStore, named: Collection[str]) -> dict[str, Row]:
+    """Return the rows that there are of the settlements of these keys, read consistently."""
+    found = store.rows([keys.settlement(key) for key in sorted(named)])
+    return {keys.subject(row)[1]: row for row in found}
+
+
+def _of_party(found: dict[str, Row], account: str) -> dict[str, Row]:
+    return {key: row for key, row in found.items() if account in (row.get("payer"), row.get("payee"))}
 
 
 def _blocks(row: Row, account: str) -> bool:

@@ -5,9 +5,13 @@ from typing import Any
 
 from settlement.adapters import batch
 from settlement.adapters.dynamodb import Store
+from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.reconciliation import watch
 from settlement.reconciliation.watch import Watch
+
+_ALL = 2**31 - 1
+"""The highest limit that a query takes."""
 
 
 class WatchedStore(Store):
@@ -27,11 +31,11 @@ class WatchedStore(Store):
         self._read += 1
         return self._store.read(key)
 
-    def rows(self, keys: Sequence[Row]) -> Iterator[Row]:
+    def rows(self, wanted: Sequence[Row]) -> Iterator[Row]:
         """Yield the rows that there are of these keys, of which no two are equal, in no order."""
-        for start in range(0, len(keys), batch.BATCH_MAX):
+        for start in range(0, len(wanted), batch.BATCH_MAX):
             self._ask()
-            some = keys[start : start + batch.BATCH_MAX]
+            some = wanted[start : start + batch.BATCH_MAX]
             self._read += len(some)
             yield from batch.read(self._store, some)
 
@@ -40,6 +44,15 @@ class WatchedStore(Store):
         self._ask()
         for row in self._store.entries(partition, first, last):
             yield row
+            self._read += 1
+            if self._read % watch.STRIDE == 0:  # more often than a page ends
+                self._ask()
+
+    def open_cases(self) -> Iterator[str]:
+        """Yield the keys of the settlements that the index lists in LIMBO. It may be behind the table."""
+        self._ask()
+        for listed in self._store.listed(keys.LIMBO, up_to=keys.END_OF_TIME, limit=_ALL):
+            yield keys.subject(listed)[1]
             self._read += 1
             if self._read % watch.STRIDE == 0:  # more often than a page ends
                 self._ask()

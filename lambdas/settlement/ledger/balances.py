@@ -3,6 +3,7 @@
 from settlement.ledger import keys
 from settlement.ledger.conditions import (
     EXISTS,
+    IN_LIMBO,
     NOT_CLOSED,
     NOT_FROZEN,
     NOT_IN_LIMBO,
@@ -16,6 +17,7 @@ from settlement.ledger.transaction import Write, update
 from settlement.model.errors import (
     AccountNotFound,
     CapExceeded,
+    CaseNotCounted,
     InsufficientFunds,
     SettlementError,
 )
@@ -118,21 +120,26 @@ def credit_payer(settlement: Settlement) -> Write:
     )
 
 
-def block(account: str, key: str) -> Write:
-    """Block a customer's account from new holds until the settlement `key` is resolved."""
-    return _mark(account, key, "ADD limbo_keys :keys")
+def block(account: str) -> Write:
+    """Count one more case that blocks a customer's account from new holds.
 
-
-def unblock(account: str, key: str) -> Write:
-    """Remove the settlement `key` from the account's blocks; the last one removed ends the block."""
-    return _mark(account, key, "DELETE limbo_keys :keys")
-
-
-def _mark(account: str, key: str, expression: str) -> Write:
+    The row of the case's settlement is the fence: its transaction goes into LIMBO once a case.
+    """
     return update(
         keys.account(account),
-        expression,
-        values={":keys": {key}},
+        "ADD limbo_cases :one",
+        values={":one": 1},
         conditions=[EXISTS],
         on_failure=lambda state: AccountNotFound("stuck party"),
+    )
+
+
+def unblock(account: str) -> Write:
+    """Count one case less that blocks the account; the last one ends the block."""
+    return update(
+        keys.account(account),
+        "SET limbo_cases = limbo_cases - :one",
+        values={":one": 1},
+        conditions=[IN_LIMBO],
+        on_failure=lambda state: CaseNotCounted("stuck party") if state else AccountNotFound("stuck party"),
     )

@@ -40,8 +40,11 @@ NOT_EXPIRED = Condition("attribute_not_exists(expired_at)")
 LISTED_IN_FLIGHT = Condition("begins_with(gsi1pk, :in_flight)", {":in_flight": keys.IN_FLIGHT})
 """The index lists the settlement as in flight, not as in LIMBO."""
 
-NOT_IN_LIMBO = Condition("attribute_not_exists(limbo_keys)")
-"""No earlier settlement of this account is in LIMBO."""
+NOT_IN_LIMBO = Condition("(attribute_not_exists(limbo_cases) OR limbo_cases = :none)", {":none": 0})
+"""No earlier settlement of this account is in LIMBO: it never had an open case, or the last one is closed."""
+
+IN_LIMBO = Condition("limbo_cases >= :one", {":one": 1})
+"""An open case blocks the account, so that one can be taken off. False if there is no such account."""
 
 NOT_FROZEN = Condition("attribute_not_exists(frozen_at)")
 """No order has frozen the account, or the freeze is over."""

@@ -79,6 +79,12 @@ class AccountInLimbo(_PartyRefusal):
     reason = "the account is in LIMBO and places no holds until that is resolved"
 
 
+class CaseNotCounted(_PartyRefusal):
+    """The account of a case counts no open case of LIMBO: its row was changed by hand. Nothing was written."""
+
+    reason = "the account counts no open case: set its limbo_cases as settle reconcile says"
+
+
 class AccountFrozen(_PartyRefusal):
     """The party's account is frozen by a person's order, so it places no holds."""
 

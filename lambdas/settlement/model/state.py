@@ -121,7 +121,7 @@ class SettlementState:
 
 @dataclass(frozen=True, kw_only=True)
 class AccountState:
-    """A customer's balance row: `available` in minor units, `limbo_keys` the settlements that block it.
+    """A customer's balance row: `available` in minor units, `limbo_cases` how many open cases block it.
 
     `opened_at`, `frozen_at` and `closed_at` are the times of the orders that opened, froze and closed it;
     None if it is not frozen, not closed.
@@ -130,7 +130,7 @@ class AccountState:
     account: str
     available: int
     currency: str
-    limbo_keys: frozenset[str] = frozenset()
+    limbo_cases: int = 0
     opened_at: str | None = None
     frozen_at: str | None = None
     closed_at: str | None = None
@@ -144,7 +144,7 @@ class AccountState:
                 account=row["pk"].partition("#")[2],
                 available=row["available"],
                 currency=row["currency"],
-                limbo_keys=frozenset(row.get("limbo_keys", ())),
+                limbo_cases=row.get("limbo_cases", 0),
                 **{name: row.get(name) for name in _TIMES},
             )
         except KeyError as missing:
@@ -153,7 +153,7 @@ class AccountState:
     @property
     def is_blocked(self) -> bool:
         """Whether an earlier settlement of this account is in LIMBO, so that it places no holds."""
-        return bool(self.limbo_keys)
+        return self.limbo_cases != 0
 
     @property
     def is_frozen(self) -> bool:
@@ -180,8 +180,10 @@ class AccountState:
 _TIMES = ("opened_at", "frozen_at", "closed_at")
 """The times of an account's orders."""
 
-_INTEGERS = ("amount", "fee", "deadline_seconds", "escrow", "owner_epoch", "resolutions", "available")
-_SETS = ("limbo_keys",)
+_INTEGERS = (
+    *("amount", "fee", "deadline_seconds", "escrow", "owner_epoch", "resolutions", "available"),
+    "limbo_cases",
+)
 _MAPS = ("failure", "reversed_for", "resolution")
 _TEXTS = (
     *("pk", "gsi1sk", "payer", "payee", "currency", "request_hash", "status", "owner"),
@@ -192,7 +194,6 @@ _TEXTS = (
 )
 _TYPES: dict[str, type] = {
     **dict.fromkeys(_INTEGERS, int),
-    **dict.fromkeys(_SETS, set),
     **dict.fromkeys(_MAPS, dict),
     **dict.fromkeys((*_TEXTS, *NAMES), str),
 }

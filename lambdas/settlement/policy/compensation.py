@@ -131,7 +131,7 @@ def enter_limbo(
     return StepTransaction(
         evidence=entries.evidence(settlement, f"limbo:{case.number}", evidence, now),
         settlement=limbo.enter(settlement, case, failure, now),
-        balance=balances.block(case.blocked_account, settlement.key) if case.blocked_account else None,
+        balance=balances.block(case.blocked_account) if case.blocked_account else None,
         metric="LimboEntered",
     )
 
@@ -175,7 +175,7 @@ def resolve(
         evidence=entries.evidence(settlement, name, evidence, now),
         entry=entry,
         settlement=limbo.leave(settlement, case, resolution, execution, now, config),
-        balance=balances.unblock(case.blocked_account, settlement.key) if case.blocked_account else None,
+        balance=balances.unblock(case.blocked_account) if case.blocked_account else None,
         metric="Settled" if resolution.decision is Decision.COMPLETE else None,
     )
 

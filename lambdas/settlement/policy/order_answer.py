@@ -9,6 +9,7 @@ _STATUSES: dict[type[SettlementError], int] = {
     errors.SettlementNotFound: 404,
     errors.AccountNotFound: 404,
     errors.AccountExists: 409,
+    errors.CaseNotCounted: 409,
     errors.IdempotencyConflict: 409,
     errors.NotReversible: 409,
     errors.ResolutionRefused: 409,

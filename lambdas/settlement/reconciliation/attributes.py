@@ -31,7 +31,7 @@ _SETTLEMENT = (
 )
 _ENTRY = ("step", "posted_at", "debit", "credit", "side")
 _EVIDENCE = ("decision", "provider", "reference", "reason", "by", *_PROOF, "account", "error", "cause")
-_ACCOUNT = ("available", "limbo_keys", "opened_at", "frozen_at", "closed_at", "last_order")
+_ACCOUNT = ("available", "limbo_cases", "opened_at", "frozen_at", "closed_at", "last_order")
 _OTHERS = (
     *("order", "reference", SIGNATURE),
     *("version", "folded", "key", "case", "token", "execution", "digest", "received_at"),

@@ -148,12 +148,12 @@ class Waiting(NamedTuple):
 
 
 class BalanceFacts(NamedTuple):
-    """A customer's balance, in minor units, and the settlements that block it: their keys, with blanks."""
+    """A customer's balance, in minor units, and how many open cases of LIMBO it counts."""
 
     account: str
     currency: str
     available: int
-    limbo_keys: str = ""
+    limbo_cases: int = 0
     opened_at: str | None = None
     frozen_at: str | None = None
     closed_at: str | None = None

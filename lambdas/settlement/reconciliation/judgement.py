@@ -16,6 +16,9 @@ from settlement.reconciliation import on_record
 from settlement.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts, Waiting
 from settlement.reconciliation.retention import Retention
 
+NAMED_MAX = 10
+"""Most cases of an account that a difference names: there may be thousands."""
+
 NO_ROW = "has entries, but no sound row in their currency"
 
 _HOLD, _RELEASE, _FEE = Step.HOLD.value, Step.RELEASE.value, Step.FEE.value
@@ -125,18 +128,15 @@ def account_differences(
         found.append(_sums_differ(row.available, row.currency, posted))
     if sums.keys() - {row.currency}:
         found.append(NO_ROW)
-    if cases or row.limbo_keys:
-        found += case_differences(row, cases)
+    if row.limbo_cases != len(cases):
+        found.append(_cases_differ(row.limbo_cases, cases))
     return found
 
 
-def case_differences(row: BalanceFacts, cases: Collection[str]) -> Iterator[str]:
-    """Return how the settlements that block an account differ from its open cases of LIMBO."""
-    blocking = {*row.limbo_keys.split()}
-    if closed := sorted(blocking - {*cases}):
-        yield f"is blocked, but not by an open case of LIMBO: {', '.join(closed)}"
-    if open_ := sorted({*cases} - blocking):
-        yield f"is not blocked by the open case of LIMBO of {', '.join(open_)}"
+def _cases_differ(counted: int, cases: Collection[str]) -> str:
+    named = sorted(cases)[:NAMED_MAX]
+    of = f": {', '.join(named)}{', …' if len(cases) > len(named) else ''}" if named else ""
+    return f"counts {counted} open cases of LIMBO, but {len(cases)} block it{of}"
 
 
 def _sums_differ(balance: int, currency: str, posted: int) -> str:

@@ -126,17 +126,14 @@ def balance(row: Row) -> BalanceFacts:
         raise MalformedRow("has the sort key of an account")
     if not ACCOUNT.fullmatch(account):
         raise MalformedRow("has no account's id")
-    limbo_keys = values.optional(row, "limbo_keys", set) or ()
-    if not all(isinstance(key, str) and KEY.fullmatch(key) for key in limbo_keys):
-        raise MalformedRow("limbo_keys are not keys of settlements")
+    limbo_cases = values.count(row, "limbo_cases") if "limbo_cases" in row else 0
     currency, available = values.text(row, "currency"), values.amount(row, "available")
     values.instants(row, _ACCOUNT_TIMES)
     opened, frozen, closed = values.optionals(row, _ACCOUNT_TIMES)
-    blocked = " ".join(sorted(limbo_keys))
     last = values.text(row, "last_order")
     if not KEY.fullmatch(last):
         raise MalformedRow("last_order is no key of an order")
-    return BalanceFacts(account, currency, available, blocked, opened, frozen, closed, last)
+    return BalanceFacts(account, currency, available, limbo_cases, opened, frozen, closed, last)
 
 
 def waiting(row: Row) -> WaitingFacts:

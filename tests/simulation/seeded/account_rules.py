@@ -5,7 +5,6 @@ from tests.simulation.seeded.facts import (
     is_merchant,
     keeps_to_its_bound,
     key_of,
-    members,
     minor,
     number,
     order_in,
@@ -57,7 +56,7 @@ def carried_out(changes: Changes, asking: Asking) -> None:
 def _takes_effect(order: Item, old: Item | None, new: Item, times: dict[str, str | None]) -> None:
     """Check that an order fits the account, and note the times that it changes."""
     kind, account, at = order["order"]["S"], order["account"]["S"], order["posted_at"]["S"]
-    blocked = bool(members(old, "limbo_keys"))
+    blocked = number(old, "limbo_cases") != 0
     if kind == "open":
         demand(old is None, "an account is opened once", account)
         demand(

@@ -60,10 +60,6 @@ def keeps_to_its_bound(account: Item) -> bool:
     return text(account, "currency") not in _BOUNDED or number(account, "available") <= HIGHEST_BALANCE
 
 
-def members(row: Item | None, name: str) -> set[str]:
-    return set(row[name]["SS"]) if row and name in row else set()
-
-
 @lru_cache
 def minor(amount: str, currency: str) -> int:
     """Return an amount in minor units."""

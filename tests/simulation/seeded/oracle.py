@@ -23,7 +23,6 @@ from tests.simulation.seeded.facts import (
     is_swept_later,
     keeps_to_its_bound,
     key_of,
-    members,
     minor,
     number,
     text,
@@ -57,7 +56,7 @@ class Oracle:
         self.ends: set[tuple[str, str]] = set()
         """The ends of settlements so far; an order or a decision may reopen one."""
 
-        self.blocks: dict[str, set[str]] = {}
+        self.blocks: dict[str, int] = {}
         """The settlements that block an account, by account."""
 
         self.gone: tuple[Item, ...] = ()
@@ -117,14 +116,10 @@ class Oracle:
                     rules.asked_for(old, new, posted_now, asking)
         left = {account: change for account, change in touched.items() if change and has_row(account)}
         demand(not left, "an entry and the balance that it moves commit together", left)
-        for account, keys in self.blocks.items():
-            stuck = {key for key in keys if text(self.settlements.get(key), "status") == "LIMBO"}
-            demand(
-                keys == stuck,
-                "an account is blocked by its settlements in LIMBO alone",
-                account,
-                keys - stuck,
-            )
+        stuck = self._blocking()
+        for account, counted in self.blocks.items():
+            is_right = counted == stuck[account]
+            demand(is_right, "an account is blocked by its settlements in LIMBO alone", account, counted)
 
     def _post(self, posted: list[Item], touched: Sums[str]) -> None:
         """Add a commit's entries to the books, and to the balances that it has to change."""
@@ -183,10 +178,10 @@ class Oracle:
         is_received = is_merchant(account) and "release" in steps and change > 0
         demand(not is_received, "a release leaves a merchant's balance alone", account)
         demand(old is None or old["currency"] == new["currency"], "an account keeps its currency", account)
-        self.blocks[account] = members(new, "limbo_keys")
+        self.blocks[account] = number(new, "limbo_cases")
         if "hold" in steps:
             demand(change <= 0, "a hold takes from an account", account)
-            demand(not members(old, "limbo_keys"), "a blocked account places no hold", account)
+            demand(not number(old, "limbo_cases"), "a blocked account places no hold", account)
             demand(not text(old, "frozen_at"), "a frozen account places no hold", account)
             demand(not text(old, "closed_at"), "a closed account places no hold", account)
         if "release" in steps:
@@ -322,23 +317,27 @@ class Oracle:
                     totals[currency] += sign * number(row, "amount")
         demand(not any(totals.values()), "per currency all accounts sum to zero", dict(totals))
 
+    def _blocking(self) -> Counter[str]:
+        """Return how many settlements in LIMBO block each account: those whose stuck step has committed."""
+        blocks: Counter[str] = Counter()
+        for row in self.settlements.values():
+            step = (text(row, "stuck_step") or "").partition(":")[2]
+            if text(row, "status") == "LIMBO" and step != "fee" and step in done(row) - undone(row):
+                blocks[str(text(row, "payee" if step == "release" else "payer"))] += 1
+        return blocks
+
     def at_the_end(self, table: dict[tuple[str, str], Item], alerted: set[tuple[str, int]]) -> None:
         """Check the end: every settlement rests, on call was alerted, and the books agree."""
         left = {merchant: amount for merchant, amount in self.merchants.unswept.items() if amount > 0}
         demand(not left, "everything that was delivered is swept in the end", left)
         self._sums(table)
-        blocks: dict[str, set[str]] = {}
+        blocks = self._blocking()
         for key, row in self.settlements.items():
             status = row["status"]["S"]
             demand(status in FINISHED | {"LIMBO"}, "every settlement ends", key, status)
             if status == "LIMBO":
                 case = number(row, "resolutions") + 1
                 demand((key, case) in alerted, "on call is alerted of each case of LIMBO", key, case)
-                step = (text(row, "stuck_step") or "").partition(":")[2]
-                account = text(row, "payee") if step == "release" else text(row, "payer")
-                due = step in done(row) - undone(row)
-                if step != "fee" and due:
-                    blocks.setdefault(str(account), set()).add(key)
             if text(row, "verdict"):
                 kinds = (table.get((f"EVIDENCE#{key}", f"{key}:{kind}")) for kind in ("verify", "review"))
                 demand(any(kinds), "a verdict has its evidence", key)
@@ -346,7 +345,7 @@ class Oracle:
             if sk == "BALANCE":
                 account = pk.partition("#")[2]
                 demand(
-                    members(row, "limbo_keys") == blocks.get(account, set()),
+                    number(row, "limbo_cases") == blocks[account],
                     "an account is blocked exactly while a settlement of it is in LIMBO",
                     account,
                 )

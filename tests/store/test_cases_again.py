@@ -1,0 +1,147 @@
+"""The second look at an account's open cases: its count, and the settlements that the index lists in LIMBO."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from settlement.adapters import second_look
+from settlement.adapters.watched_store import WatchedStore
+from settlement.ledger import keys
+from settlement.model.status import Step
+from settlement.reconciliation import Difference, Look
+from settlement.reconciliation.watch import unwatched
+from tests.world.saga import KEY, RETRY, Saga
+
+OTHER = "order-2026-000404"
+
+
+class Listing(WatchedStore):
+    """A table of which a test tells what the index lists, and what happens at each listing."""
+
+    def __init__(self, saga: Saga, listed: Callable[[Iterable[str]], Iterable[str]]) -> None:
+        super().__init__(saga.ledger.store, "looking", unwatched)
+        self._listed, self.times = listed, 0
+
+    def open_cases(self) -> Iterator[str]:
+        self.times += 1
+        return iter([*self._listed(list(super().open_cases()))])
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
+
+
+def look(store: WatchedStore, *scanned: str) -> Look:
+    """Look again at the payee's cases, of which the scan has met those of `scanned`."""
+    return second_look._cases(store, Difference(keys.account("bob"), cases=scanned))
+
+
+def as_it_is(saga: Saga) -> Listing:
+    return Listing(saga, lambda listed: listed)
+
+
+def count(saga: Saga, counted: int | None) -> None:
+    """Put a count on the payee's row, as nothing but a hand does."""
+    row = saga.ledger.row(keys.account("bob"))
+    assert row is not None
+    row = {name: value for name, value in row.items() if name != "limbo_cases"}
+    saga.ledger.put(row | ({} if counted is None else {"limbo_cases": counted}))
+
+
+def another(saga: Saga) -> Saga:
+    """Return a second settlement between the same parties, whose reversal is about to be stuck."""
+    other = saga.asking(key=OTHER, amount=1000)
+    other.claim()
+    for step in (Step.HOLD, Step.VERIFY, Step.RELEASE):
+        other.commit(step)
+    other.begin()
+    return other
+
+
+def test_a_case_that_has_opened_since_the_scan_is_found_by_the_index(saga: Saga) -> None:
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
+
+    assert look(as_it_is(saga)) is Look.AGREES
+
+
+def test_a_case_that_was_closed_since_the_scan_blocks_no_more(saga: Saga) -> None:
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
+    saga.resolve(RETRY)
+
+    assert look(as_it_is(saga), KEY) is Look.AGREES
+
+
+def test_a_case_that_blocks_another_account_does_not_count(saga: Saga) -> None:
+    saga.stuck(Step.HOLD)
+
+    count(saga, 1)
+
+    assert look(as_it_is(saga), KEY) is Look.DISAGREES
+
+
+@pytest.mark.parametrize("scanned", [(), (KEY,), (KEY, OTHER)])
+@pytest.mark.parametrize("counted", [1, 3, 10_000])
+def test_a_count_that_stays_wrong_is_a_fault(saga: Saga, scanned: tuple[str, ...], counted: int) -> None:
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
+    another(saga).enter()
+    count(saga, counted)
+
+    assert look(as_it_is(saga), *scanned) is Look.DISAGREES
+
+
+@pytest.mark.parametrize("counted", [None, 0])
+def test_a_case_of_the_scan_that_nothing_counts_is_a_fault(saga: Saga, counted: int | None) -> None:
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
+    count(saga, counted)
+
+    assert look(as_it_is(saga), KEY) is Look.DISAGREES
+
+
+def test_an_account_that_is_gone_is_a_fault(saga: Saga) -> None:
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
+    saga.ledger.delete(keys.account("bob"))
+
+    assert look(as_it_is(saga), KEY) is Look.DISAGREES
+
+
+@pytest.mark.parametrize("behind", range(2 * second_look.LOOKS_MAX - 1))
+def test_an_index_that_is_behind_is_waited_for(saga: Saga, behind: int) -> None:
+    """A count above the known cases is no fault as long as the index may still list one more."""
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
+    store = Listing(saga, lambda listed: listed if store.times > behind else [])
+
+    assert look(store) is Look.AGREES
+    assert store.times > behind
+
+
+def test_cases_that_open_and_close_during_every_look_are_unproven(saga: Saga) -> None:
+    """One that comes back into LIMBO has one more case, so its row is never the same again."""
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
+    read = saga.ledger.store.read
+
+    class Moving(Listing):
+        def read(self, key: keys.Row) -> keys.Row | None:
+            saga.resolve(RETRY)
+            saga.enter()
+            return read(key)
+
+    assert look(Moving(saga, lambda listed: listed), KEY) is Look.MOVING
+
+
+def test_a_count_that_a_new_case_makes_equal_by_luck_does_not_agree(saga: Saga) -> None:
+    """One case is not counted. Another one opens between the reading of the cases and that of the count."""
+    saga.stuck(Step.RELEASE, last=Step.RELEASE)
+    count(saga, 0)
+    other, read = another(saga), saga.ledger.store.read
+
+    class Lucky(Listing):
+        def read(self, key: keys.Row) -> keys.Row | None:
+            if other.state().stuck_step is None:
+                other.enter()
+            return read(key)
+
+    store = Lucky(saga, lambda listed: listed)
+
+    assert look(store, KEY) is Look.DISAGREES
+    assert store.times > 2  # it has looked a second time, and known both cases
