@@ -1,4 +1,4 @@
-"""The second look at an account's open cases: its count, and the settlements that the index lists in LIMBO."""
+"""The second look at an account's open cases: its count, and the settlements that the index lists."""
 
 from collections.abc import Callable, Iterable, Iterator
 

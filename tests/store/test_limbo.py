@@ -463,8 +463,9 @@ def test_an_account_that_was_restored_by_hand_counts_its_open_cases(saga: Saga, 
     """It was missing when its settlement got stuck. Without the case in its count, no decision is taken."""
     saga.begun(Step.RELEASE)
     saga.enter(saga.case(Step.RELEASE, blocked_account=None), STUCK, LATER)
-    for uncounted in ({}, {"limbo_cases": 0}):
-        saga.ledger.open("bob", 0, **uncounted)
+    uncounted: list[Row] = [{}, {"limbo_cases": 0}]
+    for counted in uncounted:
+        saga.ledger.open("bob", 0, **counted)
         with saga.writes_nothing(), pytest.raises(CaseNotCounted, match=r"^stuck party: .* settle reconcile"):
             saga.resolve(WRITE_OFF)
 

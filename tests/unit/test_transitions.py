@@ -91,7 +91,10 @@ def test_no_write_has_an_alternative_without_an_effect(name: str, clause: str) -
     admitting = asked(write)
     choices = {each: asked(write, each) for each in alternatives(clause)}
 
-    met = [None, *put_rows_met_by(write)] if write.action == "Put" else rows_met_by(write)
+    if write.action == "Put":
+        met = [None, *put_rows_met_by(write)]
+    else:
+        met = [*(ACCOUNTS if keys.is_account(write.parameters["Key"]) else rows_met_by(write))]
     admitted = [row for row in met if admitting(row)]
     sole = [[each for each, holds in choices.items() if holds(row)] for row in admitted]
 

@@ -80,7 +80,7 @@ class AccountInLimbo(_PartyRefusal):
 
 
 class CaseNotCounted(_PartyRefusal):
-    """The account of a case counts no open case of LIMBO: its row was changed by hand. Nothing was written."""
+    """The account of a case counts no open case of LIMBO: its row was changed by hand."""
 
     reason = "the account counts no open case: set its limbo_cases as settle reconcile says"
 
