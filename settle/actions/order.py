@@ -17,7 +17,14 @@ _CODES = {
     "InvalidRequest": Exit.USAGE,
     **dict.fromkeys(("AccountNotFound", "SettlementNotFound"), Exit.NOT_FOUND),
     **dict.fromkeys(
-        ("AccountExists", "IdempotencyConflict", "NotReversible", "ResolutionRefused", "StepFenced"),
+        (
+            "AccountExists",
+            "CaseNotCounted",
+            "IdempotencyConflict",
+            "NotReversible",
+            "ResolutionRefused",
+            "StepFenced",
+        ),
         Exit.CONFLICT,
     ),
     **dict.fromkeys(

@@ -68,11 +68,13 @@ def singles(rows: Rows) -> Iterator[Mutation]:
         kind, twin = kind_of(item), _twin(rows, item)
         for name in sorted(item.keys() - {"pk", "sk"}):
             for change, value in _changes(name, item[name]):
+                if _said(name, value) == _said(name, item[name]):
+                    continue
                 yield Mutation(kind, name, change, {key: _with(item, name, value)})
         if twin:
             other = rows[twin]
             for name in sorted((item.keys() | other.keys()) - {"pk", "sk"}):
-                if item.get(name) != other.get(name):
+                if _said(name, item.get(name)) != _said(name, other.get(name)):
                     swapped: dict[Key, Item | None] = {
                         key: _with(item, name, other.get(name)),
                         twin: _with(other, name, item.get(name)),
@@ -92,6 +94,11 @@ def _with(item: Item, name: str, value: Any) -> Item:
     """Return a row with another value of an attribute; without the attribute for None."""
     left = {other: item[other] for other in item if other != name}
     return left | ({name: value} if value is not None else {})
+
+
+def _said(name: str, value: Any) -> Any:
+    """Return what an attribute says: an account that counts no case says the same as one without a count."""
+    return {"N": "0"} if value is None and name == "limbo_cases" else value
 
 
 def _twin(rows: Rows, item: Item) -> Key | None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from settlement.ledger import keys
 from tests.simulation.stuck import (
     CASE_1,
     RETRIED,
@@ -201,6 +202,7 @@ def test_a_missing_account_makes_the_settlement_stuck_and_blocks_no_account(worl
         assert world.row()["stuck_step"] == f"compensate:{step}"
         assert world.row()["failure"]["error"] == "AccountNotFound"
     assert world.limbo_cases(name) == 0
+    world.ledger.put((world.ledger.row(keys.account(name)) or {}) | {"limbo_cases": 1})  # restored by hand
     world.decide(decision("retry"))
     world.drain()
 
