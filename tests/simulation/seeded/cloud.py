@@ -153,6 +153,7 @@ class Cloud:
             self._end(call, self._answer(call))
         except Killed:
             world.remembered.clear()  # the environment dies, with what it knows of payees
+            world.circuit.died()
             self._end(call, TaskFailed(died))
             raise
 

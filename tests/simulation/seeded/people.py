@@ -17,7 +17,7 @@ from settle.actions.reversal import reverse
 from settle.door import Answer
 from settle.exit_codes import CommandFailed
 from settlement.adapters.kyc_client import Refused
-from settlement.model.errors import KycCircuitOpen, KycUnavailable, SettlementError
+from settlement.model.errors import KycUnavailable, SettlementError
 from settlement.model.orders import Decision
 from settlement.model.request import STARTED_BY
 from settlement.model.settlement import Settlement
@@ -43,9 +43,6 @@ OTHERWISE = (("amount", "6.66"), ("payee", "dave"), ("payer", "dave"), ("fee", "
 
 STUCK = ("EnterLimbo", "AwaitResolution", "ResolveLimbo")
 REVERSING = ("RefundFee", "ReclaimFunds", "VoidHold")
-CIRCUIT_FAILURES, CIRCUIT_OPEN_MS = 2, 30_000
-"""The failures in a row after which the provider is not asked, and for how long. One payment makes three."""
-
 OLGA = f"{ARN}:user/olga"
 DOOR_MS_MAX = 30_000
 """How long API Gateway waits for its function."""
@@ -71,7 +68,6 @@ class People:
 
         self.decisions: tuple[Decision, ...] = (Decision.RETRY, Decision.WRITE_OFF, Decision.COMPLETE)
         self._verdicts: dict[str, Verdict] = {}
-        self._failures = self._open_until = 0
         self._stack: Any = SimpleNamespace(
             name="simulated",
             store=world.store,
@@ -167,25 +163,21 @@ class People:
     # The provider.
 
     def ask(self, settlement: Settlement, api_key: str, context: Any) -> Verdict | Refused:
-        """Ask from behind a circuit: while it is open, no call reaches the provider."""
-        if self._world.hub.now < self._open_until:
-            raise KycCircuitOpen("kyc: not asked, as the circuit is open")
+        """Ask as the circuit lets it, and check that a failure can still be counted."""
         try:
-            answer = _kyc._ask_in_time(settlement, api_key, context)
+            return _kyc._ask_in_time(settlement, api_key, context)
         except KycUnavailable:
             asking.is_counted(context.get_remaining_time_in_millis(), settlement.key)
-            self._failures += 1
-            if self._failures >= CIRCUIT_FAILURES:
-                self._open_until = self._world.hub.now + CIRCUIT_OPEN_MS
             raise
-        self._failures = 0
-        return answer
 
     def exchange(self, settlement: Settlement, api_key: str) -> Verdict | Refused:
         """Return the verdict on a payment: the same as before, except in 3 % of the calls."""
         world, chance, key = self._world, self._world.chance, settlement.key
+        since = world.hub.now
 
         def answer() -> Verdict | Refused:
+            if world.circuit.is_in_trouble(settlement.payer, since):
+                raise KycUnavailable("kyc: in trouble")
             if key in self._verdicts and not chance.happens(0.03):
                 return self._verdicts[key]
             said = self._verdict(settlement)
@@ -198,6 +190,14 @@ class People:
             return said
         except (ClientError, BotoCoreError):
             raise KycUnavailable("kyc: unreachable") from None
+
+    def is_healthy(self) -> bool:
+        """Return whether the provider says that it is healthy, and can be asked."""
+        world = self._world
+        try:
+            return bool(world.provider.send("health", ASKS, world.circuit.is_healthy))
+        except (ClientError, BotoCoreError):
+            return False
 
     def _verdict(self, settlement: Settlement) -> Verdict | Refused:
         chance = self._world.chance

@@ -22,7 +22,7 @@ from handlers import (
     _workers,
 )
 from settle.queries import follow
-from settlement.adapters import pages, second_look, table_scan, telemetry
+from settlement.adapters import kyc_circuit, pages, second_look, table_scan, telemetry
 from settlement.ledger import keys
 from tests.simulation.seeded.people import SECRET
 from tests.simulation.seeded.rules import REVIEW_SECONDS
@@ -44,6 +44,9 @@ _OF_A_WORLD = (
     (_dead_letters, "_client"),
     (_resumption, "_client"),
     (_payee, "_remembered"),
+    (_kyc, "_circuit"),
+    (_kyc, "_guarded_ask"),
+    (_kyc, "_events"),
 )
 
 
@@ -77,6 +80,9 @@ class Current:
             world.config,
             *services,
             world.remembered,
+            world.circuit,
+            world.circuit.ask,
+            world.circuit.events,
         )
         for (place, name), part in zip(_OF_A_WORLD, reached, strict=True):
             setattr(place, name, part)
@@ -115,6 +121,7 @@ def set_up() -> Iterator[Current]:
         monotonic=lambda: current.world.hub.now / 1000,
         sleep=lambda seconds: current.world.hub.sleep(int(seconds * 1000)),
     )
+    probes = SimpleNamespace(urandom=lambda size: current.world.circuit.random.randbytes(size))  # noqa: PLW0108
     replaced: dict[tuple[Any, str], Any] = {
         **dict.fromkeys(_OF_A_WORLD),
         (_dependencies.store, "_pause"): lambda failed_tries: current.world.hub.sleep(
@@ -124,8 +131,9 @@ def set_up() -> Iterator[Current]:
         (_journal, "_client"): None,
         (_workers, "each"): lambda function, items: [function(item) for item in items],
         (_workers, "pause"): clock.sleep,
-        (_kyc, "_guarded_ask"): lambda *question: current.world.people.ask(*question),  # noqa: PLW0108 (of a later world)
-        (_kyc._client, "ask"): lambda *question: current.world.people.exchange(*question),  # noqa: PLW0108
+        (_kyc._client, "ask"): lambda *question: current.world.people.exchange(*question),  # noqa: PLW0108 (of a later world)
+        (_kyc._client, "is_healthy"): lambda: current.world.people.is_healthy(),  # noqa: PLW0108
+        (kyc_circuit, "os"): probes,
         (_kyc, "review_seconds"): REVIEW_SECONDS,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
         (_payee, "time"): clock,

@@ -15,6 +15,8 @@ from settlement.model.timestamps import timestamp
 from tests.simulation.seeded import stranger
 from tests.simulation.seeded.bank import Bank, administers, pays_in_an_asset
 from tests.simulation.seeded.chance import Chance, Fault
+from tests.simulation.seeded.circuit import PAYERS, Circuits, is_troubled
+from tests.simulation.seeded.circuit_rules import ROW as CIRCUIT_ROW
 from tests.simulation.seeded.cloud import UNHEARD_OF, Cloud
 from tests.simulation.seeded.deployments import Deployments, begin_to_expire, fees_change, retains
 from tests.simulation.seeded.facts import (
@@ -106,7 +108,7 @@ class World:
         )
         self.cloud = Cloud(self)
         self.people, self.stream, self.bank = People(self), Stream(self), Bank(self)
-        self.proof = Proof(self)
+        self.proof, self.circuit, self.calm_at = Proof(self), Circuits(self), 0
         self.stranger = Stranger(self, is_there=False)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
@@ -133,12 +135,13 @@ class World:
         """Let faults happen for a while, then let everything end, and check the whole. Raises Violated."""
         try:
             self.hub.run(self.hub.now + self.chance.chaos(), lambda: self.is_over)
-            self.chance.faults_end = True
+            self.chance.faults_end, self.calm_at = True, self.hub.now
             self.note("all", "faults are over")
             self.hub.run(self.hub.now + CALM_MS_MAX, lambda: self.is_over)
             self.oracle.at_the_end(self.table.items, self.people.alerted)
             prove(self.table.items, retention_at(self.config, self.hub.now))
             self.proof.at_the_end()
+            self.circuit.rules.at_the_end()
             demand(self._rests(), "every case of LIMBO has an execution that waits for its decision")
         finally:
             self.hub.close()
@@ -239,6 +242,8 @@ class World:
         if self.journal:
             self.journal.committed(changes, self.hub.now)
         for old, row in changes:
+            if row and (row["pk"]["S"], row["sk"]["S"]) == CIRCUIT_ROW:
+                self.circuit.committed(old, row)
             if row and row["sk"]["S"] == "BALANCE":
                 self.bank.notice(row["pk"]["S"].partition("#")[2], row)
                 self.dynamodb.changed(row, old)
@@ -273,6 +278,8 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
         fees_change(world, Random(f"fees {seed}"))
     if chance.happens(0.05):
         opening["bob"] = HIGHEST_BALANCE - 500
+    if is_troubled(seed):
+        opening |= PAYERS
     shop = _open_shop(world, opening) if seed % MERCHANTS_EVERY == MERCHANTS_EVERY - 1 else None
     world.open_accounts(opening, in_dollars)
     if chance.happens(0.05):
@@ -282,6 +289,8 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     _pay(world, seed, shop, 0.5 if in_dollars else 0.02)
     if shop:
         _pay_often(world, shop, f"order-{seed % 1_000_000:06}-shop")
+    if is_troubled(seed):
+        world.circuit.trouble(seed)
     if administers(seed):
         world.bank.busy(sorted(opening), f"order-{seed % 1_000_000:06}-0000")
     if seed % NEWCOMERS_EVERY == NEWCOMERS_EVERY - 1:

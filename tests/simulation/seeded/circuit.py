@@ -1,0 +1,224 @@
+"""The environments of VerifyKyc: each has the real circuit in its memory, and all share its row."""
+
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from handlers import _kyc
+from handlers.verify_kyc import HEALTH
+from settlement.adapters import kyc_circuit
+from settlement.adapters.kyc_circuit import Lease, SharedCircuit
+from settlement.model.circuit import Thresholds
+from settlement.model.errors import KycCircuitOpen, KycUnavailable
+from tests.simulation.seeded.asking import EXCHANGE_MS
+from tests.simulation.seeded.chance import STARTS
+from tests.simulation.seeded.circuit_rules import CircuitRules, Knowledge
+from tests.simulation.seeded.services import Services
+from tests.world.environment import NOW
+from tests.world.expressions import Item
+from tests.world.memory_dynamodb import ConditionalCheckFailed, MemoryDynamoDb
+
+if TYPE_CHECKING:
+    from tests.simulation.seeded.hub import Process
+    from tests.simulation.seeded.world import World
+
+TROUBLE_EVERY = 8
+"""In one world of so many, the provider is in trouble, and the circuit's calls meet the faults of all others.
+
+In the others these calls take no time, so that the worlds keep their course.
+"""
+
+PAYERS = {"dora": 60_000, "erin": 60_000}
+"""The accounts, with their deposits, of which many payments come in a world of trouble."""
+
+POISONED = "erin"
+MINUTE_MS = 60_000
+_BEGUN = int(NOW.timestamp())
+
+
+def is_troubled(seed: int) -> bool:
+    """Return whether the provider is in trouble in this seed's world."""
+    return seed % TROUBLE_EVERY == TROUBLE_EVERY - 3
+
+
+class Client:
+    """An environment's client, which notes what the environment knows of the circuit's row."""
+
+    exceptions = MemoryDynamoDb.exceptions
+
+    def __init__(self, client: Any, knowledge: Knowledge) -> None:
+        self._client, self._knowledge = client, knowledge
+
+    def get_item(self, **parameters: Any) -> Any:
+        return self._call("get_item", parameters)
+
+    def put_item(self, **parameters: Any) -> Any:
+        return self._call("put_item", parameters)
+
+    def _call(self, name: str, parameters: dict[str, Any]) -> Any:
+        known = self._knowledge
+        known.called(name)
+        try:
+            answer = getattr(self._client, name)(**parameters)
+        except ConditionalCheckFailed as refused:
+            known.learned(refused.response.get("Item"))
+            raise
+        known.learned(answer.get("Item") if name == "get_item" else parameters["Item"])
+        return answer
+
+
+class AtOnce:
+    """The table without faults and latency. It is no part of a late call's early calls."""
+
+    def __init__(self, world: "World") -> None:
+        self.get_item = partial(MemoryDynamoDb.get_item, world.table)
+        self.put_item = partial(MemoryDynamoDb.put_item, world.table)
+
+
+class Events(Services):
+    """The client of the bus that hears of the circuit's changes."""
+
+    service = "events"
+
+    def put_events(self, **_: Any) -> dict[str, int]:
+        if not self._world.circuit.is_troubled:
+            return {"FailedEntryCount": 0}
+        answer: dict[str, int] = self.send("put_events", STARTS, lambda: {"FailedEntryCount": 0})
+        return answer
+
+
+class Environment:
+    """One running copy of VerifyKyc, which makes one call at a time."""
+
+    def __init__(self, circuits: "Circuits", process: "Process") -> None:
+        self.process, self.knowledge = process, Knowledge()
+        client = Client(circuits.client, self.knowledge)
+        self.circuit = SharedCircuit(client, "simulated", circuits.limits, _kyc._changed, circuits.clock)
+
+
+class Circuits:
+    """The circuit of the environment that runs, in the place of the handler's one; and the provider's trouble."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.limits = Thresholds(failures=2, within_seconds=900, recovery_seconds=30)
+        self.rules = CircuitRules(world, self.limits)
+        self.random, self.events = Random(0), Events(world)
+        self.is_troubled = self._lies = False
+        self._poisoned, self._dead = "", range(0)
+        self._environments: list[Environment] = []
+        self.ask = kyc_circuit.guarded(world.people.ask, self, _kyc._measure)  # type: ignore[arg-type]
+
+    @property
+    def client(self) -> Any:
+        return self._world.dynamodb if self.is_troubled else AtOnce(self._world)
+
+    def clock(self) -> int:
+        """Return the time of the running process's host, in seconds."""
+        hub = self._world.hub
+        return _BEGUN + (hub.now + hub.process.skew) // 1000
+
+    # The provider.
+
+    def trouble(self, seed: int) -> None:
+        """Let many people pay while the provider is dead for a while, or poisoned by a client, or well."""
+        world, random = self._world, Random(f"circuit {seed}")
+        self.random, self.is_troubled = random, True
+        self.limits = Thresholds(
+            failures=random.choice((2, 3, 5)),
+            within_seconds=random.choice((60, 900)),
+            recovery_seconds=random.choice((10, 30)),
+        )
+        self.rules = CircuitRules(world, self.limits, clocks_agree=not world.chance.skew_max)
+        trouble = random.choice(("dead", "dead", "poisoned", "dead and poisoned", "none"))
+        if "dead" in trouble:
+            begins = random.choice((0, 0, random.randrange(3 * MINUTE_MS)))
+            self._dead = range(begins, begins + random.randrange(20_000, 12 * MINUTE_MS))
+        self._poisoned = POISONED if "poisoned" in trouble else ""
+        self._lies = random.random() < 0.2
+        within = random.choice((1_000, MINUTE_MS, 6 * MINUTE_MS))
+        for payment in range(random.choice((4, 8, 12))):
+            request = {"key": f"order-{seed % 1_000_000:06}-kyc-{payment}", "currency": world.currency}
+            request |= {"payer": random.choice(tuple(PAYERS)), "payee": random.choice(("alice", "bob"))}
+            world.people.begin({**request, "amount": "1.00", "fee": "0.00"}, random.randrange(within))
+        if random.random() < 0.5:
+            self.rules.has_schedule = True
+            world.hub.spawn(self._check_health, "the schedule of the health")
+
+    def is_in_trouble(self, payer: str, since: int) -> bool:
+        """Return whether a question about this payer's payment ends without an answer, sometimes late."""
+        if not self._is_dead and payer != self._poisoned:
+            return False
+        hub = self._world.hub
+        left = since + EXCHANGE_MS - hub.now
+        if left < 0:
+            hub.kill(hub.process)  # it was frozen, so Lambda has ended it by now
+        if self.random.random() < 0.3:
+            hub.sleep(left)
+        return True
+
+    def is_healthy(self) -> bool:
+        """Return the provider's health, as it says; a page that looks at nothing is always well."""
+        return self._lies or not self._is_dead
+
+    @property
+    def _is_dead(self) -> bool:
+        return self._world.hub.now in self._dead and not self._world.chance.faults_end
+
+    def _check_health(self) -> None:
+        """Call the scheduled check each minute while it can change anything, and rarely at other times."""
+        world = self._world
+        while True:
+            world.hub.sleep(MINUTE_MS - world.hub.now % MINUTE_MS)
+            if not self.rules.is_closed or self.random.random() < 0.05:
+                world.cloud.call("VerifyKyc", HEALTH)
+
+    # The circuit of the environment that runs.
+
+    def admit(self, payment: str) -> Lease:
+        known = self._environment.knowledge
+        with self.rules.during("admit", known):
+            try:
+                lease = self._environment.circuit.admit(payment)
+            except (KycCircuitOpen, KycUnavailable):
+                self.rules.refused(known)
+                raise
+            self.rules.admitted(known, lease.probe)
+        return lease
+
+    def failed(self, lease: Lease) -> None:
+        known = self._environment.knowledge
+        with self.rules.during("failed", known):
+            self._environment.circuit.failed(lease)
+            self.rules.failed(known, lease.probe)
+
+    def answered(self, lease: Lease) -> None:
+        known = self._environment.knowledge
+        with self.rules.during("answered", known):
+            self._environment.circuit.answered(lease)
+            self.rules.answered(known, lease.probe)
+
+    def died(self) -> None:
+        """Forget the environment whose process has just died."""
+        process = self._world.hub.process
+        self._environments = [one for one in self._environments if one.process is not process]
+
+    def committed(self, old: Item | None, new: Item) -> None:
+        self.rules.committed(old, new)
+
+    @property
+    def _environment(self) -> Environment:
+        """The environment of the process that runs: most often one that is idle, or else a new one."""
+        process = self._world.hub.process
+        idle = []
+        for one in self._environments:
+            if one.process is process:
+                return one
+            if one.process.is_over:
+                idle.append(one)
+        if idle and self.random.random() < 0.9:
+            found = self.random.choice(idle)
+            found.process = process
+            return found
+        self._environments.append(Environment(self, process))
+        return self._environments[-1]
