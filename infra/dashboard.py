@@ -33,7 +33,7 @@ _STORE = (
 )
 _KYC = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),
-    *("KycVerdictConflict", "KycSecretUnreadable", "SignatureRefused"),
+    *("KycVerdictConflict", "KycSecretUnreadable", "SignatureRefused", "KycCircuitClockAhead"),
 )
 _TRIGGERED = (
     *("RecoverStalled", "KycDecided", "StartSettlements", "SweepMerchants"),

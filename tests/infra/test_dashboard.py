@@ -26,7 +26,7 @@ SHOWN = LEVELS | {
     *("Recoveries", "RecoveredBySettlement", "RecoveredByCompensation", "RecoveredByAlert"),
     *("RecoveredByExpress", "RecoveryCutShort", "RecoveryThrottled"),
     *("FunctionFailed", "TransactionConflict", "StoreUnavailable"),
-    *("KycCircuitOpen", "KycUnavailable", "KycRejected", "KycReview"),
+    *("KycCircuitOpen", "KycUnavailable", "KycRejected", "KycReview", "KycCircuitClockAhead"),
 }
 """The functions' own metrics that a person on call needs first."""
 

@@ -97,7 +97,7 @@ class Environment:
 
 
 class Circuits:
-    """The circuit of the environment that runs, in the place of the handler's one; and the provider's trouble."""
+    """The circuit of the environment that runs, in the handler's place; and the provider's trouble."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -116,12 +116,15 @@ class Circuits:
     def clock(self) -> int:
         """Return the time of the running process's host, in seconds."""
         hub = self._world.hub
-        return _BEGUN + (hub.now + hub.process.skew) // 1000
+        milliseconds: int = hub.now + hub.process.skew
+        return _BEGUN + milliseconds // 1000
 
     # The provider.
 
     def trouble(self, seed: int) -> None:
         """Let many people pay while the provider is dead for a while, or poisoned by a client, or well."""
+        if not is_troubled(seed):
+            return
         world, random = self._world, Random(f"circuit {seed}")
         self.random, self.is_troubled = random, True
         self.limits = Thresholds(

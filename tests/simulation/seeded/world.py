@@ -108,7 +108,7 @@ class World:
         )
         self.cloud = Cloud(self)
         self.people, self.stream, self.bank = People(self), Stream(self), Bank(self)
-        self.proof, self.circuit, self.calm_at = Proof(self), Circuits(self), 0
+        self.proof, self.circuit = Proof(self), Circuits(self)
         self.stranger = Stranger(self, is_there=False)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
@@ -135,7 +135,7 @@ class World:
         """Let faults happen for a while, then let everything end, and check the whole. Raises Violated."""
         try:
             self.hub.run(self.hub.now + self.chance.chaos(), lambda: self.is_over)
-            self.chance.faults_end, self.calm_at = True, self.hub.now
+            self.chance.faults_end = True
             self.note("all", "faults are over")
             self.hub.run(self.hub.now + CALM_MS_MAX, lambda: self.is_over)
             self.oracle.at_the_end(self.table.items, self.people.alerted)
@@ -278,8 +278,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
         fees_change(world, Random(f"fees {seed}"))
     if chance.happens(0.05):
         opening["bob"] = HIGHEST_BALANCE - 500
-    if is_troubled(seed):
-        opening |= PAYERS
+    opening |= PAYERS if is_troubled(seed) else {}
     shop = _open_shop(world, opening) if seed % MERCHANTS_EVERY == MERCHANTS_EVERY - 1 else None
     world.open_accounts(opening, in_dollars)
     if chance.happens(0.05):
@@ -289,8 +288,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     _pay(world, seed, shop, 0.5 if in_dollars else 0.02)
     if shop:
         _pay_often(world, shop, f"order-{seed % 1_000_000:06}-shop")
-    if is_troubled(seed):
-        world.circuit.trouble(seed)
+    world.circuit.trouble(seed)
     if administers(seed):
         world.bank.busy(sorted(opening), f"order-{seed % 1_000_000:06}-0000")
     if seed % NEWCOMERS_EVERY == NEWCOMERS_EVERY - 1:

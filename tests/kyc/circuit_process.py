@@ -1,0 +1,59 @@
+"""An environment of VerifyKyc as a process of its own, for `test_circuit_processes.py`. Run as a program.
+
+Its arguments are the table's name and the threshold. Each line that it reads is a payment and the provider's
+answer, `up`, `down` or `hang`: with the last one it stops between its question and its count. It says when it
+is ready, when it hangs, and how each call ended.
+"""
+
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import boto3
+
+from settlement.adapters.kyc_circuit import SharedCircuit, guarded
+from settlement.model.circuit import Thresholds
+from settlement.model.errors import KycCircuitOpen, KycUnavailable
+from settlement.model.settlement import Settlement
+from tests.kyc.environments import DOWN, PAYMENT
+from tests.kyc.raw import WAIT_SECONDS_MAX
+from tests.world.environment import NOW
+from tests.world.provider import APPROVED
+
+assert NOW, "the environment is set"
+
+RECOVERY_SECONDS = 1
+
+
+def ask(settlement: Settlement, answer: str) -> Any:
+    """Ask the provider, which gives this answer."""
+    if answer == "hang":
+        print("asks", flush=True)
+        time.sleep(WAIT_SECONDS_MAX)
+    if answer == "down":
+        raise DOWN
+    return APPROVED
+
+
+def main(table_name: str, failures: str) -> None:
+    """Ask about the payment of each line."""
+    thresholds = Thresholds(
+        failures=int(failures), within_seconds=WAIT_SECONDS_MAX, recovery_seconds=RECOVERY_SECONDS
+    )
+    circuit = SharedCircuit(boto3.client("dynamodb"), table_name, thresholds, lambda state: None)
+    ask_guarded = guarded(ask, circuit, lambda state: None)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        key, answer = line.split()
+        try:
+            ask_guarded(replace(PAYMENT, key=key), answer)
+            print("answered", flush=True)
+        except KycCircuitOpen:
+            print("refused", flush=True)
+        except KycUnavailable as unavailable:
+            print("unavailable" if unavailable is DOWN else "refused", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
