@@ -1,5 +1,6 @@
 """A person's order, sent through the stack's door."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -38,10 +39,24 @@ _CODES = {
 """The exit codes of the door's refusals. After any other error the outcome is unknown."""
 
 
+PAUSES_SECONDS = (0.5, 1, 2, 4)
+"""Before each further try of an order that the door had no room for."""
+
+_THROTTLED = 429
+
+
 def give(stack: Stack, decision: str, order: dict[str, Any]) -> dict[str, Any]:
-    """Give an order, and return it as it is on record. Safe to repeat. Raises CommandFailed."""
+    """Give an order, and return it as it is on record. Safe to repeat. Raises CommandFailed.
+
+    A door that is throttled is asked again: its limits are of seconds.
+    """
     try:
         answer = stack.door.send(decision, order)
+        for pause in PAUSES_SECONDS:
+            if answer.status != _THROTTLED:
+                break
+            time.sleep(pause)
+            answer = stack.door.send(decision, order)
     except HTTPClientError as unreachable:
         raise _unknown(decision, order, type(unreachable).__name__) from unreachable
     if answer.status == 200:

@@ -23,7 +23,12 @@ from botocore.client import BaseClient
 import handlers
 from handlers import _dependencies, _kyc, _secrets, seal_journal
 from settlement.adapters import kyc_client, telemetry
+from settlement.adapters.second_look import look_again
+from settlement.adapters.watched_store import WatchedStore
+from settlement.ledger import keys
 from settlement.model.errors import KycUnavailable, SettlementError
+from settlement.reconciliation.findings import Difference
+from settlement.reconciliation.watch import JUDGING, unwatched
 from tests.simulation.seeded.stage import set_up
 from tests.simulation.seeded.world import World, play
 from tests.unit.vectors import SETTLEMENT
@@ -155,10 +160,17 @@ def _copies_and_seals() -> None:
             seal_journal.handler({}, Context())
 
 
+def _counts_the_open_cases() -> None:
+    """Let ReconcileBooks look again at an account whose count of cases has differed."""
+    difference = Difference(keys.account("alice"), None, (), cases=("order-1",))
+    look_again(WatchedStore(_dependencies.store, JUDGING, unwatched), difference, NOW)
+
+
 SCENES: list[tuple[str, Callable[[], object]]] = [
     ("VerifyKyc", _asks_the_provider),
     ("KycDecided", lambda: _secrets.signing_secrets(NOW)),
     ("SealJournal", _copies_and_seals),
+    ("ReconcileBooks", _counts_the_open_cases),
 ]
 """What a function does that the simulator replaces, below which boto3's clients are watched."""
 

@@ -68,6 +68,9 @@ class Orders:
         self.answering: Answer | None = None
         """What API Gateway answers by itself, without asking the function."""
 
+        self.throttled = 0
+        """How many orders API Gateway will refuse, for want of room."""
+
         self.by = ADA
 
     def send(self, decision: str, order: dict[str, Any]) -> Answer:
@@ -75,6 +78,9 @@ class Orders:
         self.given.append((decision, order))
         if self.answering:
             return self.answering
+        if self.throttled:
+            self.throttled -= 1
+            return Answer(429, {"message": "Too Many Requests"})
         answer = call("TakeOrder", request(decision, order, self.by))
         if self.losing:
             self.losing -= 1

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from settle.actions import accounts
+from settle.actions import accounts, order
 from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries import statement
@@ -113,8 +113,8 @@ def test_money_comes_and_goes_by_orders_that_are_on_record(desk: Desk, command: 
 
 
 def test_an_account_is_frozen_unfrozen_and_closed(desk: Desk, command: Command) -> None:
-    for order, told in (("freeze", "frozen_at"), ("unfreeze", "opened_at"), ("close", "closed_at")):
-        code, out, _ = command("account", order, "bob", "--reason", "as agreed")
+    for given, told in (("freeze", "frozen_at"), ("unfreeze", "opened_at"), ("close", "closed_at")):
+        code, out, _ = command("account", given, "bob", "--reason", "as agreed")
         assert code == Exit.FINE
         assert told in out
 
@@ -133,8 +133,8 @@ def test_the_key_of_an_order_is_printed_and_repeats_it(desk: Desk, command: Comm
 def test_an_order_does_not_say_who_gives_it_and_the_door_knows(desk: Desk, command: Command) -> None:
     _, told, _ = command("account", "freeze", "bob", "--reason", "r", "--json")
 
-    decision, order = desk.door.given[-1]
-    assert (decision, order.keys()) == ("freeze", {"key", "order", "account", "reason"})
+    decision, content = desk.door.given[-1]
+    assert (decision, content.keys()) == ("freeze", {"key", "order", "account", "reason"})
     assert json.loads(told)["order"]["by"] == ADA
     assert command("account", "freeze", "bob", "--reason", "r", "--by", "olga")[0] == Exit.USAGE
 
@@ -149,14 +149,33 @@ def test_an_order_does_not_say_who_gives_it_and_the_door_knows(desk: Desk, comma
     ],
 )
 def test_an_order_that_the_door_does_not_take_is_one_line(
-    desk: Desk, command: Command, answer: Answer, told: str
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, answer: Answer, told: str
 ) -> None:
+    monkeypatch.setattr(order, "PAUSES_SECONDS", (0, 0))
     desk.door.answering = answer
 
     code, out, err = command("account", "freeze", "bob", "--reason", "r", "--key", KEY)
 
     assert (code, out, len(err.splitlines())) == (Exit.FAILED, "", 1)
     assert told in err
+    given = [content for _, content in desk.door.given if content["key"] == KEY]
+    assert len(given) == (3 if answer.status == 429 else 1)
+
+
+def test_an_order_that_is_throttled_is_given_again(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "PAUSES_SECONDS", (0, 0))
+    desk.door.throttled = 2
+
+    code, *_ = command("account", "open", "new", "--currency", "EUR", "--reason", "r")
+
+    assert code == Exit.FINE
+    row = desk.ledger.row(keys.account("new"))
+    assert row is not None
+    assert row["currency"] == "EUR"
+    first, *others = [content for _, content in desk.door.given if content["account"] == "new"]
+    assert others == [first, first]
 
 
 REFUSED = [
