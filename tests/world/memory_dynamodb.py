@@ -339,7 +339,9 @@ class MemoryDynamoDb:
             before = self._listed_in.pop(key, None)
             if before is not None:
                 del self._listed[before][key]
-            if row and "gsi1pk" in row and "gsi1sk" in row:
+            if row and all(
+                "S" in row.get(name, ()) for name in ("gsi1pk", "gsi1sk")
+            ):  # no other can be listed
                 partition = self._listed_in[key] = row["gsi1pk"]["S"]
                 self._listed.setdefault(partition, {})[key] = row
         del self._unlisted[:known]
