@@ -1,4 +1,4 @@
-"""ResolveLimbo: it reads a decision from the table, and whoever wakes the machine decides nothing."""
+"""ResolveLimbo: it reads a decision from the table, and who wakes the machine decides nothing."""
 
 from typing import Any
 

@@ -98,7 +98,7 @@ def test_a_retry_is_jittered_and_bounded(machine: str, name: str) -> None:
 def test_functions_of_a_machine_are_retried_alike_but_for_their_refusals(machine: str) -> None:
     """The definitions spell out each rule, as that reads best: an accidental difference is found here.
 
-    VerifyKyc alone waits for others, and pauses less: see the budget of a payment that nobody verifies.
+    VerifyKyc alone waits for others, and pauses less: see the budget of a payment that no provider answers.
     """
     called = [name for found, name in INVOCATIONS if (found, name) not in WAITS and found == machine]
     paces = {name: rules(machine, name) for name in called}

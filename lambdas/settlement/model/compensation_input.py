@@ -11,7 +11,7 @@ from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 
 _NAMELESS = {"reversal", "resolution"}
-"""Orders as the caller writes them: whoever may start the machine could give one in another's name."""
+"""Orders as the caller writes them: a role that may start the machine could give one in another's name."""
 
 _DECIDED = re.compile(r"resolve:([1-9][0-9]{0,8})", re.ASCII)
 

@@ -38,7 +38,7 @@ class Deployments:
         self.config = CONFIG
         self._since: list[tuple[int, StageConfig]] = [(0, CONFIG)]
         self.retention_days: int | None = None
-        """The time for which the stage keeps its entries, whatever else changes."""
+        """The time for which the stage keeps its entries."""
 
     def deploy(self, config: StageConfig, now: int) -> None:
         """Give the functions another configuration, `now` in milliseconds."""
