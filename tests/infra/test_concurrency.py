@@ -138,7 +138,7 @@ class Arrival(NamedTuple):
 class Account:
     """An account's concurrency in a region, as Lambda shares it out.
 
-    A function with a reservation runs up to that often at once, however busy the others are. All others together have
+    A function with a reservation runs up to that often at once, always. All others together have
     what the reservations leave. What finds no place is refused at once.
     """
 
