@@ -7,7 +7,7 @@ import pytest
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write
 from settlement.model.state import AccountState, SettlementState
-from settlement.model.status import Status, Step
+from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.policy.compensation import CUT_OFF
 from tests.infra.writes import CLAIMED, FENCED, ORDERED, WRITES, entering, resolving, reversing, stuck_at
 from tests.statemachines.definitions import INVOCATIONS, STARTS, TASKS, task
@@ -208,12 +208,16 @@ def test_the_writes_raise_at_least_these_refusals(which: str) -> None:
     assert raised(which) >= RAISED[which]
 
 
+def is_due(step: Step, row: Row) -> bool:
+    return step.slot in row and step.reversal_slot not in row
+
+
 @pytest.mark.parametrize("name", REVERSALS)
 def test_a_fenced_reversal_finds_something_new_at_the_beginning(name: str) -> None:
     """StepFenced leads back to the row. If that had not changed, it would lead there for ever.
 
-    A row that is still COMPENSATING, with the step committed and not reversed, sends the machine to the
-    same reversal again: any other fault of the row must have another name, and end in LIMBO.
+    A row that is still COMPENSATING, of which this step is the next one to reverse, sends the machine to
+    the same reversal again: any other fault of the row must have another name, and end in LIMBO.
     """
     step = REVERSALS[name]
     committed = reversing(step)
@@ -222,8 +226,7 @@ def test_a_fenced_reversal_finds_something_new_at_the_beginning(name: str) -> No
         for row in in_the_way_of(committed.settlement)
         if row["status"] == Status.COMPENSATING
         and row["request_hash"] == SETTLEMENT.request_hash
-        and step.slot in row
-        and step.reversal_slot not in row
+        and next((each for each in REVERSIBLE if is_due(each, row)), None) is step
     ]
 
     assert same

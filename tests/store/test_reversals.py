@@ -367,8 +367,22 @@ def test_the_hold_is_not_voided_before_every_other_reversal(saga: Saga, first: l
     for step in first:
         saga.reverse(step)
 
-    with saga.writes_nothing(), pytest.raises(EscrowMismatch, match=r"^compensate:hold: the escrow holds "):
+    with saga.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: .* committed and \["):
         saga.reverse(Step.HOLD)
+
+
+def test_a_fee_of_nothing_is_given_back_before_the_hold_is_voided(saga: Saga) -> None:
+    """Its slot says so, and not the escrow, which is whole once the release is reversed."""
+    free = saga.asking(fee=0)
+    free.begun(Step.FEE)
+    free.reverse(Step.RELEASE)
+
+    with free.writes_nothing(), pytest.raises(StepFenced, match=r"^compensate:hold: "):
+        free.reverse(Step.HOLD)
+    free.reverse(Step.FEE)
+    free.reverse(Step.HOLD)
+
+    assert free.row()["status"] == "COMPENSATED"
 
 
 def test_an_escrow_mismatch_leads_into_limbo_and_a_retry_finds_the_escrow_corrected(saga: Saga) -> None:

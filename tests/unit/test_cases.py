@@ -87,11 +87,14 @@ def test_the_open_case_is_the_one_on_the_row_and_not_the_next_in_turn(step: Step
 
 def test_a_hold_with_another_escrow_is_a_case_for_a_person() -> None:
     """It is the payer's money, so the payer is blocked; nothing moves until the rest is in escrow."""
-    saga = books.begun(Step.FEE)
+    saga = books.begun(Step.HOLD)
+    held = saga.state().escrow
+    saga.alter(escrow=held - 1)
     with pytest.raises(EscrowMismatch):
         saga.reverse(Step.HOLD)
 
     saga.enter(saga.case(Step.HOLD))
+    saga.alter(escrow=held)
 
     assert blocked(saga) == {"ACCOUNT#alice": 1}
     saga.resolve(RETRY)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlement.ledger import kyc_review, reversal
-from settlement.model.errors import EscrowMismatch, NotReversible, ResolutionRefused, StepFenced
+from settlement.model.errors import NotReversible, ResolutionRefused, StepFenced
 from settlement.model.orders import Decision, Resolution, Reversal
 from settlement.model.settlement import Settlement
 from settlement.model.state import SettlementState
@@ -153,11 +153,11 @@ def test_no_late_step_commits_at_any_time_after_the_fence(last: Step | None) -> 
             saga.ledger.store.transact(writes)
 
 
-def test_a_reversal_out_of_order_is_refused_by_the_escrow() -> None:
+def test_a_reversal_out_of_order_is_fenced() -> None:
     """The amount goes back to the payer only when all of it is in escrow."""
     saga = books.begun(Step.FEE)
 
-    with saga.writes_nothing(), pytest.raises(EscrowMismatch):
+    with saga.writes_nothing(), pytest.raises(StepFenced):
         saga.reverse(Step.HOLD)
     saga.reverse(Step.RELEASE)
 

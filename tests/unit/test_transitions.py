@@ -110,5 +110,10 @@ def test_choices_are_found() -> None:
 
     unblocked = {name for name, write in WRITES.items() if "limbo_cases = :none" in str(write.parameters)}
 
-    assert {name for name, _ in CHOICES} == ending_a_review | {"limbo.await_decision"} | unblocked
+    assert {name for name, _ in CHOICES} == {
+        "limbo.await_decision",
+        "reversal.reverse_step.hold",
+        *ending_a_review,
+        *unblocked,
+    }
     assert {"balances.debit_payer", "account_orders.withdraw", "account_orders.close"} <= unblocked

@@ -87,13 +87,14 @@ def advanced(step: str, row: Row) -> str:
 
 
 def undone_mismatched_or_fenced(step: str, row: Row) -> str:
-    """A mismatch waits for a person; the machine would try a fenced reversal again, for ever.
+    """A mismatch waits for a person; a reversal out of order is fenced, and the machine looks again.
 
     What is reversed is replayed, and what a write-off covers as well: no money is left to take.
     """
     if Step(step.partition(":")[2]) in undone(row):
         return REPLAYED
-    if row["status"] is Status.COMPENSATING and is_due(Step(step.partition(":")[2]), row):
+    due = [each for each in REVERSIBLE if is_due(each, row)]
+    if row["status"] is Status.COMPENSATING and due == [Step(step.partition(":")[2])]:
         return f"EscrowMismatch: {step}: the escrow holds something else than was held"
     return reversed_or_fenced(step, row)
 
@@ -199,12 +200,15 @@ def forward(step: Step) -> Rule:
 
 
 def reversing(step: Step) -> Rule:
-    """The amount goes back to the payer only if all of it is in escrow."""
+    """The amount goes back to the payer only if all of it is in escrow, and the fee is given back."""
     return Rule(
         Status.COMPENSATING,
         step.reversal,
         undone_mismatched_or_fenced,
-        lambda row: is_due(step, row) and (step is not Step.HOLD or row["escrow"] == SETTLEMENT.amount),
+        lambda row: (
+            is_due(step, row)
+            and (step is not Step.HOLD or (row["escrow"] == SETTLEMENT.amount and not is_due(Step.FEE, row)))
+        ),
     )
 
 

@@ -138,6 +138,11 @@ def not_reversed(step: Step) -> Condition:
     return Condition(f"attribute_not_exists({step.reversal_slot})")
 
 
+def is_undone(step: Step) -> Condition:
+    """`step` has never committed, or is reversed or covered by a write-off."""
+    return Condition(f"(attribute_not_exists({step.slot}) OR attribute_exists({step.reversal_slot}))")
+
+
 def escrow_holds(amount: int) -> Condition:
     """The escrow holds exactly this amount (minor units), so that the write empties it."""
     return Condition("escrow = :held", {":held": amount})

@@ -10,6 +10,7 @@ from settlement.ledger.conditions import (
     NOT_IN_REVIEW,
     committed,
     escrow_holds,
+    is_undone,
     not_committed,
     not_reversed,
     owner_is,
@@ -126,7 +127,7 @@ def reverse_step(settlement: Settlement, step: Step, *, escrow_change: int, now:
     """
 
     def explain(name: str, state: SettlementState) -> SettlementError:
-        if state.status is Status.COMPENSATING and step in state.unreversed:
+        if state.status is Status.COMPENSATING and state.unreversed == [step]:
             return EscrowMismatch(name)
         return reversal_refusal(name, state)
 
@@ -139,7 +140,8 @@ def reverse_step(settlement: Settlement, step: Step, *, escrow_change: int, now:
     values: dict[str, Any] = {":now": timestamp(now), ":change": escrow_change}
     assignments, removals = f"{step.reversal_slot} = :now, escrow = escrow + :change", ""
     if step is Step.HOLD:
-        conditions += [escrow_holds(settlement.amount)]
+        # A fee of nothing leaves the escrow whole: that it is given back shows in its slot alone.
+        conditions += [escrow_holds(settlement.amount), is_undone(Step.FEE)]
         assignments += ", #status = :compensated, finished_at = :now"
         removals = " REMOVE gsi1pk, gsi1sk"
         values |= {":compensated": Status.COMPENSATED}

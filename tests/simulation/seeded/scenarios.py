@@ -54,17 +54,17 @@ def is_refused(world: World) -> None:
     _starts(world, STANDARD, {**REQUEST, "amount": "4000.00"})
 
 
-def is_reversed_on_an_order(world: World) -> None:
-    _starts(world, STANDARD)
+def is_reversed_on_an_order(world: World, fee: str = "0.48") -> None:
+    _starts(world, STANDARD, {**REQUEST, "fee": fee})
     world.people.spawn("a person", 20_000, world.people._reverse, KEY)
 
 
-def cannot_be_reclaimed(decision: Decision) -> Callable[[World], None]:
+def cannot_be_reclaimed(decision: Decision, fee: str = "0.48") -> Callable[[World], None]:
     """The payee has spent the amount when it is reversed: LIMBO, an alert, and a person's decision."""
 
     def scenario(world: World) -> None:
         world.people.decisions = (decision,)
-        is_reversed_on_an_order(world)
+        is_reversed_on_an_order(world, fee)
         spent = {**REQUEST, "key": f"{KEY}-on", "payer": "bob", "payee": "carol", "amount": "40.00"}
         world.people.spawn("upstream", 5_000, world.people._start, EXPRESS, f"{KEY}-on", spent)
 
@@ -131,6 +131,7 @@ SCENARIOS = {
     "is reviewed": Scenario(settles, IN_REVIEW),
     "is reversed on an order": Scenario(is_reversed_on_an_order),
     "is written off": Scenario(cannot_be_reclaimed(Decision.WRITE_OFF)),
+    "is written off without a fee": Scenario(cannot_be_reclaimed(Decision.WRITE_OFF, fee="0.00")),
     "is completed": Scenario(cannot_be_reclaimed(Decision.COMPLETE)),
     "exceeds the payee's cap": Scenario(settles, opening={"bob": HIGHEST_BALANCE - 100}),
     "is paid in another currency": Scenario(settles, in_dollars="alice"),
