@@ -52,7 +52,7 @@ SAMPLES: Mapping[str, Callable[[], Condition]] = {
     **{f"committed({step})": partial(conditions.committed, step) for step in Step},
     **{f"not_committed({step})": partial(conditions.not_committed, step) for step in Step},
     **{f"not_reversed({step})": partial(conditions.not_reversed, step) for step in REVERSIBLE},
-    **{f"is_undone({step})": partial(conditions.is_undone, step) for step in REVERSIBLE},
+    "is_undone(fee)": lambda: conditions.is_undone(Step.FEE),
     "no_later_case": lambda: conditions.no_later_case(1),
     "escrow_holds": lambda: conditions.escrow_holds(0),
     "same_currency": lambda: conditions.same_currency("EUR"),
