@@ -20,10 +20,12 @@ from settlement.policy import outcome
 CUT_OFF = (
     *("Sandbox.Timedout", "Runtime.InvokeTimeout", "Runtime.OutOfMemory"),
     *("States.Timeout", "Lambda.Unknown", "Lambda.ClientExecutionTimeoutException"),
+    "Lambda.TooManyRequestsException",
 )
-"""The names of a function that ran out of time or memory, for which VerifyKyc alone is reversed.
+"""The names of a function that ran out of time, memory or concurrency, for which VerifyKyc alone is reversed.
 
-They are Lambda's, the task's, the older one of Lambda's for either, and that of a call of Lambda.
+They are Lambda's, the task's, the older one of Lambda's for either, and those of a call of Lambda. The
+questions to a provider that hangs take up all of VerifyKyc's concurrency.
 """
 
 
@@ -35,7 +37,7 @@ def failed_step(state: SettlementState) -> str:
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
     """Return the failure for which a settlement is reversed, from the error of the state that failed.
 
-    To the client a VerifyKyc that ran out of time or memory is a provider that gave no verdict.
+    To the client a VerifyKyc that ran out of time, memory or concurrency is a provider that gave no verdict.
     """
     if error["Error"] in CUT_OFF:
         cause = f"kyc: no verdict in time ({error['Error']})"
