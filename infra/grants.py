@@ -64,8 +64,9 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
     "RecoverStalled": {"GetItem": (SETTLEMENT, WAITING), "UpdateItem": (SETTLEMENT,)},
     "StartSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
     "TakeOrder": {
-        "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING),
-        "Put": (ORDER, EVIDENCE, ENTRIES),
+        "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING, SWEPT),
+        "Query": (MERCHANT_ENTRIES,),
+        "Put": (ORDER, EVIDENCE, ENTRIES, SWEPT),
         "Update": (SETTLEMENT, ACCOUNT),
     },
     "SweepMerchants": {

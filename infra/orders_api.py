@@ -13,7 +13,7 @@ from infra.config import Settings
 
 DECISIONS = (
     *("retry", "write-off", "complete"),
-    *("reverse", "recover"),
+    *("reverse", "reverse-part", "recover"),
     *("open", "deposit", "withdraw", "freeze", "unfreeze", "close"),
 )
 """What may be ordered, and the last part of each route: IAM grants them one by one."""

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from handlers import _dependencies, _resumption, _step_functions
+from settlement.adapters import sweeper
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.model import executions
+from settlement.model import executions, money
 from settlement.model.caller import Caller
 from settlement.model.errors import (
     AccountNotFound,
@@ -21,14 +22,16 @@ from settlement.model.errors import (
 from settlement.model.orders import (
     REVERSE,
     Resolution,
+    key_of_part,
     order_name,
+    parse_part,
     parse_recovery,
     parse_resolution,
     parse_reversal,
 )
 from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, Status
-from settlement.policy import compensation
+from settlement.policy import compensation, sweeps
 
 _ON_RECORD = ("decision", "reason", "by", "user_id", "request_id", "posted_at")
 
@@ -72,6 +75,24 @@ def reverse(body: object, caller: Caller) -> dict[str, Any]:
     if state.status is Status.COMPENSATING:
         _start(state, executions.ordered(key, REVERSE, _dependencies.nonce()), REVERSE)
     return {"key": key, "order": _on_record(found or transaction.gate.parameters["Item"])}
+
+
+def reverse_part(body: object, caller: Caller) -> dict[str, Any]:
+    """Give the payer a part of what was released; return the part as it is on record.
+
+    Nothing is left to be resumed: the money moves in one transaction. A merchant's release is swept first,
+    so that its money is there to take.
+    Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, and the payee's refusals.
+    """
+    store, config = _dependencies.store, _dependencies.config
+    state = _state(key_of_part(body))
+    settlement, exponent = state.settlement, config.currencies[state.settlement.currency]
+    key, order = parse_part(body, caller, exponent)
+    if span := sweeps.before_refund(state):
+        sweeper.fold(store, span)
+    entry = store.record(compensation.reverse_part(settlement, order, _dependencies.now()))
+    amount = {"amount": money.render(entry["amount"], exponent), "currency": settlement.currency}
+    return {"key": key, "part": order.part, "order": _on_record(entry) | amount}
 
 
 def recover(body: object, caller: Caller) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from settlement.adapters.telemetry import logger, observed
 from settlement.model.account_order import OrderKind
 from settlement.model.caller import Caller, caller_of
 from settlement.model.errors import InvalidRequest, SettlementError
-from settlement.model.orders import RECOVER, REVERSE, Decision
+from settlement.model.orders import RECOVER, REVERSE, REVERSE_PART, Decision
 from settlement.policy.order_answer import status_of
 
 BODY_BYTES_MAX = 16_384
@@ -20,6 +20,7 @@ Take = Callable[[object, Caller], dict[str, Any]]
 ROUTES: dict[str, Take] = {
     **dict.fromkeys(map(str, Decision), _orders.resolve),
     REVERSE: _orders.reverse,
+    REVERSE_PART: _orders.reverse_part,
     RECOVER: _orders.recover,
     **dict.fromkeys(map(str, OrderKind), _account_orders.carry_out),
 }

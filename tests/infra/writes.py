@@ -15,7 +15,7 @@ from settlement.model.state import SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.policy import administration, compensation, recovery, steps
-from tests.unit.vectors import CONFIG, EXECUTION, ORDERS_ON_ACCOUNTS, SETTLEMENT, slots
+from tests.unit.vectors import CONFIG, EXECUTION, ORDERS_ON_ACCOUNTS, PART_1, PART_2, SETTLEMENT, slots
 from tests.world.constants import NONCE
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
@@ -151,6 +151,8 @@ WRITES: dict[str, list[Write]] = {
     "SealJournal": [],
     "TakeOrder": [
         *ORDERED,
+        *(write for part in (PART_1, PART_2) for write in compensation.reverse_part(SETTLEMENT, part, NOW)),
+        *SWEEP,
         *(write for case in _CASES for write in resolving(case)),
         *(write for order in ORDERS_ON_ACCOUNTS for write in administration.carry_out(order, NOW, CONFIG)),
     ],

@@ -84,6 +84,17 @@ def extended(payment: Payment) -> None:
     payment.take_over(890)
 
 
+def in_parts(*names: str, amounts: tuple[int, ...]) -> Play:
+    """Give the payer some parts of what was released."""
+
+    def play(payment: Payment) -> None:
+        payment.forward(*names)
+        for amount in amounts:
+            payment.part(amount + payment.settlement.fee)
+
+    return play
+
+
 def erased(*names: str) -> Play:
     """Let a person erase the names of a finished payment that has names."""
 
@@ -158,6 +169,10 @@ SHAPES: dict[str, Play] = {
     "extended": extended,
     "released to a merchant": plays(*SETTLED),
     "swept": plays(*RELEASED, "sweep", "fee"),
+    "reversed in part": in_parts(*SETTLED, amounts=(1_000, 3, 250)),
+    "reversed in part once": in_parts(*SETTLED, amounts=(1,)),
+    "reversed in part after a review": in_parts(*REVIEWED, "release", "fee", amounts=(7, 19)),
+    "reversed in parts by a merchant": in_parts(*RELEASED, "sweep", "fee", amounts=(2_000, 11)),
     "given back by a merchant": compensated(*RELEASED, "sweep", "fee", by="order"),
 }
 

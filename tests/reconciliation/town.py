@@ -14,7 +14,7 @@ from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.sweep import Span
 from settlement.model import accounts
 from settlement.model.circuit import Thresholds
-from settlement.model.orders import Decision, Resolution, Reversal
+from settlement.model.orders import Decision, PartialReversal, Resolution, Reversal
 from settlement.model.settlement import NAMES, Settlement, hash_of
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
@@ -223,6 +223,14 @@ class Payment:
         self.town.store.commit(
             compensation.reverse_on_order(self.settlement, order, self.town.tick(), CONFIG)
         )
+
+    def part(self, amount: int) -> None:
+        """Give the payer a part of what was released."""
+        state = self.state()
+        order = PartialReversal(
+            reason=f"{self.settlement.payer} sent one back", by="olga", part=state.next_part, amount=amount
+        )
+        self.town.store.record(compensation.reverse_part(self.settlement, order, self.town.tick()))
 
     def reverse(self, *which: Step) -> None:
         for step in which:

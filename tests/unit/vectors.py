@@ -16,6 +16,7 @@ from settlement.ledger import (
     keys,
     kyc_review,
     limbo,
+    parts,
     reversal,
     sweep,
     takeover,
@@ -27,7 +28,7 @@ from settlement.ledger.sweep import Span
 from settlement.ledger.transaction import StepTransaction, Transfer, Write
 from settlement.model.account_order import AccountOrder, OrderKind
 from settlement.model.case import Case
-from settlement.model.orders import Decision, Resolution, Reversal
+from settlement.model.orders import Decision, PartialReversal, Resolution, Reversal
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
@@ -227,6 +228,17 @@ REVERSALS = (
     Vector(reversal.finish_unheld, (SETTLEMENT, NOW)),
 )
 
+PART_1, PART_2 = (
+    PartialReversal(reason=f"sent {part} back", by="olga", part=part, amount=500 * part) for part in (1, 2)
+)
+"""The first reversal in part, and a later one, which adds to it."""
+
+PARTS = (
+    Vector(parts.record, (SETTLEMENT, PART_1, NOW)),
+    Vector(parts.count, (SETTLEMENT, PART_1), variant="first"),
+    Vector(parts.count, (SETTLEMENT, PART_2), variant="later"),
+)
+
 LIMBO = (
     *(Vector(limbo.enter, (SETTLEMENT, CASES[step], FAILURE, NOW), variant=step.value) for step in CASES),
     Vector(limbo.enter, (SETTLEMENT, DONE, FAILURE, NOW), variant="fee.done"),
@@ -353,6 +365,8 @@ COMPENSATION = (
         Vector(compensation.reverse_on_order, (SETTLEMENT, order, NOW, CONFIG), variant=expected.lower())
         for expected, order in ORDERS.items()
     ),
+    Vector(compensation.reverse_part, (SETTLEMENT, PART_1, NOW), variant="first"),
+    Vector(compensation.reverse_part, (SETTLEMENT, PART_2, NOW), variant="later"),
     *(Vector(compensation.reverse_step, (SETTLEMENT, step, NOW), variant=step) for step in CASES),
     *(
         Vector(compensation.enter_limbo, (SETTLEMENT, case, FAILURE, NOW), variant=variant)
@@ -371,6 +385,7 @@ BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
     balances: BALANCES,
     account_orders: ACCOUNT_ORDERS,
     reversal: REVERSALS,
+    parts: PARTS,
     limbo: LIMBO,
     kyc_review: REVIEWS,
     takeover: TAKEOVER,

@@ -86,6 +86,11 @@ def credit_swept(account: str, amount: int, currency: str) -> Write:
 
 def debit_payee(settlement: Settlement) -> Write:
     """Take the net amount back from the payee, who may have spent it."""
+    return debit_part(settlement, settlement.net)
+
+
+def debit_part(settlement: Settlement, amount: int) -> Write:
+    """Take an amount of what was released back from the payee, who may have spent it."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return account_refusal("payee", settlement.currency, state) or InsufficientFunds(
@@ -95,8 +100,8 @@ def debit_payee(settlement: Settlement) -> Write:
     return update(
         keys.account(settlement.payee),
         "SET available = available - :amount",
-        values={":amount": settlement.net},
-        conditions=[same_currency(settlement.currency), sufficient(settlement.net)],
+        values={":amount": amount},
+        conditions=[same_currency(settlement.currency), sufficient(amount)],
         on_failure=meaning,
     )
 
@@ -106,6 +111,11 @@ def credit_payer(settlement: Settlement) -> Write:
 
     For the same reason the stage's highest balance does not apply.
     """
+    return credit_part(settlement, settlement.amount)
+
+
+def credit_part(settlement: Settlement, amount: int) -> Write:
+    """Give an amount back to the payer, in the same way as the whole."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         # Only the currency's condition can fail; a returned row that satisfies it counts as absent.
@@ -114,7 +124,7 @@ def credit_payer(settlement: Settlement) -> Write:
     return update(
         keys.account(settlement.payer),
         "SET available = available + :amount",
-        values={":amount": settlement.amount},
+        values={":amount": amount},
         conditions=[same_currency(settlement.currency)],
         on_failure=meaning,
     )

@@ -28,6 +28,9 @@ EXISTS = Condition("attribute_exists(pk)")
 NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
 """No person has decided on the settlement: a SETTLED one was not completed out of LIMBO."""
 
+NO_PARTS = Condition("attribute_not_exists(parts)")
+"""Nothing of the settlement is reversed in part."""
+
 NO_VERDICT = Condition("attribute_not_exists(verdict)")
 """The KYC provider has not decided."""
 
@@ -91,6 +94,16 @@ def is_still_of(owner: str) -> Condition:
 def case_unchanged(resolutions: int) -> Condition:
     """Optimistic lock: no resolution has been recorded since the caller read the row."""
     return Condition("resolutions = :resolutions", {":resolutions": resolutions})
+
+
+def parts_are(parts: int) -> Condition:
+    """Optimistic lock: so many parts are reversed, so that the next one is that of this order."""
+    return Condition("parts = :earlier_parts", {":earlier_parts": parts})
+
+
+def within_rest(highest_before: int) -> Condition:
+    """No more is reversed in part than was released. The caller computes the bound."""
+    return Condition("reversed_in_part <= :highest_before", {":highest_before": highest_before})
 
 
 def no_later_case(number: int) -> Condition:

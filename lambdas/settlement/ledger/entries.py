@@ -37,7 +37,7 @@ def transfer(settlement: Settlement, step: str, moved: Transfer, now: datetime) 
     return put(row, on_failure=lambda entry: IdempotencyConflict.of_key(settlement.key))
 
 
-def evidence(settlement: Settlement, step: str, content: Mapping[str, str], now: datetime) -> Write:
+def evidence(settlement: Settlement, step: str, content: Mapping[str, object], now: datetime) -> Write:
     """Build the record of a fact that moves nothing. The same step again is a replay."""
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
@@ -69,7 +69,9 @@ def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
     return put(row, on_failure=lambda entry: IdempotencyConflict.of_key(order.key))
 
 
-def _evidence(settlement: Settlement, step: str, content: Mapping[str, str], now: datetime) -> dict[str, Any]:
+def _evidence(
+    settlement: Settlement, step: str, content: Mapping[str, object], now: datetime
+) -> dict[str, Any]:
     return {
         **keys.evidence(settlement.key, step),
         "step": str(step),

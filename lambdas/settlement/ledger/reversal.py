@@ -7,6 +7,7 @@ from typing import Any
 from settlement.ledger import keys
 from settlement.ledger.conditions import (
     NEVER_RESOLVED,
+    NO_PARTS,
     NOT_IN_REVIEW,
     committed,
     escrow_holds,
@@ -99,6 +100,8 @@ def begin_on_order(
             return NotReversible(f"the key {settlement.key} was never claimed")
         if not state.same_request(settlement):
             return IdempotencyConflict.of_key(settlement.key)
+        if state.status is expected and state.parts:
+            return NotReversible(f"{state.parts} parts were reversed: reverse the rest in part", state.status)
         completed = state.status is Status.SETTLED and state.resolution is not None
         found = f"{state.status} and was completed out of LIMBO" if completed else state.status
         return NotReversible(f"it was to be {expected}, but the settlement is {found}", state.status)
@@ -115,7 +118,7 @@ def begin_on_order(
             ":now": timestamp(now),
             **placeholders(index),
         },
-        conditions=[status_as_expected(expected), same_request(settlement), NEVER_RESOLVED],
+        conditions=[status_as_expected(expected), same_request(settlement), NEVER_RESOLVED, NO_PARTS],
         on_failure=meaning,
     )
 

@@ -183,6 +183,10 @@ class NotReversible(Refusal):
         self.status = status
 
 
+class PartRefused(Refusal):
+    """The part is not the next one, or more than is left of what was released. Nothing was written."""
+
+
 class EscrowMismatch(Refusal):
     """The escrow does not hold what the settlement's steps say: nothing moves before a person has looked."""
 

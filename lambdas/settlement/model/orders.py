@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from settlement.model import money
 from settlement.model.caller import Caller
 from settlement.model.errors import InvalidRequest
 from settlement.model.request import KEY, unknown_fields
@@ -13,13 +14,14 @@ from settlement.model.status import Status
 TEXT_LENGTH_MAX = 500
 """Most characters of a reason, of a person's name, and of a reference."""
 
-REVERSE, RECOVER = "reverse", "recover"
+REVERSE, REVERSE_PART, RECOVER = "reverse", "reverse-part", "recover"
 """The orders on a settlement that are no decision on a case of LIMBO."""
 
 CASES_MAX = 10**9
-"""The highest number of a case that an order may name."""
+"""The highest number of a case, or of a part, that an order may name."""
 
 _REVERSIBLE_ON_ORDER = (Status.SETTLED, Status.PROCESSING)
+_PART = ("key", "part", "amount", "reason")
 
 
 class Decision(StrEnum):
@@ -89,6 +91,26 @@ class Resolution(Order):
         return (entry["decision"], entry["reason"]) == (self.decision, self.reason)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PartialReversal(Order):
+    """An order to give the payer `amount` (minor units) of what was released: the part with this number.
+
+    The number is what makes it happen once: a person's next order names the next part.
+    """
+
+    part: int
+    amount: int
+
+    def differs_from(self, entry: Mapping[str, object]) -> str | None:
+        """Return the field in which the part on record is another one; the first person stays."""
+        return next((name for name in ("amount", "reason") if entry[name] != getattr(self, name)), None)
+
+
+def part_name(part: int) -> str:
+    """Return the name of a reversal in part: of its evidence, and of its entry in the payee's account."""
+    return f"{REVERSE_PART}:{part}"
+
+
 def order_name(case: int) -> str:
     """Return the name of the decision on a case: that of its evidence, and what wakes a machine."""
     return f"resolve:{case}"
@@ -121,6 +143,32 @@ def parse_resolution(raw: object, caller: Caller) -> tuple[str, Resolution]:
         reason=reason, by=caller.by, proof=caller.proof, decision=Decision(decision), case=case
     )
     return content["key"], order
+
+
+def parse_part(raw: object, caller: Caller, exponent: int) -> tuple[str, PartialReversal]:
+    """Return the key and the order to reverse a part. Raises InvalidRequest, naming each field at fault.
+
+    `exponent` is that of the settlement's currency.
+    """
+    content = _object(raw, _PART)
+    part, amount = content["part"], 0
+    if not (type(part) is int and 0 < part <= CASES_MAX):
+        raise InvalidRequest("part: must be the number of this part: 1, 2, 3 and so on")
+    try:
+        amount = money.parse(content["amount"], exponent)
+    except ValueError as expected:
+        raise InvalidRequest(f"amount: {expected}") from None
+    if amount == 0:
+        raise InvalidRequest("amount: must be greater than zero")
+    reason = one_line(content["reason"], "reason")
+    order = PartialReversal(reason=reason, by=caller.by, proof=caller.proof, part=part, amount=amount)
+    return content["key"], order
+
+
+def key_of_part(raw: object) -> str:
+    """Return the key that an order to reverse a part names. Raises InvalidRequest."""
+    key: str = _object(raw, _PART)["key"]
+    return key
 
 
 def parse_recovery(raw: object) -> str:

@@ -28,6 +28,7 @@ class SettlementState:
     `deadline_extended_at` the latest time at which it came too late itself and extended the deadline.
     `resolutions` counts the closed cases of LIMBO; `resolution` is the latest decision, `stuck_step` the
     reversal that is stuck.
+    `parts` counts the reversals in part, and `reversed_in_part` is what they have given back (minor units).
     """
 
     settlement: Settlement
@@ -53,6 +54,8 @@ class SettlementState:
     stuck_step: str | None = None
     resolutions: int = 0
     resolution: Mapping[str, str] | None = None
+    parts: int = 0
+    reversed_in_part: int = 0
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "SettlementState":
@@ -76,6 +79,8 @@ class SettlementState:
                 reversed={step: row[slot] for step, slot in _REVERSAL_SLOTS if slot in row},
                 listed_at=row.get("gsi1sk"),
                 resolutions=row.get("resolutions", 0),
+                parts=row.get("parts", 0),
+                reversed_in_part=row.get("reversed_in_part", 0),
                 **{name: row[name] for name in _REQUIRED},
                 **{name: row.get(name) for name in _OPTIONAL},  # type: ignore[arg-type]
             )
@@ -108,6 +113,11 @@ class SettlementState:
     def case_number(self) -> int:
         """The number of the open case of LIMBO, or of the next one."""
         return self.resolutions + 1
+
+    @property
+    def next_part(self) -> int:
+        """The number of the next reversal in part."""
+        return self.parts + 1
 
     @property
     def unreversed(self) -> list[Step]:
@@ -182,7 +192,7 @@ _TIMES = ("opened_at", "frozen_at", "closed_at")
 
 _INTEGERS = (
     *("amount", "fee", "deadline_seconds", "escrow", "owner_epoch", "resolutions", "available"),
-    "limbo_cases",
+    *("limbo_cases", "parts", "reversed_in_part"),
 )
 _MAPS = ("failure", "reversed_for", "resolution")
 _TEXTS = (

@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from settlement.ledger import balances, entries, limbo, reversal
-from settlement.ledger.transaction import StepTransaction, Transfer
+from settlement.ledger import balances, entries, limbo, parts, reversal
+from settlement.ledger.transaction import StepTransaction, Transfer, Write
 from settlement.model import accounts
 from settlement.model.case import Case
-from settlement.model.errors import KycUnavailable, ResolutionRefused, StepFenced
-from settlement.model.orders import REVERSE, Decision, Resolution, Reversal, order_name
+from settlement.model.errors import KycUnavailable, PartRefused, ResolutionRefused, StepFenced
+from settlement.model.orders import REVERSE, Decision, PartialReversal, Resolution, Reversal, order_name
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
@@ -66,6 +66,20 @@ def reverse_on_order(
     return StepTransaction(
         evidence=entries.evidence(settlement, REVERSE, order.evidence(), now),
         settlement=reversal.begin_on_order(settlement, order.expected_status, failure, now, config),
+    )
+
+
+def reverse_part(settlement: Settlement, order: PartialReversal, now: datetime) -> tuple[Write, ...]:
+    """Give the payer a part of what was released, with the person and the reason on record.
+
+    The fee stays with the house. Raises PartRefused for more than was released, which no row need tell.
+    """
+    if order.amount > settlement.net:
+        raise PartRefused(parts.ABOVE_REST)
+    return (
+        parts.record(settlement, order, now),
+        parts.count(settlement, order),
+        *parts.move(settlement, order, now),
     )
 
 

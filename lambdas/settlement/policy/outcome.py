@@ -18,6 +18,7 @@ ERROR_LENGTH_MAX, CAUSE_LENGTH_MAX = 100, 500
 def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> dict[str, Any]:
     """Return the outcome of a settlement as it is. `replayed` means that this call did not run it."""
     settlement, exponent = state.settlement, config.currencies[state.settlement.currency]
+    parts = {"reversed_in_part": money.render(state.reversed_in_part, exponent)} if state.parts else {}
     return {
         "key": settlement.key,
         "status": state.status.value,
@@ -33,6 +34,7 @@ def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> 
         "replayed": replayed,
         "claimed_at": state.claimed_at,
         "finished_at": state.finished_at,
+        **parts,
     }
 
 

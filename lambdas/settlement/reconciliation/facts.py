@@ -42,6 +42,11 @@ class SettlementFacts(NamedTuple):
     since: str | None = None
     """The time in flight, if it is that of evidence: of the order, or else of a webhook's verdict."""
 
+    parts: int = 0
+    """The number of reversals in part, of each of which there is evidence."""
+
+    reversed_in_part: int = 0
+
 
 class EntryFacts(NamedTuple):
     """A journal entry: a settlement's between `account` and its escrow, or a deposit of `account`.
@@ -74,6 +79,8 @@ class EvidenceFacts(NamedTuple):
     decision: str | None
     account: str | None = None
     content: str | None = None
+    amount: int | None = None
+    """That of a reversal in part."""
 
 
 class WaitingFacts(NamedTuple):

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from settlement.ledger.parts import REFUND_PART
 from settlement.model import accounts
-from settlement.model.orders import Decision
+from settlement.model.orders import REVERSE_PART, Decision
 from settlement.model.status import Step
 from settlement.reconciliation import on_record
 from settlement.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts, Waiting
@@ -76,10 +77,10 @@ def row_of(entry: EntryFacts) -> Row:
 
 def addresses(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> list[Row]:
     """Return the keys of all entries that a settlement may have, by its row and its evidence."""
-    internal = {Decision.WRITE_OFF: accounts.losses, Decision.COMPLETE: accounts.fees}
-    return [address(one) for one in entries_of(row)] + [
+    internal, known = {Decision.WRITE_OFF: accounts.losses, Decision.COMPLETE: accounts.fees}, [*evidence]
+    return [address(one) for one in (*entries_of(row), *_of_parts(row, known))] + [
         keys.entry(internal[Decision(one.decision)](row.currency), one.posted_at, row.key, one.step)
-        for one in evidence
+        for one in known
         if one.step.startswith(_RESOLVE) and one.decision in internal
     ]
 
@@ -100,6 +101,8 @@ def differences(
     """Return how a settlement's row differs from its entries and its evidence."""
     found = list(_sum_differs(row, entries))
     expected = entries_of(row)
+    if row.parts:
+        expected += _of_parts(row, evidence)
     if row.resolutions or len(entries) != len(expected) or set(entries) != set(expected):
         found += _decide(row, expected, entries, evidence)
         found += (f"has no {_told(one)}" for one in expected if one not in entries)
@@ -183,6 +186,16 @@ def _decide(
                     row.request_hash,
                 )
             )
+
+
+def _of_parts(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> Iterator[EntryFacts]:
+    """Yield the entries of the reversals in part: each takes from the payee, and gives to the payer."""
+    for one in evidence:
+        kind, _, number = one.step.partition(":")
+        if kind == REVERSE_PART and one.amount is not None:
+            of = (one.amount, row.currency, row.request_hash)
+            yield EntryFacts(row.key, one.step, one.posted_at, row.payee, "debit", *of)
+            yield EntryFacts(row.key, f"{REFUND_PART}:{number}", one.posted_at, row.payer, "credit", *of)
 
 
 def _unexplained(entries: Iterable[EntryFacts], expected: Iterable[EntryFacts]) -> Iterator[EntryFacts]:

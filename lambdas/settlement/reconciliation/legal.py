@@ -17,6 +17,7 @@ _IN_LIMBO = frozenset({"stuck_step", "recover_at"})
 _CASES = _IN_LIMBO | {"resolution"}
 _ENDED = frozenset({"finished_at"})
 _REVERSED = frozenset(step.reversal_slot for step in REVERSIBLE)
+_PARTS = frozenset({"parts", "reversed_in_part"})
 _STEPS = frozenset(step.slot for step in Step)
 _REVIEW = frozenset({"review", "expired_at"})
 
@@ -32,15 +33,16 @@ _NEEDED: dict[str, frozenset[str]] = {
 """The attributes of each shape, besides those of every settlement."""
 
 _BARRED: dict[str, frozenset[str]] = {
-    Status.PROCESSING: _REVERSAL | _CASES | _REVERSED | _ENDED | {Step.FEE.slot},
+    Status.PROCESSING: _REVERSAL | _CASES | _REVERSED | _ENDED | _PARTS | {Step.FEE.slot},
     Status.SETTLED: _LISTED | _REVERSAL | _CASES | _REVERSED | _REVIEW,
-    COMPLETED: _LISTED | _IN_LIMBO | _REVIEW | {"failure"},
+    COMPLETED: _LISTED | _IN_LIMBO | _REVIEW | _PARTS | {"failure"},
     Status.REJECTED: _LISTED
     | {"reversed_for", "resolutions", "verdict", "review", "in_flight_since"}
-    | _CASES,
-    Status.COMPENSATING: _ENDED | _IN_LIMBO | {Step.HOLD.reversal_slot},
-    Status.COMPENSATED: _LISTED | _IN_LIMBO,
-    Status.LIMBO: _ENDED | {Step.HOLD.reversal_slot},
+    | _CASES
+    | _PARTS,
+    Status.COMPENSATING: _ENDED | _IN_LIMBO | _PARTS | {Step.HOLD.reversal_slot},
+    Status.COMPENSATED: _LISTED | _IN_LIMBO | _PARTS,
+    Status.LIMBO: _ENDED | _PARTS | {Step.HOLD.reversal_slot},
 }
 """The attributes that no row of the shape has."""
 

@@ -15,9 +15,10 @@ def differences(row: SettlementFacts, evidence: Collection[EvidenceFacts]) -> It
     facts = {one.step: one for one in evidence}
     yield from _verdict_differs(row, facts)
     rare = facts.keys() - {_VERIFY}
-    if rare or row.resolutions or row.resolution or row.ordered or row.stuck or row.since:
+    if rare or row.parts or row.resolutions or row.resolution or row.ordered or row.stuck or row.since:
         yield from _times_differ(row, facts)
         yield from _cases_differ(row, facts)
+        yield from _parts_differ(row, facts)
         if row.ordered != (facts[_REVERSE].content if _REVERSE in facts else None):
             yield "its order to reverse it is not that of its evidence"
     for one in evidence:
@@ -93,10 +94,24 @@ def _cases_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
             yield f"its evidence {decision.step} is of another account than {step}"
 
 
+def _parts_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
+    """Compare the reversals in part with what is on record: the last is of the part that the row counts."""
+    parts = {step: one for step, one in facts.items() if step.startswith(_PART)}
+    if not _are_numbered(parts, _PART, row.parts):
+        yield f"has {row.parts} reversals in part, its evidence {sorted(parts)}"
+    total = sum(one.amount or 0 for one in parts.values())
+    if row.reversed_in_part != total:
+        yield f"has reversed {row.reversed_in_part} in part, its evidence {total} (minor units)"
+    for step, one in sorted(parts.items()):
+        if row.fee_at and values.is_long_before(one.posted_at, row.fee_at):
+            yield f"its evidence {step} is of {one.posted_at}, but it settled at {row.fee_at}"
+
+
 def _are_numbered(steps: Collection[str], prefix: str, length: int) -> bool:
     """Return whether the steps are those of the cases from 1 to `length`, which may be any number."""
     return len(steps) == length and {*steps} == {f"{prefix}{number}" for number in range(1, length + 1)}
 
 
 _VERIFY, _REVERSE, _RESOLVE, _LIMBO = Step.VERIFY.value, "reverse", "resolve:", "limbo:"
+_PART = "reverse-part:"
 _APPROVED = KycDecision.APPROVED.value

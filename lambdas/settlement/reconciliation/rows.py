@@ -12,7 +12,7 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import REVIEW
 from settlement.model import accounts
-from settlement.model.orders import Decision
+from settlement.model.orders import REVERSE_PART, Decision
 from settlement.model.request import ACCOUNT, KEY
 from settlement.model.settlement import hash_of
 from settlement.model.state import MalformedRow
@@ -80,6 +80,9 @@ def evidence(row: Row) -> EvidenceFacts:
     kind = step.partition(":")[0]
     if kind == "reverse":
         return told._replace(content=values.digest(cause_of_order(*_ORDER(row))))
+    if kind == REVERSE_PART:
+        _ORDER(row)
+        return told._replace(amount=values.count(row, "amount", 1))
     if kind == "limbo":
         account, error, cause = _CASE(row)
         return told._replace(account=account, content=values.digest(account, error, cause, posted_at))

@@ -68,6 +68,8 @@ def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
     yield from attribute_faults(row, facts.status, is_completed)
     yield from _content_faults(row, facts)
     yield from _time_faults(row, facts)
+    if not _PARTS.isdisjoint(row):
+        yield from _part_faults(row, facts)
     if "gsi1pk" in row and facts.status != Status.LIMBO:
         if row["gsi1pk"] != keys.in_flight_index(facts.key, "")["gsi1pk"]:
             yield f"is {facts.status}, but listed in {row['gsi1pk']}"
@@ -116,7 +118,12 @@ def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
         stuck = values.digest(account, failure["error"], failure["cause"], row.get("gsi1sk") or "")
     if resolution or ("review" in row and not ordered):
         since = None
+    parts, reversed_in_part = (
+        values.count(row, name) if name in row else 0 for name in ("parts", "reversed_in_part")
+    )
     return facts._replace(
+        parts=parts,
+        reversed_in_part=reversed_in_part,
         resolutions=resolutions,
         resolution=resolution["decision"] if resolution else None,
         **{"resolved": resolved, "ordered": ordered, "stuck": stuck, "since": since},
@@ -179,6 +186,14 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
             yield f"is in flight since {row.get('in_flight_since')}, but should be since {since}"
 
 
+def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
+    """Compare the reversals in part with what was released: each gives something back."""
+    if missing := sorted(_PARTS - row.keys()):
+        yield f"is reversed in part, but has no {', '.join(missing)}"
+    elif not 0 < facts.parts <= facts.reversed_in_part <= facts.amount - facts.fee:
+        yield f"{facts.parts} parts cannot have reversed {facts.reversed_in_part} (minor units)"
+
+
 def _is_named(row: Row) -> bool:
     """Return whether a row's deadline is the one that its request names."""
     seconds = values.amount(row, "deadline_seconds")
@@ -234,9 +249,11 @@ _INSTANTS = (
 )
 _FAILURE = ("step", "error", "cause")
 _RESOLUTION = ("decision", "reason", "by", "decided_at")
+_PARTS = frozenset({"parts", "reversed_in_part"})
 _RARE = frozenset(
     {
         *("failure", "reversed_for", "resolution", "resolutions", "stuck_step"),
         *("in_flight_since", "review", "recover_at"),
+        *_PARTS,
     }
 )

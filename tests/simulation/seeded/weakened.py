@@ -19,6 +19,7 @@ from settlement.ledger import (
     forward,
     kyc_review,
     limbo,
+    parts,
     reversal,
     sweep,
     takeover,
@@ -29,7 +30,7 @@ from settlement.ledger.transaction import Write
 from settlement.model.settlement import Settlement
 from settlement.model.status import REVERSIBLE, Status, Step
 
-MODULES = (account_orders, balances, entries, forward, kyc_review, limbo, reversal, sweep, takeover)
+MODULES = (account_orders, balances, entries, forward, kyc_review, limbo, parts, reversal, sweep, takeover)
 """The modules that make writes."""
 
 _SETTLEMENT = Settlement(
@@ -53,6 +54,8 @@ SAMPLES: Mapping[str, Callable[[], Condition]] = {
     **{f"not_committed({step})": partial(conditions.not_committed, step) for step in Step},
     **{f"not_reversed({step})": partial(conditions.not_reversed, step) for step in REVERSIBLE},
     "is_undone(fee)": lambda: conditions.is_undone(Step.FEE),
+    "parts_are": lambda: conditions.parts_are(1),
+    "within_rest": lambda: conditions.within_rest(0),
     "no_later_case": lambda: conditions.no_later_case(1),
     "escrow_holds": lambda: conditions.escrow_holds(0),
     "same_currency": lambda: conditions.same_currency("EUR"),
@@ -76,6 +79,7 @@ NAMES: Mapping[str, str] = {expression: name for name, expression in EXPRESSIONS
 _CASES: dict[str, Callable[[dict[str, Any]], str]] = {
     "entries.transfer": lambda known: _kind(known["step"]),
     "entries.evidence": lambda known: _kind(known["step"]),
+    "parts.count": lambda known: "first" if known["order"].part == 1 else "later",
     "limbo.enter": lambda known: "as it is done" if known["case"].done else "as it is stuck",
     "limbo.leave": lambda known: str(known["resolution"].decision),
     "takeover.take_over": lambda known: (
