@@ -23,6 +23,7 @@ _CODES = {
             "CaseNotCounted",
             "IdempotencyConflict",
             "NotReversible",
+            "PartRefused",
             "ResolutionRefused",
             "StepFenced",
         ),
@@ -74,9 +75,11 @@ def give(stack: Stack, decision: str, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unknown(decision: str, order: dict[str, Any], told: str) -> CommandFailed:
+    part = f" and --part {order['part']}" if "part" in order else ""
     return CommandFailed(
         Exit.FAILED,
-        f"{decision}: not carried out, or not known to be: {told}; repeat it with its key {order['key']}",
+        f"{decision}: not carried out, or not known to be: {told};"
+        f" repeat it with its key {order['key']}{part}",
     )
 
 

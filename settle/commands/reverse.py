@@ -1,25 +1,53 @@
 """`settle reverse`."""
 
+from typing import Annotated
+
 import typer
 
 from settle.commands.options import AsJson, Key, Reason, StackName
-from settle.exit_codes import Exit
+from settle.exit_codes import CommandFailed, Exit
 from settlement.model.status import Status
 
+Amount = Annotated[
+    str | None, typer.Option("--amount", help="Give back so much of what was released, in place of all.")
+]
+Part = Annotated[
+    int | None,
+    typer.Option(
+        "--part", help="The number of this part, to repeat it; without it, the next one, which is shown."
+    ),
+]
 
-def reverse(key: Key, reason: Reason, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Give the payer everything back, the fee included. Safe to repeat.
 
-    For a settled payment, or a stalled one.
-    Exit code 0: the payer has everything back. 5: the reversal is stuck, and the settlement is in LIMBO.
+def reverse(
+    key: Key,
+    reason: Reason,
+    amount: Amount = None,
+    part: Part = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give the payer everything back, the fee included, or an amount. Safe to repeat.
+
+    Everything: of a settled payment, or a stalled one. An amount: of a settled one, up to all that was
+    released, in as many parts as wanted; the fee stays. Repeat a part with its number.
+    Exit code 0: the payer has the money back. 5: the reversal is stuck, and the settlement is in LIMBO.
 
     Example: settle reverse order-2026-000101 --reason "goods came back"
+    Example: settle reverse order-2026-000101 --amount 5.00 --reason "one came back"
     """
-    from settle.actions import reversal
+    from settle.actions import partial_reversal, reversal
     from settle.output import console
     from settle.stack import find
 
+    if part is not None and amount is None:
+        raise CommandFailed(Exit.USAGE, "part: is the number of a part, which has an --amount")
     target = find(stack)
+    if amount is not None:
+        number = partial_reversal.next_part(target, key) if part is None else part
+        console.note(f"{key}: this is part {number}; to repeat it: --part {number}")
+        console.print_record(partial_reversal.reverse_part(target, key, amount, reason, number), as_json)
+        return
     result = reversal.reverse(target, key, reason)
     if not reversal.is_on_record(target, key, reason):
         console.note(f"{key}: its reversal had begun before; your reason is not on record")

@@ -27,6 +27,9 @@ RESOLUTIONS: list[dict[str, Any]] = [
 ]
 """The number of decisions: the attribute exists from the beginning of a compensation."""
 
+PARTS = ((1, 500), (1, 3_772), (1, 3_773), (2, 500))
+"""The reversals in part and their sum, around what leaves room for another 1,000 of the net amount."""
+
 MOVED = "2026-11-20T12:00:30.000Z"
 """The place in the index of a settlement that another execution has taken over since it was read."""
 
@@ -124,4 +127,19 @@ def _rows_of(settlement: Settlement) -> list[Row]:
             Status, progress(), (AT, AFTER), (True, False), escrows, RESOLUTIONS
         )
         for verified, listed in product(verdicts(steps), listings(status))
+    ] + [
+        settlement_row(
+            status,
+            set(Step),
+            AFTER,
+            same_request=same,
+            settlement=settlement,
+            verdict=VERDICT.decision.value,
+            reversed_for={"step": "verify"},
+            parts=parts,
+            reversed_in_part=amount,
+            **decided,
+            **listings(status)[0],
+        )
+        for status, same, decided, (parts, amount) in product(Status, (True, False), RESOLUTIONS, PARTS)
     ]

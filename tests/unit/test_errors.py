@@ -114,7 +114,7 @@ PLAIN = {
         errors.KycRequestRefused,
         errors.SignatureRefused,
     ),
-    *(errors.SettlementNotFound, errors.ResolutionRefused),
+    *(errors.SettlementNotFound, errors.ResolutionRefused, errors.PartRefused),
     *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen),
     *(errors.QueueUnavailable, errors.StartUnavailable, errors.JournalUnavailable),
 }

@@ -181,8 +181,8 @@ def _words(path: Path) -> set[str]:
             {"Write"},
             {f"{LEDGER}/transaction.py", f"{ADAPTERS}/dynamodb.py"}
             | {f"{LEDGER}/{name}.py" for name in ("balances", "entries", "forward", "kyc_review", "limbo")}
-            | {f"{LEDGER}/{name}.py" for name in ("account_orders", "reversal", "sweep", "takeover")}
-            | {f"{POLICY}/{name}.py" for name in ("administration", "recovery", "steps")},
+            | {f"{LEDGER}/{name}.py" for name in ("account_orders", "parts", "reversal", "sweep", "takeover")}
+            | {f"{POLICY}/{name}.py" for name in ("administration", "compensation", "recovery", "steps")},
             id="the type of a write",
         ),
         pytest.param(

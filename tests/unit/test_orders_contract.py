@@ -22,6 +22,7 @@ OLGA = Caller(by="arn", user_id="AIDA", request_id="r", source_ip="192.0.2.7")
 PARSERS: dict[str, Callable[[dict[str, Any]], object]] = {
     "Resolution": lambda raw: orders.parse_resolution(raw, OLGA),
     "Reversal": lambda raw: orders.parse_reversal(raw, OLGA),
+    "PartialReversal": lambda raw: orders.parse_part(raw, OLGA, 2),
     "Recovery": orders.parse_recovery,
     "AccountOrder": lambda raw: parse_account_order({"order": "freeze", **raw}, OLGA, CONFIG),
 }
@@ -38,6 +39,7 @@ def test_the_decisions_and_the_patterns_are_those_of_the_code() -> None:
     assert SCHEMAS["AccountOrder"]["properties"]["account"]["pattern"] == f"^{ACCOUNT.pattern}$"
     assert SCHEMAS["Line"]["maxLength"] == orders.TEXT_LENGTH_MAX
     assert SCHEMAS["Resolution"]["properties"]["case"]["maximum"] == orders.CASES_MAX
+    assert SCHEMAS["PartialReversal"]["properties"]["part"]["maximum"] == orders.CASES_MAX
 
 
 @pytest.mark.parametrize("name", PARSERS)

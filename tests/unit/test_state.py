@@ -44,6 +44,8 @@ FULL = states.row(
     stuck_step="compensate:hold",
     resolutions=2,
     resolution={"decision": "retry"},
+    parts=4,
+    reversed_in_part=70,
 )
 """A row with every attribute of a settlement, each with its own value."""
 

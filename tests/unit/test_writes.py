@@ -157,9 +157,24 @@ def not_resolvable(step: str, row: Row) -> str:
 
 def not_as_expected(expected: Status) -> Told:
     def told(step: str, row: Row) -> str:
+        if row["status"] is expected and "parts" in row:
+            return f"NotReversible: {step}: {row['parts']} parts were reversed: reverse the rest in part"
         completed = row["status"] is Status.SETTLED and "resolution" in row
         found = f"{row['status']}{' and was completed out of LIMBO' if completed else ''}"
         return f"NotReversible: {step}: it was to be {expected}, but the settlement is {found}"
+
+    return told
+
+
+def not_reversible_in_part(part: int) -> Told:
+    def told(step: str, row: Row) -> str:
+        if row["status"] is not Status.SETTLED or "resolution" in row:
+            completed = " and was completed out of LIMBO" if "resolution" in row else ""
+            found = f"{row['status']}{completed}"
+            return f"NotReversible: {step}: a part needs a SETTLED settlement, and it is {found}"
+        if row.get("parts", 0) != part - 1:
+            return f"PartRefused: part: the next one is number {row.get('parts', 0) + 1}"
+        return "PartRefused: amount: is more than what is left of what was released"
 
     return told
 
@@ -268,10 +283,27 @@ RULES: dict[str, Rule] = {
     "reversal.assign_owner": Rule(COMPENSATING, "compensate", replayed),
     **{
         f"reversal.begin_on_order.{expected.lower()}": Rule(
-            expected, "reverse", not_as_expected(expected), lambda row: "resolution" not in row
+            expected,
+            "reverse",
+            not_as_expected(expected),
+            lambda row: "resolution" not in row and "parts" not in row,
         )
         for expected in ORDERS
     },
+    "parts.count.first": Rule(
+        Status.SETTLED,
+        "reverse",
+        not_reversible_in_part(1),
+        lambda row: "resolution" not in row and "parts" not in row,
+    ),
+    "parts.count.later": Rule(
+        Status.SETTLED,
+        "reverse",
+        not_reversible_in_part(2),
+        lambda row: (
+            "resolution" not in row and row.get("parts") == 1 and row["reversed_in_part"] <= 4_772 - 1_000
+        ),
+    ),
     **{f"reversal.reverse_step.{step}": reversing(step) for step in REVERSIBLE},
     "reversal.finish_unheld": Rule(
         COMPENSATING, "compensate:hold", finished_or_fenced, lambda row: not committed(row)

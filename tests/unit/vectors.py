@@ -162,6 +162,8 @@ BALANCES = (
     Vector(balances.credit_swept, ("merchant.shop", 4772, "EUR")),
     Vector(balances.debit_payee, (SETTLEMENT,)),
     Vector(balances.credit_payer, (SETTLEMENT,)),
+    Vector(balances.debit_part, (SETTLEMENT, 500)),
+    Vector(balances.credit_part, (SETTLEMENT, 500)),
     Vector(balances.block, ("bob",)),
     Vector(balances.unblock, ("bob",)),
 )

@@ -1,12 +1,12 @@
 """Writes of a reversal in part, which gives the payer an amount of what was released to the payee.
 
 The order's evidence is the idempotency check: it has the number of the part, and is in one transaction with
-the effect. The money passes through the escrow, as all of a settlement's does, and leaves nothing in it.
+the effect.
 """
 
 from datetime import datetime
 
-from settlement.ledger import balances, entries, keys
+from settlement.ledger import keys
 from settlement.ledger.conditions import (
     NEVER_RESOLVED,
     NO_PARTS,
@@ -15,18 +15,18 @@ from settlement.ledger.conditions import (
     status_is,
     within_rest,
 )
+from settlement.ledger.failure_reasons import fenced
 from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, Transfer, Write, put, update
-from settlement.model import accounts
+from settlement.ledger.transaction import AlreadyApplied, Write, put, update
 from settlement.model.errors import IdempotencyConflict, NotReversible, PartRefused, SettlementError
-from settlement.model.orders import PartialReversal, part_name
+from settlement.model.orders import REVERSE, PartialReversal, part_name
 from settlement.model.settlement import Settlement
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
 from settlement.model.timestamps import timestamp
 
-REFUND_PART = "refund-part"
-"""The name of the entry in the payer's account, before the number of the part."""
+ABOVE_REST = "amount: is more than what is left of what was released"
+"""The message of a part that is too large."""
 
 
 def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Write:
@@ -55,11 +55,7 @@ def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Wri
 def count(settlement: Settlement, order: PartialReversal) -> Write:
     """Count the part on the settlement's row, whose status stays SETTLED, up to all that was released."""
 
-    def meaning(state: SettlementState | None) -> SettlementError:
-        if state is None:
-            return NotReversible(f"the key {settlement.key} was never claimed")
-        if not state.same_request(settlement):
-            return IdempotencyConflict.of_key(settlement.key)
+    def explain(name: str, state: SettlementState) -> SettlementError:
         if state.status is not Status.SETTLED or state.resolution is not None:
             completed = " and was completed out of LIMBO" if state.resolution is not None else ""
             return NotReversible(
@@ -82,22 +78,5 @@ def count(settlement: Settlement, order: PartialReversal) -> Write:
         expression,
         values=values,
         conditions=conditions,
-        on_failure=meaning,
+        on_failure=fenced(settlement, REVERSE, explain=explain),
     )
-
-
-def move(settlement: Settlement, order: PartialReversal, now: datetime) -> tuple[Write, Write, Write, Write]:
-    """Take the amount from the payee and give it to the payer: both entries, and both balances."""
-    escrow, amount = accounts.escrow(settlement.key), order.amount
-    taken = Transfer(debit=settlement.payee, credit=escrow, amount=amount)
-    given = Transfer(debit=escrow, credit=settlement.payer, amount=amount)
-    return (
-        entries.transfer(settlement, part_name(order.part), taken, now),
-        entries.transfer(settlement, f"{REFUND_PART}:{order.part}", given, now),
-        balances.debit_part(settlement, amount),
-        balances.credit_part(settlement, amount),
-    )
-
-
-ABOVE_REST = "amount: is more than what is left of what was released"
-"""The message of a part that is too large."""

@@ -111,6 +111,11 @@ def part_name(part: int) -> str:
     return f"{REVERSE_PART}:{part}"
 
 
+def refund_name(part: int | str) -> str:
+    """Return the name of its entry in the payer's account."""
+    return f"refund-part:{part}"
+
+
 def order_name(case: int) -> str:
     """Return the name of the decision on a case: that of its evidence, and what wakes a machine."""
     return f"resolve:{case}"

@@ -10,7 +10,16 @@ from settlement.ledger.transaction import StepTransaction, Transfer, Write
 from settlement.model import accounts
 from settlement.model.case import Case
 from settlement.model.errors import KycUnavailable, PartRefused, ResolutionRefused, StepFenced
-from settlement.model.orders import REVERSE, Decision, PartialReversal, Resolution, Reversal, order_name
+from settlement.model.orders import (
+    REVERSE,
+    Decision,
+    PartialReversal,
+    Resolution,
+    Reversal,
+    order_name,
+    part_name,
+    refund_name,
+)
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
@@ -72,14 +81,21 @@ def reverse_on_order(
 def reverse_part(settlement: Settlement, order: PartialReversal, now: datetime) -> tuple[Write, ...]:
     """Give the payer a part of what was released, with the person and the reason on record.
 
-    The fee stays with the house. Raises PartRefused for more than was released, which no row need tell.
+    The money passes through the escrow, as all of a settlement's does, and leaves nothing in it. The fee
+    stays with the house. Raises PartRefused for more than was released, whatever the row says.
     """
     if order.amount > settlement.net:
         raise PartRefused(parts.ABOVE_REST)
+    escrow, amount = accounts.escrow(settlement.key), order.amount
+    taken = Transfer(debit=settlement.payee, credit=escrow, amount=amount)
+    given = Transfer(debit=escrow, credit=settlement.payer, amount=amount)
     return (
         parts.record(settlement, order, now),
         parts.count(settlement, order),
-        *parts.move(settlement, order, now),
+        entries.transfer(settlement, part_name(order.part), taken, now),
+        entries.transfer(settlement, refund_name(order.part), given, now),
+        balances.debit_part(settlement, amount),
+        balances.credit_part(settlement, amount),
     )
 
 

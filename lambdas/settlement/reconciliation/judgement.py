@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.ledger.parts import REFUND_PART
 from settlement.model import accounts
-from settlement.model.orders import REVERSE_PART, Decision
+from settlement.model.orders import REVERSE_PART, Decision, refund_name
 from settlement.model.status import Step
 from settlement.reconciliation import on_record
 from settlement.reconciliation.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts, Waiting
@@ -195,7 +194,7 @@ def _of_parts(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> Iterat
         if kind == REVERSE_PART and one.amount is not None:
             of = (one.amount, row.currency, row.request_hash)
             yield EntryFacts(row.key, one.step, one.posted_at, row.payee, "debit", *of)
-            yield EntryFacts(row.key, f"{REFUND_PART}:{number}", one.posted_at, row.payer, "credit", *of)
+            yield EntryFacts(row.key, refund_name(number), one.posted_at, row.payer, "credit", *of)
 
 
 def _unexplained(entries: Iterable[EntryFacts], expected: Iterable[EntryFacts]) -> Iterator[EntryFacts]:

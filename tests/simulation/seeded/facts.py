@@ -115,5 +115,10 @@ def has_row(account: str) -> bool:
     return ":" not in account or account.startswith("escrow:")
 
 
+def parts(posted: dict[str, Any]) -> set[str]:
+    """Return the reversals in part among what a commit has posted."""
+    return {name for name in posted if name.startswith("reverse-part:")}
+
+
 def resolutions(posted: dict[str, Any]) -> set[str]:
     return {name for name in posted if name.startswith("resolve:")}

@@ -260,7 +260,8 @@ class Oracle:
         demand(number(row, "escrow") == 0, "a finished settlement holds no escrow", key, status)
         lost = -moved.pop(losses, 0)
         if status == "SETTLED":
-            wanted = {payer: -amount, payee: amount - fee, fees: fee + lost}
+            back = number(row, "reversed_in_part")
+            wanted = {payer: back - amount, payee: amount - fee - back, fees: fee + lost}
         elif status == "COMPENSATED":
             kept = {payee: amount - fee, fees: fee}
             wanted = {name: kept[name] for name in kept if moved.get(str(name)) == kept[name]} if lost else {}
@@ -275,7 +276,7 @@ class Oracle:
     def refused(self, function: str, key: str, error: str, told: str, *, was_claimed: bool) -> None:
         """Check a refusal that an execution gets."""
         rules.is_refused_for_its_fee_alone(function, error, told, key, was_claimed=was_claimed)
-        if function == "ReclaimFunds" and error == "InsufficientFunds":
+        if function in ("ReclaimFunds", "TakeOrder") and error == "InsufficientFunds":
             demand(self.merchants.is_swept(key), "a refund finds the money of its own release", key)
 
     def execution_ended(self, execution: Execution) -> None:

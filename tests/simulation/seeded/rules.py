@@ -16,6 +16,7 @@ from tests.simulation.seeded.facts import (
     minor,
     number,
     order_in,
+    parts,
     resolutions,
     settlement_in,
     text,
@@ -136,6 +137,7 @@ def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> 
         is_now = of == case and f"limbo:{case}" in posted
         demand(is_now, "LIMBO is entered under the case that got stuck", key, of, case)
     orders_are_given_at_the_door(posted, asking)
+    part_is_reversed(key, old, new, posted, asking)
     if old["status"]["S"] == "LIMBO":
         decision_is_carried_out(old, posted, asking.payload)
 
@@ -162,7 +164,7 @@ def _extended_by_the_delay(old: Item, new: Item, due: str) -> None:
 
 def orders_are_given_at_the_door(posted: dict[str, Item], asking: Asking) -> None:
     """Check that a person's order is recorded by the door's function alone, with whom AWS has proven."""
-    for name in resolutions(posted) | (posted.keys() & {"reverse"}):
+    for name in resolutions(posted) | parts(posted) | (posted.keys() & {"reverse"}):
         demand(asking.function == "TakeOrder", "an order is given at the door alone", name, asking.function)
         entry, order = posted[name], order_in(asking.payload)
         known = asking.payload["requestContext"]
@@ -175,7 +177,7 @@ def orders_are_given_at_the_door(posted: dict[str, Item], asking: Asking) -> Non
         found = {one: text(entry, one) for one in proven}
         demand(found == proven, "an order is on record in its caller's name", name, found)
         demand(text(entry, "reason") == order["reason"], "an order has its reason on record", name)
-        meant = "reverse" if name == "reverse" else text(entry, "decision")
+        meant = text(entry, "decision") or name.partition(":")[0]
         demand(order["decision"] == meant, "an order is what its route allows", name, order)
 
 
@@ -221,6 +223,37 @@ def decision_is_carried_out(old: Item, posted: dict[str, Item], asked: Mapping[s
             order,
             debit,
         )
+
+
+def part_is_reversed(key: str, old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> None:
+    """Check a reversal in part: the next one, as it was ordered, and never above what was released."""
+    made, counted = parts(posted), number(new, "parts") - number(old, "parts")
+    demand(len(made) == counted, "a part is counted with its evidence, once", key, sorted(made), counted)
+    moved = number(new, "reversed_in_part") - number(old, "reversed_in_part")
+    if not made:
+        demand(not moved, "a part is reversed on an order alone", key, moved)
+        was_whole = old["status"] == new["status"] or not number(old, "parts")
+        demand(was_whole, "what is reversed in part is not reversed as a whole", key)
+        return
+    order, released = order_in(asking.payload), number(old, "amount") - number(old, "fee")
+    (name,) = made
+    following = number(old, "parts") + 1
+    demand(name == f"reverse-part:{following}" and order["part"] == following, "a part is the next one", key)
+    is_settled = old["status"] == new["status"] == {"S": "SETTLED"} and "resolution" not in old
+    demand(is_settled, "a part is of a SETTLED settlement that no person completed", key)
+    wanted = minor(order["amount"], old["currency"]["S"])
+    demand(wanted > 0 and moved == wanted, "a part is as it was ordered", key, moved, wanted)
+    demand(number(new, "reversed_in_part") <= released, "parts are never above what was released", key)
+    back, escrow = posted.get(f"refund-part:{following}"), f"escrow:{key}"
+    taken = posted[name]
+    for entry, debit, credit in ((taken, text(old, "payee"), escrow), (back, escrow, text(old, "payer"))):
+        found = text(entry, "debit"), text(entry, "credit"), number(entry, "amount")
+        demand(found == (debit, credit, wanted), "a part goes from the payee to the payer", key, found)
+        at = text(entry, "posted_at") == text(taken, "posted_at")
+        demand(at, "both entries of a part have the time of its evidence", key)
+    same = {one: new.get(one) for one in new if one not in ("parts", "reversed_in_part")}
+    kept = {one: old.get(one) for one in old if one not in ("parts", "reversed_in_part")}
+    demand(same == kept, "a part changes nothing else of its settlement", key)
 
 
 def steps_commit(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
@@ -379,7 +412,7 @@ def moves_along(key: str, before: str, after: str, old: Item, new: Item, posted:
         demand("fee" in posted, "SETTLED commits with the fee", key)
     if after == "REJECTED" != before:
         demand(not done(old), "REJECTED is possible while nothing is held", key)
-    if before in FINISHED and after == before:
+    if before in FINISHED and after == before and not parts(posted):
         demand(old == new, "a finished settlement never changes", key)
 
 
