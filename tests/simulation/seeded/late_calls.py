@@ -114,6 +114,16 @@ def _decisions(key: str, row: Item | None) -> dict[str, Asked]:
     for seen in ("SETTLED", "PROCESSING"):
         order = {"key": key, "reason": "a late call", "by": "a late call", "expected_status": seen}
         asked[f"TakeOrder reverse {seen}"] = _ordered("reverse", order)
+    part, parted = number(row, "parts") + 1, {"key": key, "reason": "a late call", "by": "a late call"}
+    for which, number_, amount in (
+        ("", part, "1.00"),
+        (" of all", part, "47.72"),
+        (" above all", part, "47.73"),
+        (" of the earlier number", max(1, part - 1), "1.00"),
+        (" of the later number", part + 1, "1.00"),
+    ):
+        ordered: dict[str, Any] = parted | {"part": number_, "amount": amount}
+        asked[f"TakeOrder reverse-part{which}"] = _ordered("reverse-part", ordered)
     asked["TakeOrder recover"] = _ordered("recover", {"key": key, "by": "a late call"})
     return asked
 

@@ -276,7 +276,7 @@ class Oracle:
     def refused(self, function: str, key: str, error: str, told: str, *, was_claimed: bool) -> None:
         """Check a refusal that an execution gets."""
         rules.is_refused_for_its_fee_alone(function, error, told, key, was_claimed=was_claimed)
-        if function in ("ReclaimFunds", "TakeOrder") and error == "InsufficientFunds":
+        if function == "ReclaimFunds" and error == "InsufficientFunds":
             demand(self.merchants.is_swept(key), "a refund finds the money of its own release", key)
 
     def execution_ended(self, execution: Execution) -> None:

@@ -59,6 +59,14 @@ def is_reversed_on_an_order(world: World, fee: str = "0.48") -> None:
     world.people.spawn("a person", 20_000, world.people._reverse, KEY)
 
 
+def is_reversed_in_part(world: World) -> None:
+    """The payer gets two parts back."""
+    _starts(world, STANDARD)
+    for number, amount in ((1, "5.00"), (2, "1.50")):
+        order = {"key": KEY, "part": number, "amount": amount, "reason": "one came back"}
+        world.people.spawn("a person", 20_000 * number, world.people._order, "reverse-part", order)
+
+
 def cannot_be_reclaimed(decision: Decision, fee: str = "0.48") -> Callable[[World], None]:
     """The payee has spent the amount when it is reversed: LIMBO, an alert, and a person's decision."""
 
@@ -130,6 +138,7 @@ SCENARIOS = {
     "is rejected by the provider": Scenario(settles, REJECTED),
     "is reviewed": Scenario(settles, IN_REVIEW),
     "is reversed on an order": Scenario(is_reversed_on_an_order),
+    "is reversed in part": Scenario(is_reversed_in_part),
     "is written off": Scenario(cannot_be_reclaimed(Decision.WRITE_OFF)),
     "is written off without a fee": Scenario(cannot_be_reclaimed(Decision.WRITE_OFF, fee="0.00")),
     "is completed": Scenario(cannot_be_reclaimed(Decision.COMPLETE)),

@@ -33,6 +33,7 @@ from tests.simulation.seeded.lawful import EVERY, prove, retention_at
 from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.proof import Proof
+from tests.simulation.seeded.returns import plan_returns
 from tests.simulation.seeded.rules import Asking
 from tests.simulation.seeded.services import DynamoDb, Lambda, Services, StepFunctions
 from tests.simulation.seeded.stranger import Stranger
@@ -293,6 +294,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
         world.bank.busy(sorted(opening), f"order-{seed % 1_000_000:06}-0000")
     if seed % NEWCOMERS_EVERY == NEWCOMERS_EVERY - 1:
         world.bank.welcome(f"order-{seed % 1_000_000:06}-new", Random(f"newcomer {seed}"))
+    plan_returns(world, seed)
     for _ in range(chance.one_of((0, 0, 1, 3))):
         world.people.spawn("a stray call", chance.within(100, 30 * MINUTE_MS), world.people.call_again)
     world.hub.spawn(world.people.recover, "the schedule")

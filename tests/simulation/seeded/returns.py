@@ -1,0 +1,104 @@
+"""People who give back parts of a payment: twice, at once, above the rest, and beside the whole."""
+
+import json
+from decimal import Decimal
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.seeded.facts import demand, minor, number, text
+from tests.world.expressions import Item
+from tests.world.orders import given, request
+
+if TYPE_CHECKING:
+    from tests.simulation.seeded.world import World
+
+EVERY = 48
+RESIDUES = (12, 17, 18, 31, 36, 41, 42)
+"""The seeds, modulo EVERY, in whose worlds goods come back; with a merchant in 31."""
+
+TRIES_MAX = 4
+MINUTE_MS = 60_000
+
+
+def comes_back(seed: int) -> bool:
+    """Return whether people give back parts in this seed's world. The others keep their course."""
+    return seed % EVERY in RESIDUES
+
+
+class Returns:
+    """The people who order parts. Their plans have a chance of their own."""
+
+    def __init__(self, world: "World", seed: int) -> None:
+        self._world, self._random = world, Random(f"returns {seed}")
+
+    def plan(self, key: str) -> None:
+        """Let people order parts of a payment, most of them once it has settled, and some the whole."""
+        chance, people = self._random, self._world.people
+        within = chance.choice((20_000, 2 * MINUTE_MS, 10 * MINUTE_MS))
+        for _ in range(chance.choice((1, 2, 3, 5))):
+            people.spawn("a person", 4_000 + chance.randint(0, within), self._give_back, key)
+        if chance.random() < 0.3:
+            people.spawn("a person", 4_000 + chance.randint(0, within), people._reverse, key)
+
+    def _give_back(self, key: str) -> None:
+        """Order the part that the person is shown, perhaps twice at once; repeat it until it is answered."""
+        world, chance = self._world, self._random
+        row = world.oracle.settlements.get(key)
+        released = number(row, "amount") - number(row, "fee") if row else 500
+        rest = released - number(row, "reversed_in_part")
+        wanted = chance.choice((1, 100, rest, rest, rest + 1, released, max(1, rest // 2)))
+        part = number(row, "parts") + chance.choice((1, 1, 1, 1, 1, 2))
+        decimals = {"CO2": 3}.get(world.currency, 2)
+        amount = f"{Decimal(wanted).scaleb(-decimals):.{decimals}f}"
+        order = {"key": key, "part": part, "amount": amount, "reason": "one came back", "by": "olga"}
+        if chance.random() < 0.3:
+            other = order | ({} if chance.random() < 0.5 else {"reason": "another", "by": "mallory"})
+            world.people.spawn("a person", chance.choice((0, 5, 400)), self._order, other)
+        self._order(order)
+
+    def _order(self, order: dict[str, Any]) -> None:
+        world = self._world
+        for _ in range(TRIES_MAX):
+            world.note("a person", "orders", order)
+            call = world.cloud.call("TakeOrder", request("reverse-part", *given(order)))
+            answered = world.hub.wait(call.answer, 30_000)
+            answer = call.answer.value if answered else None
+            if isinstance(answer, dict) and answer["statusCode"] < 500:
+                content = json.loads(answer["body"])
+                self._is_true(order, content, is_done=answer["statusCode"] == 200)
+                return
+            world.hub.sleep(self._random.randint(100, 60_000))
+
+    def _is_true(self, order: dict[str, Any], content: dict[str, Any], *, is_done: bool) -> None:
+        """Check an answer: a part that is done is on record as it was ordered; a conflict is with another."""
+        world, key = self._world, order["key"]
+        row = world.table.items.get((f"EVIDENCE#{key}", f"{key}:reverse-part:{order['part']}"))
+        is_on_record = _is(order, row, text(world.oracle.settlements.get(key), "currency"))
+        if is_done:
+            demand(is_on_record, "an answered part is on record as it was ordered", order)
+            counted = number(world.oracle.settlements.get(key), "parts") >= order["part"]
+            demand(counted, "an answered part is reversed", order)
+            told = (content["part"], content["order"]["amount"])
+            demand(told == (order["part"], order["amount"]), "an answer is about its part", content)
+        elif content["error"] == "InsufficientFunds":
+            demand(world.oracle.merchants.is_swept(key), "a part finds the money of its own release", key)
+        elif content["error"] == "PartRefused" and "on record" in content["message"]:
+            demand(row and not is_on_record, "a part on record is refused to other content alone", order)
+        world.count("part reversed" if is_done else f"part refused: {content['error']}", 1)
+
+
+def plan_returns(world: "World", seed: int) -> None:
+    """Let people give back parts of a world's payments, if its seed is one of these."""
+    if not comes_back(seed):
+        return
+    returns = Returns(world, seed)
+    for name in ("0000", "0001", "spent", "shop-0", "shop-1"):
+        returns.plan(f"order-{seed % 1_000_000:06}-{name}")
+
+
+def _is(order: dict[str, Any], row: Item | None, currency: str | None) -> bool:
+    """Return whether the evidence of a part has an order's content."""
+    if row is None or currency is None:
+        return False
+    wanted = (order["reason"], minor(order["amount"], currency))
+    return (text(row, "reason"), number(row, "amount")) == wanted
