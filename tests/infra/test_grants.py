@@ -163,7 +163,7 @@ def test_a_sweep_moves_the_balances_of_merchants_alone_and_writes_no_entry() -> 
     assert admits(granted_to, "UpdateItem", ROWS["merchant"])
     assert not admits(granted_to, "UpdateItem", ROWS["account"])
     assert not any(admits(granted_to, "PutItem", ROWS[kind]) for kind in ("entry", "entry of a merchant"))
-    assert allowed("PutItem", "swept") == {"SweepMerchants", "ReclaimFunds"}
+    assert allowed("PutItem", "swept") == {"SweepMerchants", "ReclaimFunds", "TakeOrder"}
 
 
 def test_orders_have_one_function_and_no_other_writes_one() -> None:
@@ -173,8 +173,9 @@ def test_orders_have_one_function_and_no_other_writes_one() -> None:
     assert not any(
         admits(granted_to, action, ROWS[kind])
         for action in ("PutItem", "UpdateItem")
-        for kind in ("waiting", "event", "swept")
+        for kind in ("waiting", "event")
     )
+    assert not admits(granted_to, "UpdateItem", ROWS["swept"])
     assert not admits(granted_to, "PutItem", ROWS["settlement"])
     assert FUNCTIONS["ResolveLimbo"].keys() == {"GetItem"}
 
