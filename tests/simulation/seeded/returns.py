@@ -43,7 +43,13 @@ class Returns:
     def _give_back(self, key: str) -> None:
         """Order the part that the person is shown, perhaps twice at once; repeat it until it is answered."""
         world, chance = self._world, self._random
+        for _ in range(chance.choice((0, 20, 20, 20))):
+            if text(world.oracle.settlements.get(key), "status") == "SETTLED":
+                break
+            world.hub.sleep(MINUTE_MS // 2)
         row = world.oracle.settlements.get(key)
+        if row is None and chance.random() < 0.8:  # there is no such payment in this world
+            return
         released = number(row, "amount") - number(row, "fee") if row else 500
         rest = released - number(row, "reversed_in_part")
         wanted = chance.choice((1, 100, rest, rest, rest + 1, released, max(1, rest // 2)))
