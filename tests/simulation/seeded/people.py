@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -356,6 +357,14 @@ class People:
             except _UNANSWERED as failed:
                 world.note("a person", "is told", failed)
                 world.hub.sleep(world.chance.within(1_000, 5 * MINUTE_MS))
+
+    def give_back(self, order: dict[str, Any]) -> None:
+        """Order a part, and repeat it with its number if it is not answered."""
+        for _ in range(3):
+            with suppress(BotoCoreError):
+                if self._order("reverse-part", order).status < 500:
+                    return
+            self._world.hub.sleep(self._world.chance.within(1_000, 5_000))
 
     def _order(self, decision: str, order: dict[str, Any]) -> Answer:
         """Send an order through the door, whose answer may be lost, or that of API Gateway itself."""

@@ -64,7 +64,7 @@ def is_reversed_in_part(world: World) -> None:
     _starts(world, STANDARD)
     for number, amount in ((1, "5.00"), (2, "1.50")):
         order = {"key": KEY, "part": number, "amount": amount, "reason": "one came back"}
-        world.people.spawn("a person", 20_000 * number, world.people._order, "reverse-part", order)
+        world.people.spawn("a person", 20_000 * number, world.people.give_back, order)
 
 
 def cannot_be_reclaimed(decision: Decision, fee: str = "0.48") -> Callable[[World], None]:
