@@ -40,6 +40,9 @@ class Settings:
     `webhook_calls_per_second` to the function, and `webhook_burst` at once: see
     docs/decisions/2026-11-22-many-callers-few-slots.md for both. Recovery starts at most
     `recovery_starts_per_second`: see docs/decisions/2026-11-22-recovery-at-scale.md.
+    `approvals` maps a decision on a settlement (write-off, complete, retry, reverse) to the number of persons
+    that it needs, one if it is left out; `reverse_over` maps a currency to the amount, as on the wire, above
+    which a reversal needs two: see docs/decisions/2026-11-22-four-eyes.md.
     ReconcileBooks proves the books each `reconcile_every_hours`; None lets a person call it alone: see
     docs/decisions/2026-11-22-scheduled-proof.md.
     `log_detail` is "lean" for one line a call and failures alone of the services' own lines, or "full"; on a
@@ -84,6 +87,8 @@ class Settings:
     webhook_calls_per_second: int = 50
     webhook_burst: int = 100
     recovery_starts_per_second: int = 500
+    approvals: Mapping[str, int] = field(default_factory=dict)
+    reverse_over: Mapping[str, str] = field(default_factory=dict)
     reconcile_every_hours: int | None = 24
     log_retention: RetentionDays = RetentionDays.ONE_MONTH
     log_detail: str = "lean"
@@ -101,7 +106,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check the settings. Raises ValueError, naming the field."""
-        self._check_highest_balances()
+        self._check_amounts("highest_balances", self.highest_balances)
+        self._check_amounts("reverse_over", self.reverse_over)
+        self._check_approvals()
         self._check_fee()
         self._check_times()
         self._check_evidence()
@@ -134,14 +141,21 @@ class Settings:
             if (address := getattr(self, name)) is not None and not _ADDRESS.fullmatch(address):
                 raise ValueError(f"{name}: must be a mail address, or an HTTPS address without a password")
 
-    def _check_highest_balances(self) -> None:
+    def _check_amounts(self, name: str, amounts: Mapping[str, str]) -> None:
         exponents = self.exponents
-        for code, amount in self.highest_balances.items():
+        for code, amount in amounts.items():
             if code not in exponents:
-                raise ValueError(f"highest_balances: {code} is not among the stage's currencies and assets")
+                raise ValueError(f"{name}: {code} is not among the stage's currencies and assets")
             decimals = rf"(\.[0-9]{{1,{exponents[code]}}})?" if exponents[code] else ""
             if not (isinstance(amount, str) and re.fullmatch(rf"[0-9]+{decimals}", amount)):
-                raise ValueError(f"highest_balances: {code} must be a decimal string in that currency")
+                raise ValueError(f"{name}: {code} must be a decimal string in that currency")
+
+    def _check_approvals(self) -> None:
+        for decision, persons in self.approvals.items():
+            if decision not in _APPROVED:
+                raise ValueError(f"approvals: {decision} is none of {', '.join(_APPROVED)}")
+            if type(persons) is not int or not 1 <= persons <= _PERSONS_MAX:
+                raise ValueError(f"approvals: {decision} must be from 1 to {_PERSONS_MAX}")
 
     def _check_fee(self) -> None:
         if self.fee not in ("schedule", "client"):
@@ -253,10 +267,16 @@ class Settings:
         return json.dumps(
             {
                 "currencies": exponents,
-                "highest_balances": {
-                    code: int(Decimal(amount).scaleb(exponents[code]))
-                    for code, amount in self.highest_balances.items()
+                **{
+                    name: {
+                        code: int(Decimal(amount).scaleb(exponents[code])) for code, amount in amounts.items()
+                    }
+                    for name, amounts in (
+                        ("highest_balances", self.highest_balances),
+                        ("reverse_over", self.reverse_over),
+                    )
                 },
+                "approvals": dict(self.approvals),
                 "fee": self.fee,
                 "fee_basis_points": self.fee_basis_points,
                 "fee_floor_basis_points": self.fee_floor_basis_points,
@@ -271,6 +291,12 @@ class Settings:
             sort_keys=True,
         )
 
+
+_APPROVED = ("write-off", "complete", "retry", "reverse")
+"""The decisions that may need more than one person."""
+
+_PERSONS_MAX = 5
+"""The most that one decision may need: their ARNs are all on its evidence."""
 
 _DAY_SECONDS = 86_400
 _CALLS_MAX = 10_000
@@ -333,6 +359,7 @@ STAGES = {
             highest_balances={"EUR": "1000000.00", "USD": "1000000.00"},  # each operator's to review
             concurrency=Concurrency(reversals=50, recovery=20, kyc=200, webhook=20),
             must_reach_people=True,
+            approvals={"write-off": 2, "complete": 2, "retry": 1},
             log_retention=RetentionDays.ONE_YEAR,
             journal_lock_days=3_653,
         ),

@@ -13,7 +13,7 @@ Rows = tuple[str, ...]
 
 SETTLEMENT, ACCOUNT, ENTRIES, EVIDENCE = "SETTLEMENT#*", "ACCOUNT#*", "ENTRIES#*", "EVIDENCE#*"
 
-ORDER, WAITING = "ORDER#*", "WAITING#*"
+ORDER, WAITING, PROPOSAL = "ORDER#*", "WAITING#*", "PROPOSAL#*"
 SWEPT, MERCHANT_ENTRIES, MERCHANT = "SWEPT#*", "ENTRIES#merchant.*", "ACCOUNT#merchant.*"
 
 GRANTS: Mapping[str, Mapping[str, Rows]] = {
@@ -64,10 +64,10 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
     "RecoverStalled": {"GetItem": (SETTLEMENT, WAITING), "UpdateItem": (SETTLEMENT,)},
     "StartSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
     "TakeOrder": {
-        "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING, SWEPT),
+        "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING, SWEPT, PROPOSAL),
         "Query": (MERCHANT_ENTRIES,),
-        "Put": (ORDER, EVIDENCE, ENTRIES, SWEPT),
-        "Update": (SETTLEMENT, ACCOUNT),
+        "Put": (ORDER, EVIDENCE, ENTRIES, SWEPT, PROPOSAL),
+        "Update": (SETTLEMENT, ACCOUNT, PROPOSAL),
     },
     "SweepMerchants": {
         "GetItem": (SWEPT,),

@@ -1,6 +1,7 @@
 """The door for people's orders: an HTTP API that proves who calls, with one route for each decision."""
 
 import json
+import re
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_apigatewayv2 as apigateway
@@ -17,6 +18,15 @@ DECISIONS = (
     *("open", "deposit", "withdraw", "freeze", "unfreeze", "close"),
 )
 """What may be ordered, and the last part of each route: IAM grants them one by one."""
+
+APPROVED = ("retry", "write-off", "complete", "reverse")
+"""The decisions that a stage may want more than one person for."""
+
+MOVES = ("propose", "approve", "withdraw", "break-glass")
+"""What a person does about such a decision, each a route below that of the decision."""
+
+ROUTES = (*DECISIONS, *(f"{decision}/{move}" for decision in APPROVED for move in MOVES))
+"""Each route, by what follows `POST /orders/`."""
 
 _LOGGED = {
     "requestId": "$context.requestId",
@@ -48,10 +58,10 @@ class OrdersApi(Construct):
             integration_uri=function.function_arn,
             payload_format_version="2.0",
         )
-        for decision in DECISIONS:
+        for decision in ROUTES:
             apigateway.CfnRoute(
                 self,
-                f"{decision.title().replace('-', '')}Route",
+                f"{re.sub('[-/]', '', decision.title())}Route",
                 api_id=self.api.ref,
                 route_key=f"POST /orders/{decision}",
                 authorization_type="AWS_IAM",

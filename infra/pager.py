@@ -59,6 +59,7 @@ class Pager(Construct):
         for rule, event, urgency in (
             ("Rule", "LimboEntered", Urgency.NOW),
             ("ResolvedRule", "LimboResolved", Urgency.INFORMATION),
+            ("BrokenGlassRule", "GlassBroken", Urgency.NOW),
         ):
             events.Rule(
                 self,

@@ -98,6 +98,8 @@ class SettlementStack(Stack):
             settings=settings,
         )
         orders = OrdersApi(self, "Orders", function=functions["TakeOrder"], settings=settings)
+        functions["TakeOrder"].add_environment("EVENT_BUS", pager.bus.event_bus_name)
+        pager.bus.grant_put_events_to(functions["TakeOrder"])
         start = StartQueue(self, "Start", function=functions["StartSettlements"], settings=settings)
 
         watched = Watched(

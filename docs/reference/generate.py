@@ -51,6 +51,7 @@ _ROWS = {
     "SWEPT": "sweep",
     "ORDER": "order",
     "WAITING": "waiting",
+    "PROPOSAL": "proposal",
     "KYC_EVENT": "event",
 }
 _ANY_KEY = RowKeys.from_text("1:any")
@@ -169,6 +170,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "order": lambda: _attributes("order"),
     "sweep": lambda: _attributes("sweep"),
     "waiting": lambda: _attributes("waiting"),
+    "proposal": lambda: _attributes("proposal"),
     "event": lambda: _attributes("event"),
     "roles": lambda: _table(
         ("role of", "alone", "in a transaction", "attributes of money", "other services"), roles.permissions()

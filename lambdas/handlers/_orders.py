@@ -11,10 +11,12 @@ from handlers import _dependencies, _resumption, _step_functions
 from settlement.adapters import sweeper
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from settlement.ledger.transaction import Write
 from settlement.model import executions, money
 from settlement.model.caller import Caller
 from settlement.model.errors import (
     AccountNotFound,
+    ApprovalNeeded,
     NotReversible,
     SettlementNotFound,
     StepFenced,
@@ -22,6 +24,7 @@ from settlement.model.errors import (
 from settlement.model.orders import (
     REVERSE,
     Resolution,
+    Reversal,
     key_of_part,
     order_name,
     parse_part,
@@ -31,27 +34,40 @@ from settlement.model.orders import (
 )
 from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, Status
-from settlement.policy import compensation, sweeps
+from settlement.policy import approval, compensation, sweeps
 
-_ON_RECORD = ("decision", "reason", "by", "user_id", "request_id", "posted_at")
+_ON_RECORD = (
+    *("decision", "reason", "by", "user_id", "request_id", "posted_at"),
+    *("approved_by", "approved_in", "break_glass"),
+)
 
 
 def resolve(body: object, caller: Caller) -> dict[str, Any]:
     """Decide a case of LIMBO; return the decision as it is on record.
 
-    Raises InvalidRequest, SettlementNotFound, ResolutionRefused, and StepFenced if the case has another
-    decision, or if the settlement is not in LIMBO.
+    Raises InvalidRequest, SettlementNotFound, ResolutionRefused, StepFenced if the case has another
+    decision, or if the settlement is not in LIMBO, and ApprovalNeeded.
     """
     key, order = parse_resolution(body, caller)
-    state, owner = _state(key), executions.ordered(key, "resolve", _dependencies.nonce())
+    state = state_of(key)
+    _ensure_one_is_enough(state, order)
+    return carry_out_resolution(state, order)
+
+
+def carry_out_resolution(
+    state: SettlementState, order: Resolution, completing: Write | None = None
+) -> dict[str, Any]:
+    """Carry out a decision that has its persons; `completing` is the last approval's part of it."""
+    key = state.key
+    owner = executions.ordered(key, "resolve", _dependencies.nonce())
     if state.resolutions >= order.case:
         entry, is_new = _dependencies.store.evidence(key, order_name(order.case)), False
     else:
-        entry, is_new = _decide(state, order, owner)
+        entry, is_new = _decide(state, order, owner, completing)
     if entry is None or not order.is_on(entry):
         raise StepFenced("resolve", f"case {order.case} was decided otherwise{_told(entry)}", state.status)
     if not is_new:
-        state = _state(key)
+        state = state_of(key)
     is_left = is_new or state.status is Status.COMPENSATING
     if not _step_functions.wake(_waiting(key, order.case), {"case": order.case}) and is_left:
         _start(state, owner, order_name(order.case))
@@ -61,13 +77,23 @@ def resolve(body: object, caller: Caller) -> dict[str, Any]:
 def reverse(body: object, caller: Caller) -> dict[str, Any]:
     """Begin to reverse a settlement; return the order as it is on record, which may be an earlier one.
 
-    Raises InvalidRequest, SettlementNotFound, and NotReversible.
+    Raises InvalidRequest, SettlementNotFound, NotReversible, and ApprovalNeeded.
     """
     key, order = parse_reversal(body, caller)
-    state, now = _state(key), _dependencies.now()
-    transaction = compensation.reverse_on_order(state.settlement, order, now, _dependencies.config)
-    found: Row | None = _dependencies.store.commit(transaction)
-    state = _state(key)
+    state = state_of(key)
+    _ensure_one_is_enough(state, order)
+    return carry_out_reversal(state, order)
+
+
+def carry_out_reversal(
+    state: SettlementState, order: Reversal, completing: Write | None = None
+) -> dict[str, Any]:
+    """Carry out a reversal that has its persons; `completing` is the last approval's part of it."""
+    key, now = state.key, _dependencies.now()
+    escrow = state.escrow if completing else None
+    transaction = compensation.reverse_on_order(state.settlement, order, now, _dependencies.config, escrow)
+    found: Row | None = _dependencies.store.commit(replace(transaction, proposal=completing))
+    state = state_of(key)
     if state.status is Status.SETTLED:
         raise NotReversible(
             "the settlement was completed out of LIMBO since it was first ordered", state.status
@@ -82,17 +108,27 @@ def reverse_part(body: object, caller: Caller) -> dict[str, Any]:
 
     Nothing is left to be resumed: the money moves in one transaction. A merchant's release is swept first,
     so that its money is there to take.
-    Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, and the payee's refusals.
+    Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, ApprovalNeeded, and the payee's
+    refusals.
     """
     store, config = _dependencies.store, _dependencies.config
-    state = _state(key_of_part(body))
+    state = state_of(key_of_part(body))
     settlement, exponent = state.settlement, config.currencies[state.settlement.currency]
     key, order = parse_part(body, caller, exponent)
+    if (persons := approval.needed(state, REVERSE, config)) > 1:  # parts add up to the whole
+        raise ApprovalNeeded(REVERSE, persons)
     if span := sweeps.before_refund(state):
         sweeper.fold(store, span)
     entry = store.record(compensation.reverse_part(settlement, order, _dependencies.now()))
     amount = {"amount": money.render(entry["amount"], exponent), "currency": settlement.currency}
     return {"key": key, "part": order.part, "order": _on_record(entry) | amount}
+
+
+def is_on_record(state: SettlementState, order: Resolution | Reversal) -> bool:
+    """Return whether the case is decided, or the settlement was reversed on order, so that nothing is new."""
+    if isinstance(order, Resolution):
+        return state.resolutions >= order.case
+    return _dependencies.store.evidence(state.key, REVERSE) is not None
 
 
 def recover(body: object, caller: Caller) -> dict[str, Any]:
@@ -101,26 +137,38 @@ def recover(body: object, caller: Caller) -> dict[str, Any]:
     Nothing is recorded: the schedule would do the same within minutes.
     """
     key = parse_recovery(body)
-    if _state(key).status in FINISHED:
+    if state_of(key).status in FINISHED:
         return {"key": key, "action": "none", "execution": None}
     return _resumption.wait_for(key)
 
 
-def _decide(state: SettlementState, order: Resolution, owner: str) -> tuple[Row, bool]:
+def _ensure_one_is_enough(state: SettlementState, order: Resolution | Reversal) -> None:
+    """Raise ApprovalNeeded if the stage wants more persons for a decision that is not on record yet."""
+    decision = approval.decision_of(order)
+    persons = approval.needed(state, decision, _dependencies.config)
+    if persons > 1 and not is_on_record(state, order):
+        approval.ensure_fits(state, order)
+        raise ApprovalNeeded(decision, persons)
+
+
+def _decide(
+    state: SettlementState, order: Resolution, owner: str, completing: Write | None
+) -> tuple[Row, bool]:
     """Return the decision on record, and whether it is this one."""
     compensation.ensure_can_resolve(state, order.decision, order.case)
     case, now, config = compensation.stuck_case(state), _dependencies.now(), _dependencies.config
     transaction = compensation.resolve(state.settlement, case, order, owner, now, config)
     try:
-        found: Row | None = _dependencies.store.commit(transaction)
+        found: Row | None = _dependencies.store.commit(replace(transaction, proposal=completing))
     except AccountNotFound:  # the blocked account is gone
         case = replace(case, blocked_account=None)
         transaction = compensation.resolve(state.settlement, case, order, owner, now, config)
-        found = _dependencies.store.commit(transaction)
+        found = _dependencies.store.commit(replace(transaction, proposal=completing))
     return found or dict(transaction.gate.parameters["Item"]), found is None
 
 
-def _state(key: str) -> SettlementState:
+def state_of(key: str) -> SettlementState:
+    """Read a settlement. Raises SettlementNotFound."""
     state = _dependencies.store.settlement(key)
     if state is None:
         raise SettlementNotFound("key: no request has claimed it")

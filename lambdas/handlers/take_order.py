@@ -5,12 +5,13 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from handlers import _account_orders, _orders
+from handlers import _account_orders, _approvals, _orders
 from settlement.adapters.telemetry import logger, observed
 from settlement.model.account_order import OrderKind
 from settlement.model.caller import Caller, caller_of
 from settlement.model.errors import InvalidRequest, SettlementError
 from settlement.model.orders import RECOVER, REVERSE, REVERSE_PART, Decision
+from settlement.model.proposal import Move
 from settlement.policy.order_answer import status_of
 
 BODY_BYTES_MAX = 16_384
@@ -25,6 +26,14 @@ ROUTES: dict[str, Take] = {
     **dict.fromkeys(map(str, OrderKind), _account_orders.carry_out),
 }
 """The orders, by the last part of their route: `POST /orders/write-off`."""
+
+MOVES: dict[str, Callable[[str, object, Caller], dict[str, Any]]] = {
+    Move.PROPOSE: _approvals.propose,
+    Move.APPROVE: _approvals.approve,
+    Move.WITHDRAW: _approvals.withdraw,
+    Move.BREAK_GLASS: _approvals.break_glass,
+}
+"""What a person does about a decision that needs more than one: `POST /orders/write-off/propose`."""
 
 _NAMED = {**dict.fromkeys(map(str, Decision), "decision"), **dict.fromkeys(map(str, OrderKind), "order")}
 """The field of the body that repeats the route, which IAM has allowed: the order is signed as a whole."""
@@ -42,14 +51,15 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 @observed("order")
 def _take(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Carry out the order of the route, once, and return it as it is on record."""
-    route, caller = event["routeKey"].rpartition("/")[2], caller_of(event["requestContext"])
+    route, _, move = event["routeKey"].partition("/orders/")[2].partition("/")
+    caller = caller_of(event["requestContext"])
     body = _body(event)
     if isinstance(body.get("key"), str):
         logger.append_keys(key=body["key"][:64].encode("unicode_escape").decode())
     field = _NAMED.get(route)
     if field in body and body[field] != route:
         raise InvalidRequest(f"{field}: must be {route}, as the route says")
-    return ROUTES[route](body, caller)
+    return MOVES[move](route, body, caller) if move else ROUTES[route](body, caller)
 
 
 def _body(event: dict[str, Any]) -> dict[str, Any]:

@@ -20,10 +20,12 @@ _CODES = {
     **dict.fromkeys(
         (
             "AccountExists",
+            "ApprovalNeeded",
             "CaseNotCounted",
             "IdempotencyConflict",
             "NotReversible",
             "PartRefused",
+            "ProposalRefused",
             "ResolutionRefused",
             "StepFenced",
         ),

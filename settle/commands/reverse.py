@@ -17,13 +17,20 @@ Part = Annotated[
         "--part", help="The number of this part, to repeat it; without it, the next one, which is shown."
     ),
 ]
+Propose = Annotated[bool, typer.Option("--propose", help="Propose it, for another person to approve.")]
+BreakGlass = Annotated[
+    bool, typer.Option("--break-glass", help="Decide alone what needs more persons; pages everybody.")
+]
 
 
 def reverse(
+    *,
     key: Key,
     reason: Reason,
     amount: Amount = None,
     part: Part = None,
+    propose: Propose = False,
+    break_glass: BreakGlass = False,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,18 +43,25 @@ def reverse(
     Example: settle reverse order-2026-000101 --reason "goods came back"
     Example: settle reverse order-2026-000101 --amount 5.00 --reason "one came back"
     """
-    from settle.actions import partial_reversal, reversal
+    from settle.actions import partial_reversal, proposal, reversal
     from settle.output import console
     from settle.stack import find
 
     if part is not None and amount is None:
         raise CommandFailed(Exit.USAGE, "part: is the number of a part, which has an --amount")
+    if amount is not None and (propose or break_glass):
+        raise CommandFailed(Exit.USAGE, "amount: a part is ordered by one person, or not at all")
     target = find(stack)
     if amount is not None:
         number = partial_reversal.next_part(target, key) if part is None else part
         console.note(f"{key}: this is part {number}; to repeat it: --part {number}")
         console.print_record(partial_reversal.reverse_part(target, key, amount, reason, number), as_json)
         return
+    if propose:
+        console.print_record(proposal.propose(target, key, None, reason), as_json)
+        return
+    if break_glass:
+        proposal.break_glass(target, key, None, reason)
     result = reversal.reverse(target, key, reason)
     if not reversal.is_on_record(target, key, reason):
         console.note(f"{key}: its reversal had begun before; your reason is not on record")

@@ -4,6 +4,7 @@ from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.placeholder import REASON
+from settle.queries import proposal
 from settle.queries.index import Found, listed
 from settle.queries.settlement import state_of
 from settle.stack import Stack
@@ -14,7 +15,7 @@ from settlement.model.errors import Refusal
 from settlement.model.orders import Decision
 from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
-from settlement.policy import compensation
+from settlement.policy import approval, compensation
 
 
 def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[dict[str, Any]], bool]:
@@ -38,6 +39,7 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
         "reversed_for": state.reversed_for,
         "steps": sorted(state.steps),
         "reversed": sorted(state.reversed),
+        **proposal.open_on(stack, state),
         "decisions": [_choice(stack, state, case, decision) for decision in Decision],
     }
 
@@ -52,7 +54,9 @@ def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision
         compensation.ensure_can_resolve(state, decision)
     except Refusal as refusal:
         return {"decision": decision.value, "effect": f"not possible: {refusal}", "command": None}
-    command = f"settle limbo resolve {state.key} {decision} --case {case.number}"
+    persons = approval.needed(state, decision, stack.config)
+    verb = "resolve" if persons == 1 else "propose"
+    command = f"settle limbo {verb} {state.key} {decision} --case {case.number}"
     return {
         "decision": decision.value,
         "effect": _effect(stack, state, case, decision),

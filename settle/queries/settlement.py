@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.queries import executions
+from settle.queries import executions, proposal
 from settle.stack import Stack
 from settlement.adapters import journal
 from settlement.ledger import keys
@@ -74,6 +74,7 @@ def describe(stack: Stack, key: str) -> dict[str, Any]:
     return {
         **result,
         "review": _review(state),
+        **proposal.open_on(stack, state),
         **executions.describe(stack, state),
         "entries": lines,
         "retry": _advice(result, lines),

@@ -28,6 +28,7 @@ ROWS: dict[str, Row] = {
     "entry of fees": keys.entry("fees:EUR", "then", "k", "fee"),
     "evidence": keys.evidence("k", "verify"),
     "waiting": keys.waiting("k"),
+    "proposal": keys.proposal("k"),
     "event": keys.event("evt-1"),
     "circuit": keys.circuit(CIRCUIT),
     "merchant": keys.account("merchant.shop"),

@@ -3,7 +3,8 @@
 import json
 
 from handlers import take_order
-from infra.orders_api import DECISIONS
+from infra.orders_api import APPROVED, DECISIONS, MOVES, ROUTES
+from settlement.model.orders import REVERSE, Decision
 from tests.infra.stack import each_stage, only, properties
 
 
@@ -11,13 +12,15 @@ from tests.infra.stack import each_stage, only, properties
 def test_each_order_has_a_route_of_its_own_and_aws_proves_who_calls_it(stage: str) -> None:
     routes = properties(stage, "ApiGatewayV2::Route").values()
 
-    assert {one["RouteKey"] for one in routes} == {f"POST /orders/{decision}" for decision in DECISIONS}
+    assert {one["RouteKey"] for one in routes} == {f"POST /orders/{route}" for route in ROUTES}
     assert {one["AuthorizationType"] for one in routes} == {"AWS_IAM"}
-    assert len(routes) == len(DECISIONS)
+    assert len(routes) == len(ROUTES)
 
 
 def test_the_routes_are_the_orders_that_the_function_takes() -> None:
     assert {*DECISIONS} == take_order.ROUTES.keys()
+    assert {*MOVES} == take_order.MOVES.keys()
+    assert {*APPROVED} == {*map(str, Decision), REVERSE}
 
 
 @each_stage

@@ -37,10 +37,12 @@ def fake_aws(outputs: Mapping[str, str], row: Mapping[str, Any]) -> Iterator[str
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            sent = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
             operation = self.headers.get("X-Amz-Target", "").rpartition(".")[2]
             if not operation:
                 self._answer(200, STACK.format(outputs=members), "text/xml")
+            elif operation == "GetItem" and row["pk"] not in sent:
+                self._answer(200, '{"ConsumedCapacity": {"CapacityUnits": 1}}', "application/x-amz-json-1.0")
             elif operation in answers:
                 self._answer(200, json.dumps(answers[operation]), "application/x-amz-json-1.0")
             else:

@@ -32,7 +32,10 @@ EVIDENCE = [name for name, put in PUTS.items() if keys.is_evidence(put.parameter
 SWEPT_AGAIN = "sweep.fold.again[0]"
 """It replaces its row, under the condition of its version: test_sweeps.py."""
 
-RECORDS = [name for name in PUTS if name not in (*TRANSFERS, WAITING, SWEPT_AGAIN)]
+PROPOSED_AGAIN = "proposals.propose.again"
+"""It replaces a proposal that is void or closed: tests/handlers/test_approvals.py."""
+
+RECORDS = [name for name in PUTS if name not in (*TRANSFERS, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN)]
 """The names only: each write is built in its test, as at import it would not meet its mutants."""
 
 CLAIMED = f"key: {SETTLEMENT.key} was claimed by a request with other content"
@@ -81,7 +84,16 @@ def test_every_kind_of_put_is_examined() -> None:
     """An empty list would be a rule about nothing."""
     kinds = {keys.subject(put.parameters["Item"])[0] for put in PUTS.values()}
 
-    assert kinds == {"SETTLEMENT", "ENTRIES", "EVIDENCE", "WAITING", "KYC_EVENT", "SWEPT", "ORDER"}
+    assert kinds == {
+        "SETTLEMENT",
+        "ENTRIES",
+        "EVIDENCE",
+        "WAITING",
+        "KYC_EVENT",
+        "SWEPT",
+        "ORDER",
+        "PROPOSAL",
+    }
     assert {"entries.transfer.hold", "steps.claim_and_hold[1]"} <= set(TRANSFERS)
     assert {"entries.evidence", "compensation.reverse_on_order.settled[0]"} <= set(EVIDENCE)
 

@@ -65,6 +65,7 @@ EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
         "hold: the settlement's deadline was 2026-11-20T12:15:00.123Z",
         {"step": "hold", "deadline_at": "2026-11-20T12:15:00.123Z"},
     ),
+    (errors.ApprovalNeeded("write-off", 2), "write-off: needs 2 persons: propose it", {}),
     (errors.StepFenced("report", "too late"), "report: too late", {"step": "report", "status": None}),
     (
         errors.StepFenced.unclaimed("hold", "order-2026-000101"),
@@ -114,7 +115,8 @@ PLAIN = {
         errors.KycRequestRefused,
         errors.SignatureRefused,
     ),
-    *(errors.SettlementNotFound, errors.ResolutionRefused, errors.PartRefused),
+    *(errors.SettlementNotFound, errors.ResolutionRefused, errors.PartRefused, errors.ProposalRefused),
+    errors.PageUnavailable,
     *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen),
     *(errors.QueueUnavailable, errors.StartUnavailable, errors.JournalUnavailable),
 }

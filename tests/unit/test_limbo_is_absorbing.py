@@ -102,7 +102,9 @@ def test_a_resolution_touches_nothing_but_a_settlement_in_limbo(name: str) -> No
     assert touched(without(write, status_is(Status.LIMBO).expression), in_limbo=False)
 
 
-OF_NO_SETTLEMENT = {"balances", "entries", "sweep", "account_orders", "administration"}
+OF_NO_SETTLEMENT = {
+    *("balances", "entries", "sweep", "account_orders", "administration", "proposals"),
+}
 """The modules that write no row of a settlement."""
 
 
@@ -181,8 +183,12 @@ def _words(path: Path) -> set[str]:
             {"Write"},
             {f"{LEDGER}/transaction.py", f"{ADAPTERS}/dynamodb.py"}
             | {f"{LEDGER}/{name}.py" for name in ("balances", "entries", "forward", "kyc_review", "limbo")}
-            | {f"{LEDGER}/{name}.py" for name in ("account_orders", "parts", "reversal", "sweep", "takeover")}
-            | {f"{POLICY}/{name}.py" for name in ("administration", "compensation", "recovery", "steps")},
+            | {
+                f"{LEDGER}/{name}.py"
+                for name in ("account_orders", "parts", "proposals", "reversal", "sweep", "takeover")
+            }
+            | {f"{POLICY}/{name}.py" for name in ("administration", "compensation", "recovery", "steps")}
+            | {f"lambdas/handlers/{name}.py" for name in ("_approvals", "_orders")},
             id="the type of a write",
         ),
         pytest.param(
@@ -192,7 +198,8 @@ def _words(path: Path) -> set[str]:
         ),
         pytest.param(
             {"Reversal"},
-            {"lambdas/settlement/model/orders.py", f"{POLICY}/compensation.py"},
+            {"lambdas/settlement/model/orders.py", f"{POLICY}/compensation.py", f"{POLICY}/approval.py"}
+            | {f"lambdas/handlers/{name}.py" for name in ("_approvals", "_orders")},
             id="the type of an order",
         ),
         pytest.param(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.orders_api import DECISIONS
+from infra.orders_api import ROUTES
 from settlement.model import orders
 from settlement.model.account_order import OrderKind, parse_account_order
 from settlement.model.caller import Caller
@@ -23,13 +23,14 @@ PARSERS: dict[str, Callable[[dict[str, Any]], object]] = {
     "Resolution": lambda raw: orders.parse_resolution(raw, OLGA),
     "Reversal": lambda raw: orders.parse_reversal(raw, OLGA),
     "PartialReversal": lambda raw: orders.parse_part(raw, OLGA, 2),
+    "Move": orders.parse_digest,
     "Recovery": orders.parse_recovery,
     "AccountOrder": lambda raw: parse_account_order({"order": "freeze", **raw}, OLGA, CONFIG),
 }
 
 
 def test_each_route_is_in_the_contract() -> None:
-    assert CONTRACT["paths"].keys() == {f"/orders/{decision}" for decision in DECISIONS}
+    assert CONTRACT["paths"].keys() == {f"/orders/{route}" for route in ROUTES}
 
 
 def test_the_decisions_and_the_patterns_are_those_of_the_code() -> None:

@@ -17,6 +17,7 @@ from settlement.ledger import (
     kyc_review,
     limbo,
     parts,
+    proposals,
     reversal,
     sweep,
     takeover,
@@ -27,8 +28,10 @@ from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.sweep import Span
 from settlement.ledger.transaction import StepTransaction, Transfer, Write
 from settlement.model.account_order import AccountOrder, OrderKind
+from settlement.model.caller import Caller
 from settlement.model.case import Case
 from settlement.model.orders import Decision, PartialReversal, Resolution, Reversal
+from settlement.model.proposal import Move, Proposal
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
@@ -381,6 +384,41 @@ COMPENSATION = (
     _resolve(Decision.COMPLETE, CASES[Step.RELEASE], "release"),
 )
 
+ADA, BEA = (
+    Caller(
+        by=f"arn:aws:iam::123456789012:user/{name}", user_id=f"AIDA{name}", request_id="1", source_ip="::1"
+    )
+    for name in ("ada", "bea")
+)
+PROPOSED = Proposal(
+    key=SETTLEMENT.key,
+    decision="write-off",
+    case=1,
+    reason="the payee is insolvent",
+    seen="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    proposal_number=2,
+    proposer="ada",
+    proposed_by=ADA.by,
+    user_id=ADA.user_id,
+    request_id=ADA.request_id,
+    source_ip=ADA.source_ip,
+    proposed_at=timestamp(NOW),
+    valid_until=timestamp(NOW + timedelta(days=1)),
+    needed=3,
+    persons=frozenset({"ada"}),
+)
+PROPOSALS = (
+    Vector(proposals.propose, (PROPOSED, None), variant="first"),
+    Vector(proposals.propose, (PROPOSED, replace(PROPOSED, proposal_number=1)), variant="again"),
+    Vector(proposals.approve, (PROPOSED, BEA, NOW)),
+    Vector(proposals.complete, (PROPOSED, BEA, NOW)),
+    Vector(proposals.withdraw, (PROPOSED, BEA, NOW)),
+    *(
+        Vector(proposals.record, (SETTLEMENT, PROPOSED, move, ADA, NOW), variant=move)
+        for move in (Move.PROPOSE, Move.APPROVE, Move.WITHDRAW)
+    ),
+)
+
 BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
     forward: FORWARD,
     entries: ENTRIES,
@@ -389,6 +427,7 @@ BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
     reversal: REVERSALS,
     parts: PARTS,
     limbo: LIMBO,
+    proposals: PROPOSALS,
     kyc_review: REVIEWS,
     takeover: TAKEOVER,
     recovery: RECOVERY,

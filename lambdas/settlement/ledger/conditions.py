@@ -62,6 +62,10 @@ EMPTY = Condition("available = :nothing", {":nothing": 0})
 """The account has no money."""
 
 
+PROPOSAL_OPEN = Condition("#status = :open", {":open": "OPEN"})
+"""The proposal is neither carried out nor withdrawn."""
+
+
 def status_is(status: Status) -> Condition:
     """The fence: the settlement has this status, and no other execution has moved it on."""
     placeholder = f":{status.value.lower()}"
@@ -109,6 +113,31 @@ def within_rest(highest_before: int) -> Condition:
 def no_later_case(number: int) -> Condition:
     """No execution waits for the decision on a later case of LIMBO."""
     return Condition("(attribute_not_exists(pk) OR #case <= :case)", {":case": number})
+
+
+def digest_is(digest: str) -> Condition:
+    """The proposal is the one that the person was shown, of what the settlement was then."""
+    return Condition("seen = :digest", {":digest": digest})
+
+
+def not_yet(person: str) -> Condition:
+    """The person has neither proposed it nor approved it."""
+    return Condition("NOT contains(persons, :me)", {":me": person})
+
+
+def approvals_are(count: int) -> Condition:
+    """Optimistic lock: no other person has approved since the caller read the proposal."""
+    return Condition("approvals = :approvals", {":approvals": count})
+
+
+def still_valid(now: datetime) -> Condition:
+    """The proposal has not expired."""
+    return Condition(":now < valid_until", {":now": timestamp(now)})
+
+
+def replaces(number: int) -> Condition:
+    """Optimistic lock: the latest proposal, found void or closed, is the one of this number."""
+    return Condition("proposal_number = :number", {":number": number})
 
 
 def this_review(reference: str) -> Condition:

@@ -122,6 +122,11 @@ def waiting(key: str) -> Row:
     return {"pk": f"WAITING#{key}", "sk": "WAITING"}
 
 
+def proposal(key: str) -> Row:
+    """Return the key of the row with the latest proposal of a decision on a settlement."""
+    return {"pk": f"PROPOSAL#{key}", "sk": "PROPOSAL"}
+
+
 def event(event_id: str) -> Row:
     """Return the key of a webhook event's marker, which makes its effect happen once."""
     return {"pk": f"KYC_EVENT#{event_id}", "sk": "EVENT"}

@@ -92,8 +92,12 @@ def begin_on_order(
     failure: Mapping[str, str],
     now: datetime,
     config: StageConfig,
+    escrow: int | None = None,
 ) -> Write:
-    """Begin to reverse a settlement on a person's order, if it still has the status that they saw."""
+    """Begin to reverse a settlement on a person's order, if it still has the status that they saw.
+
+    An order that several persons have approved names the escrow that they saw, too.
+    """
 
     def meaning(state: SettlementState | None) -> SettlementError:
         if state is None:
@@ -107,6 +111,9 @@ def begin_on_order(
         return NotReversible(f"it was to be {expected}, but the settlement is {found}", state.status)
 
     index = keys.in_flight_index(settlement.key, timestamp(now + config.time_to_recover))
+    conditions = [status_as_expected(expected), same_request(settlement), NEVER_RESOLVED, NO_PARTS]
+    if escrow is not None:
+        conditions += [escrow_holds(escrow)]
     return update(
         keys.settlement(settlement.key),
         "SET #status = :compensating, #failure = :failure, reversed_for = :failure, resolutions = :none,"
@@ -118,7 +125,7 @@ def begin_on_order(
             ":now": timestamp(now),
             **placeholders(index),
         },
-        conditions=[status_as_expected(expected), same_request(settlement), NEVER_RESOLVED, NO_PARTS],
+        conditions=conditions,
         on_failure=meaning,
     )
 

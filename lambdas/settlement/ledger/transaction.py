@@ -50,10 +50,10 @@ class Transfer:
 
 @dataclass(frozen=True, kw_only=True)
 class StepTransaction:
-    """One step's transaction: evidence, settlement, journal entry and customer balance, in this order.
+    """One step's transaction: evidence, settlement, entry, customer balance and proposal, in this order.
 
     `evidence` is None for a step that only moves money, `entry` for one that moves none, and `balance` if no
-    customer's balance changes.
+    customer's balance changes. `proposal` is written by a decision that several persons have approved.
     `metric` names the metric of an outcome that the transaction brings about.
     """
 
@@ -61,6 +61,7 @@ class StepTransaction:
     settlement: Write
     entry: Write | None = None
     balance: Write | None = None
+    proposal: Write | None = None
     metric: str | None = None
 
     @property
@@ -71,9 +72,8 @@ class StepTransaction:
     @property
     def writes(self) -> tuple[Write, ...]:
         """The transaction's items; DynamoDB gives the reasons of a cancellation in the same order."""
-        return tuple(
-            write for write in (self.evidence, self.settlement, self.entry, self.balance) if write is not None
-        )
+        writes = (self.evidence, self.settlement, self.entry, self.balance, self.proposal)
+        return tuple(write for write in writes if write is not None)
 
 
 def put(item: Row, on_failure: OnFailure, condition: Condition = ABSENT) -> Write:

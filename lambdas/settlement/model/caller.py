@@ -21,6 +21,15 @@ class Caller:
     source_ip: str
 
     @property
+    def person(self) -> str:
+        """Who it is, whatever the role: the name of a role's session, or of an IAM user.
+
+        IAM does not tell names of users apart by their case, so that no two persons differ by it alone.
+        """
+        session = self.user_id.partition(":")[2]
+        return (session or self.by.rpartition("/")[2]).casefold()
+
+    @property
     def proof(self) -> dict[str, str]:
         """What an order has on record beside the ARN."""
         return {"user_id": self.user_id, "request_id": self.request_id, "source_ip": self.source_ip}

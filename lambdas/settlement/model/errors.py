@@ -199,6 +199,17 @@ class ResolutionRefused(Refusal):
     """The decision does not fit the settlement in LIMBO. Nothing was written."""
 
 
+class ApprovalNeeded(Refusal):
+    """The stage wants more persons for this decision than the one who orders it. Nothing was written."""
+
+    def __init__(self, decision: str, persons: int) -> None:
+        super().__init__(f"{decision}: needs {persons} persons: propose it")
+
+
+class ProposalRefused(Refusal):
+    """The proposal is not there, is not the one that was seen, or is not this person's to approve."""
+
+
 class StoreUnavailable(SettlementError):
     """DynamoDB gave no definite answer: unreachable, throttled, in conflict. The outcome may be unknown."""
 
@@ -229,6 +240,10 @@ class StartUnavailable(SettlementError):
     def __init__(self, message: str, *, is_throttled: bool = False, is_taken: bool = False) -> None:
         super().__init__(message)
         self.is_throttled, self.is_taken = is_throttled, is_taken
+
+
+class PageUnavailable(SettlementError):
+    """The event bus has not taken a page. The order that it announces was not carried out."""
 
 
 class JournalUnavailable(SettlementError):

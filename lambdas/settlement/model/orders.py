@@ -1,5 +1,6 @@
 """A person's orders about a settlement, checked: the only way from JSON into the domain."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,6 +21,7 @@ REVERSE, REVERSE_PART, RECOVER = "reverse", "reverse-part", "recover"
 CASES_MAX = 10**9
 """The highest number of a case, or of a part, that an order may name."""
 
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _REVERSIBLE_ON_ORDER = (Status.SETTLED, Status.PROCESSING)
 _PART = ("key", "part", "amount", "reason")
 
@@ -121,22 +123,28 @@ def order_name(case: int) -> str:
     return f"resolve:{case}"
 
 
-def parse_reversal(raw: object, caller: Caller) -> tuple[str, Reversal]:
-    """Return the key and the order to reverse it. Raises InvalidRequest, naming each field at fault."""
+def parse_reversal(raw: object, caller: Caller, **more: str) -> tuple[str, Reversal]:
+    """Return the key and the order to reverse it. Raises InvalidRequest, naming each field at fault.
+
+    `more` is what else the order has on record.
+    """
     content = _object(raw, ("key", "expected_status", "reason"), optional=("expected_status",))
     expected = content.get("expected_status", Status.SETTLED)
     status = Status(expected) if expected in list(Status) else expected
     order = Reversal(
         reason=one_line(content["reason"], "reason"),
         by=caller.by,
-        proof=caller.proof,
+        proof=caller.proof | more,
         expected_status=status,
     )
     return content["key"], order
 
 
-def parse_resolution(raw: object, caller: Caller) -> tuple[str, Resolution]:
-    """Return the key and the decision on a case. Raises InvalidRequest, naming each field at fault."""
+def parse_resolution(raw: object, caller: Caller, **more: str) -> tuple[str, Resolution]:
+    """Return the key and the decision on a case. Raises InvalidRequest, naming each field at fault.
+
+    `more` is what else the order has on record.
+    """
     content = _object(raw, ("key", "case", "decision", "reason"))
     decision, case = content["decision"], content["case"]
     if decision not in list(Decision):
@@ -145,7 +153,7 @@ def parse_resolution(raw: object, caller: Caller) -> tuple[str, Resolution]:
         raise InvalidRequest("case: must be the number of a case")
     reason = one_line(content["reason"], "reason")
     order = Resolution(
-        reason=reason, by=caller.by, proof=caller.proof, decision=Decision(decision), case=case
+        reason=reason, by=caller.by, proof=caller.proof | more, decision=Decision(decision), case=case
     )
     return content["key"], order
 
@@ -180,6 +188,14 @@ def parse_recovery(raw: object) -> str:
     """Return the key of a settlement to recover. Raises InvalidRequest, naming each field at fault."""
     key: str = _object(raw, ("key",))["key"]
     return key
+
+
+def parse_digest(raw: object) -> tuple[str, str]:
+    """Return the key and the digest of a proposal. Raises InvalidRequest, naming each field at fault."""
+    content = _object(raw, ("key", "digest"))
+    if not (isinstance(content["digest"], str) and _DIGEST.fullmatch(content["digest"])):
+        raise InvalidRequest("digest: must be the proposal's, of 64 hexadecimal digits")
+    return content["key"], content["digest"]
 
 
 def one_line(text: object, name: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 
 
@@ -18,6 +18,8 @@ class StageConfig:
     screens by name, else "optional".
     An entry is deleted `retention_days` after it was posted; None keeps it for ever. The shortest time that
     entries of the stage were ever given is `shortest_retention_days`.
+    `approvals` maps a decision to the number of persons that it needs (absent: one). A reversal of more than
+    `reverse_over` in its currency (minor units) needs two.
     """
 
     currencies: Mapping[str, int]
@@ -32,6 +34,8 @@ class StageConfig:
     party_names: str = "optional"
     retention_days: int | None = None
     shortest_retention_days: int | None = None
+    approvals: Mapping[str, int] = field(default_factory=dict)
+    reverse_over: Mapping[str, int] = field(default_factory=dict)
 
     def time_to_settle(self, requested_seconds: int | None) -> timedelta:
         """Return the time to settle that the request names, or else the stage's."""
@@ -49,6 +53,12 @@ class StageConfig:
         """
         return amount * self.fee_basis_points // 10_000
 
+    def persons_for(self, decision: str, amount: int, currency: str) -> int:
+        """Return how many persons a decision needs, on a settlement of this amount (minor units)."""
+        persons = self.approvals.get(decision, 1)
+        is_large = decision == "reverse" and amount > self.reverse_over.get(currency, amount)
+        return max(persons, 2) if is_large else persons
+
     def fee_bounds(self, amount: int) -> tuple[int, int]:
         """Return the lowest and the highest fee that a first claim may name, in minor units, rounded down."""
         if self.fee != "client":
@@ -62,5 +72,5 @@ class StageConfig:
 
         Unknown fields are ignored: during a deployment they may be those of the next release.
         """
-        known = {field.name for field in fields(cls)}
+        known = {one.name for one in fields(cls)}
         return cls(**{name: value for name, value in json.loads(text).items() if name in known})

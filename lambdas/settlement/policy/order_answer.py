@@ -15,9 +15,11 @@ _STATUSES: dict[type[SettlementError], int] = {
     errors.PartRefused: 409,
     errors.ResolutionRefused: 409,
     errors.StepFenced: 409,
+    errors.ApprovalNeeded: 409,
+    errors.ProposalRefused: 409,
 }
 
-_UNAVAILABLE = (errors.StoreUnavailable, errors.StartUnavailable)
+_UNAVAILABLE = (errors.StoreUnavailable, errors.StartUnavailable, errors.PageUnavailable)
 
 
 def status_of(refusal: SettlementError) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from settlement.ledger.keys import Row
 from settlement.model import money
 from settlement.model.case import Case
+from settlement.model.orders import Order
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Step
@@ -61,6 +62,27 @@ class PagerConfig:
             "execution_arn": execution,
             "runbook": self.runbook,
             "next_command": self.show_command.format(key=state.key),
+        }
+
+    def broken_glass(
+        self, state: SettlementState, decision: str, order: Order, config: StageConfig
+    ) -> dict[str, Any]:
+        """Return the page about one person who decides alone what needs more."""
+        settlement = state.settlement
+        amount = money.render(settlement.amount, config.currencies[settlement.currency])
+        return {
+            "summary": (
+                f"break-glass: {order.by} decides {decision} alone on {state.key}, a payment of {amount}"
+                f" {settlement.currency}; look at it"
+            ),
+            "key": state.key,
+            "decision": decision,
+            "amount": amount,
+            "currency": settlement.currency,
+            "status": state.status,
+            **order.evidence(),
+            "runbook": self.runbook,
+            "next_command": self.show_command.format(key=state.key).replace("limbo show", "status"),
         }
 
 

@@ -10,11 +10,12 @@ from settlement.model.status import REVERSIBLE, Step
 from settlement.reconciliation.settlement_row import NAMES_ERASED
 from settlement.sealing.signature import SIGNATURE
 
-_PROOF = ("user_id", "request_id", "source_ip")
+_PROOF = ("user_id", "request_id", "source_ip", "approved_by", "approved_in", "break_glass")
 """What an order has beside its person's ARN: its row's signature covers it."""
 
 PRIVATE = (
     *("payer_name", "payee_name", "reason", "by", *_PROOF),
+    *("proposer", "proposed_by", "persons"),
     *("error", "cause", "token", "failure", "reversed_for"),
 )
 """What is read of a row, but never kept or told: personal data, free text, and secrets."""
@@ -35,6 +36,8 @@ _ACCOUNT = ("available", "limbo_cases", "opened_at", "frozen_at", "closed_at", "
 _OTHERS = (
     *("order", "reference", SIGNATURE),
     *("version", "folded", "key", "case", "token", "execution", "digest", "received_at"),
+    *("seen", "proposer", "proposed_by", "proposed_at", "valid_until", "needed", "approvals", "persons"),
+    "proposal_number",
     *("state", "failure_count", "opened_at", "failed_at", "not_needed_after", "probed_at"),
     *("failed", "probe", "probe_lease_expiry", "half_open_owner", EXPIRES),
 )

@@ -177,6 +177,10 @@ def _read_waiting(row: Row, findings: Findings, own: Spool) -> None:
     own.add(rows.waiting(row))
 
 
+def _read_proposal(row: Row, findings: Findings, own: Spool) -> None:
+    rows.proposal(row)
+
+
 def _read_event(row: Row, findings: Findings, own: Spool) -> None:
     own.add(rows.event(row))
 
@@ -278,6 +282,7 @@ _READERS: dict[str, Read] = {
     "ACCOUNT": _read_account,
     "SWEPT": _read_swept,
     "WAITING": _read_waiting,
+    "PROPOSAL": _read_proposal,
     "KYC_EVENT": _read_event,
     "CIRCUIT": _read_circuit,
     "ORDER": _read_order,

@@ -12,7 +12,8 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import REVIEW
 from settlement.model import accounts
-from settlement.model.orders import REVERSE_PART, Decision
+from settlement.model.orders import REVERSE, REVERSE_PART, Decision
+from settlement.model.proposal import Move, ProposalStatus
 from settlement.model.request import ACCOUNT, KEY
 from settlement.model.settlement import hash_of
 from settlement.model.state import MalformedRow
@@ -92,6 +93,10 @@ def evidence(row: Row) -> EvidenceFacts:
             raise MalformedRow(f"decision is {decision!r}")
         content = values.digest(decision, reason, by, posted_at)
         return told._replace(decision=decision, account=account, content=content)
+    if kind in _MOVES:
+        decision, _, _, digest = _MOVE(row)
+        _check_proposed(decision, digest)
+        return told
     raise MalformedRow(f"step is {step!r}")
 
 
@@ -147,6 +152,33 @@ def waiting(row: Row) -> WaitingFacts:
     if not execution.startswith("arn:"):
         raise MalformedRow("execution is no ARN")
     return WaitingFacts(key, values.count(row, "case", 1))
+
+
+def proposal(row: Row) -> None:
+    """Check a proposal's row, which moves nothing: its decision has evidence. Raises MalformedRow."""
+    key, decision, _, digest, proposer, _, status = _PROPOSAL(row)
+    if row["pk"] != keys.proposal(key)["pk"] or row["sk"] != keys.proposal(key)["sk"]:
+        raise MalformedRow("its key is not that of its settlement")
+    _check_proposed(decision, digest)
+    if status not in list(ProposalStatus):
+        raise MalformedRow(f"status is {status!r}")
+    for name in ("proposed_at", "valid_until"):
+        values.instant(row, name)
+    values.count(row, "case", 0 if decision == REVERSE else 1)
+    values.count(row, "proposal_number", 1)
+    lacking = values.count(row, "needed", 2) - 1 - values.count(row, "approvals")
+    persons = values.optional(row, "persons", set) or set()
+    if len(persons) != row["approvals"] + 1 or proposer not in persons:
+        raise MalformedRow("its persons are not the proposer and as many others as it counts")
+    if status != ProposalStatus.WITHDRAWN and (lacking == 0) != (status == ProposalStatus.DONE):
+        raise MalformedRow(f"is {status} with {row['approvals']} of {row['needed'] - 1} approvals")
+
+
+def _check_proposed(decision: str, digest: str) -> None:
+    if decision not in _PROPOSABLE:
+        raise MalformedRow(f"decision is {decision!r}")
+    if not _DIGEST.fullmatch(digest):
+        raise MalformedRow("digest is no SHA-256")
 
 
 def event(row: Row) -> EventFacts:
@@ -216,6 +248,9 @@ MOVES = {"deposit": "credit", "withdraw": "debit"}
 
 _ORDERS = frozenset({"open", "deposit", "withdraw", "freeze", "unfreeze", "close"})
 _ACCOUNT_TIMES = ("opened_at", "frozen_at", "closed_at")
+_MOVES = frozenset({Move.PROPOSE.value, Move.APPROVE.value, Move.WITHDRAW.value})
+_MOVE = values.texts("decision", "reason", "by", "digest")
+_PROPOSAL = values.texts("key", "decision", "reason", "seen", "proposer", "proposed_by", "status")
 _ACCOUNT_ORDER = values.texts("order", "account", "by", "reason", "posted_at", "request_hash")
 
 _SECOND = len("2026-11-22T06:04:57")
@@ -224,6 +259,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _VERDICTS = frozenset({Step.VERIFY.value, REVIEW})
 _DECIDED = frozenset({KycDecision.APPROVED.value, KycDecision.REJECTED.value})
 _DECISIONS = frozenset(decision.value for decision in Decision)
+_PROPOSABLE = _DECISIONS | {REVERSE}
 _CIRCUIT_COUNTS = (
     *("failure_count", "version", "failed_at", "opened_at", "probed_at"),
     *("not_needed_after", "probe_lease_expiry"),

@@ -1,5 +1,6 @@
 """The environments of VerifyKyc: each has the real circuit in its memory, and all share its row."""
 
+import json
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -80,11 +81,20 @@ class Events(Services):
 
     service = "events"
 
-    def put_events(self, **_: Any) -> dict[str, int]:
+    def put_events(self, *, Entries: list[dict[str, Any]], **_: Any) -> dict[str, int]:  # noqa: N803
+        for entry in Entries:
+            if entry["DetailType"] == "GlassBroken":
+                page = partial(self._page, json.loads(entry["Detail"]))
+                told: dict[str, int] = self.send("put_events", STARTS, page)
+                return told
         if not self._world.circuit.is_troubled:
             return {"FailedEntryCount": 0}
         answer: dict[str, int] = self.send("put_events", STARTS, lambda: {"FailedEntryCount": 0})
         return answer
+
+    def _page(self, detail: dict[str, Any]) -> dict[str, int]:
+        self._world.oracle.together.page(detail)
+        return {"FailedEntryCount": 0}
 
 
 class Environment:

@@ -40,10 +40,13 @@ class Deployments:
         self.retention_days: int | None = None
         """The time for which the stage keeps its entries."""
 
+        self.approvals: dict[str, int] = {}
+        """How many persons each decision needs."""
+
     def deploy(self, config: StageConfig, now: int) -> None:
         """Give the functions another configuration, `now` in milliseconds."""
         days = self.retention_days
-        config = replace(config, retention_days=days, shortest_retention_days=days)
+        config = replace(config, retention_days=days, shortest_retention_days=days, approvals=self.approvals)
         self.config = config
         self._since.append((now, config))
         _dependencies.config = config
@@ -73,6 +76,13 @@ def fees_change(world: "World", random: Random) -> None:
 def retains(seed: int) -> bool:
     """Return whether the entries of a seed's world expire."""
     return seed % RETAINS_EVERY == RETAINS_EVERY - 1
+
+
+def begin_to_need_persons(world: "World", approvals: dict[str, int]) -> None:
+    """Let the decisions of a world need more persons than one."""
+    if approvals:
+        world.deployments.approvals = approvals
+        world.deployments.deploy(world.config, 0)
 
 
 def begin_to_expire(world: "World") -> None:

@@ -85,7 +85,7 @@ def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
 def order_in(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the order in a call of TakeOrder, with its decision, and with the `by` that AWS has proven."""
     body: dict[str, Any] = json.loads(payload["body"])
-    decision = payload["routeKey"].rpartition("/")[2]
+    decision = payload["routeKey"].partition("/orders/")[2].partition("/")[0]
     return {**body, "decision": decision, "by": payload["requestContext"]["authorizer"]["iam"]["userArn"]}
 
 

@@ -6,6 +6,7 @@ functions.
 
 from collections import Counter
 
+from settlement.model.proposal import Move
 from tests.simulation.seeded import account_rules, asking, rules
 from tests.simulation.seeded.account_rules import EXTERNAL
 from tests.simulation.seeded.deadlines import Deadlines
@@ -30,6 +31,7 @@ from tests.simulation.seeded.facts import (
 )
 from tests.simulation.seeded.merchants import Merchants
 from tests.simulation.seeded.payees import Payees
+from tests.simulation.seeded.persons import Together
 from tests.simulation.seeded.rules import Asking
 from tests.world.contracts import checked_outcome
 from tests.world.expressions import Item
@@ -63,6 +65,7 @@ class Oracle:
         """The entries that have expired."""
 
         self.merchants, self.payees, self.deadlines = Merchants(), Payees(), Deadlines()
+        self.together = Together()
         self.reached: Counter[str] = Counter()
         self.commits = 0
 
@@ -76,6 +79,7 @@ class Oracle:
         other.blocks, other.commits = self.blocks.copy(), self.commits
         other.merchants, other.payees = self.merchants.copy(), self.payees.copy()
         other.deadlines = self.deadlines.copy()
+        other.together = self.together.copy()
         return other
 
     def committed(self, changes: Changes, asking: Asking) -> None:
@@ -92,6 +96,7 @@ class Oracle:
         rules.entries_alone_expire(changes, asking)
         account_rules.carried_out(changes, asking)
         self.payees.committed(changes, asking)
+        self.together.committed(changes, self.settlements, asking)
         self.deadlines.committed(changes, asking)
         fenced = {
             new["pk"]["S"].partition("#")[2] for _, new in changes if new and new["sk"]["S"] == "SETTLEMENT"
@@ -104,6 +109,8 @@ class Oracle:
                 continue
             if kind == "KYC_EVENT":
                 demand(old is None, "an event is marked once and never changed", text(old, "pk"))
+            elif kind == "PROPOSAL":
+                continue  # persons.py has its rules
             elif kind == "WAITING":
                 later = number(old, "case") <= number(new, "case")
                 demand(later, "no execution waits for an earlier case in the place of a later one", kind)
@@ -161,7 +168,7 @@ class Oracle:
         key, step = key_of(entry), text(entry, "step")
         if step in EXTERNAL or key in fenced:  # an order is the fence of its entry: account_rules.py
             return
-        comes_before = step == "verify"
+        comes_before = step == "verify" or (step or "").partition(":")[0] in set(map(str, Move))
         demand(comes_before, "no entry goes without its fence", text(entry, "sk"))
         row = self.settlements.get(key)
         same = text(row, "request_hash") == text(entry, "request_hash")

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from standardwebhooks import Webhook
 
 from handlers import _kyc
 from handlers.recover_stalled import PARTITIONS
+from settle.actions import proposal
 from settle.actions.resolution import resolve
 from settle.actions.reversal import reverse
 from settle.door import Answer
@@ -27,6 +29,7 @@ from settlement.model.verdict import KycDecision, Verdict
 from tests.simulation.seeded import asking
 from tests.simulation.seeded.chance import ASKS
 from tests.simulation.seeded.facts import demand, done, number, settlement_in, text, undone
+from tests.simulation.seeded.persons import OLGA, PERSONS
 from tests.world.definitions import EXPRESS, STANDARD
 from tests.world.environment import NOW
 from tests.world.expressions import Item
@@ -44,7 +47,6 @@ OTHERWISE = (("amount", "6.66"), ("payee", "dave"), ("payer", "dave"), ("fee", "
 
 STUCK = ("EnterLimbo", "AwaitResolution", "ResolveLimbo")
 REVERSING = ("RefundFee", "ReclaimFunds", "VoidHold")
-OLGA = f"{ARN}:user/olga"
 DOOR_MS_MAX = 30_000
 """How long API Gateway waits for its function."""
 
@@ -68,12 +70,18 @@ class People:
         """The number of spawned actions that have not ended."""
 
         self.decisions: tuple[Decision, ...] = (Decision.RETRY, Decision.WRITE_OFF, Decision.COMPLETE)
+        self._requests = 0
         self._verdicts: dict[str, Verdict] = {}
-        self._stack: Any = SimpleNamespace(
+        self._stack: Any = self._stack_of(OLGA)
+
+    def _stack_of(self, who: tuple[str, str]) -> Any:
+        """Return the stack as one person's credentials reach it."""
+        return SimpleNamespace(
             name="simulated",
-            store=world.store,
-            config=world.config,
-            door=SimpleNamespace(send=self._order),
+            option="",
+            store=self._world.store,
+            config=self._world.config,
+            door=SimpleNamespace(send=partial(self._order, who)),
         )
 
     def spawn(self, name: str, delay: int, act: Callable[..., object], *about: Any) -> None:
@@ -340,19 +348,51 @@ class People:
         for _ in range(3):
             try:
                 world.note("on call", f"decides {decision} on case {case} of {key}")
-                resolve(self._stack, key, decision, f"because {decision}", case)
+                if self._world.deployments.approvals:
+                    self._decide_together(key, decision, f"because {decision}", case)
+                else:
+                    resolve(self._stack, key, decision, f"because {decision}", case)
                 return
             except _UNANSWERED as failed:
                 world.note("on call", "is told", failed)
                 world.hub.sleep(chance.within(1_000, MINUTE_MS))
                 decision = chance.one_of((decision, decision, Decision.RETRY))
 
+    def _decide_together(self, key: str, decision: Decision | None, reason: str, case: int | None) -> None:
+        """Propose and have it approved, by others and by oneself; or try it alone, or break the glass."""
+        chance = self._world.chance
+        luck = chance.luck()
+        if luck < 0.1:
+            if decision:
+                resolve(self._stack, key, decision, reason, case)
+            else:
+                reverse(self._stack, key, reason)
+            return
+        if luck < 0.2:
+            proposal.break_glass(self._stack, key, decision, reason, case)
+            return
+        told = proposal.propose(self._stack_of(chance.one_of(PERSONS)), key, decision, reason, case)
+        for _ in range(chance.one_of((2, 3, 5))):
+            delay = chance.within(0, chance.one_of((1_000, MINUTE_MS, 10 * MINUTE_MS)))
+            move = proposal.withdraw if chance.happens(0.05) else proposal.approve
+            self.spawn("another person", delay, self._approve, chance.one_of(PERSONS), key, told, move)
+
+    def _approve(self, who: tuple[str, str], key: str, told: dict[str, Any], move: Any) -> None:
+        try:
+            self._world.note("another person", f"{move.__name__}s {told['digest']}", who[1])
+            move(self._stack_of(who), key, told["digest"])
+        except _UNANSWERED as failed:
+            self._world.note("another person", "is told", failed)
+
     def _reverse(self, key: str) -> None:
         world = self._world
         for _ in range(2):
             try:
                 world.note("a person", f"reverses {key}")
-                reverse(self._stack, key, "the customer asks for it")
+                if world.deployments.approvals:
+                    self._decide_together(key, None, "the customer asks for it", None)
+                else:
+                    reverse(self._stack, key, "the customer asks for it")
                 return
             except _UNANSWERED as failed:
                 world.note("a person", "is told", failed)
@@ -362,14 +402,17 @@ class People:
         """Order a part, and repeat it with its number if it is not answered."""
         for _ in range(3):
             with suppress(BotoCoreError):
-                if self._order("reverse-part", order).status < 500:
+                if self._order(OLGA, "reverse-part", order).status < 500:
                     return
             self._world.hub.sleep(self._world.chance.within(1_000, 5_000))
 
-    def _order(self, decision: str, order: dict[str, Any]) -> Answer:
+    def _order(self, who: tuple[str, str], decision: str, order: dict[str, Any]) -> Answer:
         """Send an order through the door, whose answer may be lost, or that of API Gateway itself."""
         world = self._world
-        call = world.cloud.call("TakeOrder", request(decision, order, OLGA))
+        by, user_id = who
+        self._requests += 1
+        asked = request(decision, order, by, user_id=user_id, request_id=f"req-{self._requests}")
+        call = world.cloud.call("TakeOrder", asked)
         answered = world.hub.wait(call.answer, DOOR_MS_MAX)
         answer: Any = call.answer.value if answered else None
         if not answered or world.chance.happens(0.03):

@@ -13,6 +13,7 @@ from unittest import mock
 from handlers import (
     _dead_letters,
     _dependencies,
+    _event_bus,
     _journal,
     _kyc,
     _payee,
@@ -24,7 +25,9 @@ from handlers import (
 from settle.queries import follow
 from settlement.adapters import kyc_circuit, pages, second_look, table_scan, telemetry
 from settlement.ledger import keys
+from settlement.policy import approval
 from tests.simulation.seeded.people import SECRET
+from tests.simulation.seeded.persons import VALID_FOR
 from tests.simulation.seeded.rules import REVIEW_SECONDS
 from tests.simulation.seeded.world import World
 from tests.world.environment import NOW
@@ -47,6 +50,7 @@ _OF_A_WORLD = (
     (_kyc, "_circuit"),
     (_kyc, "_guarded_ask"),
     (_kyc, "_events"),
+    (_event_bus, "_client"),
 )
 
 
@@ -82,6 +86,7 @@ class Current:
             world.remembered,
             world.circuit,
             world.circuit.ask,
+            world.circuit.events,
             world.circuit.events,
         )
         for (place, name), part in zip(_OF_A_WORLD, reached, strict=True):
@@ -135,6 +140,7 @@ def set_up() -> Iterator[Current]:
         (_kyc._client, "is_healthy"): lambda: current.world.people.is_healthy(),  # noqa: PLW0108
         (kyc_circuit, "os"): probes,
         (_kyc, "review_seconds"): REVIEW_SECONDS,
+        (approval, "VALID_FOR"): VALID_FOR,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],
         (_payee, "time"): clock,
         (follow, "time"): clock,

@@ -20,6 +20,7 @@ from settlement.ledger import (
     kyc_review,
     limbo,
     parts,
+    proposals,
     reversal,
     sweep,
     takeover,
@@ -30,7 +31,10 @@ from settlement.ledger.transaction import Write
 from settlement.model.settlement import Settlement
 from settlement.model.status import REVERSIBLE, Status, Step
 
-MODULES = (account_orders, balances, entries, forward, kyc_review, limbo, parts, reversal, sweep, takeover)
+MODULES = (
+    *(account_orders, balances, entries, forward, kyc_review, limbo, parts, proposals, reversal, sweep),
+    takeover,
+)
 """The modules that make writes."""
 
 _SETTLEMENT = Settlement(
@@ -60,6 +64,11 @@ SAMPLES: Mapping[str, Callable[[], Condition]] = {
     "escrow_holds": lambda: conditions.escrow_holds(0),
     "same_currency": lambda: conditions.same_currency("EUR"),
     "sufficient": lambda: conditions.sufficient(0),
+    "digest_is": lambda: conditions.digest_is("digest"),
+    "not_yet": lambda: conditions.not_yet("ada"),
+    "approvals_are": lambda: conditions.approvals_are(0),
+    "still_valid": lambda: conditions.still_valid(_NOW),
+    "replaces": lambda: conditions.replaces(1),
     "below_cap": lambda: conditions.below_cap(0),
 }
 """One call of each function that builds a condition, by the condition's readable name.

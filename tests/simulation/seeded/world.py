@@ -12,13 +12,19 @@ from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.model.stage_config import StageConfig
 from settlement.model.timestamps import timestamp
-from tests.simulation.seeded import stranger
+from tests.simulation.seeded import persons, stranger
 from tests.simulation.seeded.bank import Bank, administers, pays_in_an_asset
 from tests.simulation.seeded.chance import Chance, Fault
 from tests.simulation.seeded.circuit import PAYERS, Circuits, is_troubled
 from tests.simulation.seeded.circuit_rules import ROW as CIRCUIT_ROW
 from tests.simulation.seeded.cloud import UNHEARD_OF, Cloud
-from tests.simulation.seeded.deployments import Deployments, begin_to_expire, fees_change, retains
+from tests.simulation.seeded.deployments import (
+    Deployments,
+    begin_to_expire,
+    begin_to_need_persons,
+    fees_change,
+    retains,
+)
 from tests.simulation.seeded.facts import (
     FINISHED,
     HIGHEST_BALANCE,
@@ -270,6 +276,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     world.journal = Journal(seed) if seed % JOURNAL_EVERY == JOURNAL_EVERY - 1 else None
     if retains(seed):
         begin_to_expire(world)
+    begin_to_need_persons(world, persons.approvals(seed))
     in_dollars = chance.one_of(("alice", "bob")) if chance.happens(0.05) else ""
     opening = {name: chance.one_of((most, most // 4, 0)) for name, most in ACCOUNTS.items()}
     if pays_in_an_asset(seed):

@@ -1,0 +1,134 @@
+"""Orders that need more than one person: proposed, approved, withdrawn; or by one person, with a page.
+
+The approval that completes the number carries the decision out, in one transaction with the proposal's row.
+"""
+
+from typing import Any
+
+from handlers import _dependencies, _event_bus, _orders
+from settlement.adapters import telemetry
+from settlement.ledger import keys, proposals
+from settlement.ledger.transaction import AlreadyApplied, Write
+from settlement.model.caller import Caller
+from settlement.model.errors import ProposalRefused
+from settlement.model.orders import (
+    REVERSE,
+    Resolution,
+    Reversal,
+    parse_digest,
+    parse_resolution,
+    parse_reversal,
+)
+from settlement.model.proposal import Move, Proposal, ProposalStatus
+from settlement.model.state import SettlementState
+from settlement.policy import approval
+
+_TOLD = (
+    *("decision", "case", "reason", "proposed_by", "proposed_at", "valid_until"),
+    *("needed", "approvals", "status"),
+)
+
+
+def propose(decision: str, body: object, caller: Caller) -> dict[str, Any]:
+    """Propose a decision; return the proposal as it is on record. Raises its refusal."""
+    key, order = _parsed(decision, body, caller)
+    state, latest, now = _orders.state_of(key), _latest(key), _dependencies.now()
+    config = _dependencies.config
+    number = latest.proposal_number + 1 if latest else 1
+    proposal = approval.proposed(state, order, caller, number=number, now=now, config=config)
+    if latest and latest.is_valid(now) and approval.is_of(state, latest, config):
+        same = ("decision", "case", "reason", "proposer")
+        if all(getattr(latest, name) == getattr(proposal, name) for name in same):
+            return _answer(latest)
+        raise ProposalRefused(
+            f"proposal: {latest.decision} by {latest.proposed_by} is open; approve it, or withdraw it first"
+        )
+    writes = (
+        proposals.propose(proposal, latest),
+        proposals.record(state.settlement, proposal, Move.PROPOSE, caller, now),
+    )
+    return _answer(Proposal.from_row(_dependencies.store.record(writes)))
+
+
+def approve(decision: str, body: object, caller: Caller) -> dict[str, Any]:
+    """Approve a proposal, and carry it out if no further person is needed. Raises its refusal.
+
+    Repeated, it is answered as it is on record, and the execution is woken if none was.
+    """
+    key, digest = parse_digest(body)
+    proposal = approval.ensure_named(_latest(key), decision, digest)
+    state, now = _orders.state_of(key), _dependencies.now()
+    if proposal.status is ProposalStatus.DONE:
+        return _carry_out(state, approval.order_of(state, proposal, caller))
+    if proposal.is_valid(now) and caller.person in proposal.persons - {proposal.proposer}:
+        return _answer(proposal)
+    approval.ensure_approvable(state, proposal, caller, now, _dependencies.config)
+    if proposal.lacking == 1:
+        order = approval.order_of(state, proposal, caller)
+        return _carry_out(state, order, proposals.complete(proposal, caller, now))
+    evidence = proposals.record(state.settlement, proposal, Move.APPROVE, caller, now)
+    return _moved(proposals.approve(proposal, caller, now), evidence, key)
+
+
+def withdraw(decision: str, body: object, caller: Caller) -> dict[str, Any]:
+    """Withdraw a proposal: the proposer's, or that of another person. Raises its refusal."""
+    key, digest = parse_digest(body)
+    proposal = approval.ensure_named(_latest(key), decision, digest)
+    if proposal.status is ProposalStatus.WITHDRAWN:
+        return _answer(proposal)
+    if proposal.status is ProposalStatus.DONE:
+        raise ProposalRefused("withdraw: the proposal was approved and carried out")
+    state, now = _orders.state_of(key), _dependencies.now()
+    evidence = proposals.record(state.settlement, proposal, Move.WITHDRAW, caller, now)
+    return _moved(proposals.withdraw(proposal, caller, now), evidence, key)
+
+
+def break_glass(decision: str, body: object, caller: Caller) -> dict[str, Any]:
+    """Decide alone what needs more persons, after everybody was paged. Raises PageUnavailable, too.
+
+    The page comes first: no order is carried out in silence, whatever ends this function in between.
+    """
+    key, order = _parsed(decision, body, caller, break_glass="yes")
+    state = _orders.state_of(key)
+    if not _orders.is_on_record(state, order):
+        approval.ensure_fits(state, order)
+        pager, config = _dependencies.pager, _dependencies.config
+        _event_bus.put("GlassBroken", pager.broken_glass(state, decision, order, config))
+    return _carry_out(state, order)
+
+
+def _parsed(decision: str, body: object, caller: Caller, **more: str) -> tuple[str, Resolution | Reversal]:
+    parse = parse_reversal if decision == REVERSE else parse_resolution
+    key, order = parse(body, caller, **more)
+    return key, order
+
+
+def _latest(key: str) -> Proposal | None:
+    row = _dependencies.store.read(keys.proposal(key))
+    return Proposal.from_row(row) if row else None
+
+
+def _carry_out(
+    state: SettlementState, order: Resolution | Reversal, completing: Write | None = None
+) -> dict[str, Any]:
+    if isinstance(order, Reversal):
+        return _orders.carry_out_reversal(state, order, completing)
+    return _orders.carry_out_resolution(state, order, completing)
+
+
+def _moved(write: Write, evidence: Write, key: str) -> dict[str, Any]:
+    """Commit a move that carries nothing out, and return the proposal then."""
+    try:
+        _dependencies.store.transact((write, evidence))
+    except AlreadyApplied as earlier:
+        telemetry.count("StepReplayed")
+        return _answer(Proposal.from_row(earlier.found))
+    latest = _latest(key)
+    if latest is None:
+        raise ProposalRefused("proposal: it is gone")
+    return _answer(latest)
+
+
+def _answer(proposal: Proposal) -> dict[str, Any]:
+    told = {name: getattr(proposal, name) for name in _TOLD}
+    return {"key": proposal.key, "proposal": told | {"digest": proposal.seen}}

@@ -1,0 +1,137 @@
+"""Decisions that need more than one person: pure."""
+
+import hashlib
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from settlement.model.caller import Caller
+from settlement.model.errors import NotReversible, ProposalRefused
+from settlement.model.orders import REVERSE, Decision, Resolution, Reversal
+from settlement.model.proposal import Proposal, ProposalStatus
+from settlement.model.stage_config import StageConfig
+from settlement.model.state import SettlementState
+from settlement.model.status import Status
+from settlement.model.timestamps import timestamp
+from settlement.policy import compensation
+
+VALID_FOR = timedelta(hours=24)
+"""How long a proposal may be approved."""
+
+PERSONS_LEAST = 2
+"""A proposal asks for a second person also where one would be enough."""
+
+
+def digest_of(state: SettlementState, proposal: Proposal) -> str:
+    """Return the digest of what is decided, by whom it is proposed, and of what it is decided on.
+
+    Each part of the settlement's row in it is a condition of the write that carries the decision out, or
+    never changes. A check before a release may be among its steps later: it is no part of what is reversed.
+    """
+    settlement = state.settlement
+    in_limbo = state.status is Status.LIMBO
+    seen = {
+        **{name: getattr(proposal, name) for name in ("key", "decision", "case", "reason", "needed")},
+        **{name: getattr(proposal, name) for name in ("proposal_number", "proposer")},
+        "request": state.request_hash,
+        "amount": settlement.amount,
+        "fee": settlement.fee,
+        "currency": settlement.currency,
+        "status": state.status,
+        "resolutions": state.resolutions,
+        "escrow": state.escrow,
+        "stuck_step": state.stuck_step,
+        "stuck_amount": compensation.stuck_case(state).amount if in_limbo else 0,
+    }
+    return hashlib.sha256(json.dumps(seen, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def needed(state: SettlementState, decision: str, config: StageConfig) -> int:
+    """Return how many persons a decision needs when one of them orders it directly."""
+    return config.persons_for(decision, state.settlement.amount, state.settlement.currency)
+
+
+def proposed(
+    state: SettlementState,
+    order: Resolution | Reversal,
+    caller: Caller,
+    *,
+    number: int,
+    now: datetime,
+    config: StageConfig,
+) -> Proposal:
+    """Return a person's proposal. Raises the refusal of a decision that is not possible now."""
+    ensure_fits(state, order)
+    decision = decision_of(order)
+    proposal = Proposal(
+        key=state.key,
+        decision=decision,
+        case=order.case if isinstance(order, Resolution) else 0,
+        reason=order.reason,
+        seen="",
+        proposal_number=number,
+        proposer=caller.person,
+        persons=frozenset({caller.person}),
+        proposed_by=caller.by,
+        user_id=caller.user_id,
+        request_id=caller.request_id,
+        source_ip=caller.source_ip,
+        proposed_at=timestamp(now),
+        valid_until=timestamp(now + VALID_FOR),
+        needed=max(PERSONS_LEAST, needed(state, decision, config)),
+    )
+    return replace(proposal, seen=digest_of(state, proposal))
+
+
+def is_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> bool:
+    """Return whether the settlement, and the number of persons, are as the proposal has them."""
+    now_needed = max(PERSONS_LEAST, needed(state, proposal.decision, config))
+    return digest_of(state, replace(proposal, needed=now_needed)) == proposal.seen
+
+
+def order_of(state: SettlementState, proposal: Proposal, caller: Caller) -> Resolution | Reversal:
+    """Return the order that a proposal becomes by this person's approval, with all persons on record."""
+    by, proof = proposal.proposed_by, proposal.proof | proposal.approved(caller)
+    if proposal.decision == REVERSE:
+        expected = Status.PROCESSING if state.status is Status.PROCESSING else Status.SETTLED
+        return Reversal(reason=proposal.reason, by=by, proof=proof, expected_status=expected)
+    decision = Decision(proposal.decision)
+    return Resolution(reason=proposal.reason, by=by, proof=proof, decision=decision, case=proposal.case)
+
+
+def decision_of(order: Resolution | Reversal) -> str:
+    """Return what an order decides."""
+    return order.decision.value if isinstance(order, Resolution) else REVERSE
+
+
+def ensure_fits(state: SettlementState, order: Resolution | Reversal) -> None:
+    """Raise ResolutionRefused, StepFenced or NotReversible if the order is not possible now."""
+    if isinstance(order, Resolution):
+        compensation.ensure_can_resolve(state, order.decision, order.case)
+    elif state.status is not order.expected_status or state.resolution is not None:
+        raise NotReversible(
+            f"it was to be {order.expected_status}, but the settlement is {state.status}", state.status
+        )
+
+
+def ensure_named(proposal: Proposal | None, decision: str, digest: str) -> Proposal:
+    """Return the proposal that a person names. Raises ProposalRefused if the latest is another one."""
+    if proposal is None or proposal.decision != decision:
+        raise ProposalRefused(f"proposal: nobody has proposed to {decision} it")
+    if proposal.seen != digest:
+        raise ProposalRefused("digest: it is not that of the latest proposal; look at it again")
+    return proposal
+
+
+def ensure_approvable(
+    state: SettlementState, proposal: Proposal, caller: Caller, now: datetime, config: StageConfig
+) -> None:
+    """Raise ProposalRefused, with the reason, for what the conditions of the write refuse as well."""
+    if proposal.status is not ProposalStatus.OPEN:
+        raise ProposalRefused(f"proposal: it is {proposal.status}")
+    if not proposal.is_valid(now):
+        raise ProposalRefused(f"proposal: it expired at {proposal.valid_until}; propose it again")
+    if caller.person in proposal.persons:
+        raise ProposalRefused(f"approve: {caller.person} takes part in it already; it needs another person")
+    if not is_of(state, proposal, config):
+        raise ProposalRefused("digest: the settlement has changed since it was proposed; propose it again")

@@ -1,0 +1,80 @@
+"""Decisions that need more than one person: proposed, approved and withdrawn through the stack's door."""
+
+from typing import Any
+
+from settle.actions.order import check_order, give
+from settle.actions.resolution import still
+from settle.exit_codes import CommandFailed, Exit
+from settle.queries import proposal as proposals
+from settle.queries.follow import follow, is_at_rest
+from settle.queries.settlement import state_of
+from settle.stack import Stack
+from settlement.model.orders import REVERSE, Decision, parse_resolution, parse_reversal
+from settlement.model.proposal import Move
+from settlement.model.status import Status
+from settlement.policy import outcome
+
+
+def propose(
+    stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
+) -> dict[str, Any]:
+    """Propose a decision on the open case, or to reverse (None); return what is proposed. Safe to repeat."""
+    name, order = _order(stack, key, decision, reason, case)
+    give(stack, f"{name}/{Move.PROPOSE}", order)
+    return _proposal(stack, key)
+
+
+def approve(stack: Stack, key: str, digest: str) -> dict[str, Any]:
+    """Approve what was shown with this digest; return the outcome, or what still lacks a person."""
+    found = proposals.named(stack, key, digest)
+    answer = give(stack, f"{found.decision}/{Move.APPROVE}", {"key": key, "digest": found.seen})
+    return _followed(stack, key) if "order" in answer else _proposal(stack, key)
+
+
+def withdraw(stack: Stack, key: str, digest: str) -> dict[str, Any]:
+    """Withdraw what was shown with this digest; return it. Safe to repeat."""
+    found = proposals.named(stack, key, digest)
+    give(stack, f"{found.decision}/{Move.WITHDRAW}", {"key": key, "digest": found.seen})
+    return {"key": key, "withdrawn": found.decision, "digest": digest}
+
+
+def break_glass(
+    stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
+) -> dict[str, Any]:
+    """Decide alone, and have everybody paged; return the outcome. Safe to repeat."""
+    name, order = _order(stack, key, decision, reason, case)
+    give(stack, f"{name}/{Move.BREAK_GLASS}", order)
+    return _followed(stack, key)
+
+
+def _order(
+    stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None
+) -> tuple[str, dict[str, Any]]:
+    if decision is None:
+        order: dict[str, Any] = {"key": key, "reason": reason}
+        check_order(parse_reversal, order)
+        status = state_of(stack, key).status
+        if status not in (Status.SETTLED, Status.PROCESSING):
+            raise CommandFailed(Exit.CONFLICT, f"{key}: is {status} and cannot be reversed")
+        return REVERSE, order | {"expected_status": status, "reason": reason.strip()}
+    order = {"key": key, "case": 1 if case is None else case, "decision": decision, "reason": reason}
+    check_order(parse_resolution, order)
+    state = state_of(stack, key)
+    if case is None and state.status is not Status.LIMBO:
+        raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
+    return decision, order | {"case": case or state.case_number, "reason": reason.strip()}
+
+
+def _proposal(stack: Stack, key: str) -> dict[str, Any]:
+    found = proposals.latest(stack, key)
+    if found is None:
+        raise CommandFailed(Exit.FAILED, f"{key}: its proposal is gone")
+    return {"key": key, **proposals.told(stack, found)}
+
+
+def _followed(stack: Stack, key: str) -> dict[str, Any]:
+    """Follow what was decided to its end; return the outcome."""
+    state = follow(stack, key, is_at_rest)
+    if not is_at_rest(state):
+        raise still(state)
+    return outcome.of_state(state, stack.config, replayed=False)

@@ -1,0 +1,56 @@
+"""The open proposal of a decision on a settlement, and the command that approves it."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.stack import Stack
+from settlement.ledger import keys
+from settlement.model.proposal import Proposal
+from settlement.model.state import SettlementState
+from settlement.policy import approval
+
+SHORT = 12
+"""The digits of a digest that a person types."""
+
+
+def latest(stack: Stack, key: str) -> Proposal | None:
+    """Return the latest proposal about a settlement, which may be closed, expired or void."""
+    row = stack.store.read(keys.proposal(key))
+    return Proposal.from_row(row) if row else None
+
+
+def named(stack: Stack, key: str, digest: str) -> Proposal:
+    """Return the latest proposal if it is the one of which the digest was shown. Raises CommandFailed."""
+    found = latest(stack, key)
+    if found is None:
+        raise CommandFailed(Exit.CONFLICT, f"{key}: nothing is proposed")
+    if len(digest) < SHORT or not found.seen.startswith(digest):
+        raise CommandFailed(
+            Exit.CONFLICT,
+            "digest: that of the latest proposal is another one; look at it with"
+            f" `settle status {key}{stack.option}`",
+        )
+    return found
+
+
+def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
+    """Return what is proposed about a settlement and may be approved now; nothing if nothing is."""
+    found = latest(stack, state.key)
+    is_open = found and found.is_valid(datetime.now(UTC)) and approval.is_of(state, found, stack.config)
+    return {"proposal": told(stack, found)} if found and is_open else {}
+
+
+def told(stack: Stack, proposal: Proposal) -> dict[str, Any]:
+    """Return a proposal as a person reads it, and the next command while it is open."""
+    digest = proposal.seen[:SHORT]
+    return {
+        "decision": proposal.decision,
+        **({"case": proposal.case} if proposal.case else {}),
+        "reason": proposal.reason,
+        "proposed_by": proposal.proposed_by,
+        "approvals": f"{proposal.approvals} of {proposal.needed - 1}",
+        "valid_until": proposal.valid_until,
+        "digest": digest,
+        "command": f"settle limbo approve {proposal.key} --digest {digest}{stack.option}",
+    }

@@ -1,0 +1,517 @@
+"""TakeOrder: decisions that need more than one person, whom conditions of the transaction count."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies, _event_bus
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.errors import (
+    ApprovalNeeded,
+    InvalidRequest,
+    NotReversible,
+    PageUnavailable,
+    ProposalRefused,
+    ResolutionRefused,
+    SettlementError,
+    StartUnavailable,
+    StepFenced,
+)
+from tests.handlers.conftest import Later, Meanwhile
+from tests.world.constants import EXECUTION_ARN, KEY, LATER_AT, NONCE, WIRE
+from tests.world.functions import Calls, Context
+from tests.world.orders import answered, request
+from tests.world.services import Died, throttled, unanswered
+from tests.world.step_functions import StepFunctions
+
+SESSION = "arn:aws:sts::123456789012:assumed-role"
+PERSONS = {
+    "ada": ("arn:aws:iam::123456789012:user/finance/ada", "AIDAADA"),
+    "bea": (f"{SESSION}/Approver/bea", "AROAAPPROVER:bea"),
+    "cyd": (f"{SESSION}/Approver/cyd", "AROAAPPROVER:cyd"),
+    "dan": (f"{SESSION}/Approver/dan", "AROAAPPROVER:dan"),
+}
+THEMSELVES = {
+    "ada": [
+        PERSONS["ada"],
+        (f"{SESSION}/Approver/ada", "AROAAPPROVER:ada"),
+        (f"{SESSION}/Approver/ADA", "AROAAPPROVER:ADA"),
+    ],
+    "bea": [PERSONS["bea"], (f"{SESSION}/Operator/bea", "AROAOPERATOR:bea")],
+}
+"""The ways in which one person comes: as a user, or as a session of that name, of whichever role."""
+
+DECISIONS = ["write-off", "complete", "retry"]
+ALL = [*DECISIONS, "reverse"]
+Order = Callable[..., dict[str, Any]]
+
+
+class Bus:
+    """EventBridge, which keeps the events, or raises `failure`."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.failure: BaseException | None = None
+        self.failed = 0
+
+    def put_events(self, *, Entries: list[dict[str, Any]]) -> dict[str, int]:  # noqa: N803
+        if self.failure:
+            raise self.failure
+        self.events += [(one["DetailType"], json.loads(one["Detail"])) for one in Entries]
+        return {"FailedEntryCount": self.failed}
+
+
+@pytest.fixture
+def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
+    bus = Bus()
+    monkeypatch.setattr(_event_bus, "_client", bus)
+    return bus
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Set how many persons each decision needs."""
+
+    def needs(persons: int) -> None:
+        config = replace(_dependencies.config, approvals=dict.fromkeys(ALL, persons))
+        monkeypatch.setattr(_dependencies, "config", config)
+
+    needs(2)
+    return needs
+
+
+@pytest.fixture
+def order(calls: Calls, stage: Callable[[int], None], bus: Bus, step_functions: StepFunctions) -> Order:
+    """Give an order as a person, who may also be an ARN and a user id."""
+
+    def give(route: str, body: dict[str, Any], who: Any = "ada") -> dict[str, Any]:
+        by, user_id = PERSONS[who] if isinstance(who, str) else who
+        event = request(route, {"key": KEY, **body}, by, user_id=user_id, request_id=f"req-{user_id}")
+        return answered(calls.handlers["TakeOrder"](event, Context()))
+
+    return give
+
+
+def body(decision: str, **more: Any) -> dict[str, Any]:
+    case = {} if decision == "reverse" else {"case": 1, "decision": decision}
+    return {"reason": "sent to the wrong shop", **case, **more}
+
+
+@pytest.fixture(params=ALL)
+def decision(request: pytest.FixtureRequest, calls: Calls, step_functions: StepFunctions) -> str:
+    """A decision, on a settlement that it is possible on."""
+    if request.param == "reverse":
+        calls.after("CollectFee")
+    else:
+        calls.fall()
+        step_functions.waits(EXECUTION_ARN, "AQC")
+        calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
+    return str(request.param)
+
+
+@pytest.fixture
+def digest(decision: str, order: Order) -> str:
+    """Propose it as Ada; return the digest."""
+    return str(order(f"{decision}/propose", body(decision))["proposal"]["digest"])
+
+
+def proposal(calls: Calls) -> Row:
+    found = calls.ledger.row(keys.proposal(KEY))
+    assert found is not None
+    return found
+
+
+def undecided(calls: Calls, decision: str) -> bool:
+    return bool(calls.row()["status"] == ("SETTLED" if decision == "reverse" else "LIMBO"))
+
+
+def evidence(calls: Calls, decision: str) -> Row:
+    return calls.entry("reverse") if decision == "reverse" else evidence_of_case(calls)
+
+
+def evidence_of_case(calls: Calls) -> Row:
+    found = calls.ledger.row(keys.evidence(KEY, "resolve:1"))
+    assert found is not None
+    return found
+
+
+# One person is not enough
+
+
+def test_a_decision_that_needs_two_is_refused_to_one_and_nothing_is_written(
+    calls: Calls, decision: str, order: Order
+) -> None:
+    told = rf"^{decision}: needs 2 persons: propose it$"
+    with calls.writes_nothing(), pytest.raises(ApprovalNeeded, match=told):
+        order(decision, body(decision))
+
+
+def test_the_proposer_cannot_approve_as_whomever_they_come(
+    calls: Calls, decision: str, order: Order, digest: str
+) -> None:
+    for oneself in THEMSELVES["ada"]:
+        with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"^approve: ada takes part"):
+            order(f"{decision}/approve", {"digest": digest}, oneself)
+
+
+def test_the_conditions_refuse_the_proposer_also_if_no_read_does(
+    calls: Calls, decision: str, order: Order, digest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("settlement.policy.approval.ensure_approvable", lambda *seen: None)
+
+    for oneself in THEMSELVES["ada"]:
+        with calls.writes_nothing(), pytest.raises(ProposalRefused, match="not yours to approve"):
+            order(f"{decision}/approve", {"digest": digest}, oneself)
+
+
+def test_a_second_person_approves_and_both_are_on_record(
+    calls: Calls, decision: str, order: Order, digest: str, later: Later
+) -> None:
+    later()
+
+    answer = order(f"{decision}/approve", {"digest": digest}, "bea")
+
+    assert not undecided(calls, decision)
+    found = evidence(calls, decision)
+    both = {"by": PERSONS["ada"][0], "approved_by": PERSONS["bea"][0]}
+    assert (
+        found.items() >= {**both, "request_id": "req-AIDAADA", "approved_in": "req-AROAAPPROVER:bea"}.items()
+    )
+    assert found["posted_at"] == LATER_AT
+    assert answer["order"].items() >= both.items()
+    assert (proposal(calls)["status"], proposal(calls)["persons"]) == ("DONE", {"ada", "bea"})
+    recorded = calls.ledger.row(keys.evidence(KEY, "propose:1"))
+    assert recorded is not None
+    assert recorded.items() >= {"decision": decision, "by": PERSONS["ada"][0], "digest": digest}.items()
+
+
+def test_an_approval_that_comes_again_is_answered_and_writes_nothing(
+    calls: Calls, decision: str, order: Order, digest: str
+) -> None:
+    first = order(f"{decision}/approve", {"digest": digest}, "bea")
+
+    for who in ("bea", "cyd", "ada"):
+        with calls.writes_nothing():
+            assert order(f"{decision}/approve", {"digest": digest}, who) == first
+
+
+def test_a_stage_that_needs_three_has_three_persons_and_counts_each_once(
+    calls: Calls, decision: str, order: Order, stage: Callable[[int], None]
+) -> None:
+    stage(3)
+    digest = order(f"{decision}/propose", body(decision))["proposal"]["digest"]
+
+    assert order(f"{decision}/approve", {"digest": digest}, "bea")["proposal"]["approvals"] == 1
+    for oneself in THEMSELVES["bea"]:
+        with calls.writes_nothing():
+            assert order(f"{decision}/approve", {"digest": digest}, oneself)["proposal"]["approvals"] == 1
+    assert undecided(calls, decision)
+    order(f"{decision}/approve", {"digest": digest}, "cyd")
+
+    assert not undecided(calls, decision)
+    assert evidence(calls, decision)["approved_by"] == f"{PERSONS['bea'][0]} {PERSONS['cyd'][0]}"
+    assert calls.ledger.row(keys.evidence(KEY, "approve:1:1"))
+
+
+# Two at once
+
+
+@pytest.mark.parametrize("other", ["bea", "cyd"])
+def test_two_approvals_at_once_decide_once(
+    calls: Calls, decision: str, order: Order, digest: str, meanwhile: Meanwhile, other: str
+) -> None:
+    second: list[Any] = []
+    approve = f"{decision}/approve"
+    meanwhile(_dependencies.store, "commit", lambda: second.append(order(approve, {"digest": digest}, other)))
+
+    assert order(approve, {"digest": digest}, "bea") == second[0]
+    assert proposal(calls)["persons"] == {"ada", other}
+    assert not undecided(calls, decision)
+
+
+@pytest.mark.parametrize("others", [THEMSELVES["bea"], [PERSONS["cyd"]]])
+def test_of_two_approvals_at_once_neither_counts_for_the_other(
+    calls: Calls,
+    decision: str,
+    order: Order,
+    stage: Callable[[int], None],
+    meanwhile: Meanwhile,
+    others: list[tuple[str, str]],
+) -> None:
+    stage(4)
+    digest = order(f"{decision}/propose", body(decision))["proposal"]["digest"]
+    approve = f"{decision}/approve"
+    meanwhile(_dependencies.store, "transact", lambda: order(approve, {"digest": digest}, others[-1]))
+
+    if others == THEMSELVES["bea"]:
+        order(approve, {"digest": digest}, "bea")
+    else:
+        with pytest.raises(ProposalRefused, match="has changed since"):
+            order(approve, {"digest": digest}, "bea")
+
+    assert (proposal(calls)["approvals"], len(proposal(calls)["persons"])) == (1, 2)
+
+
+def test_two_proposals_at_once_are_one(
+    calls: Calls, decision: str, order: Order, meanwhile: Meanwhile
+) -> None:
+    propose = f"{decision}/propose"
+    meanwhile(_dependencies.store, "transact", lambda: order(propose, body(decision), "bea"))
+
+    with pytest.raises(ProposalRefused, match="another one was faster"):
+        order(propose, body(decision))
+
+    assert proposal(calls)["proposer"] == "bea"
+    with calls.writes_nothing():
+        assert order(propose, body(decision), "bea")["proposal"]["proposed_by"] == PERSONS["bea"][0]
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="is open; approve it, or withdraw"):
+        order(propose, body(decision))
+
+
+# What voids a proposal
+
+
+VOID = (ProposalRefused, StepFenced, NotReversible, ResolutionRefused)
+SINCE: dict[str, list[dict[str, Any]]] = {
+    "reverse": [{"status": "COMPENSATING"}, {"escrow": 1}, {"resolution": {"decision": "complete"}}],
+    "else": [{"status": "COMPENSATING"}, {"escrow": 47}, {"resolutions": 1}],
+}
+
+
+@pytest.mark.parametrize("position", range(3))
+@pytest.mark.parametrize("is_read", [True, False])
+def test_any_change_of_the_settlement_voids_the_proposal(
+    *,
+    calls: Calls,
+    decision: str,
+    order: Order,
+    digest: str,
+    freeze_reads: Callable[[], None],
+    position: int,
+    is_read: bool,
+) -> None:
+    since = SINCE.get(decision, SINCE["else"])[position]
+    if not is_read:
+        freeze_reads()
+    elif "resolution" in since:
+        pytest.skip("a settlement that was completed is refused by the write")
+    calls.alter(**since)
+
+    with calls.writes_nothing(), pytest.raises(VOID):
+        order(f"{decision}/approve", {"digest": digest}, "bea")
+
+
+def test_a_stale_digest_is_refused(calls: Calls, decision: str, order: Order, digest: str) -> None:
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"^digest: it is not that of"):
+        order(f"{decision}/approve", {"digest": "0" * 64}, "bea")
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_proposal_expires_and_is_replaced(
+    *,
+    calls: Calls,
+    decision: str,
+    order: Order,
+    digest: str,
+    later: Later,
+    monkeypatch: pytest.MonkeyPatch,
+    is_read: bool,
+) -> None:
+    later(days=1)
+    if not is_read:
+        monkeypatch.setattr("settlement.policy.approval.ensure_approvable", lambda *seen: None)
+
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"it expired at|has changed"):
+        order(f"{decision}/approve", {"digest": digest}, "bea")
+    again = order(f"{decision}/propose", body(decision), "cyd")["proposal"]
+
+    assert (proposal(calls)["proposal_number"], again["digest"] != digest) == (2, True)
+    with pytest.raises(ProposalRefused, match=r"^digest: it is not that of the latest"):
+        order(f"{decision}/approve", {"digest": digest}, "bea")
+
+
+def test_another_number_of_persons_voids_the_proposal(
+    calls: Calls, decision: str, order: Order, digest: str, stage: Callable[[int], None]
+) -> None:
+    stage(3)
+
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"^digest: the settlement has changed"):
+        order(f"{decision}/approve", {"digest": digest}, "bea")
+
+
+@pytest.mark.parametrize("who", ["ada", "bea"])
+def test_a_withdrawn_proposal_is_not_carried_out(
+    calls: Calls, decision: str, order: Order, digest: str, who: str
+) -> None:
+    answer = order(f"{decision}/withdraw", {"digest": digest}, who)
+
+    assert answer["proposal"]["status"] == "WITHDRAWN"
+    recorded = calls.ledger.row(keys.evidence(KEY, "withdraw:1"))
+    assert recorded is not None
+    assert recorded["by"] == PERSONS[who][0]
+    with calls.writes_nothing():
+        assert order(f"{decision}/withdraw", {"digest": digest}, who) == answer
+        with pytest.raises(ProposalRefused, match=r"^proposal: it is WITHDRAWN$"):
+            order(f"{decision}/approve", {"digest": digest}, "bea")
+    assert order(f"{decision}/propose", body(decision))["proposal"]["digest"] != digest
+
+
+def test_what_is_carried_out_cannot_be_withdrawn(
+    calls: Calls, decision: str, order: Order, digest: str, meanwhile: Meanwhile
+) -> None:
+    approve = f"{decision}/approve"
+    meanwhile(_dependencies.store, "transact", lambda: order(approve, {"digest": digest}, "bea"))
+
+    with pytest.raises(ProposalRefused, match="has changed since"):
+        order(f"{decision}/withdraw", {"digest": digest})
+
+    assert not undecided(calls, decision)
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="carried out"):
+        order(f"{decision}/withdraw", {"digest": digest})
+
+
+# Half way
+
+
+@pytest.mark.parametrize("error", [Died(), unanswered()], ids=repr)
+def test_a_function_that_died_before_the_wake_leaves_the_rest_to_recovery(
+    *,
+    calls: Calls,
+    decision: str,
+    order: Order,
+    digest: str,
+    step_functions: StepFunctions,
+    later: Later,
+    error: BaseException,
+) -> None:
+    if decision == "complete":
+        pytest.skip("it finishes the settlement")
+    step_functions.failing |= dict.fromkeys(("send_task_success", "start_execution"), error)
+    with pytest.raises((Died, StartUnavailable)):
+        order(f"{decision}/approve", {"digest": digest}, "bea")
+    step_functions.failing.clear()
+    later(seconds=30)
+
+    calls.recover()
+
+    name = {} if decision == "reverse" else {"order": "resolve:1"}
+    ((machine, execution, told),) = step_functions.started
+    assert (machine, execution[: len(KEY) + 2]) == ("Compensation", f"{KEY}-c")
+    assert (told, execution.endswith(NONCE)) == ({"settlement": WIRE, **name}, True)
+
+
+# Break-glass
+
+
+def test_break_glass_pages_and_is_on_record(calls: Calls, decision: str, order: Order, bus: Bus) -> None:
+    order(f"{decision}/break-glass", body(decision))
+
+    assert not undecided(calls, decision)
+    assert evidence(calls, decision)["break_glass"] == "yes"
+    ((kind, page),) = bus.events
+    assert kind == "GlassBroken"
+    assert page["summary"].startswith(f"break-glass: {PERSONS['ada'][0]} decides {decision} alone on {KEY}")
+    order(f"{decision}/break-glass", body(decision))
+    assert len(bus.events) == 1
+
+
+@pytest.mark.parametrize("failure", [throttled("PutEvents"), unanswered(), Died(), "not taken"], ids=repr)
+def test_without_a_page_no_glass_is_broken(
+    calls: Calls, decision: str, order: Order, bus: Bus, failure: Any
+) -> None:
+    bus.failure, bus.failed = (None, 1) if failure == "not taken" else (failure, 0)
+
+    with calls.writes_nothing(), pytest.raises((PageUnavailable, Died)):
+        order(f"{decision}/break-glass", body(decision))
+
+
+def test_a_decision_that_does_not_fit_pages_no_one(
+    calls: Calls, decision: str, order: Order, bus: Bus
+) -> None:
+    wrong = {"expected_status": "PROCESSING"} if decision == "reverse" else {"case": 2}
+
+    with calls.writes_nothing(), pytest.raises(SettlementError, match=r"case|PROCESSING"):
+        order(f"{decision}/break-glass", body(decision, **wrong))
+
+    assert bus.events == []
+
+
+# What is sent
+
+
+@pytest.mark.parametrize("move", ["propose", "approve", "withdraw", "break-glass"])
+@pytest.mark.parametrize("field", ["by", "approvers", "person"])
+def test_by_in_the_body_is_an_unknown_field(
+    calls: Calls, decision: str, order: Order, move: str, field: str
+) -> None:
+    given = body(decision) if move in ("propose", "break-glass") else {"digest": "0" * 64}
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{field}: unknown field"):
+        order(f"{decision}/{move}", {**given, field: "bea"})
+
+
+@pytest.mark.parametrize("digest", ["", "abc", 7, None, "g" * 64, "0" * 65])
+@pytest.mark.parametrize("move", ["approve", "withdraw"])
+def test_a_digest_that_is_none_is_refused(
+    calls: Calls, decision: str, order: Order, move: str, digest: Any
+) -> None:
+    with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^digest: must be"):
+        order(f"{decision}/{move}", {"digest": digest})
+
+
+def test_nothing_proposed_is_nothing_to_approve(calls: Calls, decision: str, order: Order) -> None:
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="nobody has proposed"):
+        order(f"{decision}/approve", {"digest": "0" * 64})
+
+
+def test_a_proposal_is_approved_by_the_route_of_its_decision(
+    calls: Calls, decision: str, order: Order, digest: str
+) -> None:
+    for other in ALL:
+        if other != decision:
+            with calls.writes_nothing(), pytest.raises(ProposalRefused, match=f"to {other} it"):
+                order(f"{other}/approve", {"digest": digest}, "bea")
+
+
+def test_a_second_person_may_be_asked_where_one_is_enough(
+    calls: Calls, decision: str, order: Order, stage: Callable[[int], None]
+) -> None:
+    stage(1)
+    digest = order(f"{decision}/propose", body(decision))["proposal"]["digest"]
+
+    with pytest.raises(ProposalRefused, match="takes part in it already"):
+        order(f"{decision}/approve", {"digest": digest})
+    order(f"{decision}/approve", {"digest": digest}, "bea")
+
+    assert not undecided(calls, decision)
+
+
+@pytest.mark.parametrize(("over", "is_enough"), [("48.20", True), ("48.19", False)])
+def test_a_reversal_of_more_than_the_stage_says_needs_two(
+    calls: Calls, order: Order, monkeypatch: pytest.MonkeyPatch, over: str, is_enough: bool
+) -> None:
+    limits = {"EUR": int(over.replace(".", ""))}
+    config = replace(_dependencies.config, approvals={}, reverse_over=limits)
+    monkeypatch.setattr(_dependencies, "config", config)
+    calls.after("CollectFee")
+
+    if is_enough:
+        order("reverse", body("reverse"))
+    else:
+        with calls.writes_nothing(), pytest.raises(ApprovalNeeded, match="needs 2 persons"):
+            order("reverse", body("reverse"))
+
+
+def test_a_part_is_refused_where_the_whole_needs_two(
+    calls: Calls, order: Order, stage: Callable[[int], None]
+) -> None:
+    calls.after("CollectFee")
+    part = {"part": 1, "amount": "1.00", "reason": "one came back"}
+
+    with calls.writes_nothing(), pytest.raises(ApprovalNeeded, match="needs 2 persons"):
+        order("reverse-part", part)
+    stage(1)
+    order("reverse-part", part)

@@ -1,0 +1,147 @@
+"""Persons who decide together: who they are, and the rules of their proposals and approvals."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from settlement.adapters.wire import from_wire
+from settlement.model.proposal import Proposal
+from settlement.model.state import SettlementState
+from settlement.policy import approval
+from tests.simulation.seeded.facts import demand, number, text
+from tests.world.expressions import Item
+from tests.world.interpreter import ARN
+from tests.world.memory_dynamodb import Changes
+
+if TYPE_CHECKING:
+    from tests.simulation.seeded.rules import Asking
+
+_SESSION = "arn:aws:sts::123456789012:assumed-role"
+OLGA = (f"{ARN}:user/olga", "AIDAOLGA")
+PERSONS = (
+    OLGA,
+    (f"{_SESSION}/Approver/olga", "AROAAPPROVER:olga"),
+    (f"{_SESSION}/Approver/pete", "AROAAPPROVER:pete"),
+    (f"{_SESSION}/Operator/pete", "AROAOPERATOR:pete"),
+    (f"{_SESSION}/Approver/quin", "AROAAPPROVER:quin"),
+)
+"""The identities of three persons, each as AWS proves it: an ARN and a user id."""
+
+DECISIONS = ("retry", "write-off", "complete", "reverse")
+VALID_FOR = timedelta(minutes=5)
+"""How long a proposal may be approved here: many approvals come too late."""
+
+_COVERED = ("status", "escrow", "resolutions", "request_hash", "stuck_step")
+"""What of a settlement's row a proposal is about."""
+
+
+def approvals(seed: int) -> dict[str, int]:
+    """Return how many persons each decision needs in a seed's world: in most, one."""
+    random = Random(f"persons {seed}")
+    if random.random() >= 0.25:
+        return {}
+    return dict.fromkeys(DECISIONS, random.choice((2, 2, 3)))
+
+
+class Together:
+    """The rules: no decision without its approvals, no person twice, nothing expired or stale."""
+
+    def __init__(self) -> None:
+        self.pages: set[tuple[str, str]] = set()
+        """The keys of the pages about one person who decides alone, with the requests."""
+
+        self._seen: dict[str, dict[str, Any]] = {}
+        """What was covered of each settlement when the latest proposal about it was made."""
+
+    def copy(self) -> "Together":
+        """Return what is known so far, of its own."""
+        other = Together()
+        other.pages, other._seen = self.pages.copy(), self._seen.copy()
+        return other
+
+    def page(self, detail: Mapping[str, Any]) -> None:
+        """Hear of one person who decides alone."""
+        self.pages.add((detail["key"], detail["request_id"]))
+
+    def committed(self, changes: Changes, settlements: Mapping[str, Item], asking: "Asking") -> None:
+        """Check a commit. `settlements` are the rows before it."""
+        rows = {(new or old or {})["pk"]["S"]: (old, new) for old, new in changes}
+        for pk, (old, new) in rows.items():
+            kind, _, key = pk.partition("#")
+            if kind == "PROPOSAL" and new:
+                self._proposal(key, old, new, settlements.get(key), asking)
+            step = text(new, "step") or ""
+            if kind == "EVIDENCE" and new and (step.startswith("resolve:") or step == "reverse"):
+                decision = "reverse" if step == "reverse" else text(new, "decision") or ""
+                self._decision(key, decision, new, rows.get(f"PROPOSAL#{key}"), asking)
+
+    def _proposal(
+        self, key: str, old: Item | None, new: Item, settlement: Item | None, asking: "Asking"
+    ) -> None:
+        me = _name(asking.payload["requestContext"]["authorizer"]["iam"])
+        covered = _covered(settlement)
+        if old is None or number(old, "proposal_number") != number(new, "proposal_number"):
+            if old is not None and text(old, "status") == "OPEN":
+                is_void = _is_stale(old, settlement) or text(old, "valid_until") <= asking.at  # type: ignore[operator]
+                demand(is_void, "an open proposal is replaced if it has expired or is stale", key)
+            demand(_persons(new) == {me}, "a proposal begins with its proposer", key, _persons(new))
+            self._seen[key] = covered
+            return
+        demand(text(old, "status") == "OPEN", "a closed proposal never changes", key)
+        if text(new, "status") == "WITHDRAWN":
+            return
+        demand(me not in _persons(old), "one person counts once", key, me)
+        demand(_persons(new) == _persons(old) | {me}, "an approval adds its own person", key, me)
+        demand(len(_persons(new)) == number(new, "approvals") + 1, "approvals are persons", key)
+        in_time = asking.at < text(old, "valid_until")  # type: ignore[operator]
+        demand(in_time, "no expired proposal is approved", key, asking.at)
+        if text(new, "status") == "DONE":
+            demand(self._seen[key] == covered, "no stale proposal is carried out", key, covered)
+
+    def _decision(
+        self,
+        key: str,
+        decision: str,
+        entry: Item,
+        proposal: tuple[Item | None, Item | None] | None,
+        asking: "Asking",
+    ) -> None:
+        move = asking.payload["routeKey"].partition("/orders/")[2].partition("/")[2]
+        needed = min(stage.approvals.get(decision, 1) for stage in asking.stages)
+        if move == "break-glass":
+            paged = (key, asking.payload["requestContext"]["requestId"]) in self.pages
+            demand(paged, "no person decides alone without a page", key)
+            demand(text(entry, "break_glass") == "yes", "a broken glass is on record", key)
+        elif move == "":
+            demand(needed == 1, "no decision goes without its approvals", key, decision)
+        else:
+            new = proposal[1] if proposal else None
+            is_done = new is not None and text(new, "status") == "DONE"
+            demand(is_done, "an approved decision closes its proposal", key)
+            demand(len(_persons(new)) >= needed, "no decision goes without its approvals", key, decision)
+            same = (text(new, "decision"), text(new, "reason"), text(new, "proposed_by"))
+            told = (decision, text(entry, "reason"), text(entry, "by"))
+            demand(same == told, "what is carried out is what was proposed", key, told)
+            by = (text(entry, "approved_by") or "").split()
+            demand(len(by) == len(_persons(new)) - 1, "those who approved are on record", key, by)
+
+
+def _is_stale(proposal: Item, settlement: Item | None) -> bool:
+    """Return whether a proposal is void by its digest: it may have been so from the first, as reads lag."""
+    state = SettlementState.from_row(from_wire(settlement or {}))
+    found = Proposal.from_row(from_wire(proposal))
+    return approval.digest_of(state, found) != found.seen
+
+
+def _name(identity: Mapping[str, str]) -> str:
+    """Return who an identity is: all of `PERSONS` end with the person's name."""
+    return identity["userArn"].rpartition("/")[2]
+
+
+def _persons(row: Item | None) -> set[str]:
+    return set(row["persons"]["SS"]) if row else set()
+
+
+def _covered(row: Item | None) -> dict[str, Any]:
+    return {name: (row or {}).get(name) for name in _COVERED}
