@@ -8,6 +8,7 @@ from settlement.ledger import keys
 from settlement.model.account_order import OrderKind
 from tests.simulation.seeded.facts import done, is_merchant, number, text, undone
 from tests.simulation.seeded.people import webhook
+from tests.simulation.seeded.persons import PERSONS
 from tests.simulation.seeded.scenarios import IN_REVIEW, REJECTED
 from tests.world.constants import NONCE
 from tests.world.expressions import Item
@@ -98,6 +99,20 @@ def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str,
     without_fee = {name: value for name, value in settlement.items() if name != "fee"}
     asked["HoldFunds without fee"] = _of(without_fee, row)["HoldFunds"]
     return asked
+
+
+def approvals(key: str, items: Mapping[tuple[str, str], Item]) -> dict[str, Asked]:
+    """Return all orders about a reversal that needs several persons, by each of them."""
+    found = items.get((f"PROPOSAL#{key}", "PROPOSAL"))
+    named = {"key": key, "digest": text(found, "seen") or "0" * 64}
+    bodies = {"propose": {"key": key, "reason": "a late call"}, "approve": named, "withdraw": named}
+    return {
+        f"TakeOrder reverse/{move} as {user_id}": Asked(
+            "TakeOrder", request(f"reverse/{move}", body, by, user_id=user_id)
+        )
+        for move, body in bodies.items()
+        for by, user_id in PERSONS
+    }
 
 
 def _decisions(key: str, row: Item | None) -> dict[str, Asked]:

@@ -19,7 +19,7 @@ from tests.simulation.seeded.chance import Chance, Script
 from tests.simulation.seeded.cloud import RunningExecution
 from tests.simulation.seeded.facts import done, number, settlement_in, text, undone
 from tests.simulation.seeded.hub import Killed
-from tests.simulation.seeded.late_calls import Asked, calls, is_order, orders
+from tests.simulation.seeded.late_calls import Asked, approvals, calls, is_order, orders
 from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.scenarios import KEY, SCENARIOS, Faults, live
 from tests.simulation.seeded.stage import Current
@@ -171,6 +171,7 @@ class Afterlife(Recorded):
         self.late, self.acts = late, (acts := moments[late.acts])
         self.hub.now, self.oracle = acts.now, acts.oracle.copy()
         self.deployments.retention_days = acts.config.retention_days
+        self.deployments.approvals = dict(acts.config.approvals)
         self.deployments.deploy(acts.config, 0)
         self.table: LateTable = LateTable(self, moments[late.seen], late)
         self.people.alerted = set(acts.alerted)
@@ -220,6 +221,8 @@ class Life:
         """Return all calls of a caller who has read the settlement at a moment."""
         if (seen, acts) not in self._asked:
             self._asked[seen, acts] = calls(self.settlement, self.row(seen), self.moments[acts].now)
+            if self.moments[acts].config.approvals:
+                self._asked[seen, acts] |= approvals(self.settlement["key"], self.moments[seen].items)
             if self.with_orders:
                 self._asked[seen, acts] |= orders()
         return self._asked[seen, acts]
@@ -276,8 +279,10 @@ def _told(row: Item | None) -> str:
 def everything(life: Life, calls_of: Callable[[Late], LateTable]) -> Iterator[Late]:
     """Yield each call at each moment and at each two; `calls_of` makes one and returns its table."""
     rows = [life.row(at) for at in range(len(life.moments))]
+    read = {"SETTLEMENT#" + life.settlement["key"], "PROPOSAL#" + life.settlement["key"]}
+    versions = [[id(row) for (pk, _), row in moment.items.items() if pk in read] for moment in life.moments]
     for seen, moment in enumerate(life.moments):
-        is_new = not any(rows[seen] is row for row in rows[:seen])
+        is_new = versions[seen] not in versions[:seen]
         for call in life.asked(seen, seen):
             at_once = Late(call, seen, seen)
             if seen >= life.begins:

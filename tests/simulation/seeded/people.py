@@ -29,7 +29,7 @@ from settlement.model.verdict import KycDecision, Verdict
 from tests.simulation.seeded import asking
 from tests.simulation.seeded.chance import ASKS
 from tests.simulation.seeded.facts import demand, done, number, settlement_in, text, undone
-from tests.simulation.seeded.persons import OLGA, PERSONS
+from tests.simulation.seeded.persons import OLGA, PERSONS, PETE, QUIN
 from tests.world.definitions import EXPRESS, STANDARD
 from tests.world.environment import NOW
 from tests.world.expressions import Item
@@ -376,6 +376,18 @@ class People:
             delay = chance.within(0, chance.one_of((1_000, MINUTE_MS, 10 * MINUTE_MS)))
             move = proposal.withdraw if chance.happens(0.05) else proposal.approve
             self.spawn("another person", delay, self._approve, chance.one_of(PERSONS), key, told, move)
+
+    def propose_twice(self, key: str) -> None:
+        """Propose and withdraw a reversal, and have it proposed again and approved by two others."""
+        self.propose(key, OLGA, (OLGA, proposal.withdraw))
+        self.propose(key, PETE, (OLGA, proposal.approve), (QUIN, proposal.approve))
+
+    def propose(self, key: str, who: tuple[str, str], *moves: tuple[tuple[str, str], Any]) -> None:
+        """Propose a reversal, and have others approve it, until one of them is refused or not answered."""
+        with suppress(*_UNANSWERED):
+            told = proposal.propose(self._stack_of(who), key, None, "the customer asks for it", None)
+            for other, move in moves:
+                move(self._stack_of(other), key, told["digest"])
 
     def _approve(self, who: tuple[str, str], key: str, told: dict[str, Any], move: Any) -> None:
         try:

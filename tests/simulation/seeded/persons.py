@@ -9,7 +9,7 @@ from settlement.adapters.wire import from_wire
 from settlement.model.proposal import Proposal
 from settlement.model.state import SettlementState
 from settlement.policy import approval
-from tests.simulation.seeded.facts import demand, number, text
+from tests.simulation.seeded.facts import demand, number, order_in, text
 from tests.world.expressions import Item
 from tests.world.interpreter import ARN
 from tests.world.memory_dynamodb import Changes
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 _SESSION = "arn:aws:sts::123456789012:assumed-role"
 OLGA = (f"{ARN}:user/olga", "AIDAOLGA")
+PETE = (f"{_SESSION}/Approver/pete", "AROAAPPROVER:pete")
+QUIN = (f"{_SESSION}/Approver/quin", "AROAAPPROVER:quin")
 PERSONS = (
     OLGA,
     (f"{_SESSION}/Approver/olga", "AROAAPPROVER:olga"),
-    (f"{_SESSION}/Approver/pete", "AROAAPPROVER:pete"),
+    PETE,
     (f"{_SESSION}/Operator/pete", "AROAOPERATOR:pete"),
-    (f"{_SESSION}/Approver/quin", "AROAAPPROVER:quin"),
+    QUIN,
 )
 """The identities of three persons, each as AWS proves it: an ARN and a user id."""
 
@@ -70,14 +72,23 @@ class Together:
         for pk, (old, new) in rows.items():
             kind, _, key = pk.partition("#")
             if kind == "PROPOSAL" and new:
-                self._proposal(key, old, new, settlements.get(key), asking)
+                posted = next(
+                    text(row, "posted_at") for _, row in rows.values() if "posted_at" in (row or {})
+                )
+                self._proposal(key, old, new, settlements.get(key), asking, posted or "")
             step = text(new, "step") or ""
             if kind == "EVIDENCE" and new and (step.startswith("resolve:") or step == "reverse"):
                 decision = "reverse" if step == "reverse" else text(new, "decision") or ""
                 self._decision(key, decision, new, rows.get(f"PROPOSAL#{key}"), asking)
 
     def _proposal(
-        self, key: str, old: Item | None, new: Item, settlement: Item | None, asking: "Asking"
+        self,
+        key: str,
+        old: Item | None,
+        new: Item,
+        settlement: Item | None,
+        asking: "Asking",
+        given_at: str,
     ) -> None:
         me = _name(asking.payload["requestContext"]["authorizer"]["iam"])
         covered = _covered(settlement)
@@ -89,13 +100,15 @@ class Together:
             self._seen[key] = covered
             return
         demand(text(old, "status") == "OPEN", "a closed proposal never changes", key)
+        named = order_in(asking.payload)["digest"]
+        demand(text(old, "seen") == named, "a proposal is approved or withdrawn by its digest", key, named)
         if text(new, "status") == "WITHDRAWN":
             return
         demand(me not in _persons(old), "one person counts once", key, me)
         demand(_persons(new) == _persons(old) | {me}, "an approval adds its own person", key, me)
         demand(len(_persons(new)) == number(new, "approvals") + 1, "approvals are persons", key)
-        in_time = asking.at < text(old, "valid_until")  # type: ignore[operator]
-        demand(in_time, "no expired proposal is approved", key, asking.at)
+        in_time = given_at < text(old, "valid_until")  # type: ignore[operator]
+        demand(in_time, "no expired proposal is approved", key, given_at)
         if text(new, "status") == "DONE":
             demand(self._seen[key] == covered, "no stale proposal is carried out", key, covered)
 

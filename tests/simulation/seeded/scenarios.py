@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from settle.actions.proposal import approve
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import forward
 from settlement.model.orders import Decision
 from settlement.model.request import parse_settlement
 from tests.simulation.seeded.chance import Fault, Script
+from tests.simulation.seeded.deployments import begin_to_need_persons
 from tests.simulation.seeded.facts import HIGHEST_BALANCE
+from tests.simulation.seeded.persons import OLGA, PETE
 from tests.simulation.seeded.stage import Current
 from tests.simulation.seeded.world import W, World
 from tests.world.definitions import EXPRESS, STANDARD
@@ -65,6 +68,20 @@ def is_reversed_in_part(world: World) -> None:
     for number, amount in ((1, "5.00"), (2, "1.50")):
         order = {"key": KEY, "part": number, "amount": amount, "reason": "one came back"}
         world.people.spawn("a person", 20_000 * number, world.people.give_back, order)
+
+
+def is_reversed_by_three(world: World) -> None:
+    """One person proposes it and withdraws it, another one proposes it again, and two approve."""
+    begin_to_need_persons(world, {"reverse": 3})
+    _starts(world, STANDARD)
+    world.people.spawn("three persons", 20_000, world.people.propose_twice, KEY)
+
+
+def is_to_be_reversed_by_three(world: World) -> None:
+    """Two of the three persons are for a reversal, while the payment is in review."""
+    begin_to_need_persons(world, {"reverse": 3})
+    _starts(world, STANDARD)
+    world.people.spawn("two persons", 12, world.people.propose, KEY, PETE, (OLGA, approve))
 
 
 def cannot_be_reclaimed(decision: Decision, fee: str = "0.48") -> Callable[[World], None]:
@@ -139,6 +156,8 @@ SCENARIOS = {
     "is reviewed": Scenario(settles, IN_REVIEW),
     "is reversed on an order": Scenario(is_reversed_on_an_order),
     "is reversed in part": Scenario(is_reversed_in_part),
+    "is reversed by three persons": Scenario(is_reversed_by_three),
+    "is to be reversed by three persons": Scenario(is_to_be_reversed_by_three, IN_REVIEW),
     "is written off": Scenario(cannot_be_reclaimed(Decision.WRITE_OFF)),
     "is written off without a fee": Scenario(cannot_be_reclaimed(Decision.WRITE_OFF, fee="0.00")),
     "is completed": Scenario(cannot_be_reclaimed(Decision.COMPLETE)),

@@ -180,5 +180,5 @@ def _place(frame: FrameType) -> str:
 
 
 def _kind(step: str) -> str:
-    """Return an entry's step without the number of its case."""
-    return re.sub(r":[0-9]+$", "", step)
+    """Return an entry's step without the number of its case, or of its proposal and approval."""
+    return re.sub(r"(:[0-9]+)+$", "", step)
