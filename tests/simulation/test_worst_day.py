@@ -21,8 +21,8 @@ def good(day: Played, hours: str) -> set[str]:
     ("seconds", "limits"),
     [
         pytest.param(100, FEW, id="short, few"),
-        pytest.param(600, FEW, id="few", marks=pytest.mark.long),
-        pytest.param(600, LIMITS, id="prod", marks=pytest.mark.long),
+        pytest.param(200, FEW, id="few", marks=pytest.mark.long),
+        pytest.param(200, LIMITS, id="prod", marks=pytest.mark.long),
     ],
 )
 def test_the_day_breaks_no_promise(seconds: int, limits: Mapping[str, int]) -> None:
