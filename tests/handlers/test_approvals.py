@@ -21,6 +21,7 @@ from settlement.model.errors import (
     StartUnavailable,
     StepFenced,
 )
+from settlement.reconciliation import Look, reconcile
 from tests.handlers.conftest import Later, Meanwhile
 from tests.world.constants import EXECUTION_ARN, KEY, LATER_AT, NONCE, WIRE
 from tests.world.functions import Calls, Context
@@ -139,6 +140,12 @@ def evidence_of_case(calls: Calls) -> Row:
     return found
 
 
+def proven(calls: Calls) -> list[str]:
+    """Return the faults of the settlement: the accounts of these tests have no orders that opened them."""
+    found = reconcile(calls.ledger.rows(), lambda difference: Look.DISAGREES).faults
+    return [fault for fault in found if fault.startswith(f"SETTLEMENT#{KEY}")]
+
+
 # One person is not enough
 
 
@@ -187,6 +194,24 @@ def test_a_second_person_approves_and_both_are_on_record(
     recorded = calls.ledger.row(keys.evidence(KEY, "propose:1"))
     assert recorded is not None
     assert recorded.items() >= {"decision": decision, "by": PERSONS["ada"][0], "digest": digest}.items()
+
+
+@pytest.mark.parametrize("forged", ["propose:1", "approve:1:1"])
+def test_the_proof_names_an_approved_decision_whose_persons_are_not_on_record(
+    calls: Calls, decision: str, order: Order, stage: Callable[[int], None], forged: str
+) -> None:
+    """A proposal's row has no signature: who can write to the table may forge one for another to approve."""
+    stage(3)
+    digest = order(f"{decision}/propose", body(decision))["proposal"]["digest"]
+    for person in ("bea", "cyd"):
+        order(f"{decision}/approve", {"digest": digest}, person)
+    assert proven(calls) == []
+
+    calls.ledger.delete(keys.evidence(KEY, forged))
+
+    name = "reverse" if decision == "reverse" else "resolve:1"
+    (fault,) = proven(calls)
+    assert fault.endswith(f"its evidence {name} names persons whose proposal or approval is not on record")
 
 
 def test_an_approval_that_comes_again_is_answered_and_writes_nothing(

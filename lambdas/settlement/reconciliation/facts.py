@@ -82,6 +82,10 @@ class EvidenceFacts(NamedTuple):
     amount: int | None = None
     """That of a reversal in part."""
 
+    persons: str = ""
+    """Of a proposal or an approval: the digest of what it is for, and by whom. Of a decision that was
+    approved: those that must be on record, with blanks between."""
+
 
 class WaitingFacts(NamedTuple):
     """The execution that waits for the decision on a case of LIMBO."""

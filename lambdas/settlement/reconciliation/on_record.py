@@ -19,6 +19,7 @@ def differences(row: SettlementFacts, evidence: Collection[EvidenceFacts]) -> It
         yield from _times_differ(row, facts)
         yield from _cases_differ(row, facts)
         yield from _parts_differ(row, facts)
+        yield from _persons_differ(facts)
         if row.ordered != (facts[_REVERSE].content if _REVERSE in facts else None):
             yield "its order to reverse it is not that of its evidence"
     for one in evidence:
@@ -105,6 +106,22 @@ def _parts_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
     for step, one in sorted(parts.items()):
         if row.fee_at and values.is_long_before(one.posted_at, row.fee_at):
             yield f"its evidence {step} is of {one.posted_at}, but it settled at {row.fee_at}"
+
+
+def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
+    """Compare the decisions that more than one person made with their proposals and approvals.
+
+    A proposal's row has no signature: who can write to the table can forge one for another person to approve.
+    """
+    for step, one in facts.items():
+        if one.persons and (step == _REVERSE or step.startswith(_RESOLVE)):
+            proposer, *others = one.persons.split(" ")
+            if proposer not in _by(facts, "propose:") or not {*others} <= _by(facts, "approve:"):
+                yield f"its evidence {step} names persons whose proposal or approval is not on record"
+
+
+def _by(facts: Mapping[str, EvidenceFacts], moves: str) -> set[str]:
+    return {one.persons for step, one in facts.items() if step.startswith(moves)}
 
 
 def _are_numbered(steps: Collection[str], prefix: str, length: int) -> bool:

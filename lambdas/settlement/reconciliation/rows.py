@@ -80,7 +80,9 @@ def evidence(row: Row) -> EvidenceFacts:
         return told._replace(decision=decision)
     kind = step.partition(":")[0]
     if kind == "reverse":
-        return told._replace(content=values.digest(cause_of_order(*_ORDER(row))))
+        reason, by = _ORDER(row)
+        persons = _persons(row, REVERSE, reason, by)
+        return told._replace(content=values.digest(cause_of_order(reason, by)), persons=persons)
     if kind == REVERSE_PART:
         _ORDER(row)
         return told._replace(amount=values.count(row, "amount", 1))
@@ -92,12 +94,20 @@ def evidence(row: Row) -> EvidenceFacts:
         if decision not in _DECISIONS:
             raise MalformedRow(f"decision is {decision!r}")
         content = values.digest(decision, reason, by, posted_at)
-        return told._replace(decision=decision, account=account, content=content)
+        persons = _persons(row, decision, reason, by)
+        return told._replace(decision=decision, account=account, content=content, persons=persons)
     if kind in _MOVES:
-        decision, _, _, digest = _MOVE(row)
+        decision, reason, by, digest = _MOVE(row)
         _check_proposed(decision, digest)
-        return told
+        return told._replace(persons=values.digest(decision, reason, by))
     raise MalformedRow(f"step is {step!r}")
+
+
+def _persons(row: Row, decision: str, reason: str, by: str) -> str:
+    """Return what must be on record of the persons before the last one; nothing if one has decided alone."""
+    approved_by = (values.optional(row, "approved_by", str) or "").split()
+    before = [by, *approved_by[:-1]] if approved_by else []
+    return " ".join(values.digest(decision, reason, person) for person in before)
 
 
 def order(row: Row) -> OrderFacts:
