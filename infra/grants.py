@@ -65,7 +65,7 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
     "StartSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
     "TakeOrder": {
         "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING, SWEPT, PROPOSAL),
-        "Query": (MERCHANT_ENTRIES,),
+        "Query": (MERCHANT_ENTRIES, SWEPT),
         "Put": (ORDER, EVIDENCE, ENTRIES, SWEPT, PROPOSAL),
         "Update": (SETTLEMENT, ACCOUNT, PROPOSAL),
     },

@@ -78,10 +78,9 @@ def give(stack: Stack, decision: str, order: dict[str, Any]) -> dict[str, Any]:
 
 def _unknown(decision: str, order: dict[str, Any], told: str) -> CommandFailed:
     part = f" and --part {order['part']}" if "part" in order else ""
+    key = f" with its key {order['key']}" if "key" in order else ""
     return CommandFailed(
-        Exit.FAILED,
-        f"{decision}: not carried out, or not known to be: {told};"
-        f" repeat it with its key {order['key']}{part}",
+        Exit.FAILED, f"{decision}: not carried out, or not known to be: {told}; repeat it{key}{part}"
     )
 
 

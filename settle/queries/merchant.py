@@ -12,15 +12,15 @@ _FIRST, _LAST = "0", "~"
 """Sort keys before and after every timestamp."""
 
 
-def unswept(stack: Stack, merchant: str, since: str = _FIRST) -> Iterator[tuple[Span, int]]:
+def unswept(stack: Stack, merchant: str) -> Iterator[tuple[Span, int]]:
     """Yield each minute with releases that are not in the balance, and their sum in minor units.
 
     What is folded is read before the entries, so that no sweep in between makes a sum look too small.
     """
     for partition in keys.entry_partitions(merchant):
-        rows = stack.store.entries(keys.swept(partition, "")["pk"], since[: keys.MINUTE], _LAST)
+        rows = stack.store.entries(keys.swept(partition, "")["pk"], _FIRST, _LAST)
         folded = {row["sk"]: row for row in rows}
-        entries = stack.store.entries(partition, since[: keys.MINUTE], _LAST)
+        entries = stack.store.entries(partition, _FIRST, _LAST)
         for minute, of_minute in groupby(entries, key=lambda entry: str(entry["sk"])[: keys.MINUTE]):
             if gains := sweep.unswept(folded.get(minute), of_minute):
                 yield Span(partition, minute), sum(gains.values())

@@ -1,14 +1,20 @@
 """The sweeper: reads what is folded, then the entries, and folds the difference."""
 
+from collections.abc import Callable, Iterator
+from itertools import groupby
+
 from settlement.adapters import telemetry
 from settlement.adapters.dynamodb import Store
-from settlement.ledger import sweep
+from settlement.ledger import keys, sweep
 from settlement.ledger.sweep import Span
 from settlement.ledger.transaction import AlreadyApplied
 from settlement.model.errors import StoreUnavailable
 
 TRIES_MAX = 6
 """Sweeps of one span while other sweepers are quicker: each of those has folded something."""
+
+_LAST = "~"
+"""A sort key after every timestamp."""
 
 
 def fold(store: Store, span: Span) -> int:
@@ -30,3 +36,42 @@ def fold(store: Store, span: Span) -> int:
         telemetry.count("MerchantSwept")
         return sum(gains.values())
     raise StoreUnavailable(f"sweep: other sweepers were quicker {TRIES_MAX} times")
+
+
+def fold_backlog(
+    store: Store, merchant: str, since: str, begin: Span | None, is_over: Callable[[], bool]
+) -> tuple[dict[str, int], Span | None]:
+    """Fold what no sweep has reached since a minute, until the time `is_over`; return it by minute.
+
+    Also return the span at which the next call begins, or None after the last one. Each call comes at least
+    one span further, so that repeated calls end. Raises StoreUnavailable, and the account's refusals.
+    """
+    folded: dict[str, int] = {}
+    is_first = True
+    for span, is_waiting in _spans(store, merchant, since, begin):
+        if not is_first and is_over():
+            return folded, span
+        if is_waiting and (gained := fold(store, span)):
+            folded[span.minute] = folded.get(span.minute, 0) + gained
+        is_first = False
+    return folded, None
+
+
+def _spans(store: Store, merchant: str, since: str, begin: Span | None) -> Iterator[tuple[Span, bool]]:
+    """Yield each minute with entries, one partition after the other, and whether a release waits in it.
+
+    Both kinds of rows are read page by page, as a merchant may have a history of years. A page of either
+    may be the older one: what is folded of a second has been all of it once, so that a release is missed
+    only if it is folded.
+    """
+    partitions = keys.entry_partitions(merchant)
+    for partition in partitions[partitions.index(begin.partition) if begin else 0 :]:
+        first = begin.minute if begin and partition == begin.partition else since
+        rows = store.entries(keys.swept(partition, "")["pk"], first, _LAST)
+        found = next(rows, None)
+        entries = store.entries(partition, first, _LAST)
+        for minute, of_minute in groupby(entries, key=lambda entry: str(entry["sk"])[: keys.MINUTE]):
+            while found and found["sk"] < minute:
+                found = next(rows, None)
+            swept = found if found and found["sk"] == minute else None
+            yield Span(partition, minute), bool(sweep.unswept(swept, of_minute))

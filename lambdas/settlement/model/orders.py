@@ -7,9 +7,10 @@ from enum import StrEnum
 from typing import Any
 
 from settlement.model import money
+from settlement.model.accounts import MERCHANT, is_merchant
 from settlement.model.caller import Caller
 from settlement.model.errors import InvalidRequest
-from settlement.model.request import KEY, unknown_fields
+from settlement.model.request import ACCOUNT, KEY, unknown_fields
 from settlement.model.status import Status
 
 TEXT_LENGTH_MAX = 500
@@ -18,10 +19,18 @@ TEXT_LENGTH_MAX = 500
 REVERSE, REVERSE_PART, RECOVER = "reverse", "reverse-part", "recover"
 """The orders on a settlement that are no decision on a case of LIMBO."""
 
+SWEEP = "sweep"
+"""The order to make available what a merchant has received: it moves no money from one account to another."""
+
 CASES_MAX = 10**9
 """The highest number of a case, or of a part, that an order may name."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_SINCE = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2})?", re.ASCII)
+_COME = re.compile(r"(\d|1[0-5])#(\d{4}-\d{2}-\d{2}T\d{2}:\d{2})", re.ASCII)
+_ANY_TIME = "0"
+"""It sorts before every timestamp."""
+
 _REVERSIBLE_ON_ORDER = (Status.SETTLED, Status.PROCESSING)
 _PART = ("key", "part", "amount", "reason")
 
@@ -188,6 +197,27 @@ def parse_recovery(raw: object) -> str:
     """Return the key of a settlement to recover. Raises InvalidRequest, naming each field at fault."""
     key: str = _object(raw, ("key",))["key"]
     return key
+
+
+def parse_sweep(raw: object) -> tuple[str, str, tuple[int, str] | None]:
+    """Return a merchant, the minute to begin with, and how far an earlier call came.
+
+    The last is a number of a partition, and a minute of it; None for a first call.
+    Raises InvalidRequest, naming each field at fault.
+    """
+    content = _object(raw, ("account", "since", "from"), optional=("since", "from"))
+    account, since, come = (content.get(name, "") for name in ("account", "since", "from"))
+    problems = []
+    if not (isinstance(account, str) and ACCOUNT.fullmatch(account) and is_merchant(account)):
+        problems.append(f"account: must be a merchant's, {MERCHANT}NAME, and match ^{ACCOUNT.pattern}$")
+    if since != "" and not (isinstance(since, str) and _SINCE.fullmatch(since)):
+        problems.append("since: must be a day or a minute such as 2026-11-22T06:04")
+    found = _COME.fullmatch(come) if isinstance(come, str) else None
+    if come != "" and not found:
+        problems.append("from: must be that of an answer, or be left out")
+    if problems:
+        raise InvalidRequest("; ".join(problems))
+    return account, since or _ANY_TIME, (int(found[1]), found[2]) if found else None
 
 
 def parse_digest(raw: object) -> tuple[str, str]:

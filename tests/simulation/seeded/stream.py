@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from settle.actions.sweep import sweep
+from settle.exit_codes import CommandFailed
 from settlement.model.errors import SettlementError
 from tests.simulation.seeded.facts import is_swept_later
 from tests.world.expressions import Item
@@ -76,7 +77,7 @@ class Stream:
         try:
             done.append(sweep(self._world.people._stack, merchant))
             self._world.note("a person", f"has swept {merchant}", done)
-        except (ClientError, BotoCoreError, SettlementError) as failed:
+        except (ClientError, BotoCoreError, SettlementError, CommandFailed) as failed:
             self._world.note("a person", "is told", failed)
 
 
