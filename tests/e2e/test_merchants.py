@@ -8,6 +8,7 @@ from settle.actions.start import start
 from settle.machines import Machine
 from settle.queries import statement
 from tests.e2e.embedded import Embedded, at_once, new_account, new_key, new_request
+from tests.e2e.people import person, routes
 
 pytestmark = pytest.mark.long
 
@@ -57,5 +58,22 @@ def test_without_its_grants_a_sweep_waits_and_a_person_makes_it(embedded: Embedd
         told = embedded.told("account", "sweep", merchant)
 
         assert told["folded"] == "47.72"
+    assert shown(embedded, merchant) == ("47.72", "0.00")
+    assert embedded.conserved()
+
+
+def test_a_person_needs_the_route_of_the_sweep_alone_and_no_write_of_the_table(embedded: Embedded) -> None:
+    merchant = new_account(embedded, "merchant.booth")
+    with embedded.without_grants("SweepMerchants"):
+        start(embedded.stack, Machine.STANDARD, json.dumps(new_request(embedded, payee=merchant)))
+        with person(embedded, routes(embedded, "recover"), "anna") as anna, embedded.writes_nothing():
+            refused = anna.order("sweep", account=merchant)
+        with person(embedded, routes(embedded, "sweep"), "olga") as olga:
+            told = olga.order("sweep", account=merchant)
+            again = olga.order("sweep", account=merchant)
+
+        assert refused.status == 403
+        assert (told.status, told.content["folded"], told.content["more"]) == (200, "47.72", False)
+        assert (again.status, again.content["folded"]) == (200, "0.00")
     assert shown(embedded, merchant) == ("47.72", "0.00")
     assert embedded.conserved()

@@ -82,7 +82,7 @@ def test_an_order_is_on_record_with_the_identity_and_the_request_that_aws_has_pr
     assert calls.entry("reverse") == {"posted_at": CLAIMED_AT, **ORDER, **PROOF}
 
 
-@pytest.mark.parametrize("decision", [*DECISIONS, "reverse", "recover", "open", "deposit", "close"])
+@pytest.mark.parametrize("decision", [*DECISIONS, "reverse", "recover", "sweep", "open", "deposit", "close"])
 @pytest.mark.parametrize("field", ["by", "user_id", "proof", "settlement"])
 def test_by_in_the_body_is_an_unknown_field(calls: Calls, decision: str, field: str) -> None:
     calls.fall()

@@ -1,12 +1,15 @@
 """`settle` and merchants: what is available, what waits for a sweep, the sweep by hand, and the proof."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from handlers import _sweeps
 from settle.actions import accounts
 from settle.actions.sweep import sweep
+from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries import statement
 from settlement.adapters import pages, table_scan
@@ -62,6 +65,47 @@ def test_a_sweep_by_hand_reads_every_page(paid: Desk, monkeypatch: pytest.Monkey
     monkeypatch.setattr(pages, "PAGE_ROWS", 1)
 
     assert shown(paid) == ("3.00", "95.44")
+
+
+def test_a_sweep_by_hand_asks_the_door_until_nothing_is_left(
+    paid: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three partitions have the deposit and the two releases, and each call has time for one."""
+    monkeypatch.setattr(_sweeps, "TIME", timedelta(0))
+
+    told = sweep(paid.stack, SHOP)
+
+    assert (told["folded"], shown(paid)) == ("95.44", ("98.44", "0.00"))
+    orders = [order for decision, order in paid.door.given if decision == "sweep"]
+    assert ["from" in order for order in orders] == [False, True, True]
+
+
+def test_a_sweep_by_hand_writes_nothing_itself(paid: Desk) -> None:
+    paid.door.answering = Answer(403, {"message": "Forbidden"})
+
+    with pytest.raises(CommandFailed, match="POST /orders/sweep"):
+        sweep(paid.stack, SHOP)
+
+    assert shown(paid) == ("3.00", "95.44")
+
+
+@pytest.mark.parametrize(
+    "told", [Answer(503, {"error": "StoreUnavailable", "message": "x"}), Answer(500, {})]
+)
+def test_a_sweep_by_hand_that_is_not_known_to_be_done_says_to_repeat_it(paid: Desk, told: Answer) -> None:
+    paid.door.answering = told
+
+    with pytest.raises(CommandFailed, match=r"not known to be: .*; repeat it$") as failed:
+        sweep(paid.stack, SHOP)
+
+    assert failed.value.code is Exit.FAILED
+
+
+def test_a_sweep_by_hand_refuses_what_is_no_minute(paid: Desk) -> None:
+    with pytest.raises(CommandFailed, match="since: must be a day or a minute") as failed:
+        sweep(paid.stack, SHOP, "yesterday")
+
+    assert failed.value.code is Exit.USAGE
 
 
 @pytest.mark.parametrize(("since", "folded"), [("2000-01-01", "95.44"), ("2999-01-01T00:00", "0.00")])

@@ -1,0 +1,174 @@
+"""TakeOrder: a person has a merchant swept, as far as the time of one call allows."""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies
+from settlement.adapters.dynamodb import Store
+from settlement.ledger import keys
+from settlement.model.errors import AccountNotFound, InvalidRequest, StoreUnavailable
+from settlement.model.timestamps import timestamp
+from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
+from tests.world.environment import NOW
+from tests.world.functions import FORWARD, Calls, Context
+from tests.world.orders import request
+
+SHOP = "merchant.shop"
+NET = 4772
+ENTRY = keys.entry(SHOP, CLAIMED_AT, KEY, "release")
+
+
+@pytest.fixture
+def paid(calls: Calls) -> Calls:
+    """A merchant with nothing, who has got 47.72 EUR that no sweep has reached."""
+    calls.ledger.open("alice", 10_000)
+    calls.ledger.open(SHOP, 0)
+    for state in FORWARD[: FORWARD.index("ReleaseFunds") + 1]:
+        calls(state, WIRE | {"payee": SHOP}, claimed_at=CLAIMED_AT)
+    return calls
+
+
+@pytest.fixture
+def backlog(paid: Calls) -> Calls:
+    """Thirty such releases, each in another minute, in several partitions."""
+    entry = paid.ledger.row(ENTRY)
+    assert entry
+    for number in range(1, 30):
+        at = timestamp(NOW + timedelta(minutes=number))
+        paid.ledger.put(entry | {"posted_at": at} | keys.entry(SHOP, at, f"{KEY}-{number}", "release"))
+    assert len({row["pk"] for row in paid.ledger.rows() if row["pk"].startswith("ENTRIES#merchant.")}) > 5
+    return paid
+
+
+def sweep(calls: Calls, **more: Any) -> dict[str, Any]:
+    return calls.order("sweep", {"account": SHOP, "by": ORDER["by"]} | more)
+
+
+def time_runs_out(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+    """Let each look at the clock take this long."""
+
+    def instants() -> Iterator[datetime]:
+        for number in range(1000):
+            yield NOW + timedelta(seconds=number * seconds)
+
+    clock = instants()
+    monkeypatch.setattr(_dependencies, "now", lambda: next(clock))
+
+
+def test_what_no_sweep_has_reached_is_made_available_once_and_nothing_else_is_written(paid: Calls) -> None:
+    before = {(row["pk"], row["sk"]): row for row in paid.ledger.rows()}
+
+    told = sweep(paid)
+
+    assert told == {
+        "account": SHOP,
+        "currency": "EUR",
+        "folded": "47.72",
+        "minutes": [{"minute": CLAIMED_AT[:16], "folded": "47.72"}],
+        "more": False,
+        "from": None,
+    }
+    assert paid.account(SHOP)["available"] == NET
+    after = paid.ledger.rows()
+    changed = {row["pk"] for row in after if before.get((row["pk"], row["sk"])) != row}
+    assert changed == {f"ACCOUNT#{SHOP}", f"SWEPT#{ENTRY['pk']}"}
+    with paid.writes_nothing():
+        assert sweep(paid) == told | {"folded": "0.00", "minutes": []}
+
+
+def test_a_whole_backlog_is_swept_in_one_call_if_there_is_time(backlog: Calls) -> None:
+    told = sweep(backlog)
+
+    assert (told["more"], len(told["minutes"])) == (False, 30)
+    assert backlog.account(SHOP)["available"] == 30 * NET
+
+
+@pytest.mark.parametrize("seconds", [1, 2, 3])
+def test_a_call_without_time_says_how_far_it_came_and_the_next_ones_do_the_rest(
+    backlog: Calls, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    come, minutes, calls = dict[str, str](), list[str](), 0
+    while True:
+        time_runs_out(monkeypatch, seconds)
+        told = sweep(backlog, **come)
+        calls += 1
+        minutes += [one["minute"] for one in told["minutes"]]
+        assert told["minutes"]
+        if not told["more"]:
+            break
+        assert come.get("from") != told["from"]
+        come = {"from": told["from"]}
+
+    assert calls == {1: 10, 2: 15, 3: 30}[seconds]
+    assert len(set(minutes)) == len(minutes) == 30
+    assert backlog.account(SHOP)["available"] == 30 * NET
+
+
+def test_a_call_that_failed_half_way_is_repeated_and_folds_nothing_twice(
+    backlog: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transact, left = Store.transact, iter(range(7))
+
+    def failing(self: Store, *writes: Any) -> Any:
+        if next(left, None) is None:
+            raise StoreUnavailable("DynamoDB: down")
+        return transact(self, *writes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "transact", failing)
+        with pytest.raises(StoreUnavailable):
+            sweep(backlog)
+    assert backlog.account(SHOP)["available"] == 7 * NET
+
+    assert len(sweep(backlog)["minutes"]) == 23
+    assert backlog.account(SHOP)["available"] == 30 * NET
+
+
+def test_a_minute_that_is_swept_in_part_is_swept_to_its_end(backlog: Calls) -> None:
+    """A release that commits late, into a minute that has a row of a sweep already."""
+    sweep(backlog)
+    entry = backlog.ledger.row(ENTRY)
+    assert entry
+    backlog.ledger.put(entry | {"sk": f"{entry['sk']}-late"})
+
+    assert sweep(backlog)["minutes"] == [{"minute": CLAIMED_AT[:16], "folded": "47.72"}]
+
+
+def test_only_what_was_posted_since_a_minute_is_swept(backlog: Calls) -> None:
+    since = timestamp(NOW + timedelta(minutes=10))[:16]
+
+    assert sweep(backlog, since=since)["minutes"][0]["minute"] == since
+    assert backlog.account(SHOP)["available"] == 20 * NET
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"account": "alice"}, "account: must be a merchant's"),
+        ({"account": 7}, "account: must be a merchant's"),
+        ({"account": "merchant.a b"}, "account: must be a merchant's"),
+        ({"account": "merchant." + "x" * 64}, "account: must be a merchant's"),
+        ({"since": "yesterday"}, "since: must be a day or a minute"),
+        ({"since": None}, "since: must be a day or a minute"),
+        ({"from": "16#2026-11-22T06:04"}, "from: must be that of an answer"),
+        ({"from": "3#~"}, "from: must be that of an answer"),
+        ({"from": 3}, "from: must be that of an answer"),
+        ({"reason": "x"}, "reason: unknown field"),
+    ],
+)
+def test_a_bad_order_names_its_field_and_writes_nothing(
+    paid: Calls, change: dict[str, Any], message: str
+) -> None:
+    with paid.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{message}"):
+        sweep(paid, **change)
+
+
+def test_a_merchant_that_there_is_not_is_not_found(paid: Calls) -> None:
+    answer = paid.handlers["TakeOrder"](request("sweep", {"account": "merchant.gone"}, "ada"), Context())
+
+    assert answer["statusCode"] == 404
+    assert json.loads(answer["body"])["error"] == AccountNotFound.__name__
