@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
+from settlement.adapters import sweeper
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys
 from settlement.model.errors import AccountNotFound, InvalidRequest, StoreUnavailable
@@ -85,6 +86,16 @@ def test_a_whole_backlog_is_swept_in_one_call_if_there_is_time(backlog: Calls) -
 
     assert (told["more"], len(told["minutes"])) == (False, 30)
     assert backlog.account(SHOP)["available"] == 30 * NET
+
+
+def test_what_is_swept_is_not_read_again_minute_by_minute(
+    backlog: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A history of years has to be passed within few calls."""
+    sweep(backlog)
+    monkeypatch.setattr(sweeper, "fold", lambda *_: pytest.fail("the minute is swept"))
+
+    assert sweep(backlog)["minutes"] == []
 
 
 @pytest.mark.parametrize("seconds", [1, 2, 3])
