@@ -142,8 +142,10 @@ OF_SETTLEMENTS = [
 """The entries of settlements: a deposit is of none."""
 
 REPLACED = [name for name, write in PUTS.items() if write.parameters["Item"]["sk"] == "WAITING"]
-REPLACED += ["sweep.fold.again[0]"]
-"""The rows that a later put may replace: `tests/store/test_limbo.py` and `test_sweep.py` ask when."""
+REPLACED += ["sweep.fold.again[0]", "proposals.propose.again"]
+"""The rows that a later put may replace: `tests/store/test_limbo.py`, `test_sweep.py` and
+`tests/handlers/test_approvals.py` ask when.
+"""
 
 
 @pytest.mark.parametrize("name", [name for name in PUTS if name not in (*OF_SETTLEMENTS, *REPLACED)])

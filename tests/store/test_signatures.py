@@ -7,10 +7,11 @@ from settlement.sealing.signature import SIGNATURE, SIGNED, RowKeys
 from tests.unit.vectors import named_writes
 from tests.world.ledger import ROW_KEYS, Ledger, signing
 
+REPLACING = ("sweep.fold.again[0]", "proposals.propose.again")
+"""The puts that need a row that is there."""
+
 PUTS = {
-    name: write
-    for name, write in named_writes().items()
-    if write.action == "Put" and name != "sweep.fold.again[0]"  # it replaces a row that is there
+    name: write for name, write in named_writes().items() if write.action == "Put" and name not in REPLACING
 }
 
 
