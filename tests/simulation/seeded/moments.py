@@ -183,7 +183,12 @@ class Afterlife(Recorded):
             machines.executions.append(begun)
 
     def bury(self) -> None:
-        """Abort the executions that ran beside the call."""
+        """Abort the executions that ran beside the call, and forget what it has read early.
+
+        Its environment remembers a payee by its own time, which was that of the earlier moment.
+        """
+        if self.late.early:
+            self.remembered.clear()
         for execution in self.cloud.machines.executions[: len(self.acts.executions)]:
             execution.status = "ABORTED"
 
