@@ -171,6 +171,34 @@ def test_the_function_dies_between_the_order_and_the_wake_and_recovery_finds_the
     assert embedded.conserved()
 
 
+def test_two_persons_decide_together_and_no_one_is_two(embedded: Embedded) -> None:
+    """A session of the same name is the same person, also of a role of its own."""
+    one = stuck(embedded)
+    order = {"key": one.key, "case": 1, "decision": "write-off", "reason": "agreed"}
+    proposes, approves = (routes(embedded, f"write-off/{move}") for move in ("propose", "approve"))
+    with (
+        person(embedded, [*proposes, *approves], "anna") as anna,
+        person(embedded, approves, "anna") as other_role,
+        person(embedded, approves, "ben") as ben,
+    ):
+        told = anna.order("write-off/propose", **order)
+        assert told.status == 200, told.content
+        approval = {"key": one.key, "digest": told.content["proposal"]["digest"]}
+        with embedded.writes_nothing():
+            alone = [who.order("write-off/approve", **approval) for who in (anna, other_role)]
+            stale = ben.order("write-off/approve", **approval | {"digest": "0" * 64})
+            without_route = [ben.order(route, **order) for route in ("write-off", "write-off/propose")]
+        approved = ben.order("write-off/approve", **approval)
+
+    assert [answer.content["error"] for answer in (*alone, stale)] == ["ProposalRefused"] * 3
+    assert [answer.status for answer in (*alone, stale, *without_route)] == [409, 409, 409, 403, 403]
+    assert approved.status == 200, approved.content
+    found = on_record(embedded, one.key, "resolve:1")
+    assert (found["by"], found["approved_by"]) == (anna.arn, ben.arn)
+    embedded.wait_for(lambda: one.row()["status"] == "COMPENSATED")
+    assert embedded.conserved()
+
+
 def test_the_same_order_twice_is_one(embedded: Embedded) -> None:
     account, key = new_key("greta"), new_key("deposit")
     common = {"account": account, "currency": "EUR", "reason": "a new customer"}
