@@ -86,7 +86,7 @@ def withdraw(decision: str, body: object, caller: Caller) -> dict[str, Any]:
 def break_glass(decision: str, body: object, caller: Caller) -> dict[str, Any]:
     """Decide alone what needs more persons, after everybody was paged. Raises PageUnavailable, too.
 
-    The page comes first: no order is carried out in silence, whatever ends this function in between.
+    The page comes first: no order is carried out in silence, also if this function ends in between.
     """
     key, order = _parsed(decision, body, caller, break_glass="yes")
     state = _orders.state_of(key)

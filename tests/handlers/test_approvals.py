@@ -488,7 +488,7 @@ def test_a_digest_that_is_none_is_refused(
 
 
 def test_nothing_proposed_is_nothing_to_approve(calls: Calls, decision: str, order: Order) -> None:
-    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="nobody has proposed"):
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="there is none to "):
         order(f"{decision}/approve", {"digest": "0" * 64})
 
 

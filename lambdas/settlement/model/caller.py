@@ -22,7 +22,7 @@ class Caller:
 
     @property
     def person(self) -> str:
-        """Who it is, whatever the role: the name of a role's session, or of an IAM user.
+        """The person, in any role: the name of a role's session, or of an IAM user.
 
         IAM does not tell names of users apart by their case, so that no two persons differ by it alone.
         """

@@ -117,7 +117,7 @@ def ensure_fits(state: SettlementState, order: Resolution | Reversal) -> None:
 def ensure_named(proposal: Proposal | None, decision: str, digest: str) -> Proposal:
     """Return the proposal that a person names. Raises ProposalRefused if the latest is another one."""
     if proposal is None or proposal.decision != decision:
-        raise ProposalRefused(f"proposal: nobody has proposed to {decision} it")
+        raise ProposalRefused(f"proposal: there is none to {decision} it")
     if proposal.seen != digest:
         raise ProposalRefused("digest: it is not that of the latest proposal; look at it again")
     return proposal

@@ -85,7 +85,7 @@ def reverse_part(settlement: Settlement, order: PartialReversal, now: datetime) 
     """Give the payer a part of what was released, with the person and the reason on record.
 
     The money passes through the escrow, as all of a settlement's does, and leaves nothing in it. The fee
-    stays with the house. Raises PartRefused for more than was released, whatever the row says.
+    stays with the house. Raises PartRefused for more than was released, also if the row says otherwise.
     """
     if order.amount > settlement.net:
         raise PartRefused(parts.ABOVE_REST)
