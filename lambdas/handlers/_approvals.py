@@ -32,7 +32,8 @@ _TOLD = (
 def propose(decision: str, body: object, caller: Caller) -> dict[str, Any]:
     """Propose a decision; return the proposal as it is on record. Raises its refusal."""
     key, order = _parsed(decision, body, caller)
-    state, latest, now = _orders.state_of(key), _latest(key), _dependencies.now()
+    latest = _latest(key)  # before the settlement, so that one that does not fit it is void for good
+    state, now = _orders.state_of(key), _dependencies.now()
     config = _dependencies.config
     number = latest.proposal_number + 1 if latest else 1
     proposal = approval.proposed(state, order, caller, number=number, now=now, config=config)
