@@ -145,7 +145,8 @@ def grant_starts(
 ) -> None:
     """Let functions start Standard settlements, recovery the other machines too, and the webhook recovery.
 
-    The function of people's orders may wake an execution in LIMBO, start one, and ask recovery.
+    The function of people's orders may wake an execution in LIMBO, start one, ask recovery, and ask VerifyKyc
+    for a probe.
 
     Recovery's settlements overflow to Express: after an outage they are more than an account's quota of
     Standard starts. See docs/decisions/2026-11-22-recovery-at-scale.md.
@@ -155,12 +156,18 @@ def grant_starts(
     recovery, orders = functions["RecoverStalled"], functions["TakeOrder"]
     for asking in (functions["KycDecided"], orders):
         asking.add_environment("RECOVER_STALLED", recovery.function_arn)
-        asking.add_to_role_policy(
-            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[recovery.function_arn])
-        )
+        _let_call(asking, recovery)
+    orders.add_environment("VERIFY_KYC", functions["VerifyKyc"].function_arn)
+    _let_call(orders, functions["VerifyKyc"])
     express.startable_by(recovery, "EXPRESS_MACHINE")
     compensation.startable_by(recovery, "COMPENSATION_MACHINE")
     compensation.startable_by(orders, "COMPENSATION_MACHINE")
     for looking in (recovery, orders):
         compensation.describable_by(looking)
     compensation.wakeable_by(orders)
+
+
+def _let_call(caller: lambda_.Function, called: lambda_.Function) -> None:
+    caller.add_to_role_policy(
+        iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[called.function_arn])
+    )

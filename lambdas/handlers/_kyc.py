@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -55,9 +56,28 @@ def check_health() -> None:
     kyc_circuit.check_health(_circuit, _client.is_healthy)
 
 
+def probe_now() -> dict[str, Any]:
+    """Let an open circuit have its probe at once; return its state then, and what the probe is.
+
+    Raises StoreUnavailable.
+    """
+    is_healthy = _health_check()
+    try:
+        state = kyc_circuit.probe_now(_circuit, is_healthy)
+    except (ClientError, BotoCoreError) as error:
+        raise StoreUnavailable(f"kyc: the circuit is not read: {type(error).__name__}") from None
+    probe = "health" if is_healthy else "payment"
+    return {"circuit": kyc_circuit.CIRCUIT, "state": state.value, "probe": probe}
+
+
 def review_ends(now: datetime) -> datetime:
     """Return when a review that begins now ends."""
     return now + timedelta(seconds=review_seconds)
+
+
+def _health_check() -> Callable[[], bool] | None:
+    """Return how to ask for the provider's health; None for one that does not tell it."""
+    return _client.is_healthy if _client.endpoint.health_path else None
 
 
 def _ask_in_time(settlement: Settlement, api_key: str, context: Any) -> Verdict | kyc_client.Refused:

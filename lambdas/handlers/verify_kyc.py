@@ -25,23 +25,29 @@ from settlement.policy import steps
 HEALTH = {"check": "health"}
 """The event of the schedule, as `infra/kyc.py` has it."""
 
+NOW = {"check": "now"}
+"""The event of a person's order, as `_kyc_probe.py` has it."""
+
 
 @observed("verify")
-def handler(event: dict[str, Any], context: Any) -> None:
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     """Put the provider's approval on record. The reason stays in the evidence.
 
     Raises InReview if a reviewer decides; KycRejected for a verdict against the payment; KycUnavailable,
     KycCircuitOpen and KycRequestRefused if there is no verdict; StoreUnavailable, StepFenced and
-    DeadlineExceeded. A schedule's event has no settlement: it asks for the provider's health.
+    DeadlineExceeded. The event of a schedule or of a person's order has no settlement: it probes the circuit.
     """
     if event == HEALTH:
         _kyc.check_health()
-        return
+        return None
+    if event == NOW:
+        return _kyc.probe_now()
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     if _verdict(settlement, context) == KycDecision.REJECTED:
         evidence = _dependencies.store.evidence(settlement.key, kyc_review.REVIEW) or _on_record(settlement)
         reference = evidence["reference"] if evidence else None
         raise KycRejected(f"kyc: rejected by the provider; its reference is {reference}")
+    return None
 
 
 def _verdict(settlement: Settlement, context: Any) -> str | None:

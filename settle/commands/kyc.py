@@ -1,4 +1,4 @@
-"""`settle kyc`: status."""
+"""`settle kyc`: status, probe."""
 
 import typer
 
@@ -18,3 +18,21 @@ def status(stack: StackName = None, as_json: AsJson = False) -> None:
     from settle.stack import find
 
     console.print_record(circuit.status(find(stack)), as_json)
+
+
+@app.command("probe")
+def probe(stack: StackName = None, as_json: AsJson = False) -> None:
+    """Ask now whether the KYC provider is back, and show the circuit then. Safe to repeat.
+
+    The circuit does the same every 30 seconds while payments come.
+
+    Example: settle kyc probe --stack settlement-prod
+    """
+    from settle.actions import probe
+    from settle.output import console
+    from settle.stack import find
+
+    shown, following = probe.probe(find(stack))
+    console.print_record(shown, as_json)
+    if following:
+        console.note(following)

@@ -30,6 +30,7 @@ class Outage:
     failures: int
     state: str
     shown: dict[str, Any]
+    probed: dict[str, Any]
     afterwards: list[dict[str, Any]]
     announced: list[str]
 
@@ -53,6 +54,7 @@ def outage(embedded: Embedded) -> Outage:
         announced = announcements(embedded, since, "OPEN")
     finally:
         control(embedded, behaviour="approve")
+    probed = embedded.told("kyc", "probe")
     everything_flows(embedded)
     afterwards = at_once([partial(payment(embedded).start) for _ in range(SETTLEMENTS)])
     return Outage(
@@ -64,6 +66,7 @@ def outage(embedded: Embedded) -> Outage:
         failures=json.loads(embedded.variable("VerifyKyc", "KYC"))["breaker"]["failures"],
         state=state,
         shown=shown,
+        probed=probed,
         afterwards=afterwards,
         announced=announced,
     )
@@ -115,6 +118,10 @@ def test_while_it_is_dead_the_circuit_is_open_and_says_so(outage: Outage) -> Non
     assert outage.shown["since"] is not None
     assert outage.shown["last_failure"] is not None
     assert outage.announced[0] == "OPEN"
+
+
+def test_a_person_who_knows_that_it_is_back_closes_the_circuit(outage: Outage) -> None:
+    assert outage.probed["state"] == "CLOSED"
 
 
 def test_when_it_is_back_everything_flows_without_a_person(embedded: Embedded, outage: Outage) -> None:

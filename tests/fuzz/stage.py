@@ -18,7 +18,7 @@ from handlers import (  # isort: skip
     _dead_letters,
     _dependencies,
     _journal,
-    _resumption,
+    _functions,
     _secrets,
 )
 from settlement.adapters import telemetry
@@ -81,7 +81,7 @@ def staged() -> Iterator[Stage]:
         mock.patch.object(_kyc, "ask", stage.provider.ask),
         mock.patch.object(_step_functions, "_client", stage.step_functions),
         mock.patch.object(_dead_letters, "_client", stage.queues),
-        mock.patch.object(_resumption, "_client", stage.functions),
+        mock.patch.object(_functions, "_client", stage.functions),
         mock.patch.object(_journal, "_client", MemoryS3()),
         mock.patch.object(_secrets._provider, "client", Secrets()),
         mock.patch.object(_secrets._provider, "store", {}),

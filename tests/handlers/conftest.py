@@ -12,10 +12,10 @@ import pytest
 from handlers import (
     _dead_letters,
     _dependencies,
+    _functions,
     _journal,
     _kyc,
     _payee,
-    _resumption,
     _secrets,
     _step_functions,
     _workers,
@@ -50,7 +50,7 @@ def calls(
     ledger: Ledger, provider: Provider, step_functions: StepFunctions, monkeypatch: pytest.MonkeyPatch
 ) -> Calls:
     """The real handlers on the table of the test, at `NOW`."""
-    monkeypatch.setattr(_resumption, "_client", Functions())
+    monkeypatch.setattr(_functions, "_client", Functions())
     monkeypatch.setattr(_dependencies, "store", ledger.store)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW)
     monkeypatch.setattr(_payee, "_remembered", {})
@@ -80,7 +80,7 @@ def step_functions(monkeypatch: pytest.MonkeyPatch) -> StepFunctions:
 def functions(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Functions:
     """Lambda, which keeps the events that functions send to RecoverStalled."""
     functions = Functions()
-    monkeypatch.setattr(_resumption, "_client", functions)
+    monkeypatch.setattr(_functions, "_client", functions)
     return functions
 
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -242,6 +243,49 @@ def test_the_schedules_event_closes_an_open_circuit_of_a_healthy_provider(
     assert kyc.states() == ["OPEN", "HALF_OPEN", "OPEN", "HALF_OPEN", "CLOSED"]
     assert len(kyc.sent) == 2
     assert API_KEY not in kyc.sent
+
+
+def tells_health(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(_kyc._client, "endpoint", replace(_kyc._client.endpoint, health_path=path))
+
+
+def test_a_person_probes_at_once_and_is_told_the_state(
+    kyc: Stage, settlement: Settlement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tells_health(monkeypatch, "/health")
+    closed = {"circuit": "kyc", "state": "CLOSED", "probe": "health"}
+    kyc.open(settlement)
+    kyc.sent.clear()
+
+    kyc.answers = [(503, b""), (200, b"")]
+
+    assert verify_kyc.handler(verify_kyc.NOW, Context()) == closed | {"state": "OPEN"}
+    assert verify_kyc.handler(verify_kyc.NOW, Context()) == closed
+    assert verify_kyc.handler(verify_kyc.NOW, Context()) == closed
+    assert len(kyc.sent) == 2
+
+
+def test_a_provider_that_tells_no_health_is_probed_by_the_next_payment(
+    kyc: Stage, settlement: Settlement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tells_health(monkeypatch, "")
+    kyc.open(settlement)
+    kyc.sent.clear()
+
+    told = verify_kyc.handler(verify_kyc.NOW, Context())
+
+    assert told == {"circuit": "kyc", "state": "OPEN", "probe": "payment"}
+    assert kyc.sent == []
+    kyc.answers = [YES]
+    kyc.ask(replace(settlement, key="another"))
+    assert kyc.states() == ["OPEN", "HALF_OPEN", "CLOSED"]
+
+
+def test_without_dynamodb_a_person_is_told_to_repeat_it(kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kyc._circuit, "make_due", Mock(side_effect=throttled("GetItem")))
+
+    with pytest.raises(StoreUnavailable, match=r"^kyc: the circuit is not read: ClientError$"):
+        verify_kyc.handler(verify_kyc.NOW, Context())
 
 
 # A provider that asks for names

@@ -14,7 +14,7 @@ from io import StringIO
 from typing import Any
 from unittest import mock
 
-from handlers import _dependencies, _kyc, _resumption, _secrets, _step_functions, _workers
+from handlers import _dependencies, _functions, _kyc, _secrets, _step_functions, _workers
 from settlement.adapters import telemetry
 from settlement.adapters.wire import to_wire
 from settlement.ledger import account_orders, entries, forward, keys
@@ -111,7 +111,7 @@ def staged() -> Iterator[World]:
         (_dependencies, "now"): lambda: world.now,
         (_workers, "pause"): lambda seconds: None,
         (_step_functions, "_client"): world.step_functions,
-        (_resumption, "_client"): world.functions,
+        (_functions, "_client"): world.functions,
         (_secrets, "read"): lambda secret_id, **_: {"current": SECRET},
     }
     with ExitStack() as stack:

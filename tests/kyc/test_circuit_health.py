@@ -109,6 +109,77 @@ def test_without_dynamodb_the_health_is_not_asked(shared: Shared) -> None:
     assert check(environment, is_healthy=True) == 0
 
 
+def test_an_order_probes_at_once_and_an_answer_closes_the_circuit(shared: Shared) -> None:
+    shared.opened()
+    environment = shared.environment()
+
+    assert kyc_circuit.probe_now(environment.circuit, lambda: True) is State.CLOSED
+
+    assert environment.announced == [State.HALF_OPEN, State.CLOSED]
+
+
+def test_an_order_while_the_provider_is_down_leaves_the_circuit_open_for_another_recovery(
+    shared: Shared,
+) -> None:
+    opener = shared.opened()
+
+    assert kyc_circuit.probe_now(shared.environment().circuit, lambda: False) is State.OPEN
+
+    assert isinstance(opener.ask(APPROVED), KycCircuitOpen)
+
+
+def test_without_a_health_an_order_makes_the_next_payment_the_probe(shared: Shared) -> None:
+    shared.opened()
+    environment = shared.environment()
+    environment.ask(APPROVED)  # it knows the open circuit
+
+    assert kyc_circuit.probe_now(environment.circuit, None) is State.OPEN
+
+    assert environment.ask(APPROVED) == APPROVED
+    assert shared.state == "CLOSED"
+
+
+def test_an_order_leaves_a_closed_circuit_as_it_is(shared: Shared) -> None:
+    environment = shared.environment()
+
+    assert kyc_circuit.probe_now(environment.circuit, lambda: True) is State.CLOSED
+
+    assert shared.row is None
+
+
+def test_an_order_does_not_end_the_probe_that_is_under_way(shared: Shared) -> None:
+    prober = shared.opened()
+    shared.wait(RECOVERY)
+    states: list[State] = []
+    prober.provider.meanwhile = lambda: states.append(
+        kyc_circuit.probe_now(shared.environment().circuit, lambda: True)
+    )
+
+    prober.ask(APPROVED)
+
+    assert states == [State.HALF_OPEN]
+    assert shared.state == "CLOSED"
+
+
+def test_an_order_reads_the_circuit_afresh(shared: Shared) -> None:
+    environment = shared.environment()
+    environment.ask(APPROVED)  # it knows the closed circuit
+    shared.opened()
+
+    assert kyc_circuit.probe_now(environment.circuit, lambda: True) is State.CLOSED
+
+    assert shared.state == "CLOSED"
+
+
+def test_without_dynamodb_an_order_has_no_answer(shared: Shared) -> None:
+    shared.opened()
+    environment = shared.environment()
+    environment.cut_off(EndpointConnectionError(endpoint_url="https://dynamodb.invalid"))
+
+    with pytest.raises(EndpointConnectionError):
+        kyc_circuit.probe_now(environment.circuit, lambda: True)
+
+
 @pytest.mark.parametrize(
     ("behaviour", "is_healthy"),
     [(Behaviour.APPROVE, True), (Behaviour.GARBAGE, True)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from handlers import _dependencies, _kyc, _resumption, _step_functions
+from handlers import _dependencies, _functions, _kyc, _step_functions
 from settle import cli, stack
 from settle.local import record
 from settle.queries import follow
@@ -103,7 +103,7 @@ def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     telemetry.logger.setLevel("CRITICAL")  # as the command itself does: a failure's report stays readable
     desk = Desk(ledger)
     monkeypatch.setattr(_step_functions, "_client", desk.machines)
-    monkeypatch.setattr(_resumption, "_client", desk.recovery)
+    monkeypatch.setattr(_functions, "_client", desk.recovery)
     monkeypatch.setattr(_kyc, "ask", desk.provider.ask)
     yield desk.open()
     telemetry.logger.setLevel(level)

@@ -1,4 +1,4 @@
-"""`settle kyc status`: the state of the circuit around the provider, after any history."""
+"""`settle kyc`: the state of the circuit around the provider, after any history, and a probe by order."""
 
 import json
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from settle.door import Answer
 from settle.queries.circuit import status
 from settlement.adapters import kyc_circuit
 from settlement.ledger import keys
@@ -125,3 +126,37 @@ def test_the_command_tells_what_the_calls_have_made_of_the_circuit_and_leaves_it
     assert shown == [[name, *([] if value is None else [str(value)])] for name, value in expected.items()]
     assert (text[0], text[2]) == (0, "")
     assert circuit.desk.ledger.row(keys.circuit("kyc")) == before
+
+
+@pytest.mark.parametrize(
+    ("state", "probe", "told"),
+    [
+        ("CLOSED", "health", ""),
+        ("OPEN", "health", "the provider is not healthy yet"),
+        (
+            "OPEN",
+            "payment",
+            "the provider tells no health: the next payment that has not failed lately is the probe",
+        ),
+        ("HALF_OPEN", "health", "a probe is under way: look again with `settle kyc status`"),
+    ],
+)
+def test_a_probe_is_ordered_at_the_door_and_the_circuit_is_shown(
+    desk: Desk, command: Command, state: str, probe: str, told: str
+) -> None:
+    desk.door.answering = Answer(200, {"circuit": "kyc", "state": state, "probe": probe})
+
+    code, out, err = command("kyc", "probe", "--json")
+
+    assert (code, json.loads(out)["state"], err.strip()) == (0, "CLOSED", told)
+    assert desk.door.given[-1] == ("probe", {})
+
+
+def test_a_probe_without_an_answer_may_be_repeated(desk: Desk, command: Command) -> None:
+    desk.door.answering = Answer(503, {"error": "StartUnavailable", "message": "probe: VerifyKyc: no answer"})
+
+    code, _, err = command("kyc", "probe")
+
+    assert code == 1
+    assert "probe: not carried out, or not known to be: StartUnavailable" in err
+    assert "repeat it" in err

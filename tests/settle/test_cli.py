@@ -26,6 +26,7 @@ NEEDING_A_STACK = [
     ("limbo", "resolve", "order-2026-000101", "retry", "--reason", "paid in"),
     ("reverse", "order-2026-000101", "--reason", "sent back"),
     ("kyc", "status"),
+    ("kyc", "probe"),
     ("list", "--in-flight"),
     ("list", "--limbo"),
     ("list", "--since", "2h"),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from handlers import _dependencies, _kyc, _payee, _resumption, _secrets, _step_functions, _workers
+from handlers import _dependencies, _functions, _kyc, _payee, _secrets, _step_functions, _workers
 from settlement.adapters import telemetry
 from tests.world.ledger import Ledger
 from tests.world.services import SECRET
@@ -24,7 +24,7 @@ def world(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(_payee, "_remembered", {})
     monkeypatch.setattr(_workers, "pause", lambda seconds: None)
     monkeypatch.setattr(_step_functions, "_client", world.step_functions)
-    monkeypatch.setattr(_resumption, "_client", world.functions)
+    monkeypatch.setattr(_functions, "_client", world.functions)
     monkeypatch.setattr(_secrets, "read", lambda secret_id, **_: {"current": SECRET})
     telemetry.metrics.clear_metrics()
     yield world

@@ -27,6 +27,7 @@ os.environ |= {
     "JOURNAL_BUCKET": "sealed-journal-under-test",
     "STARTS_PER_SECOND": "inf",
     "RECOVER_STALLED": "arn:aws:lambda:eu-west-1:123456789012:function:RecoverStalled",
+    "VERIFY_KYC": "arn:aws:lambda:eu-west-1:123456789012:function:VerifyKyc",
     "KYC_SIGNING_SECRET": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:signing-AbCdEf",
     "SETTLEMENT_MACHINE": "arn:aws:states:eu-west-1:123456789012:stateMachine:SettlementStandard",
     "EXPRESS_MACHINE": "arn:aws:states:eu-west-1:123456789012:stateMachine:SettlementExpress",

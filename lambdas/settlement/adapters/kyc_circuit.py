@@ -125,6 +125,17 @@ class SharedCircuit:
             answers, self._answers, self._reported_at = self._answers, 0, self._clock()
             self._note(lambda found: rules.after_answers(found, answers))
 
+    def make_due(self) -> None:
+        """Read the circuit afresh and let it have its probe now. Raises ClientError, BotoCoreError."""
+        self._known = None
+        self._read()
+        self._change(lambda found: rules.due_now(found, self._clock(), self._thresholds))
+
+    @property
+    def state(self) -> State:
+        """The circuit's state as this environment has seen it last."""
+        return self._known.circuit.state if self._known else State.CLOSED
+
     def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:
         """Write a change if DynamoDB lets it; return whether it did."""
         before = self._known
@@ -269,3 +280,14 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
         circuit.answered(lease)
     else:
         circuit.failed(lease)
+
+
+def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
+    """Let an open circuit have its probe at once; return the state then. Raises ClientError, BotoCoreError.
+
+    The probe is a check of the provider's health, or the next payment if the provider has none.
+    """
+    circuit.make_due()
+    if is_healthy:
+        check_health(circuit, is_healthy)
+    return circuit.state

@@ -109,6 +109,13 @@ def may_probe(circuit: Circuit, candidate: str, now: int, limits: Thresholds) ->
     return now - (began or 0) >= limits.recovery_seconds and candidate not in circuit.failed
 
 
+def due_now(circuit: Circuit, now: int, limits: Thresholds) -> Circuit:
+    """Let an open circuit have its probe now. A probe that is under way keeps its lease."""
+    if circuit.state is not State.OPEN:
+        return circuit
+    return replace(circuit, opened_at=min(circuit.opened_at or 0, now - limits.recovery_seconds))
+
+
 def with_probe(circuit: Circuit, probe: str, now: int) -> Circuit:
     """Give the one probe its lease."""
     return replace(circuit, state=State.HALF_OPEN, probe=probe, probed_at=now)

@@ -22,6 +22,9 @@ REVERSE, REVERSE_PART, RECOVER = "reverse", "reverse-part", "recover"
 SWEEP = "sweep"
 """The order to make available what a merchant has received: it moves no money from one account to another."""
 
+PROBE = "probe"
+"""The order to look now whether the KYC provider is back."""
+
 CASES_MAX = 10**9
 """The highest number of a case, or of a part, that an order may name."""
 
@@ -218,6 +221,12 @@ def parse_sweep(raw: object) -> tuple[str, str, tuple[int, str] | None]:
     if problems:
         raise InvalidRequest("; ".join(problems))
     return account, since or _ANY_TIME, (int(found[1]), found[2]) if found else None
+
+
+def parse_probe(raw: object) -> None:
+    """Check an order to probe the KYC circuit, which has no fields. Raises InvalidRequest."""
+    if raw != {}:
+        raise InvalidRequest("order: must be an empty JSON object, as a probe has no fields")
 
 
 def parse_digest(raw: object) -> tuple[str, str]:

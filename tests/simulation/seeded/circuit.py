@@ -1,6 +1,7 @@
 """The environments of VerifyKyc: each has the real circuit in its memory, and all share its row."""
 
 import json
+from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from handlers import _kyc
 from handlers.verify_kyc import HEALTH
 from settlement.adapters import kyc_circuit
 from settlement.adapters.kyc_circuit import Lease, SharedCircuit
-from settlement.model.circuit import Thresholds
+from settlement.model.circuit import State, Thresholds
 from settlement.model.errors import KycCircuitOpen, KycUnavailable
 from tests.simulation.seeded.asking import EXCHANGE_MS
 from tests.simulation.seeded.chance import STARTS
@@ -114,7 +115,8 @@ class Circuits:
         self.limits = Thresholds(failures=2, within_seconds=900, recovery_seconds=30)
         self.rules = CircuitRules(world, self.limits)
         self.random, self.events = Random(0), Events(world)
-        self.is_troubled = self._lies = False
+        self._probing: Random | None = None
+        self.is_troubled = self._lies = self._tells_health = False
         self._poisoned, self._dead = "", range(0)
         self._environments: list[Environment] = []
         self.ask = kyc_circuit.guarded(world.people.ask, self, _kyc._measure)  # type: ignore[arg-type]
@@ -157,6 +159,10 @@ class Circuits:
         if random.random() < 0.5:
             self.rules.has_schedule = True
             world.hub.spawn(self._check_health, "the schedule of the health")
+        probing = Random(f"probe {seed}")
+        if probing.random() < 0.5:
+            self._tells_health = self.rules.has_schedule or probing.random() < 0.5
+            self._probing = probing
 
     def is_in_trouble(self, payer: str, since: int) -> bool:
         """Return whether a question about this payer's payment ends without an answer, sometimes late."""
@@ -186,6 +192,18 @@ class Circuits:
             if not self.rules.is_closed or self.random.random() < 0.05:
                 world.cloud.call("VerifyKyc", HEALTH)
 
+    def _ask_for_probes(self) -> None:
+        """Let a person order probes after a change of the circuit: soon, or once it may be over."""
+        if self._probing and self._probing.random() < 0.3:
+            within = self._probing.choice((4_000, MINUTE_MS))
+            self._world.hub.spawn(
+                self._world.people.probe, "a person who probes", self._probing.randrange(within)
+            )
+
+    def health_check(self) -> Callable[[], bool] | None:
+        """Return how to ask for the provider's health; None for one that does not tell it."""
+        return self._world.people.is_healthy if self._tells_health else None
+
     # The circuit of the environment that runs.
 
     def admit(self, payment: str) -> Lease:
@@ -198,6 +216,16 @@ class Circuits:
                 raise
             self.rules.admitted(known, lease.probe)
         return lease
+
+    def make_due(self) -> None:
+        known = self._environment.knowledge
+        with self.rules.during("make due", known):
+            self._environment.circuit.make_due()
+            self.rules.made_due()
+
+    @property
+    def state(self) -> State:
+        return self._environment.circuit.state
 
     def failed(self, lease: Lease) -> None:
         known = self._environment.knowledge
@@ -218,6 +246,7 @@ class Circuits:
 
     def committed(self, old: Item | None, new: Item) -> None:
         self.rules.committed(old, new)
+        self._ask_for_probes()
 
     @property
     def _environment(self) -> Environment:

@@ -136,6 +136,14 @@ class CircuitRules:
             self._closed_at = self._world.hub.now
         elif act.name == "failed" and act.payment:
             named.add(act.payment)
+        if act.name == "make due":
+            changed = {name for name in {*old, *new} if old.get(name) != new.get(name)} if old else set()
+            is_sooner = number(new, "opened_at") < number(old, "opened_at")
+            demand(
+                changed == {"version", "opened_at"} and text(new, "state") == "OPEN" and is_sooner,
+                "an order makes an open circuit due for its probe, and changes nothing else",
+                *sorted(changed),
+            )
         if was_closed and not is_closed:
             self._unclosed_at = self._world.hub.now
         self._changed_at = self._world.hub.now
@@ -186,6 +194,14 @@ class CircuitRules:
         elif self._clocks_agree and not known.reads and not self.is_closed:
             was_closed = self._unclosed_at >= act.began - KNOWN_MS_MAX
             demand(was_closed, "an open circuit lets only probes through", act.payment)
+
+    def made_due(self) -> None:
+        """Check that an open circuit is due for its probe after an order. By another clock it may not be."""
+        act = self._acts[self._world.hub.process]
+        if not self._clocks_agree or text(self._row, "state") != "OPEN" or self._changed_at > act.began:
+            return
+        waited = self._seconds - _since(self._row)
+        demand(waited >= self._limits.recovery_seconds, "an order makes an open circuit due for its probe")
 
     def refused(self, known: Knowledge) -> None:
         """Check a call that the circuit has refused. By another clock a recovery lasts longer."""

@@ -418,6 +418,11 @@ class People:
                     return
             self._world.hub.sleep(self._world.chance.within(1_000, 5_000))
 
+    def probe(self) -> None:
+        """Order a probe of the circuit, once."""
+        with suppress(BotoCoreError):
+            self._order(OLGA, "probe", {})
+
     def _order(self, who: tuple[str, str], decision: str, order: dict[str, Any]) -> Answer:
         """Send an order through the door, whose answer may be lost, or that of API Gateway itself."""
         world = self._world

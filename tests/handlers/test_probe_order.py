@@ -1,0 +1,44 @@
+"""TakeOrder: a person lets the KYC circuit have its probe now."""
+
+import json
+
+import pytest
+
+from settlement.model.errors import InvalidRequest, StartUnavailable
+from tests.world.constants import ORDER
+from tests.world.functions import Calls, Context
+from tests.world.orders import request
+from tests.world.services import Functions, throttled
+
+CLOSED = {"circuit": "kyc", "state": "CLOSED", "probe": "health"}
+
+
+def test_verify_kyc_is_asked_as_no_other_function_reaches_the_provider(
+    calls: Calls, functions: Functions
+) -> None:
+    functions.answers = lambda event: CLOSED
+
+    with calls.writes_nothing():
+        answer = calls.order("probe", {"by": ORDER["by"]})
+
+    assert answer == CLOSED
+    assert functions.sent == [{"check": "now"}]
+
+
+def test_a_probe_has_no_fields(calls: Calls, functions: Functions) -> None:
+    with pytest.raises(
+        InvalidRequest, match=r"^order: must be an empty JSON object, as a probe has no fields$"
+    ):
+        calls.order("probe", {"by": ORDER["by"], "key": "x"})
+
+    assert functions.sent == []
+
+
+def test_a_probe_without_an_answer_may_be_ordered_again(calls: Calls, functions: Functions) -> None:
+    functions.failing = throttled("Invoke")
+
+    answer = calls.handlers["TakeOrder"](request("probe", {}, ORDER["by"]), Context())
+
+    said = json.loads(answer["body"])
+    assert (answer["statusCode"], said["error"]) == (503, StartUnavailable.__name__)
+    assert said["message"] == "probe: VerifyKyc: no answer: ClientError"
