@@ -92,6 +92,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         ({"assets": {"POINTS": exponent}}, "assets: POINTS must have from 0 to 8 decimals$")
         for exponent in (-1, 9, "2", None, True, 2.0)
     ),
+    # Misspelt, it must not mean that one person is enough.
+    *(
+        ({"approvals": {decision: 2}}, "approvals: .* is none of write-off, complete, retry, reverse$")
+        for decision in ("writeoff", "Write-off", "write-off ", "reverse-part", "")
+    ),
+    *(
+        ({"approvals": {"write-off": persons}}, "approvals: write-off must be from 1 to 5$")
+        for persons in (0, -1, 6, "2", 2.0, True, None)
+    ),
+    *(
+        ({"reverse_over": {"EUR": amount}}, "reverse_over: EUR must be a decimal string in that currency$")
+        for amount in ("", "-1", "1.", "1.234", "1e3", "1,00", 1000, None)
+    ),
+    ({"reverse_over": {"XTS": "1"}}, "reverse_over: XTS is not among the stage's currencies and assets$"),
     # A second execution from the beginning, or none before the deadline.
     *(({"deadline_seconds": 60, "recover_after_seconds": after}, RECOVER) for after in (-1, 0, 60, 61)),
     # Misspelt, it must not mean that a payment is made twice, or without a screening.
@@ -179,6 +193,8 @@ ACCEPTED: list[dict[str, Any]] = [
         for floor in (0, 100)
         for ceiling in (100, 9_999)
     ),
+    *({"approvals": {"write-off": persons, "reverse": 1}} for persons in (1, 2, 5)),
+    *({"reverse_over": {"EUR": amount}} for amount in ("0", "1000", "1000.5", "1000.00")),
     {"assets": {"CO2": 3, "POINTS": 0, "SATOSHI": 8, "P" * 12: 1}, "highest_balances": {"CO2": "1.125"}},
     {"deadline_seconds": 60, "recover_after_seconds": 59},
     *({"idempotency_key": rule, "party_names": rule} for rule in ("required", "optional")),
