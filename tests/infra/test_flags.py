@@ -1,0 +1,30 @@
+"""CDK's feature flags: each one that the pinned release recommends for a new app is set."""
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import aws_cdk
+
+from tests.world.templates import PROJECT
+
+OTHERWISE = {"@aws-cdk/core:target-partitions": ["aws"]}
+"""The flags that are set to another value: the stack is made for the partition that its prices are of."""
+
+
+def recommended() -> dict[str, Any]:
+    """Return the flags with their values, as the library's own file has them."""
+    (library,) = (Path(aws_cdk.__file__).parent / "_jsii").glob("aws-cdk-lib@*.tgz")
+    with tarfile.open(library) as archive:
+        file = archive.extractfile("package/recommended-feature-flags.json")
+        assert file
+        found: dict[str, Any] = json.load(file)
+    return found
+
+
+def test_each_recommended_flag_is_set_before_the_first_deployment() -> None:
+    """A flag changes names or defaults. Set later, it would replace resources that hold money."""
+    context = json.loads((PROJECT / "cdk.json").read_text())["context"]
+
+    assert {name: context.get(name) for name in recommended()} == recommended() | OTHERWISE
