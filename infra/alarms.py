@@ -12,7 +12,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from infra.config import Settings
 from infra.journal import Journal
 from infra.merchants import Merchants
-from infra.pager import Pager, settlement_metric
+from infra.pager import Pager
 from infra.start_queue import StartQueue
 from infra.state_machines import STATE_MACHINES
 from infra.table import INDEX, SettlementTable
@@ -68,10 +68,10 @@ def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
     """
     _ages(pager, settings)
     for name, (threshold, description) in _COUNTED.items():
-        pager.alarm(name, settlement_metric(name), description, threshold=threshold)
+        pager.alarm(name, pager.metric(name), description, threshold=threshold)
     pager.alarm(
         "Recoveries",
-        settlement_metric("Recoveries").with_(period=_MINUTE),
+        pager.metric("Recoveries").with_(period=_MINUTE),
         "Many settlements stall within a minute. Recovery takes them over.",
         threshold=20,
     )
@@ -86,7 +86,7 @@ def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
         )
     pager.alarm(
         "SignatureRefused",
-        settlement_metric("SignatureRefused"),
+        pager.metric("SignatureRefused"),
         "Calls of the webhook have no valid signature: the provider has another secret, or a stranger calls.",
         threshold=5,
     )
@@ -114,7 +114,7 @@ def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metri
 def _ages(pager: Pager, settings: Settings) -> None:
     pager.alarm(
         "OldestInFlight",
-        settlement_metric("OldestInFlightSeconds", statistic="Maximum"),
+        pager.metric("OldestInFlightSeconds", statistic="Maximum"),
         "A settlement is in flight for longer than recovery should need, or recovery does not run.",
         threshold=settings.deadline_seconds + _RECOVERY_SECONDS_MAX,
         # Not every run sees a stalled settlement, so the alarm covers the time between two looks at it: the
@@ -125,7 +125,7 @@ def _ages(pager: Pager, settings: Settings) -> None:
     )
     pager.alarm(
         "RecoveryBehind",
-        settlement_metric("RecoveryBehindSeconds", statistic="Maximum"),
+        pager.metric("RecoveryBehindSeconds", statistic="Maximum"),
         "Recovery reaches due settlements five minutes late, or does not look at LIMBO.",
         threshold=_BEHIND_SECONDS,
         missing=cloudwatch.TreatMissingData.BREACHING,  # the run on LIMBO measures it, for all partitions
@@ -141,7 +141,7 @@ def _ages(pager: Pager, settings: Settings) -> None:
     for name, metric, threshold, description in levels:
         pager.alarm(
             name,
-            settlement_metric(metric, statistic="Maximum"),
+            pager.metric(metric, statistic="Maximum"),
             description,
             threshold=threshold,
             # While recovery does not run, these are not measured: RecoveryBehind alerts on that.

@@ -9,7 +9,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.alarms import Watched, table_metrics
-from infra.pager import Pager, settlement_metric
+from infra.pager import Pager
 
 _WIDTH = 24
 """The dashboard's width, in columns."""
@@ -57,18 +57,18 @@ class Dashboard(Construct):
             cloudwatch.AlarmStatusWidget(title="Alarms", alarms=pager.alarms, width=_WIDTH, height=6)
         )
         for row in (
-            {title: _counts(names) for title, names in _SETTLEMENTS.items()},
+            {title: _counts(pager, names) for title, names in _SETTLEMENTS.items()},
             {
                 "Oldest in flight, and recovery behind, in seconds": [
-                    _highest("OldestInFlightSeconds"),
-                    _highest("RecoveryBehindSeconds"),
+                    _highest(pager, "OldestInFlightSeconds"),
+                    _highest(pager, "RecoveryBehindSeconds"),
                 ],
-                "Oldest in LIMBO, in seconds": [_highest("OldestLimboSeconds")],
+                "Oldest in LIMBO, in seconds": [_highest(pager, "OldestLimboSeconds")],
                 "In LIMBO, and reviews that end within the hour": [
-                    _highest("LimboOpen"),
-                    _highest("ReviewsEnding"),
+                    _highest(pager, "LimboOpen"),
+                    _highest(pager, "ReviewsEnding"),
                 ],
-                "Recovery": _counts(_RECOVERIES),
+                "Recovery": _counts(pager, _RECOVERIES),
             },
             {
                 **{
@@ -84,7 +84,7 @@ class Dashboard(Construct):
                     one.metric_throttles(label=name) for name, one in watched.functions.items()
                 ],
                 "Functions failed": [
-                    settlement_metric("FunctionFailed"),
+                    pager.metric("FunctionFailed"),
                     *(watched.functions[name].metric_errors(label=name) for name in _TRIGGERED),
                 ],
                 "Duration of functions, p99 in ms": [
@@ -98,11 +98,11 @@ class Dashboard(Construct):
                 "Table and index throttled": table_metrics(
                     watched.ledger, "ReadThrottleEvents", "WriteThrottleEvents"
                 ),
-                "Store": _counts(_STORE),
+                "Store": _counts(pager, _STORE),
             },
             {
-                "KYC circuit, 1 while it is open": [_highest("KycCircuit")],
-                "KYC answers": _counts(_KYC),
+                "KYC circuit, 1 while it is open": [_highest(pager, "KycCircuit")],
+                "KYC answers": _counts(pager, _KYC),
                 "Calls that the webhook refused": [watched.webhook.refused],
             },
             {
@@ -119,20 +119,20 @@ class Dashboard(Construct):
                 "Messages to people that SNS could not deliver": pager.failed_deliveries,
             },
             {
-                "Sweeps of merchants": _counts(("MerchantSwept",)),
+                "Sweeps of merchants": _counts(pager, ("MerchantSwept",)),
                 "Sweeps behind, in ms": [watched.merchants.age],
             },
             {
-                "Rows changed that never change": _counts(("JournalTampered",)),
+                "Rows changed that never change": _counts(pager, ("JournalTampered",)),
                 "Sealed journal behind, in ms": [watched.journal.age],
             },
             {
                 "Proof of the books: faults and unproven": [
-                    _highest("ReconcileFaults"),
-                    _highest("ReconcileUnproven"),
+                    _highest(pager, "ReconcileFaults"),
+                    _highest(pager, "ReconcileUnproven"),
                 ],
-                "Proof of the books: rows": [_highest("ReconciledRows")],
-                "Proof of the books: listed an hour ahead": [_highest("ListedAhead")],
+                "Proof of the books: rows": [_highest(pager, "ReconciledRows")],
+                "Proof of the books: listed an hour ahead": [_highest(pager, "ListedAhead")],
             },
         ):
             board.add_widgets(*_graphs(row))
@@ -146,12 +146,12 @@ def _graphs(row: Mapping[str, Sequence[cloudwatch.IMetric]]) -> list[cloudwatch.
     ]
 
 
-def _counts(names: Sequence[str]) -> list[cloudwatch.Metric]:
-    return [settlement_metric(name) for name in names]
+def _counts(pager: Pager, names: Sequence[str]) -> list[cloudwatch.Metric]:
+    return [pager.metric(name) for name in names]
 
 
-def _highest(name: str) -> cloudwatch.Metric:
-    return settlement_metric(name, statistic="Maximum")
+def _highest(pager: Pager, name: str) -> cloudwatch.Metric:
+    return pager.metric(name, statistic="Maximum")
 
 
 def _executions(machine: sfn.StateMachine) -> list[cloudwatch.Metric]:

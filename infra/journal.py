@@ -12,7 +12,7 @@ from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
 from infra.config import Settings
-from infra.pager import Pager, settlement_metric
+from infra.pager import Pager
 from infra.stream_trigger import Batches, call_by_stream
 from infra.table import SettlementTable
 
@@ -165,7 +165,7 @@ class Journal(Construct):
     def _watch(self, pager: Pager) -> None:
         pager.alarm(
             "JournalTampered",
-            settlement_metric("JournalTampered").with_(period=Duration.minutes(1)),
+            pager.metric("JournalTampered").with_(period=Duration.minutes(1)),
             "A row was changed or deleted as no function of this stage changes or deletes it.",
         )
         pager.alarm(

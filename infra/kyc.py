@@ -14,7 +14,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.config import Settings
-from infra.pager import Pager, settlement_metric
+from infra.pager import Pager
 from infra.webhook import Webhook
 
 HEALTH = {"check": "health"}
@@ -99,24 +99,24 @@ def _add_alarms(pager: Pager) -> None:
     """Add alarms on an open circuit, refused requests, unreadable secrets, and contradictory verdicts."""
     pager.alarm(
         "KycCircuitOpen",
-        settlement_metric("KycCircuit", statistic="Maximum").with_(period=Duration.minutes(1)),
+        pager.metric("KycCircuit", statistic="Maximum").with_(period=Duration.minutes(1)),
         "The KYC provider is unavailable: settlements are compensated.",
         # The circuit writes its metric when it changes. Until then the alarm keeps its state.
         missing=cloudwatch.TreatMissingData.IGNORE,
     )
     pager.alarm(
         "KycRequestRefused",
-        settlement_metric("KycRequestRefused"),
+        pager.metric("KycRequestRefused"),
         "The KYC provider refuses requests: the API key may be wrong.",
         threshold=3,
     )
     pager.alarm(
         "KycSecretUnreadable",
-        settlement_metric("KycSecretUnreadable"),
+        pager.metric("KycSecretUnreadable"),
         "A function cannot read a secret that it shares with the KYC provider.",
     )
     pager.alarm(
         "KycVerdictConflict",
-        settlement_metric("KycVerdictConflict"),
+        pager.metric("KycVerdictConflict"),
         "The KYC provider contradicts a verdict on record.",
     )

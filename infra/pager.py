@@ -91,6 +91,19 @@ class Pager(Construct):
             name = f"{machine.node.id}{end}"
             self.alarm(name, metric, f"Executions of {machine.node.id} {verb}.", periods=_PERIODS)
 
+    def metric(self, name: str, *, statistic: str = "Sum") -> cloudwatch.Metric:
+        """Return a metric that the stage's functions write into their logs, over five minutes.
+
+        Its dimension is the stack: several stages of an account have metrics of their own.
+        """
+        return cloudwatch.Metric(
+            namespace="Settlement",
+            metric_name=name,
+            dimensions_map={"service": self._settings.stack_name},
+            statistic=statistic,
+            period=Duration.minutes(5),
+        )
+
     @property
     def failed_deliveries(self) -> list[cloudwatch.Metric]:
         """The messages that each topic could not deliver."""
@@ -190,14 +203,3 @@ def first_command(alarm: str, settings: Settings) -> str:
     stack = "" if settings.is_embedded else f"--stack {settings.stack_name}"
     told = command.replace("$STACK", stack).replace("settlement-prod", settings.stack_name)
     return " ".join(told.split())
-
-
-def settlement_metric(name: str, *, statistic: str = "Sum") -> cloudwatch.Metric:
-    """Return a metric that the functions write into their logs, over five minutes."""
-    return cloudwatch.Metric(
-        namespace="Settlement",
-        metric_name=name,
-        dimensions_map={"service": "settlement"},
-        statistic=statistic,
-        period=Duration.minutes(5),
-    )

@@ -8,7 +8,7 @@ from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
 from infra.config import Settings
-from infra.pager import Pager, settlement_metric
+from infra.pager import Pager
 
 PERIODS = 2
 """The periods without a proof after which a person looks: one run may be cut off, or meet a hot account."""
@@ -31,12 +31,12 @@ class Reconciliation(Construct):
         function.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(15))
         pager.alarm(
             "ReconcileFaults",
-            settlement_metric("ReconcileFaults", statistic="Maximum"),
+            pager.metric("ReconcileFaults", statistic="Maximum"),
             "Rows contradict each other: money was lost or made, or a row was changed by hand.",
         )
         pager.alarm(
             "ListedAhead",
-            settlement_metric("ListedAhead", statistic="Maximum"),
+            pager.metric("ListedAhead", statistic="Maximum"),
             "A wrong clock has listed settlements over an hour ahead: no recovery sees them until then.",
         )
         pager.alarm(
@@ -55,7 +55,7 @@ class Reconciliation(Construct):
         )
         pager.alarm(
             "ReconcileUnproven",
-            settlement_metric("ReconcileUnproven", statistic="Minimum").with_(period=every),
+            pager.metric("ReconcileUnproven", statistic="Minimum").with_(period=every),
             "In two periods no run has proven the whole table: each was cut off, or none has run.",
             periods=PERIODS,
             in_all_periods=True,

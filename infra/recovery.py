@@ -8,7 +8,7 @@ from constructs import Construct
 
 from infra.concurrency import IN_FLIGHT_SHARDS
 from infra.config import Settings
-from infra.pager import Pager, settlement_metric
+from infra.pager import Pager
 
 PARTITIONS = ("LIMBO", *(f"IN_FLIGHT#{shard}" for shard in range(IN_FLIGHT_SHARDS)))
 """The partitions of the index. Each has a schedule, so that no run waits for, or fails with, another."""
@@ -49,6 +49,6 @@ class Recovery(Construct):
         )
         pager.alarm(
             "NotRecovered",
-            settlement_metric("NotRecovered"),
+            pager.metric("NotRecovered"),
             "Recovery cannot resume a stalled settlement.",
         )

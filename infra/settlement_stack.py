@@ -42,6 +42,7 @@ class SettlementStack(Stack):
             "STAGE_CONFIG": settings.stage_config,
             "PAGER": settings.pager,
             "POWERTOOLS_LOG_LEVEL": "INFO",
+            "POWERTOOLS_SERVICE_NAME": settings.stack_name,
         }
         row_keys = RowKeys(self, "RowKeys", settings=settings)
         functions = {

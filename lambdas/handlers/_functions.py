@@ -23,7 +23,7 @@ def send(function: str, event: dict[str, Any]) -> None:
     try:
         _client.invoke(FunctionName=os.environ[function], InvocationType="Event", Payload=json.dumps(event))
     except (ClientError, BotoCoreError) as error:
-        raise StartUnavailable(f"not called: {type(error).__name__}") from None
+        raise StartUnavailable(type(error).__name__) from None
 
 
 def call(function: str, event: dict[str, Any]) -> dict[str, Any]:
@@ -33,8 +33,8 @@ def call(function: str, event: dict[str, Any]) -> dict[str, Any]:
             FunctionName=os.environ[function], InvocationType="RequestResponse", Payload=json.dumps(event)
         )
     except (ClientError, BotoCoreError) as error:
-        raise StartUnavailable(f"no answer: {type(error).__name__}") from None
+        raise StartUnavailable(type(error).__name__) from None
     content: dict[str, Any] = json.loads(answer["Payload"].read())
     if "FunctionError" in answer:
-        raise StartUnavailable(f"failed: {content.get('errorType')}")
+        raise StartUnavailable(str(content.get("errorType")))
     return content

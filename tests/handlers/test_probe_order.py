@@ -41,4 +41,4 @@ def test_a_probe_without_an_answer_may_be_ordered_again(calls: Calls, functions:
 
     said = json.loads(answer["body"])
     assert (answer["statusCode"], said["error"]) == (503, StartUnavailable.__name__)
-    assert said["message"] == "probe: VerifyKyc: no answer: ClientError"
+    assert said["message"] == "probe: VerifyKyc: ClientError"

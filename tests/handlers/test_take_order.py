@@ -502,7 +502,7 @@ def test_a_recovery_that_fails_is_told_by_its_error(calls: Calls, functions: Fun
     calls.after("HoldFunds")
     functions.answers = lambda event: _raise(StartUnavailable("x: not started"))
 
-    with pytest.raises(StartUnavailable, match=f"^{KEY}: not resumed yet: failed: StartUnavailable$"):
+    with pytest.raises(StartUnavailable, match=f"^{KEY}: not resumed yet: StartUnavailable$"):
         calls.order("recover", {"key": KEY, "by": ORDER["by"]})
 
 

@@ -13,7 +13,9 @@ from settlement.policy import recovery
 from tests.infra.stack import properties
 from tests.world.templates import PROJECT
 
-_SERVICE = telemetry.metrics.service
+STACK = "the stack's name"
+"""The value of the dimension of the functions' metrics, in the place of each stage's own."""
+
 _VISIBLE, _OLDEST = "ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"
 
 
@@ -35,7 +37,7 @@ class Alarm(NamedTuple):
 def _ours(metric: str, threshold: int = 1, statistic: str = "Sum", seconds: int = 300, **more: Any) -> Alarm:
     """Return an alarm on a metric of our own, which the functions write into their logs."""
     namespace = str(telemetry.metrics.namespace)
-    return Alarm(namespace, metric, ("service", str(_SERVICE)), statistic, seconds, threshold, **more)
+    return Alarm(namespace, metric, ("service", STACK), statistic, seconds, threshold, **more)
 
 
 def _errors(function: str, threshold: int) -> Alarm:

@@ -7,7 +7,7 @@ import pytest
 from infra.config import STAGES
 from settlement.ledger import keys
 from settlement.policy import recovery
-from tests.infra.alarms import ALARMS, ONE_FAULT_MINUTES, SUMS, counted, deployed, listed
+from tests.infra.alarms import ALARMS, ONE_FAULT_MINUTES, STACK, SUMS, counted, deployed, listed
 from tests.infra.stack import FUNCTIONS, definition, each_stage, each_stage_on_aws
 
 each_sum = pytest.mark.parametrize("alarm", SUMS)
@@ -50,7 +50,7 @@ def test_an_alarm_goes_off_as_soon_as_its_metric_reaches_its_threshold(stage: st
     assert {field: text for field, text in found.items() if field not in described} == {
         "Namespace": alarm.namespace,
         "MetricName": alarm.metric,
-        "Dimensions": [{"Name": dimension, "Value": value}],
+        "Dimensions": [{"Name": dimension, "Value": STAGES[stage].stack_name if value == STACK else value}],
         "Statistic": alarm.statistic,
         "Period": alarm.seconds,
         "Threshold": alarm.threshold,

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+from infra.config import STAGES
 from tests.infra.alarms import ALARMS, SUMS, counted
 from tests.infra.stack import FUNCTIONS, MACHINES, each_stage, only, resources
 
@@ -81,7 +82,7 @@ def test_the_dashboard_shows_how_settlements_fare_by_metrics_that_are_counted(st
     assert sorted(SHOWN - {line[1] for line in ours}) == []
     assert sorted({line[1] for line in ours} - counted()) == []
     for _, metric, *dimension, options in ours:
-        assert dimension == ["service", "settlement"], metric
+        assert dimension == ["service", STAGES[stage].stack_name], metric
         assert options["stat"] == ("Maximum" if metric in LEVELS else "Sum"), metric
 
 

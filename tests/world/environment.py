@@ -15,6 +15,7 @@ os.environ |= {
     "AWS_REGION": "eu-west-1",
     "AWS_LAMBDA_FUNCTION_NAME": "under-test",
     "POWERTOOLS_LOG_LEVEL": "INFO",
+    "POWERTOOLS_SERVICE_NAME": "settlement-under-test",
     "POWERTOOLS_METRICS_DISABLED": "false",  # the command would switch them off for the whole process
     "POWERTOOLS_TRACE_DISABLED": "true",
     "TABLE_NAME": "replaced-by-the-store-fixture",

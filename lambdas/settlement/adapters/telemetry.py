@@ -16,8 +16,9 @@ from aws_lambda_powertools.metrics import MetricUnit
 
 from settlement.model.errors import SettlementError
 
-logger = Logger(service="settlement")
-metrics = Metrics(namespace="Settlement", service="settlement")
+logger = Logger()
+metrics = Metrics(namespace="Settlement")
+"""Both have a `service`: the stack's name, from POWERTOOLS_SERVICE_NAME."""
 
 Handler = Callable[[Any, Any], Any]
 
