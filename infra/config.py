@@ -108,6 +108,9 @@ class Settings:
         """Check the settings. Raises ValueError, naming the field."""
         self._check_amounts("highest_balances", self.highest_balances)
         self._check_amounts("reverse_over", self.reverse_over)
+        if self.reverse_over and self.reverse_over.keys() != self.exponents.keys():
+            missing = ", ".join(sorted(self.exponents.keys() - self.reverse_over.keys()))
+            raise ValueError(f"reverse_over: must name each currency and asset; {missing} is missing")
         self._check_approvals()
         self._check_fee()
         self._check_times()

@@ -3,6 +3,7 @@
 The approval that completes the number carries the decision out, in one transaction with the proposal's row.
 """
 
+from datetime import datetime
 from typing import Any
 
 from handlers import _dependencies, _event_bus, _orders
@@ -57,16 +58,17 @@ def approve(decision: str, body: object, caller: Caller) -> dict[str, Any]:
     Repeated, it is answered as it is on record, and the execution is woken if none was.
     """
     key, digest = parse_digest(body)
-    proposal = approval.ensure_named(_latest(key), decision, digest)
+    latest = _latest(key)  # before the settlement, so that one that does not fit it is void for good
     state, now = _orders.state_of(key), _dependencies.now()
-    if proposal.status is ProposalStatus.DONE:
-        return _carry_out(state, approval.order_of(state, proposal, caller))
+    proposal = approval.ensure_named(latest, decision, digest)
+    order = approval.order_of(state, proposal, caller)
+    if proposal.status is ProposalStatus.DONE and _orders.is_on_record(state, order):
+        return _carry_out(state, order, now)
     if proposal.is_valid(now) and caller.person in proposal.persons - {proposal.proposer}:
         return _answer(proposal)
     approval.ensure_approvable(state, proposal, caller, now, _dependencies.config)
     if proposal.lacking == 1:
-        order = approval.order_of(state, proposal, caller)
-        return _carry_out(state, order, proposals.complete(proposal, caller, now))
+        return _carry_out(state, order, now, proposals.complete(proposal, caller, now))
     evidence = proposals.record(state.settlement, proposal, Move.APPROVE, caller, now)
     return _moved(proposals.approve(proposal, caller, now), evidence, key)
 
@@ -74,12 +76,13 @@ def approve(decision: str, body: object, caller: Caller) -> dict[str, Any]:
 def withdraw(decision: str, body: object, caller: Caller) -> dict[str, Any]:
     """Withdraw a proposal: the proposer's, or that of another person. Raises its refusal."""
     key, digest = parse_digest(body)
-    proposal = approval.ensure_named(_latest(key), decision, digest)
+    latest = _latest(key)
+    state, now = _orders.state_of(key), _dependencies.now()
+    proposal = approval.ensure_named(latest, decision, digest)
     if proposal.status is ProposalStatus.WITHDRAWN:
         return _answer(proposal)
     if proposal.status is ProposalStatus.DONE:
         raise ProposalRefused("withdraw: the proposal was approved and carried out")
-    state, now = _orders.state_of(key), _dependencies.now()
     evidence = proposals.record(state.settlement, proposal, Move.WITHDRAW, caller, now)
     return _moved(proposals.withdraw(proposal, caller, now), evidence, key)
 
@@ -95,7 +98,7 @@ def break_glass(decision: str, body: object, caller: Caller) -> dict[str, Any]:
         approval.ensure_fits(state, order)
         pager, config = _dependencies.pager, _dependencies.config
         _event_bus.put("GlassBroken", pager.broken_glass(state, decision, order, config))
-    return _carry_out(state, order)
+    return _carry_out(state, order, _dependencies.now())
 
 
 def _parsed(decision: str, body: object, caller: Caller, **more: str) -> tuple[str, Resolution | Reversal]:
@@ -110,11 +113,11 @@ def _latest(key: str) -> Proposal | None:
 
 
 def _carry_out(
-    state: SettlementState, order: Resolution | Reversal, completing: Write | None = None
+    state: SettlementState, order: Resolution | Reversal, now: datetime, completing: Write | None = None
 ) -> dict[str, Any]:
     if isinstance(order, Reversal):
-        return _orders.carry_out_reversal(state, order, completing)
-    return _orders.carry_out_resolution(state, order, completing)
+        return _orders.carry_out_reversal(state, order, now, completing)
+    return _orders.carry_out_resolution(state, order, now, completing)
 
 
 def _moved(write: Write, evidence: Write, key: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ name. The same order again wakes it, too.
 """
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from handlers import _dependencies, _resumption, _step_functions
@@ -23,6 +24,7 @@ from settlement.model.errors import (
 )
 from settlement.model.orders import (
     REVERSE,
+    REVERSE_PART,
     Resolution,
     Reversal,
     key_of_part,
@@ -31,6 +33,7 @@ from settlement.model.orders import (
     parse_recovery,
     parse_resolution,
     parse_reversal,
+    part_name,
 )
 from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, Status
@@ -51,11 +54,11 @@ def resolve(body: object, caller: Caller) -> dict[str, Any]:
     key, order = parse_resolution(body, caller)
     state = state_of(key)
     _ensure_one_is_enough(state, order)
-    return carry_out_resolution(state, order)
+    return carry_out_resolution(state, order, _dependencies.now())
 
 
 def carry_out_resolution(
-    state: SettlementState, order: Resolution, completing: Write | None = None
+    state: SettlementState, order: Resolution, now: datetime, completing: Write | None = None
 ) -> dict[str, Any]:
     """Carry out a decision that has its persons; `completing` is the last approval's part of it."""
     key = state.key
@@ -63,7 +66,7 @@ def carry_out_resolution(
     if state.resolutions >= order.case:
         entry, is_new = _dependencies.store.evidence(key, order_name(order.case)), False
     else:
-        entry, is_new = _decide(state, order, owner, completing)
+        entry, is_new = _decide(state, order, owner, now, completing)
     if entry is None or not order.is_on(entry):
         raise StepFenced("resolve", f"case {order.case} was decided otherwise{_told(entry)}", state.status)
     if not is_new:
@@ -82,14 +85,14 @@ def reverse(body: object, caller: Caller) -> dict[str, Any]:
     key, order = parse_reversal(body, caller)
     state = state_of(key)
     _ensure_one_is_enough(state, order)
-    return carry_out_reversal(state, order)
+    return carry_out_reversal(state, order, _dependencies.now())
 
 
 def carry_out_reversal(
-    state: SettlementState, order: Reversal, completing: Write | None = None
+    state: SettlementState, order: Reversal, now: datetime, completing: Write | None = None
 ) -> dict[str, Any]:
     """Carry out a reversal that has its persons; `completing` is the last approval's part of it."""
-    key, now = state.key, _dependencies.now()
+    key = state.key
     escrow = state.escrow if completing else None
     transaction = compensation.reverse_on_order(state.settlement, order, now, _dependencies.config, escrow)
     found: Row | None = _dependencies.store.commit(replace(transaction, proposal=completing))
@@ -115,8 +118,9 @@ def reverse_part(body: object, caller: Caller) -> dict[str, Any]:
     state = state_of(key_of_part(body))
     settlement, exponent = state.settlement, config.currencies[state.settlement.currency]
     key, order = parse_part(body, caller, exponent)
-    if (persons := approval.needed(state, REVERSE, config)) > 1:  # parts add up to the whole
-        raise ApprovalNeeded(REVERSE, persons)
+    persons = approval.needed(state, REVERSE, config)  # as parts add up to the whole
+    if persons > 1 and store.evidence(key, part_name(order.part)) is None:
+        raise ApprovalNeeded(REVERSE_PART, persons, "a part cannot be proposed")
     if span := sweeps.before_refund(state):
         sweeper.fold(store, span)
     entry = store.record(compensation.reverse_part(settlement, order, _dependencies.now()))
@@ -152,11 +156,11 @@ def _ensure_one_is_enough(state: SettlementState, order: Resolution | Reversal) 
 
 
 def _decide(
-    state: SettlementState, order: Resolution, owner: str, completing: Write | None
+    state: SettlementState, order: Resolution, owner: str, now: datetime, completing: Write | None
 ) -> tuple[Row, bool]:
     """Return the decision on record, and whether it is this one."""
     compensation.ensure_can_resolve(state, order.decision, order.case)
-    case, now, config = compensation.stuck_case(state), _dependencies.now(), _dependencies.config
+    case, config = compensation.stuck_case(state), _dependencies.config
     transaction = compensation.resolve(state.settlement, case, order, owner, now, config)
     try:
         found: Row | None = _dependencies.store.commit(replace(transaction, proposal=completing))

@@ -69,12 +69,22 @@ def _body(event: dict[str, Any]) -> dict[str, Any]:
     try:
         if len(text) > BODY_BYTES_MAX * 4 // 3 + 4:  # it may be in base64
             raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes")
-        body = json.loads(base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text)
+        if event.get("isBase64Encoded"):
+            text = base64.b64decode(text, validate=True)
+        body = json.loads(text, object_pairs_hook=_members)
     except (ValueError, RecursionError):
         raise InvalidRequest("body: must be JSON") from None
     if not isinstance(body, dict):
         raise InvalidRequest("body: must be a JSON object")
     return body
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON. Raises InvalidRequest for a name that it has twice: readers differ on it."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise InvalidRequest("body: an object has a field twice")
+    return found
 
 
 def _response(status: int, content: dict[str, Any]) -> dict[str, Any]:

@@ -12,12 +12,14 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import (
     ApprovalNeeded,
+    CallerUnknown,
     InvalidRequest,
     NotReversible,
     PageUnavailable,
     ProposalRefused,
     ResolutionRefused,
     SettlementError,
+    SettlementNotFound,
     StartUnavailable,
     StepFenced,
 )
@@ -488,7 +490,7 @@ def test_a_digest_that_is_none_is_refused(
 
 
 def test_nothing_proposed_is_nothing_to_approve(calls: Calls, decision: str, order: Order) -> None:
-    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="there is none to "):
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"^digest: there is no proposal to "):
         order(f"{decision}/approve", {"digest": "0" * 64})
 
 
@@ -497,7 +499,7 @@ def test_a_proposal_is_approved_by_the_route_of_its_decision(
 ) -> None:
     for other in ALL:
         if other != decision:
-            with calls.writes_nothing(), pytest.raises(ProposalRefused, match=f"to {other} it"):
+            with calls.writes_nothing(), pytest.raises(ProposalRefused, match=f"no proposal to {other}$"):
                 order(f"{other}/approve", {"digest": digest}, "bea")
 
 
@@ -540,3 +542,114 @@ def test_a_part_is_refused_where_the_whole_needs_two(
         order("reverse-part", part)
     stage(1)
     order("reverse-part", part)
+
+
+def test_a_part_on_record_is_answered_as_it_is_whatever_is_needed_since(
+    calls: Calls, order: Order, stage: Callable[[int], None]
+) -> None:
+    calls.after("CollectFee")
+    stage(1)
+    part = {"part": 1, "amount": "1.00", "reason": "one came back"}
+    done = order("reverse-part", part)
+    stage(2)
+
+    with calls.writes_nothing():
+        assert order("reverse-part", part) == done
+
+
+def test_what_was_reversed_in_part_is_neither_proposed_nor_broken_glass_for(
+    calls: Calls, order: Order, bus: Bus, stage: Callable[[int], None]
+) -> None:
+    calls.after("CollectFee")
+    stage(1)
+    order("reverse-part", {"part": 1, "amount": "1.00", "reason": "one came back"})
+    stage(2)
+
+    for move in ("propose", "break-glass"):
+        with calls.writes_nothing(), pytest.raises(NotReversible, match="reverse the rest in part"):
+            order(f"reverse/{move}", body("reverse"))
+
+    assert bus.events == []
+
+
+@pytest.mark.parametrize("move", ["approve", "withdraw"])
+def test_a_key_that_is_not_claimed_has_no_proposal(calls: Calls, order: Order, move: str) -> None:
+    with pytest.raises(SettlementNotFound):
+        order(f"reverse/{move}", {"digest": "0" * 64})
+
+
+# Who may count as a person
+
+
+FEDERATED = ("arn:aws:sts::123456789012:federated-user/bea", "123456789012:bea")
+"""An IAM user with GetFederationToken takes any name: no trust policy binds it."""
+
+
+@pytest.mark.parametrize("who", [FEDERATED, ("arn:aws:iam::123456789012:user/ad\u0131a", "AIDAADA")])
+def test_a_name_of_the_callers_choice_is_no_person(
+    calls: Calls, decision: str, order: Order, digest: str, who: tuple[str, str]
+) -> None:
+    with calls.writes_nothing(), pytest.raises(CallerUnknown):
+        order(f"{decision}/approve", {"digest": digest}, who)
+
+
+# A writer of the table
+
+
+def changed(calls: Calls, **attributes: Any) -> None:
+    """Change the proposal's row, which has no signature."""
+    calls.ledger.put(proposal(calls) | attributes)
+
+
+def faults(calls: Calls) -> list[str]:
+    found = reconcile(calls.ledger.rows(), lambda key: Look.DISAGREES)
+    return [fault for fault in found.faults if "person" in fault]
+
+
+def test_a_proposal_that_only_its_row_tells_done_decides_nothing(
+    calls: Calls, decision: str, order: Order, digest: str
+) -> None:
+    changed(calls, status="DONE")
+
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="it is DONE"):
+        order(f"{decision}/approve", {"digest": digest})
+
+
+def test_a_proposer_whom_the_row_names_otherwise_is_found(
+    calls: Calls, decision: str, order: Order, digest: str
+) -> None:
+    changed(calls, persons={"zed"})
+
+    order(f"{decision}/approve", {"digest": digest}, "ada")
+
+    assert faults(calls)
+
+
+def test_a_withdrawn_proposal_that_is_opened_again_is_found(
+    calls: Calls, decision: str, order: Order, digest: str
+) -> None:
+    order(f"{decision}/withdraw", {"digest": digest})
+    changed(calls, status="OPEN")
+
+    order(f"{decision}/approve", {"digest": digest}, "bea")
+
+    assert faults(calls)
+
+
+def test_an_expired_proposal_that_is_made_to_last_is_found(
+    calls: Calls, decision: str, order: Order, digest: str, later: Later
+) -> None:
+    changed(calls, valid_until="2027-01-01T00:00:00.000Z")
+    later(hours=25)
+
+    order(f"{decision}/approve", {"digest": digest}, "bea")
+
+    assert faults(calls)
+
+
+def test_persons_who_decide_together_are_no_fault(
+    calls: Calls, decision: str, order: Order, digest: str, stage: Callable[[int], None]
+) -> None:
+    order(f"{decision}/approve", {"digest": digest}, "bea")
+
+    assert not faults(calls)

@@ -105,6 +105,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         ({"reverse_over": {"EUR": amount}}, "reverse_over: EUR must be a decimal string in that currency$")
         for amount in ("", "-1", "1.", "1.234", "1e3", "1,00", 1000, None)
     ),
+    # A currency that is added later must not need fewer persons.
+    (
+        {"assets": {"CO2": 3}, "reverse_over": {"EUR": "1", "JPY": "1", "KWD": "1"}},
+        "reverse_over: must name each currency and asset; CO2 is missing$",
+    ),
     ({"reverse_over": {"XTS": "1"}}, "reverse_over: XTS is not among the stage's currencies and assets$"),
     # A second execution from the beginning, or none before the deadline.
     *(({"deadline_seconds": 60, "recover_after_seconds": after}, RECOVER) for after in (-1, 0, 60, 61)),

@@ -6,6 +6,17 @@ from typing import Any
 
 from settlement.model.errors import CallerUnknown
 
+_FEDERATED = ":federated-user/"
+"""In the ARN of a session of GetFederationToken, which an IAM user names as it likes: no policy binds it."""
+
+
+def person_of(arn: str) -> str:
+    """Return the person of an ARN, in any role: the name of a role's session, or of an IAM user.
+
+    IAM does not tell names of users apart by their case, so that no two persons differ by it alone.
+    """
+    return arn.rpartition("/")[2].casefold()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
@@ -22,12 +33,8 @@ class Caller:
 
     @property
     def person(self) -> str:
-        """The person, in any role: the name of a role's session, or of an IAM user.
-
-        IAM does not tell names of users apart by their case, so that no two persons differ by it alone.
-        """
-        session = self.user_id.partition(":")[2]
-        return (session or self.by.rpartition("/")[2]).casefold()
+        """The person, in any role."""
+        return person_of(self.by)
 
     @property
     def proof(self) -> dict[str, str]:
@@ -49,4 +56,8 @@ def caller_of(context: Mapping[str, Any]) -> Caller:
         found = {}
     if not (found and all(isinstance(value, str) and value for value in found.values())):
         raise CallerUnknown("identity: the call has none that AWS has proven")
+    if _FEDERATED in found["by"]:
+        raise CallerUnknown("identity: a federated user has a name of the caller's choice; use a role")
+    if not found["by"].isascii():  # IAM's names are
+        raise CallerUnknown("identity: its ARN must be ASCII")
     return Caller(**found)

@@ -92,6 +92,7 @@ def is_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> bo
 def order_of(state: SettlementState, proposal: Proposal, caller: Caller) -> Resolution | Reversal:
     """Return the order that a proposal becomes by this person's approval, with all persons on record."""
     by, proof = proposal.proposed_by, proposal.proof | proposal.approved(caller)
+    proof |= {"digest": proposal.seen}
     if proposal.decision == REVERSE:
         expected = Status.PROCESSING if state.status is Status.PROCESSING else Status.SETTLED
         return Reversal(reason=proposal.reason, by=by, proof=proof, expected_status=expected)
@@ -108,6 +109,8 @@ def ensure_fits(state: SettlementState, order: Resolution | Reversal) -> None:
     """Raise ResolutionRefused, StepFenced or NotReversible if the order is not possible now."""
     if isinstance(order, Resolution):
         compensation.ensure_can_resolve(state, order.decision, order.case)
+    elif state.parts:
+        raise NotReversible(f"{state.parts} parts were reversed: reverse the rest in part", state.status)
     elif state.status is not order.expected_status or state.resolution is not None:
         raise NotReversible(
             f"it was to be {order.expected_status}, but the settlement is {state.status}", state.status
@@ -117,7 +120,7 @@ def ensure_fits(state: SettlementState, order: Resolution | Reversal) -> None:
 def ensure_named(proposal: Proposal | None, decision: str, digest: str) -> Proposal:
     """Return the proposal that a person names. Raises ProposalRefused if the latest is another one."""
     if proposal is None or proposal.decision != decision:
-        raise ProposalRefused(f"proposal: there is none to {decision} it")
+        raise ProposalRefused(f"digest: there is no proposal to {decision}")
     if proposal.seen != digest:
         raise ProposalRefused("digest: it is not that of the latest proposal; look at it again")
     return proposal

@@ -114,14 +114,22 @@ def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
     A proposal's row has no signature: who can write to the table can forge one for another person to approve.
     """
     for step, one in facts.items():
-        if one.persons and (step == _REVERSE or step.startswith(_RESOLVE)):
-            proposer, *others = one.persons.split(" ")
-            if proposer not in _by(facts, "propose:") or not {*others} <= _by(facts, "approve:"):
-                yield f"its evidence {step} names persons whose proposal or approval is not on record"
+        if one.persons and (step == _REVERSE or step.startswith(_RESOLVE)) and not _is_agreed(one, facts):
+            yield f"its evidence {step} names persons whose proposal or approval is not on record"
 
 
-def _by(facts: Mapping[str, EvidenceFacts], moves: str) -> set[str]:
-    return {one.persons for step, one in facts.items() if step.startswith(moves)}
+def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> bool:
+    """Return whether one proposal, which was not withdrawn or too old, has all approvals but the last."""
+    proposer, *others = decision.persons.split(" ")
+    for step, one in facts.items():
+        number = step.removeprefix(_PROPOSE)
+        if number == step or one.persons != proposer:
+            continue
+        approvals = [facts.get(f"approve:{number}:{count}") for count in range(1, len(others) + 1)]
+        if [approval.persons if approval else None for approval in approvals] == others:
+            is_old = values.is_long_before(one.posted_at, decision.posted_at)
+            return f"withdraw:{number}" not in facts and not is_old
+    return False
 
 
 def _are_numbered(steps: Collection[str], prefix: str, length: int) -> bool:
@@ -130,5 +138,5 @@ def _are_numbered(steps: Collection[str], prefix: str, length: int) -> bool:
 
 
 _VERIFY, _REVERSE, _RESOLVE, _LIMBO = Step.VERIFY.value, "reverse", "resolve:", "limbo:"
-_PART = "reverse-part:"
+_PART, _PROPOSE = "reverse-part:", "propose:"
 _APPROVED = KycDecision.APPROVED.value

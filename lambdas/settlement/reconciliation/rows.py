@@ -12,6 +12,7 @@ from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import REVIEW
 from settlement.model import accounts
+from settlement.model.caller import person_of
 from settlement.model.orders import REVERSE, REVERSE_PART, Decision
 from settlement.model.proposal import Move, ProposalStatus
 from settlement.model.request import ACCOUNT, KEY
@@ -99,15 +100,22 @@ def evidence(row: Row) -> EvidenceFacts:
     if kind in _MOVES:
         decision, reason, by, digest = _MOVE(row)
         _check_proposed(decision, digest)
-        return told._replace(persons=values.digest(decision, reason, by))
+        return told._replace(persons=values.digest(digest, decision, reason, by))
     raise MalformedRow(f"step is {step!r}")
 
 
 def _persons(row: Row, decision: str, reason: str, by: str) -> str:
-    """Return what must be on record of the persons before the last one; nothing if one has decided alone."""
+    """Return what must be on record of the persons before the last one; nothing if one has decided alone.
+
+    Raises MalformedRow if one person counts twice.
+    """
     approved_by = (values.optional(row, "approved_by", str) or "").split()
-    before = [by, *approved_by[:-1]] if approved_by else []
-    return " ".join(values.digest(decision, reason, person) for person in before)
+    if not approved_by:
+        return ""
+    arns, digest = [by, *approved_by], values.text(row, "digest")
+    if len({person_of(arn) for arn in arns}) < len(arns):
+        raise MalformedRow(f"one person is among {', '.join(arns)} twice")
+    return " ".join(values.digest(digest, decision, reason, arn) for arn in arns[:-1])
 
 
 def order(row: Row) -> OrderFacts:
