@@ -1,7 +1,7 @@
 """A person's order, sent through the stack's door."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from botocore.exceptions import HTTPClientError
@@ -48,40 +48,46 @@ PAUSES_SECONDS = (0.5, 1, 2, 4)
 _THROTTLED = 429
 
 
-def give(stack: Stack, decision: str, order: dict[str, Any]) -> dict[str, Any]:
+class DoorShut(CommandFailed):
+    """The door answers no order now: no connection, no room, or not for this person's identity."""
+
+
+def give(
+    stack: Stack, decision: str, order: dict[str, Any], pauses: Sequence[float] = PAUSES_SECONDS
+) -> dict[str, Any]:
     """Give an order, and return it as it is on record. Safe to repeat. Raises CommandFailed.
 
     A door that is throttled is asked again: its limits are of seconds.
     """
     try:
         answer = stack.door.send(decision, order)
-        for pause in PAUSES_SECONDS:
+        for pause in pauses:
             if answer.status != _THROTTLED:
                 break
             time.sleep(pause)
             answer = stack.door.send(decision, order)
     except HTTPClientError as unreachable:
-        raise _unknown(decision, order, type(unreachable).__name__) from unreachable
+        raise DoorShut(Exit.FAILED, _unknown(decision, order, type(unreachable).__name__)) from unreachable
     if answer.status == 200:
         return answer.content
     name, message = answer.content.get("error"), answer.content.get("message")
     if code := _CODES.get(str(name)):
         raise CommandFailed(code, f"{decision}: {name}: {message}")
     if answer.status == 403:
-        raise CommandFailed(
+        raise DoorShut(
             Exit.FAILED,
             f"{decision}: {name or 'Forbidden'}: your AWS identity may not give this order"
             f" (execute-api:Invoke on POST /orders/{decision})",
         )
-    raise _unknown(decision, order, f"{name}: {message}" if name else f"HTTP {answer.status}")
+    failure = DoorShut if answer.status == _THROTTLED else CommandFailed
+    told = f"{name}: {message}" if name else f"HTTP {answer.status}"
+    raise failure(Exit.FAILED, _unknown(decision, order, told))
 
 
-def _unknown(decision: str, order: dict[str, Any], told: str) -> CommandFailed:
+def _unknown(decision: str, order: dict[str, Any], told: str) -> str:
     part = f" and --part {order['part']}" if "part" in order else ""
     key = f" with its key {order['key']}" if "key" in order else ""
-    return CommandFailed(
-        Exit.FAILED, f"{decision}: not carried out, or not known to be: {told}; repeat it{key}{part}"
-    )
+    return f"{decision}: not carried out, or not known to be: {told}; repeat it{key}{part}"
 
 
 def check_order(parse: Callable[..., object], order: dict[str, Any], *more: Any) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from settle.actions.order import check_order, give
-from settle.actions.resolution import still
+from settle.actions.resolution import ensure_shown, still
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries import proposal as proposals
 from settle.queries.follow import follow, is_at_rest
@@ -19,7 +19,7 @@ def propose(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
     """Propose a decision on the open case, or to reverse (None); return what is proposed. Safe to repeat."""
-    name, order = _order(stack, key, decision, reason, case)
+    name, order = _order(stack, Move.PROPOSE, key, decision, reason, case)
     give(stack, f"{name}/{Move.PROPOSE}", order)
     return _proposal(stack, key)
 
@@ -42,13 +42,13 @@ def break_glass(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
     """Decide alone, and have everybody paged; return the outcome. Safe to repeat."""
-    name, order = _order(stack, key, decision, reason, case)
+    name, order = _order(stack, Move.BREAK_GLASS, key, decision, reason, case)
     give(stack, f"{name}/{Move.BREAK_GLASS}", order)
     return _followed(stack, key)
 
 
 def _order(
-    stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None
+    stack: Stack, move: Move, key: str, decision: Decision | None, reason: str, case: int | None
 ) -> tuple[str, dict[str, Any]]:
     if decision is None:
         order: dict[str, Any] = {"key": key, "reason": reason}
@@ -62,6 +62,13 @@ def _order(
     state = state_of(stack, key)
     if case is None and state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
+    if case is None:
+        command = (
+            f"resolve {key} {decision} --break-glass"
+            if move is Move.BREAK_GLASS
+            else f"{move} {key} {decision}"
+        )
+        ensure_shown(stack, state, command)
     return decision, order | {"case": case or state.case_number, "reason": reason.strip()}
 
 

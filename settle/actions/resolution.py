@@ -5,6 +5,7 @@ from typing import Any
 
 from settle.actions.order import check_order, give
 from settle.exit_codes import CommandFailed, Exit
+from settle.placeholder import REASON
 from settle.queries.follow import follow, is_at_rest
 from settle.queries.settlement import state_of
 from settle.stack import Stack
@@ -20,8 +21,8 @@ def resolve(
 ) -> dict[str, Any]:
     """Carry out a decision on a case of LIMBO and follow it to its end; return the outcome.
 
-    Safe to repeat: a case that is decided already is resumed, and a repeated command that names no case is
-    never taken for a decision on the next case.
+    Safe to repeat: a case that is decided already is resumed. From the second case on a command must name the
+    case that its user was shown: without it, that may be an earlier one than the open one.
     """
     order = {"key": key, "case": 1 if case is None else case, "decision": decision, "reason": reason}
     check_order(parse_resolution, order)
@@ -35,6 +36,7 @@ def resolve(
     if number > decided:
         if case is None:
             _refuse_repeated(stack, key, order)
+            ensure_shown(stack, state, f"resolve {key} {decision}")
         try:
             compensation.ensure_can_resolve(state, decision)
         except Refusal as refusal:
@@ -51,6 +53,18 @@ def resolve(
         raise still(state)
     _ensure_decided(stack, key, order)
     return outcome.of_state(state, stack.config, replayed=False)
+
+
+def ensure_shown(stack: Stack, state: SettlementState, command: str) -> None:
+    """Raise CommandFailed if a command without a case may mean an earlier case than the open one."""
+    if state.case_number > 1:
+        number = f"--case {state.case_number}"
+        raise CommandFailed(
+            Exit.CONFLICT,
+            f"case: {state.key} is stuck again, as case {state.case_number}; look at it with"
+            f" `settle limbo show {state.key}{stack.option}`, then decide with"
+            f' `settle limbo {command} {number} --reason "{REASON}"{stack.option}`',
+        )
 
 
 def still(state: SettlementState) -> CommandFailed:

@@ -4,30 +4,40 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import AsJson, Key, Reason, StackName
-from settle.exit_codes import Exit
-from settlement.model.orders import Decision
+from settle.commands import many
+from settle.commands.many import KeyAndDecision, KeyOrDecision, OfAccount, OfError, Seen
+from settle.commands.options import AsJson, Key, Reason, StackName, check_key
+from settle.exit_codes import CommandFailed, Exit
 from settlement.model.status import Status
 
+Case = Annotated[
+    int | None,
+    typer.Option(help="The number of the case that you were shown; from the second case on it is demanded."),
+]
 Digest = Annotated[
-    str, typer.Option(help="The proposal's digest, of which `settle limbo show` prints the first digits.")
+    str | None,
+    typer.Option(help="Of one: the proposal's digest, of which `settle limbo show` prints the first digits."),
 ]
 
 app = typer.Typer(no_args_is_help=True, help="Settlements that wait for a person's decision.")
 
 
 @app.command("list")
-def list_open(stack: StackName = None, as_json: AsJson = False) -> None:
-    """List every settlement that waits for a decision, the oldest first.
+def list_open(
+    account: OfAccount = None, error: OfError = None, stack: StackName = None, as_json: AsJson = False
+) -> None:
+    """List every settlement that waits for a decision, the oldest first, and what is proposed.
 
     Example: settle limbo list --stack settlement-prod
+    Example: settle limbo list --account merchant.shop-9 --all-of InsufficientFunds
     """
     from settle.output import tables
     from settle.queries import limbo
     from settle.stack import find
 
-    cases, _ = limbo.open_cases(find(stack))
-    tables.cases(cases, as_json)
+    target = find(stack)
+    states = limbo.chosen(target, limbo.Which(account, error))
+    tables.cases(limbo.with_proposals(target, states), as_json)
 
 
 @app.command("show")
@@ -45,10 +55,13 @@ def show(key: Key, stack: StackName = None, as_json: AsJson = False) -> None:
 
 @app.command("resolve")
 def resolve(
-    key: Key,
-    decision: Decision,
+    *,
+    words: KeyAndDecision,
     reason: Reason,
-    case: Annotated[int | None, typer.Option(help="The number of the case; by default the latest.")] = None,
+    account: OfAccount = None,
+    error: OfError = None,
+    seen: Seen = None,
+    case: Case = None,
     break_glass: Annotated[
         bool, typer.Option("--break-glass", help="Decide alone what needs more persons; pages everybody.")
     ] = False,
@@ -57,10 +70,18 @@ def resolve(
 ) -> None:
     """Decide: retry, write-off or complete. Safe to repeat.
 
-    Exit code 0: it is done. 5: the settlement is stuck again, as another case.
+    With --account or --all-of, many cases: first as a dry run, which prints the command with --seen. That
+    one orders it for the cases that were shown, and for no later one, and prints a line for each.
+    Exit code 0: it is done. 5: the settlement is stuck again, as another case. Of many, the gravest.
 
     Example: settle limbo resolve order-2026-000101 retry --reason "paid back"
+    Example: settle limbo resolve write-off --account merchant.shop-9 --reason "it is insolvent"
     """
+    if many.is_of_many(account, error, seen=seen, case=case, break_glass=break_glass):
+        decision = many.decision_alone(words)
+        many.order("resolve", decision, (account, error), seen, stack, as_json=as_json, reason=reason)
+    key, decision = many.key_and_decision(words)
+
     from settle.actions import proposal, resolution
     from settle.output import console
     from settle.stack import find
@@ -73,19 +94,29 @@ def resolve(
 
 @app.command("propose")
 def propose(
-    key: Key,
-    decision: Decision,
+    *,
+    words: KeyAndDecision,
     reason: Reason,
-    case: Annotated[int | None, typer.Option(help="The number of the case; by default the latest.")] = None,
+    account: OfAccount = None,
+    error: OfError = None,
+    seen: Seen = None,
+    case: Case = None,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
     """Propose a decision that needs more than one person. Safe to repeat.
 
     Another person approves it with the command that this one prints, within 24 hours.
+    With --account or --all-of, many cases, as `settle limbo resolve` decides them.
 
     Example: settle limbo propose order-2026-000101 write-off --reason "the payee is insolvent"
+    Example: settle limbo propose write-off --account merchant.shop-9 --reason "it is insolvent"
     """
+    if many.is_of_many(account, error, seen=seen, case=case):
+        decision = many.decision_alone(words)
+        many.order("propose", decision, (account, error), seen, stack, as_json=as_json, reason=reason)
+    key, decision = many.key_and_decision(words)
+
     from settle.actions import proposal
     from settle.output import console
     from settle.stack import find
@@ -94,13 +125,29 @@ def propose(
 
 
 @app.command("approve")
-def approve(key: Key, digest: Digest, stack: StackName = None, as_json: AsJson = False) -> None:
+def approve(
+    *,
+    word: KeyOrDecision,
+    digest: Digest = None,
+    account: OfAccount = None,
+    error: OfError = None,
+    seen: Seen = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
     """Approve what another person has proposed, a reversal too. Safe to repeat.
 
+    With --account or --all-of, every open proposal of a decision: first as a dry run, which prints the
+    command with --seen. That one approves the proposals that were shown.
     Exit code 0: it is done, or waits for one more person. 5: the settlement is stuck again.
 
     Example: settle limbo approve order-2026-000101 --digest 2c26b46b68ff
+    Example: settle limbo approve write-off --account merchant.shop-9
     """
+    if many.is_of_many(account, error, seen=seen, digest=digest):
+        many.order("approve", many.decision_of(word), (account, error), seen, stack, as_json=as_json)
+    key, digest = check_key(word), _given(digest)
+
     from settle.actions import proposal
     from settle.output import console
     from settle.stack import find
@@ -111,13 +158,35 @@ def approve(key: Key, digest: Digest, stack: StackName = None, as_json: AsJson =
 
 
 @app.command("withdraw")
-def withdraw(key: Key, digest: Digest, stack: StackName = None, as_json: AsJson = False) -> None:
+def withdraw(
+    *,
+    word: KeyOrDecision,
+    digest: Digest = None,
+    account: OfAccount = None,
+    error: OfError = None,
+    seen: Seen = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
     """Withdraw a proposal: yours, or that of another person. Safe to repeat.
 
+    With --account or --all-of, every open proposal of a decision, as `settle limbo approve` approves them.
+
     Example: settle limbo withdraw order-2026-000101 --digest 2c26b46b68ff
+    Example: settle limbo withdraw write-off --account merchant.shop-9
     """
+    if many.is_of_many(account, error, seen=seen, digest=digest):
+        many.order("withdraw", many.decision_of(word), (account, error), seen, stack, as_json=as_json)
+    key, digest = check_key(word), _given(digest)
+
     from settle.actions import proposal
     from settle.output import console
     from settle.stack import find
 
     console.print_record(proposal.withdraw(find(stack), key, digest), as_json)
+
+
+def _given(digest: str | None) -> str:
+    if digest is None:
+        raise CommandFailed(Exit.USAGE, "digest: missing; or give a decision, and --account or --all-of")
+    return digest

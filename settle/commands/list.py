@@ -44,8 +44,8 @@ def list_settlements(
 
     target = find(stack)
     if in_limbo:
-        cases, more = limbo.open_cases(target, limit)
-        tables.cases(cases, as_json)
+        states, more = limbo.open_states(target, limit)
+        tables.cases(limbo.with_proposals(target, states), as_json)
     elif begin:
         found = flights.claimed_since(target, begin, limit)
         live.claimed([flights.describe_claimed(target, row) for row in found.rows], at, as_json)

@@ -1,11 +1,14 @@
 """Settlements in LIMBO: the open cases, and the effect of each decision on a case."""
 
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.placeholder import REASON
 from settle.queries import proposal
-from settle.queries.index import Found, listed
+from settle.queries.index import listed
 from settle.queries.settlement import state_of
 from settle.stack import Stack
 from settlement.ledger import keys
@@ -13,15 +16,60 @@ from settlement.model import money
 from settlement.model.case import Case
 from settlement.model.errors import Refusal
 from settlement.model.orders import Decision
+from settlement.model.proposal import Proposal
 from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
 from settlement.policy import approval, compensation
 
 
+@dataclass(frozen=True)
+class Which:
+    """The cases that a person means: those stuck on an account, by an error, or both; all, without either."""
+
+    account: str | None = None
+    error: str | None = None
+
+    @property
+    def options(self) -> str:
+        """The options of a command for the same cases."""
+        given = {"--account": self.account, "--all-of": self.error}
+        return "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value is not None)
+
+    def has(self, state: SettlementState) -> bool:
+        """Return whether the open case of a settlement is one of them."""
+        return self.account in (None, compensation.stuck_case(state).account) and self.error in (
+            None,
+            (state.failure or {}).get("error"),
+        )
+
+
 def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[dict[str, Any]], bool]:
     """Return the `limit` oldest open cases (all, without one), and whether there are more."""
-    found = _in_limbo(stack, limit)
-    return [_summary(stack, SettlementState.from_row(row)) for row in found.rows], found.more
+    states, more = open_states(stack, limit)
+    return [summary(stack, state) for state in states], more
+
+
+def open_states(stack: Stack, limit: int | None = None) -> tuple[list[SettlementState], bool]:
+    """Return the settlements of the `limit` oldest open cases, and whether there are more."""
+    found = listed(stack, [keys.LIMBO], set(Status) - {Status.LIMBO}, limit)
+    return [SettlementState.from_row(row) for row in found.rows], found.more
+
+
+def chosen(stack: Stack, which: Which) -> list[SettlementState]:
+    """Return the settlements whose open cases a person means, the oldest case first."""
+    return [state for state in open_states(stack)[0] if which.has(state)]
+
+
+def with_proposals(stack: Stack, states: Sequence[SettlementState]) -> list[dict[str, Any]]:
+    """Return open cases, each with the decision that is proposed on it, if one is, and its approvals."""
+    found = proposal.open_on_many(stack, states)
+    return [summary(stack, state) | _proposed(found.get(state.key)) for state in states]
+
+
+def _proposed(found: Proposal | None) -> dict[str, Any]:
+    if found is None:
+        return {"proposed": None, "approvals": None}
+    return {"proposed": found.decision, "approvals": proposal.approvals(found)}
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:
@@ -32,7 +80,7 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
     case = compensation.stuck_case(state)
     blocked = stack.store.account(case.account) if case.blocked_account else None
     return {
-        **_summary(stack, state),
+        **summary(stack, state),
         "available": _amount(stack, state, blocked.available) if blocked else None,
         "escrow": _amount(stack, state, state.escrow),
         "cause": (state.failure or {}).get("cause"),
@@ -42,10 +90,6 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
         **proposal.open_on(stack, state),
         "decisions": [_choice(stack, state, case, decision) for decision in Decision],
     }
-
-
-def _in_limbo(stack: Stack, limit: int | None) -> Found:
-    return listed(stack, [keys.LIMBO], set(Status) - {Status.LIMBO}, limit)
 
 
 def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision) -> dict[str, Any]:
@@ -64,7 +108,8 @@ def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision
     }
 
 
-def _summary(stack: Stack, state: SettlementState) -> dict[str, Any]:
+def summary(stack: Stack, state: SettlementState) -> dict[str, Any]:
+    """Return the open case of a settlement as a line of a list."""
     case = compensation.stuck_case(state)
     return {
         "key": state.key,

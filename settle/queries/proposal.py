@@ -1,10 +1,12 @@
 """The open proposal of a decision on a settlement, and the command that approves it."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
+from settlement.adapters import batch
 from settlement.ledger import keys
 from settlement.model.proposal import Proposal
 from settlement.model.state import SettlementState
@@ -37,8 +39,23 @@ def named(stack: Stack, key: str, digest: str) -> Proposal:
 def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
     """Return what is proposed about a settlement and may be approved now; nothing if nothing is."""
     found = latest(stack, state.key)
-    is_open = found and found.is_valid(datetime.now(UTC)) and approval.is_of(state, found, stack.config)
-    return {"proposal": told(stack, found)} if found and is_open else {}
+    return {"proposal": told(stack, found)} if found and _is_open(stack, state, found) else {}
+
+
+def open_on_many(stack: Stack, states: Sequence[SettlementState]) -> dict[str, Proposal]:
+    """Return by key the proposals that may be approved now: 100 rows a call."""
+    rows = batch.read(stack.store, [keys.proposal(state.key) for state in states])
+    found = {one.key: one for one in map(Proposal.from_row, rows)}
+    return {
+        state.key: found[state.key]
+        for state in states
+        if state.key in found and _is_open(stack, state, found[state.key])
+    }
+
+
+def approvals(proposal: Proposal) -> str:
+    """Return how many approvals a proposal has, of those that it needs."""
+    return f"{proposal.approvals} of {proposal.needed - 1}"
 
 
 def told(stack: Stack, proposal: Proposal) -> dict[str, Any]:
@@ -49,8 +66,12 @@ def told(stack: Stack, proposal: Proposal) -> dict[str, Any]:
         **({"case": proposal.case} if proposal.case else {}),
         "reason": proposal.reason,
         "proposed_by": proposal.proposed_by,
-        "approvals": f"{proposal.approvals} of {proposal.needed - 1}",
+        "approvals": approvals(proposal),
         "valid_until": proposal.valid_until,
         "digest": digest,
         "command": f"settle limbo approve {proposal.key} --digest {digest}{stack.option}",
     }
+
+
+def _is_open(stack: Stack, state: SettlementState, found: Proposal) -> bool:
+    return found.is_valid(datetime.now(UTC)) and approval.is_of(state, found, stack.config)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from settle.actions import resolution
+from settle.actions import proposal, resolution
 from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
 from settlement.ledger import keys
@@ -126,7 +126,7 @@ def test_after_a_retry_that_did_not_help_another_decision_is_on_the_next_case(de
     desk.stuck()
     resolve(desk, RETRY)
 
-    outcome = resolve(desk, WRITE_OFF, "it will not come back")
+    outcome = resolve(desk, WRITE_OFF, "it will not come back", case=2)
 
     assert outcome["status"] == "COMPENSATED"
     assert [one["case"] for one in desk.machines.sent] == [1, 2]
@@ -160,7 +160,7 @@ def test_a_command_that_another_decision_overtakes_reports_that_decision(
         desk.door.send = send  # type: ignore[method-assign]
         resolve(desk, RETRY, "bob has paid in")
         if then_decides_again:
-            resolve(desk, COMPLETE, "bob has not")
+            resolve(desk, COMPLETE, "bob has not", case=2)
         return send(decision, order)
 
     desk.door.send = overtaken  # type: ignore[method-assign]
@@ -244,6 +244,26 @@ def test_a_repeated_command_is_a_decision_on_the_next_case_only_if_it_names_that
     assert outcome["status"] == "COMPENSATED"
     assert [one["case"] for one in desk.machines.sent] == [1, 2]
     assert resolve(desk, RETRY, case=1) == outcome
+
+
+def test_without_a_case_no_decision_is_on_a_later_case_than_the_first(desk: Desk) -> None:
+    """The person may have been shown case 1, which another person has decided since."""
+    desk.stuck()
+    resolve(desk, RETRY, "bob has paid in")
+
+    code, told = refused(desk, WRITE_OFF)
+
+    assert code is Exit.CONFLICT
+    assert told == (
+        f"case: {KEY} is stuck again, as case 2; look at it with"
+        f" `settle limbo show {KEY} --stack under-test`, then decide with"
+        f" `settle limbo resolve {KEY} write-off --case 2"
+        ' --reason "<why>" --stack under-test`'
+    )
+    with pytest.raises(CommandFailed, match=f"resolve {KEY} retry --break-glass --case 2"):
+        proposal.break_glass(desk.stack, KEY, RETRY, REASON)
+    with pytest.raises(CommandFailed, match=f"propose {KEY} retry --case 2"):
+        proposal.propose(desk.stack, KEY, RETRY, REASON)
 
 
 @pytest.mark.parametrize("case", [2, 17])

@@ -1,0 +1,434 @@
+"""Many cases in one command: what a dry run shows, which cases are decided then, and what stops it."""
+
+import json
+import re
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies
+from settle.actions import accounts, many, order
+from settle.door import Answer
+from settle.exit_codes import Exit
+from settle.queries import proposal as proposals
+from settlement.model.errors import IdempotencyConflict
+from tests.settle.conftest import Command
+from tests.settle.desk import ADA, GRACE, REASON, Desk
+from tests.world.environment import NOW
+
+ONE, TWO, THREE, HELD = (f"order-many-{name}" for name in ("0000001", "0000002", "0000003", "hold-01"))
+OF_BOB = ("--account", "bob")
+WRITE_OFF = ("limbo", "resolve", "write-off", *OF_BOB, "--reason", REASON)
+RETRY = ("limbo", "resolve", "retry", *OF_BOB, "--reason", REASON)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
+
+
+@pytest.fixture
+def stuck(desk: Desk) -> Desk:
+    """Bob has spent what he received in three payments, and another one is stuck on Alice."""
+    for key in (ONE, TWO, THREE):
+        desk.pay(key)
+    desk.pay("order-spent-0001", payer="bob", payee="shop", amount="140.00", fee="0.00")
+    for key in (ONE, TWO, THREE):
+        desk.reverse("sent back", key)
+    desk.stuck("hold", HELD)
+    desk.broken.clear()
+    accounts.open_account(desk.stack, "carol", "EUR", "500.00")
+    return desk
+
+
+def shown(command: Command, *arguments: str) -> dict[str, Any]:
+    """Return what a dry run shows; it is always fine."""
+    code, out, err = command(*arguments, "--json")
+    assert (code, err) == (Exit.FINE, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def ordered(command: Command, told: str) -> tuple[int, dict[str, str], str]:
+    """Run the command that a dry run has printed; return its code, each key's result, and the notes."""
+    words = shlex.split(told.removesuffix(" --stack under-test"))
+    assert words[0] == "settle"
+    code, out, err = command(*words[1:], "--json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    return code, {line["key"]: line["result"] for line in lines}, err
+
+
+def statuses(desk: Desk, *keys: str) -> list[str]:
+    return [desk.row(key)["status"] for key in keys]
+
+
+def test_a_dry_run_shows_each_case_and_orders_nothing(stuck: Desk, command: Command) -> None:
+    before, given = stuck.ledger.rows(), len(stuck.door.given)
+
+    found = shown(command, *WRITE_OFF)
+    code, text, _ = command(*WRITE_OFF)
+
+    assert [case["key"] for case in found["cases"]] == [ONE, TWO, THREE]
+    assert (found["count"], found["at_risk"]) == (3, {"EUR": "143.16"})
+    assert (found["errors"], found["left_out"]) == ({"InsufficientFunds": 3}, [])
+    assert re.fullmatch("3-[0-9a-f]{32}", found["seen"])
+    assert found["command"] == (
+        f"settle limbo resolve write-off --account bob --reason 'approved by finance'"
+        f" --seen {found['seen']} --stack under-test"
+    )
+    assert code == Exit.FINE
+    assert all(part in text for part in (ONE, TWO, THREE, "at risk: 143.16 EUR", found["command"]))
+    assert (stuck.ledger.rows(), len(stuck.door.given)) == (before, given)
+
+
+def test_what_the_decision_does_not_fit_is_left_out_and_told_why(stuck: Desk, command: Command) -> None:
+    everything = ("limbo", "resolve", "write-off", "--all-of", "IdempotencyConflict", "--reason", REASON)
+
+    found = shown(command, *everything)
+    _, text, _ = command(*everything)
+
+    assert (found["cases"], found["seen"], found["command"]) == ([], None, None)
+    assert [case["key"] for case in found["left_out"]] == [HELD]
+    assert "the escrow lacks nothing" in found["left_out"][0]["why"]
+    assert "left out: 1: decision: the escrow lacks nothing" in text
+    assert "nothing to decide" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [
+        (OF_BOB, [ONE, TWO, THREE]),
+        (("--account", "alice"), [HELD]),
+        (("--all-of", "InsufficientFunds"), [ONE, TWO, THREE]),
+        (("--all-of", "IdempotencyConflict"), [HELD]),
+        ((*OF_BOB, "--all-of", "IdempotencyConflict"), []),
+        (("--account", "shop"), []),
+        ((), [ONE, TWO, THREE, HELD]),
+    ],
+)
+def test_the_same_cases_are_listed_by_account_and_error(
+    stuck: Desk, command: Command, options: tuple[str, ...], keys: list[str]
+) -> None:
+    code, out, _ = command("limbo", "list", *options, "--json")
+
+    assert (code, [case["key"] for case in json.loads(out)]) == (Exit.FINE, keys)
+    if options:
+        found = shown(command, "limbo", "resolve", "retry", *options, "--reason", REASON)
+        assert [case["key"] for case in found["cases"]] == keys
+
+
+def test_with_the_digest_each_case_that_was_shown_is_decided_as_an_order_of_its_own(
+    stuck: Desk, command: Command
+) -> None:
+    code, results, notes = ordered(command, shown(command, *WRITE_OFF)["command"])
+
+    assert (code, notes) == (Exit.FINE, "")
+    assert results == dict.fromkeys((ONE, TWO, THREE), "COMPENSATED")
+    assert [stuck.entry("resolve:1", key)["decision"] for key in (ONE, TWO, THREE)] == ["write-off"] * 3
+    assert statuses(stuck, HELD) == ["LIMBO"]
+
+
+def test_a_case_that_came_after_the_dry_run_is_not_decided(stuck: Desk, command: Command) -> None:
+    told = shown(command, *WRITE_OFF)["command"]
+    late = "order-many-late-01"
+    stuck.pay(late, payer="carol")
+    stuck.broken["ReclaimFunds"] = IdempotencyConflict("bob is locked")
+    stuck.reverse("sent back", late)
+    stuck.broken.clear()
+    assert statuses(stuck, late) == ["LIMBO"]
+
+    code, results, notes = ordered(command, told)
+
+    assert (code, set(results)) == (Exit.FINE, {ONE, TWO, THREE})
+    assert notes == "left, as they came later and were not shown: 1\n"
+    assert statuses(stuck, late) == ["LIMBO"]
+
+
+def one_is_decided(desk: Desk, command: Command) -> None:
+    assert command("limbo", "resolve", TWO, "write-off", "--reason", "another")[0] == Exit.FINE
+
+
+def one_is_stuck_again(desk: Desk, command: Command) -> None:
+    assert command("limbo", "resolve", TWO, "retry", "--reason", "another")[0] == Exit.LIMBO
+
+
+@pytest.mark.parametrize("change", [one_is_decided, one_is_stuck_again])
+def test_if_a_case_is_another_by_then_nothing_is_ordered_and_what_is_left_is_shown_anew(
+    stuck: Desk, command: Command, change: Callable[[Desk, Command], None]
+) -> None:
+    found = shown(command, *WRITE_OFF)
+    change(stuck, command)
+    before = stuck.ledger.rows()
+
+    code, out, err = command(*WRITE_OFF, "--seen", found["seen"], "--json")
+
+    again = json.loads(out)
+    assert (code, stuck.ledger.rows()) == (Exit.CONFLICT, before)
+    assert err.startswith(
+        "settle: seen: nothing is ordered: of the cases that were shown (3) some are decided"
+    )
+    assert again["seen"] not in (None, found["seen"])
+    assert ordered(command, again["command"])[0] == Exit.FINE
+    assert statuses(stuck, ONE, TWO, THREE) == ["COMPENSATED"] * 3
+
+
+def test_a_case_of_another_amount_is_not_the_one_that_was_shown(stuck: Desk, command: Command) -> None:
+    seen = shown(command, *WRITE_OFF)["seen"]
+    stuck.ledger.put(stuck.row(TWO) | {"amount": 4000})
+
+    assert command(*WRITE_OFF, "--seen", seen)[0] == Exit.CONFLICT
+    assert statuses(stuck, ONE, TWO, THREE) == ["LIMBO"] * 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("limbo", "resolve", "retry", *OF_BOB, "--reason", REASON),
+        ("limbo", "propose", "write-off", *OF_BOB, "--reason", REASON),
+    ],
+    ids=["another decision", "another command"],
+)
+def test_the_digest_of_another_command_is_refused(
+    stuck: Desk, command: Command, other: tuple[str, ...]
+) -> None:
+    seen = shown(command, *WRITE_OFF)["seen"]
+    before = stuck.ledger.rows()
+
+    assert command(*other, "--seen", seen)[0] == Exit.CONFLICT
+    assert stuck.ledger.rows() == before
+
+
+def test_a_retry_that_does_not_help_is_told_and_the_others_are_done(stuck: Desk, command: Command) -> None:
+    stuck.pay("order-rich-00001", payer="carol", amount="93.00", fee="0.00")
+
+    code, results, _ = ordered(command, shown(command, *RETRY)["command"])
+
+    assert code == Exit.LIMBO
+    assert sorted(results.values()) == ["COMPENSATED", "COMPENSATED", "LIMBO: stuck again, as case 2"]
+
+
+def test_a_refused_case_stops_no_other_one_and_the_code_is_the_gravest(stuck: Desk, command: Command) -> None:
+    told = shown(command, *WRITE_OFF)["command"]
+    send = stuck.door.send
+
+    def overtaken(decision: str, order: dict[str, Any]) -> Answer:
+        if order["key"] == TWO:
+            send("retry", order | {"decision": "retry"})
+        return send(decision, order)
+
+    stuck.door.send = overtaken  # type: ignore[method-assign]
+    code, results, _ = ordered(command, told)
+
+    assert code == Exit.CONFLICT
+    assert (results[ONE], results[THREE]) == ("COMPENSATED", "COMPENSATED")
+    assert "StepFenced: resolve: case 1 was decided otherwise: retry" in results[TWO]
+
+
+def answers(desk: Desk, answer: Answer | BaseException, after: int) -> None:
+    """Let the door answer so, after some orders."""
+    send, sent = desk.door.send, list[str]()
+
+    def door(decision: str, order: dict[str, Any]) -> Answer:
+        sent.append(order["key"])
+        if len(sent) <= after:
+            return send(decision, order)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    desk.door.send = door  # type: ignore[method-assign]
+
+
+FORBIDDEN = Answer(403, {"message": "Forbidden"})
+BUSY = Answer(503, {"error": "StoreUnavailable", "message": "DynamoDB is away"})
+FULL = Answer(429, {"message": "Too Many Requests"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [(FORBIDDEN, "may not give this order"), (FULL, "429"), (KeyboardInterrupt(), "Ctrl-C")],
+    ids=["forbidden", "no room", "Ctrl-C"],
+)
+def test_if_the_door_is_shut_it_stops_and_tells_how_far_it_got_and_what_to_do(
+    stuck: Desk, command: Command, answer: Answer | BaseException, why: str
+) -> None:
+    send, told = stuck.door.send, shown(command, *WRITE_OFF)["command"]
+    answers(stuck, answer, after=1)
+
+    code, results, err = ordered(command, told)
+
+    assert code == Exit.FAILED
+    assert results == {ONE: "on record; its end was not waited for"}
+    assert why in err
+    assert f"1 of 3 orders were given; the order on {TWO} may be on record; see what is left with" in err
+    stuck.door.send = send  # type: ignore[method-assign]
+    (next_command,) = re.findall(r"see what is left with `settle (.+)`", err)
+    found = shown(command, *shlex.split(next_command.removesuffix(" --stack under-test")))
+    assert [case["key"] for case in found["cases"]] == [TWO, THREE]
+    assert ordered(command, found["command"])[:2] == (Exit.FINE, dict.fromkeys((TWO, THREE), "COMPENSATED"))
+
+
+def test_a_lost_answer_stops_it_and_what_was_carried_out_is_not_decided_twice(
+    stuck: Desk, command: Command
+) -> None:
+    told = shown(command, *WRITE_OFF)["command"]
+    stuck.door.losing = 1
+
+    code, results, err = ordered(command, told)
+
+    assert (code, results) == (Exit.FAILED, {})
+    assert f"0 of 3 orders were given; the order on {ONE} may be on record" in err
+    assert statuses(stuck, ONE) == ["COMPENSATED"]
+    assert ordered(command, shown(command, *WRITE_OFF)["command"])[1].keys() == {TWO, THREE}
+    assert {case["case"] for _, case in stuck.door.given if "case" in case} == {1}
+
+
+def test_failures_in_a_row_stop_it(stuck: Desk, command: Command) -> None:
+    told = shown(command, *WRITE_OFF)["command"]
+    answers(stuck, BUSY, after=0)
+
+    code, results, err = ordered(command, told)
+
+    assert (code, set(results)) == (Exit.FAILED, {ONE, TWO, THREE})
+    assert "3 orders in a row have failed" in err
+
+
+def test_one_failure_stops_no_other_case(stuck: Desk, command: Command) -> None:
+    told = shown(command, *WRITE_OFF)["command"]
+    send = stuck.door.send
+
+    def busy(decision: str, order: dict[str, Any]) -> Answer:
+        return BUSY if order["key"] == ONE else send(decision, order)
+
+    stuck.door.send = busy  # type: ignore[method-assign]
+
+    code, results, _ = ordered(command, told)
+
+    assert code == Exit.FAILED
+    assert "StoreUnavailable" in results[ONE]
+    assert (results[TWO], results[THREE]) == ("COMPENSATED", "COMPENSATED")
+
+
+def test_a_door_without_room_is_waited_for(stuck: Desk, command: Command) -> None:
+    told = shown(command, *WRITE_OFF)["command"]
+    stuck.door.throttled = len(order.PAUSES_SECONDS) + 1
+
+    code, results, _ = ordered(command, told)
+
+    assert (code, set(results.values())) == (Exit.FINE, {"COMPENSATED"})
+
+
+def test_an_end_that_does_not_come_is_in_flight(stuck: Desk, command: Command) -> None:
+    told = shown(command, *WRITE_OFF)["command"]
+    stuck.machines.runs = False
+
+    code, results, _ = ordered(command, told)
+
+    assert code == Exit.IN_FLIGHT
+    assert results[ONE] == f"on record, and still in flight; see `settle status {ONE} --stack under-test`"
+
+
+@pytest.fixture
+def together(stuck: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A stage that wants two persons for a write-off."""
+    config = replace(_dependencies.config, approvals={"write-off": 2})
+    monkeypatch.setattr(_dependencies, "config", config)
+    stuck.stack.__dict__["config"] = config
+    return stuck
+
+
+def test_two_persons_decide_many_cases_with_two_commands_each(together: Desk, command: Command) -> None:
+    alone = shown(command, *WRITE_OFF)
+    assert {case["why"] for case in alone["left_out"]} == {"write-off: needs 2 persons"}
+
+    proposing = shown(command, *shlex.split(alone["propose"].removesuffix(" --stack under-test"))[1:])
+    code, results, notes = ordered(command, proposing["command"])
+    listed = json.loads(command("limbo", "list", *OF_BOB, "--json")[1])
+    again = ordered(command, proposing["command"])
+
+    assert (proposing["persons"], code) == (2, Exit.FINE)
+    assert results == again[1] == dict.fromkeys((ONE, TWO, THREE), "proposed, 0 of 1 approvals")
+    assert {(case["proposed"], case["approvals"]) for case in listed} == {("write-off", "0 of 1")}
+    (approve,) = re.findall(r"`?settle (limbo approve .+) --stack", notes)
+    approving = shown(command, *shlex.split(approve))
+    assert f"proposed: 3: write-off by {ADA}: {REASON}" in command(*shlex.split(approve))[1]
+    code, refused, _ = ordered(command, approving["command"])
+    assert (code, all("takes part in it" in told for told in refused.values())) == (Exit.CONFLICT, True)
+
+    together.door.by = GRACE
+    code, results, _ = ordered(command, approving["command"])
+
+    assert (code, results) == (Exit.FINE, dict.fromkeys((ONE, TWO, THREE), "COMPENSATED"))
+    assert together.entry("resolve:1", TWO)["approved_by"] == GRACE
+
+
+def test_a_proposal_that_was_made_anew_is_not_approved_with_the_digest_of_the_first(
+    together: Desk, command: Command
+) -> None:
+    propose = ("limbo", "propose", "write-off", *OF_BOB, "--reason", REASON)
+    ordered(command, shown(command, *propose)["command"])
+    seen = shown(command, "limbo", "approve", "write-off", *OF_BOB)["seen"]
+    withdrawing = shown(command, "limbo", "withdraw", "write-off", *OF_BOB)
+    code, results, _ = ordered(command, withdrawing["command"])
+    assert (code, results) == (Exit.FINE, dict.fromkeys((ONE, TWO, THREE), "withdrawn"))
+    ordered(command, shown(command, *propose[:-1], "another reason")["command"])
+    together.door.by = GRACE
+
+    code, out, _ = command("limbo", "approve", "write-off", *OF_BOB, "--seen", seen, "--json")
+
+    assert code == Exit.CONFLICT
+    assert {case["reason"] for case in json.loads(out)["cases"]} == {"another reason"}
+    assert statuses(together, ONE, TWO, THREE) == ["LIMBO"] * 3
+
+
+def test_only_proposals_of_the_decision_are_approved(together: Desk, command: Command) -> None:
+    command("limbo", "propose", ONE, "complete", "--reason", REASON)
+    command("limbo", "propose", TWO, "write-off", "--reason", REASON)
+
+    found = shown(command, "limbo", "approve", "write-off", *OF_BOB)
+    proposing = shown(command, "limbo", "propose", "write-off", *OF_BOB, "--reason", REASON)
+
+    assert [case["key"] for case in found["cases"]] == [TWO]
+    assert {case["why"] for case in found["left_out"]} == {"no proposal to write-off it is open"}
+    assert [case["key"] for case in proposing["cases"]] == [TWO, THREE]
+    assert proposing["left_out"][0]["why"].startswith("proposal: complete is open")
+
+
+SEEN = f"3-{'0' * 32}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("resolve", ONE, "retry", *OF_BOB, "--reason", "x"), "give DECISION alone"),
+        (("resolve", "retry", "--reason", "x"), "give KEY DECISION"),
+        (("propose", "forget", *OF_BOB, "--reason", "x"), "must be one of"),
+        (("resolve", "retry", *OF_BOB, "--reason", "x", "--case", "1"), "case: is of one case"),
+        (("resolve", "retry", *OF_BOB, "--reason", "x", "--break-glass"), "break_glass: is of one case"),
+        (("resolve", ONE, "retry", "--reason", "x", "--seen", SEEN), "seen: must be the digest"),
+        (("resolve", "retry", *OF_BOB, "--reason", "x", "--seen", "3-abc"), "seen: must be the digest"),
+        (("resolve", "retry", *OF_BOB, "--reason", "x", "--seen", ""), "seen: must be the digest"),
+        (("resolve", "retry", *OF_BOB, "--reason", ""), "reason: must be one line"),
+        (("resolve", "retry", *OF_BOB, "--reason", "<why>"), "reason: replace <why>"),
+        (("resolve", "retry", "--account", "no account", "--reason", "x"), "account: must match"),
+        (("resolve", "retry", "--account", "", "--reason", "x"), "account: must match"),
+        (("approve", "write-off", *OF_BOB, "--digest", "0" * 12), "digest: is of one case"),
+        (("approve", ONE, *OF_BOB), "must be one of"),
+        (("withdraw", ONE), "digest: missing"),
+    ],
+    ids=str,
+)
+def test_arguments_that_do_not_fit_together_are_refused_before_anything_is_asked(
+    desk: Desk, command: Command, arguments: tuple[str, ...], told: str
+) -> None:
+    code, out, err = command("limbo", *arguments)
+
+    assert (code, out) == (Exit.USAGE, "")
+    assert told in " ".join(err.replace("│", "").split())
