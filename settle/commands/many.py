@@ -114,8 +114,8 @@ def order(
         if seen:
             count = seen.partition("-")[0]
             console.note(
-                f"settle: seen: nothing is ordered: of the cases that were shown ({count}) some are decided by now,"
-                f" or have changed; these fit ({len(found.fit)}):"
+                f"settle: seen: nothing is ordered: of the cases that were shown ({count}) some are decided"
+                f" by now, or have changed; these fit ({len(found.fit)}):"
             )
         output.dry_run(selection.describe(target, found), as_json)
         raise typer.Exit(Exit.CONFLICT if seen else Exit.FINE)

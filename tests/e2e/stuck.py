@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from settle.actions import reversal
@@ -61,3 +62,18 @@ def stuck(embedded: Embedded) -> Stuck:
     assert reversal.reverse(embedded.stack, one.key, "the goods came back")["status"] == "LIMBO"
     embedded.wait_for(lambda: bool(embedded.waiting(one.key)))
     return one
+
+
+def insolvent(embedded: Embedded, count: int) -> list[Stuck]:
+    """Return settlements in LIMBO of one payee, who has spent what all of them brought, but 3.00 EUR."""
+    payer, payee = new_account(embedded, "gina", f"{50 * count}.00"), new_account(embedded, "hugo")
+    shop = new_account(embedded, "shop")
+    cases = [
+        Stuck(embedded, pay(embedded, payer, payee, "48.20")["key"], payer, payee, shop) for _ in range(count)
+    ]
+    spent = Decimal("47.72") * count - 3
+    assert pay(embedded, payee, shop, str(spent))["status"] == "SETTLED"
+    for one in cases:
+        assert reversal.reverse(embedded.stack, one.key, "the goods came back")["status"] == "LIMBO"
+    embedded.wait_for(lambda: all(embedded.waiting(one.key) for one in cases))
+    return cases

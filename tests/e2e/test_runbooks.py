@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from settle.local.demo.stuck_reversal import pager
 from settlement.adapters import table_scan
 from settlement.ledger import keys
 from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_request
+from tests.e2e.people import Person, person, routes
 from tests.e2e.provider import (
     CREDENTIALS,
     SIGNING,
@@ -26,7 +28,7 @@ from tests.e2e.provider import (
     secret,
     send,
 )
-from tests.e2e.stuck import Stuck, stuck
+from tests.e2e.stuck import Stuck, insolvent, stuck
 from tests.world.templates import PROJECT
 
 pytestmark = pytest.mark.long
@@ -45,10 +47,23 @@ def blocks(runbook: str, *headings: str) -> list[tuple[str, str]]:
     return found
 
 
+_AS_ANOTHER = """
+import boto3
+from settle import cli, stack
+
+stack._local_session = boto3.Session
+cli.main()
+"""
+
+
 class Shell:
-    """A person's shell with the variables set that the runbooks name."""
+    """A person's shell with the variables set that the runbooks name.
+
+    The person copies the digest that a command has printed into the next command.
+    """
 
     def __init__(self, embedded: Embedded, key: str = "", **environment: str) -> None:
+        self.embedded = embedded
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         outputs = embedded.stack.outputs
         self.environment = embedded.environment | {
@@ -90,7 +105,28 @@ class Shell:
             check=False,
         )
         assert "Traceback" not in finished.stderr, finished.stderr
-        return finished.returncode, finished.stdout + finished.stderr
+        told = finished.stdout + finished.stderr
+        for option, digest in re.findall(r"--(seen|digest) ([0-9a-f-]+)", told):
+            self.environment[option.upper()] = digest
+        return finished.returncode, told
+
+    def signed_by(self, one: Person, scripts: Path) -> "Shell":
+        """Return the shell of another person: `settle` signs with that person's credentials.
+
+        On the embedded AWS the command has its own credentials: a script of the same name takes the person's.
+        """
+        script = scripts / "settle"
+        script.write_text(f"#!{sys.executable}\n{_AS_ANOTHER}")
+        script.chmod(0o755)
+        found = one.session.get_credentials()
+        environment = {
+            **{name: value for name, value in self.environment.items() if name not in ("SEEN", "DIGEST")},
+            "PATH": f"{scripts}{os.pathsep}{self.environment['PATH']}",
+            "AWS_ACCESS_KEY_ID": found.access_key,
+            "AWS_SECRET_ACCESS_KEY": found.secret_key,
+            "AWS_SESSION_TOKEN": found.token,
+        }
+        return Shell(self.embedded, **environment)
 
 
 def test_every_command_of_a_runbook_is_run_by_a_test_here() -> None:
@@ -102,7 +138,10 @@ def test_every_command_of_a_runbook_is_run_by_a_test_here() -> None:
                 holding.add((path.stem, section.splitlines()[0].lstrip("# ")))
 
     sections = {
-        "limbo": ["Look", "retry", "write-off", "complete", "Without the CLI", "Verify"],
+        "limbo": [
+            *("Look", "retry", "write-off", "complete", "Propose it", "Approve it", "Without the CLI"),
+            *("Decide all of them", "Propose all of them", "Approve all of them", "Verify"),
+        ],
         "settlement-stalled": ["Look", "Act", "Verify"],
         "compensation-stalled": ["Look", "Act", "Verify"],
         "kyc-outage": ["Look", "The API key", "The signing secret", "Verify"],
@@ -162,6 +201,63 @@ def test_limbo_is_resolved_through_the_api_of_aws(embedded: Embedded) -> None:
     assert entry is not None
     assert (entry["decision"], entry["by"]) == ("write-off", "arn:aws:iam::000000000000:root")
     verify(shell, one, "limbo", "COMPENSATED", 4)
+
+
+def test_limbo_is_resolved_by_two_persons_as_its_runbook_has_it(embedded: Embedded, tmp_path: Path) -> None:
+    one = stuck(embedded)
+    shell = Shell(embedded, one.key)
+
+    ((proposed, _),) = shell.run("limbo", "Act", "Propose it")
+    with person(embedded, approver(embedded), "ben") as ben:
+        (looked, shown), (approved, told) = shell.signed_by(ben, tmp_path).run("limbo", "Act", "Approve it")
+
+    assert (proposed, looked, approved) == (0, 0, 0), told
+    assert "the payee is insolvent" in shown
+    entry = embedded.stack.store.read(keys.evidence(one.key, "resolve:1"))
+    assert entry is not None
+    assert (entry["by"], entry["approved_by"]) == ("arn:aws:iam::000000000000:root", ben.arn)
+    verify(shell, one, "limbo", "COMPENSATED", 4)
+
+
+def test_many_cases_of_one_account_are_decided_by_the_runbook(embedded: Embedded) -> None:
+    first, *others = insolvent(embedded, 3)
+    shell = Shell(embedded, first.key, ACCOUNT=first.payee)
+
+    (listed, cases), (shown, _), (done, told) = shell.run(
+        "limbo", "Many cases of one account", "Decide all of them"
+    )
+
+    assert (listed, shown, done) == (0, 0, 0), told
+    for one in (first, *others):
+        assert one.key in cases
+        assert re.search(rf"{one.key} .*COMPENSATED", told)
+    assert embedded.told("account", "show", first.payee)["limbo_cases"] == 0
+    verify(shell, first, "limbo", "COMPENSATED", 4)
+
+
+def test_many_cases_of_one_account_are_decided_by_two_persons_with_two_commands_each(
+    embedded: Embedded, tmp_path: Path
+) -> None:
+    cases = insolvent(embedded, 3)
+    shell = Shell(embedded, cases[0].key, ACCOUNT=cases[0].payee)
+    many = "Many cases of one account"
+
+    proposed = shell.run("limbo", many, "Propose all of them")
+    with person(embedded, approver(embedded), "ben") as ben:
+        approved = shell.signed_by(ben, tmp_path).run("limbo", many, "Approve all of them")
+
+    assert [code for code, _ in (*proposed, *approved)] == [0] * 4, approved
+    for one in cases:
+        entry = embedded.stack.store.read(keys.evidence(one.key, "resolve:1"))
+        assert entry is not None
+        assert (entry["approved_by"], one.row()["status"]) == (ben.arn, "COMPENSATED")
+    verify(shell, cases[0], "limbo", "COMPENSATED", 4)
+
+
+def approver(embedded: Embedded) -> list[dict[str, Any]]:
+    """Return the statements of a person who approves, and reads the table."""
+    reads = {"Effect": "Allow", "Action": ["dynamodb:*Get*", "dynamodb:Query"], "Resource": "*"}
+    return [*routes(embedded, "write-off/approve"), reads]
 
 
 def test_a_stalled_settlement_is_given_up_by_its_runbook(embedded: Embedded) -> None:
