@@ -53,7 +53,7 @@ class DoorShut(CommandFailed):
 
 
 def give(
-    stack: Stack, decision: str, order: dict[str, Any], pauses: Sequence[float] = PAUSES_SECONDS
+    stack: Stack, decision: str, order: dict[str, Any], pauses: Sequence[float] | None = None
 ) -> dict[str, Any]:
     """Give an order, and return it as it is on record. Safe to repeat. Raises CommandFailed.
 
@@ -61,7 +61,7 @@ def give(
     """
     try:
         answer = stack.door.send(decision, order)
-        for pause in pauses:
+        for pause in PAUSES_SECONDS if pauses is None else pauses:
             if answer.status != _THROTTLED:
                 break
             time.sleep(pause)
