@@ -8,8 +8,9 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
 from settlement.adapters import batch
 from settlement.ledger import keys
+from settlement.ledger.keys import Row
 from settlement.model.proposal import Proposal
-from settlement.model.state import SettlementState
+from settlement.model.state import MalformedRow, SettlementState
 from settlement.policy import approval
 
 SHORT = 12
@@ -19,7 +20,7 @@ SHORT = 12
 def latest(stack: Stack, key: str) -> Proposal | None:
     """Return the latest proposal about a settlement, which may be closed, expired or void."""
     row = stack.store.read(keys.proposal(key))
-    return Proposal.from_row(row) if row else None
+    return _read(row) if row else None
 
 
 def named(stack: Stack, key: str, digest: str) -> Proposal:
@@ -45,7 +46,7 @@ def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
 def open_on_many(stack: Stack, states: Sequence[SettlementState]) -> dict[str, Proposal]:
     """Return by key the proposals that may be approved now: 100 rows a call."""
     rows = batch.read(stack.store, [keys.proposal(state.key) for state in states])
-    found = {one.key: one for one in map(Proposal.from_row, rows)}
+    found = {one.key: one for one in map(_read, rows)}
     return {
         state.key: found[state.key]
         for state in states
@@ -71,6 +72,14 @@ def told(stack: Stack, proposal: Proposal) -> dict[str, Any]:
         "digest": digest,
         "command": f"settle limbo approve {proposal.key} --digest {digest}{stack.option}",
     }
+
+
+def _read(row: Row) -> Proposal:
+    """Read a proposal's row. Raises MalformedRow."""
+    try:
+        return Proposal.from_row(row)
+    except (KeyError, TypeError, ValueError) as error:
+        raise MalformedRow(f"{row['pk']}: is no proposal: {error}") from None
 
 
 def _is_open(stack: Stack, state: SettlementState, found: Proposal) -> bool:

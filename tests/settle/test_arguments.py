@@ -167,6 +167,21 @@ def test_a_malformed_row_is_a_failure_in_one_line(
     )
 
 
+@pytest.mark.parametrize("words", [("limbo", "list"), ("limbo", "show", KEY), ("status", KEY)], ids=" ".join)
+@pytest.mark.parametrize("status", [None, "FORGED"])
+def test_a_malformed_proposal_is_a_failure_in_one_line(
+    desk: Desk, command: Command, words: tuple[str, ...], status: str | None
+) -> None:
+    desk.stuck()
+    row = {**keys.proposal(KEY), "persons": {"ada"}}
+    desk.ledger.put(row | ({"status": status} if status else {}))
+
+    code, out, err = command(*words)
+
+    assert (code, out, len(err.splitlines())) == (Exit.FAILED, "", 1)
+    assert err.startswith(f"settle: MalformedRow: PROPOSAL#{KEY}: is no proposal: ")
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
