@@ -42,7 +42,13 @@ def case(stuck: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(stuck)
         return
-    print_record({name: value for name, value in stuck.items() if name != "decisions"})
+    print_record({name: value for name, value in stuck.items() if name not in ("decisions", "proposal")})
+    if proposal := stuck.get("proposal"):
+        by, until = proposal["proposed_by"], proposal["valid_until"]
+        print_line()
+        print_line(f"proposed by {by}: {proposal['decision']}: {proposal['reason']}")
+        print_line(f"  approvals: {proposal['approvals']}, until {until}")
+        print_line(f"  {proposal['command']}")
     for one in stuck["decisions"]:
         print_line()
         print_line(f"{one['decision']}: {one['effect']}")

@@ -15,6 +15,7 @@ from handlers import _dependencies
 from settle.actions import accounts, many, order
 from settle.door import Answer
 from settle.exit_codes import Exit
+from settle.queries import follow
 from settle.queries import proposal as proposals
 from settlement.model.errors import IdempotencyConflict
 from tests.settle.conftest import Command
@@ -333,6 +334,25 @@ def test_an_end_that_does_not_come_is_in_flight(stuck: Desk, command: Command) -
 
     assert code == Exit.IN_FLIGHT
     assert results[ONE] == f"on record, and still in flight; see `settle status {ONE} --stack under-test`"
+
+
+def test_ctrl_c_while_it_waits_for_the_ends_says_that_all_orders_were_given(
+    stuck: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = shown(command, *WRITE_OFF)["command"]
+    stuck.machines.runs = False
+    monkeypatch.setattr(follow, "FOLLOW_SECONDS_MAX", 60)
+
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupted)
+
+    code, results, err = ordered(command, told)
+
+    assert code == Exit.FAILED
+    assert set(results.values()) == {"on record; its end was not waited for"}
+    assert "stopped: Ctrl-C: 3 of 3 orders were given; see what is left with" in err
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.queries import limbo, settlement
 from settle.queries import proposal as proposals
 from settlement.model.orders import Decision
+from tests.settle.conftest import Command
 from tests.settle.desk import ADA, GRACE, REASON, Desk
 from tests.world.constants import KEY
 from tests.world.environment import NOW
@@ -49,6 +50,22 @@ def test_one_proposes_another_approves_and_the_outcome_is_told(desk: Desk) -> No
     assert outcome["status"] == "COMPENSATED"
     assert (desk.entry("resolve:1")["by"], desk.entry("resolve:1")["approved_by"]) == (ADA, GRACE)
     assert proposal.approve(desk.stack, KEY, shown["digest"]) == outcome
+
+
+def test_a_case_is_shown_with_its_proposal_and_the_command_that_approves_it(
+    desk: Desk, command: Command
+) -> None:
+    desk.stuck()
+    proposed = proposal.propose(desk.stack, KEY, WRITE_OFF, REASON)
+
+    code, text, _ = command("limbo", "show", KEY)
+
+    told = (
+        f"proposed by {ADA}: write-off: {REASON}\n"
+        f"  approvals: 0 of 1, until {proposed['valid_until']}\n"
+        f"  {proposed['command']}\n"
+    )
+    assert (code, told in text) == (Exit.FINE, True), text
 
 
 @pytest.mark.parametrize("digest", ["", "abc", "0" * 12, "0" * 64])
