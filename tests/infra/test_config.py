@@ -199,7 +199,10 @@ ACCEPTED: list[dict[str, Any]] = [
         for ceiling in (100, 9_999)
     ),
     *({"approvals": {"write-off": persons, "reverse": 1}} for persons in (1, 2, 5)),
-    *({"reverse_over": {"EUR": amount}} for amount in ("0", "1000", "1000.5", "1000.00")),
+    *(
+        {"reverse_over": {"EUR": amount, "JPY": "1000", "KWD": "1000"}}
+        for amount in ("0", "1000", "1000.5", "1000.00")
+    ),
     {"assets": {"CO2": 3, "POINTS": 0, "SATOSHI": 8, "P" * 12: 1}, "highest_balances": {"CO2": "1.125"}},
     {"deadline_seconds": 60, "recover_after_seconds": 59},
     *({"idempotency_key": rule, "party_names": rule} for rule in ("required", "optional")),
