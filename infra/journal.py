@@ -78,12 +78,12 @@ class Journal(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         removal_policy = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
-        key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
+        self.key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         self.bucket = s3.Bucket(
             self,
             "Bucket",
             encryption=s3.BucketEncryption.KMS,
-            encryption_key=key,
+            encryption_key=self.key,
             bucket_key_enabled=True,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
@@ -101,7 +101,7 @@ class Journal(Construct):
             age_max=Duration.hours(_AGE_HOURS_MAX),
         )
         self.given_up = call_by_stream(self, batches, function=function, ledger=ledger, settings=settings)
-        self._grant(function, key)
+        self._grant(function, self.key)
         period = SEAL_SECONDS_EMBEDDED if settings.is_embedded else SEAL_SECONDS
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         function.add_environment("SEAL_SECONDS", str(period))

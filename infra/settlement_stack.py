@@ -14,6 +14,7 @@ from infra.kyc import Kyc
 from infra.merchants import Merchants
 from infra.orders_api import OrdersApi
 from infra.pager import Pager
+from infra.people import People
 from infra.reconciliation import Reconciliation
 from infra.recovery import Recovery
 from infra.row_keys import RowKeys
@@ -101,6 +102,14 @@ class SettlementStack(Stack):
         orders = OrdersApi(self, "Orders", function=functions["TakeOrder"], settings=settings)
         functions["TakeOrder"].add_environment("EVENT_BUS", pager.bus.event_bus_name)
         pager.bus.grant_put_events_to(functions["TakeOrder"])
+        people = People(
+            self,
+            "People",
+            ledger=ledger,
+            orders=orders,
+            journal=journal,
+            machines=(standard, compensation),
+        )
         start = StartQueue(self, "Start", function=functions["StartSettlements"], settings=settings)
 
         watched = Watched(
@@ -136,6 +145,7 @@ class SettlementStack(Stack):
             "SweepsGivenUpQueueUrl": merchants.given_up.queue_url,
             "JournalBucket": journal.bucket.bucket_name,
             "JournalGivenUpQueueUrl": journal.given_up.queue_url,
+            **people.outputs,
             "StageConfig": settings.stage_config,
         }.items():
             CfnOutput(self, name, value=value)

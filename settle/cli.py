@@ -10,6 +10,7 @@ import typer
 from settle.commands import account, journal, kyc, limbo, local
 from settle.commands.demo import demo
 from settle.commands.list import list_settlements
+from settle.commands.permissions import permissions
 from settle.commands.reconcile import reconcile
 from settle.commands.recover import recover
 from settle.commands.reverse import reverse
@@ -49,6 +50,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "recover": recover,
     "reverse": reverse,
     "reconcile": reconcile,
+    "permissions": permissions,
     "demo": demo,
 }
 _GROUPS = {

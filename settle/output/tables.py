@@ -1,5 +1,6 @@
 """Answers of the commands: a settlement, cases of LIMBO, an account, the reconciliation."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -109,6 +110,33 @@ def started(answer: Mapping[str, Any], as_json: bool) -> None:
         print_record(answer)
     else:
         note(f"{answer['key']}: {answer['error']}: {answer['message']}")
+
+
+def permissions(kinds: list[dict[str, Any]], as_json: bool) -> None:
+    """Print a line for each order with the kinds of people that may give it, then the policies."""
+    if as_json:
+        print_json(kinds)
+        return
+    names = [one["kind"] for one in kinds]
+    orders = sorted({order for one in kinds for order in one["orders"]})
+    lines = [{"order": "(look)"} | {one["kind"]: "yes" if one["reads"] else "" for one in kinds}]
+    lines += [
+        {"order": order} | {one["kind"]: "yes" if order in one["orders"] else "" for one in kinds}
+        for order in orders
+    ]
+    print_table(lines, ("order", *names))
+    print_line()
+    print_record({one["kind"]: one["policy"] for one in kinds})
+
+
+def policy(found: Mapping[str, Any], as_json: bool) -> None:
+    """Print a policy: its ARN, and its document as AWS has it."""
+    if as_json:
+        print_json(found)
+        return
+    print_line(found["policy"])
+    for line in json.dumps(found["document"], indent=2).splitlines():
+        print_line(line)
 
 
 def findings(proof: Mapping[str, Any], as_json: bool) -> None:

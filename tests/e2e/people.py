@@ -10,6 +10,7 @@ import boto3
 
 from settle.door import Answer, Door
 from settle.local import record
+from settle.people import Kind
 from tests.e2e.embedded import Embedded, new_key
 
 
@@ -21,6 +22,18 @@ class Person:
     session: boto3.Session
     door: Door
     endpoint_url: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which the command runs as this person, as on a stack on AWS."""
+        credentials = self.session.get_credentials().get_frozen_credentials()
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_DEFAULT_REGION": record.REGION,
+            "AWS_ACCESS_KEY_ID": credentials.access_key,
+            "AWS_SECRET_ACCESS_KEY": credentials.secret_key,
+            "AWS_SESSION_TOKEN": credentials.token,
+        }
 
     def client(self, service: str) -> Any:
         return self.session.client(service, endpoint_url=self.endpoint_url)
@@ -39,13 +52,36 @@ def routes(embedded: Embedded, *decisions: str) -> list[dict[str, Any]]:
 @contextmanager
 def person(embedded: Embedded, statements: Sequence[dict[str, Any]], name: str = "olga") -> Iterator[Person]:
     """Yield a person in a session of a role that has these statements alone."""
-    iam, sts, role = embedded.stack.client("iam"), embedded.stack.client("sts"), new_key("person")
+    policy = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+    iam = embedded.stack.client("iam")
+    with _role(embedded) as (role, arn):
+        iam.put_role_policy(RoleName=role, PolicyName="orders", PolicyDocument=policy)
+        yield _in_session(embedded, arn, name)
+        iam.delete_role_policy(RoleName=role, PolicyName="orders")
+
+
+@contextmanager
+def of_kind(embedded: Embedded, kind: Kind, name: str = "olga") -> Iterator[Person]:
+    """Yield a person in a session of a role that has the stack's policy of a kind alone."""
+    iam, policy = embedded.stack.client("iam"), embedded.stack.outputs[kind.output]
+    with _role(embedded) as (role, arn):
+        iam.attach_role_policy(RoleName=role, PolicyArn=policy)
+        yield _in_session(embedded, arn, name)
+        iam.detach_role_policy(RoleName=role, PolicyArn=policy)
+
+
+@contextmanager
+def _role(embedded: Embedded) -> Iterator[tuple[str, str]]:
+    iam, role = embedded.stack.client("iam"), new_key("person")
     trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
     arn = iam.create_role(RoleName=role, AssumeRolePolicyDocument=document)["Role"]["Arn"]
-    policy = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
-    iam.put_role_policy(RoleName=role, PolicyName="orders", PolicyDocument=policy)
-    given = sts.assume_role(RoleArn=arn, RoleSessionName=name)
+    yield role, arn
+    iam.delete_role(RoleName=role)
+
+
+def _in_session(embedded: Embedded, role_arn: str, name: str) -> Person:
+    given = embedded.stack.client("sts").assume_role(RoleArn=role_arn, RoleSessionName=name)
     session = boto3.Session(
         aws_access_key_id=given["Credentials"]["AccessKeyId"],
         aws_secret_access_key=given["Credentials"]["SecretAccessKey"],
@@ -53,8 +89,4 @@ def person(embedded: Embedded, statements: Sequence[dict[str, Any]], name: str =
         region_name=record.REGION,
     )
     door = Door(embedded.stack.door.url, session)
-    try:
-        yield Person(given["AssumedRoleUser"]["Arn"], session, door, str(embedded.stack.endpoint_url))
-    finally:
-        iam.delete_role_policy(RoleName=role, PolicyName="orders")
-        iam.delete_role(RoleName=role)
+    return Person(given["AssumedRoleUser"]["Arn"], session, door, str(embedded.stack.endpoint_url))

@@ -13,12 +13,8 @@ from settle.local import record
 from tests.e2e.embedded import Embedded, new_key
 from tests.e2e.people import person, routes
 from tests.e2e.stuck import stuck
-from tests.e2e.test_iam import outcome_of
-from tests.world.templates import PROJECT
 
 pytestmark = pytest.mark.long
-
-PAGE = (PROJECT / "docs" / "operating" / "orders.md").read_text()
 
 
 def on_record(embedded: Embedded, key: str, step: str) -> dict[str, Any]:
@@ -100,34 +96,6 @@ def test_a_tampered_request_is_refused_by_aws(embedded: Embedded, tampered: str)
         answer = URLLib3Session().send(request.prepare())
 
     assert answer.status_code == 403
-
-
-def test_the_documented_role_cannot_go_past_the_door(embedded: Embedded) -> None:
-    """A role that could start the machine, or wake it, once decided in the name of another."""
-    one = stuck(embedded)
-    (policy,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-    api = embedded.stack.outputs["OrdersUrl"].partition("://")[2].partition(".")[0]
-    policy = policy.replace("REGION", record.REGION).replace("ACCOUNT", "*").replace("API_ID", api)
-    outputs, functions = embedded.stack.outputs, embedded.functions
-
-    with person(embedded, json.loads(policy)["Statement"]) as olga:
-        machines, lambdas = olga.client("stepfunctions"), olga.client("lambda")
-        denied = [
-            outcome_of(machines.start_execution, stateMachineArn=outputs["CompensationArn"], input="{}"),
-            outcome_of(machines.send_task_success, taskToken="x", output="{}"),
-            outcome_of(lambdas.invoke, FunctionName=functions["TakeOrder"], Payload=b"{}"),
-            outcome_of(lambdas.invoke, FunctionName=functions["RecoverStalled"], Payload=b"{}"),
-            outcome_of(
-                olga.client("dynamodb").put_item,
-                TableName=outputs["TableName"],
-                Item={"pk": {"S": "ACCOUNT#x"}},
-            ),
-        ]
-        answer = olga.order("complete", key=one.key, case=1, decision="complete", reason="it stands")
-
-    assert denied == ["AccessDeniedException"] * len(denied)
-    assert answer.status == 200
-    assert on_record(embedded, one.key, "resolve:1")["by"] == olga.arn
 
 
 def test_a_forged_start_of_the_machine_decides_nothing(embedded: Embedded) -> None:

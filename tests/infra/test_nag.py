@@ -11,10 +11,13 @@ from cdk_nag import AwsSolutionsChecks
 
 from app import build
 from infra.config import STAGES
+from infra.orders_api import ROUTES
+from infra.people import PEOPLE, POLICIES
 from tests.infra.stack import FUNCTIONS, MACHINES, SETTLEMENTS, context
 from tests.world.templates import PROJECT
 
 ROLES = {f"{function}Role/DefaultPolicy/Resource" for function in FUNCTIONS}
+EACH_POLICY = {f"People/{name}" for name in POLICIES.values()}
 MACHINE_ROLES = {f"{machine}/Role/DefaultPolicy/Resource" for machine in MACHINES}
 
 EXPLAINED: dict[str, tuple[set[str], str]] = {
@@ -31,8 +34,14 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         "Re-encryption is one act with two actions; bound to the table's key and to DynamoDB.",
     ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>:execution:"
+    "<SettlementStandard.Name>:*]": (
+        EACH_POLICY,
+        "Executions are named after settlements, so a policy can name them by a pattern only.",
+    ),
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>:execution:"
     "<Compensation.Name>:*]": (
-        {
+        EACH_POLICY
+        | {
             f"{role}/DefaultPolicy/Resource"
             for role in ("SettlementStandard/Role", "RecoverStalledRole", "TakeOrderRole")
         },
@@ -52,6 +61,27 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
     "AwsSolutions-IAM5[Resource::<SealJournal.Arn>:*]": (
         {"SchedulerRoleForTarget-9e5f28/DefaultPolicy/Resource"},
         "The schedule's target grants every version of the one function that it invokes.",
+    ),
+    **{
+        "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:"
+        f"<OrdersApi>/*/POST/orders/{route}]": (
+            {f"People/{POLICIES[kind]}" for kind, routes in PEOPLE.items() if route in routes},
+            "The API has one stage.",
+        )
+        for route in ROUTES
+    },
+    "AwsSolutions-IAM5[Resource::<JournalBucket.Arn>/*]": (
+        EACH_POLICY,
+        "A person reads the whole journal, as the command does.",
+    ),
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:iam::<AWS::AccountId>:policy/<AWS::StackName>-*]": (
+        EACH_POLICY,
+        "CloudFormation ends the policies' names, and a policy cannot name itself.",
+    ),
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:cloudformation:<AWS::Region>:<AWS::AccountId>:"
+    "stack/<AWS::StackName>/*]": (
+        EACH_POLICY,
+        "CloudFormation authorises a call by the stack's name as `stack/NAME/*`.",
     ),
     "AwsSolutions-S1": (
         {"Journal/Bucket/Resource"},
@@ -99,7 +129,10 @@ def findings(stage: str, directory: Path) -> set[tuple[str, str]]:
     assert report["pluginName"] == "AwsSolutions"
     return {
         (
-            re.sub(r"<(\w+?)[0-9A-F]{8}\.", r"<\1.", violation["ruleName"]),  # without the hash
+            # Without the hashes, and without the stage.
+            re.sub(r"<(\w+?)[0-9A-F]{8}([.>])", r"<\1\2", violation["ruleName"]).replace(
+                f"/{stack.stack_name}", "/<AWS::StackName>"
+            ),
             construct["constructPath"].removeprefix(f"{stack.node.path}/"),
         )
         for violation in report["violations"]

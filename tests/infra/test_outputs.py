@@ -27,6 +27,10 @@ CONTRACT: dict[str, Any] = {
     "SweepsGivenUpQueueUrl": "${MerchantsGivenUp}",
     "JournalBucket": "${JournalBucket}",
     "JournalGivenUpQueueUrl": "${JournalGivenUp}",
+    "ViewerPolicyArn": "${PeopleViewer}",
+    "OperatorPolicyArn": "${PeopleOperator}",
+    "ApproverPolicyArn": "${PeopleApprover}",
+    "BreakGlassPolicyArn": "${PeopleBreakGlass}",
 }
 
 

@@ -1,0 +1,134 @@
+"""The managed policies of people: a stage's operators get one of them, and none is written by hand."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.journal import Journal
+from infra.orders_api import APPROVED, OrdersApi
+from infra.state_machines import Machine
+from infra.table import INDEX, SettlementTable
+
+
+def _moves(move: str) -> tuple[str, ...]:
+    return tuple(f"{decision}/{move}" for decision in APPROVED)
+
+
+PEOPLE: Mapping[str, tuple[str, ...]] = {
+    "viewer": (),
+    "operator": ("retry", "recover", "sweep", "probe", "freeze", *_moves("propose"), *_moves("withdraw")),
+    "approver": (
+        *("write-off", "complete", "reverse", "reverse-part"),
+        *("open", "deposit", "withdraw", "unfreeze", "close"),
+        *_moves("approve"),
+        *_moves("withdraw"),
+    ),
+    "break-glass": _moves("break-glass"),
+}
+"""The kinds of people, each with the routes of its orders. Every kind may look at everything.
+
+No kind may both propose and approve: two persons then have two roles, whatever their sessions are called.
+An operator does what moves no money or only tries again, and stops an account; to let it pay again is the
+approver's. Either may withdraw a proposal: a withdrawal stops a decision and makes none.
+"""
+
+POLICIES = {kind: kind.title().replace("-", "") for kind in PEOPLE}
+"""The name of each kind in the stack: its policy is `People<name>`, its output `<name>PolicyArn`."""
+
+_JOURNAL_READS = ("s3:GetObject", "s3:GetObjectVersion")
+_JOURNAL_LISTS = ("s3:ListBucket", "s3:ListBucketVersions")
+_TABLE_READS = ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan")
+
+
+class People(Construct):
+    """A managed policy for each kind of people. CloudFormation names it after the stack.
+
+    A name of our own would be one for the whole account: a second region could not have the stack.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        ledger: SettlementTable,
+        orders: OrdersApi,
+        journal: Journal,
+        machines: Sequence[Machine],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        reads = [
+            *_reads_of(ledger),
+            *_reads_of_journal(journal),
+            _allow("Executions", ["states:DescribeExecution"], [one.executions for one in machines]),
+            *self._of_the_stack(),
+        ]
+        self.policies = {
+            kind: iam.CfnManagedPolicy(
+                self,
+                POLICIES[kind],
+                description=f"What a person may do with the settlement stack: {kind}",
+                policy_document={
+                    "Version": "2012-10-17",
+                    "Statement": [*reads, *self._orders(orders, routes)],
+                },
+            )
+            for kind, routes in PEOPLE.items()
+        }
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The stack's outputs with the policies' ARNs."""
+        return {f"{POLICIES[kind]}PolicyArn": policy.ref for kind, policy in self.policies.items()}
+
+    def _orders(self, orders: OrdersApi, routes: Sequence[str]) -> list[dict[str, Any]]:
+        arns = [orders.arn(route) for route in routes]
+        return [_allow("Orders", ["execute-api:Invoke"], arns)] if arns else []
+
+    def _of_the_stack(self) -> list[dict[str, Any]]:
+        """Let a person find the stack's parts by its outputs, and read these policies themselves.
+
+        CloudFormation authorises a stack that is asked for by its name as `stack/NAME/*`, not by its id.
+        """
+        stack = Stack.of(self)
+        itself = stack.format_arn(
+            service="cloudformation", resource="stack", resource_name=f"{stack.stack_name}/*"
+        )
+        policies = stack.format_arn(
+            service="iam", region="", resource="policy", resource_name=f"{stack.stack_name}-*"
+        )
+        return [
+            _allow("Outputs", ["cloudformation:DescribeStacks"], [itself]),
+            _allow("Policies", ["iam:GetPolicy", "iam:GetPolicyVersion"], [policies]),
+        ]
+
+
+def _reads_of(ledger: SettlementTable) -> list[dict[str, Any]]:
+    table = ledger.table.table_arn
+    return [
+        _allow("Table", [f"dynamodb:{action}" for action in _TABLE_READS], [table]),
+        _allow("Index", ["dynamodb:Query"], [f"{table}/index/{INDEX}"]),
+        _decrypt("TableKey", ledger.key.key_arn, "dynamodb", Stack.of(ledger).region),
+    ]
+
+
+def _reads_of_journal(journal: Journal) -> list[dict[str, Any]]:
+    bucket = journal.bucket.bucket_arn
+    return [
+        _allow("Journal", _JOURNAL_LISTS, [bucket]),
+        _allow("JournalObjects", _JOURNAL_READS, [f"{bucket}/*"]),
+        _decrypt("JournalKey", journal.key.key_arn, "s3", Stack.of(journal).region),
+    ]
+
+
+def _decrypt(sid: str, key: str, service: str, region: str) -> dict[str, Any]:
+    """Let a person use a key to read, through the one service that encrypts by it."""
+    through = {"StringEquals": {"kms:ViaService": f"{service}.{region}.amazonaws.com"}}
+    return _allow(sid, ["kms:Decrypt"], [key]) | {"Condition": through}
+
+
+def _allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[str, Any]:
+    return {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": list(resources)}

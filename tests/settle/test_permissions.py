@@ -1,0 +1,113 @@
+"""`settle permissions`: what each kind of people may do, by the policies that are deployed."""
+
+import json
+from typing import Any
+
+import pytest
+
+from settle import stack
+from settle.exit_codes import CommandFailed, Exit
+from settle.people import Kind
+from settle.queries import permissions
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk, Reached
+
+API = "arn:aws:execute-api:eu-west-1:1:api/*/POST/orders"
+READS = {"Effect": "Allow", "Action": ["dynamodb:GetItem", "kms:Decrypt"], "Resource": "arn:table"}
+ROUTES = {
+    Kind.VIEWER: [],
+    Kind.OPERATOR: ["retry"],
+    Kind.APPROVER: ["write-off", "write-off/approve"],
+    Kind.BREAK_GLASS: ["write-off/break-glass"],
+}
+
+
+class Iam:
+    """IAM: it has a policy for each kind, in the version that is its default."""
+
+    def get_policy(self, PolicyArn: str) -> dict[str, Any]:  # noqa: N803
+        return {"Policy": {"Arn": PolicyArn, "DefaultVersionId": "v2"}}
+
+    def get_policy_version(self, PolicyArn: str, VersionId: str) -> dict[str, Any]:  # noqa: N803
+        assert VersionId == "v2"
+        return {"PolicyVersion": {"Document": document(Kind(PolicyArn.removeprefix("arn:of:")))}}
+
+
+def document(kind: Kind) -> dict[str, Any]:
+    orders = {"Effect": "Allow", "Action": "execute-api:Invoke"}
+    arns = [f"{API}/{route}" for route in ROUTES[kind]]
+    return {
+        "Version": "2012-10-17",
+        "Statement": [READS, *([orders | {"Resource": arns}] if arns else [])],
+    }
+
+
+@pytest.fixture
+def deployed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Reached:
+    outputs = desk.stack.outputs | {kind.output: f"arn:of:{kind}" for kind in Kind}
+    found = Reached("under-test", outputs, None, clients=desk.stack.clients | {"iam": Iam()})  # type: ignore[arg-type]
+    monkeypatch.setattr(stack, "find", lambda name: found)
+    return found
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_line_for_each_order_says_which_kinds_may_give_it(settle: Command) -> None:
+    code, out, _ = settle("permissions")
+
+    assert code == 0
+    assert [line.split() for line in out.splitlines()] == [
+        ["order", "viewer", "operator", "approver", "break-glass"],
+        ["(look)", "yes", "yes", "yes", "yes"],
+        ["retry", "yes"],
+        ["write-off", "yes"],
+        ["write-off/approve", "yes"],
+        ["write-off/break-glass", "yes"],
+        [],
+        *([kind.value, f"arn:of:{kind}"] for kind in Kind),
+    ]
+    header, _, retry, write_off, *_ = out.splitlines()
+    assert retry.index("yes") == header.index("operator")
+    assert write_off.index("yes") == header.index("approver")
+
+
+@pytest.mark.usefixtures("deployed")
+def test_as_json_each_kind_has_its_orders_and_reads(settle: Command) -> None:
+    _, out, _ = settle("permissions", "--json")
+
+    assert json.loads(out) == [
+        {
+            "kind": kind.value,
+            "policy": f"arn:of:{kind}",
+            "orders": ROUTES[kind],
+            "reads": ["dynamodb:GetItem", "kms:Decrypt"],
+        }
+        for kind in Kind
+    ]
+
+
+@pytest.mark.usefixtures("deployed")
+def test_as_one_kind_it_prints_the_arn_and_the_document_of_its_policy(settle: Command) -> None:
+    _, text, _ = settle("permissions", "--as", "break-glass")
+    _, found, _ = settle("permissions", "--as", "break-glass", "--json")
+
+    arn, _, printed = text.partition("\n")
+    assert (arn, json.loads(printed)) == ("arn:of:break-glass", document(Kind.BREAK_GLASS))
+    assert json.loads(found) == {
+        "kind": "break-glass",
+        "policy": arn,
+        "document": document(Kind.BREAK_GLASS),
+    }
+
+
+def test_an_unknown_kind_is_refused(settle: Command) -> None:
+    code, _, err = settle("permissions", "--as", "root")
+
+    assert code == Exit.USAGE
+    assert "'root' is not one of" in err
+
+
+def test_a_stack_without_policies_is_too_old(desk: Desk) -> None:
+    with pytest.raises(CommandFailed, match=r"no policy for people yet \(OperatorPolicyArn\)") as failed:
+        permissions.policy(desk.stack, Kind.OPERATOR)
+
+    assert failed.value.code == Exit.NOT_FOUND
