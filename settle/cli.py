@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from settle.commands import account, journal, kyc, limbo, local
+from settle.commands.audit import audit
 from settle.commands.demo import demo
 from settle.commands.list import list_settlements
 from settle.commands.permissions import permissions
@@ -50,6 +51,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "recover": recover,
     "reverse": reverse,
     "reconcile": reconcile,
+    "audit": audit,
     "permissions": permissions,
     "demo": demo,
 }

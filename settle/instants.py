@@ -14,10 +14,10 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def parse(text: str, at: datetime) -> datetime:
+def parse(text: str, at: datetime, name: str = "since") -> datetime:
     """Return the instant that a person means at the time `at`: ISO 8601 with offset, or an age such as 90m.
 
-    Raises CommandFailed for any other text, and for an instant in the future.
+    Raises CommandFailed with the option's name for any other text, and for an instant in the future.
     """
     try:
         if age := _AGE.fullmatch(text):
@@ -29,11 +29,11 @@ def parse(text: str, at: datetime) -> datetime:
     except (ValueError, OverflowError):
         raise CommandFailed(
             Exit.USAGE,
-            f"since: {text!r} must be an instant such as 2026-11-20T09:30:00Z, its offset included,"
+            f"{name}: {text!r} must be an instant such as 2026-11-20T09:30:00Z, its offset included,"
             " or an age such as 90m, 2h or 3d",
         ) from None
     if instant > at:
-        raise CommandFailed(Exit.USAGE, f"since: {text} is in the future")
+        raise CommandFailed(Exit.USAGE, f"{name}: {text} is in the future")
     return instant
 
 

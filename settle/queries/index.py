@@ -11,7 +11,7 @@ than the answer needs.
 
 import heapq
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -24,6 +24,8 @@ from settlement.ledger.keys import Row
 
 BATCH_MAX = batch.BATCH_MAX
 """Entries of the index that are read at a time, and rows."""
+
+NO_VALUES: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,24 @@ def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit
     return Found(found[:limit], limit is not None and len(found) > limit)
 
 
-def _entries(stack: Stack, client: Any, partition: str) -> Iterator[Row]:
+def between(stack: Stack, partition: str, since: str, until: str) -> Iterator[Row]:
+    """Return the keys that the index lists in a partition between two sort keys, both included, in order."""
+    times = {":since": {"S": since}, ":until": {"S": until}}
+    return _entries(
+        stack, stack.client("dynamodb"), partition, " AND gsi1sk BETWEEN :since AND :until", times
+    )
+
+
+def _entries(
+    stack: Stack, client: Any, partition: str, times: str = "", values: Mapping[str, Any] = NO_VALUES
+) -> Iterator[Row]:
     """Return the keys that the index lists in a partition, in order, read page by page on demand."""
     answer = client.get_paginator("query").paginate(
         TableName=stack.outputs["TableName"],
         IndexName=ledger_keys.INDEX,
-        KeyConditionExpression="gsi1pk = :partition",
+        KeyConditionExpression=f"gsi1pk = :partition{times}",
         ProjectionExpression="pk, sk, gsi1sk",
-        ExpressionAttributeValues={":partition": {"S": partition}},
+        ExpressionAttributeValues={":partition": {"S": partition}, **values},
         PaginationConfig={"PageSize": BATCH_MAX},
     )
     return (from_wire(item) for page in answer for item in page["Items"])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
+from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import (
     AlreadyClaimed,
@@ -339,7 +340,8 @@ def test_a_settlement_is_reversed_on_order_and_the_person_is_on_record(
 
     assert calls.begin(reversal=order, owner="execution-2") == found  # the owner does not matter to a person
 
-    assert calls.entry("reverse") == {"posted_at": LATER_AT, **ORDER, **PROOF}
+    listed = keys.orders_index(LATER_AT)
+    assert calls.entry("reverse") == {"posted_at": LATER_AT, **ORDER, **PROOF, **listed}
     before.pop("finished_at", None)
     assert calls.row() == before | begun(ORDERED) | IN_FLIGHT_AGAIN
     other = {"reason": "asked for by the payer", "by": "arn:aws:iam::123456789012:user/bea"}

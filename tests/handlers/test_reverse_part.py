@@ -63,6 +63,7 @@ def test_a_part_goes_back_to_the_payer_and_the_fee_stays(
         "amount": 500,
         **ORDER,
         **PROOF,
+        **keys.orders_index(LATER_AT),
     } | {"currency": "EUR", "debit": "bob", "credit": f"escrow:{KEY}", "side": "debit"}
     assert settled.entry("refund-part:1")["credit"] == "alice"
     assert step_functions.started == []

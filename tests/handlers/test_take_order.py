@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
+from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import (
     CallerUnknown,
@@ -79,7 +80,8 @@ def test_an_order_is_on_record_with_the_identity_and_the_request_that_aws_has_pr
 
     calls.order_reversal()
 
-    assert calls.entry("reverse") == {"posted_at": CLAIMED_AT, **ORDER, **PROOF}
+    listed = keys.orders_index(CLAIMED_AT)
+    assert calls.entry("reverse") == {"posted_at": CLAIMED_AT, **ORDER, **PROOF, **listed}
 
 
 @pytest.mark.parametrize("decision", [*DECISIONS, "reverse", "recover", "sweep", "open", "deposit", "close"])
@@ -206,6 +208,7 @@ def test_a_decision_closes_the_case_and_wakes_the_execution_that_waits(
     assert (step_functions.sent, step_functions.started) == ([{"case": 1}], [])
     common = {"step": "resolve:1", "posted_at": LATER_AT, "request_hash": HASH}
     evidence = {"pk": f"EVIDENCE#{KEY}", "sk": f"{KEY}:resolve:1", **common, **PROOF}
+    evidence |= keys.orders_index(LATER_AT)
     rows: list[Row] = [evidence | {"account": "bob", "decision": decision, **ORDER}]
     if MOVED[decision]:
         entry = {"currency": "EUR", "sk": f"{LATER_AT}#{KEY}:resolve:1", **common}

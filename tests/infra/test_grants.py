@@ -186,11 +186,15 @@ def test_only_recovery_and_the_door_read_whose_token_resumes_a_machine() -> None
     assert allowed("PutItem", "waiting") == {"AwaitResolution"}
 
 
+PLACE = ("gsi1pk", "gsi1sk")
+"""The place in the index, which an update of a settlement changes. The proof holds that of an order."""
+
+
 def test_no_role_may_change_an_attribute_of_an_entry_but_those_that_updates_of_other_rows_need() -> None:
     """A second fence, should a grant of updates ever reach too far. It leaves out what conditions need."""
     assert {"account", "by", "cause", "decision", "error", "reason", "reference"} <= OF_ENTRIES
     assert {"credit", "debit", "posted_at", "side", "step"} <= IMMUTABLE
-    assert {"currency", "request_hash"} == OF_ENTRIES - IMMUTABLE
+    assert {"currency", "request_hash", *PLACE} == OF_ENTRIES - IMMUTABLE
     assert OF_ENTRIES - IMMUTABLE <= TOUCHED
 
 

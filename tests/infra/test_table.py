@@ -39,12 +39,14 @@ def test_the_index_carries_keys_only(stage: str) -> None:
     assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
 
 
-def test_the_index_lists_settlements_and_no_entries() -> None:
-    """An entry in the index would be written, and paid for, twice."""
+def test_the_index_lists_settlements_and_persons_orders_and_no_entries() -> None:
+    """An entry in the index would be written, and paid for, twice; and so would a payment's verdict."""
     listed = [row for row in PUT if "gsi1pk" in row]
+    orders = [row for row in PUT if "by" in row]
 
-    assert listed
-    assert all(keys.is_settlement(row) for row in listed)
+    assert {keys.subject(row)[0] for row in listed} == {"SETTLEMENT", "EVIDENCE", "ORDER"}
+    assert [row for row in listed if not keys.is_settlement(row)] == orders
+    assert all(keys.orders_index(row["posted_at"]).items() <= row.items() for row in orders)
     assert len(listed) < len(PUT)
 
 

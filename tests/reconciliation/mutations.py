@@ -71,6 +71,8 @@ def singles(rows: Rows) -> Iterator[Mutation]:
                 if _said(name, value) == _said(name, item[name]):
                     continue
                 yield Mutation(kind, name, change, {key: _with(item, name, value)})
+                if name == "posted_at" and change == "changed":
+                    yield Mutation(kind, name, change, {key: _listed(_with(item, name, value))})
         if twin:
             other = rows[twin]
             for name in sorted((item.keys() | other.keys()) - {"pk", "sk"}):
@@ -80,6 +82,9 @@ def singles(rows: Rows) -> Iterator[Mutation]:
                         twin: _with(other, name, item.get(name)),
                     }
                     yield Mutation(kind, name, "swapped", swapped)
+                    if name == "posted_at":
+                        relisted = {one: _listed(row) for one, row in swapped.items() if row}
+                        yield Mutation(kind, name, "swapped", {**relisted})
         if keys.is_settlement({"sk": key[1]}) and NAMES_ERASED not in item:
             erased: dict[Key, Item | None] = {key: _with(item, NAMES_ERASED, item["deadline_at"])}
             yield Mutation(kind, NAMES_ERASED, "added", erased)
@@ -94,6 +99,12 @@ def _with(item: Item, name: str, value: Any) -> Item:
     """Return a row with another value of an attribute; without the attribute for None."""
     left = {other: item[other] for other in item if other != name}
     return left | ({name: value} if value is not None else {})
+
+
+def _listed(item: Item) -> Item:
+    """Return an order's row where the index lists it by its time; any other row as it is."""
+    place = keys.orders_index(item["posted_at"]["S"])
+    return {name: {"S": place[name]} if name in place else value for name, value in item.items()}
 
 
 def _said(name: str, value: Any) -> Any:
@@ -152,7 +163,8 @@ def _texts(name: str, content: str) -> tuple[str, ...]:
     if _HASH.fullmatch(content):
         return (content[::-1], f"{content[1:]}0")
     if name == "gsi1pk":
-        return (*(keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS)), keys.LIMBO)
+        in_flight = (keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS))
+        return (*in_flight, keys.LIMBO, keys.orders_partition("2026-10"))
     return (f"{content}x",)
 
 

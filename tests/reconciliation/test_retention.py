@@ -7,6 +7,7 @@ import pytest
 from settlement.adapters import pages, second_look
 from settlement.adapters.watched_store import WatchedStore
 from settlement.adapters.wire import from_wire
+from settlement.ledger import keys
 from settlement.ledger.expiry import EXPIRES
 from settlement.ledger.keys import Row
 from settlement.reconciliation import Difference, Look, unwatched
@@ -232,7 +233,8 @@ def test_a_reversal_cannot_be_dated_back_before_its_order() -> None:
     rows, later = rows_of("reversed on order"), LATER
     row = settlement_of(rows)
     order = from_wire(rows[f"EVIDENCE#{row['pk'][11:]}", f"{row['pk'][11:]}:reverse"])
-    earlier = order | {"posted_at": "2027-06-01T00:00:00.000Z"}
+    before = "2027-06-01T00:00:00.000Z"
+    earlier = order | {"posted_at": before} | keys.orders_index(before)
     forged = put(
         put(aged("reversed on order"), earlier, ROW_KEYS), row | {"in_flight_since": earlier["posted_at"]}
     )

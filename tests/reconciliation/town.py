@@ -119,6 +119,7 @@ def order(
     content |= {"currency": currency} if currency else {}
     content |= {"amount": amount, "reference": f"bank-{key}"} if amount else {}
     row = {**keys.order(key), **content, "posted_at": at, "request_hash": hash_of(content)}
+    row |= keys.orders_index(at)
     del row["key"]
     return row
 

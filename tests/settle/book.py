@@ -4,6 +4,7 @@ from itertools import count
 from typing import Any
 from zlib import crc32
 
+from settlement.ledger import keys
 from settlement.model.settlement import Settlement
 from tests.reconciliation.town import order
 
@@ -197,6 +198,7 @@ class Book:
         usual = {"limbo": party | STUCK, "resolve": party | PERSON, "reverse": PERSON}
         usual["review"] = VERDICT | {"provider": "webhook"}
         content = {**usual.get(step.partition(":")[0], VERDICT), **content}
+        content |= keys.orders_index(at) if "by" in content else {}
         self.rows.append({**evidence, "request_hash": row.get("request_hash", "of-nothing"), **content})
         return at
 

@@ -45,7 +45,7 @@ def document(kind: Kind) -> dict[str, Any]:
 @pytest.fixture
 def deployed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Reached:
     outputs = desk.stack.outputs | {kind.output: f"arn:of:{kind}" for kind in Kind}
-    found = Reached("under-test", outputs, None, clients=desk.stack.clients | {"iam": Iam()})  # type: ignore[arg-type]
+    found = Reached("under-test", outputs, None, clients=desk.stack.clients | {"iam": Iam()})
     monkeypatch.setattr(stack, "find", lambda name: found)
     return found
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from settlement.ledger import keys
 from settlement.reconciliation import Look, reconcile
 from tests.settle.book import Book
 from tests.settle.plants import (
@@ -154,7 +155,7 @@ FAULTS: dict[str, tuple[Plant, str]] = {
         says("written-off", "has no entry resolve:1 of 990 EUR (minor units) from losses:EUR"),
     ),
     "a write-off of another time than its slot": (
-        change(decided("written-off"), posted_at=ELSEWHEN),
+        change(decided("written-off"), posted_at=ELSEWHEN, **keys.orders_index(ELSEWHEN)),
         says("written-off", "its write-off resolve:1 covers no reversal"),
     ),
     "a write-off that covers nothing": (

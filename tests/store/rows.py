@@ -67,8 +67,10 @@ INDEX = ("gsi1pk", "gsi1sk")
 
 
 def evidence(name: str, posted_at: str = REVERSED_AT, **content: Any) -> Row:
-    """Return the row of a fact that moves nothing."""
+    """Return the row of a fact that moves nothing; the index lists that of a person's order."""
+    listed = {"gsi1pk": "ORDERS#2026-11", "gsi1sk": posted_at} if "by" in content else {}
     return {
+        **listed,
         "pk": f"EVIDENCE#{KEY}",
         "sk": f"{KEY}:{name}",
         "step": name,

@@ -55,7 +55,9 @@ def record(order: AccountOrder, now: datetime) -> Write:
             return AlreadyApplied(found)
         return IdempotencyConflict.of_key(order.key)
 
-    return put({**keys.order(order.key), **order.to_row(), "posted_at": timestamp(now)}, on_failure=meaning)
+    posted_at = timestamp(now)
+    row = {**keys.order(order.key), **keys.orders_index(posted_at), **order.to_row(), "posted_at": posted_at}
+    return put(row, on_failure=meaning)
 
 
 def open_account(order: AccountOrder, now: datetime) -> Write:

@@ -38,7 +38,10 @@ def transfer(settlement: Settlement, step: str, moved: Transfer, now: datetime) 
 
 
 def evidence(settlement: Settlement, step: str, content: Mapping[str, object], now: datetime) -> Write:
-    """Build the record of a fact that moves nothing. The same step again is a replay."""
+    """Build the record of a fact that moves nothing. The same step again is a replay.
+
+    A person's order has who gave it (`by`), and the index lists it: a verdict and a case have no person.
+    """
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found and found["request_hash"] == settlement.request_hash:
@@ -72,10 +75,12 @@ def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
 def _evidence(
     settlement: Settlement, step: str, content: Mapping[str, object], now: datetime
 ) -> dict[str, Any]:
+    posted_at = timestamp(now)
     return {
         **keys.evidence(settlement.key, step),
         "step": str(step),
-        "posted_at": timestamp(now),
+        "posted_at": posted_at,
         "request_hash": settlement.request_hash,
         **content,
+        **(keys.orders_index(posted_at) if "by" in content else {}),
     }

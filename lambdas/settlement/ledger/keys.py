@@ -9,7 +9,7 @@ Row = dict[str, Any]
 """A row as plain Python: str, int, set of str, dict."""
 
 INDEX = "gsi1"
-"""The one index: settlements in flight, and settlements in LIMBO."""
+"""The one index: settlements in flight, settlements in LIMBO, and people's orders."""
 
 IN_FLIGHT_SHARDS = 8
 """Index partitions of settlements in flight. One partition takes 1,000 writes a second and a settlement
@@ -21,6 +21,14 @@ IN_FLIGHT = "IN_FLIGHT#"
 
 LIMBO = "LIMBO"
 """The single index partition of settlements in LIMBO, of which there are few."""
+
+ORDERS = "ORDERS#"
+"""The prefix of the index partitions of people's orders, one for each month (UTC). Orders are rare: the door
+takes ten a second.
+"""
+
+MONTH = len("2026-11")
+"""The length of the month in a timestamp."""
 
 END_OF_TIME = "9999"
 """A sort key after every timestamp."""
@@ -150,6 +158,19 @@ def in_flight_index(key: str, recover_at: str) -> Row:
 def in_flight_partition(shard: int) -> str:
     """Return the index partition of one shard of the settlements in flight."""
     return f"{IN_FLIGHT}{shard}"
+
+
+def orders_index(posted_at: str) -> Row:
+    """Return the place of a person's order on a settlement or on an account, listed by its time.
+
+    Written with the row, once: the proof holds it against the row's time.
+    """
+    return {"gsi1pk": orders_partition(posted_at[:MONTH]), "gsi1sk": posted_at}
+
+
+def orders_partition(month: str) -> str:
+    """Return the index partition of the orders of a month such as 2026-11."""
+    return f"{ORDERS}{month}"
 
 
 def _shard(key: str, shards: int) -> int:

@@ -41,10 +41,12 @@ def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Wri
             )
         return AlreadyApplied(found)
 
+    posted_at = timestamp(now)
     row = {
         **keys.evidence(settlement.key, part_name(order.part)),
+        **keys.orders_index(posted_at),
         "step": part_name(order.part),
-        "posted_at": timestamp(now),
+        "posted_at": posted_at,
         "request_hash": settlement.request_hash,
         "amount": order.amount,
         **order.evidence(),

@@ -70,6 +70,8 @@ def evidence(row: Row) -> EvidenceFacts:
     if not values.is_instant(posted_at):
         raise MalformedRow("posted_at is no timestamp")
     told = EvidenceFacts(key, step, posted_at, request_hash, None)
+    kind = step.partition(":")[0]
+    _check_listed(row, posted_at if kind in _ORDERED else None)
     if step in _VERDICTS:
         decision, reference, _, provider = _VERDICT(row)
         if decision not in _DECIDED:
@@ -79,7 +81,6 @@ def evidence(row: Row) -> EvidenceFacts:
         if (provider == "webhook") != (step == REVIEW):
             raise MalformedRow(f"provider is {provider!r}")
         return told._replace(decision=decision)
-    kind = step.partition(":")[0]
     if kind == "reverse":
         reason, by = _ORDER(row)
         persons = _persons(row, REVERSE, reason, by)
@@ -102,6 +103,15 @@ def evidence(row: Row) -> EvidenceFacts:
         _check_proposed(decision, digest)
         return told._replace(persons=values.digest(digest, decision, reason, by))
     raise MalformedRow(f"step is {step!r}")
+
+
+def _check_listed(row: Row, ordered_at: str | None) -> None:
+    """Refuse a row that is not listed among the orders of its time, or is listed and is no order."""
+    place = keys.orders_index(ordered_at) if ordered_at else {}
+    if {name: row[name] for name in ("gsi1pk", "gsi1sk") if name in row} != place:
+        raise MalformedRow(
+            "is not listed among the orders of its time" if ordered_at else "is listed in the index"
+        )
 
 
 def _persons(row: Row, decision: str, reason: str, by: str) -> str:
@@ -137,6 +147,7 @@ def order(row: Row) -> OrderFacts:
         raise MalformedRow("key, account and posted_at are none of an order")
     if hash_of(content) != request_hash:
         raise MalformedRow("its content is not that of its request_hash")
+    _check_listed(row, posted_at)
     return OrderFacts(account, key, kind, posted_at, currency, amount, request_hash)
 
 
@@ -267,6 +278,9 @@ MOVES = {"deposit": "credit", "withdraw": "debit"}
 _ORDERS = frozenset({"open", "deposit", "withdraw", "freeze", "unfreeze", "close"})
 _ACCOUNT_TIMES = ("opened_at", "frozen_at", "closed_at")
 _MOVES = frozenset({Move.PROPOSE.value, Move.APPROVE.value, Move.WITHDRAW.value})
+_ORDERED = _MOVES | {"resolve", REVERSE, REVERSE_PART}
+"""The steps of evidence that are a person's order, without their numbers."""
+
 _MOVE = values.texts("decision", "reason", "by", "digest")
 _PROPOSAL = values.texts("key", "decision", "reason", "seen", "proposer", "proposed_by", "status")
 _ACCOUNT_ORDER = values.texts("order", "account", "by", "reason", "posted_at", "request_hash")

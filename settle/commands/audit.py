@@ -1,0 +1,54 @@
+"""`settle audit`."""
+
+from typing import Annotated
+
+import typer
+
+from settle import instants
+from settle.commands.options import AsJson, StackName
+from settle.exit_codes import CommandFailed, Exit
+
+
+def audit(
+    since: Annotated[
+        str,
+        typer.Option(metavar="WHEN", help="The first instant (ISO 8601), or an age (90m, 2h, 30d)."),
+    ],
+    until: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="The last instant, or an age; by default now.")
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="PERSON", help="Given or approved by: a session's name, or a part of the ARN."),
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with all fields, for a file.")] = False,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """List people's orders: what, when, by whom, approved by whom, and in which request.
+
+    With --json, one object a line. An order of the last seconds may not be listed yet.
+
+    Example: settle audit --since 30d --by olga --csv --stack settlement-prod
+    """
+    at = instants.now()
+    begin = instants.parse(since, at)
+    end = instants.parse(until, at, "until") if until is not None else at
+    if end < begin:
+        raise CommandFailed(Exit.USAGE, f"until: {until} is before --since {since}")
+    if as_csv and as_json:
+        raise CommandFailed(Exit.USAGE, "audit: give --csv or --json, not both")
+    if by is not None and not by.strip():
+        raise CommandFailed(Exit.USAGE, "by: must be a person's name, or a part of an ARN")
+
+    from settle.output import orders
+    from settle.queries import audit as on_record
+    from settle.stack import find
+
+    pages = on_record.pages(find(stack), begin, end, by)
+    if as_csv:
+        orders.as_csv(pages, on_record.FIELDS)
+    elif as_json:
+        orders.as_json(pages)
+    else:
+        orders.as_table(pages)
