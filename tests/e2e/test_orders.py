@@ -163,6 +163,12 @@ def test_two_persons_decide_together_and_no_one_is_two(embedded: Embedded) -> No
     assert approved.status == 200, approved.content
     found = on_record(embedded, one.key, "resolve:1")
     assert (found["by"], found["approved_by"]) == (anna.arn, ben.arn)
+    listed = embedded.settle("audit", "--since", "1h", "--by", "/anna", "--json")
+    orders = [json.loads(line) for line in listed.stdout.splitlines()]
+    assert [(of["order"], of["approved_by"], of["amount"]) for of in orders if of["key"] == one.key] == [
+        ("write-off/propose", "", ""),
+        ("write-off", ben.arn, "47.72"),
+    ]
     embedded.wait_for(lambda: one.row()["status"] == "COMPENSATED")
     assert embedded.conserved()
 
