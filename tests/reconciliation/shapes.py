@@ -66,6 +66,20 @@ def limbo(*names: str, stuck: Step, decisions: tuple[Decision, ...] = (), then: 
     return play
 
 
+def together(payment: Payment) -> None:
+    """Propose a decision, withdraw it, and decide the case by two persons."""
+    limbo(*SETTLED, stuck=Step.RELEASE)(payment)
+    payment.propose(RETRY)
+    payment.withdraw()
+    payment.propose(WRITE_OFF)
+    payment.approve()
+
+
+def proposed(payment: Payment) -> None:
+    limbo(*SETTLED, stuck=Step.RELEASE)(payment)
+    payment.propose(WRITE_OFF)
+
+
 def expired(*names: str, then: str = "") -> Play:
     def play(payment: Payment) -> None:
         payment.forward(*names)
@@ -169,6 +183,8 @@ SHAPES: dict[str, Play] = {
     "extended": extended,
     "released to a merchant": plays(*SETTLED),
     "swept": plays(*RELEASED, "sweep", "fee"),
+    "decided by two persons": together,
+    "proposed": proposed,
     "reversed in part": in_parts(*SETTLED, amounts=(1_000, 3, 250)),
     "reversed in part once": in_parts(*SETTLED, amounts=(1,)),
     "reversed in part after a review": in_parts(*REVIEWED, "release", "fee", amounts=(7, 19)),

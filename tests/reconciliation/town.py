@@ -8,20 +8,22 @@ from settlement.adapters import sweeper
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.kyc_circuit import Lease, SharedCircuit
 from settlement.adapters.wire import to_wire
-from settlement.ledger import entries, forward, keys, kyc_review, limbo, reversal
+from settlement.ledger import entries, forward, keys, kyc_review, limbo, proposals, reversal
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.sweep import Span
 from settlement.model import accounts
+from settlement.model.caller import Caller
 from settlement.model.circuit import Thresholds
 from settlement.model.orders import Decision, PartialReversal, Resolution, Reversal
+from settlement.model.proposal import Move, Proposal
 from settlement.model.settlement import NAMES, Settlement, hash_of
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.model.verdict import KycDecision
-from settlement.policy import compensation, recovery, steps, sweeps
+from settlement.policy import approval, compensation, recovery, steps, sweeps
 from settlement.reconciliation.settlement_row import NAMES_ERASED
 from settlement.sealing.signature import RowKeys
 from tests.reconciliation.client import readable
@@ -262,6 +264,44 @@ class Payment:
             )
         )
 
+    def propose(self, decision: Decision) -> None:
+        """Propose a decision on the open case, which another person is to approve."""
+        state, now, caller = self.state(), self.town.tick(), _caller("olga")
+        order = Resolution(
+            decision=decision, reason=f"for {self.settlement.payer}", by=caller.by, case=state.case_number
+        )
+        latest = self._latest()
+        number = latest.proposal_number + 1 if latest else 1
+        proposal = approval.proposed(state, order, caller, number=number, now=now, config=CONFIG)
+        self.town.store.record(
+            (
+                proposals.propose(proposal, latest),
+                proposals.record(self.settlement, proposal, Move.PROPOSE, caller, now),
+            )
+        )
+
+    def approve(self) -> None:
+        """Carry out what is proposed, with a second person."""
+        state, now, caller = self.state(), self.town.tick(), _caller("paul")
+        proposal = self._latest()
+        assert proposal
+        order = approval.order_of(state, proposal, caller)
+        assert isinstance(order, Resolution)
+        case, owner = compensation.stuck_case(state), f"{self.settlement.key}-resolve-1"
+        transaction = compensation.resolve(self.settlement, case, order, owner, now, CONFIG)
+        self.town.store.commit(replace(transaction, proposal=proposals.complete(proposal, caller, now)))
+
+    def withdraw(self) -> None:
+        """Close what is proposed."""
+        now, caller, proposal = self.town.tick(), _caller("paul"), self._latest()
+        assert proposal
+        evidence = proposals.record(self.settlement, proposal, Move.WITHDRAW, caller, now)
+        self.town.store.transact((proposals.withdraw(proposal, caller, now), evidence))
+
+    def _latest(self) -> Proposal | None:
+        row = self.town.store.read(keys.proposal(self.settlement.key))
+        return Proposal.from_row(row) if row else None
+
     def erase_names(self) -> None:
         """Remove the parties' names, as an operator does by hand."""
         row = self.town.store.read(keys.settlement(self.settlement.key))
@@ -284,6 +324,10 @@ class Payment:
         """Call methods without arguments, one after the other."""
         for name in which:
             getattr(self, name)()
+
+
+def _caller(name: str) -> Caller:
+    return Caller(by=name, user_id=f"id:{name}", request_id=f"request-{name}", source_ip="192.0.2.1")
 
 
 def row_of(town: Town, key: str) -> Any:
