@@ -4,13 +4,14 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
-from settle.output.console import out, print_json, print_line, print_table
+from settle.output.console import note, out, print_json, print_line, print_table
 from settle.output.printable import printable
 
 _SHOWN = (
     *("when", "order", "key", "account", "amount", "payment", "currency"),
     *("by", "approved_by", "break_glass", "request_id", "reason"),
 )
+_NONE = "no order is on record in this time"
 _FORMULAS = ("=", "+", "-", "@")
 """A spreadsheet takes a cell that begins so for a formula, and a reason is a person's text."""
 
@@ -22,14 +23,18 @@ def as_table(pages: Iterable[Sequence[Mapping[str, str]]]) -> None:
         is_empty = False
         print_table(page, _SHOWN, right=("amount", "payment"))
     if is_empty:
-        print_line("no order is on record in this time")
+        print_line(_NONE)
 
 
 def as_json(pages: Iterable[Sequence[Mapping[str, str]]]) -> None:
-    """Print one JSON object a line for each order."""
+    """Print one JSON object a line for each order; that there is none is a note beside them."""
+    is_empty = True
     for page in pages:
+        is_empty = False
         for order in page:
             print_json(order)
+    if is_empty:
+        note(_NONE)
 
 
 def as_csv(pages: Iterable[Sequence[Mapping[str, str]]], fields: Sequence[str]) -> None:

@@ -81,6 +81,8 @@ _LINES: tuple[tuple[str, ...], ...] = (
     ("recover", "<key>"),
     ("reconcile", "--json"),
     ("reconcile",),
+    ("audit", "--since", "<when>", "--json"),
+    ("audit", "--since", "90d", "--until", "<when>", "--csv"),
     ("kyc", "status"),
     ("local", "status"),
 )
@@ -259,7 +261,7 @@ class Reader:
         return self
 
     def paginate(self, *, ExpressionAttributeValues: Any, **parameters: Any) -> Iterator[Any]:  # noqa: N803
-        (wanted,) = ExpressionAttributeValues.values()
+        wanted = ExpressionAttributeValues[":partition"]
         yield {"Items": [dict(row) for row in self._table.rows.values() if row.get("gsi1pk") == wanted]}
 
     def batch_get_item(self, *, RequestItems: Any) -> dict[str, Any]:  # noqa: N803

@@ -63,6 +63,25 @@ def test_money_that_no_order_has_moved_is_found(town: Town) -> None:
     assert findings.faults == ["ACCOUNT#alice: no order explains its deposit deposit-unordered-01"]
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        {},
+        keys.orders_index("2026-11-20T11:00:00.000Z"),
+        keys.orders_index(timestamp(NOW)) | {"gsi1pk": keys.LIMBO},
+    ],
+)
+def test_an_order_that_the_index_does_not_list_at_its_time_is_found(town: Town, place: Row) -> None:
+    """Otherwise it could be hidden from the audit, which reads the index."""
+    order_row = row(town, keys.order(CLOSE))
+    town.put({name: order_row[name] for name in order_row if not name.startswith("gsi1")} | place)
+
+    assert (
+        f"ORDER#{CLOSE}: ORDER is malformed: is not listed among the orders of its time"
+        in reconciled(town).faults
+    )
+
+
 def test_a_deposit_that_is_raised_with_its_balance_is_found(town: Town) -> None:
     alice = row(town, keys.account("alice"))
     town.put(alice | {"available": alice["available"] + 1})

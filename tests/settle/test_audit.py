@@ -19,7 +19,6 @@ from settle.queries import proposal as proposals
 from settlement.ledger import keys
 from settlement.model.account_order import OrderKind
 from settlement.model.orders import Decision
-from settlement.model.timestamps import timestamp
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, GRACE, REASON, Desk
 from tests.world.constants import KEY
@@ -168,6 +167,7 @@ def test_as_json_each_order_is_a_line_with_all_fields(desk: Desk, command: Comma
     lines = [json.loads(line) for line in out.splitlines()]
     assert (code, named(lines)) == (0, OPENED)
     assert {tuple(line) for line in lines} == {audit.FIELDS}
+    assert command("audit", "--since", "1m", "--json") == (0, "", "no order is on record in this time\n")
 
 
 def test_as_csv_it_has_a_header_and_no_cell_is_a_formula(desk: Desk, command: Command) -> None:
@@ -212,10 +212,3 @@ def test_bad_input_is_refused_in_one_line(settle: Command, arguments: tuple[str,
     assert (code, out) == (Exit.USAGE, "")
     assert err.startswith(f"settle: {message}")
     assert len(err.splitlines()) == 1
-
-
-def test_the_place_in_the_index_is_the_time(desk: Desk) -> None:
-    assert keys.orders_index(timestamp(NOW)) == {
-        "gsi1pk": "ORDERS#2026-11",
-        "gsi1sk": "2026-11-20T12:00:00.123Z",
-    }

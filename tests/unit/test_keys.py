@@ -156,3 +156,17 @@ def test_a_timestamp_has_milliseconds_always(microsecond: int, text: str) -> Non
     instant = datetime(2026, 11, 20, 12, 0, 0, microsecond, tzinfo=UTC)
 
     assert timestamp(instant) == f"2026-11-20T12:00:{text}"
+
+
+def test_an_order_is_listed_in_its_month_by_its_time_in_utc() -> None:
+    last = timestamp(datetime(2026, 11, 30, 23, 59, 59, 999_999, tzinfo=UTC))
+    first = timestamp(datetime(2026, 12, 1, 0, 59, tzinfo=timezone(timedelta(hours=1))))
+
+    assert ledger_keys.orders_index(last) == {
+        "gsi1pk": "ORDERS#2026-11",
+        "gsi1sk": "2026-11-30T23:59:59.999Z",
+    }
+    assert ledger_keys.orders_index(first) == {
+        "gsi1pk": "ORDERS#2026-11",
+        "gsi1sk": "2026-11-30T23:59:00.000Z",
+    }
