@@ -90,7 +90,7 @@ def test_processing_is_taken_away_and_the_committed_steps_are_found(
 
     assert calls.begin(error=REJECTED_BY_KYC, **more) == HELD
 
-    after = before | begun(FAILURE)
+    after = before | begun(FAILURE) | {"sequence": before["sequence"] + 1}
     assert calls.ledger.rows() == [after if row == before else row for row in others]
     with calls.writes_nothing():
         assert calls.begin(error={"Error": "States.Timeout"}, **more) == HELD
@@ -119,6 +119,7 @@ def test_an_unclaimed_key_gets_a_tombstone_and_a_late_claim_holds_nothing(
         "claimed_at": CLAIMED_AT,
         "deadline_at": CLAIMED_AT,
         "owner_epoch": 0,
+        "sequence": 1,
         "failure": FAILURE | {"step": "claim"},
         "finished_at": CLAIMED_AT,
     }
@@ -144,7 +145,7 @@ def test_a_claimed_key_of_which_nothing_is_held_is_rejected_and_a_late_hold_is_r
 
     kept = {name: before[name] for name in before if name not in ("gsi1pk", "gsi1sk")}
     failure = {"step": "hold", "error": "AccountInLimbo", "cause": "payer: the account is in LIMBO"}
-    after = kept | {"status": "REJECTED", "failure": failure, "finished_at": LATER_AT}
+    after = kept | {"status": "REJECTED", "failure": failure, "finished_at": LATER_AT, "sequence": 2}
     assert calls.ledger.rows() == [after if row == before else row for row in others]
     with calls.writes_nothing():
         assert calls.begin(error=REFUSED, owner=owner) == FOUND | {"finished": True}
@@ -343,6 +344,7 @@ def test_a_settlement_is_reversed_on_order_and_the_person_is_on_record(
     listed = keys.orders_index(LATER_AT)
     assert calls.entry("reverse") == {"posted_at": LATER_AT, **ORDER, **PROOF, **listed}
     before.pop("finished_at", None)
+    before["sequence"] += 1
     assert calls.row() == before | begun(ORDERED) | IN_FLIGHT_AGAIN
     other = {"reason": "asked for by the payer", "by": "arn:aws:iam::123456789012:user/bea"}
     with calls.writes_nothing():

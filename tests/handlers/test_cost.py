@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.storage import row_bytes
 from handlers import _dependencies, _step_functions
 from settlement.adapters.wire import from_wire
 from settlement.ledger import keys
@@ -95,19 +96,10 @@ def _writes(operation: str, parameters: Any) -> list[tuple[str, str]]:
 
 
 def _units(before: Row, after: Row, *, is_transaction: bool) -> int:
-    size = max(_size(before), _size(after))
+    size = max(row_bytes(before), row_bytes(after))
     places = [(row.get("gsi1pk"), row.get("gsi1sk")) for row in (before, after)]
     moved = sum(place[0] is not None for place in places) if places[0] != places[1] else 0
     return -(-size // UNIT_BYTES) * (2 if is_transaction else 1) + moved
-
-
-def _size(value: Any) -> int:
-    """Return the bytes of a row by DynamoDB's rule, at most."""
-    if isinstance(value, dict):
-        return 3 + sum(len(name) + 1 + _size(member) for name, member in value.items())
-    if isinstance(value, set):
-        return 3 + sum(1 + _size(member) for member in value)
-    return 21 if isinstance(value, int) else len(value.encode())
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ def test_the_settlement_is_in_limbo_and_the_account_that_it_is_stuck_on_is_block
     stuck_step = f"compensate:{failed_step(stuck)}"
     assert calls.row() == before | {
         "status": "LIMBO",
+        "sequence": before["sequence"] + 1,
         "stuck_step": stuck_step,
         "failure": {"step": stuck_step, **ON_RECORD},
         "gsi1pk": "LIMBO",

@@ -56,6 +56,7 @@ def test_the_first_call_claims_the_key_and_holds_the_amount(calls: Calls, counte
         "hold_at": CLAIMED_AT,
         "owner": "execution-1",
         "owner_epoch": 0,
+        "sequence": 1,
         "claimed_at": CLAIMED_AT,
         "deadline_at": CLAIMED_AT.replace("12:00", "12:15"),
         "gsi1pk": "IN_FLIGHT#2",
@@ -77,7 +78,7 @@ def test_the_hold_of_a_claimed_key_comes_later_and_changes_nothing_else(
 
     assert calls("HoldFunds", execution=owner) == HELD_AT_ONCE
 
-    assert calls.row() == before | {"hold_at": LATER_AT, "escrow": 4820}
+    assert calls.row() == before | {"hold_at": LATER_AT, "escrow": 4820, "sequence": 2}
     assert entry(LATER_AT) in calls.ledger.rows()
     assert calls.account("alice")["available"] == 5180
     assert counted() == {"StepCalled": 1, "ClaimRepeated": 1}

@@ -194,7 +194,7 @@ def test_a_key_whose_hold_gets_no_answer_is_claimed_and_the_next_try_holds(
 
     assert funded("HoldFunds") == HELD
 
-    assert funded.row() == row | {"escrow": 4820, "hold_at": LATER_AT}
+    assert funded.row() == row | {"escrow": 4820, "hold_at": LATER_AT, "sequence": 2}
     assert funded.account("alice")["available"] == 5180
     assert counted() == {"StepCalled": 1, "ClaimRepeated": 1}
 

@@ -80,6 +80,7 @@ def test_a_verdict_is_recorded_with_its_event_and_the_settlement_resumes(
         "verdict": decision,
         "owner": OWNER,
         "owner_epoch": 1,
+        "sequence": 3 if committed else 2,
         "deadline_at": LATER_AT.replace("12:00", "12:15"),
         "in_flight_since": LATER_AT,
         "gsi1sk": LATER_AT,

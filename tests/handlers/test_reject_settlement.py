@@ -37,6 +37,7 @@ TOMBSTONE = {
     "request_hash": HASH,
     "owner": "execution-1",
     "owner_epoch": 0,
+    "sequence": 1,
     "claimed_at": LATER_AT,
     "deadline_at": LATER_AT,
     "finished_at": LATER_AT,
@@ -100,7 +101,12 @@ def test_a_key_that_the_queue_has_claimed_is_rejected_by_its_own_execution(
     assert calls("RejectSettlement", execution=owner, error=error) == REJECTED
 
     kept = {name: before[name] for name in before if name not in ("gsi1pk", "gsi1sk")}
-    assert calls.row() == kept | {"status": "REJECTED", "failure": FAILURE, "finished_at": LATER_AT}
+    assert calls.row() == kept | {
+        "status": "REJECTED",
+        "failure": FAILURE,
+        "finished_at": LATER_AT,
+        "sequence": 2,
+    }
     assert counted() == {"StepCalled": 1, "Rejected": 1}
 
 

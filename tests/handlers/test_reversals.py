@@ -74,7 +74,7 @@ def test_the_first_call_reverses_the_step_and_the_last_one_finishes(
     assert ENTRIES[state] | fixed | {"sk": f"{LATER_AT}#{KEY}:{name}"} in calls.ledger.rows()
     index = ("gsi1pk", "gsi1sk") if state == "VoidHold" else ()
     kept = {attribute: before[attribute] for attribute in before if attribute not in index}
-    assert calls.row() == kept | AFTER[state]
+    assert calls.row() == kept | AFTER[state] | {"sequence": before["sequence"] + 1}
     assert (calls.account("alice")["available"], calls.account("bob")["available"]) == BALANCES[state]
 
 
@@ -120,7 +120,7 @@ def test_a_settlement_of_which_nothing_was_held_ends_compensated_without_an_entr
     assert calls.reverse("VoidHold", found) is None
 
     kept = {name: before[name] for name in before if name not in ("gsi1pk", "gsi1sk")}
-    assert calls.row() == kept | {"status": "COMPENSATED", "finished_at": LATER_AT}
+    assert calls.row() == kept | {"status": "COMPENSATED", "finished_at": LATER_AT, "sequence": 3}
     assert (calls.entries(), calls.account("alice")["available"]) == (journal, 10_000)
     assert counted() == {"StepCalled": 1, "Compensated": 1}
     later(minutes=1)

@@ -56,7 +56,7 @@ def test_a_part_goes_back_to_the_payer_and_the_fee_stays(
     known = {name: PROOF[name] for name in ("user_id", "request_id")}
     on_record = {**ORDER, **known, "posted_at": LATER_AT, "amount": "5.00", "currency": "EUR"}
     assert answer == {"key": KEY, "part": 1, "order": on_record}
-    assert settled.row() == before | {"parts": 1, "reversed_in_part": 500}
+    assert settled.row() == before | {"parts": 1, "reversed_in_part": 500, "sequence": before["sequence"] + 1}
     assert balances(settled) == (5180 + 500, 5272 - 500)
     assert settled.entry("reverse-part:1") == {
         "posted_at": LATER_AT,

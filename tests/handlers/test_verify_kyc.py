@@ -95,7 +95,7 @@ def test_the_first_call_records_the_verdict_at_the_time_of_the_answer(
 
     assert calls.ledger.row({"pk": f"EVIDENCE#{KEY}", "sk": f"{KEY}:verify"})
     assert calls.entry("verify") == EVIDENCE | {"posted_at": LATER_AT}
-    assert calls.row() == before | {"verify_at": LATER_AT, "verdict": "APPROVED"}
+    assert calls.row() == before | {"verify_at": LATER_AT, "verdict": "APPROVED", "sequence": 2}
     assert provider.asked == [KEY]
 
 
@@ -123,7 +123,7 @@ def test_a_review_keeps_the_settlement_until_its_end_and_is_not_asked_for_again(
         calls("VerifyKyc")
 
     ends = "2026-11-21T12:00:07.123Z"  # a day after the answer
-    assert calls.row() == before | {"review": "ver_1"} | dict.fromkeys(UNTIL, ends)
+    assert calls.row() == before | {"review": "ver_1", "sequence": 2} | dict.fromkeys(UNTIL, ends)
     assert calls.entries() == {"hold"}
     assert counted() == {"StepCalled": 1, "KycReview": 1, "InReview": 1}
     provider.answer = APPROVED

@@ -52,7 +52,7 @@ def change(town: Town, key: Row, **attributes: Any) -> None:
     ("key", "changes"),
     [
         (keys.account("alice"), {"available": 101}),
-        (keys.settlement(PAYMENT.key), {"hold_at": "2026-11-20T12:00:00.000Z"}),
+        (keys.settlement(PAYMENT.key), {"release_at": "2026-11-20T12:00:00.000Z"}),
     ],
     ids=["account", "settlement"],
 )

@@ -122,7 +122,7 @@ def test_a_time_that_no_entry_proves_any_more_is_as_sealed(shape: str) -> None:
         if is_known_by_the_journal_alone(one) and reconciled(one.of(rows)).conserved
     ]
 
-    assert len(hidden) > 5
+    assert len(hidden) > 1
     for one in hidden:
         assert compared(journal, one.of(rows)).faults, one[:3]
 
@@ -218,7 +218,7 @@ def test_a_slot_cannot_be_dated_back_to_make_do_without_its_entry() -> None:
     rows = rows_of("claimed")
     row = settlement_of(rows)
     long_ago = "2025-01-01T00:00:00.000Z"
-    forged = put(rows, row | {"hold_at": long_ago, "escrow": row["amount"]})
+    forged = put(rows, row | {"hold_at": long_ago, "escrow": row["amount"], "sequence": 2})
     payer = from_wire(forged["ACCOUNT#alice", "BALANCE"])
     forged = put(forged, payer | {"available": payer["available"] - row["amount"]})
 

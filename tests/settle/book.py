@@ -75,6 +75,7 @@ class Book:
             "request_hash": _hash(key, payer, payee, amount, fee, currency),
             "owner": f"{key}-1",
             "owner_epoch": 0,
+            "sequence": 1 + steps + (status == "REJECTED"),
             "claimed_at": self._now(),
             "deadline_at": DEADLINE,
         }
@@ -106,7 +107,9 @@ class Book:
 
     def review(self, key: str) -> None:
         """Begin a review, which moves the deadline to its end."""
-        self.row(f"SETTLEMENT#{key}").update(review="ver_1", in_flight_since=DEADLINE, gsi1sk=DEADLINE)
+        row = self.row(f"SETTLEMENT#{key}")
+        row |= {"review": "ver_1", "in_flight_since": DEADLINE, "gsi1sk": DEADLINE}
+        row["sequence"] += 1
 
     def compensate(self, key: str, *, last: str = "hold", written_off: str = "") -> None:
         """Reverse a settlement as far as the step `last`, of which a person has covered `written_off`."""
@@ -121,10 +124,12 @@ class Book:
                 self.post(key, f"resolve:{row['resolutions']}", f"losses:{row['currency']}", side, amount, at)
             else:
                 at = self.post(key, f"compensate:{step}", account, side, amount)
+                row["sequence"] += 1
             row["escrow"] += amount if side == "debit" else -amount
             row[f"{step}_reversed_at"] = at
         if last == "hold":
             row["status"] = "COMPENSATED"
+            row["sequence"] += "hold_at" not in row
             self._finish(row, row.get("hold_reversed_at") or self._now())
 
     def limbo(self, key: str, stuck: str) -> None:
@@ -138,6 +143,7 @@ class Book:
         row |= {"status": "LIMBO", "stuck_step": f"compensate:{stuck}", "gsi1pk": "LIMBO"}
         row |= {"gsi1sk": self.record(key, case, account=account)}
         row["failure"] = {"step": f"compensate:{stuck}", **STUCK}
+        row["sequence"] += 1
         if ":" not in account and f"{stuck}_at" in row:
             blocked = self.row(f"ACCOUNT#{account}")
             blocked["limbo_cases"] = blocked.get("limbo_cases", 0) + 1
@@ -225,11 +231,13 @@ class Book:
         opened = [one for one in self.rows if one["sk"] == f"{key}:limbo:{number}"]
         if not opened:
             self.record(key, f"limbo:{number}")
+            row["sequence"] += 1
         account = (opened or [{"account": row["payee"]}])[0]["account"]
         at = self.record(key, f"resolve:{number}", decision=decision, account=account)
         resolution = {"decision": decision, **PERSON, "decided_at": at}
         row |= {"resolutions": number, "resolution": resolution, "in_flight_since": at}
         row |= {"status": "COMPENSATING", "failure": row["reversed_for"]}
+        row["sequence"] += 1
         row.pop("stuck_step", None)
         self._list(row)
         if opened and ":" not in account:
@@ -245,6 +253,7 @@ class Book:
                 failure["cause"] = "{reason} (by {by})".format(**PERSON)
                 row["in_flight_since"] = self.record(row["pk"].partition("#")[2], step)
             row |= {"failure": failure, "reversed_for": failure, "resolutions": 0}
+            row["sequence"] += 1
             row.pop("finished_at", None)
         row["status"] = "COMPENSATING"
         self._list(row)

@@ -131,7 +131,7 @@ def test_two_faults_that_cancel_each_other_out_are_both_found(book: Book) -> Non
         (add(ALICE, "available", -700), ("ACCOUNT#alice", "BALANCE")),
         (drop(ALICE), ("ACCOUNT#alice", "BALANCE")),
         (
-            all_of(lose(settlement(HELD), "hold_at"), change(settlement(HELD), escrow=0)),
+            all_of(lose(settlement(HELD), "hold_at"), change(settlement(HELD), escrow=0, sequence=1)),
             (f"SETTLEMENT#{HELD}", "SETTLEMENT"),
         ),
         (drop(settlement(HELD)), (f"SETTLEMENT#{HELD}", "SETTLEMENT")),

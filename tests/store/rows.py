@@ -105,8 +105,11 @@ REVERSED: dict[Step, Row] = {
 REVERSE = evidence("reverse", POSTED_AT, reason=ORDER.reason, by=ORDER.by)
 
 
-def begun(last: Step | None, **changes: Any) -> Row:
-    """Return the settlement's row after the beginning of its reversal, with these changes."""
+def begun(last: Step | None, *, events: int = 0, **changes: Any) -> Row:
+    """Return the settlement's row after the beginning of its reversal, with these changes.
+
+    `events` is the number of events that it has made since.
+    """
     failure = ORDERED if last is Step.FEE else FAILURE
     steps = so_far(last) if last else {}
     return {
@@ -118,6 +121,7 @@ def begun(last: Step | None, **changes: Any) -> Row:
         "reversed_for": failure,
         "resolutions": 0,
         "owner": REVERSER,
+        "sequence": 2 + len(up_to(last)) + events,
         **({"in_flight_since": POSTED_AT} if last is Step.FEE else {}),
         **changes,
     }
@@ -174,7 +178,11 @@ WEBHOOK = NOW + timedelta(hours=5)
 """The time of the webhook that ends the review: long after the settlement's first deadline."""
 
 HELD = CLAIMED | {"escrow": 4820, "hold_at": POSTED_AT}
-UNDER_REVIEW = HELD | {
+QUEUED = HELD | {"sequence": 2}
+"""The same of a key that the start queue has claimed before."""
+
+UNDER_REVIEW = QUEUED | {
+    "sequence": 3,
     "review": "ver_1",
     "deadline_at": ENDS_AT,
     "in_flight_since": ENDS_AT,
@@ -251,8 +259,9 @@ def marker(event: WebhookEvent = EVENT, received_at: str = "2026-11-20T17:00:00.
 
 def concluded(row: Row, verdict: Verdict, decided_at: str, **changes: Any) -> Row:
     """Return a settlement's row with this verdict on record."""
-    decided = {"verdict": verdict.decision.value}
-    decided |= {"verify_at": decided_at} if verdict.decision == "APPROVED" else {}
+    decided: Row = {"verdict": verdict.decision.value}
+    if verdict.decision == "APPROVED":
+        decided |= {"verify_at": decided_at, "sequence": row["sequence"] + 1}
     return {name: value for name, value in (row | decided | changes).items() if name != "review"}
 
 

@@ -45,6 +45,7 @@ AFTER: dict[Step, tuple[int, int, Row]] = {
 
 FAILURE = {"step": "hold", "error": "InsufficientFunds", "cause": "payer: the account has too little"}
 REJECTED = FINISHED | {"status": "REJECTED", "failure": FAILURE, "finished_at": "2026-11-20T12:00:07.123Z"}
+REJECTED["sequence"] = 2
 LAST_BEFORE = [None, Step.HOLD, Step.VERIFY, Step.RELEASE]
 MONEY = [Step.HOLD, Step.RELEASE, Step.FEE]
 """The steps that move money, each in one transaction."""

@@ -88,9 +88,13 @@ def progress(step: Step) -> Row:
     return {"escrow": sum(REVERSED[each]["amount"] for each in done), **undone(*done)}
 
 
-def decided(last: Step | None, resolution: Resolution, **changes: Any) -> Row:
-    """Return the row of a settlement whose reversal continues after a decision."""
-    return begun(last, resolutions=1, resolution=decision(resolution), **DUE_AGAIN, **changes)
+def decided(last: Step | None, resolution: Resolution, events: int = 0, **changes: Any) -> Row:
+    """Return the row of a settlement whose reversal continues after a decision.
+
+    `events` is the number of the reversals before the stuck one.
+    """
+    closed = {"resolutions": 1, "resolution": decision(resolution), **DUE_AGAIN, **changes}
+    return begun(last, events=2 + events, **closed)
 
 
 def stuck_unmoved(saga: Saga, last: Step | None, step: Step) -> Row:
@@ -114,6 +118,7 @@ def test_a_stuck_reversal_puts_the_settlement_into_limbo_and_blocks_the_customer
     row = begun(
         Step.FEE,
         status="LIMBO",
+        events=len(before(step)) + 1,
         stuck_step=step.reversal,
         failure=STUCK | {"step": step.reversal},
         gsi1pk="LIMBO",
@@ -133,7 +138,7 @@ def test_a_stuck_reversal_of_an_uncommitted_step_risks_nothing_and_blocks_no_acc
     assert entered == limbo_evidence(step)
     index = {"gsi1pk": "LIMBO", "gsi1sk": REVERSED_AT}
     failure = STUCK | {"step": step.reversal}
-    row = begun(last, status="LIMBO", stuck_step=step.reversal, failure=failure, **index)
+    row = begun(last, events=1, status="LIMBO", stuck_step=step.reversal, failure=failure, **index)
     alice, bob = AVAILABLE[last]
     assert saga.books() == book(row, *posted(last), entered, alice=alice, bob=bob)
     assert saga.case() == Case(
@@ -257,7 +262,7 @@ def test_to_retry_moves_nothing_and_lets_the_reversal_continue(saga: Saga, step:
 
     assert resolved == resolve_evidence(step, RETRY)
     assert saga.books() == book(
-        decided(Step.FEE, RETRY, **progress(step)),
+        decided(Step.FEE, RETRY, len(before(step)), **progress(step)),
         *(*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_evidence(step), resolved),
         alice={"available": 5180} | (UNBLOCKED if step is Step.HOLD else {}),
         bob={"available": 500 if step is Step.HOLD else 5272} | (UNBLOCKED if step is Step.RELEASE else {}),
@@ -287,7 +292,7 @@ def test_to_write_off_covers_the_stuck_amount_from_the_losses_and_makes_the_paye
     ]
     assert resolved == both[0] | both[1]
     escrow = 48 if step is Step.FEE else 4820
-    row = decided(Step.FEE, WRITE_OFF, **undone(*before(step)), escrow=escrow)
+    row = decided(Step.FEE, WRITE_OFF, len(before(step)), **undone(*before(step)), escrow=escrow)
     row |= {step.reversal_slot: DECIDED_AT}
     others = [*posted(Step.FEE), *(REVERSED[each] for each in before(step)), limbo_evidence(step), *both]
     bob: Row = {"available": 5272} | (UNBLOCKED if step is Step.RELEASE else {})
@@ -320,7 +325,8 @@ def test_to_complete_accepts_the_release_and_makes_the_rest_of_the_escrow_the_fe
         moved("resolve:1", ESCROW_ACCOUNT, "fees:EUR", rest, DECIDED_AT),
     ]
     assert resolved == both[0] | both[1]
-    row = decided(last, COMPLETE, status="SETTLED", finished_at=DECIDED_AT, escrow=0, **undone(*refunded))
+    row = decided(last, COMPLETE, len(refunded), **undone(*refunded), escrow=0)
+    row |= {"status": "SETTLED", "finished_at": DECIDED_AT}
     row = {name: value for name, value in finished(row).items() if name != "failure"}
     others = [*posted(last), *(REVERSED[each] for each in refunded), limbo_evidence(step), *both]
     bob: Row = {"available": 5272} | (UNBLOCKED if step is Step.RELEASE else {})

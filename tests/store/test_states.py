@@ -96,6 +96,7 @@ def test_a_claimed_settlement_is_read_with_the_content_of_its_claim(saga: Saga) 
         stuck_step=None,
         resolutions=0,
         resolution=None,
+        sequence=1,
     )
 
 

@@ -21,9 +21,9 @@ from tests.store.rivals import at_once, callers
 from tests.store.rows import (
     ENDS,
     EVENT,
-    HELD,
     JUST_BEFORE,
     OWNER,
+    QUEUED,
     TIME,
     UNDER_REVIEW,
     WEBHOOK,
@@ -73,7 +73,7 @@ def test_a_verdict_is_one_evidence_for_good_and_only_an_approval_commits_the_ste
     assert own(saga, verdict) == evidence_of(verdict, LATER_AT)
 
     assert verdicts(saga) == [evidence_of(verdict, LATER_AT)]
-    assert saga.row() == concluded(HELD, verdict, LATER_AT)
+    assert saga.row() == concluded(QUEUED, verdict, LATER_AT)
     assert set(saga.state().steps) == ({"hold", "verify"} if verdict is APPROVED else {"hold"})
     with saga.writes_nothing():
         for later in (APPROVED, REJECTED):
@@ -117,7 +117,7 @@ def test_the_next_call_concludes_the_verdict_on_record_after_any_answer(
 
     assert own(saga, replace(answer, reference="ver_2")) == evidence_of(verdict, POSTED_AT)
 
-    assert saga.row() == concluded(HELD, verdict, LATER_AT)
+    assert saga.row() == concluded(QUEUED, verdict, LATER_AT)
     saga.books()
 
 
@@ -226,7 +226,7 @@ def test_a_review_holds_the_money_and_moves_deadline_and_index_to_its_first_end(
 
     assert begin_review(saga) == state_of(UNDER_REVIEW)
 
-    assert saga.ledger.rows() == [UNDER_REVIEW if found == HELD else found for found in before]
+    assert saga.ledger.rows() == [UNDER_REVIEW if found == QUEUED else found for found in before]
     assert list(saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-21T12:00:00.122Z", limit=9)) == []
     (listed,) = saga.ledger.store.listed("IN_FLIGHT#2", up_to="2026-11-21T12:00:00.123Z", limit=9)
     assert listed["pk"] == UNDER_REVIEW["pk"]
@@ -328,7 +328,7 @@ def test_a_webhook_before_our_own_answer_takes_effect_and_the_answer_finds_it(
     assert webhook(saga, verdict, now=LATER) is None
 
     time = {"deadline_at": "2026-11-20T12:15:07.123Z", "gsi1sk": "2026-11-20T12:00:07.123Z"}
-    row = concluded(HELD, verdict, LATER_AT, owner=OWNER, owner_epoch=1, in_flight_since=LATER_AT, **time)
+    row = concluded(QUEUED, verdict, LATER_AT, owner=OWNER, owner_epoch=1, in_flight_since=LATER_AT, **time)
     assert saga.row() == row
     with saga.writes_nothing():
         assert begin_review(saga, now=LATER) == state_of(row)

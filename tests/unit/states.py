@@ -22,6 +22,7 @@ def row(settlement: Settlement = SETTLEMENT, **changes: Any) -> Row:
         "escrow": 0,
         "owner": EXECUTION,
         "owner_epoch": 0,
+        "sequence": 1,
         "claimed_at": timestamp(NOW),
         "deadline_at": timestamp(NOW + timedelta(minutes=15)),
     }

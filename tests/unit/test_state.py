@@ -46,6 +46,7 @@ FULL = states.row(
     resolution={"decision": "retry"},
     parts=4,
     reversed_in_part=70,
+    sequence=9,
 )
 """A row with every attribute of a settlement, each with its own value."""
 

@@ -288,6 +288,7 @@ STALLED: Row = {
     "deadline_at": timestamp(NOW + timedelta(seconds=45)),
     "owner": EXECUTION,
     "owner_epoch": 0,
+    "sequence": 1,
 }
 """A stalled settlement that no execution has resumed. Its next look would be past its deadline."""
 

@@ -60,6 +60,7 @@ FINISHED = {
     "claimed_at": POSTED_AT,
     "deadline_at": "2026-11-20T12:15:00.123Z",
     "owner_epoch": 0,
+    "sequence": 1,
 }
 """The row of a finished settlement, without its steps, its end and its failure."""
 
@@ -394,7 +395,8 @@ def so_far(last: Step) -> Row:
     """Return the attributes of a settlement's row about the forward steps once `last` has committed."""
     committed = up_to(last)
     verdict = {"verdict": "APPROVED"} if Step.VERIFY in committed else {}
-    return {step.slot: POSTED_AT for step in committed} | verdict
+    sequence = {"sequence": 1 + len(committed)}  # the claim made the first event
+    return {step.slot: POSTED_AT for step in committed} | verdict | sequence
 
 
 def state_of(row: Row) -> SettlementState:

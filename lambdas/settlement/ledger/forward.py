@@ -17,7 +17,7 @@ from settlement.ledger.conditions import (
 )
 from settlement.ledger.failure_reasons import fenced, late_or_fenced
 from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, Write, put, update
+from settlement.ledger.transaction import AlreadyApplied, Write, put, update_with_event
 from settlement.model.errors import SettlementError, StepFenced
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
@@ -64,7 +64,7 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
         conditions += [before_deadline(now), NOT_EXPIRED]
     if step is Step.RELEASE:
         conditions += [escrow_holds(settlement.amount)]
-    return update(
+    return update_with_event(
         keys.settlement(settlement.key),
         f"SET {assignments}{removals}",
         values=values,
@@ -83,7 +83,7 @@ def reject(
     conditions = [status_is(Status.PROCESSING), same_request(settlement), not_committed(Step.HOLD)]
     if owner is not None:
         conditions += [owner_is(owner)]
-    return update(
+    return update_with_event(
         keys.settlement(settlement.key),
         "SET #status = :rejected, #failure = :failure, finished_at = :now REMOVE gsi1pk, gsi1sk",
         values={":rejected": Status.REJECTED, ":failure": dict(failure), ":now": timestamp(now)},
@@ -104,5 +104,6 @@ def _claimed(settlement: Settlement, owner: str, now: datetime, config: StageCon
         "claimed_at": timestamp(now),
         "deadline_at": timestamp(deadline),
         "owner_epoch": 0,
+        "sequence": 1,
         **keys.in_flight_index(settlement.key, timestamp(recover_at)),
     }

@@ -1,5 +1,6 @@
 """Writes of a KYC verdict to the settlement's row, and of the review that may precede it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +19,7 @@ from settlement.ledger.conditions import (
 )
 from settlement.ledger.failure_reasons import fenced, late_or_fenced
 from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, Write, placeholders, put, update
+from settlement.ledger.transaction import AlreadyApplied, Write, placeholders, put, update, update_with_event
 from settlement.model.errors import IdempotencyConflict, KycUnavailable, SettlementError, StepFenced
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
@@ -51,7 +52,7 @@ def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> W
         return late_or_fenced(now)(step, state)
 
     expression, values = _verdict(verdict, now)
-    return update(
+    return _decided_by(verdict)(
         keys.settlement(settlement.key),
         f"SET {expression}",
         values=values,
@@ -69,7 +70,7 @@ def begin_review(settlement: Settlement, verdict: Verdict, until: datetime, now:
     as it is.
     """
     index = keys.in_flight_index(settlement.key, timestamp(until))
-    return update(
+    return update_with_event(
         keys.settlement(settlement.key),
         "SET review = :review, deadline_at = :until, in_flight_since = :until,"
         " gsi1pk = :gsi1pk, gsi1sk = :gsi1sk",
@@ -112,7 +113,7 @@ def end_review(
         assignments += ", deadline_at = :deadline"
         values |= {":deadline": timestamp(now + config.time_to_settle(None))}
     expression, verdict_values = _verdict(verdict, now)
-    return update(
+    return _decided_by(verdict)(
         keys.settlement(settlement.key),
         f"SET {assignments}, {expression}",
         values=values | verdict_values,
@@ -152,6 +153,11 @@ def _awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
         before_deadline(now),
         NOT_EXPIRED,
     ]
+
+
+def _decided_by(verdict: Verdict) -> Callable[..., Write]:
+    """Return how the row is updated: an approval makes an event. After a rejection, the reversal makes it."""
+    return update_with_event if verdict.decision is KycDecision.APPROVED else update
 
 
 def _verdict(verdict: Verdict, now: datetime) -> tuple[str, dict[str, Any]]:

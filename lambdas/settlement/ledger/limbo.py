@@ -15,7 +15,7 @@ from settlement.ledger.conditions import (
     status_is,
 )
 from settlement.ledger.failure_reasons import fenced, reversal_refusal
-from settlement.ledger.transaction import Write, placeholders, put, update
+from settlement.ledger.transaction import Write, placeholders, put, update_with_event
 from settlement.model.case import Case
 from settlement.model.errors import ResolutionRefused, SettlementError, StepFenced
 from settlement.model.orders import Decision, Resolution
@@ -35,7 +35,7 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
     ]
     if not case.done:
         conditions += [not_reversed(case.step)]
-    return update(
+    return update_with_event(
         keys.settlement(settlement.key),
         "SET #status = :limbo, stuck_step = :stuck, #failure = :failure, gsi1pk = :gsi1pk, gsi1sk = :gsi1sk",
         values={
@@ -110,7 +110,7 @@ def leave(
         conditions += [committed(case.step), not_reversed(case.step)]
         values |= {":change": case.amount}
         assignments += [f"{case.step.reversal_slot} = :now", "escrow = escrow + :change"]
-    return update(
+    return update_with_event(
         keys.settlement(settlement.key),
         f"SET {', '.join(assignments)} REMOVE {', '.join(removals)}",
         values=values,

@@ -17,7 +17,7 @@ from settlement.ledger.conditions import (
 )
 from settlement.ledger.failure_reasons import fenced
 from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, Write, put, update
+from settlement.ledger.transaction import AlreadyApplied, Write, put, update_with_event
 from settlement.model.errors import IdempotencyConflict, NotReversible, PartRefused, SettlementError
 from settlement.model.orders import REVERSE, PartialReversal, part_name
 from settlement.model.settlement import Settlement
@@ -75,7 +75,7 @@ def count(settlement: Settlement, order: PartialReversal) -> Write:
     else:
         expression = "SET parts = :part, reversed_in_part = reversed_in_part + :amount"
         conditions += [parts_are(order.part - 1), within_rest(settlement.net - order.amount)]
-    return update(
+    return update_with_event(
         keys.settlement(settlement.key),
         expression,
         values=values,

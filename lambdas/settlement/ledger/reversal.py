@@ -20,7 +20,7 @@ from settlement.ledger.conditions import (
     status_is,
 )
 from settlement.ledger.failure_reasons import fenced, reversal_refusal
-from settlement.ledger.transaction import AlreadyApplied, Write, placeholders, put, update
+from settlement.ledger.transaction import AlreadyApplied, Write, placeholders, put, update, update_with_event
 from settlement.model.errors import EscrowMismatch, IdempotencyConflict, NotReversible, SettlementError
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
@@ -44,6 +44,7 @@ def tombstone(settlement: Settlement, owner: str, failure: Mapping[str, str], no
         "claimed_at": at,
         "deadline_at": at,
         "owner_epoch": 0,
+        "sequence": 1,
         "failure": dict(failure),
         "finished_at": at,
     }
@@ -60,7 +61,7 @@ def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | No
     conditions = [status_is(Status.PROCESSING), same_request(settlement)]
     if owner is not None:
         conditions += [owner_is(owner), NOT_IN_REVIEW, not_committed(Step.RELEASE)]
-    return update(
+    return update_with_event(
         keys.settlement(settlement.key),
         "SET #status = :compensating, #failure = :failure, reversed_for = :failure, resolutions = :none,"
         " #owner = :execution",
@@ -114,7 +115,7 @@ def begin_on_order(
     conditions = [status_as_expected(expected), same_request(settlement), NEVER_RESOLVED, NO_PARTS]
     if escrow is not None:
         conditions += [escrow_holds(escrow)]
-    return update(
+    return update_with_event(
         keys.settlement(settlement.key),
         "SET #status = :compensating, #failure = :failure, reversed_for = :failure, resolutions = :none,"
         " in_flight_since = :now, gsi1pk = :gsi1pk, gsi1sk = :gsi1sk REMOVE finished_at",
@@ -155,7 +156,7 @@ def reverse_step(settlement: Settlement, step: Step, *, escrow_change: int, now:
         assignments += ", #status = :compensated, finished_at = :now"
         removals = " REMOVE gsi1pk, gsi1sk"
         values |= {":compensated": Status.COMPENSATED}
-    return update(
+    return update_with_event(
         keys.settlement(settlement.key),
         f"SET {assignments}{removals}",
         values=values,
@@ -168,7 +169,7 @@ def reverse_step(settlement: Settlement, step: Step, *, escrow_change: int, now:
 
 def finish_unheld(settlement: Settlement, now: datetime) -> Write:
     """Finish the compensation of a settlement of which nothing was ever held."""
-    return update(
+    return update_with_event(
         keys.settlement(settlement.key),
         "SET #status = :compensated, finished_at = :now REMOVE gsi1pk, gsi1sk",
         values={":compensated": Status.COMPENSATED, ":now": timestamp(now)},

@@ -8,7 +8,13 @@ from settlement.ledger.conditions import ABSENT, Condition
 from settlement.ledger.keys import Row
 from settlement.model.errors import SettlementError
 
-_ALIASES = {"#status": "status", "#failure": "failure", "#owner": "owner", "#case": "case"}
+_ALIASES = {
+    "#status": "status",
+    "#failure": "failure",
+    "#owner": "owner",
+    "#case": "case",
+    "#sequence": "sequence",
+}
 """Aliases of the attributes whose names are reserved words of DynamoDB."""
 
 
@@ -103,6 +109,28 @@ def update(
                 raise ValueError(f"{placeholder} has two values")
     parameters = {"Key": key, "UpdateExpression": expression, **_condition(expression, condition, all_values)}
     return Write("Update", parameters, on_failure)
+
+
+def update_with_event(
+    key: Row,
+    expression: str,
+    *,
+    conditions: Sequence[Condition],
+    values: Mapping[str, Any] | None = None,
+    on_failure: OnFailure,
+) -> Write:
+    """Build a write that updates a settlement's row, and numbers the event that it makes.
+
+    The same write counts the event, so that two writers can neither skip a number nor repeat one. Any other
+    write leaves the number alone. See docs/decisions/2026-11-23-outcome-events.md.
+    """
+    return update(
+        key,
+        f"{expression} ADD #sequence :one",
+        conditions=conditions,
+        values={**(values or {}), ":one": 1},
+        on_failure=on_failure,
+    )
 
 
 def placeholders(attributes: Row) -> Row:

@@ -28,6 +28,7 @@ class SettlementState:
     `deadline_extended_at` the latest time at which it came too late itself and extended the deadline.
     `resolutions` counts the closed cases of LIMBO; `resolution` is the latest decision, `stuck_step` the
     reversal that is stuck.
+    `sequence` is the number of the latest event: each write that makes one counts it.
     `parts` counts the reversals in part, and `reversed_in_part` is what they have given back (minor units).
     """
 
@@ -56,6 +57,7 @@ class SettlementState:
     resolution: Mapping[str, str] | None = None
     parts: int = 0
     reversed_in_part: int = 0
+    sequence: int = 0
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "SettlementState":
@@ -81,6 +83,7 @@ class SettlementState:
                 resolutions=row.get("resolutions", 0),
                 parts=row.get("parts", 0),
                 reversed_in_part=row.get("reversed_in_part", 0),
+                sequence=row.get("sequence", 0),
                 **{name: row[name] for name in _REQUIRED},
                 **{name: row.get(name) for name in _OPTIONAL},  # type: ignore[arg-type]
             )
@@ -192,7 +195,7 @@ _TIMES = ("opened_at", "frozen_at", "closed_at")
 
 _INTEGERS = (
     *("amount", "fee", "deadline_seconds", "escrow", "owner_epoch", "resolutions", "available"),
-    *("limbo_cases", "parts", "reversed_in_part"),
+    *("limbo_cases", "parts", "reversed_in_part", "sequence"),
 )
 _MAPS = ("failure", "reversed_for", "resolution")
 _TEXTS = (

@@ -28,7 +28,7 @@ _SETTLEMENT = (
     *(step.reversal_slot for step in REVERSIBLE),
     *("gsi1pk", "gsi1sk", "in_flight_since", "recover_at", "expired_at", "deadline_extended_at"),
     *("finished_at", "verdict", "review", "failure", "reversed_for", "stuck_step", "resolutions"),
-    *("resolution", "parts", "reversed_in_part", NAMES_ERASED),
+    *("resolution", "parts", "reversed_in_part", "sequence", NAMES_ERASED),
 )
 _ENTRY = ("step", "posted_at", "debit", "credit", "side")
 _EVIDENCE = ("decision", "provider", "reference", "reason", "by", *_PROOF, "account", "error", "cause")

@@ -18,6 +18,7 @@ from settlement.model.status import FINISHED, REVERSIBLE, Status, Step
 from settlement.reconciliation import values
 from settlement.reconciliation.facts import SettlementFacts
 from settlement.reconciliation.legal import attribute_faults, slot_faults
+from settlement.reconciliation.sequence import sequence_faults
 
 NAMES_ERASED = "names_erased_at"
 """The attribute that stands for erased names: without them the hash cannot be computed again."""
@@ -45,6 +46,7 @@ def movements(row: Row) -> SettlementFacts:
     if not owner:
         raise MalformedRow("owner is empty")
     values.count(row, "owner_epoch")
+    values.count(row, "sequence", least=1)
     if not _REQUESTED.isdisjoint(row):
         values.optional(row, "deadline_seconds", int)
         for name in NAMES:
@@ -68,6 +70,7 @@ def contradictions(row: Row, facts: SettlementFacts) -> Iterator[str]:
     yield from attribute_faults(row, facts.status, is_completed)
     yield from _content_faults(row, facts)
     yield from _time_faults(row, facts)
+    yield from sequence_faults(row, facts)
     if not _PARTS.isdisjoint(row):
         yield from _part_faults(row, facts)
     if "gsi1pk" in row and facts.status != Status.LIMBO:

@@ -39,6 +39,7 @@ from tests.simulation.seeded.lawful import EVERY, prove, retention_at
 from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.proof import Proof
+from tests.simulation.seeded.relay import Relay
 from tests.simulation.seeded.returns import plan_returns
 from tests.simulation.seeded.rules import Asking
 from tests.simulation.seeded.services import DynamoDb, Lambda, Services, StepFunctions
@@ -101,7 +102,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.hub = Hub(self.chance.random)
-        self.oracle = Oracle()
+        self.oracle, self.relay = Oracle(), Relay(0)
         self.table = MemoryDynamoDb(self._committed, self._behind)
         self.deployments, self.currency = Deployments(), "EUR"
         self.dynamodb, self.step_functions, self.provider = (
@@ -147,6 +148,7 @@ class World:
             self.hub.run(self.hub.now + CALM_MS_MAX, lambda: self.is_over)
             self.oracle.at_the_end(self.table.items, self.people.alerted)
             prove(self.table.items, retention_at(self.config, self.hub.now))
+            self.relay.play(self.table.items, self.config)
             self.proof.at_the_end()
             self.circuit.rules.at_the_end()
             demand(self._rests(), "every case of LIMBO has an execution that waits for its decision")
@@ -246,6 +248,7 @@ class World:
         if self.oracle.commits % EVERY == 0:
             prove(self.table.items, retention_at(self.config, self.hub.now))
         self.stream.committed(changes)
+        self.relay.committed(changes, self.config)
         if self.journal:
             self.journal.committed(changes, self.hub.now)
         for old, row in changes:
@@ -273,6 +276,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     world.stranger = Stranger(world, is_there=seed % stranger.EVERY == stranger.EVERY - 1)
     if seed % UNHEARD_OF_EVERY == UNHEARD_OF_EVERY - 1:
         world.cloud.killed = UNHEARD_OF
+    world.relay = Relay(seed)
     world.journal = Journal(seed) if seed % JOURNAL_EVERY == JOURNAL_EVERY - 1 else None
     if retains(seed):
         begin_to_expire(world)
