@@ -1,6 +1,6 @@
 """The relay of a world's events: each record of a settlement's row, late, twice, and out of step.
 
-`policy/events.py` makes an event of a record. What a reader does with the events is played here, when the world's
+`policy/events.py` makes an event of a record. What a reader does with it is played here, when the world's
 history is over: it keeps one of each identity, and those of one settlement in the order of their numbers.
 """
 
