@@ -63,7 +63,7 @@ def test_all_that_goes_into_escrow_comes_out_of_it(settlement: Settlement) -> No
 
 
 def test_the_claim_with_its_hold_is_the_claim_and_then_the_hold() -> None:
-    """The two ways to a hold, at once and of a queued settlement, lead to the same rows."""
+    """The two ways to a hold, at once and of a queued settlement, lead to the same rows but for the event."""
     at_once, queued = books.fresh(), books.fresh()
     for saga in (at_once, queued):
         saga.fund()
@@ -72,6 +72,8 @@ def test_the_claim_with_its_hold_is_the_claim_and_then_the_hold() -> None:
     queued.claim()
     queued.commit(Step.HOLD)
 
+    assert (at_once.row()["sequence"], queued.row()["sequence"]) == (1, 2)
+    queued.alter(sequence=1)
     assert at_once.ledger.rows() == queued.ledger.rows()
     assert moved(at_once) == {"alice": -4820}
 
