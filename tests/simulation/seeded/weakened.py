@@ -162,9 +162,16 @@ def _changed(change: Change) -> Iterator[None]:
     def update(*given: Any, **named: Any) -> Write:
         return change(transaction.update(*given, **named), _place(sys._getframe(1)))
 
+    def update_with_event(*given: Any, **named: Any) -> Write:
+        return change(transaction.update_with_event(*given, **named), _place(sys._getframe(1)))
+
     with ExitStack() as stack:
         for module in MODULES:
-            for name, replaced in (("put", put), ("update", update)):
+            for name, replaced in (
+                ("put", put),
+                ("update", update),
+                ("update_with_event", update_with_event),
+            ):
                 if hasattr(module, name):
                     stack.enter_context(mock.patch.object(module, name, replaced))
         yield
