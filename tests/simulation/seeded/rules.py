@@ -253,9 +253,9 @@ def part_is_reversed(key: str, old: Item, new: Item, posted: dict[str, Item], as
         demand(found == (debit, credit, wanted), "a part goes from the payee to the payer", key, found)
         at = text(entry, "posted_at") == text(taken, "posted_at")
         demand(at, "both entries of a part have the time of its evidence", key)
-    counted = ("parts", "reversed_in_part", "sequence")
-    same = {one: new.get(one) for one in new if one not in counted}
-    kept = {one: old.get(one) for one in old if one not in counted}
+    changing = ("parts", "reversed_in_part", "sequence")
+    same = {one: new.get(one) for one in new if one not in changing}
+    kept = {one: old.get(one) for one in old if one not in changing}
     demand(same == kept, "a part changes nothing else of its settlement", key)
 
 
