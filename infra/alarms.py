@@ -78,7 +78,7 @@ def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
     _executions(pager, watched)
     _start_queue(pager, watched.start)
     # These answer a refusal without an error, or meet none: each error is a failure.
-    for name in ("KycDecided", "StartSettlements", "SweepMerchants", "SealJournal"):
+    for name in ("KycDecided", "StartSettlements", "SweepMerchants", "SealJournal", "SendPage"):
         pager.alarm(
             f"{name}Failed",
             watched.functions[name].metric_errors(period=_FIVE_MINUTES),

@@ -75,6 +75,7 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
         "Put": (SWEPT,),
         "Update": (MERCHANT,),
     },
+    "SendPage": {},  # it reads the event, and no row
     "SealJournal": {},  # it gets rows from the stream, and none from the table
     "ReconcileBooks": {},
 }
@@ -82,6 +83,9 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
 the table's stream. ReconcileBooks reads every row and writes none: a scan has no partition keys
 to tell rows apart by.
 """
+
+WITHOUT_ROWS = ("SendPage",)
+"""The functions that reach neither the table nor its key, nor the stream."""
 
 MONEY_ATTRIBUTES = (
     *("available", "currency", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
@@ -131,6 +135,8 @@ STARTING = ("RecoverStalled", "StartSettlements")
 def grant_rows(table: SettlementTable, functions: Mapping[str, lambda_.Function]) -> None:
     """Grant each function its actions on rows; recovery and the proof the index; the proof the table."""
     for name, actions in (*GRANTS.items(), *TRIGGERED.items()):
+        if name in WITHOUT_ROWS:
+            continue
         untouched = [one for one in MONEY_ATTRIBUTES if one not in NAMED.get(name, ())]
         if name not in EXPIRING:
             untouched.append(EXPIRES)

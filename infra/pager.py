@@ -3,6 +3,7 @@
 import re
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -11,6 +12,7 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_sqs as sqs
@@ -22,8 +24,11 @@ from infra.urgency import Urgency, urgency_of
 
 ALARMS_RUNBOOK = Path(__file__).parent.parent / "docs" / "runbooks" / "alarms.md"
 
-_PUBLISHERS = ("events.amazonaws.com", "cloudwatch.amazonaws.com")
-"""The services that publish to the topics. Without a grant on its key, their messages are lost silently."""
+_EVENTS = ("LimboEntered", "LimboResolved", "GlassBroken")
+"""The events on the bus that people are told of. `policy/page.py` says how, and which of them page."""
+
+_PAGE_AGE_MAX = Duration.minutes(15)
+"""A page that is tried for longer helps no one; in the queue it sets off an alarm."""
 
 
 _ONE_FAULT_MINUTES = 30
@@ -45,8 +50,9 @@ class Pager(Construct):
         self.bus = events.EventBus(self, "Bus", event_bus_name=settings.stack_name)
         removal_policy = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
         key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
-        for publisher in _PUBLISHERS:
-            key.grant(iam.ServicePrincipal(publisher), "kms:Decrypt", "kms:GenerateDataKey*")
+        # Without this grant the alarms' messages are lost silently.
+        key.grant(iam.ServicePrincipal("cloudwatch.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
+        self._key = key
         self.topics = {urgency: self._new_topic(urgency, key) for urgency in Urgency}
         self.undelivered = sqs.Queue(
             self,
@@ -56,24 +62,55 @@ class Pager(Construct):
             retention_period=Duration.days(14),
             removal_policy=removal_policy,
         )
-        for rule, event, urgency in (
-            ("Rule", "LimboEntered", Urgency.NOW),
-            ("ResolvedRule", "LimboResolved", Urgency.INFORMATION),
-            ("BrokenGlassRule", "GlassBroken", Urgency.NOW),
-        ):
-            events.Rule(
-                self,
-                rule,
-                event_bus=self.bus,
-                event_pattern=events.EventPattern(source=["settlement"], detail_type=[event]),
-                targets=[self._to_topic(urgency, events.RuleTargetInput.from_event_path("$.detail"))],
-            )
         self.alarm(
             "AlertUndelivered",
             self.undelivered.metric_approximate_number_of_messages_visible(
                 period=Duration.minutes(1), statistic="Maximum"
             ),
-            "An on-call alert did not reach the topic. It is in the dead-letter queue.",
+            "A page could not be sent to people. Its event is in the dead-letter queue.",
+        )
+
+    def send_by(self, function: lambda_.Function) -> None:
+        """Let a function write the pages about the bus's events, and publish them.
+
+        An event that it cannot be called with, or that it has failed three times with, goes to the queue.
+        """
+        events.Rule(
+            self,
+            "Rule",
+            event_bus=self.bus,
+            event_pattern=events.EventPattern(source=["settlement"], detail_type=list(_EVENTS)),
+            targets=[
+                targets.LambdaFunction(
+                    function, dead_letter_queue=self.undelivered, max_event_age=_PAGE_AGE_MAX
+                )
+            ],
+        )
+        function.configure_async_invoke(
+            retry_attempts=2,
+            max_event_age=_PAGE_AGE_MAX,
+        )
+        # Not by CDK's SqsDestination, which would also let the function look at the queue.
+        config = cast(
+            "lambda_.CfnEventInvokeConfig", function.node.find_child("EventInvokeConfig").node.default_child
+        )
+        of_config = lambda_.CfnEventInvokeConfig
+        config.destination_config = of_config.DestinationConfigProperty(
+            on_failure=of_config.OnFailureProperty(destination=self.undelivered.queue_arn)
+        )
+        for variable, urgency in (("PAGE_TOPIC", Urgency.NOW), ("INFORMATION_TOPIC", Urgency.INFORMATION)):
+            topic = self.topics[urgency].topic_arn
+            function.add_environment(variable, topic)
+            function.add_to_role_policy(iam.PolicyStatement(actions=["sns:Publish"], resources=[topic]))
+        function.add_to_role_policy(
+            iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[self.undelivered.queue_arn])
+        )
+        function.add_to_role_policy(
+            iam.PolicyStatement(
+                actions=["kms:Decrypt", "kms:GenerateDataKey"],
+                resources=[self._key.key_arn],
+                conditions={"StringEquals": {"kms:ViaService": f"sns.{Stack.of(self).region}.amazonaws.com"}},
+            )
         )
 
     def watch(self, machine: sfn.StateMachine) -> None:
@@ -126,7 +163,8 @@ class Pager(Construct):
             self.alarms[-1].add_alarm_action(cloudwatch_actions.SnsAction(self.topics[urgency]))
 
     def _new_topic(self, urgency: Urgency, key: kms.Key) -> sns.Topic:
-        topic = sns.Topic(self, urgency.value, master_key=key, enforce_ssl=True)
+        encrypted = not self._settings.is_embedded  # the embedded AWS speaks plain HTTP
+        topic = sns.Topic(self, urgency.value, master_key=key, enforce_ssl=encrypted)
         topic.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
@@ -141,15 +179,6 @@ class Pager(Construct):
             by = subscriptions.UrlSubscription if "://" in address else subscriptions.EmailSubscription
             topic.add_subscription(by(address))
         return topic
-
-    def _to_topic(self, urgency: Urgency, message: events.RuleTargetInput) -> targets.SnsTopic:
-        """Return a topic as a target. After 15 minutes a message goes to the queue, which has an alarm."""
-        return targets.SnsTopic(
-            self.topics[urgency],
-            message=message,
-            dead_letter_queue=self.undelivered,
-            max_event_age=Duration.minutes(15),
-        )
 
     def alarm(  # noqa: PLR0913
         self,

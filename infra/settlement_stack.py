@@ -110,6 +110,7 @@ class SettlementStack(Stack):
             journal=journal,
             machines=(standard, compensation),
         )
+        pager.send_by(functions["SendPage"])
         start = StartQueue(self, "Start", function=functions["StartSettlements"], settings=settings)
 
         watched = Watched(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from handlers import _account_orders, _approvals, _kyc_probe, _orders, _sweeps
-from settlement.adapters.telemetry import logger, observed
+from settlement.adapters.telemetry import about, observed
 from settlement.model.account_order import OrderKind
 from settlement.model.caller import Caller, caller_of
 from settlement.model.errors import InvalidRequest, SettlementError
@@ -56,8 +56,7 @@ def _take(event: dict[str, Any], context: object) -> dict[str, Any]:
     route, _, move = event["routeKey"].partition("/orders/")[2].partition("/")
     caller = caller_of(event["requestContext"])
     body = _body(event)
-    if isinstance(body.get("key"), str):
-        logger.append_keys(key=body["key"][:64].encode("unicode_escape").decode())
+    about(body.get("key"))
     field = _NAMED.get(route)
     if field in body and body[field] != route:
         raise InvalidRequest(f"{field}: must be {route}, as the route says")

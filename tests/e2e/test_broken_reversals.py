@@ -104,7 +104,7 @@ def test_a_broken_reversal_is_recovered_without_a_decision_and_pages_once() -> N
             embedded.wait_for(lambda: status() == {"COMPENSATED"})
             pages: list[str] = []
             while batch := list(received()):
-                pages += batch
+                pages += [one["Message"] for one in batch]
 
         rows = embedded.rows()
         people = [row for row in rows if any(word in row["sk"] for word in ("resolve:", "limbo:"))]

@@ -3,7 +3,7 @@
 import pytest
 
 from settle.actions import reversal
-from settle.local.demo.stuck_reversal import pager
+from settle.local.demo.stuck_reversal import messages, pager
 from settle.queries import limbo, statement
 from tests.e2e.embedded import Embedded, at_once
 from tests.e2e.stuck import REASON, pay, settled, stuck
@@ -49,6 +49,24 @@ def test_on_call_is_alerted_with_all_facts_and_again_without_a_decision(embedded
         "runbook": "docs/runbooks/limbo.md",
         "next_command": f"settle limbo show {one.key}",
     }
+
+
+def test_a_page_is_read_without_its_json(embedded: Embedded) -> None:
+    one = settled(embedded)
+
+    pages: list[dict[str, str]] = []
+    with messages(embedded.stack) as received:
+        reversal.reverse(embedded.stack, one.key, "the goods came back")
+        embedded.wait_for(
+            lambda: pages.extend(one_ for one_ in received() if one.key in one_["Message"]) or pages
+        )
+
+    assert pages[0]["Subject"] == f"LIMBO: 47.72 EUR of {one.payee}, payment {one.key}"[:99]
+    assert pages[0]["Message"].splitlines()[1:4] == [
+        "This is alert 1.",
+        f"Run: settle limbo show {one.key}",
+        "Read: docs/runbooks/limbo.md",
+    ]
 
 
 def test_an_account_is_blocked_until_a_decision_which_on_call_is_told(embedded: Embedded) -> None:

@@ -133,6 +133,10 @@ PAYLOADS: dict[str, list[Any]] = {
     "kyc_decided": [VERDICT, {**VERDICT, "decision": "REJECTED", "reason": "a listed party"}],
     "start_settlements": REQUESTS,
     "sweep_merchants": [{"Records": [{"dynamodb": {"Keys": _ENTRY}}]}],
+    "send_page": [
+        {"detail-type": kind, "detail": {"key": KEY, "summary": "x", "reason": "x", "account": "bob"}}
+        for kind in ("LimboEntered", "LimboResolved", "GlassBroken", "Another")
+    ],
     "seal_journal": [
         {
             "Records": [
@@ -168,6 +172,7 @@ FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     "resolve_limbo": {("settlement",): _ANY, ("resolution",): _ANY},
     **{name: {(): _ANY} for name in _WHOLE},
     "sweep_merchants": {},
+    "send_page": {("detail",): _ANY},
     # A writer of the table decides what an image holds.
     "seal_journal": {},
 }

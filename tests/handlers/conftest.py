@@ -18,6 +18,7 @@ from handlers import (
     _payee,
     _secrets,
     _step_functions,
+    _topics,
     _workers,
 )
 from settlement.adapters import telemetry
@@ -29,7 +30,7 @@ from tests.world.functions import Calls
 from tests.world.ledger import Ledger
 from tests.world.memory_s3 import MemoryS3
 from tests.world.provider import IN_REVIEW, Provider
-from tests.world.services import Functions, Queues, Secrets
+from tests.world.services import Functions, Queues, Secrets, Topics
 from tests.world.step_functions import StepFunctions
 
 Counted = Callable[[], dict[str, float]]
@@ -51,6 +52,7 @@ def calls(
 ) -> Calls:
     """The real handlers on the table of the test, at `NOW`."""
     monkeypatch.setattr(_functions, "_client", Functions())
+    monkeypatch.setattr(_topics, "_client", Topics())
     monkeypatch.setattr(_dependencies, "store", ledger.store)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW)
     monkeypatch.setattr(_payee, "_remembered", {})
@@ -82,6 +84,14 @@ def functions(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Functions:
     functions = Functions()
     monkeypatch.setattr(_functions, "_client", functions)
     return functions
+
+
+@pytest.fixture
+def topics(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Topics:
+    """The topics, which keep what is published."""
+    topics = Topics()
+    monkeypatch.setattr(_topics, "_client", topics)
+    return topics
 
 
 @pytest.fixture

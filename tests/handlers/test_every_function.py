@@ -24,7 +24,7 @@ from tests.world.constants import (
     WIRE,
     WITHOUT_FEE,
 )
-from tests.world.functions import HANDLERS, Calls
+from tests.world.functions import HANDLERS, Calls, Context
 from tests.world.provider import Provider
 from tests.world.services import Queues, signed, text
 
@@ -145,6 +145,8 @@ CASES = {
 }
 """The functions that the machines call. Each case is the first call that has an effect."""
 
+ALERT = {"detail-type": "LimboEntered", "detail": {"key": KEY, "account": "alice", "reason": "wrong shop"}}
+
 TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
     "KycDecided": ("decide", lambda calls: calls.decided(signed(reason="canary-reason"))),
     "RecoverStalled": ("recover", lambda calls: calls.recover()),
@@ -157,6 +159,7 @@ TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
     ),
     "SweepMerchants": ("sweep", lambda calls: calls.sweep("merchant.canary")),
     "SealJournal": ("seal", lambda calls: calls.seal("ENTRIES#canary")),
+    "SendPage": ("page", lambda calls: calls.handlers["SendPage"](ALERT, Context())),
 }
 """The functions that no machine calls, and their steps' names."""
 

@@ -108,6 +108,7 @@ ALARMS = {
     "ReconcileBooksFailed": _errors("ReconcileBooks", 1),
     "SweepsGivenUp": _queue("MerchantsGivenUp", _VISIBLE),
     "SealJournalFailed": _errors("SealJournal", 1),
+    "SendPageFailed": _errors("SendPage", 1),
     "JournalTampered": _ours("JournalTampered", seconds=60),
     "JournalBehind": Alarm(
         *("AWS/Lambda", "IteratorAge", ("FunctionName", "${SealJournal}")), "Maximum", 300, 600_000

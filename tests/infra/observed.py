@@ -21,7 +21,7 @@ from unittest import mock
 from botocore.client import BaseClient
 
 import handlers
-from handlers import _dependencies, _kyc, _secrets, seal_journal
+from handlers import _dependencies, _kyc, _secrets, seal_journal, send_page
 from settlement.adapters import kyc_client, telemetry
 from settlement.adapters.second_look import look_again
 from settlement.adapters.watched_store import WatchedStore
@@ -86,7 +86,7 @@ _VARIABLES = {
     *("SETTLEMENT_MACHINE", "EXPRESS_MACHINE", "COMPENSATION_MACHINE"),
     *("RECOVER_STALLED", "VERIFY_KYC"),
     *("START_DEAD_LETTERS", "KYC_SIGNING_SECRET", "EVENT_BUS", "KYC"),
-    "JOURNAL_BUCKET",
+    *("JOURNAL_BUCKET", "PAGE_TOPIC", "INFORMATION_TOPIC"),
 }
 
 
@@ -161,6 +161,12 @@ def _copies_and_seals() -> None:
             seal_journal.handler({}, Context())
 
 
+def _tells_people() -> None:
+    """Let SendPage publish an urgent page, and one for information."""
+    for kind in ("LimboEntered", "LimboResolved"):
+        send_page.handler({"detail-type": kind, "detail": {"summary": "x"}}, Context())
+
+
 def _counts_the_open_cases() -> None:
     """Let ReconcileBooks look again at an account whose count of cases has differed."""
     difference = Difference(keys.account("alice"), None, (), cases=("order-1",))
@@ -171,6 +177,7 @@ SCENES: list[tuple[str, Callable[[], object]]] = [
     ("VerifyKyc", _asks_the_provider),
     ("KycDecided", lambda: _secrets.signing_secrets(NOW)),
     ("SealJournal", _copies_and_seals),
+    ("SendPage", _tells_people),
     ("ReconcileBooks", _counts_the_open_cases),
 ]
 """What a function does that the simulator replaces, below which boto3's clients are watched."""

@@ -77,6 +77,7 @@ def test_every_function_has_its_grants_and_its_writes_here() -> None:
         "PrepareAlert",
         "ResolveLimbo",
         "SealJournal",
+        "SendPage",
         "ReconcileBooks",
     }
 

@@ -39,6 +39,8 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usag
 
 BUCKET_KEY, OF_THE_BUCKETS_KEY = "${JournalKey.Arn}", ("kms:Decrypt", "kms:GenerateDataKey")
 THROUGH_S3 = {"kms:ViaService": ("s3.${AWS::Region}.amazonaws.com",)}
+TOPICS_KEY, OF_THE_TOPICS_KEY = "${PagerKey.Arn}", ("kms:Decrypt", "kms:GenerateDataKey")
+THROUGH_SNS = {"kms:ViaService": ("sns.${AWS::Region}.amazonaws.com",)}
 """What S3 does with the bucket's key on behalf of a caller that reads a seal or puts an object."""
 
 SOURCES = {
@@ -102,6 +104,9 @@ def of_constructs(stage: str, function: str) -> set[tuple[str, str]]:
             needed |= {(action, arn) for action in SOURCES[service]}
             if to := source.get("DestinationConfig"):
                 needed.add(("sqs:SendMessage", to["OnFailure"]["Destination"]))
+    for config in properties(stage, "Lambda::EventInvokeConfig").values():
+        if config["FunctionName"] == f"${{{function}}}" and (to := config.get("DestinationConfig")):
+            needed.add(("sqs:SendMessage", to["OnFailure"]["Destination"]))
     return needed
 
 
@@ -166,6 +171,8 @@ def is_needed(stage: str, function: str, piece: Mapping[str, Any]) -> bool:
     if piece["Resource"] == KEY:
         action = piece["Action"].removeprefix("kms:")
         return action in OF_THE_KEY and uses_the_key(stage, function)
+    if piece["Resource"] == TOPICS_KEY:
+        return function == "SendPage" and piece["Action"] in OF_THE_TOPICS_KEY
     if piece["Resource"] == BUCKET_KEY:
         return function == "SealJournal" and piece["Action"] in OF_THE_BUCKETS_KEY
     used = of_services(stage, function) | of_constructs(stage, function)
@@ -198,6 +205,7 @@ def test_a_role_allows_all_that_its_function_does(stage: str, function: str) -> 
             for name in OF_THE_KEY
             if uses_the_key(stage, function)
         ),
+        *(Request(one, TOPICS_KEY, THROUGH_SNS) for one in OF_THE_TOPICS_KEY if function == "SendPage"),
         *(Request(one, BUCKET_KEY, THROUGH_S3) for one in OF_THE_BUCKETS_KEY if function == "SealJournal"),
     ]
 

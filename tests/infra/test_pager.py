@@ -1,11 +1,10 @@
-"""The way of an alert: a bus, rules, an encrypted topic, and a queue for undelivered alerts."""
-
-from typing import Any
+"""The way of a page: a bus, a rule, SendPage, encrypted topics, and a queue for what was not sent."""
 
 import pytest
 
 from tests.infra.stack import (
     KEPT,
+    ON_AWS,
     allow,
     attached,
     context,
@@ -16,14 +15,12 @@ from tests.infra.stack import (
     permissions,
     properties,
     resources,
+    variables,
 )
 
-RULES = {
-    "PagerRule": ("LimboEntered", "${PagerTopic}"),
-    "PagerBrokenGlassRule": ("GlassBroken", "${PagerTopic}"),
-    "PagerResolvedRule": ("LimboResolved", "${PagerInformationTopic}"),
-}
-"""The rules for the machine's events about LIMBO, and their topics: a decision taken pages no person."""
+RULE, SEND = "PagerRule", "${SendPage.Arn}"
+TOLD = {"LimboEntered", "LimboResolved", "GlassBroken"}
+"""The events that people are told of: the machine's, and that of an order without its second person."""
 
 TOPICS = ("${PagerTopic}", "${PagerMorningTopic}", "${PagerInformationTopic}")
 EVENTS, CLOUDWATCH = "events.amazonaws.com", "cloudwatch.amazonaws.com"
@@ -31,29 +28,23 @@ QUEUE = "${PagerUndelivered.Arn}"
 ROOT = "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"
 OUR_ACCOUNT = {"StringEquals": {"aws:SourceAccount": "${AWS::AccountId}"}}
 
-each_rule = pytest.mark.parametrize("rule", RULES)
 each_topic = pytest.mark.parametrize("topic", TOPICS)
 
 
-def target(stage: str, rule: str) -> Any:
-    """Return the one target of the rule."""
-    (found,) = properties(stage, "Events::Rule")[rule]["Targets"]
-    return found
-
-
 @each_stage
-def test_the_bus_is_the_stages_own_and_these_are_the_rules(stage: str) -> None:
+def test_the_bus_is_the_stages_own_and_this_is_the_rule(stage: str) -> None:
     """On the account's default bus, other rules would match our events. The bus admits this account only."""
+    (rule,) = properties(stage, "Events::Rule").values()
+
     assert only(stage, "Events::EventBus") == {"Name": f"settlement-{stage}"}
-    assert resources(stage, "Events::Rule").keys() == RULES.keys()
-    for rule in properties(stage, "Events::Rule").values():
-        assert rule["State"] == "ENABLED"
+    assert resources(stage, "Events::Rule").keys() == {RULE}
+    assert (rule["State"], rule["EventBusName"]) == ("ENABLED", "${PagerBus}")
 
 
 @each_stage
-def test_every_event_of_the_machine_matches_a_rule(stage: str) -> None:
+def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
     """A bus silently drops an event that no rule matches."""
-    rules = properties(stage, "Events::Rule")
+    pattern = properties(stage, "Events::Rule")[RULE]["EventPattern"]
     entries = [
         entry
         for state in definition(stage, "Compensation")["States"].values()
@@ -61,37 +52,52 @@ def test_every_event_of_the_machine_matches_a_rule(stage: str) -> None:
         for entry in state["Parameters"]["Entries"]
     ]
 
-    for rule, (event, _) in RULES.items():
-        assert rules[rule]["EventBusName"] == "${PagerBus}"
-        assert rules[rule]["EventPattern"] == {"source": ["settlement"], "detail-type": [event]}
-    machines = sorted(event for event, _ in RULES.values() if event != "GlassBroken")
-    assert sorted(entry["DetailType"] for entry in entries) == machines
+    assert pattern["source"] == ["settlement"]
+    assert {*pattern["detail-type"]} == TOLD
+    assert {entry["DetailType"] for entry in entries} == TOLD - {"GlassBroken"}
     for entry in entries:
         assert (entry["Source"], entry["EventBusName"]) == ("settlement", "${EventBus}")
 
 
 @each_stage
-@each_rule
-def test_an_event_about_limbo_is_delivered_as_its_detail_alone(stage: str, rule: str) -> None:
-    assert target(stage, rule)["InputPath"] == "$.detail"
-    assert not target(stage, rule).keys() & {"Input", "InputTransformer"}
+def test_an_event_goes_to_the_function_and_after_a_quarter_of_an_hour_to_the_queue(stage: str) -> None:
+    """A page that is retried for a day helps no one; in the queue it sets off an alarm.
 
-
-@each_stage
-@each_rule
-def test_an_alert_goes_to_its_topic_and_after_a_quarter_of_an_hour_to_the_queue(
-    stage: str, rule: str
-) -> None:
-    """An alert that is retried for a day helps no one; in the queue it sets off an alarm.
-
-    By default EventBridge makes up to 185 attempts, the maximum: time alone decides.
+    By default EventBridge makes up to 185 attempts, the maximum: time alone decides. The function gets the
+    event whole, and fails thrice at most.
     """
-    found = target(stage, rule)
+    (found,) = properties(stage, "Events::Rule")[RULE]["Targets"]
+    (config,) = (
+        one
+        for one in properties(stage, "Lambda::EventInvokeConfig").values()
+        if one["FunctionName"] == "${SendPage}"
+    )
 
-    assert found["Arn"] == RULES[rule][1]
+    assert found["Arn"] == SEND
+    assert not found.keys() & {"Input", "InputPath", "InputTransformer"}
     assert found["RetryPolicy"]["MaximumEventAgeInSeconds"] == 15 * 60
     assert found["RetryPolicy"].get("MaximumRetryAttempts", 185) == 185
     assert found["DeadLetterConfig"] == {"Arn": QUEUE}
+    assert (config["MaximumRetryAttempts"], config["MaximumEventAgeInSeconds"]) == (2, 15 * 60)
+    assert config["DestinationConfig"] == {"OnFailure": {"Destination": QUEUE}}
+
+
+@each_stage
+def test_only_the_rule_calls_the_function(stage: str) -> None:
+    """A caller of it could page people with any text."""
+    (permission,) = (
+        one for one in properties(stage, "Lambda::Permission").values() if one["FunctionName"] == SEND
+    )
+
+    assert permission["Principal"] == EVENTS
+    assert permission["SourceArn"] == f"${{{RULE}.Arn}}"
+
+
+@each_stage
+def test_the_function_knows_the_topics_of_both_urgencies(stage: str) -> None:
+    known = variables(stage, "SendPage")
+
+    assert (known["PAGE_TOPIC"], known["INFORMATION_TOPIC"]) == ("${PagerTopic}", "${PagerInformationTopic}")
 
 
 @each_stage
@@ -111,43 +117,40 @@ def test_an_undelivered_alert_is_kept_for_two_weeks_and_encrypted_without_a_key(
 
 
 @each_stage
-def test_only_the_rules_put_alerts_into_the_queue(stage: str) -> None:
-    """EventBridge drops an alert for good if it may not send to the queue."""
-    admitted = [
-        allow("sqs:SendMessage", on=[QUEUE], by=EVENTS, only_if={"ArnEquals": {"aws:SourceArn": arn}})
-        for arn in (f"${{{rule}.Arn}}" for rule in RULES)
-    ]
+def test_only_the_rule_puts_events_into_the_queue_besides_the_function(stage: str) -> None:
+    """EventBridge drops an event for good if it may not send to the queue. The function has its own role."""
+    from_the_rule = {"ArnEquals": {"aws:SourceArn": f"${{{RULE}.Arn}}"}}
 
     found = attached(stage, "SQS::QueuePolicy", "Queues", "${PagerUndelivered}")
 
-    assert found == no_plain_http("sqs:*", QUEUE).union(*admitted)
-
-
-@each_stage
-@each_topic
-def test_a_topic_admits_its_rule_and_this_accounts_alarms(stage: str, topic: str) -> None:
-    """Without its condition an alarm of another account could publish to our topic."""
-    by_rule = topic in {one for _, one in RULES.values()}
-
-    assert attached(stage, "SNS::TopicPolicy", "Topics", topic) == (
-        (allow("sns:Publish", on=[topic], by=EVENTS) if by_rule else set())
-        | allow("sns:Publish", on=[topic], by=CLOUDWATCH, only_if=OUR_ACCOUNT)
-        | no_plain_http("sns:Publish", topic)
+    assert found == no_plain_http("sqs:*", QUEUE) | allow(
+        "sqs:SendMessage", on=[QUEUE], by=EVENTS, only_if=from_the_rule
     )
 
 
 @each_stage
-def test_the_topics_share_a_key_of_their_own_and_each_publisher_may_use_it(stage: str) -> None:
+@each_topic
+def test_a_topic_admits_this_accounts_alarms(stage: str, topic: str) -> None:
+    """Without its condition an alarm of another account could publish to our topic."""
+    by_alarms = allow("sns:Publish", on=[topic], by=CLOUDWATCH, only_if=OUR_ACCOUNT)
+
+    found = attached(stage, "SNS::TopicPolicy", "Topics", topic)
+
+    assert found == by_alarms | (no_plain_http("sns:Publish", topic) if stage in ON_AWS else set())
+
+
+@each_stage
+def test_the_topics_share_a_key_of_their_own_and_alarms_may_use_it(stage: str) -> None:
     """Without it the publisher gets an error, and its alert is lost. SNS asks it for these actions only.
 
     A publisher that may use the table's key could decrypt rows.
     """
     key = properties(stage, "KMS::Key")["PagerKey"]
-    use = [allow("kms:Decrypt", "kms:GenerateDataKey*", on=["*"], by=by) for by in (EVENTS, CLOUDWATCH)]
+    use = allow("kms:Decrypt", "kms:GenerateDataKey*", on=["*"], by=CLOUDWATCH)
 
     assert list(properties(stage, "SNS::Topic").values()) == [{"KmsMasterKeyId": "${PagerKey.Arn}"}] * 3
     assert key["EnableKeyRotation"] is True
-    assert set(permissions(key["KeyPolicy"])) == allow("kms:*", on=["*"], by=ROOT).union(*use)
+    assert set(permissions(key["KeyPolicy"])) == allow("kms:*", on=["*"], by=ROOT) | use
 
 
 @each_stage

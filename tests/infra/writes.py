@@ -149,6 +149,7 @@ WRITES: dict[str, list[Write]] = {
     "StartSettlements": [forward.claim(SETTLEMENT, "owner", NOW, CONFIG)],
     "SweepMerchants": [*SWEEP],
     "SealJournal": [],
+    "SendPage": [],
     "TakeOrder": [
         *ORDERED,
         *(write for part in (PART_1, PART_2) for write in compensation.reverse_part(SETTLEMENT, part, NOW)),

@@ -25,6 +25,8 @@ os.environ |= {
     ),
     "ROW_KEYS": "1:the-key-of-the-tests",
     "EVENT_BUS": "settlement-under-test",
+    "PAGE_TOPIC": "arn:aws:sns:eu-west-1:123456789012:page",
+    "INFORMATION_TOPIC": "arn:aws:sns:eu-west-1:123456789012:information",
     "JOURNAL_BUCKET": "sealed-journal-under-test",
     "STARTS_PER_SECOND": "inf",
     "RECOVER_STALLED": "arn:aws:lambda:eu-west-1:123456789012:function:RecoverStalled",

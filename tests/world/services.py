@@ -111,6 +111,20 @@ class Functions:
             return {"FunctionError": "Unhandled", "Payload": io.BytesIO(text(told).encode())}
 
 
+@dataclass
+class Topics:
+    """An SNS client that keeps what is published, or raises `failing`."""
+
+    failing: BaseException | None = None
+    published: list[dict[str, str]] = field(default_factory=list)
+
+    def publish(self, **message: str) -> dict[str, str]:
+        if self.failing:
+            raise self.failing
+        self.published.append(message)
+        return {"MessageId": "1"}
+
+
 def execution(name: str, machine: str = "Compensation") -> str:
     """Return the ARN of an execution."""
     return f"arn:aws:states:eu-west-1:123456789012:execution:{machine}:{name}"

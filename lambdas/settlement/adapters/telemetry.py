@@ -53,6 +53,12 @@ def note(name: str, value: object) -> None:
     metrics.add_metadata(key=name, value=value)
 
 
+def about(key: object) -> None:
+    """Add a settlement's key to the lines of the running invocation, if it is one that can be shown."""
+    if isinstance(key, str):
+        logger.append_keys(key=_shown(key))
+
+
 def called(operation: str, consumed: Any) -> None:
     """Count an answered DynamoDB call and the capacity units that it reports; a refused call reports none.
 
@@ -126,9 +132,13 @@ def _identity(event: Any) -> dict[str, str | None]:
     if key is None:  # some functions get the machine's whole state, and the request may have no key
         key = _key(payload.get("state"))
     return {
-        "key": None if key is None else key[:64].encode("unicode_escape").decode(),
+        "key": None if key is None else _shown(key),
         "execution": str(payload.get("execution")),
     }
+
+
+def _shown(key: str) -> str:
+    return key[:64].encode("unicode_escape").decode()
 
 
 def _key(payload: Any) -> str | None:

@@ -243,7 +243,7 @@ class StartUnavailable(SettlementError):
 
 
 class PageUnavailable(SettlementError):
-    """The event bus has not taken a page. The order that it announces was not carried out."""
+    """The event bus, or SNS, has not taken a page. An order that it announces was not carried out."""
 
 
 class JournalUnavailable(SettlementError):

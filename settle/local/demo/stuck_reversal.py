@@ -65,7 +65,7 @@ def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
             give_up_at = time.monotonic() + ALERT_SECONDS_MAX
             while time.monotonic() < give_up_at:
                 for message in received():
-                    found: dict[str, Any] = json.loads(message)
+                    found: dict[str, Any] = json.loads(message["Message"].rpartition("\n")[2])
                     if text in found["summary"]:
                         return found
             raise CommandFailed(Exit.FAILED, f"no alert with {text!r} came within {ALERT_SECONDS_MAX} s")
@@ -74,8 +74,11 @@ def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
 
 
 @contextmanager
-def messages(stack: Stack) -> Iterator[Callable[[], Iterator[str]]]:
-    """Subscribe a queue to the topics; yield a function that takes the next messages out of it."""
+def messages(stack: Stack) -> Iterator[Callable[[], Iterator[dict[str, str]]]]:
+    """Subscribe a queue to the topics; yield a function that takes the next messages out of it.
+
+    Each has a `Subject` and a `Message`, whose last line is JSON.
+    """
     sqs, sns = stack.client("sqs"), stack.client("sns")
     topics = [stack.outputs[output] for output in TOPICS]
     queue = sqs.create_queue(QueueName=f"pager-{secrets.token_hex(4)}")["QueueUrl"]
@@ -98,10 +101,10 @@ def messages(stack: Stack) -> Iterator[Callable[[], Iterator[str]]]:
         for topic in topics
     ]
 
-    def received() -> Iterator[str]:
+    def received() -> Iterator[dict[str, str]]:
         for message in sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5).get("Messages", []):
             sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
-            yield json.loads(message["Body"])["Message"]
+            yield json.loads(message["Body"])
 
     try:
         yield received

@@ -324,7 +324,7 @@ class RunningMachines(Machines):
         before = len(self.events)
         answer = super().call(resource, parameters)
         for event in self.events[before:]:
-            self.cloud._world.people.hear(event)
+            self.cloud._world.pager.deliver(event)
         return answer
 
 

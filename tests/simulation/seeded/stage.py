@@ -20,6 +20,7 @@ from handlers import (
     _payee,
     _secrets,
     _step_functions,
+    _topics,
     _workers,
 )
 from settle.queries import follow
@@ -52,6 +53,7 @@ _OF_A_WORLD = (
     (_kyc, "_guarded_ask"),
     (_kyc, "_events"),
     (_event_bus, "_client"),
+    (_topics, "_client"),
 )
 
 
@@ -90,6 +92,7 @@ class Current:
             world.circuit.ask,
             world.circuit.events,
             world.circuit.events,
+            world.pager,
         )
         for (place, name), part in zip(_OF_A_WORLD, reached, strict=True):
             setattr(place, name, part)

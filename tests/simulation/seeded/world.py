@@ -37,6 +37,7 @@ from tests.simulation.seeded.hub import Hub, Signal
 from tests.simulation.seeded.journal import Journal
 from tests.simulation.seeded.lawful import EVERY, prove, retention_at
 from tests.simulation.seeded.oracle import Oracle
+from tests.simulation.seeded.pager import Pager
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.proof import Proof
 from tests.simulation.seeded.relay import Relay
@@ -116,7 +117,7 @@ class World:
         )
         self.cloud = Cloud(self)
         self.people, self.stream, self.bank = People(self), Stream(self), Bank(self)
-        self.proof, self.circuit = Proof(self), Circuits(self)
+        self.proof, self.circuit, self.pager = Proof(self), Circuits(self), Pager(self)
         self.stranger = Stranger(self, is_there=False)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
@@ -151,6 +152,7 @@ class World:
             self.relay.play(self.table.items, self.config)
             self.proof.at_the_end()
             self.circuit.rules.at_the_end()
+            self.pager.at_the_end()
             demand(self._rests(), "every case of LIMBO has an execution that waits for its decision")
         finally:
             self.hub.close()
@@ -301,6 +303,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     if shop:
         _pay_often(world, shop, f"order-{seed % 1_000_000:06}-shop")
     world.circuit.trouble(seed)
+    world.pager.begin(seed)
     if administers(seed):
         world.bank.busy(sorted(opening), f"order-{seed % 1_000_000:06}-0000")
     if seed % NEWCOMERS_EVERY == NEWCOMERS_EVERY - 1:

@@ -1,0 +1,53 @@
+"""SendPage: an event of the bus becomes a message that a person reads, on the topic of its urgency."""
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from settlement.model.errors import PageUnavailable
+from tests.handlers.conftest import Counted
+from tests.world.functions import Calls, Context
+from tests.world.services import Topics, throttled, unanswered
+
+DETAIL = {"summary": "order-1 is in LIMBO", "key": "order-1", "account": "bob"}
+
+
+def send(calls: Calls, kind: str, detail: Any = DETAIL) -> None:
+    event = {"source": "settlement", "detail-type": kind, "detail": detail}
+    assert calls.handlers["SendPage"](event, Context()) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "topic"),
+    [
+        ("LimboEntered", "PAGE_TOPIC"),
+        ("GlassBroken", "PAGE_TOPIC"),
+        ("LimboResolved", "INFORMATION_TOPIC"),
+        ("an event of the next release", "PAGE_TOPIC"),
+    ],
+)
+def test_a_page_goes_to_the_topic_of_its_urgency_and_one_that_is_not_known_is_urgent(
+    calls: Calls, topics: Topics, kind: str, topic: str
+) -> None:
+    with calls.writes_nothing():
+        send(calls, kind)
+
+    (message,) = topics.published
+    assert message.keys() == {"TopicArn", "Subject", "Message"}
+    assert message["TopicArn"] == os.environ[topic]
+    assert json.loads(message["Message"].rpartition("\n")[2]) == DETAIL
+
+
+@pytest.mark.parametrize("failing", [throttled("Publish"), unanswered()], ids=repr)
+def test_what_sns_has_not_taken_is_an_error_so_that_lambda_calls_again(
+    calls: Calls, topics: Topics, counted: Counted, failing: Exception
+) -> None:
+    topics.failing = failing
+    counted()
+
+    with pytest.raises(PageUnavailable, match=rf"^page: not published: {type(failing).__name__}$"):
+        send(calls, "LimboEntered")
+
+    assert counted() == {"StepCalled": 1, "PageUnavailable": 1}

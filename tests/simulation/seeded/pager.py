@@ -1,0 +1,90 @@
+"""The way of a page: the bus calls SendPage, which publishes to the topic, where a person hears it."""
+
+import json
+import os
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.seeded.chance import STARTS
+from tests.simulation.seeded.facts import demand
+from tests.simulation.seeded.services import Services
+
+if TYPE_CHECKING:
+    from tests.simulation.seeded.world import World
+
+EVERY = 6
+"""In one world of so many, pages take their way. In the others the bus reaches people at once, so that these
+worlds keep their course.
+"""
+
+PAUSES_MS = (0, 60_000, 120_000)
+"""Before each call of SendPage for one event, as Lambda calls it: then the event goes to the queue."""
+
+WAIT_MS = 9_000
+PAGE_TOPIC = os.environ["PAGE_TOPIC"]
+
+Alert = tuple[str, int, int]
+"""A page about LIMBO: the settlement's key, its case, and the number of the alert."""
+
+
+class Pager(Services):
+    """The bus's deliveries to SendPage, and the topics as its client. Each alert pages, or is given up."""
+
+    service = "sns"
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        self._random: Random | None = None
+        self._ended: set[Alert] = set()
+        self._published: set[Alert] = set()
+        self._given_up: set[Alert] = set()
+
+    def begin(self, seed: int) -> None:
+        """Let pages take their way in some worlds."""
+        if seed % EVERY == EVERY - 2:
+            self._random = Random(f"pager {seed}")
+
+    def deliver(self, event: Any) -> None:
+        """Deliver an event of the bus, at least once, and some time later."""
+        if self._random is None:
+            self._world.people.hear(event)
+            return
+        detail = event["Detail"]
+        detail = json.loads(detail) if isinstance(detail, str) else detail
+        delivered = {"source": event["Source"], "detail-type": event["DetailType"], "detail": detail}
+        for _ in range(1 + (self._random.random() < 0.1)):
+            later = self._random.choice((10, 2_000, 60_000))
+            self._world.hub.spawn(partial(self._send, delivered), "the bus", self._random.randrange(later))
+
+    def publish(self, **message: str) -> Any:
+        """Take a message of SendPage, perhaps under a fault."""
+        return self.send("publish", STARTS, lambda: self._take(message))
+
+    def at_the_end(self) -> None:
+        """Check that each alert that is not on its way has paged, or is in the queue that has an alarm."""
+        lost = self._ended - self._published - self._given_up
+        demand(not lost, "each alert pages a person, or is given up with an alarm", *sorted(map(str, lost)))
+
+    def _send(self, event: dict[str, Any]) -> None:
+        """Call SendPage as Lambda does: again after an error, and at last give the event up."""
+        world, alerts = self._world, {*_alerts(event["detail"])}
+        for pause in PAUSES_MS:
+            world.hub.sleep(pause)
+            call = world.cloud.call("SendPage", event)
+            if world.hub.wait(call.answer, WAIT_MS) and not isinstance(call.answer.value, Exception):
+                break
+        else:
+            self._given_up |= alerts
+        self._ended |= alerts
+
+    def _take(self, message: dict[str, str]) -> dict[str, str]:
+        detail = json.loads(message["Message"].rpartition("\n")[2])
+        if message["TopicArn"] == PAGE_TOPIC:
+            self._published |= {*_alerts(detail)}
+            self._world.people.hear({"DetailType": "LimboEntered", "Detail": detail})
+        return {"MessageId": "1"}
+
+
+def _alerts(detail: dict[str, Any]) -> list[Alert]:
+    return [(detail["key"], detail["case"], detail["alert"])] if "alert" in detail else []

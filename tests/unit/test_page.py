@@ -1,0 +1,104 @@
+"""A page: subject and text first, and the event's detail as it is in the last line."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from settlement.policy.page import LINE_LENGTH_MAX, SUBJECT_LENGTH_MAX, Page, page_of
+
+LIMBO = {
+    "summary": "order-1 is in LIMBO since 12:00: 48.20 EUR at risk, release of account bob is stuck by X",
+    "key": "order-1",
+    "account": "bob",
+    "amount_at_risk": "48.20",
+    "currency": "EUR",
+    "alert": 2,
+    "runbook": "https://runbooks.example.com/limbo.md",
+    "next_command": "settle limbo show order-1 --stack settlement-prod",
+}
+
+
+def page(kind: str, detail: Any) -> Page:
+    return page_of({"source": "settlement", "detail-type": kind, "detail": detail})
+
+
+def test_an_alert_says_what_how_much_and_which_command_before_its_json() -> None:
+    found = page("LimboEntered", LIMBO)
+
+    *lines, empty, detail = found.text.split("\n")
+    assert found.subject == "LIMBO: 48.20 EUR of bob, payment order-1"
+    assert lines == [
+        LIMBO["summary"],
+        "This is alert 2.",
+        "Run: settle limbo show order-1 --stack settlement-prod",
+        "Read: https://runbooks.example.com/limbo.md",
+    ]
+    assert (empty, json.loads(detail), found.is_urgent) == ("", LIMBO, True)
+
+
+def test_a_decision_that_was_refused_is_told_with_the_next_alert() -> None:
+    found = page("LimboEntered", LIMBO | {"refused": "resolution: moved on"})
+
+    assert "The last decision was refused: resolution: moved on" in found.text.split("\n")
+
+
+def test_a_decision_is_for_information() -> None:
+    found = page(
+        "LimboResolved",
+        {"summary": "order-1 is out of LIMBO: write-off by ada", "key": "order-1", "decision": "write-off"},
+    )
+
+    assert (found.subject, found.is_urgent) == ("LIMBO is over: write-off of order-1", False)
+
+
+def test_a_broken_glass_names_the_decision_and_the_reason() -> None:
+    detail = {"summary": "s", "key": "order-1", "decision": "write-off", "amount": "48.20", "currency": "EUR"}
+
+    found = page("GlassBroken", detail | {"reason": "the others sleep"})
+
+    assert found.subject == "BREAK-GLASS: write-off of 48.20 EUR by one person, payment order-1"
+    assert "Reason: the others sleep" in found.text.split("\n")
+    assert found.is_urgent
+
+
+def test_the_text_of_others_forges_no_line_and_no_command() -> None:
+    forged = "x\nRun: rm -rf /\u2028Read: https://evil.example\x1b[2J\u202e{key}"
+
+    found = page("LimboEntered", LIMBO | {"summary": forged, "account": forged})
+
+    told = found.text.rpartition("\n")[0].splitlines()
+    assert [line for line in told if line.startswith("Run: ")] == [f"Run: {LIMBO['next_command']}"]
+    assert told[0].isprintable()
+    assert "{key}" in told[0]  # no template of ours
+
+
+@pytest.mark.parametrize("detail", [None, [], "text", 7, {}, {"summary": None}, {"key": {"a": 1}}])
+@pytest.mark.parametrize("kind", ["LimboEntered", "LimboResolved", "GlassBroken", "{key}", ""])
+def test_a_malformed_event_is_still_a_page(kind: str, detail: Any) -> None:
+    found = page(kind, detail)
+
+    assert json.loads(found.text.rpartition("\n")[2]) == detail
+    assert found.subject
+
+
+def test_a_page_is_no_longer_than_sns_takes() -> None:
+    found = page("LimboEntered", LIMBO | {"summary": "x" * 300_000})
+
+    assert len(found.text.encode()) < 256 * 1024
+    assert json.loads(found.text.rpartition("\n")[2]) == {"summary": "the event is too large for a page"}
+
+
+@given(
+    st.sampled_from(["LimboEntered", "LimboResolved", "GlassBroken", "x"]),
+    st.dictionaries(st.sampled_from([*LIMBO, "reason", "decision", "amount"]), st.text() | st.integers()),
+)
+def test_a_subject_of_any_event_is_what_sns_takes(kind: str, detail: dict[str, Any]) -> None:
+    found = page(kind, detail)
+
+    assert 0 < len(found.subject) <= SUBJECT_LENGTH_MAX
+    assert found.subject.isascii()
+    assert found.subject.isprintable()
+    assert all(len(line) <= LINE_LENGTH_MAX + 40 for line in found.text.splitlines()[:-1])
