@@ -164,7 +164,10 @@ class Machines:
 
     def start_sync_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803
         self._accept(name, input)
-        request = json.loads(input)
+        try:
+            request = json.loads(input)
+        except RecursionError:  # this is deeper in the stack than where the command has read it
+            return {"status": "FAILED", "error": "InvalidRequest", "cause": "nested too deep"}
         try:
             outcome = _held({"settlement": request, "execution": name, "execution_arn": name})
         except (InvalidRequest, IdempotencyConflict) as refusal:
