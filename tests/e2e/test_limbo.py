@@ -55,11 +55,14 @@ def test_a_page_is_read_without_its_json(embedded: Embedded) -> None:
     one = settled(embedded)
 
     pages: list[dict[str, str]] = []
+
+    def has_come() -> bool:
+        pages.extend(page for page in received() if one.key in page["Message"])
+        return bool(pages)
+
     with messages(embedded.stack) as received:
         reversal.reverse(embedded.stack, one.key, "the goods came back")
-        embedded.wait_for(
-            lambda: pages.extend(one_ for one_ in received() if one.key in one_["Message"]) or pages
-        )
+        embedded.wait_for(has_come)
 
     assert pages[0]["Subject"] == f"LIMBO: 47.72 EUR of {one.payee}, payment {one.key}"[:99]
     assert pages[0]["Message"].splitlines()[1:4] == [
