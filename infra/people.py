@@ -30,7 +30,7 @@ PEOPLE: Mapping[str, tuple[str, ...]] = {
 }
 """The kinds of people, each with the routes of its orders. Every kind may look at everything.
 
-No kind may both propose and approve: two persons then have two roles, whatever their sessions are called.
+No kind may both propose and approve: two persons then have two roles, also where one could name two sessions.
 An operator does what moves no money or only tries again, and stops an account; to let it pay again is the
 approver's. Either may withdraw a proposal: a withdrawal stops a decision and makes none.
 """
