@@ -75,6 +75,12 @@ def test_the_text_of_others_forges_no_line_and_no_command() -> None:
     assert "{key}" in told[0]  # no template of ours
 
 
+def test_an_event_without_the_facts_has_its_summary_as_the_subject() -> None:
+    found = page("LimboEntered", {"summary": "this is a test of the pager, nothing is in LIMBO"})
+
+    assert found.subject == "this is a test of the pager, nothing is in LIMBO"
+
+
 @pytest.mark.parametrize("detail", [None, [], "text", 7, {}, {"summary": None}, {"key": {"a": 1}}])
 @pytest.mark.parametrize("kind", ["LimboEntered", "LimboResolved", "GlassBroken", "{key}", ""])
 def test_a_malformed_event_is_still_a_page(kind: str, detail: Any) -> None:

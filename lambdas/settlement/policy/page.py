@@ -1,7 +1,6 @@
 """A page: what a person reads first about an event of the bus, and the event's detail below it."""
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -47,14 +46,21 @@ def page_of(event: Mapping[str, Any]) -> Page:
     """
     kind, detail = str(event.get("detail-type")), event.get("detail")
     content: Mapping[str, Any] = detail if isinstance(detail, dict) else {}
-    named = defaultdict(lambda: "?", {name: _one_line(value) for name, value in content.items()})
-    lines = [_one_line(content.get("summary", kind))]
+    named = {name: _one_line(value) for name, value in content.items()}
+    lines = [named.get("summary") or _one_line(kind)]
     lines += [line.format(named[name]) for name, line in _LINES.items() if name in content]
     return Page(
-        subject=_ascii(_SUBJECTS[kind].format_map(named) if kind in _SUBJECTS else kind),
+        subject=_ascii(_subject(kind, named) or lines[0]),
         text="\n".join((*lines, "", _json(detail))),
         is_urgent=kind not in _FOR_INFORMATION,
     )
+
+
+def _subject(kind: str, named: Mapping[str, str]) -> str:
+    """Return the subject of an event; nothing if the event is another one, or lacks a part of it."""
+    with suppress(KeyError):
+        return _SUBJECTS[kind].format_map(named)
+    return ""
 
 
 def _json(detail: object) -> str:
