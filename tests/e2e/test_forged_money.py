@@ -40,6 +40,7 @@ def test_a_forged_hold_that_recovery_pays_out_is_named_by_the_proof(embedded: Em
         if name not in ("release_at", "fee_at", "finished_at")
     }
     settlement |= {"status": "PROCESSING", "escrow": AMOUNT, "deadline_at": "2999-01-01T00:00:00.000Z"}
+    settlement["sequence"] = 2  # held and verified: what recovery adds counts on from here
     for row in (
         settlement | keys.in_flight_index(forged.key, settlement["claimed_at"]),
         rows["hold"],
