@@ -12,6 +12,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from infra.config import Settings
 from infra.journal import Journal
 from infra.merchants import Merchants
+from infra.outcomes import Outcomes
 from infra.pager import Pager
 from infra.start_queue import StartQueue
 from infra.state_machines import STATE_MACHINES
@@ -56,6 +57,7 @@ class Watched:
     start: StartQueue
     merchants: Merchants
     journal: Journal
+    outcomes: Outcomes
     webhook: Webhook
 
 
@@ -78,7 +80,14 @@ def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
     _executions(pager, watched)
     _start_queue(pager, watched.start)
     # These answer a refusal without an error, or meet none: each error is a failure.
-    for name in ("KycDecided", "StartSettlements", "SweepMerchants", "SealJournal", "SendPage"):
+    for name in (
+        "KycDecided",
+        "StartSettlements",
+        "SweepMerchants",
+        "PublishEvents",
+        "SealJournal",
+        "SendPage",
+    ):
         pager.alarm(
             f"{name}Failed",
             watched.functions[name].metric_errors(period=_FIVE_MINUTES),

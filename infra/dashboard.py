@@ -37,7 +37,7 @@ _KYC = (
 )
 _TRIGGERED = (
     *("RecoverStalled", "KycDecided", "StartSettlements", "SweepMerchants"),
-    *("SealJournal", "ReconcileBooks", "SendPage"),
+    *("PublishEvents", "SealJournal", "ReconcileBooks", "SendPage"),
 )
 """The functions whose errors are all failures. The functions of states refuse by errors."""
 
@@ -115,12 +115,18 @@ class Dashboard(Construct):
                     _waiting(pager.undelivered, "alerts not delivered"),
                     _waiting(watched.merchants.given_up, "sweeps given up"),
                     _waiting(watched.journal.given_up, "rows not in the sealed journal"),
+                    _waiting(watched.outcomes.put_aside, "events that cannot be told"),
+                    _waiting(watched.outcomes.given_up, "events given up"),
                 ],
                 "Messages to people that SNS could not deliver": pager.failed_deliveries,
             },
             {
                 "Sweeps of merchants": _counts(pager, ("MerchantSwept",)),
-                "Sweeps behind, in ms": [watched.merchants.age],
+                "Sweeps behind, in seconds": [watched.merchants.age],
+            },
+            {
+                "Outcome events": _counts(pager, ("EventsPublished",)),
+                "Outcome events behind, in ms": [watched.outcomes.age],
             },
             {
                 "Rows changed that never change": _counts(pager, ("JournalTampered",)),

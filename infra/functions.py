@@ -28,6 +28,7 @@ LONG_SECONDS = {
     "RecoverStalled": 75,
     "StartSettlements": 50,
     "SweepMerchants": 60,
+    "PublishEvents": 60,
     "SealJournal": 60,
     "ReconcileBooks": 900,
 }

@@ -75,6 +75,7 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
         "Put": (SWEPT,),
         "Update": (MERCHANT,),
     },
+    "PublishEvents": {"GetItem": (SETTLEMENT,)},  # for a replay; else it gets rows from the stream
     "SendPage": {},  # it reads the event, and no row
     "SealJournal": {},  # it gets rows from the stream, and none from the table
     "ReconcileBooks": {},
@@ -151,8 +152,8 @@ def grant_starts(
 ) -> None:
     """Let functions start Standard settlements, recovery the other machines too, and the webhook recovery.
 
-    The function of people's orders may wake an execution in LIMBO, start one, ask recovery, and ask VerifyKyc
-    for a probe.
+    The function of people's orders may wake an execution in LIMBO, start one, ask recovery, ask VerifyKyc for
+    a probe, and PublishEvents for a replay.
 
     Recovery's settlements overflow to Express: after an outage they are more than an account's quota of
     Standard starts. See docs/decisions/2026-11-22-recovery-at-scale.md.
@@ -163,8 +164,9 @@ def grant_starts(
     for asking in (functions["KycDecided"], orders):
         asking.add_environment("RECOVER_STALLED", recovery.function_arn)
         _let_call(asking, recovery)
-    orders.add_environment("VERIFY_KYC", functions["VerifyKyc"].function_arn)
-    _let_call(orders, functions["VerifyKyc"])
+    for variable, asked in (("VERIFY_KYC", "VerifyKyc"), ("PUBLISH_EVENTS", "PublishEvents")):
+        orders.add_environment(variable, functions[asked].function_arn)
+        _let_call(orders, functions[asked])
     express.startable_by(recovery, "EXPRESS_MACHINE")
     compensation.startable_by(recovery, "COMPENSATION_MACHINE")
     compensation.startable_by(orders, "COMPENSATION_MACHINE")

@@ -1,13 +1,14 @@
-"""The sweep of merchants: the table's stream calls SweepMerchants, and a queue keeps what it gives up."""
+"""The sweep of merchants: a queue of releases calls SweepMerchants, another one keeps what it gives up."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.config import Settings
+from infra.functions import function_seconds
 from infra.pager import Pager
-from infra.stream_trigger import Batches, call_by_stream
-from infra.table import SettlementTable
+from infra.queues import RECEIVES, let, let_send, new_queue
 
 RELEASES = {
     "eventName": ["INSERT"],
@@ -16,17 +17,25 @@ RELEASES = {
         "NewImage": {"step": {"S": ["release"]}},
     },
 }
-"""The records that call the function: of releases to merchants, as `ledger/keys.py` has their rows."""
+"""The stream's records of releases to merchants, as `ledger/keys.py` has their rows."""
+
+RECEIVES_MAX = 10
+"""The attempts at a message: some fifteen minutes of an outage."""
+
+VISIBILITY_MARGIN_SECONDS = 30
+"""The visibility timeout beyond the function's, and so how soon after it a failed message is tried again."""
+
+_BATCH_MAX = 100
+"""Most messages of a call, which has one sweep for all of a merchant's minute."""
 
 _BEHIND_SECONDS = 300
 """The age of a release that no sweep has reached, at which a person looks."""
 
 
 class Merchants(Construct):
-    """The stream's records of releases to merchants, their function, and the queue of what it gives up.
+    """The queue to which PublishEvents sends releases to merchants, its function, and what that gives up.
 
-    A failed batch is tried again for a quarter of an hour, then a person sweeps by hand. A record that comes
-    again does no harm.
+    A message that comes again does no harm.
     """
 
     def __init__(
@@ -35,15 +44,29 @@ class Merchants(Construct):
         construct_id: str,
         *,
         function: lambda_.Function,
-        ledger: SettlementTable,
         pager: Pager,
         settings: Settings,
     ) -> None:
         super().__init__(scope, construct_id)
-        batches = Batches(
-            filters=[RELEASES], size=1_000, window=Duration.seconds(1), age_max=Duration.minutes(15)
+        self.given_up = new_queue(self, "GivenUp", settings)
+        seconds = function_seconds("SweepMerchants", settings) + VISIBILITY_MARGIN_SECONDS
+        self.queue = new_queue(
+            self,
+            "Releases",
+            settings,
+            visibility_timeout=Duration.seconds(seconds),
+            dead_letter_queue=sqs.DeadLetterQueue(queue=self.given_up, max_receive_count=RECEIVES_MAX),
         )
-        self.given_up = call_by_stream(self, batches, function=function, ledger=ledger, settings=settings)
+        let(function, RECEIVES, self.queue)
+        lambda_.EventSourceMapping(
+            self,
+            "Messages",
+            target=function,
+            event_source_arn=self.queue.queue_arn,
+            batch_size=_BATCH_MAX,
+            max_batching_window=Duration.seconds(1),
+            max_concurrency=2,  # several calls for one merchant would race on its balance
+        )
         pager.alarm(
             "SweepsGivenUp",
             self.given_up.metric_approximate_number_of_messages_visible(
@@ -51,10 +74,16 @@ class Merchants(Construct):
             ),
             "What a merchant has received is not available, and no sweep will come to it by itself.",
         )
-        self.age = function.metric("IteratorAge", period=Duration.minutes(5), statistic="Maximum")
+        self.age = self.queue.metric_approximate_age_of_oldest_message(
+            period=Duration.minutes(1), statistic="Maximum"
+        )
         pager.alarm(
             "SweepBehind",
             self.age,
             "What merchants receive becomes available minutes late.",
-            threshold=_BEHIND_SECONDS * 1_000,
+            threshold=_BEHIND_SECONDS,
         )
+
+    def fed_by(self, function: lambda_.Function) -> None:
+        """Let a function send releases to the queue."""
+        let_send(function, "SWEEPS", self.queue)

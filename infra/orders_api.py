@@ -16,7 +16,7 @@ DECISIONS = (
     *("retry", "write-off", "complete"),
     *("reverse", "reverse-part", "recover"),
     *("open", "deposit", "withdraw", "freeze", "unfreeze", "close"),
-    *("sweep", "probe"),
+    *("sweep", "probe", "replay"),
 )
 """What may be ordered, and the last part of each route: IAM grants them one by one."""
 

@@ -19,7 +19,11 @@ def _moves(move: str) -> tuple[str, ...]:
 
 PEOPLE: Mapping[str, tuple[str, ...]] = {
     "viewer": (),
-    "operator": ("retry", "recover", "sweep", "probe", "freeze", *_moves("propose"), *_moves("withdraw")),
+    "operator": (
+        *("retry", "recover", "sweep", "probe", "replay", "freeze"),
+        *_moves("propose"),
+        *_moves("withdraw"),
+    ),
     "approver": (
         *("write-off", "complete", "reverse", "reverse-part"),
         *("open", "deposit", "withdraw", "unfreeze", "close"),

@@ -13,6 +13,7 @@ from infra.journal import Journal
 from infra.kyc import Kyc
 from infra.merchants import Merchants
 from infra.orders_api import OrdersApi
+from infra.outcomes import Outcomes
 from infra.pager import Pager
 from infra.people import People
 from infra.reconciliation import Reconciliation
@@ -87,10 +88,18 @@ class SettlementStack(Stack):
             self,
             "Merchants",
             function=functions["SweepMerchants"],
+            pager=pager,
+            settings=settings,
+        )
+        outcomes = Outcomes(
+            self,
+            "Outcomes",
+            function=functions["PublishEvents"],
             ledger=ledger,
             pager=pager,
             settings=settings,
         )
+        merchants.fed_by(functions["PublishEvents"])
         journal = Journal(
             self,
             "Journal",
@@ -122,6 +131,7 @@ class SettlementStack(Stack):
             start=start,
             merchants=merchants,
             journal=journal,
+            outcomes=outcomes,
             webhook=kyc.webhook,
         )
         watch(pager, watched, settings=settings)
@@ -133,6 +143,7 @@ class SettlementStack(Stack):
             "SettlementStandardArn": standard.state_machine_arn,
             "CompensationArn": compensation.state_machine_arn,
             "EventBusName": pager.bus.event_bus_name,
+            "OutcomeBusName": outcomes.bus.event_bus_name,
             "PagerTopicArn": pager.topics[Urgency.NOW].topic_arn,
             "MorningTopicArn": pager.topics[Urgency.MORNING].topic_arn,
             "InformationTopicArn": pager.topics[Urgency.INFORMATION].topic_arn,
@@ -144,6 +155,8 @@ class SettlementStack(Stack):
             "StartQueueUrl": start.queue.queue_url,
             "StartDeadLetterQueueUrl": start.dead_letters.queue_url,
             "SweepsGivenUpQueueUrl": merchants.given_up.queue_url,
+            "EventsPutAsideQueueUrl": outcomes.put_aside.queue_url,
+            "EventsGivenUpQueueUrl": outcomes.given_up.queue_url,
             "JournalBucket": journal.bucket.bucket_name,
             "JournalGivenUpQueueUrl": journal.given_up.queue_url,
             **people.outputs,

@@ -1,15 +1,13 @@
 """The start queue, for services that send a message instead of starting an execution."""
 
-from typing import Any
-
-from aws_cdk import Duration, RemovalPolicy
-from aws_cdk import aws_iam as iam
+from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.config import Settings
 from infra.functions import function_seconds
+from infra.queues import RECEIVES, let, let_send, new_queue
 
 RECEIVES_MAX = 30
 """The attempts at a message: at one per visibility timeout, about 2.5 hours of an outage."""
@@ -48,23 +46,17 @@ class StartQueue(Construct):
         self, scope: Construct, construct_id: str, *, function: lambda_.Function, settings: Settings
     ) -> None:
         super().__init__(scope, construct_id)
-        self.dead_letters = self._new_queue("DeadLetters", settings)
-        self.queue = self._new_queue(
+        self.dead_letters = new_queue(self, "DeadLetters", settings)
+        self.queue = new_queue(
+            self,
             "Queue",
             settings,
             max_message_size_bytes=MESSAGE_BYTES_MAX,
             visibility_timeout=Duration.seconds(visibility_seconds(settings)),
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=RECEIVES_MAX),
         )
-        function.add_environment("START_DEAD_LETTERS", self.dead_letters.queue_url)
-        # The permissions that Lambda and the function use. CDK's own grants are wider.
-        receives = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
-        for queue, actions in ((self.queue, receives), (self.dead_letters, ("SendMessage",))):
-            function.add_to_role_policy(
-                iam.PolicyStatement(
-                    actions=[f"sqs:{action}" for action in actions], resources=[queue.queue_arn]
-                )
-            )
+        let(function, RECEIVES, self.queue)
+        let_send(function, "START_DEAD_LETTERS", self.dead_letters)
         lambda_.EventSourceMapping(
             self,
             "Messages",
@@ -73,15 +65,4 @@ class StartQueue(Construct):
             batch_size=BATCH_MAX,
             report_batch_item_failures=True,
             max_concurrency=10,
-        )
-
-    def _new_queue(self, construct_id: str, settings: Settings, **more: Any) -> sqs.Queue:
-        return sqs.Queue(
-            self,
-            construct_id,
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=not settings.is_embedded,  # the embedded AWS speaks plain HTTP
-            retention_period=Duration.days(14),
-            removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
-            **more,
         )

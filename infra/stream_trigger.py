@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.config import Settings
+from infra.queues import let, new_queue
 from infra.table import SettlementTable
 
 
@@ -22,6 +23,8 @@ class Batches:
     size: int
     window: Duration
     age_max: Duration
+    parallel: int = 1
+    """The calls for one stretch of the stream at once. More than one would race, except on each row's own."""
 
 
 def call_by_stream(
@@ -37,20 +40,12 @@ def call_by_stream(
     A failed batch is tried again, halved, until it has the greatest age: the records behind it wait. Then its
     shard and sequence numbers go to the queue, for a person.
     """
-    given_up = sqs.Queue(
-        scope,
-        "GivenUp",
-        encryption=sqs.QueueEncryption.SQS_MANAGED,
-        enforce_ssl=not settings.is_embedded,  # the embedded AWS speaks plain HTTP
-        retention_period=Duration.days(14),
-        removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
-    )
+    given_up = new_queue(scope, "GivenUp", settings)
     reads = ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"]
-    for actions, resource in (
-        ([f"dynamodb:{read}" for read in reads], ledger.stream_arn),
-        (["sqs:SendMessage"], given_up.queue_arn),
-    ):
-        function.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=[resource]))
+    function.add_to_role_policy(
+        iam.PolicyStatement(actions=[f"dynamodb:{read}" for read in reads], resources=[ledger.stream_arn])
+    )
+    let(function, ["SendMessage"], given_up)
     mapping = lambda_.EventSourceMapping(
         scope,
         "Stream",
@@ -60,7 +55,7 @@ def call_by_stream(
         filters=[lambda_.FilterCriteria.filter(dict(one)) for one in batches.filters],
         batch_size=batches.size,
         max_batching_window=batches.window,
-        parallelization_factor=1,  # two calls for one stretch of the stream would race on its rows
+        parallelization_factor=batches.parallel,
         bisect_batch_on_error=True,
         max_record_age=batches.age_max,
     )

@@ -24,7 +24,8 @@ _MORNING = (
         "StartSettlementsFailed",
     ),
     *("KycRequestRefused", "KycDecidedFailed", "SignatureRefused", "WebhookRefused"),
-    *("SweepMerchantsFailed", "SweepBehind"),
+    *("SweepMerchantsFailed", "SweepBehind", "PublishEventsFailed", "EventsBehind", "EventsPutAside"),
+    "EventsGivenUp",
     *("ReconcileUnproven", "ReconcileBooksFailed", "SealJournalFailed", "JournalBehind", "LimboOpen"),
     *("StartDeadLetters", "SweepsGivenUp", "JournalGivenUp", "KycVerdictConflict"),
 )

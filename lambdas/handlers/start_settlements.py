@@ -7,7 +7,7 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from handlers import _claim, _dead_letters, _dependencies, _step_functions
+from handlers import _claim, _dependencies, _queues, _step_functions
 from settlement.adapters.telemetry import count, logger, observed
 from settlement.model import executions
 from settlement.model.errors import IdempotencyConflict, InvalidRequest, SettlementError, StartUnavailable
@@ -57,7 +57,8 @@ def _start(record: SQSRecord) -> None:
     except (InvalidRequest, IdempotencyConflict) as refusal:
         count("StartRefused")
         logger.warning("refused", message_id=record.message_id, error=type(refusal).__name__)
-        _dead_letters.send(record, f"{type(refusal).__name__}: {refusal}")
+        reason = f"{type(refusal).__name__}: {refusal}"
+        _queues.send("START_DEAD_LETTERS", record.body, reason=reason, message_id=record.message_id)
         return
     if not steps.is_replay(claimed, execution):
         machine = _step_functions.arn("SETTLEMENT_MACHINE")

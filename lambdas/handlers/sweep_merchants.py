@@ -1,5 +1,6 @@
 """SweepMerchants: make what merchants have received available to them, as the table's stream tells of it."""
 
+import json
 from typing import Any
 
 from handlers import _dependencies
@@ -11,22 +12,17 @@ from settlement.policy import sweeps
 
 @observed("sweep")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Sweep each minute of which the stream's records have news; their content is read from the table.
+    """Sweep each minute of which PublishEvents has sent a release; its content is read from the table.
 
-    A refusal by one merchant's account does not keep the others waiting: it is raised in the end, and the
-    batch comes again.
+    A message has the partitions and the sort keys of the releases in a batch of the stream. A refusal by one
+    merchant's account does not keep the others waiting: it is raised in the end, and the messages come again.
     """
+    released = [entry for message in event["Records"] for entry in json.loads(message["body"])]
     refusals: list[Refusal] = []
-    for span in sweeps.spans(map(_address, event["Records"])):
+    for span in sweeps.spans((partition, sort_key) for partition, sort_key in released):
         try:
             sweeper.fold(_dependencies.store, span)
         except Refusal as refusal:
             refusals.append(refusal)
     if refusals:
         raise refusals[0]
-
-
-def _address(record: dict[str, Any]) -> tuple[str, str]:
-    """Return the partition and the sort key of the entry that a record tells of."""
-    key = record["dynamodb"]["Keys"]
-    return key["pk"]["S"], key["sk"]["S"]

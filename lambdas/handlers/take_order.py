@@ -5,12 +5,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from handlers import _account_orders, _approvals, _kyc_probe, _orders, _sweeps
+from handlers import _account_orders, _approvals, _kyc_probe, _orders, _replay, _sweeps
 from settlement.adapters.telemetry import about, observed
 from settlement.model.account_order import OrderKind
 from settlement.model.caller import Caller, caller_of
 from settlement.model.errors import InvalidRequest, SettlementError
-from settlement.model.orders import PROBE, RECOVER, REVERSE, REVERSE_PART, SWEEP, Decision
+from settlement.model.orders import PROBE, RECOVER, REPLAY, REVERSE, REVERSE_PART, SWEEP, Decision
 from settlement.model.proposal import Move
 from settlement.policy.order_answer import status_of
 
@@ -25,6 +25,7 @@ ROUTES: dict[str, Take] = {
     RECOVER: _orders.recover,
     SWEEP: _sweeps.sweep,
     PROBE: _kyc_probe.probe,
+    REPLAY: _replay.replay,
     **dict.fromkeys(map(str, OrderKind), _account_orders.carry_out),
 }
 """The orders, by the last part of their route: `POST /orders/write-off`."""

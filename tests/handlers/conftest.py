@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from handlers import (
-    _dead_letters,
     _dependencies,
     _functions,
     _journal,
     _kyc,
+    _outcome_bus,
     _payee,
+    _queues,
     _secrets,
     _step_functions,
     _topics,
@@ -30,7 +31,7 @@ from tests.world.functions import Calls
 from tests.world.ledger import Ledger
 from tests.world.memory_s3 import MemoryS3
 from tests.world.provider import IN_REVIEW, Provider
-from tests.world.services import Functions, Queues, Secrets, Topics
+from tests.world.services import Bus, Functions, Queues, Secrets, Topics
 from tests.world.step_functions import StepFunctions
 
 Counted = Callable[[], dict[str, float]]
@@ -95,10 +96,18 @@ def topics(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Topics:
 
 
 @pytest.fixture
+def bus(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Bus:
+    """The outcome bus, which keeps what it takes."""
+    bus = Bus()
+    monkeypatch.setattr(_outcome_bus, "_client", bus)
+    return bus
+
+
+@pytest.fixture
 def queues(monkeypatch: pytest.MonkeyPatch) -> Queues:
-    """The dead-letter queue of the start queue."""
+    """The queues to which functions send."""
     queues = Queues()
-    monkeypatch.setattr(_dead_letters, "_client", queues)
+    monkeypatch.setattr(_queues, "_client", queues)
     monkeypatch.setenv("START_DEAD_LETTERS", queues.url)
     return queues
 

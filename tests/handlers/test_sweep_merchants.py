@@ -19,17 +19,14 @@ from settlement.policy import sweeps
 from tests.handlers.conftest import Counted
 from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
 from tests.world.functions import FORWARD, Calls, Context
+from tests.world.services import released
 
 SHOP = WIRE | {"payee": "merchant.shop"}
 ENTRY = keys.entry("merchant.shop", CLAIMED_AT, KEY, "release")
 
 
-def record(row: Row = ENTRY) -> dict[str, Any]:
-    return {"eventName": "INSERT", "dynamodb": {"Keys": {name: {"S": row[name]} for name in ("pk", "sk")}}}
-
-
-def sweep(*records: dict[str, Any]) -> None:
-    sweep_merchants.handler({"Records": list(records)}, Context())
+def sweep(*entries: Row) -> None:
+    sweep_merchants.handler(released(*entries), Context())
 
 
 @pytest.fixture
@@ -82,18 +79,18 @@ def test_a_merchant_who_cannot_be_paid_is_refused_by_name(
 def test_the_streams_record_makes_a_release_available_once(paid: Calls, counted: Counted) -> None:
     counted()
 
-    sweep(record(), record())
-    sweep(record())
+    sweep(ENTRY, ENTRY)
+    sweep(ENTRY)
 
     assert paid.account("merchant.shop")["available"] == 4772
     assert counted() == {"StepCalled": 2, "MerchantSwept": 1}
 
 
 def test_a_record_of_an_entry_that_is_swept_already_writes_nothing(paid: Calls) -> None:
-    sweep(record())
+    sweep(ENTRY)
 
     with paid.writes_nothing():
-        sweep(record())
+        sweep(ENTRY)
 
 
 def test_one_account_that_cannot_be_swept_does_not_keep_another_waiting(paid: Calls) -> None:
@@ -103,7 +100,7 @@ def test_one_account_that_cannot_be_swept_does_not_keep_another_waiting(paid: Ca
     paid.ledger.put(entry | gone)
 
     with pytest.raises(AccountNotFound):
-        sweep(record(gone), record())
+        sweep(gone, ENTRY)
 
     assert paid.account("merchant.shop")["available"] == 4772
 
@@ -117,7 +114,7 @@ def test_a_batch_comes_again_if_the_table_gives_no_answer(
     monkeypatch.setattr(Store, "transact", unavailable)
 
     with paid.writes_nothing(), pytest.raises(StoreUnavailable):
-        sweep(record())
+        sweep(ENTRY)
 
 
 def test_a_refund_finds_its_release_although_no_sweep_has_come_to_it(paid: Calls) -> None:
@@ -128,13 +125,13 @@ def test_a_refund_finds_its_release_although_no_sweep_has_come_to_it(paid: Calls
     assert paid.account("merchant.shop")["available"] == 0
     assert paid.row()["release_reversed_at"] == CLAIMED_AT
     with paid.writes_nothing():
-        sweep(record())
+        sweep(ENTRY)
         paid.reverse("ReclaimFunds", found, SHOP)
 
 
 def test_a_refund_of_what_the_merchant_has_spent_is_refused(paid: Calls) -> None:
     found = reverse(paid)
-    sweep(record())
+    sweep(ENTRY)
     paid.ledger.open("merchant.shop", 4771)
 
     with paid.writes_nothing(), pytest.raises(InsufficientFunds, match="give back"):

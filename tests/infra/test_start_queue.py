@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handlers import _dead_letters, _step_functions, start_settlements
+from handlers import _queues, _step_functions, start_settlements
 from infra.config import STAGES
 from infra.functions import function_seconds
 from infra.start_queue import BATCH_MAX, MESSAGE_BYTES_MAX, RECEIVES_MAX, visibility_seconds
@@ -124,7 +124,7 @@ def test_one_function_reads_the_queue_and_a_failed_message_does_not_fail_its_bat
     assert variables(stage, "StartSettlements")["START_DEAD_LETTERS"] == "${StartDeadLetters}"
 
 
-@pytest.mark.parametrize("then", [_step_functions, _dead_letters])
+@pytest.mark.parametrize("then", [_step_functions, _queues])
 def test_the_last_message_of_a_run_ends_in_time(then: Any) -> None:
     """Cut off, the function reports nothing, and the whole batch comes back."""
     reserved = start_settlements._RESERVED_MS / 1000
@@ -134,7 +134,7 @@ def test_the_last_message_of_a_run_ends_in_time(then: Any) -> None:
         assert reserved < function_seconds("StartSettlements", settings)
 
 
-@pytest.mark.parametrize("then", [_step_functions, _dead_letters])
+@pytest.mark.parametrize("then", [_step_functions, _queues])
 def test_each_message_of_the_slowest_batch_has_its_try(then: Any) -> None:
     """A message that is received and not begun loses one of its attempts."""
     slowest = unanswered_seconds(CLIENT_CONFIG) + unanswered_seconds(then._client.meta.config)

@@ -31,6 +31,7 @@ from tests.world.contracts import checked_outcome
 from tests.world.journal import journal
 from tests.world.ledger import Ledger
 from tests.world.orders import answered, request, taken
+from tests.world.services import released
 
 FORWARD = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
 WITH_SOURCE = ("HoldFunds", "RejectSettlement")
@@ -273,10 +274,10 @@ class Calls:
         return set(journal(self.ledger.rows(), KEY))
 
     def sweep(self, merchant: str) -> Any:
-        """Call SweepMerchants with the stream's record of the settlement's release to a merchant."""
-        key = keys.entry(merchant, CLAIMED_AT, KEY, "release")
-        record = {"dynamodb": {"Keys": {name: {"S": text} for name, text in key.items()}}}
-        return self.handlers["SweepMerchants"]({"Records": [record]}, Context())
+        """Call SweepMerchants with the settlement's release to a merchant."""
+        return self.handlers["SweepMerchants"](
+            released(keys.entry(merchant, CLAIMED_AT, KEY, "release")), Context()
+        )
 
     def seal(self, pk: str) -> Any:
         """Call SealJournal with the stream's record of a row that was deleted, by its partition."""

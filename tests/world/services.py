@@ -4,7 +4,7 @@ import base64
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -31,6 +31,13 @@ RESUME = {"key": KEY, "owner": OWNER}
 """What the webhook asks recovery for."""
 
 ATTRIBUTE_BYTES_MAX = 8_192
+ENTRIES_MAX, PUT_BYTES_MAX = 10, 256 * 1_024
+"""EventBridge's limits of a call. Some regions still have this one, of four times less than the others."""
+
+
+def released(*entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what calls SweepMerchants: a message of the queue for each release, given by its keys."""
+    return {"Records": [{"body": json.dumps([[entry["pk"], entry["sk"]]])} for entry in entries]}
 
 
 def text(content: Any) -> str:
@@ -58,24 +65,26 @@ class Died(BaseException):
 
 @dataclass
 class Queues:
-    """An SQS client that keeps the messages of the dead-letter queue, or raises `failure`.
+    """An SQS client that keeps messages, or raises `failure`. `url` is the start queue's dead letters.
 
-    SQS refuses an attribute that is empty, too long or not fit for XML.
+    SQS refuses an attribute that is empty, too long or not fit for XML. `to` has the queue of each message.
     """
 
     url: str = "https://sqs.invalid/123456789012/dead-letters"
     sent: list[dict[str, str]] = field(default_factory=list)
+    to: list[str] = field(default_factory=list)
     failure: BaseException | None = None
 
     def send_message(self, *, QueueUrl: str, MessageBody: str, MessageAttributes: Any) -> None:  # noqa: N803
-        assert QueueUrl == self.url
-        assert {attribute["DataType"] for attribute in MessageAttributes.values()} == {"String"}
+        assert QueueUrl in (self.url, os.environ["SWEEPS"], os.environ["EVENTS_PUT_ASIDE"])
+        assert {attribute["DataType"] for attribute in MessageAttributes.values()} <= {"String"}
         texts = [attribute["StringValue"] for attribute in MessageAttributes.values()]
         assert all(0 < len(text.encode()) <= ATTRIBUTE_BYTES_MAX and text.isprintable() for text in texts)
         if self.failure:
             raise self.failure
         attributes = {name: attribute["StringValue"] for name, attribute in MessageAttributes.items()}
         self.sent.append({"body": MessageBody, **attributes})
+        self.to.append(QueueUrl)
 
 
 @dataclass
@@ -93,7 +102,7 @@ class Functions:
     """What a function answers to a caller that waits for it."""
 
     def invoke(self, *, FunctionName: str, InvocationType: str, Payload: str) -> dict[str, Any]:  # noqa: N803
-        assert FunctionName in (os.environ["RECOVER_STALLED"], os.environ["VERIFY_KYC"])
+        assert FunctionName in map(os.environ.get, ("RECOVER_STALLED", "VERIFY_KYC", "PUBLISH_EVENTS"))
         if self.failing and not self.loses_answers:
             raise self.failing
         self.sent.append(json.loads(Payload))
@@ -109,6 +118,39 @@ class Functions:
         except SettlementError as failed:
             told = {"errorType": type(failed).__name__, "errorMessage": str(failed)}
             return {"FunctionError": "Unhandled", "Payload": io.BytesIO(text(told).encode())}
+
+
+@dataclass
+class Bus:
+    """The outcome bus as an EventBridge client: it keeps what it takes.
+
+    `refuses` gives the error code of an event, or an empty text; `failing` is raised for each call.
+    """
+
+    failing: BaseException | None = None
+    refuses: Callable[[dict[str, Any]], str] = lambda event: ""
+    calls: list[int] = field(default_factory=list)
+    """How many events each call had."""
+
+    taken: list[dict[str, Any]] = field(default_factory=list)
+
+    def put_events(self, *, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803
+        self.calls.append(len(Entries))
+        assert 0 < len(Entries) <= ENTRIES_MAX
+        assert sum(len(entry["Detail"].encode()) for entry in Entries) < PUT_BYTES_MAX
+        if self.failing:
+            raise self.failing
+        answers = [self._take(entry) for entry in Entries]
+        return {"FailedEntryCount": sum("ErrorCode" in one for one in answers), "Entries": answers}
+
+    def _take(self, entry: dict[str, str]) -> dict[str, str]:
+        assert entry["EventBusName"] == os.environ["OUTCOME_BUS"]
+        event = json.loads(entry["Detail"])
+        assert (entry["Source"], entry["DetailType"]) == ("settlement", event["type"])
+        if code := self.refuses(event):
+            return {"ErrorCode": code, "ErrorMessage": "no"}
+        self.taken.append(event)
+        return {"EventId": str(len(self.taken))}
 
 
 @dataclass

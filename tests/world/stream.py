@@ -14,7 +14,7 @@ TIME_TO_LIVE = {"userIdentity": {"type": "Service", "principalId": "dynamodb.ama
 """What a record says beside the change, if DynamoDB's time to live has deleted a row."""
 
 
-def record(old: Item | None, new: Item | None, at: int) -> dict[str, Any]:
+def record(old: Item | None, new: Item | None, at: float) -> dict[str, Any]:
     """Return the record of a row's change, at a time in seconds."""
     event = "INSERT" if old is None else "REMOVE" if new is None else "MODIFY"
     row = new or old

@@ -227,7 +227,7 @@ class KycCircuitOpen(SettlementError):
 
 
 class QueueUnavailable(SettlementError):
-    """SQS gave no answer, or refused to put a message aside: the message is received again."""
+    """SQS gave no answer, or refused a message: what a function was called with comes again."""
 
 
 class StartUnavailable(SettlementError):
@@ -244,6 +244,10 @@ class StartUnavailable(SettlementError):
 
 class PageUnavailable(SettlementError):
     """The event bus, or SNS, has not taken a page. An order that it announces was not carried out."""
+
+
+class EventsUnavailable(SettlementError):
+    """The outcome bus has not taken an event, or may not have. The stream delivers the batch again."""
 
 
 class JournalUnavailable(SettlementError):

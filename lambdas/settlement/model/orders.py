@@ -25,6 +25,12 @@ SWEEP = "sweep"
 PROBE = "probe"
 """The order to look now whether the KYC provider is back."""
 
+REPLAY = "replay"
+"""The order to tell the readers of outcome events of settlements again."""
+
+REPLAYED_MAX = 50
+"""Most settlements of a replay: as many reads, and five calls of the bus."""
+
 CASES_MAX = 10**9
 """The highest number of a case, or of a part, that an order may name."""
 
@@ -227,6 +233,15 @@ def parse_probe(raw: object) -> None:
     """Check an order to probe the KYC circuit, which has no fields. Raises InvalidRequest."""
     if raw != {}:
         raise InvalidRequest("order: must be an empty JSON object, as a probe has no fields")
+
+
+def parse_replay(raw: object) -> list[str]:
+    """Return the keys of the settlements to tell of, each once. Raises InvalidRequest."""
+    keys = raw.get("keys") if isinstance(raw, dict) and len(raw) == 1 else None
+    if isinstance(keys, list) and 0 < len(keys) <= REPLAYED_MAX:
+        if all(isinstance(key, str) and KEY.fullmatch(key) for key in keys):
+            return list(dict.fromkeys(keys))
+    raise InvalidRequest(f"keys: must be a list of 1 to {REPLAYED_MAX} settlements' keys, the only field")
 
 
 def parse_digest(raw: object) -> tuple[str, str]:

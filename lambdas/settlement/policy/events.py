@@ -6,7 +6,7 @@ The row is the outbox: docs/decisions/2026-11-23-outcome-events.md.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final, Literal
 
 from settlement.ledger.keys import Row
 from settlement.model.orders import REVERSE
@@ -47,7 +47,7 @@ class Event:
     `sequence` numbers the events of one settlement from 1 on, without a gap. `data` is its outcome.
     """
 
-    type: EventType
+    type: EventType | Literal["snapshot"]
     key: str
     sequence: int
     data: Mapping[str, Any]
@@ -56,6 +56,38 @@ class Event:
     def id(self) -> str:
         """The identity of the event, the same on every resend and replay."""
         return f"{self.key}:{self.sequence}"
+
+
+SNAPSHOT: Final = "snapshot"
+"""The type of what a replay sends, beside those of `EventType`: the settlement as it is now."""
+
+
+def cloud_event(told: Event, *, source: str, time: str) -> dict[str, Any]:
+    """Return an event as a CloudEvent 1.0: what `docs/contracts/settlement-event.schema.json` says."""
+    return {
+        "specversion": "1.0",
+        "id": told.id,
+        "source": source,
+        "type": f"settlement.{told.type}",
+        "subject": told.key,
+        "time": time,
+        "datacontenttype": "application/json",
+        "sequence": str(told.sequence),
+        "sequencetype": "Integer",
+        "data": told.data,
+    }
+
+
+def snapshot(state: SettlementState, config: StageConfig, *, source: str, time: str) -> dict[str, Any]:
+    """Return a settlement as it is now, for a reader who may have missed its latest event.
+
+    It has that event's identity and number: a reader who has seen that one has nothing to do.
+    Raises MalformedRow for a settlement that cannot be told.
+    """
+    if not state.sequence:
+        raise MalformedRow(f"SETTLEMENT#{state.key}: has no attribute 'sequence'")
+    latest = _event(SNAPSHOT, state, config)
+    return cloud_event(latest, source=source, time=time) | {"replayed": True}
 
 
 def event(old: Row | None, new: Row | None, config: StageConfig) -> Event | None:
@@ -74,10 +106,15 @@ def event(old: Row | None, new: Row | None, config: StageConfig) -> Event | None
         raise MalformedRow(f"{new['pk']}: makes {told}, but its sequence grows by {counted}")
     if name is None:
         return None
-    if after.settlement.currency not in config.currencies:
-        raise MalformedRow(f"{new['pk']}: the stage has no currency {after.settlement.currency}")
-    data = outcome.of_state(after, config, replayed=False)
-    return Event(type=name, key=after.key, sequence=after.sequence, data=data)
+    return _event(name, after, config)
+
+
+def _event(name: EventType | Literal["snapshot"], state: SettlementState, config: StageConfig) -> Event:
+    currency = state.settlement.currency
+    if currency not in config.currencies:
+        raise MalformedRow(f"SETTLEMENT#{state.key}: the stage has no currency {currency}")
+    data = outcome.of_state(state, config, replayed=False)
+    return Event(type=name, key=state.key, sequence=state.sequence, data=data)
 
 
 def _name(before: SettlementState | None, after: SettlementState) -> EventType | None:

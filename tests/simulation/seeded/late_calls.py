@@ -15,6 +15,7 @@ from tests.world.expressions import Item
 from tests.world.interpreter import ARN
 from tests.world.openings import deposit_key
 from tests.world.orders import given, request
+from tests.world.services import released
 
 FORWARD = ("HoldFunds", "ReleaseFunds", "CollectFee", "RejectSettlement")
 REVERSING = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
@@ -93,8 +94,7 @@ def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str,
         asked[f"RecoverStalled for {owner[18:]}"] = Asked("RecoverStalled", payload)
     if is_merchant(text(row, "payee")) and row and "release_at" in row:
         entry = keys.entry(row["payee"]["S"], row["release_at"]["S"], settlement["key"], "release")
-        record = {"dynamodb": {"Keys": {name: {"S": value} for name, value in entry.items()}}}
-        asked["SweepMerchants"] = Asked("SweepMerchants", {"Records": [record]})
+        asked["SweepMerchants"] = Asked("SweepMerchants", released(entry))
     asked |= _decisions(settlement["key"], row)
     without_fee = {name: value for name, value in settlement.items() if name != "fee"}
     asked["HoldFunds without fee"] = _of(without_fee, row)["HoldFunds"]

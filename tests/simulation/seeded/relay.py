@@ -1,102 +1,254 @@
-"""The relay of a world's events: each record of a settlement's row, late, twice, and out of step.
+"""The relay of a world's events: each record of the stream, in batches that fail, come again and are halved.
 
-`policy/events.py` makes an event of a record. What a reader does with it is played here, when the world's
-history is over: it keeps one of each identity, and those of one settlement in the order of their numbers.
+PublishEvents gets the records when the world's history is over. A reader of the bus keeps one event of each
+identity. Some records are poisoned: a person then replays the settlement that could not be told.
 """
 
+import json
+import os
+from collections.abc import Iterable
+from contextlib import ExitStack
 from random import Random
 from typing import Any
+from unittest import mock
 
+from botocore.exceptions import ReadTimeoutError
+
+from handlers import _dependencies, _outcome_bus, _queues
+from settlement.adapters.dynamodb import Store
 from settlement.adapters.wire import from_wire
+from settlement.model.errors import SettlementError
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import MalformedRow
-from settlement.policy.events import Event, event
-from tests.simulation.seeded.facts import POISON, demand, number, text
+from settlement.policy.events import event
+from tests.simulation.seeded.facts import POISON, demand, is_swept_later, number, text
+from tests.world.environment import NOW
 from tests.world.expressions import Item
-from tests.world.memory_dynamodb import Changes
+from tests.world.functions import HANDLERS, Context
+from tests.world.memory_dynamodb import Changes, MemoryDynamoDb, error
+from tests.world.services import Died
+from tests.world.stream import record
 
-BATCH_MAX = 10
-"""The most events that EventBridge takes at once."""
+BATCH_MAX, ENTRIES_MAX = 25, 10
+"""The most records of a batch here, and the most events that EventBridge takes at once."""
+
+FAULTS_MAX = 40
+"""Of one world. Then every call is answered: a batch that fails all the same would never end."""
+
+Record = dict[str, Any]
 
 
 class Relay:
-    """The records of settlements' rows, by settlement: a stream keeps the order of one row's alone."""
+    """The records of a world, by row, as a stream keeps the order of one row's alone; and each service."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(f"relay {seed}")
-        self._records: dict[str, list[tuple[Item | None, Item]]] = {}
-        self._sent: dict[str, list[Event]] = {}
+        self._records: dict[str, list[Record]] = {}
+        self._faults = 0
+        self._told: dict[str, list[dict[str, Any]]] = {}
+        self._put: list[tuple[str, int]] = []
+        self._swept: set[tuple[str, str]] = set()
+        self._aside: set[str] = set()
 
     def committed(self, changes: Changes, config: StageConfig) -> None:
-        """Note the records of a commit, each of which must be an event or none. Raises Violated."""
+        """Note the records of a commit; a settlement's must be an event or none. Raises Violated."""
         for old, new in changes:
             row = new or old
-            if row and row["sk"]["S"] == "SETTLEMENT" and POISON not in row["pk"]["S"] and old != new:
+            if not row or old == new or POISON in row["pk"]["S"]:
+                continue
+            if row["sk"]["S"] == "SETTLEMENT":
                 demand(new, "no settlement's row is deleted", row["pk"]["S"])
-                assert new
-                _event(old, new, config)
-                self._records.setdefault(row["pk"]["S"], []).append((old, new))
+                _check_change(old, new, config)
+            elif old is not None or not is_swept_later(new):
+                continue
+            self._records.setdefault(row["pk"]["S"], []).append(record(old, new, at=0))
 
-    def play(self, table: dict[tuple[str, str], Item], config: StageConfig) -> None:
+    def play(self, table: MemoryDynamoDb) -> None:
         """Relay the records with faults, and check what a reader has in the end. Raises Violated."""
+        store = Store(table, "simulated")
+        with ExitStack() as stack:
+            for place, name, part in (
+                (_outcome_bus, "_client", self),
+                (_queues, "_client", self),
+                (_dependencies, "store", store),
+                (_dependencies, "now", lambda: NOW),
+            ):
+                stack.enter_context(mock.patch.object(place, name, part))
+            poisoned = self._poison()
+            self._relay_all()
+            keys = {pk.partition("#")[2] for pk in poisoned}
+            demand(self._aside == keys, "what can never be told is put aside", *self._aside ^ keys)
+            if keys:
+                answer = _until_answered({"replay": sorted(keys)})
+                demand(answer == {"told": sorted(keys), "untold": {}}, "a replay tells of each", answer)
+        self._check_releases()
+        for (pk, sk), row in table.items.items():
+            if pk in self._records and sk == "SETTLEMENT":
+                self._check(row, is_poisoned=pk in poisoned)
+
+    def put_events(self, Entries: list[dict[str, str]]) -> Any:  # noqa: N803
+        """Take events as EventBridge does, some of them perhaps, and perhaps without an answer."""
+        demand(0 < len(Entries) <= ENTRIES_MAX, "a call has one to ten events", len(Entries))
+        fault = self._fault("died before", "died after", "throttled", "in part", "lost")
+        _before(fault)
+        found = [json.loads(entry["Detail"]) for entry in Entries]
+        self._put += [(one["subject"], int(one["sequence"])) for one in found]
+        answers: list[dict[str, str]] = []
+        for one in found:
+            if fault == "in part" and self._random.random() < 0.5:
+                answers.append({"ErrorCode": "ThrottlingException"})
+            else:
+                self._told.setdefault(one["subject"], []).append(one)
+                answers.append({"EventId": "1"})
+        _after(fault)
+        return {"FailedEntryCount": sum("ErrorCode" in one for one in answers), "Entries": answers}
+
+    def send_message(self, QueueUrl: str, MessageBody: str, **_: Any) -> None:  # noqa: N803
+        """Take a message of a queue."""
+        fault = self._fault("died before", "died after", "throttled", "lost")
+        _before(fault)
+        content = json.loads(MessageBody)
+        if QueueUrl == os.environ["SWEEPS"]:
+            self._swept |= {(pk, sk) for pk, sk in content}
+        else:
+            demand(QueueUrl == os.environ["EVENTS_PUT_ASIDE"], "no message goes elsewhere", QueueUrl)
+            self._aside.add(content["key"])
+        _after(fault)
+
+    def _fault(self, *kinds: str) -> str | None:
+        if self._faults >= FAULTS_MAX or self._random.random() > 0.15:
+            return None
+        self._faults += 1
+        return self._random.choice(kinds)
+
+    def _poison(self) -> set[str]:
+        """Spoil a record in one world of ten, as a foreign writer would; return the rows of spoilt ones."""
+        if self._random.random() > 0.1:
+            return set()
+        pk = self._random.choice(sorted(self._records)) if self._records else ""
+        if not pk.startswith("SETTLEMENT#"):
+            return set()
+        spoilt = self._random.choice(self._records[pk])["dynamodb"]
+        spoilt["NewImage"] = spoilt["NewImage"] | {"status": {"S": "NONSENSE"}}
+        return {pk}
+
+    def _relay_all(self) -> None:
+        """Deliver all records, those of a row in their order."""
         left = {pk: list(records) for pk, records in self._records.items()}
         while left:
-            pk = self._random.choice(sorted(left))
-            batch = left[pk][: self._random.randint(1, BATCH_MAX)]
-            if self._relay(batch, config):
-                left[pk] = left[pk][len(batch) :]
-            if not left[pk]:
-                del left[pk]
-        for (pk, sk), row in table.items():
-            if pk in self._records and sk == "SETTLEMENT":
-                self._check(row)
+            batch: list[Record] = []
+            for _ in range(self._random.randint(1, BATCH_MAX)):
+                if left:
+                    pk = self._random.choice(sorted(left))
+                    batch.append(left[pk].pop(0))
+                    left = {one: records for one, records in left.items() if records}
+            self._deliver(batch)
 
-    def _relay(self, batch: list[tuple[Item | None, Item]], config: StageConfig) -> bool:
-        """Send the events of a batch; return whether the stream goes on, and does not deliver it again."""
-        for old, new in batch:
-            if self._random.random() < 0.1:
-                return False  # killed before it was sent
-            found = _event(old, new, config)
-            if found:
-                self._sent.setdefault(found.key, []).append(found)
-            if self._random.random() < 0.1:
-                return False  # killed after it was sent
-        return self._random.random() > 0.1  # or delivered again, though all was sent
+    def _deliver(self, batch: list[Record]) -> None:
+        """Deliver a batch until it is taken, whole or in halves, and sometimes once more."""
+        for _ in range(2 * FAULTS_MAX):
+            self._put.clear()
+            try:
+                answer = HANDLERS["PublishEvents"]({"Records": batch}, Context())
+            except (Died, SettlementError):
+                if len(batch) > 1 and self._random.random() < 0.5:
+                    self._deliver(batch[: len(batch) // 2])
+                    self._deliver(batch[len(batch) // 2 :])
+                    return
+                continue
+            finally:
+                _check_order(self._put)
+            demand(answer is None, "a batch has no answer", answer)
+            if self._random.random() > 0.1:
+                return
+        demand(False, "a batch ends once the faults are over", [one["dynamodb"]["Keys"] for one in batch])
 
-    def _check(self, row: Item) -> None:
+    def _check_releases(self) -> None:
+        wanted = {
+            (pk, one["dynamodb"]["Keys"]["sk"]["S"])
+            for pk, records in self._records.items()
+            for one in records
+            if not pk.startswith("SETTLEMENT#")
+        }
+        demand(self._swept == wanted, "each release to a merchant reaches its sweep", wanted ^ self._swept)
+
+    def _check(self, row: Item, *, is_poisoned: bool) -> None:
         """Check what a reader knows of a settlement."""
         key = row["pk"]["S"].partition("#")[2]
-        by_number: dict[int, Event] = {}
-        first_seen: list[int] = []
-        for one in self._sent.get(key, ()):
-            if one.sequence not in by_number:
-                first_seen.append(one.sequence)
-            known = by_number.setdefault(one.sequence, one)
-            demand(known == one, "an event that is sent again is the same", one.id)
-            demand(
-                one.id == f"{key}:{one.sequence}", "an event's identity is its settlement's and its number"
+        by_number: dict[int, dict[str, Any]] = {}
+        for one in self._told.get(key, ()):
+            sequence = int(one["sequence"])
+            known = by_number.setdefault(sequence, one)
+            demand(one["id"] == f"{key}:{sequence}", "an event's identity is its settlement's and its number")
+            is_same = (
+                known["data"] == one["data"] if "replayed" in one or "replayed" in known else known == one
             )
-        first, end = number(self._records[row["pk"]["S"]][0][0], "sequence") + 1, number(row, "sequence") + 1
-        dense = [*range(first, end)]
-        demand(first_seen == dense, "a settlement's events are dense and in order", key, first_seen)
+            demand(is_same, "an event that is sent again is the same", one["id"])
+        first = number(from_image(self._records[row["pk"]["S"]][0]), "sequence") + 1
+        latest = number(row, "sequence")
+        dense = {*range(first, latest + 1)}
+        if is_poisoned:
+            demand(latest in by_number, "a replay has the number of the latest event", key, *by_number)
+            demand(by_number.keys() <= dense | {latest}, "a settlement has no event of another number", key)
+        else:
+            demand(by_number.keys() == dense, "a settlement's events are dense", key, *by_number)
         if not dense:  # a life that begins in the middle of another one
             return
-        last = by_number[end - 1]
-        shown: dict[str, Any] = {name: text(row, name) for name in ("status", "finished_at", "claimed_at")}
-        demand({name: last.data[name] for name in shown} == shown, "the last event is as the row", key, shown)
-        steps = [step for step in ("hold", "verify", "release", "fee") if f"{step}_at" in row]
-        undone = sorted(step for step in ("hold", "release", "fee") if f"{step}_reversed_at" in row)
-        told = (last.data["steps"], last.data["reversed"])
-        demand(told == (steps, undone), "the last event has the steps of the row", key, told)
-        failure = (
-            {name: value["S"] for name, value in row["failure"]["M"].items()} if "failure" in row else None
-        )
-        demand(last.data["failure"] == failure, "the last event has the failure of the row", key)
+        _check_data(key, by_number[latest]["data"], row)
 
 
-def _event(old: Item | None, new: Item, config: StageConfig) -> Event | None:
+def from_image(one: Record) -> Item | None:
+    image: Item | None = one["dynamodb"].get("OldImage")
+    return image
+
+
+def _check_order(put: Iterable[tuple[str, int]]) -> None:
+    """Check that a call of the function puts each settlement's events in their order."""
+    latest: dict[str, int] = {}
+    for key, sequence in put:
+        demand(latest.get(key, 0) < sequence, "a call puts a settlement's events in order", key, sequence)
+        latest[key] = sequence
+
+
+def _check_data(key: str, data: dict[str, Any], row: Item) -> None:
+    """Check that the last event tells what the row says."""
+    shown: dict[str, Any] = {name: text(row, name) for name in ("status", "finished_at", "claimed_at")}
+    demand({name: data[name] for name in shown} == shown, "the last event is as the row", key, shown)
+    steps = [step for step in ("hold", "verify", "release", "fee") if f"{step}_at" in row]
+    undone = sorted(step for step in ("hold", "release", "fee") if f"{step}_reversed_at" in row)
+    told = (data["steps"], data["reversed"])
+    demand(told == (steps, undone), "the last event has the steps of the row", key, told)
+    failure = {name: value["S"] for name, value in row["failure"]["M"].items()} if "failure" in row else None
+    demand(data["failure"] == failure, "the last event has the failure of the row", key)
+
+
+def _check_change(old: Item | None, new: Item | None, config: StageConfig) -> None:
+    assert new
     try:
-        return event(from_wire(old) if old else None, from_wire(new), config)
+        event(from_wire(old) if old else None, from_wire(new), config)
     except MalformedRow as wrong:
         demand(False, "each change of a settlement is an event or none", wrong)
-        raise
+
+
+def _until_answered(called: dict[str, Any]) -> Any:
+    """Call the function until it answers, as a person repeats a command."""
+    for _ in range(2 * FAULTS_MAX):
+        try:
+            return HANDLERS["PublishEvents"](called, Context())
+        except (Died, SettlementError):
+            continue
+    return None
+
+
+def _before(fault: str | None) -> None:
+    if fault == "died before":
+        raise Died
+    if fault == "throttled":
+        raise error("Call", "ThrottlingException", "Rate exceeded")
+
+
+def _after(fault: str | None) -> None:
+    if fault == "died after":
+        raise Died
+    if fault == "lost":
+        raise ReadTimeoutError(endpoint_url="https://service.invalid")

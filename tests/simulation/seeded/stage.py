@@ -11,13 +11,13 @@ from typing import Any
 from unittest import mock
 
 from handlers import (
-    _dead_letters,
     _dependencies,
     _event_bus,
     _functions,
     _journal,
     _kyc,
     _payee,
+    _queues,
     _secrets,
     _step_functions,
     _topics,
@@ -45,7 +45,7 @@ _OF_A_WORLD = (
     (_dependencies, "nonce"),
     (_dependencies, "config"),
     (_step_functions, "_client"),
-    (_dead_letters, "_client"),
+    (_queues, "_client"),
     (_functions, "_client"),
     (_payee, "_remembered"),
     (_kyc, "_circuit"),

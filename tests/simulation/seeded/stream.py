@@ -1,4 +1,4 @@
-"""The table's stream: it delivers committed releases to merchants late, twice, out of order, or never."""
+"""The way of releases to merchants to their sweep: late, twice, in any order, or lost."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -7,10 +7,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from settle.actions.sweep import sweep
 from settle.exit_codes import CommandFailed
+from settlement.adapters.wire import from_wire
 from settlement.model.errors import SettlementError
 from tests.simulation.seeded.facts import is_swept_later
-from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Changes
+from tests.world.services import released
 
 if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
@@ -19,7 +20,7 @@ MINUTE_MS = 60_000
 
 
 class Stream:
-    """The records of releases to merchants, and their deliveries to SweepMerchants."""
+    """The addresses of releases to merchants, and their deliveries to SweepMerchants."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -32,7 +33,7 @@ class Stream:
             if old is not None or not is_swept_later(new):
                 continue
             assert new
-            record = _record(new)
+            record = {name: new[name] for name in ("pk", "sk")}
             self._records.append(record)
             if not chance.faults_end and chance.happens(0.03):
                 world.count("StreamRecordLost", 1)
@@ -49,7 +50,7 @@ class Stream:
         """Deliver each release that the table has, as a stream does whose reader has died."""
         for row in items.values():
             if is_swept_later(row):
-                self._records.append(_record(row))
+                self._records.append({name: row[name] for name in ("pk", "sk")})
                 self._world.people.spawn("the stream", 0, self._deliver, self._records[-1])
 
     def _deliver(self, record: Any) -> None:
@@ -60,7 +61,7 @@ class Stream:
             batch += [chance.one_of(self._records) for _ in range(chance.within(1, 5))]
             chance.random.shuffle(batch)
         while True:
-            call = world.cloud.call("SweepMerchants", {"Records": batch})
+            call = world.cloud.call("SweepMerchants", released(*map(from_wire, batch)))
             if world.hub.wait(call.answer, MINUTE_MS) and call.answer.value is None:
                 return
             world.hub.sleep(chance.within(500, 30_000))
@@ -79,13 +80,3 @@ class Stream:
             self._world.note("a person", f"has swept {merchant}", done)
         except (ClientError, BotoCoreError, SettlementError, CommandFailed) as failed:
             self._world.note("a person", "is told", failed)
-
-
-def _record(row: Item) -> dict[str, Any]:
-    """Return the stream's record of a new entry."""
-    keys = {name: row[name] for name in ("pk", "sk")}
-    return {
-        "eventSource": "aws:dynamodb",
-        "eventName": "INSERT",
-        "dynamodb": {"Keys": keys, "NewImage": dict(row)},
-    }

@@ -149,7 +149,7 @@ class World:
             self.hub.run(self.hub.now + CALM_MS_MAX, lambda: self.is_over)
             self.oracle.at_the_end(self.table.items, self.people.alerted)
             prove(self.table.items, retention_at(self.config, self.hub.now))
-            self.relay.play(self.table.items, self.config)
+            self.relay.play(self.table)
             self.proof.at_the_end()
             self.circuit.rules.at_the_end()
             self.pager.at_the_end()

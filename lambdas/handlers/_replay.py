@@ -1,0 +1,20 @@
+"""A person's order to tell of settlements again, as they are now."""
+
+from typing import Any
+
+from handlers import _functions
+from settlement.model.caller import Caller
+from settlement.model.errors import StartUnavailable
+from settlement.model.orders import parse_replay
+
+
+def replay(body: object, caller: Caller) -> dict[str, Any]:
+    """Let PublishEvents tell of settlements; return which it has told, and why it has not told the others.
+
+    Nothing is recorded: no settlement changes, and a reader who knows the latest event drops the second one.
+    Raises InvalidRequest, StartUnavailable.
+    """
+    try:
+        return _functions.call("PUBLISH_EVENTS", {"replay": parse_replay(body)})
+    except StartUnavailable as error:
+        raise StartUnavailable(f"replay: PublishEvents: {error}") from None
