@@ -122,6 +122,7 @@ class Dashboard(Construct):
             },
             {
                 "Sweeps of merchants": _counts(pager, ("MerchantSwept",)),
+                "Releases that wait for their sweep": [_waiting(watched.merchants.queue, "waiting")],
                 "Sweeps behind, in seconds": [watched.merchants.age],
             },
             {

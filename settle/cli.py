@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from settle.commands import account, journal, kyc, limbo, local
+from settle.commands import account, events, journal, kyc, limbo, local
 from settle.commands.audit import audit
 from settle.commands.demo import demo
 from settle.commands.list import list_settlements
@@ -58,6 +58,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 _GROUPS = {
     "account": account.app,
     "limbo": limbo.app,
+    "events": events.app,
     "journal": journal.app,
     "kyc": kyc.app,
     "local": local.app,

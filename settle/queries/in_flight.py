@@ -40,6 +40,24 @@ def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
     return Found(oldest[:limit], len(oldest) > limit)
 
 
+def changed_since(stack: Stack, since: datetime) -> list[str]:
+    """Return the keys of the settlements that may have changed since then: a few too many, and none too few.
+
+    A settlement with a reversal in part is one of them, as its row does not say when that was. No index lists
+    these, so this reads the whole table.
+    """
+    found = pages.scan(
+        stack.store,
+        FilterExpression="sk = :settlement AND (finished_at >= :since OR attribute_not_exists(finished_at)"
+        " OR attribute_exists(parts))",
+        ExpressionAttributeValues={
+            ":settlement": {"S": keys.settlement("")["sk"]},
+            ":since": {"S": timestamp(since)},
+        },
+    )
+    return sorted(keys.subject(row)[1] for row in found)
+
+
 def describe_in_flight(stack: Stack, row: Row) -> dict[str, Any]:
     """Return a settlement in flight: its progress, its owner, and recovery's next look.
 

@@ -96,9 +96,16 @@ ALARMS = {
     ),
     "KycDecidedFailed": _errors("KycDecided", 1),
     "SweepMerchantsFailed": _errors("SweepMerchants", 1),
-    "SweepBehind": Alarm(
-        *("AWS/Lambda", "IteratorAge", ("FunctionName", "${SweepMerchants}")), "Maximum", 300, 300_000
+    "SweepBehind": _queue("MerchantsReleases", _OLDEST, 300),
+    "PublishEventsFailed": _errors("PublishEvents", 1),
+    "EventsBehind": Alarm(
+        *("AWS/Lambda", "IteratorAge", ("FunctionName", "${PublishEvents}")), "Maximum", 300, 60_000
     ),
+    "EventsLongBehind": Alarm(
+        *("AWS/Lambda", "IteratorAge", ("FunctionName", "${PublishEvents}")), "Maximum", 300, 21_600_000
+    ),
+    "EventsPutAside": _queue("OutcomesPutAside", _VISIBLE),
+    "EventsGivenUp": _queue("OutcomesGivenUp", _VISIBLE),
     "ReconcileFaults": _ours("ReconcileFaults", 1, "Maximum"),
     "ListedAhead": _ours("ListedAhead", 1, "Maximum"),
     # The best run of each period: two days in a row without a whole proof, or without any.

@@ -15,28 +15,32 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from importlib import import_module
+from io import BytesIO
 from typing import Any
 from unittest import mock
 
 from botocore.client import BaseClient
 
 import handlers
-from handlers import _dependencies, _kyc, _secrets, seal_journal, send_page
+from handlers import _dependencies, _functions, _kyc, _secrets, publish_events, seal_journal, send_page
 from settlement.adapters import kyc_client, telemetry
 from settlement.adapters.second_look import look_again
 from settlement.adapters.watched_store import WatchedStore
+from settlement.adapters.wire import to_wire
 from settlement.ledger import keys
 from settlement.model.errors import KycUnavailable, SettlementError
 from settlement.reconciliation.findings import Difference
 from settlement.reconciliation.watch import JUDGING, unwatched
 from tests.simulation.seeded.stage import set_up
 from tests.simulation.seeded.world import World, play
+from tests.unit import states
 from tests.unit.vectors import SETTLEMENT
 from tests.world.environment import NOW
 from tests.world.functions import Context
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.memory_s3 import MemoryS3
 from tests.world.services import API_KEY, SECRET
+from tests.world.stream import record
 
 SEEDS = range(300)
 """The histories that are watched. With fewer, the rarest calls are missed, and their grants look needless."""
@@ -84,7 +88,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 _VARIABLES = {
     *("SETTLEMENT_MACHINE", "EXPRESS_MACHINE", "COMPENSATION_MACHINE"),
-    *("RECOVER_STALLED", "VERIFY_KYC"),
+    *("RECOVER_STALLED", "VERIFY_KYC", "PUBLISH_EVENTS"),
+    *("OUTCOME_BUS", "SWEEPS", "EVENTS_PUT_ASIDE"),
     *("START_DEAD_LETTERS", "KYC_SIGNING_SECRET", "EVENT_BUS", "KYC"),
     *("JOURNAL_BUCKET", "PAGE_TOPIC", "INFORMATION_TOPIC"),
 }
@@ -167,6 +172,15 @@ def _tells_people() -> None:
         send_page.handler({"detail-type": kind, "detail": {"summary": "x"}}, Context())
 
 
+def _tells_of_settlements() -> None:
+    """Let PublishEvents relay a settlement, a malformed one and a merchant's release, and replay one."""
+    row = to_wire(states.row())
+    spoilt, release = {**row, "status": {"S": "NONSENSE"}}, {**row, "pk": {"S": "ENTRIES#merchant.shop#1"}}
+    batch = {"Records": [record(None, one, at=_NOW) for one in (row, spoilt, release)]}
+    publish_events.handler(batch, Context())
+    publish_events.handler({"replay": [SETTLEMENT.key]}, Context())
+
+
 def _counts_the_open_cases() -> None:
     """Let ReconcileBooks look again at an account whose count of cases has differed."""
     difference = Difference(keys.account("alice"), None, (), cases=("order-1",))
@@ -178,6 +192,8 @@ SCENES: list[tuple[str, Callable[[], object]]] = [
     ("KycDecided", lambda: _secrets.signing_secrets(NOW)),
     ("SealJournal", _copies_and_seals),
     ("SendPage", _tells_people),
+    ("PublishEvents", _tells_of_settlements),
+    ("TakeOrder", lambda: _functions.call("PUBLISH_EVENTS", {})),
     ("ReconcileBooks", _counts_the_open_cases),
 ]
 """What a function does that the simulator replaces, below which boto3's clients are watched."""
@@ -201,7 +217,10 @@ def _scene(function: str, act: Callable[[], object]) -> Iterator[Call]:
                 return getattr(bucket, name)(**parameters)
             case "secretsmanager":
                 return {"SecretString": json.dumps({"api_key": API_KEY, "current": SECRET})}
-        return {"FailedEntryCount": 0}
+            case "lambda":
+                return {"Payload": BytesIO(b"{}")}
+        taken: list[dict[str, str]] = [{} for _ in parameters.get("Entries", ())]
+        return {"FailedEntryCount": 0, "Entries": taken}
 
     with mock.patch.object(BaseClient, "_make_api_call", answer):
         act()

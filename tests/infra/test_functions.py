@@ -33,6 +33,7 @@ SECONDS = {
     "RecoverStalled": 75,
     "StartSettlements": 50,
     "SweepMerchants": 60,
+    "PublishEvents": 60,
     "SealJournal": 60,
     "ReconcileBooks": 900,
 }

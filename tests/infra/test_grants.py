@@ -78,6 +78,7 @@ def test_every_function_has_its_grants_and_its_writes_here() -> None:
         "ResolveLimbo",
         "SealJournal",
         "SendPage",
+        "PublishEvents",
         "ReconcileBooks",
     }
 

@@ -102,7 +102,7 @@ def test_a_tables_stream_has_two_readers_at_most(stage: str) -> None:
 
     readers = {one["FunctionName"] for one in mappings if "StreamArn" in one["EventSourceArn"]}
 
-    assert readers == {"${SweepMerchants}", "${SealJournal}"}
+    assert readers == {"${PublishEvents}", "${SealJournal}"}
 
 
 @each_stage

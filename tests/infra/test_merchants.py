@@ -1,15 +1,12 @@
 """The sweep of merchants: the stream's records of releases to merchants, and no others, call its function."""
 
-import json
-from typing import Any
-
 import pytest
 
-from infra.merchants import RELEASES
+from infra.merchants import RECEIVES_MAX, RELEASES, VISIBILITY_MARGIN_SECONDS
 from settlement.ledger import entries, keys
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Transfer
-from tests.infra.stack import each_stage, properties
+from tests.infra.stack import FUNCTIONS, each_stage, properties, variables
 from tests.unit.vectors import ESCROW, SETTLEMENT
 from tests.world.environment import NOW
 
@@ -32,24 +29,31 @@ def passes(event: str, row: Row) -> bool:
 
 
 @each_stage
-def test_the_stream_calls_the_sweep_in_large_batches_and_a_bad_record_is_put_aside(stage: str) -> None:
-    """From the beginning of the stream: a sweep too many changes nothing, a record too few would."""
+def test_a_queue_of_releases_calls_the_sweep_and_a_bad_message_is_put_aside(stage: str) -> None:
     mappings = properties(stage, "Lambda::EventSourceMapping").values()
     (found,) = (one for one in mappings if one["FunctionName"] == "${SweepMerchants}")
-    filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
 
-    assert filters == [RELEASES]
     assert found == {
-        "BatchSize": 1_000,
-        "BisectBatchOnFunctionError": True,
-        "DestinationConfig": {"OnFailure": {"Destination": "${MerchantsGivenUp.Arn}"}},
-        "EventSourceArn": "${LedgerTable.StreamArn}",
+        "BatchSize": 100,
+        "EventSourceArn": "${MerchantsReleases.Arn}",
         "FunctionName": "${SweepMerchants}",
         "MaximumBatchingWindowInSeconds": 1,
-        "MaximumRecordAgeInSeconds": 900,
-        "ParallelizationFactor": 1,
-        "StartingPosition": "TRIM_HORIZON",
+        "ScalingConfig": {"MaximumConcurrency": 2},
     }
+    queue = properties(stage, "SQS::Queue")["MerchantsReleases"]
+    assert queue["RedrivePolicy"] == {
+        "deadLetterTargetArn": "${MerchantsGivenUp.Arn}",
+        "maxReceiveCount": RECEIVES_MAX,
+    }
+    timeout: int = properties(stage, "Lambda::Function")["SweepMerchants"]["Timeout"]
+    assert queue["VisibilityTimeout"] == timeout + VISIBILITY_MARGIN_SECONDS
+
+
+@each_stage
+def test_one_function_feeds_the_queue(stage: str) -> None:
+    fed = {name for name in FUNCTIONS if variables(stage, name).get("SWEEPS") == "${MerchantsReleases}"}
+
+    assert fed == {"PublishEvents"}
 
 
 @pytest.mark.parametrize(

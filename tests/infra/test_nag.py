@@ -98,7 +98,10 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         " proves those that it has signed for as long as they are kept; one more comes by a deployment.",
     ),
     "AwsSolutions-SQS3": (
-        {"Pager/Undelivered/Resource", "Merchants/GivenUp/Resource", "Journal/GivenUp/Resource"},
+        {
+            *("Pager/Undelivered/Resource", "Journal/GivenUp/Resource"),
+            *("Outcomes/GivenUp/Resource", "Outcomes/PutAside/Resource"),
+        },
         "This is the dead-letter queue itself: only a person reads it, after its alarm.",
     ),
     "AwsSolutions-L1": (

@@ -11,7 +11,6 @@ from tests.infra.stack import (
     definition,
     each_stage,
     no_plain_http,
-    only,
     permissions,
     properties,
     resources,
@@ -36,7 +35,7 @@ def test_the_bus_is_the_stages_own_and_this_is_the_rule(stage: str) -> None:
     """On the account's default bus, other rules would match our events. The bus admits this account only."""
     (rule,) = properties(stage, "Events::Rule").values()
 
-    assert only(stage, "Events::EventBus") == {"Name": f"settlement-{stage}"}
+    assert properties(stage, "Events::EventBus")["PagerBus"] == {"Name": f"settlement-{stage}"}
     assert resources(stage, "Events::Rule").keys() == {RULE}
     assert (rule["State"], rule["EventBusName"]) == ("ENABLED", "${PagerBus}")
 

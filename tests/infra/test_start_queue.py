@@ -24,7 +24,10 @@ from tests.infra.stack import (
 from tests.world.services import ATTRIBUTE_BYTES_MAX
 from tests.world.templates import PROJECT
 
-QUEUES = ("StartQueue", "StartDeadLetters", "MerchantsGivenUp", "JournalGivenUp")
+QUEUES = (
+    *("StartQueue", "StartDeadLetters", "MerchantsReleases", "MerchantsGivenUp", "JournalGivenUp"),
+    *("OutcomesPutAside", "OutcomesGivenUp"),
+)
 TWO_WEEKS = 14 * 86_400
 
 

@@ -150,6 +150,7 @@ WRITES: dict[str, list[Write]] = {
     "SweepMerchants": [*SWEEP],
     "SealJournal": [],
     "SendPage": [],
+    "PublishEvents": [],
     "TakeOrder": [
         *ORDERED,
         *(write for part in (PART_1, PART_2) for write in compensation.reverse_part(SETTLEMENT, part, NOW)),

@@ -25,6 +25,7 @@ PARSERS: dict[str, Callable[[dict[str, Any]], object]] = {
     "PartialReversal": lambda raw: orders.parse_part(raw, OLGA, 2),
     "Move": orders.parse_digest,
     "Recovery": orders.parse_recovery,
+    "Replay": orders.parse_replay,
     "AccountOrder": lambda raw: parse_account_order({"order": "freeze", **raw}, OLGA, CONFIG),
 }
 
@@ -40,6 +41,7 @@ def test_the_decisions_and_the_patterns_are_those_of_the_code() -> None:
     assert SCHEMAS["AccountOrder"]["properties"]["account"]["pattern"] == f"^{ACCOUNT.pattern}$"
     assert SCHEMAS["Line"]["maxLength"] == orders.TEXT_LENGTH_MAX
     assert SCHEMAS["Resolution"]["properties"]["case"]["maximum"] == orders.CASES_MAX
+    assert SCHEMAS["Replay"]["properties"]["keys"]["maxItems"] == orders.REPLAYED_MAX
     assert SCHEMAS["PartialReversal"]["properties"]["part"]["maximum"] == orders.CASES_MAX
 
 

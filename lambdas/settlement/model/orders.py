@@ -237,11 +237,10 @@ def parse_probe(raw: object) -> None:
 
 def parse_replay(raw: object) -> list[str]:
     """Return the keys of the settlements to tell of, each once. Raises InvalidRequest."""
-    keys = raw.get("keys") if isinstance(raw, dict) and len(raw) == 1 else None
-    if isinstance(keys, list) and 0 < len(keys) <= REPLAYED_MAX:
-        if all(isinstance(key, str) and KEY.fullmatch(key) for key in keys):
-            return list(dict.fromkeys(keys))
-    raise InvalidRequest(f"keys: must be a list of 1 to {REPLAYED_MAX} settlements' keys, the only field")
+    keys = _object(raw, ("keys",))["keys"]
+    if not isinstance(keys, list) or not 0 < len(keys) <= REPLAYED_MAX or not all(map(_is_key, keys)):
+        raise InvalidRequest(f"keys: must be a list of 1 to {REPLAYED_MAX} keys that match ^{KEY.pattern}$")
+    return list(dict.fromkeys(keys))
 
 
 def parse_digest(raw: object) -> tuple[str, str]:
@@ -268,8 +267,12 @@ def _object(raw: object, names: Sequence[str], optional: Sequence[str] = ()) -> 
     problems = [*unknown_fields(raw.keys(), names)]
     problems += [f"{name}: missing" for name in names if name not in raw and name not in optional]
     key = raw.get("key")
-    if "key" in raw and not (isinstance(key, str) and KEY.fullmatch(key)):
+    if "key" in raw and not _is_key(key):
         problems.append(f"key: must be a string that matches ^{KEY.pattern}$")
     if problems:
         raise InvalidRequest("; ".join(sorted(problems)))
     return raw
+
+
+def _is_key(value: object) -> bool:
+    return isinstance(value, str) and KEY.fullmatch(value) is not None

@@ -1,0 +1,117 @@
+"""`settle events replay`: settlements are told again as they are, by keys, since a time, or in LIMBO."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from handlers import _functions, _outcome_bus
+from settle import instants
+from settle.actions import replay as replaying
+from settle.door import Answer
+from settle.queries import in_flight
+from settlement.model import orders
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk, call
+from tests.world.constants import KEY
+from tests.world.environment import NOW
+from tests.world.services import Bus, Functions
+
+OTHER, STUCK = "order-2026-000102", "order-2026-000103"
+
+
+@pytest.fixture
+def bus(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Bus:
+    """The outcome bus, behind PublishEvents."""
+    bus = Bus()
+    monkeypatch.setattr(_outcome_bus, "_client", bus)
+    monkeypatch.setattr(_functions, "_client", Functions(answers=lambda event: call("PublishEvents", event)))
+    return bus
+
+
+@pytest.fixture
+def paid(desk: Desk) -> Desk:
+    """Two payments that are settled, and one in LIMBO."""
+    desk.stuck(key=STUCK)
+    for key in (KEY, OTHER):
+        desk.pay(key)
+    return desk
+
+
+@pytest.fixture(autouse=True)
+def _half_an_hour_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instants, "now", lambda: NOW + timedelta(minutes=30))
+
+
+def replays(desk: Desk) -> list[Any]:
+    """Return the orders to replay that the command has given."""
+    return [body for order, body in desk.door.given if order == orders.REPLAY]
+
+
+def told(bus: Bus) -> dict[str, str]:
+    assert {event["type"] for event in bus.taken} <= {"settlement.snapshot"}
+    return {event["subject"]: event["data"]["status"] for event in bus.taken}
+
+
+def test_settlements_are_told_as_they_are(paid: Desk, bus: Bus, command: Command) -> None:
+    code, _, said = command("events", "replay", KEY, STUCK)
+
+    assert (code, said) == (0, "2 settlements told\n")
+    assert told(bus) == {KEY: "SETTLED", STUCK: "LIMBO"}
+
+
+def test_all_in_limbo_are_told(paid: Desk, bus: Bus, command: Command) -> None:
+    assert command("events", "replay", "--limbo")[0] == 0
+
+    assert told(bus) == {STUCK: "LIMBO"}
+
+
+def test_since_a_time_all_are_told_that_have_changed_or_still_may(
+    paid: Desk, bus: Bus, command: Command
+) -> None:
+    """An order that is open may have changed unseen: no attribute says when."""
+    assert command("events", "replay", "--since", "1h")[0] == 0
+
+    assert told(bus).keys() > {KEY, OTHER, STUCK}  # and the payment that has spent the money
+    assert in_flight.changed_since(paid.stack, NOW + timedelta(days=1)) == [STUCK]
+
+
+def test_more_than_one_order_takes_are_told_in_several(
+    paid: Desk, bus: Bus, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replaying, "REPLAYED_MAX", 2)
+
+    assert command("events", "replay", KEY, OTHER, STUCK)[2] == "3 settlements told\n"
+
+    assert [len(body["keys"]) for body in replays(paid)] == [2, 1]
+
+
+def test_a_settlement_that_is_not_there_is_said_and_the_others_are_told(
+    paid: Desk, bus: Bus, command: Command
+) -> None:
+    code, _, said = command("events", "replay", "order-2026-999999", KEY)
+
+    assert code == 1
+    assert said == "order-2026-999999: not told: there is no such settlement\n1 settlements told\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--limbo", KEY], ["--limbo", "--since", "1h"], ["no key"]])
+def test_a_command_that_says_not_which_is_refused_before_anything_is_sent(
+    paid: Desk, command: Command, arguments: list[str]
+) -> None:
+    assert command("events", "replay", *arguments)[0] == 2
+
+    assert not replays(paid)
+
+
+def test_a_failed_order_says_so_and_may_be_repeated(paid: Desk, bus: Bus, command: Command) -> None:
+    paid.door.answering = Answer(503, {"error": "StartUnavailable", "message": "replay: down"})
+
+    code, _, said = command("events", "replay", KEY)
+
+    assert code == 1
+    assert "replay: not carried out, or not known to be: StartUnavailable: replay: down" in said
+
+
+def test_an_order_has_a_bounded_number_of_settlements() -> None:
+    assert 1 < orders.REPLAYED_MAX <= 100
