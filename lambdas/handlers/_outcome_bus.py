@@ -11,6 +11,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from handlers import _dependencies
 from settlement.model.errors import EventsUnavailable
 
+SOURCE = os.environ["POWERTOOLS_SERVICE_NAME"]
+"""The stack, as the source of its events."""
+
 BATCH_MAX = 10
 """Most events that EventBridge takes at once."""
 

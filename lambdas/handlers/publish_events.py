@@ -1,7 +1,6 @@
 """PublishEvents: tell of each change of a settlement on the outcome bus, as the table's stream has it."""
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,9 +10,6 @@ from settlement.adapters.telemetry import gauge, logger, observed
 from settlement.adapters.wire import from_wire
 from settlement.model.timestamps import timestamp
 from settlement.policy import events
-
-_SOURCE = os.environ["POWERTOOLS_SERVICE_NAME"]
-"""The stack: the source of its events."""
 
 _SETTLEMENT = "SETTLEMENT#"
 
@@ -57,7 +53,7 @@ def _relay(records: Iterable[Record]) -> None:
         else:
             if found:
                 at = datetime.fromtimestamp(change["ApproximateCreationDateTime"], UTC)
-                told.append(events.cloud_event(found, source=_SOURCE, time=timestamp(at)))
+                told.append(events.cloud_event(found, source=_outcome_bus.SOURCE, time=timestamp(at)))
     untold += [(one.event["subject"], one.reason) for one in _outcome_bus.publish(told)]
     gauge("EventsPublished", len(told))
     for key, reason in untold:
@@ -86,7 +82,7 @@ def _snapshot(key: str) -> dict[str, Any]:
     if state is None:
         raise ValueError("there is no such settlement")
     at = timestamp(_dependencies.now())
-    return events.snapshot(state, _dependencies.config, source=_SOURCE, time=at)
+    return events.snapshot(state, _dependencies.config, source=_outcome_bus.SOURCE, time=at)
 
 
 def _image(change: Record, name: str) -> dict[str, Any] | None:

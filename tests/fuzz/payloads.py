@@ -3,8 +3,10 @@
 import json
 from typing import Any
 
+from settlement.adapters.wire import from_wire, to_wire
 from settlement.model import executions
 from tests.fuzz.mutation import Choices, copied, mutated, text
+from tests.unit import states
 from tests.world.constants import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -15,7 +17,7 @@ from tests.world.constants import (
     SPENT,
     WIRE,
 )
-from tests.world.services import VERDICT
+from tests.world.services import VERDICT, released
 
 _SETTLEMENT = {"settlement": WIRE, "execution": "execution-1"}
 _WITH_REQUEST = {"execution": "execution-1", "execution_arn": EXECUTION_ARN}
@@ -49,6 +51,16 @@ def _state(**more: Any) -> dict[str, Any]:
 
 
 _ENTRY = {"pk": {"S": "ENTRIES#merchant.shop#3"}, "sk": {"S": f"{CLAIMED_AT}#{KEY}:release"}}
+
+_ROW = json.loads(json.dumps(to_wire(states.row())))
+
+
+def _changed(old: Any, new: Any) -> dict[str, Any]:
+    """Return the stream's record of a settlement's change."""
+    images = {name: image for name, image in (("OldImage", old), ("NewImage", new)) if image}
+    keys = {name: _ROW[name] for name in ("pk", "sk")}
+    return {"dynamodb": {"ApproximateCreationDateTime": 1_795_300_000, "Keys": keys, **images}}
+
 
 _ON_ACCOUNTS = [
     {"key": KEY, "account": account, "reason": "x", **order}
@@ -132,7 +144,12 @@ PAYLOADS: dict[str, list[Any]] = {
     ],
     "kyc_decided": [VERDICT, {**VERDICT, "decision": "REJECTED", "reason": "a listed party"}],
     "start_settlements": REQUESTS,
-    "sweep_merchants": [{"Records": [{"dynamodb": {"Keys": _ENTRY}}]}],
+    "sweep_merchants": [released(from_wire(_ENTRY))],
+    "publish_events": [
+        *({"Records": [_changed(old, new)]} for old, new in ((None, _ROW), (_ROW, _ROW), (_ROW, None))),
+        {"Records": [{"dynamodb": {"Keys": _ENTRY}}]},
+        {"replay": [KEY, "order-2026-999999"]},
+    ],
     "send_page": [
         {"detail-type": kind, "detail": {"key": KEY, "summary": "x", "reason": "x", "account": "bob"}}
         for kind in ("LimboEntered", "LimboResolved", "GlassBroken", "Another")
@@ -175,6 +192,7 @@ FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     "send_page": {("detail",): _ANY},
     # A writer of the table decides what an image holds.
     "seal_journal": {},
+    "publish_events": {},
 }
 """The parts of a payload that come from outside, and whether as any JSON or as the text of an error. The rest
 comes from AWS (names, ARNs, tokens) or was returned by another function of this project.

@@ -19,6 +19,7 @@ from handlers import (  # isort: skip
     _queues,
     _dependencies,
     _journal,
+    _outcome_bus,
     _functions,
     _secrets,
 )
@@ -31,7 +32,7 @@ from tests.world.constants import LIMBO_AFTER, REJECTED_BY_KYC, STALLED_ORDER
 from tests.world.functions import Calls
 from tests.world.memory_s3 import MemoryS3
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED, Provider
-from tests.world.services import Died, Functions, Queues, Secrets, Topics, signed
+from tests.world.services import Bus, Died, Functions, Queues, Secrets, Topics, signed
 from tests.world.step_functions import StepFunctions
 
 HANDLERS = dict(zip((file.stem for file in functions.FILES), functions.HANDLERS.values(), strict=True))
@@ -85,6 +86,7 @@ def staged() -> Iterator[Stage]:
         mock.patch.object(_functions, "_client", stage.functions),
         mock.patch.object(_topics, "_client", Topics()),
         mock.patch.object(_journal, "_client", MemoryS3()),
+        mock.patch.object(_outcome_bus, "_client", Bus()),
         mock.patch.object(_secrets._provider, "client", Secrets()),
         mock.patch.object(_secrets._provider, "store", {}),
         mock.patch.dict("os.environ", environment),

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from settlement.adapters import telemetry
+from settlement.adapters.wire import to_wire
 from settlement.model.errors import IdempotencyConflict, InvalidRequest, SettlementError, StepFenced
 from settlement.model.status import Status
 from tests.handlers.conftest import Counted, Later
+from tests.unit import states
 from tests.world.constants import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -27,6 +29,7 @@ from tests.world.constants import (
 from tests.world.functions import HANDLERS, Calls, Context
 from tests.world.provider import Provider
 from tests.world.services import Queues, signed, text
+from tests.world.stream import record
 
 TELLTALES = [
     *("alice", "bob", "ada", "wrong shop", "canary", "AQC"),
@@ -147,6 +150,12 @@ CASES = {
 
 ALERT = {"detail-type": "LimboEntered", "detail": {"key": KEY, "account": "alice", "reason": "wrong shop"}}
 
+
+ROW = to_wire(states.row())
+SPOILT = {"Records": [record(ROW, {**ROW, "status": {"S": "canary"}}, at=0)]}
+"""A batch of the stream with a settlement's record that no event can tell."""
+
+
 TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
     "KycDecided": ("decide", lambda calls: calls.decided(signed(reason="canary-reason"))),
     "RecoverStalled": ("recover", lambda calls: calls.recover()),
@@ -159,6 +168,7 @@ TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
     ),
     "SweepMerchants": ("sweep", lambda calls: calls.sweep("merchant.canary")),
     "SealJournal": ("seal", lambda calls: calls.seal("ENTRIES#canary")),
+    "PublishEvents": ("publish", lambda calls: calls.handlers["PublishEvents"](SPOILT, Context())),
     "SendPage": ("page", lambda calls: calls.handlers["SendPage"](ALERT, Context())),
 }
 """The functions that no machine calls, and their steps' names."""

@@ -1,5 +1,6 @@
 """The duties of every Task: a bound on its time, a retry of transient errors, a catch of all others."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -101,7 +102,7 @@ def test_functions_of_a_machine_are_retried_alike_but_for_their_refusals(machine
     VerifyKyc alone waits for others, and pauses less: see the budget of a payment that no provider answers.
     """
     called = [name for found, name in INVOCATIONS if (found, name) not in WAITS and found == machine]
-    paces = {name: rules(machine, name) for name in called}
+    paces = deepcopy({name: rules(machine, name) for name in called})
     if "VerifyKyc" in paces:
         paces["VerifyKyc"][-1]["MaxDelaySeconds"] = paces[called[0]][-1]["MaxDelaySeconds"]
 

@@ -116,7 +116,7 @@ PLAIN = {
         errors.SignatureRefused,
     ),
     *(errors.SettlementNotFound, errors.ResolutionRefused, errors.PartRefused, errors.ProposalRefused),
-    errors.PageUnavailable,
+    *(errors.PageUnavailable, errors.EventsUnavailable),
     *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen),
     *(errors.QueueUnavailable, errors.StartUnavailable, errors.JournalUnavailable),
 }

@@ -1,0 +1,145 @@
+"""The outcome events on the deployed stage: each change is heard, whatever happens to the relay."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+from settle.actions import reversal
+from settle.actions.start import start
+from settle.machines import Machine
+from settlement.adapters.wire import to_wire
+from tests.e2e.embedded import Embedded, at_once, new_account, new_request
+from tests.e2e.hearing import Heard, hearing
+from tests.e2e.stuck import settled, stuck
+
+pytestmark = pytest.mark.long
+
+HAPPY = ["held", "verified", "released", "settled"]
+
+
+@pytest.fixture
+def heard(embedded: Embedded) -> Iterator[Heard]:
+    with hearing(embedded) as heard:
+        yield heard
+
+
+@pytest.mark.parametrize("machine", [Machine.EXPRESS, Machine.STANDARD])
+def test_a_payment_is_heard_of_step_by_step_and_its_last_event_is_its_outcome(
+    embedded: Embedded, heard: Heard, machine: Machine
+) -> None:
+    request = new_request(embedded)
+    ended = start(embedded.stack, machine, json.dumps(request))
+
+    assert heard.wait_for(request["key"]) == HAPPY
+    last = heard.of(request["key"])[-1]
+    assert last["source"] == embedded.stack.name
+    assert last["data"] == ended.outcome
+
+
+def test_a_payment_through_the_queue_is_heard_of_by_a_service_that_never_asks(
+    embedded: Embedded, heard: Heard
+) -> None:
+    request = new_request(embedded)
+    url = embedded.stack.outputs["StartQueueUrl"]
+    embedded.stack.client("sqs").send_message(QueueUrl=url, MessageBody=json.dumps(request))
+
+    embedded.wait_for(lambda: "SETTLED" in {one["data"]["status"] for one in heard.of(request["key"])})
+
+    assert heard.wait_for(request["key"]) == ["claimed", *HAPPY]
+
+
+def test_a_refusal_a_reversal_and_limbo_are_heard_of(embedded: Embedded, heard: Heard) -> None:
+    poor = new_request(embedded, payer=new_account(embedded, "poor", "1.00"))
+    start(embedded.stack, Machine.EXPRESS, json.dumps(poor))
+    one = settled(embedded)
+    reversal.reverse(embedded.stack, one.key, "the goods came back")
+    embedded.wait_for(lambda: one.row()["status"] == "LIMBO")
+
+    assert heard.wait_for(poor["key"]) == ["rejected"]
+    assert heard.of(poor["key"])[0]["data"]["failure"]["error"] == "InsufficientFunds"
+    assert heard.wait_for(one.key) == [*HAPPY, "reversal_ordered", "fee_refunded", "limbo"]
+    assert heard.of(one.key)[-1]["data"]["failure"]["error"] == "InsufficientFunds"
+
+    one.pay_back()
+    embedded.told("limbo", "resolve", one.key, "retry", "--reason", "the payee has paid")
+    embedded.wait_for(lambda: one.row()["status"] == "COMPENSATED")
+
+    assert heard.wait_for(one.key)[7:] == ["resolved", "reclaimed", "compensated"]
+
+
+Trouble = Callable[[Embedded], AbstractContextManager[None]]
+TROUBLES: dict[str, Trouble] = {
+    "denied": lambda embedded: embedded.without_grants("PublishEvents", "events:PutEvents"),
+    "killed": lambda embedded: embedded.frozen("PublishEvents"),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
+def test_a_relay_in_trouble_loses_nothing(embedded: Embedded, heard: Heard, trouble: Trouble) -> None:
+    """Nothing comes meanwhile, then all of it: each event, in whatever order, and some of them twice."""
+    payer = new_account(embedded, "dora", "100.00")
+    requests = [new_request(embedded, payer=payer, amount="1.00", fee="0.00") for _ in range(12)]
+
+    with trouble(embedded):
+        at_once(
+            [lambda one=one: start(embedded.stack, Machine.EXPRESS, json.dumps(one)) for one in requests], 6
+        )
+        assert heard.more() == []
+
+    for request in requests:
+        assert heard.wait_for(request["key"]) == HAPPY
+    assert {event["subject"] for event in heard.events} == {one["key"] for one in requests}
+
+
+def test_a_settlement_that_cannot_be_told_is_put_aside_and_told_again_once_it_is_mended(
+    embedded: Embedded, heard: Heard
+) -> None:
+    request, other = new_request(embedded), new_request(embedded)
+    key = request["key"]
+    start(embedded.stack, Machine.EXPRESS, json.dumps(request))
+    heard.wait_for(key)
+    row, table = embedded.settlement(key), embedded.stack.outputs["TableName"]
+
+    embedded.dynamodb.put_item(TableName=table, Item=to_wire(row | {"status": "NONSENSE"}))
+    start(embedded.stack, Machine.EXPRESS, json.dumps(other))
+    assert heard.wait_for(other["key"]) == HAPPY
+    aside = put_aside(embedded)
+    embedded.dynamodb.put_item(TableName=table, Item=to_wire(row))
+    again = put_aside(embedded)
+    finished = embedded.settle("events", "replay", key)
+
+    assert (aside["key"], aside["reason"]) == (key, f"SETTLEMENT#{key}: 'NONSENSE' is not a valid Status")
+    assert again["key"] == key
+    assert (finished.returncode, finished.stderr) == (0, "1 settlements told\n")
+    embedded.wait_for(lambda: heard.more()[-1].get("replayed") is True)
+    snapshot = heard.events[-1]
+    assert (snapshot["id"], snapshot["type"]) == (f"{key}:4", "settlement.snapshot")
+    assert snapshot["data"]["status"] == "SETTLED"
+
+
+def test_all_in_limbo_are_told_again(embedded: Embedded, heard: Heard) -> None:
+    one = stuck(embedded)
+
+    finished = embedded.settle("events", "replay", "--limbo")
+
+    assert finished.returncode == 0, finished
+    embedded.wait_for(
+        lambda: any(event.get("replayed") and event["subject"] == one.key for event in heard.more())
+    )
+
+
+def put_aside(embedded: Embedded) -> dict[str, str]:
+    """Wait for the message of an event that could not be told, and take it from its queue."""
+    sqs, url = embedded.stack.client("sqs"), embedded.stack.outputs["EventsPutAsideQueueUrl"]
+    found: list[dict[str, str]] = []
+
+    def has_come() -> bool:
+        for message in sqs.receive_message(QueueUrl=url).get("Messages", []):
+            found.append(json.loads(message["Body"]))
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return bool(found)
+
+    embedded.wait_for(has_come)
+    return found[0]
