@@ -48,6 +48,8 @@ class Settings:
     `log_detail` is "lean" for one line a call and failures alone of the services' own lines, or "full"; on a
     lean stage the functions log the settlements in `log_full_keys` in full: see
     docs/decisions/2026-11-22-logs.md.
+    `ordered_events` adds a FIFO topic with the outcome events of each settlement in their order: see
+    docs/calling/events.md.
     `snap_start` lets new environments of the functions for which a caller waits start from a snapshot, where
     the region has SnapStart: see docs/decisions/2026-11-22-start-up.md.
     `journal_lock` locks each object of the sealed journal for `journal_lock_days`: "governance", which an
@@ -93,6 +95,7 @@ class Settings:
     log_retention: RetentionDays = RetentionDays.ONE_MONTH
     log_detail: str = "lean"
     log_full_keys: tuple[str, ...] = ()
+    ordered_events: bool = False
     snap_start: bool = False
     journal_lock: str = "governance"
     journal_lock_days: int = 400
@@ -342,6 +345,7 @@ STAGES = {
             log_retention=RetentionDays.ONE_DAY,
             log_detail="full",
             alert_again_after_seconds=20,
+            ordered_events=True,
             kyc=KycSettings(
                 url="http://127.0.0.1:8081", health_path="/health", failures=3, recovery_seconds=5
             ),

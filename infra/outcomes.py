@@ -4,6 +4,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from infra.config import Settings
@@ -60,8 +61,23 @@ class Outcomes(Construct):
         function.add_to_role_policy(
             iam.PolicyStatement(actions=["events:PutEvents"], resources=[self.bus.event_bus_arn])
         )
+        self.topic = self._ordered(function, pager, settings) if settings.ordered_events else None
         self.age = function.metric("IteratorAge", period=Duration.minutes(5), statistic="Maximum")
         self._watch(pager)
+
+    def _ordered(self, function: lambda_.Function, pager: Pager, settings: Settings) -> sns.Topic:
+        """Return the topic that keeps the events of each settlement in their order."""
+        topic = sns.Topic(
+            self,
+            "Ordered",
+            fifo=True,
+            fifo_throughput_scope=sns.FifoThroughputScope.MESSAGE_GROUP,
+            master_key=pager.key,
+            enforce_ssl=not settings.is_embedded,  # the embedded AWS speaks plain HTTP
+        )
+        function.add_environment("ORDERED_TOPIC", topic.topic_arn)
+        pager.let_publish(function, [topic])
+        return topic
 
     def _watch(self, pager: Pager) -> None:
         for name, queue, description in (

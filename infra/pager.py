@@ -1,6 +1,7 @@
 """The pager: a bus for events about LIMBO, rules, alarms, and an encrypted topic for each urgency."""
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -52,7 +53,7 @@ class Pager(Construct):
         key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         # Without this grant the alarms' messages are lost silently.
         key.grant(iam.ServicePrincipal("cloudwatch.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
-        self._key = key
+        self.key = key
         self.topics = {urgency: self._new_topic(urgency, key) for urgency in Urgency}
         self.undelivered = sqs.Queue(
             self,
@@ -99,16 +100,21 @@ class Pager(Construct):
             on_failure=of_config.OnFailureProperty(destination=self.undelivered.queue_arn)
         )
         for variable, urgency in (("PAGE_TOPIC", Urgency.NOW), ("INFORMATION_TOPIC", Urgency.INFORMATION)):
-            topic = self.topics[urgency].topic_arn
-            function.add_environment(variable, topic)
-            function.add_to_role_policy(iam.PolicyStatement(actions=["sns:Publish"], resources=[topic]))
+            function.add_environment(variable, self.topics[urgency].topic_arn)
+        self.let_publish(function, [self.topics[Urgency.NOW], self.topics[Urgency.INFORMATION]])
         function.add_to_role_policy(
             iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[self.undelivered.queue_arn])
+        )
+
+    def let_publish(self, function: lambda_.Function, topics: Sequence[sns.Topic]) -> None:
+        """Let a function publish to topics that the pager's key encrypts."""
+        function.add_to_role_policy(
+            iam.PolicyStatement(actions=["sns:Publish"], resources=[topic.topic_arn for topic in topics])
         )
         function.add_to_role_policy(
             iam.PolicyStatement(
                 actions=["kms:Decrypt", "kms:GenerateDataKey"],
-                resources=[self._key.key_arn],
+                resources=[self.key.key_arn],
                 conditions={"StringEquals": {"kms:ViaService": f"sns.{Stack.of(self).region}.amazonaws.com"}},
             )
         )

@@ -160,6 +160,7 @@ class SettlementStack(Stack):
             "JournalBucket": journal.bucket.bucket_name,
             "JournalGivenUpQueueUrl": journal.given_up.queue_url,
             **people.outputs,
+            **({"OrderedTopicArn": outcomes.topic.topic_arn} if outcomes.topic else {}),
             "StageConfig": settings.stage_config,
         }.items():
             CfnOutput(self, name, value=value)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from handlers import _dependencies, _outcome_bus, _queues
+from handlers import _dependencies, _ordered_topic, _outcome_bus, _queues
 from settlement.adapters.telemetry import gauge, logger, observed
 from settlement.adapters.wire import from_wire
 from settlement.model.timestamps import timestamp
@@ -54,11 +54,18 @@ def _relay(records: Iterable[Record]) -> None:
             if found:
                 at = datetime.fromtimestamp(change["ApproximateCreationDateTime"], UTC)
                 told.append(events.cloud_event(found, source=_outcome_bus.SOURCE, time=timestamp(at)))
-    untold += [(one.event["subject"], one.reason) for one in _outcome_bus.publish(told)]
+    untold += _publish(told)
     gauge("EventsPublished", len(told))
     for key, reason in untold:
         logger.warning("event put aside", key=key)
         _queues.send("EVENTS_PUT_ASIDE", json.dumps({"key": key, "reason": reason}))
+
+
+def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Publish events; return the key of each that is never taken, and why. Raises EventsUnavailable."""
+    refused = _outcome_bus.publish(told)
+    _ordered_topic.publish(told)
+    return [(one.event["subject"], one.reason) for one in refused]
 
 
 def _replay(keys: Iterable[str]) -> dict[str, Any]:
@@ -72,7 +79,7 @@ def _replay(keys: Iterable[str]) -> dict[str, Any]:
             told.append(_snapshot(key))
         except ValueError as wrong:
             untold[key] = str(wrong)
-    untold |= {one.event["subject"]: one.reason for one in _outcome_bus.publish(told)}
+    untold |= _publish(told)
     return {"told": [one["subject"] for one in told if one["subject"] not in untold], "untold": untold}
 
 

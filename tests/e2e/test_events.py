@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from settle.actions import reversal
 from settle.actions.start import start
 from settle.machines import Machine
 from settlement.adapters.wire import to_wire
-from tests.e2e.embedded import Embedded, at_once, new_account, new_request
+from tests.e2e.embedded import Embedded, at_once, new_account, new_key, new_request
 from tests.e2e.hearing import Heard, hearing
 from tests.e2e.stuck import settled, stuck
 
@@ -128,6 +129,49 @@ def test_all_in_limbo_are_told_again(embedded: Embedded, heard: Heard) -> None:
     embedded.wait_for(
         lambda: any(event.get("replayed") and event["subject"] == one.key for event in heard.more())
     )
+
+
+def test_the_ordered_topic_has_each_payments_events_in_order(embedded: Embedded) -> None:
+    requests = [new_request(embedded) for _ in range(4)]
+
+    with in_order(embedded) as received:
+        at_once(
+            [lambda one=one: start(embedded.stack, Machine.EXPRESS, json.dumps(one)) for one in requests], 4
+        )
+        embedded.wait_for(lambda: len(received()) == len(HAPPY) * len(requests))
+
+        for request in requests:
+            mine = [event["sequence"] for event in received() if event["subject"] == request["key"]]
+            assert mine == [*"1234"]
+
+
+@contextmanager
+def in_order(embedded: Embedded) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """A queue on the ordered topic, and what has come to it so far."""
+    sqs, sns = embedded.stack.client("sqs"), embedded.stack.client("sns")
+    found: list[dict[str, Any]] = []
+    url = sqs.create_queue(QueueName=f"{new_key('ordered')}.fifo", Attributes={"FifoQueue": "true"})[
+        "QueueUrl"
+    ]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    subscribed = sns.subscribe(
+        TopicArn=embedded.stack.outputs["OrderedTopicArn"],
+        Protocol="sqs",
+        Endpoint=arn,
+        Attributes={"RawMessageDelivery": "true"},
+    )
+
+    def received() -> list[dict[str, Any]]:
+        for message in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
+            found.append(json.loads(message["Body"]))
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return found
+
+    try:
+        yield received
+    finally:
+        sns.unsubscribe(SubscriptionArn=subscribed["SubscriptionArn"])
+        sqs.delete_queue(QueueUrl=url)
 
 
 def put_aside(embedded: Embedded) -> dict[str, str]:

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from handlers import _outcome_bus, publish_events
+from handlers import _ordered_topic, _outcome_bus, publish_events
 from settlement.adapters.wire import to_wire
 from settlement.ledger import keys
 from settlement.model.errors import EventsUnavailable, QueueUnavailable
 from tests.handlers.conftest import Counted
+from tests.unit import states
 from tests.world.constants import CLAIMED_AT, KEY, WIRE
 from tests.world.environment import NOW
 from tests.world.expressions import Item
 from tests.world.functions import FORWARD, Calls, Context
-from tests.world.services import Bus, Queues
+from tests.world.services import Bus, OrderedTopic, Queues
 from tests.world.stream import record
 
 AT = NOW.timestamp()
@@ -249,6 +250,70 @@ def test_a_replay_that_the_bus_refuses_says_so(images: list[Item | None], bus: B
     bus.refuses = lambda event: "MalformedDetail"
 
     assert replay(KEY) == {"told": [], "untold": {KEY: "MalformedDetail"}}
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> OrderedTopic:
+    """The FIFO topic of a stage that has one."""
+    topic = OrderedTopic()
+    monkeypatch.setattr(_ordered_topic, "_client", topic)
+    monkeypatch.setenv("ORDERED_TOPIC", "arn:aws:sns:eu-west-1:123456789012:ordered.fifo")
+    return topic
+
+
+def test_the_topic_gets_each_event_once_and_in_order(
+    records: list[dict[str, Any]], bus: Bus, topic: OrderedTopic
+) -> None:
+    publish(*records)
+    publish(*records)
+
+    assert topic.taken == bus.taken[:4]
+
+
+def test_no_event_overtakes_one_that_the_topic_has_not_taken(
+    records: list[dict[str, Any]], bus: Bus, topic: OrderedTopic
+) -> None:
+    """A batch has one event of a settlement, as SNS may take a batch in part."""
+    topic.refuses = lambda event: event["sequence"] == "2"
+    with pytest.raises(EventsUnavailable, match="InternalFailure"):
+        publish(*records)
+    assert [event["sequence"] for event in topic.taken] == ["1"]
+
+    topic.refuses = lambda event: False
+    publish(*records)
+
+    assert [event["sequence"] for event in topic.taken] == [*"1234"]
+
+
+def test_the_topic_gets_the_events_of_several_settlements_in_tens(bus: Bus, topic: OrderedTopic) -> None:
+    publish(
+        *(
+            record(None, to_wire(states.row() | keys.settlement(f"order-2026-{n:06}")), at=AT)
+            for n in range(23)
+        )
+    )
+
+    assert topic.calls == [10, 10, 3]
+    assert len(topic.taken) == 23
+
+
+def test_a_topic_without_an_answer_brings_the_batch_again(
+    records: list[dict[str, Any]], bus: Bus, topic: OrderedTopic
+) -> None:
+    topic.failing = ReadTimeoutError(endpoint_url="https://sns.invalid")
+
+    with pytest.raises(EventsUnavailable, match="ReadTimeoutError"):
+        publish(*records)
+
+
+def test_the_topic_does_not_drop_a_replay_as_known(
+    records: list[dict[str, Any]], bus: Bus, topic: OrderedTopic
+) -> None:
+    publish(*records)
+
+    replay(KEY)
+
+    assert topic.taken[-1]["type"] == "settlement.snapshot"
 
 
 def aside(queues: Queues) -> list[Any]:

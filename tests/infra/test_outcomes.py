@@ -9,7 +9,7 @@ from moto.events.models import EventPattern
 from infra.merchants import RELEASES
 from infra.outcomes import CHANGES
 from settlement.ledger import keys
-from tests.infra.stack import FUNCTIONS, each_stage, properties, variables
+from tests.infra.stack import FUNCTIONS, each_stage, each_stage_on_aws, properties, variables
 from tests.unit import states
 from tests.world.constants import KEY
 from tests.world.expressions import Item
@@ -73,3 +73,16 @@ def test_the_bus_is_not_that_of_the_pages_and_one_function_puts_events_on_it(sta
     assert buses["OutcomesBus"]["Name"] == f"{buses['PagerBus']['Name']}-outcomes"
     assert putting == {"${OutcomesBus.Arn}": ["${PublishEventsRole}"]}
     assert {name for name in FUNCTIONS if "OUTCOME_BUS" in variables(stage, name)} == {"PublishEvents"}
+
+
+def test_a_stage_may_have_a_topic_that_keeps_events_in_order() -> None:
+    topic = properties("local", "SNS::Topic")["OutcomesOrdered"]
+
+    assert (topic["FifoTopic"], topic["FifoThroughputScope"]) == (True, "MessageGroup")
+    assert topic["KmsMasterKeyId"] == "${PagerKey.Arn}"
+    assert {name for name in FUNCTIONS if "ORDERED_TOPIC" in variables("local", name)} == {"PublishEvents"}
+
+
+@each_stage_on_aws
+def test_a_stage_has_no_such_topic_by_itself(stage: str) -> None:
+    assert not any(one.get("FifoTopic") for one in properties(stage, "SNS::Topic").values())

@@ -41,7 +41,8 @@ CONTRACT: dict[str, Any] = {
 def test_the_outputs_are_the_contract_and_claim_no_name_for_the_whole_account(stage: str) -> None:
     found = readable(templates.template(stage).to_json()["Outputs"])
 
+    ordered = {"OrderedTopicArn": "${OutcomesOrdered}"} if STAGES[stage].ordered_events else {}
     assert found == {
         name: {"Value": value}
-        for name, value in (CONTRACT | {"StageConfig": STAGES[stage].stage_config}).items()
+        for name, value in (CONTRACT | ordered | {"StageConfig": STAGES[stage].stage_config}).items()
     }

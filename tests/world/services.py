@@ -154,6 +154,39 @@ class Bus:
 
 
 @dataclass
+class OrderedTopic:
+    """An SNS client of a FIFO topic: it keeps what it takes, once each, or raises `failing`.
+
+    `refuses` returns whether it does not take a message.
+    """
+
+    failing: BaseException | None = None
+    refuses: Callable[[dict[str, Any]], bool] = lambda event: False
+    calls: list[int] = field(default_factory=list)
+    taken: list[dict[str, Any]] = field(default_factory=list)
+    _known: set[str] = field(default_factory=set)
+
+    def publish_batch(self, *, TopicArn: str, PublishBatchRequestEntries: list[Any]) -> dict[str, Any]:  # noqa: N803
+        assert TopicArn == os.environ["ORDERED_TOPIC"]
+        entries = PublishBatchRequestEntries
+        assert 0 < len(entries) <= ENTRIES_MAX
+        assert len({entry["Id"] for entry in entries}) == len(entries)
+        self.calls.append(len(entries))
+        if self.failing:
+            raise self.failing
+        failed = []
+        for entry in entries:
+            event = json.loads(entry["Message"])
+            assert entry["MessageGroupId"] == event["subject"]
+            if self.refuses(event):
+                failed.append({"Id": entry["Id"], "Code": "InternalFailure", "SenderFault": False})
+            elif entry["MessageDeduplicationId"] not in self._known:
+                self._known.add(entry["MessageDeduplicationId"])
+                self.taken.append(event)
+        return {"Successful": [], "Failed": failed}
+
+
+@dataclass
 class Topics:
     """An SNS client that keeps what is published, or raises `failing`."""
 

@@ -14,7 +14,7 @@ from unittest import mock
 
 from botocore.exceptions import ReadTimeoutError
 
-from handlers import _dependencies, _outcome_bus, _queues
+from handlers import _dependencies, _ordered_topic, _outcome_bus, _queues
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.wire import from_wire
 from settlement.model.errors import SettlementError
@@ -47,6 +47,10 @@ class Relay:
         self._faults = 0
         self._told: dict[str, list[dict[str, Any]]] = {}
         self._put: list[tuple[str, int]] = []
+        self._has_topic = self._random.random() < 0.3
+        """Whether the stage has the topic that keeps the events of each settlement in their order."""
+
+        self._in_order: dict[str, list[int]] = {}
         self._swept: set[tuple[str, str]] = set()
         self._aside: set[str] = set()
 
@@ -69,11 +73,14 @@ class Relay:
         with ExitStack() as stack:
             for place, name, part in (
                 (_outcome_bus, "_client", self),
+                (_ordered_topic, "_client", self),
                 (_queues, "_client", self),
                 (_dependencies, "store", store),
                 (_dependencies, "now", lambda: NOW),
             ):
                 stack.enter_context(mock.patch.object(place, name, part))
+            if self._has_topic:
+                stack.enter_context(mock.patch.dict(os.environ, {"ORDERED_TOPIC": "ordered.fifo"}))
             poisoned = self._poison()
             self._relay_all()
             keys = {pk.partition("#")[2] for pk in poisoned}
@@ -82,6 +89,8 @@ class Relay:
                 answer = _until_answered({"replay": sorted(keys)})
                 demand(answer == {"told": sorted(keys), "untold": {}}, "a replay tells of each", answer)
         self._check_releases()
+        for key, numbers in self._in_order.items():
+            demand(numbers == sorted(numbers), "the topic keeps a settlement's events in order", key, numbers)
         for (pk, sk), row in table.items.items():
             if pk in self._records and sk == "SETTLEMENT":
                 self._check(row, is_poisoned=pk in poisoned)
@@ -102,6 +111,22 @@ class Relay:
                 answers.append({"EventId": "1"})
         _after(fault)
         return {"FailedEntryCount": sum("ErrorCode" in one for one in answers), "Entries": answers}
+
+    def publish_batch(self, TopicArn: str, PublishBatchRequestEntries: list[Any]) -> Any:  # noqa: N803
+        """Take events as a FIFO topic does: those of a group in their order, some of them perhaps."""
+        demand(0 < len(PublishBatchRequestEntries) <= ENTRIES_MAX, "a call has one to ten messages")
+        fault = self._fault("died before", "died after", "throttled", "in part", "lost")
+        _before(fault)
+        failed = []
+        for entry in PublishBatchRequestEntries:
+            if fault == "in part" and self._random.random() < 0.5:
+                failed.append({"Id": entry["Id"], "Code": "InternalFailure"})
+            elif "replayed" not in (one := json.loads(entry["Message"])):
+                group = self._in_order.setdefault(entry["MessageGroupId"], [])
+                if int(one["sequence"]) not in group:  # else a reader drops it, if the topic has not
+                    group.append(int(one["sequence"]))
+        _after(fault)
+        return {"Failed": failed}
 
     def send_message(self, QueueUrl: str, MessageBody: str, **_: Any) -> None:  # noqa: N803
         """Take a message of a queue."""
@@ -192,6 +217,8 @@ class Relay:
             demand(by_number.keys() <= dense | {latest}, "a settlement has no event of another number", key)
         else:
             demand(by_number.keys() == dense, "a settlement's events are dense", key, *by_number)
+            in_order = self._in_order.get(key, [])
+            demand(not self._has_topic or {*in_order} == dense, "the topic has each event", key, *in_order)
         if not dense:  # a life that begins in the middle of another one
             return
         _check_data(key, by_number[latest]["data"], row)
