@@ -37,12 +37,14 @@ CONTRACT: dict[str, Any] = {
 }
 
 
+def contract(stage: str) -> dict[str, Any]:
+    """Return the outputs of a stage."""
+    ordered = {"OrderedTopicArn": "${OutcomesOrdered}"} if STAGES[stage].ordered_events else {}
+    return CONTRACT | ordered | {"StageConfig": STAGES[stage].stage_config}
+
+
 @each_stage
 def test_the_outputs_are_the_contract_and_claim_no_name_for_the_whole_account(stage: str) -> None:
     found = readable(templates.template(stage).to_json()["Outputs"])
 
-    ordered = {"OrderedTopicArn": "${OutcomesOrdered}"} if STAGES[stage].ordered_events else {}
-    assert found == {
-        name: {"Value": value}
-        for name, value in (CONTRACT | ordered | {"StageConfig": STAGES[stage].stage_config}).items()
-    }
+    assert found == {name: {"Value": value} for name, value in contract(stage).items()}
