@@ -21,8 +21,8 @@ _AGE_HOURS_MAX = 12
 """The age at which a record is given up. The table still has each settlement, so that a replay tells it."""
 
 _PARALLEL = 10
-"""The calls for one stretch of the stream at once: the most that Lambda makes, each for rows of its own. One
-call after the other would tell some 600 events a second, and a stretch has a thousand writes.
+"""The calls for one stretch of the stream at once: the most that Lambda makes, each for rows of its own. A
+stretch has some two hundred events a second, and one call publishes some sixty in order to the topic.
 """
 
 _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 60, 6 * 3_600

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.e2e.embedded import Embedded, new_key
+from tests.world.contracts import checked_event
 
 
 class Heard:
@@ -20,8 +21,9 @@ class Heard:
         """Return all events, with those that have come since the last look."""
         while messages := self._received():
             for message in messages:
-                event = json.loads(message["Body"])["detail"]
-                self.events.append(event)
+                told = json.loads(message["Body"])
+                self.events.append(checked_event(told["detail"]))
+                assert told["detail-type"] == told["detail"]["type"]
                 self._sqs.delete_message(QueueUrl=self._url, ReceiptHandle=message["ReceiptHandle"])
         return self.events
 

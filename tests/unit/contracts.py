@@ -4,20 +4,24 @@ import json
 from typing import Any
 
 from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
 
-from tests.world.contracts import CONTRACTS, OUTCOME
+from tests.world.contracts import CONTRACTS, EVENT, OUTCOME
 
-__all__ = ["CIRCUIT", "CONTRACTS", "ENTERED", "OUTCOME", "REQUEST", "RESOLVED", "SCHEMAS", "faults"]
+__all__ = ["CIRCUIT", "CONTRACTS", "ENTERED", "EVENT", "OUTCOME", "REQUEST", "RESOLVED", "SCHEMAS", "faults"]
 
 SCHEMAS: dict[str, Any] = {
     path.name.removesuffix(".schema.json"): json.loads(path.read_text())
     for path in CONTRACTS.glob("*.schema.json")
 }
+_ALL: Registry[Any] = Registry().with_resources(
+    (schema["$id"], Resource.from_contents(schema)) for schema in SCHEMAS.values()
+)
 REQUEST = "settlement-request"
 ENTERED, RESOLVED, CIRCUIT = "limbo-entered", "limbo-resolved", "kyc-circuit-changed"
 
 
 def faults(name: str, document: Any) -> list[str]:
     """Return the faults of a document under a contract."""
-    validator = Draft202012Validator(SCHEMAS[name])
+    validator = Draft202012Validator(SCHEMAS[name], registry=_ALL)
     return [error.message for error in validator.iter_errors(document)]

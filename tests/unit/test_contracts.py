@@ -24,7 +24,17 @@ from settlement.model.request import (
 )
 from settlement.model.settlement import NAMES
 from settlement.model.stage_config import StageConfig
-from tests.unit.contracts import CIRCUIT, CONTRACTS, ENTERED, OUTCOME, REQUEST, RESOLVED, SCHEMAS, faults
+from tests.unit.contracts import (
+    CIRCUIT,
+    CONTRACTS,
+    ENTERED,
+    EVENT,
+    OUTCOME,
+    REQUEST,
+    RESOLVED,
+    SCHEMAS,
+    faults,
+)
 from tests.unit.test_money import NO_AMOUNTS
 from tests.world.templates import PROJECT
 
@@ -34,7 +44,7 @@ each_contract = pytest.mark.parametrize("name", SCHEMAS)
 
 
 def test_there_is_a_contract_for_every_input_and_output() -> None:
-    assert SCHEMAS.keys() == {REQUEST, OUTCOME, ENTERED, RESOLVED, CIRCUIT}
+    assert SCHEMAS.keys() == {REQUEST, OUTCOME, EVENT, ENTERED, RESOLVED, CIRCUIT}
 
 
 @each_contract
@@ -278,7 +288,7 @@ def shown() -> Iterator[tuple[str, dict[str, Any]]]:
         *(PROJECT / "examples").rglob("*.py"),
     ):
         for found in re.findall(r'\{[^{}]*"payer"[^{}]*\}', path.read_text()):
-            if '"key", "' not in found:  # the list of fields, not a request
+            if '"key", "' not in found and '"status"' not in found:  # a list of fields, an outcome
                 yield path.name, json.loads(found)
 
 

@@ -7,14 +7,33 @@ from typing import Any
 import jsonschema_rs
 
 CONTRACTS = Path(__file__).parents[2] / "docs" / "contracts"
-OUTCOME = "settlement-outcome"
+OUTCOME, EVENT = "settlement-outcome", "settlement-event"
 
-_OUTCOME = jsonschema_rs.validator_for(json.loads((CONTRACTS / f"{OUTCOME}.schema.json").read_text()))
+
+def schema(name: str) -> Any:
+    return json.loads((CONTRACTS / f"{name}.schema.json").read_text())
+
+
+_OUTCOME = jsonschema_rs.validator_for(schema(OUTCOME))
+_EVENT = jsonschema_rs.validator_for(
+    schema(EVENT), registry=jsonschema_rs.Registry([(schema(OUTCOME)["$id"], schema(OUTCOME))])
+)
 
 
 def checked_outcome(outcome: Any) -> Any:
     """Return an outcome that keeps its published contract. Raises AssertionError for any other."""
-    if not _OUTCOME.is_valid(outcome):
-        faults = [f"{fault.instance_path}: {fault.message}" for fault in _OUTCOME.iter_errors(outcome)]
-        raise AssertionError(f"{outcome} breaks the contract of an outcome: {'; '.join(faults)}")
-    return outcome
+    return _checked(_OUTCOME, outcome, "an outcome")
+
+
+def checked_event(event: Any) -> Any:
+    """Return an event that keeps its published contract. Raises AssertionError for any other."""
+    assert event["id"] == f"{event['subject']}:{event['sequence']}", event["id"]
+    assert event["subject"] == event["data"]["key"], event["id"]
+    return _checked(_EVENT, event, "an event")
+
+
+def _checked(validator: Any, document: Any, kind: str) -> Any:
+    if not validator.is_valid(document):
+        faults = [f"{fault.instance_path}: {fault.message}" for fault in validator.iter_errors(document)]
+        raise AssertionError(f"{document} breaks the contract of {kind}: {'; '.join(faults)}")
+    return document

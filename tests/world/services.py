@@ -14,6 +14,7 @@ from standardwebhooks import Webhook
 
 from settlement.model.errors import SettlementError
 from tests.world.constants import KEY
+from tests.world.contracts import checked_event
 from tests.world.environment import NOW
 
 SECRET = "whsec_" + base64.b64encode(b"canary-signing-secret-current").decode()
@@ -145,7 +146,7 @@ class Bus:
 
     def _take(self, entry: dict[str, str]) -> dict[str, str]:
         assert entry["EventBusName"] == os.environ["OUTCOME_BUS"]
-        event = json.loads(entry["Detail"])
+        event = checked_event(json.loads(entry["Detail"]))
         assert (entry["Source"], entry["DetailType"]) == ("settlement", event["type"])
         if code := self.refuses(event):
             return {"ErrorCode": code, "ErrorMessage": "no"}
@@ -155,35 +156,26 @@ class Bus:
 
 @dataclass
 class OrderedTopic:
-    """An SNS client of a FIFO topic: it keeps what it takes, once each, or raises `failing`.
+    """An SNS client of a FIFO topic: it keeps what it takes, once each, or raises what `failing` returns."""
 
-    `refuses` returns whether it does not take a message.
-    """
-
-    failing: BaseException | None = None
-    refuses: Callable[[dict[str, Any]], bool] = lambda event: False
-    calls: list[int] = field(default_factory=list)
+    failing: Callable[[dict[str, Any]], BaseException | None] = lambda event: None
     taken: list[dict[str, Any]] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
 
-    def publish_batch(self, *, TopicArn: str, PublishBatchRequestEntries: list[Any]) -> dict[str, Any]:  # noqa: N803
+    def publish(self, *, TopicArn: str, Message: str, **message: Any) -> dict[str, Any]:  # noqa: N803
         assert TopicArn == os.environ["ORDERED_TOPIC"]
-        entries = PublishBatchRequestEntries
-        assert 0 < len(entries) <= ENTRIES_MAX
-        assert len({entry["Id"] for entry in entries}) == len(entries)
-        self.calls.append(len(entries))
-        if self.failing:
-            raise self.failing
-        failed = []
-        for entry in entries:
-            event = json.loads(entry["Message"])
-            assert entry["MessageGroupId"] == event["subject"]
-            if self.refuses(event):
-                failed.append({"Id": entry["Id"], "Code": "InternalFailure", "SenderFault": False})
-            elif entry["MessageDeduplicationId"] not in self._known:
-                self._known.add(entry["MessageDeduplicationId"])
-                self.taken.append(event)
-        return {"Successful": [], "Failed": failed}
+        event = json.loads(Message)
+        assert message["MessageGroupId"] == event["subject"]
+        assert {one["StringValue"] for one in message["MessageAttributes"].values()} == {
+            event["type"],
+            event["data"]["status"],
+        }
+        if failed := self.failing(event):
+            raise failed
+        if message["MessageDeduplicationId"] not in self._known:
+            self._known.add(message["MessageDeduplicationId"])
+            self.taken.append(event)
+        return {"MessageId": "1"}
 
 
 @dataclass

@@ -22,6 +22,7 @@ from settlement.model.stage_config import StageConfig
 from settlement.model.state import MalformedRow
 from settlement.policy.events import event
 from tests.simulation.seeded.facts import POISON, demand, is_swept_later, number, text
+from tests.world.contracts import checked_event
 from tests.world.environment import NOW
 from tests.world.expressions import Item
 from tests.world.functions import HANDLERS, Context
@@ -100,7 +101,7 @@ class Relay:
         demand(0 < len(Entries) <= ENTRIES_MAX, "a call has one to ten events", len(Entries))
         fault = self._fault("died before", "died after", "throttled", "in part", "lost")
         _before(fault)
-        found = [json.loads(entry["Detail"]) for entry in Entries]
+        found = [checked_event(json.loads(entry["Detail"])) for entry in Entries]
         self._put += [(one["subject"], int(one["sequence"])) for one in found]
         answers: list[dict[str, str]] = []
         for one in found:
@@ -112,21 +113,15 @@ class Relay:
         _after(fault)
         return {"FailedEntryCount": sum("ErrorCode" in one for one in answers), "Entries": answers}
 
-    def publish_batch(self, TopicArn: str, PublishBatchRequestEntries: list[Any]) -> Any:  # noqa: N803
-        """Take events as a FIFO topic does: those of a group in their order, some of them perhaps."""
-        demand(0 < len(PublishBatchRequestEntries) <= ENTRIES_MAX, "a call has one to ten messages")
-        fault = self._fault("died before", "died after", "throttled", "in part", "lost")
+    def publish(self, Message: str, MessageGroupId: str, **_: Any) -> None:  # noqa: N803
+        """Take an event as a FIFO topic does. What it has taken before, its reader drops."""
+        fault = self._fault("died before", "died after", "throttled", "lost")
         _before(fault)
-        failed = []
-        for entry in PublishBatchRequestEntries:
-            if fault == "in part" and self._random.random() < 0.5:
-                failed.append({"Id": entry["Id"], "Code": "InternalFailure"})
-            elif "replayed" not in (one := json.loads(entry["Message"])):
-                group = self._in_order.setdefault(entry["MessageGroupId"], [])
-                if int(one["sequence"]) not in group:  # else a reader drops it, if the topic has not
-                    group.append(int(one["sequence"]))
+        if "replayed" not in (event := json.loads(Message)):
+            group = self._in_order.setdefault(MessageGroupId, [])
+            if int(event["sequence"]) not in group:
+                group.append(int(event["sequence"]))
         _after(fault)
-        return {"Failed": failed}
 
     def send_message(self, QueueUrl: str, MessageBody: str, **_: Any) -> None:  # noqa: N803
         """Take a message of a queue."""
