@@ -154,11 +154,18 @@ def in_order(embedded: Embedded) -> Iterator[Callable[[], list[dict[str, Any]]]]
         "QueueUrl"
     ]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    topic = embedded.stack.outputs["OrderedTopicArn"]
+    admitted = {
+        "Effect": "Allow",
+        "Principal": {"Service": "sns.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": arn,
+        "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [admitted]})
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
     subscribed = sns.subscribe(
-        TopicArn=embedded.stack.outputs["OrderedTopicArn"],
-        Protocol="sqs",
-        Endpoint=arn,
-        Attributes={"RawMessageDelivery": "true"},
+        TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes={"RawMessageDelivery": "true"}
     )
 
     def received() -> list[dict[str, Any]]:
