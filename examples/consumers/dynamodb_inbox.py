@@ -50,7 +50,7 @@ def read(body: str) -> tuple[str, str, str]:
     try:
         event = json.loads(body)["detail"]
         found = event["subject"], event["sequence"], event["data"]["status"]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise BadMessage(f"no outcome event: {type(error).__name__} {error}") from None
     for (name, pattern), value in zip(FIELDS.items(), found, strict=True):
         if not (isinstance(value, str) and re.fullmatch(pattern, value)):
