@@ -105,7 +105,7 @@ lint: setup  ## ruff, mypy and the ASL lint
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	node_modules/.bin/asl-validator --json-path statemachines/*.asl.json
+	node_modules/.bin/asl-validator --json-path statemachines/*.asl.json examples/consumers/*.asl.json
 
 format: setup  ## let ruff lay out the code and mend what it can
 	.venv/bin/ruff format .
