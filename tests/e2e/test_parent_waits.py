@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from settlement.ledger import keys
-from settlement.model.state import SettlementState
-from settlement.policy import outcome
-from tests.e2e.embedded import Embedded, new_account, new_key, new_request
+from tests.e2e.embedded import Embedded, new_account, new_key, new_request, paid_once
 from tests.world.templates import PROJECT
 
 pytestmark = pytest.mark.long
@@ -22,35 +19,27 @@ WANTED = {"source": ["settlement"], "detail": {"data": {"status": ["SETTLED", "R
 
 @dataclass(frozen=True)
 class Parent:
-    """The example, deployed beside the app."""
+    """The example, deployed beside the app. `impatient` waits for 5 s instead of an hour."""
 
     embedded: Embedded
     machine: str
-    bus: str
+    impatient: str
+    table: str
 
-    def start(self, payment: dict[str, Any]) -> str:
+    def start(self, payment: dict[str, Any], machine: str | None = None) -> str:
         started = self.embedded.step_functions.start_execution(
-            stateMachineArn=self.machine, name=new_key("parent"), input=json.dumps({"payment": payment})
+            stateMachineArn=machine or self.machine,
+            name=new_key("parent"),
+            input=json.dumps({"payment": payment}),
         )
         return str(started["executionArn"])
 
-    def publish(self, key: str) -> None:
-        """Put the event of a settlement as it is now on the bus."""
-        state = SettlementState.from_row(self.embedded.settlement(key))
-        data = outcome.of_state(state, self.embedded.stack.config, replayed=False)
-        detail = {"subject": key, "sequence": str(state.sequence), "data": data}
-        entry = {
-            "Source": "settlement",
-            "DetailType": "settlement.snapshot",
-            "Detail": json.dumps(detail),
-            "EventBusName": self.bus,
-        }
-        answer = self.embedded.stack.client("events").put_events(Entries=[entry])
-        assert answer["FailedEntryCount"] == 0
-
-    def status(self, key: str) -> str:
-        row = self.embedded.stack.store.read(keys.settlement(key))
-        return str(row["status"]) if row else ""
+    def has_outcome(self, key: str) -> bool:
+        """Return whether the payment's event has reached the function."""
+        found = self.embedded.dynamodb.get_item(
+            TableName=self.table, Key={"pk": {"S": key}, "sk": {"S": "parent"}}, ConsistentRead=True
+        )
+        return "outcome" in found.get("Item", {})
 
 
 def role(embedded: Embedded, service: str, *actions: str) -> str:
@@ -67,14 +56,14 @@ def role(embedded: Embedded, service: str, *actions: str) -> str:
 @pytest.fixture(scope="module")
 def parent(embedded: Embedded) -> Parent:
     stack, name = embedded.stack, new_key("parent")
-    text = {"AttributeType": "S"}
+    a_text = {"AttributeType": "S"}
     stack.client("dynamodb").create_table(
         TableName=name,
         KeySchema=[
             {"AttributeName": "pk", "KeyType": "HASH"},
             {"AttributeName": "sk", "KeyType": "RANGE"},
         ],
-        AttributeDefinitions=[{"AttributeName": "pk", **text}, {"AttributeName": "sk", **text}],
+        AttributeDefinitions=[{"AttributeName": "pk", **a_text}, {"AttributeName": "sk", **a_text}],
         BillingMode="PAY_PER_REQUEST",
     )
     packed = io.BytesIO()
@@ -94,10 +83,9 @@ def parent(embedded: Embedded) -> Parent:
         Timeout=60,
         Environment={"Variables": variables},
     )["FunctionArn"]
-    events = stack.client("events")
-    events.create_event_bus(Name=name)
-    events.put_rule(Name=name, EventBusName=name, EventPattern=json.dumps(WANTED))
-    events.put_targets(Rule=name, EventBusName=name, Targets=[{"Id": "parent", "Arn": function}])
+    events, bus = stack.client("events"), stack.outputs["OutcomeBusName"]
+    events.put_rule(Name=name, EventBusName=bus, EventPattern=json.dumps(WANTED))
+    events.put_targets(Rule=name, EventBusName=bus, Targets=[{"Id": "parent", "Arn": function}])
     definition = (EXAMPLES / "parent.asl.json").read_text()
     for placeholder, value in {
         "${StartQueueUrl}": stack.outputs["StartQueueUrl"],
@@ -105,17 +93,21 @@ def parent(embedded: Embedded) -> Parent:
         "${SettlementStandardArn}": stack.outputs["SettlementStandardArn"],
     }.items():
         definition = definition.replace(placeholder, value)
-    machine = embedded.step_functions.create_state_machine(
-        name=name,
-        definition=definition,
-        roleArn=role(
-            embedded,
-            "states.amazonaws.com",
-            *("sqs:SendMessage", "lambda:InvokeFunction", "states:StartExecution"),
-            *("states:DescribeExecution", "states:StopExecution"),
-        ),
-    )["stateMachineArn"]
-    return Parent(embedded, machine, name)
+    its_role = role(
+        embedded,
+        "states.amazonaws.com",
+        *("sqs:SendMessage", "lambda:InvokeFunction", "states:StartExecution"),
+        *("states:DescribeExecution", "states:StopExecution"),
+    )
+    brief = definition.replace('"TimeoutSeconds": 3600', '"TimeoutSeconds": 5')
+    assert brief != definition
+    machine, impatient = (
+        embedded.step_functions.create_state_machine(name=one, definition=text, roleArn=its_role)[
+            "stateMachineArn"
+        ]
+        for one, text in ((name, definition), (f"{name}-5", brief))
+    )
+    return Parent(embedded, machine, impatient, name)
 
 
 @pytest.mark.parametrize(
@@ -134,17 +126,25 @@ def test_a_parent_hears_the_outcome(
     payer, payee = (new_account(embedded, "someone", deposit) for deposit in deposits)
     request = new_request(embedded, payer=payer, payee=payee)
     if first == "the outcome":
-        embedded.ended(embedded.run("SettlementStandardArn", request))
-        parent.publish(request["key"])
+        embedded.run("SettlementStandardArn", request)
+        embedded.wait_for(lambda: parent.has_outcome(request["key"]))
 
     waiting = parent.start(request)
-    if first == "the wait":
-        embedded.wait_for(lambda: parent.status(request["key"]) == status)
-        embedded.wait_for(lambda: embedded.has_entered(waiting, "AwaitOutcome"))
-        for _ in range(2):
-            parent.publish(request["key"])
     ended = embedded.ended(waiting)
 
     assert ended["status"] == end, ended
     assert ended.get("cause", "SETTLED") == status
     assert not embedded.has_entered(waiting, "AskByKey")
+
+
+def test_a_parent_that_hears_no_event_asks_by_key(embedded: Embedded, parent: Parent) -> None:
+    request = new_request(embedded)
+
+    with embedded.without_grants("PublishEvents", "events:PutEvents"):
+        waiting = parent.start(request, parent.impatient)
+        ended = embedded.ended(waiting)
+
+    assert ended["status"] == "SUCCEEDED", ended
+    assert json.loads(ended["output"])["status"] == "SETTLED"
+    assert embedded.has_entered(waiting, "AskByKey")
+    assert paid_once(embedded, request)
