@@ -11,6 +11,7 @@ JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 DEPLOYED_PYTHON ?= $(lastword python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13))
 PYTEST := .venv/bin/pytest -p tests.world.progress -n $(JOBS) --dist loadfile
 
+MACHINES := $(wildcard statemachines/*.asl.json examples/consumers/*.asl.json)
 HANDLERS := $(basename $(notdir $(wildcard lambdas/handlers/[a-z]*.py)))
 
 FROM ?= 0
@@ -105,7 +106,7 @@ lint: setup  ## ruff, mypy and the ASL lint
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	node_modules/.bin/asl-validator --json-path statemachines/*.asl.json
+	node_modules/.bin/asl-validator $(MACHINES:%=--json-path %)
 
 format: setup  ## let ruff lay out the code and mend what it can
 	.venv/bin/ruff format .

@@ -12,7 +12,7 @@ from settle.cli import app
 PROJECT = Path(__file__).parents[2]
 PAGES = sorted(
     path
-    for place in ("*.md", "docs/**/*.md", "statemachines/*.md", "tests/*.md")
+    for place in ("*.md", "docs/**/*.md", "examples/**/*.md", "statemachines/*.md", "tests/*.md")
     for path in PROJECT.glob(place)
     if path.name != "CHANGELOG.md"  # it also names what is gone
 )

