@@ -1,14 +1,50 @@
-"""`settle events`: replay."""
+"""`settle events`: tail, replay."""
 
+import signal
+import time
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from settle import instants
-from settle.commands.options import StackName
+from settle.commands.options import AsJson, StackName
 from settle.exit_codes import CommandFailed, Exit
 
 app = typer.Typer(no_args_is_help=True, help="The outcome events, which tell other services of settlements.")
+
+
+@app.command("tail")
+def tail(
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Of this settlement alone, until its status is final or LIMBO."),
+    ] = None,
+    timeout: Annotated[int | None, typer.Option(min=1, metavar="SECONDS", help="End after so long.")] = None,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the outcome events as they come, one a line; as JSON, each as a reader of the bus gets it.
+
+    With --key it begins with a snapshot if the settlement is there. Ends with Ctrl-C. It makes a rule on the
+    outcome bus and a queue, and removes both at its end.
+
+    Example: settle events tail --key order-2026-000101 --stack settlement-prod
+    """
+    from settle.actions.tail import hearing
+    from settle.output import live
+    from settle.stack import find
+
+    end = None if timeout is None else time.monotonic() + timeout
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it removes what it has made then, too
+    with suppress(KeyboardInterrupt), hearing(find(stack), key) as events:
+        for event in events:
+            if event:
+                live.event(event, as_json)
+                if key and event["data"]["status"] not in ("PROCESSING", "COMPENSATING"):
+                    return
+            elif end is not None and time.monotonic() >= end:
+                return
 
 
 @app.command("replay")

@@ -31,6 +31,19 @@ def claimed(lines: list[dict[str, Any]], at: datetime, as_json: bool) -> None:
     _lines(lines, _CLAIMED, "no settlement was claimed since", at, as_json)
 
 
+def event(told: dict[str, Any], as_json: bool) -> None:
+    """Print an outcome event on a line."""
+    if as_json:
+        print_json(told)
+        return
+    data = told["data"]
+    name = told["type"].removeprefix("settlement.")
+    amount = f"{data['amount']} {data['currency']}"
+    print_line(
+        f"{told['time']}  {told['subject']}  {told['sequence']}  {name:<16}  {data['status']:<12}  {amount}"
+    )
+
+
 def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
     """Print snapshots: in one place on a terminal, else one below the other, as JSON one a line.
 

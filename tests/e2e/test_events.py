@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -14,6 +15,7 @@ from settlement.adapters.wire import to_wire
 from tests.e2e.embedded import Embedded, at_once, new_account, new_key, new_request
 from tests.e2e.hearing import Heard, hearing
 from tests.e2e.stuck import settled, stuck
+from tests.world.contracts import checked_event
 
 pytestmark = pytest.mark.long
 
@@ -129,6 +131,32 @@ def test_all_in_limbo_are_told_again(embedded: Embedded, heard: Heard) -> None:
     embedded.wait_for(
         lambda: any(event.get("replayed") and event["subject"] == one.key for event in heard.more())
     )
+
+
+def test_tail_shows_a_payments_events_until_its_end(embedded: Embedded) -> None:
+    request = new_request(embedded)
+    with ThreadPoolExecutor() as beside:
+        shown = beside.submit(embedded.settle, "events", "tail", "--key", request["key"], "--json")
+        embedded.wait_for(lambda: bool(tails(embedded)))
+        start(embedded.stack, Machine.STANDARD, json.dumps(request))
+        finished = shown.result()
+
+    assert finished.returncode == 0, finished
+    told = [checked_event(json.loads(line)) for line in finished.stdout.splitlines()]
+    assert told[-1]["data"]["status"] == "SETTLED"
+    assert {event["subject"] for event in told} == {request["key"]}
+    assert tails(embedded) == []
+
+
+def tails(embedded: Embedded) -> list[str]:
+    """Return the rules of `settle events tail` with a target, which are those that listen."""
+    events, bus = embedded.stack.client("events"), embedded.stack.outputs["OutcomeBusName"]
+    named = events.list_rules(EventBusName=bus, NamePrefix=f"{embedded.stack.name}-tail-")["Rules"]
+    return [
+        rule["Name"]
+        for rule in named
+        if events.list_targets_by_rule(Rule=rule["Name"], EventBusName=bus)["Targets"]
+    ]
 
 
 def test_the_ordered_topic_has_each_payments_events_in_order(embedded: Embedded) -> None:

@@ -1,0 +1,104 @@
+"""The outcome events as they come: a rule and a queue of this command's own on the outcome bus."""
+
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from settle import instants
+from settle.stack import Stack
+from settlement.model.timestamps import timestamp
+from settlement.policy.events import snapshot
+
+KEPT_SECONDS = 300
+"""How long the queue keeps an event: what a killed command leaves behind fills up with nothing."""
+
+LEFT_BEHIND_SECONDS = 86_400
+"""The age at which the next command removes what a killed one has left."""
+
+_WAIT_SECONDS = 2
+
+
+@contextmanager
+def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] | None]]:
+    """Yield the events of a settlement, or of all, as they come, and None whenever none has come for 2 s.
+
+    A settlement that is there already begins with a snapshot: its events may be over. In the end the rule and
+    the queue are removed.
+    """
+    name = f"{_prefix(stack)}{int(time.time())}-{secrets.token_hex(3)}"
+    try:
+        url = _listen(stack, name, key)
+        yield chain(_snapshot(stack, key) if key else (), _events(stack, url))
+    finally:
+        _remove(stack, name)
+        for left in _left_behind(stack):
+            _remove(stack, left)
+
+
+def _prefix(stack: Stack) -> str:
+    return f"{stack.name}-tail-"
+
+
+def _listen(stack: Stack, name: str, key: str | None) -> str:
+    """Make a queue, and a rule that sends events to it; return the queue's address."""
+    sqs, events = stack.client("sqs"), stack.client("events")
+    kept = {"MessageRetentionPeriod": str(KEPT_SECONDS)}
+    url: str = sqs.create_queue(QueueName=name, Attributes=kept)["QueueUrl"]
+    found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    queue, bus = found["Attributes"]["QueueArn"], stack.outputs["OutcomeBusName"]
+    pattern = {"source": ["settlement"], **({"detail": {"subject": [key]}} if key else {})}
+    rule = events.put_rule(Name=name, EventBusName=bus, EventPattern=json.dumps(pattern))["RuleArn"]
+    admitted = {
+        "Effect": "Allow",
+        "Principal": {"Service": "events.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": queue,
+        "Condition": {"ArnEquals": {"aws:SourceArn": rule}},
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [admitted]})
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+    events.put_targets(Rule=name, EventBusName=bus, Targets=[{"Id": "tail", "Arn": queue}])
+    return url
+
+
+def _snapshot(stack: Stack, key: str) -> Iterator[dict[str, Any]]:
+    if state := stack.store.settlement(key):
+        at = timestamp(instants.now())
+        yield snapshot(state, stack.config, source=stack.name, time=at)
+
+
+def _events(stack: Stack, url: str) -> Iterator[dict[str, Any] | None]:
+    sqs = stack.client("sqs")
+    while True:
+        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=_WAIT_SECONDS)
+        for message in answer.get("Messages", []):
+            yield json.loads(message["Body"])["detail"]
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        yield None
+
+
+def _left_behind(stack: Stack) -> Iterator[str]:
+    """Yield the names of what commands that were killed have left, a day ago or longer."""
+    prefix, bus = _prefix(stack), stack.outputs["OutcomeBusName"]
+    with suppress(ClientError):  # it is not this command's task to fail on it
+        for rule in stack.client("events").list_rules(EventBusName=bus, NamePrefix=prefix)["Rules"]:
+            began = rule["Name"].removeprefix(prefix).partition("-")[0]
+            if began.isdecimal() and int(began) < time.time() - LEFT_BEHIND_SECONDS:
+                yield rule["Name"]
+
+
+def _remove(stack: Stack, name: str) -> None:
+    """Remove a rule and its queue, as far as they are there."""
+    sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
+    with suppress(ClientError):
+        events.remove_targets(Rule=name, EventBusName=bus, Ids=["tail"])
+    with suppress(ClientError):
+        events.delete_rule(Name=name, EventBusName=bus)
+    with suppress(ClientError):
+        sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName=name)["QueueUrl"])

@@ -1,0 +1,171 @@
+"""`settle events tail`: events as they come, and nothing left behind."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+from moto.events.models import EventPattern
+
+from settle import stack
+from settle.actions import tail
+from settlement.model.state import SettlementState
+from tests.settle.conftest import Command
+from tests.unit import states
+from tests.unit.contracts import EVENT, SCHEMAS
+
+SETTLED: dict[str, Any] = SCHEMAS[EVENT]["examples"][0]
+HELD = SETTLED | {
+    "type": "settlement.held",
+    "sequence": "1",
+    "data": SETTLED["data"] | {"status": "PROCESSING"},
+}
+KEY = SETTLED["subject"]
+OTHER = SETTLED | {"subject": "order-2026-000999"}
+BUS = "under-test-outcomes"
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[stack.Stack]:
+    """An account with an outcome bus."""
+    monkeypatch.setattr(tail, "_WAIT_SECONDS", 0)
+    with mock_aws():
+        session = boto3.Session(region_name="eu-west-1")
+        session.client("events").create_event_bus(Name=BUS)
+        outputs = {"OutcomeBusName": BUS, "StageConfig": os.environ["STAGE_CONFIG"]}
+        found = stack.Stack("under-test", outputs, session)
+        monkeypatch.setattr(stack.Stack, "store", Ledger())
+        monkeypatch.setattr(stack, "find", lambda name: found)
+        yield found
+
+
+class Ledger:
+    """A table with settlements by their keys."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, SettlementState] = {}
+
+    def settlement(self, key: str) -> SettlementState | None:
+        return self.states.get(key)
+
+
+def left(account: stack.Stack) -> tuple[list[str], list[str]]:
+    """Return the rules and the queues that are there."""
+    rules = account.client("events").list_rules(EventBusName=BUS)["Rules"]
+    return [rule["Name"] for rule in rules], account.client("sqs").list_queues().get("QueueUrls", [])
+
+
+@pytest.fixture
+def coming(account: stack.Stack, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The events that are put on the bus once the command listens."""
+    events: list[dict[str, Any]] = []
+    listen = tail._listen
+
+    def then_put(*arguments: Any) -> str:
+        url = listen(*arguments)
+        (rule,) = account.client("events").list_rules(EventBusName=BUS)["Rules"]
+        pattern = EventPattern(None, json.loads(rule["EventPattern"]))
+        for one in events:
+            told: Any = {"source": "settlement", "detail": one}
+            if pattern.matches_event(told):
+                account.client("sqs").send_message(QueueUrl=url, MessageBody=json.dumps(told))
+        return url
+
+    monkeypatch.setattr(tail, "_listen", then_put)
+    return events
+
+
+def test_the_events_of_a_payment_are_shown_until_its_end(
+    account: stack.Stack, coming: list[dict[str, Any]], settle: Command
+) -> None:
+    coming += [HELD, OTHER, SETTLED, HELD]
+
+    code, out, _ = settle("events", "tail", "--key", KEY)
+
+    assert code == 0
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        f"2026-11-20T12:00:01.456Z {KEY} 1 held PROCESSING 48.20 EUR",
+        f"2026-11-20T12:00:01.456Z {KEY} 4 settled SETTLED 48.20 EUR",
+    ]
+    assert left(account) == ([], [])
+
+
+def test_a_payment_that_has_ended_before_is_shown_as_it_is(account: stack.Stack, settle: Command) -> None:
+    """Its events have come before the command listened, and it would wait for ever."""
+    account.store.states[KEY] = states.found(states.row() | {"status": "REJECTED", "sequence": 1})  # type: ignore[attr-defined]
+
+    code, out, _ = settle("events", "tail", "--key", KEY)
+
+    assert code == 0
+    assert " ".join(out.split()[1:]) == f"{KEY} 1 snapshot REJECTED 48.20 EUR"
+
+
+def test_as_json_an_event_is_what_a_reader_of_the_bus_gets(
+    account: stack.Stack, coming: list[dict[str, Any]], settle: Command
+) -> None:
+    coming += [OTHER, SETTLED]
+
+    code, out, _ = settle("events", "tail", "--timeout", "1", "--json")
+
+    assert code == 0
+    assert [json.loads(line) for line in out.splitlines()] == [OTHER, SETTLED]
+    assert left(account) == ([], [])
+
+
+def test_a_command_that_is_interrupted_leaves_nothing(
+    account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tail, "_events", interrupted)
+
+    assert settle("events", "tail")[0] == 0
+
+    assert left(account) == ([], [])
+
+
+def test_what_a_killed_command_left_a_day_ago_is_removed_and_no_other_rule(
+    account: stack.Stack, settle: Command
+) -> None:
+    events, now = account.client("events"), int(time.time())
+    old, young = f"under-test-tail-{now - 90_000}-aaaaaa", f"under-test-tail-{now - 60}-bbbbbb"
+    for name in (old, young, "under-test-tail-of-others", "a-readers-rule"):
+        events.put_rule(Name=name, EventBusName=BUS, EventPattern='{"source": ["settlement"]}')
+    account.client("sqs").create_queue(QueueName=old)
+
+    assert settle("events", "tail", "--timeout", "1")[0] == 0
+
+    rules, queues = left(account)
+    assert ({*rules}, queues) == ({"a-readers-rule", young, "under-test-tail-of-others"}, [])
+
+
+def test_a_caller_who_may_not_is_told_in_one_line_and_leaves_nothing(
+    account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = account.client("events")
+
+    def denied(**_: Any) -> Any:
+        raise client.exceptions.ClientError(
+            {"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}, "PutRule"
+        )
+
+    monkeypatch.setattr(client, "put_rule", denied)
+    monkeypatch.setattr(
+        stack.Stack, "client", lambda self, service, attempts=5: client if service == "events" else SQS(self)
+    )
+
+    code, out, said = settle("events", "tail")
+
+    assert (code, out) == (1, "")
+    assert "PutRule" in said
+    assert len(said.splitlines()) == 1
+    assert left(account) == ([], [])
+
+
+def SQS(found: stack.Stack) -> Any:  # noqa: N802
+    return found.session.client("sqs")
