@@ -1,0 +1,129 @@
+"""The relay is killed, denied and throttled while payments settle: no event is lost, and none is made up.
+
+`EVENTS_STORM=1000 pytest tests/e2e/test_events_storm.py` makes so many payments (60 unless it is named).
+"""
+
+import json
+import os
+import random
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Event
+from typing import Any
+
+import psutil
+import pytest
+
+from settle.actions import reversal
+from settle.actions.start import start
+from settle.exit_codes import CommandFailed
+from settle.machines import Machine
+from tests.e2e.embedded import Embedded, at_once, embedded_aws, new_account, new_key
+from tests.e2e.hearing import hearing
+
+pytestmark = pytest.mark.long
+
+PAYMENTS = int(os.environ.get("EVENTS_STORM", "60"))
+AT_ONCE = 4
+HIGHEST = "1000000.00"
+"""The most that an account may hold on the local stage."""
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[Embedded]:
+    """An embedded AWS of its own, as PublishEvents is in trouble there."""
+    with embedded_aws() as embedded:
+        embedded.up()
+        embedded.schedule(enabled=False)
+        yield embedded
+
+
+def pay(embedded: Embedded, payer: str, payee: str) -> str:
+    """Make a payment of 1.00 EUR, which ends in one way or the other; return its key."""
+    key = new_key("storm")
+    request = {"key": key, "payer": payer, "payee": payee, "amount": "1.00", "fee": "0.00", "currency": "EUR"}
+    start(embedded.stack, Machine.STANDARD, json.dumps(request))
+    return key
+
+
+def reverse(embedded: Embedded, key: str) -> None:
+    """Order the reversal of a payment that is settled; some of them end in LIMBO."""
+    with suppress(CommandFailed):
+        reversal.reverse(embedded.stack, key, "the goods came back")
+
+
+def trouble(embedded: Embedded, over: Event) -> int:
+    """Kill the relay, deny it the bus and throttle it, in turn, until all is over; return how often."""
+    function, times = embedded.functions["PublishEvents"], 0
+    client = embedded.stack.client("lambda")
+    while not over.wait(random.uniform(0.5, 2)):
+        match times % 3:
+            case 0:
+                for pid in embedded.environments("PublishEvents"):
+                    with suppress(psutil.NoSuchProcess):
+                        psutil.Process(pid).kill()
+            case 1:
+                with embedded.without_grants("PublishEvents", "events:PutEvents"):
+                    over.wait(2)
+            case 2:
+                client.put_function_concurrency(FunctionName=function, ReservedConcurrentExecutions=0)
+                over.wait(2)
+                client.delete_function_concurrency(FunctionName=function)
+        times += 1
+    return times
+
+
+def test_each_change_is_heard_once_the_relay_is_well_again(embedded: Embedded) -> None:
+    rich = [new_account(embedded, f"rich{number}", "1000.00") for number in range(AT_ONCE)]
+    payees = [new_account(embedded, f"payee{number}") for number in range(AT_ONCE)]
+    full = new_account(embedded, "full", HIGHEST)
+    over = Event()
+
+    def one(number: int) -> str:
+        """Pay; every seventh payment cannot be released, every fifth is reversed."""
+        payer = rich[number % AT_ONCE]
+        key = pay(embedded, payer, full if number % 7 == 6 else payees[number % AT_ONCE])
+        if number % 5 == 4:
+            reverse(embedded, key)
+        return key
+
+    with hearing(embedded) as heard, ThreadPoolExecutor(1) as beside:
+        troubled = beside.submit(trouble, embedded, over)
+        try:
+            keys = at_once([lambda number=number: one(number) for number in range(PAYMENTS)], AT_ONCE)
+            limbo = stuck(embedded, rich[0])
+        finally:
+            over.set()
+        ended = time.monotonic()
+        told = {key: heard.wait_for(key) for key in (*keys, *limbo)}
+
+        rows = {key: embedded.settlement(key) for key in told}
+        for key, row in rows.items():
+            last = heard.of(key)[-1]["data"]
+            assert (last["status"], last["finished_at"]) == (row["status"], row.get("finished_at")), key
+        phantoms = [event["id"] for event in heard.events if is_phantom(event, rows)]
+        assert phantoms == []
+        statuses = {row["status"] for row in rows.values()}
+        assert statuses == {"SETTLED", "COMPENSATED", "LIMBO"}
+        events = sum(map(len, told.values()))
+        late = time.monotonic() - ended
+        print(
+            f"{len(rows)} payments, {events} events, heard {len(heard.events)} times;"
+            f" {troubled.result()} troubles; the last event came {late:.1f} s after the end"
+        )
+
+
+def stuck(embedded: Embedded, payer: str) -> list[str]:
+    """Make a payment whose payee has nothing left to give back; return its key, and that of its spending."""
+    poor, shop = new_account(embedded, "poor"), new_account(embedded, "shop")
+    paid, spent = pay(embedded, payer, poor), pay(embedded, poor, shop)
+    reverse(embedded, paid)
+    embedded.wait_for(lambda: embedded.settlement(paid)["status"] == "LIMBO")
+    return [paid, spent]
+
+
+def is_phantom(event: dict[str, Any], rows: dict[str, dict[str, Any]]) -> bool:
+    row = rows.get(event["subject"])
+    return row is None or int(event["sequence"]) > row["sequence"]
