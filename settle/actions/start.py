@@ -63,6 +63,18 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
     return Ended(key, name, None, error, explain(execution.get("cause", "")))
 
 
+def send(stack: Stack, request: str) -> str:
+    """Send a request to the start queue; return its key. Raises CommandFailed: then it may be repeated."""
+    key = key_of(request)
+    try:
+        stack.client("sqs").send_message(QueueUrl=stack.outputs["StartQueueUrl"], MessageBody=request)
+    except (ClientError, BotoCoreError) as failed:
+        raise CommandFailed(
+            Exit.FAILED, f"{key}: may not be in the queue: send it again. Nor are those after it. {failed}"
+        ) from failed
+    return key
+
+
 def start_code(ended: Ended) -> Exit:
     """Return the exit code that tells a script how its settlement ended, or that it is still in flight."""
     if ended.outcome:

@@ -22,7 +22,7 @@ LEFT_OUT = "…"
 VARIES = {
     "settle reconcile": {0},
     "settle start - --machine standard": {0, 7},
-    "settle start - --machine standard > /dev/null) & settle events tail --key tutorial-heard-01": {0},
+    "settle start - --queue) & settle events tail --key tutorial-heard-01": {0},
 }
 """How commands end whose output varies: the first counts the payments of other tests too, a reviewer may be
 there before the outcome of the second is read, and the payment of the third may end before it listens.

@@ -300,3 +300,51 @@ def test_an_answer_that_is_lost_leaves_a_key_to_ask_for(
         start(stack_of(Machines()), machine, REQUEST)
 
     assert told.value.code is Exit.FAILED
+
+
+class Queue:
+    """SQS, as far as sending goes."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str]] = []
+        self.failing: Exception | None = None
+
+    def send_message(self, *, QueueUrl: str, MessageBody: str) -> None:  # noqa: N803
+        if self.failing:
+            raise self.failing
+        self.sent.append((QueueUrl, MessageBody))
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
+    """The start queue of the stack that the command finds."""
+    queue = Queue()
+    found = SimpleNamespace(outputs={"StartQueueUrl": "the-queue"}, client=lambda service: queue)
+    monkeypatch.setattr(stack, "find", lambda name: found)
+    return queue
+
+
+def test_requests_are_sent_to_the_queue_as_they_are_and_not_waited_for(
+    queue: Queue, settle: Callable[..., Finished], tmp_path: Path
+) -> None:
+    file, other = tmp_path / "payments.jsonl", json.dumps({"key": "order-2026-000102"})
+    file.write_text(f"{REQUEST}\n{other}\n")
+
+    code, out, said = settle("start", str(file), "--queue")
+
+    assert queue.sent == [("the-queue", REQUEST), ("the-queue", other)]
+    assert (code, out) == (Exit.IN_FLIGHT, "")
+    assert said == f"{KEY}: sent to the start queue\norder-2026-000102: sent to the start queue\n"
+
+
+def test_a_request_that_may_not_be_in_the_queue_is_to_be_sent_again(
+    queue: Queue, settle: Callable[..., Finished], tmp_path: Path
+) -> None:
+    queue.failing = ReadTimeoutError(endpoint_url="https://sqs.invalid")
+    file = tmp_path / "payments.jsonl"
+    file.write_text(REQUEST)
+
+    code, _, said = settle("start", str(file), "--queue")
+
+    assert code == Exit.FAILED
+    assert said.startswith(f"settle: {KEY}: may not be in the queue: send it again.")
