@@ -1,0 +1,58 @@
+"""The outcome events as AsyncAPI: a valid document, with the messages and the words of their JSON Schema."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import yaml
+
+from tests.unit.contracts import CONTRACTS, EVENT, SCHEMAS
+from tests.world.templates import PROJECT
+
+DOCUMENT: dict[str, Any] = yaml.safe_load((CONTRACTS / "events.asyncapi.yaml").read_text())
+OFFICIAL = PROJECT / "node_modules/@asyncapi/specs/schemas/3.0.0.json"
+MESSAGES = DOCUMENT["components"]["messages"]
+
+
+def references(part: Any) -> Iterator[str]:
+    members = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    for member in members:
+        yield from references(member)
+    if isinstance(part, dict) and "$ref" in part:
+        yield part["$ref"]
+
+
+def faults(document: Any) -> list[str]:
+    validator = jsonschema_rs.validator_for(json.loads(OFFICIAL.read_text()))
+    return [fault.message for fault in validator.iter_errors(document)]
+
+
+def test_the_document_is_asyncapi() -> None:
+    assert faults(DOCUMENT) == []
+    assert faults({**DOCUMENT, "operations": {"tell": {"action": "shout"}}})
+
+
+def test_the_messages_are_the_types_of_the_events_in_their_words() -> None:
+    assert {name: message["summary"] for name, message in MESSAGES.items()} == {
+        name: of["description"] for name, of in SCHEMAS[EVENT]["$defs"].items()
+    }
+    assert all(message["name"] == f"settlement.{name}" for name, message in MESSAGES.items())
+    for channel in DOCUMENT["channels"].values():
+        assert channel["messages"].keys() == MESSAGES.keys()
+
+
+def test_each_reference_leads_somewhere() -> None:
+    for reference in references(DOCUMENT):
+        file, _, fragment = reference.partition("#")
+        found: Any = json.loads((CONTRACTS / file).read_text()) if file else DOCUMENT
+        for step in filter(None, fragment.split("/")):
+            found = found[step]
+
+
+def test_a_message_is_its_own_type_of_event() -> None:
+    for name, message in MESSAGES.items():
+        assert [*references(message["payload"])] == [
+            f"{EVENT}.schema.json",
+            f"{EVENT}.schema.json#/$defs/{name}",
+        ]
