@@ -242,7 +242,7 @@ CASES: dict[str, tuple[Call, Call, list[str], float, float]] = {
         reach(Step.FEE),
         reverse_on_order,
         [TRANSACT, UPDATE, *[TRANSACT] * 3],
-        *(24, 17),
+        *(24, 15),
     ),
     "claim": (Saga.fund, Saga.claim, [PUT], 2, 2),
     "claim and hold": (Saga.fund, Saga.claim_and_hold, [TRANSACT], 7, 6),
@@ -254,16 +254,16 @@ CASES: dict[str, tuple[Call, Call, list[str], float, float]] = {
     "reject": (reach(None), lambda saga: saga.reject(FAILURE), [UPDATE], 2, 2),
     "begin": (held, fence, [PUT, UPDATE], 1, 1),
     "assign owner": (begun(Step.HOLD), Saga.assign_owner, [UPDATE], 1, 1),
-    "order on a settled one": (reach(Step.FEE), Saga.order, [TRANSACT], 6, 6),
-    "order on a stalled one": (held, lambda saga: saga.order(STALLED, LATER), [TRANSACT], 7, 8),
+    "order on a settled one": (reach(Step.FEE), Saga.order, [TRANSACT], 6, 4),
+    "order on a stalled one": (held, lambda saga: saga.order(STALLED, LATER), [TRANSACT], 7, 10),
     "refund the fee": (before(Step.FEE), reversed_at(Step.FEE), [TRANSACT], 4, 2),
     "reclaim": (before(Step.RELEASE), reversed_at(Step.RELEASE), [TRANSACT], 6, 2),
     "void": (before(Step.HOLD), reversed_at(Step.HOLD), [TRANSACT], 7, 6),
     "finish an unheld one": (begun(None), Saga.finish_unheld, [UPDATE], 2, 2),
     "enter LIMBO": (begun(Step.RELEASE), lambda saga: saga.enter(CASE), [TRANSACT], 8, 8),
     "wait": (stuck, await_decision, [GET, PUT], 2, 2),
-    "retry": (stuck, resolve(RETRY), [TRANSACT], 9, 8),
-    "write off": (stuck, resolve(WRITE_OFF), [TRANSACT], 11, 8),
+    "retry": (stuck, resolve(RETRY), [TRANSACT], 9, 12),
+    "write off": (stuck, resolve(WRITE_OFF), [TRANSACT], 11, 12),
     "complete": (stuck, resolve(COMPLETE), [TRANSACT], 10, 6),
     "own rejection": (held, lambda saga: own(saga, REJECTED), VERIFY, 2, 2),
     "review": (held, begin_review, [UPDATE], 3, 3),
@@ -384,11 +384,11 @@ def test_a_webhook_after_a_call_that_died_is_one_transaction_like_any_other(
     ids=["without names", "with the longest names"],
 )
 def test_a_case_of_limbo_costs_the_same_however_many_there_were(
-    saga: Saga, names: dict[str, str], units: int
+    saga: Saga, names: dict[str, str], units: int, is_dynamodb_local: bool
 ) -> None:
     """A task token of real size is in a row of its own: in the settlement's, every write would pay for it.
 
-    The decision has a place in the index, which is one unit more.
+    The decision has a place in the index, which is one unit more (to DynamoDB Local, four).
     With the longest names, the failure and the decision lift the settlement's row over one unit.
     """
     named = saga.asking(**names)
@@ -402,12 +402,15 @@ def test_a_case_of_limbo_costs_the_same_however_many_there_were(
             named.resolve(RETRY)
         costs.append([call.reported for call in calls if call.operation != GET])
 
-    assert costs[0] == [8, 2, units + 1]
-    assert costs[1:] == [[units, 2, units + 1]] * 5
+    decided = units + (4 if is_dynamodb_local else 1)
+    assert costs[0] == [8, 2, decided]
+    assert costs[1:] == [[units, 2, decided]] * 5
 
 
 @pytest.mark.parametrize("others", [0, 1, 1_500, 10_000])
-def test_a_case_of_limbo_costs_the_same_however_many_block_the_account(saga: Saga, others: int) -> None:
+def test_a_case_of_limbo_costs_the_same_however_many_block_the_account(
+    saga: Saga, others: int, is_dynamodb_local: bool
+) -> None:
     """A count has a few bytes, where the keys of so many cases would fill the account's row."""
     saga.begun(Step.RELEASE)
     bob = saga.ledger.row(keys.account("bob"))
@@ -418,7 +421,7 @@ def test_a_case_of_limbo_costs_the_same_however_many_block_the_account(saga: Sag
         saga.enter(CASE)
         saga.resolve(RETRY)
 
-    assert [call.reported for call in calls if call.operation != GET] == [8, 9]
+    assert [call.reported for call in calls if call.operation != GET] == [8, 12 if is_dynamodb_local else 9]
     assert (saga.ledger.row(keys.account("bob")) or {})["limbo_cases"] == others
 
 
