@@ -10,7 +10,7 @@ from typing import Any
 
 from handlers import _dependencies, _resumption, _step_functions
 from settlement.adapters import sweeper
-from settlement.ledger import keys
+from settlement.ledger import keys, parts
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write
 from settlement.model import executions, money
@@ -93,8 +93,8 @@ def carry_out_reversal(
 ) -> dict[str, Any]:
     """Carry out a reversal that has its persons; `completing` is the last approval's part of it."""
     key = state.key
-    escrow = state.escrow if completing else None
-    transaction = compensation.reverse_on_order(state.settlement, order, now, _dependencies.config, escrow)
+    seen = state.sequence if completing else None
+    transaction = compensation.reverse_on_order(state.settlement, order, now, _dependencies.config, seen)
     found: Row | None = _dependencies.store.commit(replace(transaction, proposal=completing))
     state = state_of(key)
     if state.status is Status.SETTLED:
@@ -121,6 +121,8 @@ def reverse_part(body: object, caller: Caller) -> dict[str, Any]:
     persons = approval.needed(state, REVERSE, config)  # as parts add up to the whole
     if persons > 1 and store.evidence(key, part_name(order.part)) is None:
         raise ApprovalNeeded(REVERSE_PART, persons, "a part cannot be proposed")
+    if refusal := parts.refusal_of(state):  # a release after this look has not been swept
+        raise refusal
     if span := sweeps.before_refund(state):
         sweeper.fold(store, span)
     entry = store.record(compensation.reverse_part(settlement, order, _dependencies.now()))

@@ -1,5 +1,6 @@
 """TakeOrder: a settled payment is reversed in part, each part once, and never above what was released."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -217,6 +218,21 @@ def test_a_merchants_release_is_swept_before_a_part_of_it_is_taken(calls: Calls)
     reverse(calls)
 
     assert calls.account("merchant.shop")["available"] == NET - 500
+
+
+def test_a_merchants_release_after_the_look_is_no_want_of_funds(
+    calls: Calls, freeze_reads: Callable[[], None]
+) -> None:
+    calls.ledger.open("alice", 10_000)
+    calls.ledger.open("merchant.shop", 0)
+    steps = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
+    for state in steps:
+        calls(state, SHOP, claimed_at="2026-11-20T12:00:00.123Z")
+        if state == "VerifyKyc":
+            freeze_reads()
+
+    with calls.writes_nothing(), pytest.raises(NotReversible, match=r"and it is PROCESSING$"):
+        reverse(calls)
 
 
 def test_a_part_without_an_answer_may_be_given_again(settled: Calls, monkeypatch: pytest.MonkeyPatch) -> None:

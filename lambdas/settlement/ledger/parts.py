@@ -29,6 +29,16 @@ ABOVE_REST = "amount: is more than what is left of what was released"
 """The message of a part that is too large."""
 
 
+def refusal_of(state: SettlementState) -> NotReversible | None:
+    """Return why no part of the settlement can be reversed; None if one can."""
+    if state.status is Status.SETTLED and state.resolution is None:
+        return None
+    completed = " and was completed out of LIMBO" if state.resolution is not None else ""
+    return NotReversible(
+        f"a part needs a SETTLED settlement, and it is {state.status}{completed}", state.status
+    )
+
+
 def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Write:
     """Record the order. The same part again is a replay, another one of its number a conflict."""
 
@@ -58,11 +68,8 @@ def count(settlement: Settlement, order: PartialReversal) -> Write:
     """Count the part on the settlement's row, whose status stays SETTLED, up to all that was released."""
 
     def explain(name: str, state: SettlementState) -> SettlementError:
-        if state.status is not Status.SETTLED or state.resolution is not None:
-            completed = " and was completed out of LIMBO" if state.resolution is not None else ""
-            return NotReversible(
-                f"a part needs a SETTLED settlement, and it is {state.status}{completed}", state.status
-            )
+        if refusal := refusal_of(state):
+            return refusal
         if state.next_part != order.part:
             return PartRefused(f"part: the next one is number {state.next_part}")
         return PartRefused(ABOVE_REST)
