@@ -326,10 +326,25 @@ def test_any_change_of_the_settlement_voids_the_proposal(
         freeze_reads()
     elif "resolution" in since:
         pytest.skip("a settlement that was completed is refused by the write")
-    calls.alter(**since)
+    calls.alter(**since, sequence=calls.row()["sequence"] + 1)
 
     with calls.writes_nothing(), pytest.raises(VOID):
         order(f"{decision}/approve", {"digest": digest}, "bea")
+
+
+def test_a_proposal_from_before_the_hold_is_not_for_after_the_release(calls: Calls, order: Order) -> None:
+    """Without a fee, the escrow is empty both times."""
+    calls.before("CollectFee")
+    calls.alter(escrow=0)
+    released = calls.row()
+    since = ("hold_at", "verify_at", "verdict", "release_at")
+    calls.ledger.put({name: value for name, value in released.items() if name not in since})
+    stalled = body("reverse", expected_status="PROCESSING")
+    digest = order("reverse/propose", stalled)["proposal"]["digest"]
+    calls.ledger.put(released)
+
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="the settlement has changed since"):
+        order("reverse/approve", {"digest": digest}, "bea")
 
 
 def test_a_stale_digest_is_refused(calls: Calls, decision: str, order: Order, digest: str) -> None:

@@ -190,6 +190,11 @@ def escrow_holds(amount: int) -> Condition:
     return Condition("escrow = :held", {":held": amount})
 
 
+def sequence_is(number: int) -> Condition:
+    """No event has come since the row was looked at: an optimistic lock over all that its events tell."""
+    return Condition("#sequence = :seen", {":seen": number})
+
+
 def same_currency(currency: str) -> Condition:
     """The account is kept in the currency of the movement. False if there is no such account."""
     return Condition("currency = :currency", {":currency": currency})

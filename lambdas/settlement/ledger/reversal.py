@@ -16,6 +16,7 @@ from settlement.ledger.conditions import (
     not_reversed,
     owner_is,
     same_request,
+    sequence_is,
     status_as_expected,
     status_is,
 )
@@ -93,11 +94,11 @@ def begin_on_order(
     failure: Mapping[str, str],
     now: datetime,
     config: StageConfig,
-    escrow: int | None = None,
+    seen: int | None = None,
 ) -> Write:
     """Begin to reverse a settlement on a person's order, if it still has the status that they saw.
 
-    An order that several persons have approved names the escrow that they saw, too.
+    An order that several persons have approved names the `sequence` that they saw, too.
     """
 
     def meaning(state: SettlementState | None) -> SettlementError:
@@ -107,14 +108,16 @@ def begin_on_order(
             return IdempotencyConflict.of_key(settlement.key)
         if state.status is expected and state.parts:
             return NotReversible(f"{state.parts} parts were reversed: reverse the rest in part", state.status)
+        if state.status is expected and seen not in (None, state.sequence):
+            return NotReversible("the settlement has changed since it was looked at", state.status)
         completed = state.status is Status.SETTLED and state.resolution is not None
         found = f"{state.status} and was completed out of LIMBO" if completed else state.status
         return NotReversible(f"it was to be {expected}, but the settlement is {found}", state.status)
 
     index = keys.in_flight_index(settlement.key, timestamp(now + config.time_to_recover))
     conditions = [status_as_expected(expected), same_request(settlement), NEVER_RESOLVED, NO_PARTS]
-    if escrow is not None:
-        conditions += [escrow_holds(escrow)]
+    if seen is not None:
+        conditions += [sequence_is(seen)]
     return update_with_event(
         keys.settlement(settlement.key),
         "SET #status = :compensating, #failure = :failure, reversed_for = :failure, resolutions = :none,"

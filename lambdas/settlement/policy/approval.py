@@ -11,7 +11,7 @@ from settlement.model.orders import REVERSE, Decision, Resolution, Reversal
 from settlement.model.proposal import Proposal, ProposalStatus
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
-from settlement.model.status import Status
+from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.policy import compensation
 
@@ -25,8 +25,9 @@ PERSONS_LEAST = 2
 def digest_of(state: SettlementState, proposal: Proposal) -> str:
     """Return the digest of what is decided, by whom it is proposed, and of what it is decided on.
 
-    Each part of the settlement's row in it is a condition of the write that carries the decision out, or
-    never changes. A check before a release may be among its steps later: it is no part of what is reversed.
+    The write that carries the decision out holds the settlement's row to what was compared with the digest.
+    The escrow is empty before the hold and may be so after the release. A check before a release may be among
+    the steps later: it is no part of what is reversed.
     """
     settlement = state.settlement
     in_limbo = state.status is Status.LIMBO
@@ -40,6 +41,7 @@ def digest_of(state: SettlementState, proposal: Proposal) -> str:
         "status": state.status,
         "resolutions": state.resolutions,
         "escrow": state.escrow,
+        "released": Step.RELEASE in state.steps,
         "stuck_step": state.stuck_step,
         "stuck_amount": compensation.stuck_case(state).amount if in_limbo else 0,
     }

@@ -68,16 +68,16 @@ def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: 
 
 
 def reverse_on_order(
-    settlement: Settlement, order: Reversal, now: datetime, config: StageConfig, escrow: int | None = None
+    settlement: Settlement, order: Reversal, now: datetime, config: StageConfig, seen: int | None = None
 ) -> StepTransaction:
     """Begin to reverse a settlement on a person's order, with the person and the reason on record.
 
-    `escrow` is what the persons saw in it who have approved the order.
+    `seen` is the row's `sequence` to which the approval of several persons was held.
     """
     failure = {"step": "reverse", "error": "ReversalRequested", "cause": f"{order.reason} (by {order.by})"}
     return StepTransaction(
         evidence=entries.evidence(settlement, REVERSE, order.evidence(), now),
-        settlement=reversal.begin_on_order(settlement, order.expected_status, failure, now, config, escrow),
+        settlement=reversal.begin_on_order(settlement, order.expected_status, failure, now, config, seen),
     )
 
 

@@ -34,7 +34,7 @@ DECISIONS = ("retry", "write-off", "complete", "reverse")
 VALID_FOR = timedelta(minutes=5)
 """How long a proposal may be approved here: many approvals come too late."""
 
-_COVERED = ("status", "escrow", "resolutions", "request_hash", "stuck_step")
+_COVERED = ("status", "escrow", "release_at", "resolutions", "request_hash", "stuck_step")
 """What of a settlement's row a proposal is about."""
 
 

@@ -62,6 +62,7 @@ SAMPLES: Mapping[str, Callable[[], Condition]] = {
     "within_rest": lambda: conditions.within_rest(0),
     "no_later_case": lambda: conditions.no_later_case(1),
     "escrow_holds": lambda: conditions.escrow_holds(0),
+    "sequence_is": lambda: conditions.sequence_is(1),
     "same_currency": lambda: conditions.same_currency("EUR"),
     "sufficient": lambda: conditions.sufficient(0),
     "digest_is": lambda: conditions.digest_is("digest"),
