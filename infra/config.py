@@ -4,14 +4,15 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
+from aws_cdk import RemovalPolicy
 from aws_cdk.aws_logs import RetentionDays
 
 from infra.concurrency import Concurrency
 from infra.currencies import exponents_of
-from infra.kyc_config import SCREENS_BY_NAME, KycSettings
+from infra.kyc_config import NOT_NAMED, SCREENS_BY_NAME, KycSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,8 @@ class Settings:
     An entry is deleted `retention_days` after it was posted; None keeps it for ever. The shortest time that
     the stage has ever given its entries is `shortest_retention_days`, which is `retention_days` if left out.
     It is never raised or taken away: see docs/decisions/2026-11-22-retention.md.
+    `powertools_layer` is the ARN of the layer with Powertools; None takes AWS's, by a public parameter that a
+    new region may lack.
     `row_keys` is the number of keys of the rows, and `signing_key` the number of the one that signs them:
     see docs/decisions/2026-11-22-signed-rows.md.
     `timeout_factor` multiplies the timeouts of functions and tasks on a stage where functions start slowly.
@@ -96,6 +99,7 @@ class Settings:
     log_detail: str = "lean"
     log_full_keys: tuple[str, ...] = ()
     ordered_events: bool = False
+    powertools_layer: str | None = None
     snap_start: bool = False
     journal_lock: str = "governance"
     journal_lock_days: int = 400
@@ -235,6 +239,14 @@ class Settings:
             )
 
     @property
+    def removal_policy(self) -> RemovalPolicy:
+        """What becomes of data when the stack goes: kept, but for what a failed creation has just made.
+
+        Kept too, that would be in the way of the next try, and no stack would own it.
+        """
+        return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keeps_data else RemovalPolicy.DESTROY
+
+    @property
     def stack_name(self) -> str:
         """The name of the stage's stack."""
         return f"settlement-{self.stage}"
@@ -372,3 +384,28 @@ STAGES = {
         ),
     )
 }
+
+_GIVEN = ("webhook", "page_address", "notice_address", "runbooks", "powertools_layer")
+"""The settings that a deployment may name by CDK's context, besides the address of the KYC provider."""
+
+CONTEXT = ("stage", "kyc_url", *_GIVEN)
+"""What `cdk deploy -c NAME=VALUE` may name."""
+
+
+def settings_of(context: Mapping[str, str | None]) -> Settings:
+    """Return the settings of a stage with what the context names. Raises ValueError for what it lacks."""
+    stage = context.get("stage")
+    if stage not in STAGES:
+        raise ValueError(f"stage: must be one of {', '.join(STAGES)}; pass it as -c stage=<stage>")
+    if unknown := sorted(context.keys() - set(CONTEXT)):
+        raise ValueError(f"context: has no {unknown[0]}; the names are {', '.join(CONTEXT)}")
+    settings = STAGES[stage]
+    if kyc_url := context.get("kyc_url"):
+        settings = replace(settings, kyc=replace(settings.kyc, url=kyc_url))
+    for name in _GIVEN:
+        if given := context.get(name):
+            settings = replace(settings, **{name: given})  # type: ignore[arg-type]  # each of them is a text
+    if settings.kyc.url == NOT_NAMED:
+        raise ValueError("kyc_url: name the KYC provider's address; pass it as -c kyc_url=https://<host>")
+    settings.ensure_reaches_people()
+    return settings

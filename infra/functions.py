@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import Duration, RemovalPolicy, Size
+from aws_cdk import Duration, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -79,7 +79,7 @@ class HandlerFunction(lambda_.Function):
             scope,
             f"{name}Logs",
             retention=settings.log_retention,
-            removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
+            removal_policy=settings.removal_policy,
         )
         role = iam.Role(scope, f"{name}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         log_group.grant_write(role)
@@ -135,17 +135,22 @@ def _platform(scope: Construct, settings: Settings) -> dict[str, Any]:
         "code": code,
         "runtime": _RUNTIME,
         "architecture": _ARCHITECTURE,
-        "layers": [_powertools(scope)],
+        "layers": [_powertools(scope, settings)],
     }
 
 
-def _powertools(scope: Construct) -> lambda_.ILayerVersion:
-    """Return AWS's public layer with the version of Powertools that the tests run with."""
+def _powertools(scope: Construct, settings: Settings) -> lambda_.ILayerVersion:
+    """Return the layer of the settings, or AWS's with the version of Powertools that the tests run with."""
     if existing := scope.node.try_find_child("Powertools"):
         return existing  # type: ignore[return-value]
-    parameter = "/aws/service/powertools/python/{}/{}/{}".format(
-        _ARCHITECTURE.name, _RUNTIME.name, version("aws-lambda-powertools")
+    arn = settings.powertools_layer or ssm.StringParameter.value_for_string_parameter(
+        scope, layer_parameter()
     )
-    return lambda_.LayerVersion.from_layer_version_arn(
-        scope, "Powertools", ssm.StringParameter.value_for_string_parameter(scope, parameter)
+    return lambda_.LayerVersion.from_layer_version_arn(scope, "Powertools", arn)
+
+
+def layer_parameter() -> str:
+    """Return the public parameter with the ARN of AWS's layer, in each region that has it."""
+    return "/aws/service/powertools/python/{}/{}/{}".format(
+        _ARCHITECTURE.name, _RUNTIME.name, version("aws-lambda-powertools")
     )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -77,7 +77,7 @@ class Journal(Construct):
         settings: Settings,
     ) -> None:
         super().__init__(scope, construct_id)
-        removal_policy = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
+        removal_policy = settings.removal_policy
         self.key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         self.bucket = s3.Bucket(
             self,

@@ -4,7 +4,7 @@ import json
 import string
 from collections.abc import Mapping
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -83,7 +83,7 @@ class Kyc(Construct):
                 password_length=44,
             ),
         )
-        secret.apply_removal_policy(RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY)
+        secret.apply_removal_policy(settings.removal_policy)
         # Not by its Ref: on AWS that is the ARN, but on the embedded AWS the name.
         return secretsmanager.Secret.from_secret_complete_arn(self, f"{construct_id}Arn", secret.attr_id)
 

@@ -3,7 +3,6 @@
 import json
 import re
 
-from aws_cdk import RemovalPolicy
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -104,5 +103,5 @@ class OrdersApi(Construct):
             self,
             "Log",
             retention=settings.log_retention,
-            removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
+            removal_policy=settings.removal_policy,
         )

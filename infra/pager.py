@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_events as events
@@ -49,7 +49,7 @@ class Pager(Construct):
         self.alarms: list[cloudwatch.Alarm] = []
         self._settings = settings
         self.bus = events.EventBus(self, "Bus", event_bus_name=settings.stack_name)
-        removal_policy = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
+        removal_policy = settings.removal_policy
         key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         # Without this grant the alarms' messages are lost silently.
         key.grant(iam.ServicePrincipal("cloudwatch.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
@@ -20,7 +20,7 @@ def new_queue(scope: Construct, construct_id: str, settings: Settings, **more: A
         encryption=sqs.QueueEncryption.SQS_MANAGED,
         enforce_ssl=not settings.is_embedded,  # the embedded AWS speaks plain HTTP
         retention_period=Duration.days(14),
-        removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
+        removal_policy=settings.removal_policy,
         **more,
     )
 

@@ -27,7 +27,7 @@ class RowKeys(Construct):
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
         super().__init__(scope, construct_id)
-        removal_policy = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
+        removal_policy = settings.removal_policy
         self.encryption = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         secrets = [self._secret(number, removal_policy) for number in range(1, settings.row_keys + 1)]
         self.arns = [secret.attr_id for secret in secrets]

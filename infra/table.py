@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -42,7 +42,7 @@ class SettlementTable(Construct):
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
         super().__init__(scope, construct_id)
-        removal_policy = RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY
+        removal_policy = settings.removal_policy
         self.key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         self.table = dynamodb.Table(
             self,

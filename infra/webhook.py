@@ -1,6 +1,6 @@
 """The public address of the webhook: a function URL, or an HTTP API with a throttle."""
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_apigatewayv2 as http
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -62,7 +62,7 @@ class Webhook(Construct):
             self,
             "Calls",
             retention=settings.log_retention,
-            removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
+            removal_policy=settings.removal_policy,
         )
         http.CfnStage(
             self,

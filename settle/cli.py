@@ -12,6 +12,7 @@ from settle.commands.audit import audit
 from settle.commands.demo import demo
 from settle.commands.list import list_settlements
 from settle.commands.permissions import permissions
+from settle.commands.preflight import preflight
 from settle.commands.reconcile import reconcile
 from settle.commands.recover import recover
 from settle.commands.reverse import reverse
@@ -53,6 +54,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "reconcile": reconcile,
     "audit": audit,
     "permissions": permissions,
+    "preflight": preflight,
     "demo": demo,
 }
 _GROUPS = {

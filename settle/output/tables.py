@@ -129,6 +129,17 @@ def permissions(kinds: list[dict[str, Any]], as_json: bool) -> None:
     print_record({one["kind"]: one["policy"] for one in kinds})
 
 
+def preflight(found: list[dict[str, str]], as_json: bool) -> None:
+    """Print a line for each check, and below them what to do about those that are not fine."""
+    if as_json:
+        print_json(found)
+        return
+    print_table(found, ("check", "verdict", "found"))
+    for one in found:
+        if one["do"]:
+            print_line(f"{one['check']}: {one['do']}")
+
+
 def policy(found: Mapping[str, Any], as_json: bool) -> None:
     """Print a policy: its ARN, and its document as AWS has it."""
     if as_json:

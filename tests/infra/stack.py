@@ -25,8 +25,14 @@ MACHINES = SETTLEMENTS | {"Compensation": "STANDARD"}
 KYC_URL = "https://kyc.example.com"
 """The address of the KYC provider for the stages on AWS."""
 
-KEPT = {stage: "Retain" if settings.keeps_data else "Delete" for stage, settings in STAGES.items()}
-"""The end of each stage's data: where money is real, they outlive the stack."""
+KEPT = {
+    stage: {
+        "DeletionPolicy": "RetainExceptOnCreate" if settings.keeps_data else "Delete",
+        "UpdateReplacePolicy": "Retain" if settings.keeps_data else "Delete",
+    }
+    for stage, settings in STAGES.items()
+}
+"""The end of each stage's data: where money is real, they outlive the stack, unless its creation fails."""
 
 each_stage = pytest.mark.parametrize("stage", STAGES)
 each_stage_on_aws = pytest.mark.parametrize("stage", ON_AWS)

@@ -162,4 +162,4 @@ def test_where_money_is_real_the_way_of_an_alert_outlives_the_stack(stage: str) 
         resources(stage, "KMS::Key")["PagerKey"],
         resources(stage, "SQS::Queue")["PagerUndelivered"],
     ):
-        assert found["DeletionPolicy"] == found["UpdateReplacePolicy"] == KEPT[stage]
+        assert KEPT[stage].items() <= found.items()

@@ -97,4 +97,4 @@ def test_where_money_is_real_the_table_and_its_key_outlive_the_stack(stage: str)
 
     assert table["Properties"]["DeletionProtectionEnabled"] is STAGES[stage].keeps_data
     for resource in (table, key):
-        assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == KEPT[stage]
+        assert KEPT[stage].items() <= resource.items()

@@ -1,0 +1,110 @@
+"""Checks of the account and its region, which hold for any stack of the stage."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from infra.concurrency import UNRESERVED_MIN
+from infra.functions import layer_parameter
+from infra.preflight.finding import Account, Finding, Verdict, absent
+
+BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
+BOOTSTRAP_MIN = 6
+"""The version of CDK's bootstrap stack below which CDK refuses to deploy: the template's own rule."""
+
+
+def bootstrap(account: Account) -> Iterator[Finding]:
+    """Look for CDK's bootstrap stack, and its version."""
+    found = _parameter(account, BOOTSTRAP_PARAMETER)
+    region = account.session.region_name
+    if found is None:
+        yield Finding(
+            "bootstrap", Verdict.LACKING, f"CDK is not bootstrapped in {region}", "run `cdk bootstrap`"
+        )
+    elif int(found) < BOOTSTRAP_MIN:
+        yield Finding(
+            "bootstrap",
+            Verdict.LACKING,
+            f"CDK's bootstrap stack has version {found}, and needs {BOOTSTRAP_MIN}",
+            "run `cdk bootstrap` again",
+        )
+    else:
+        yield Finding("bootstrap", Verdict.FINE, f"CDK's bootstrap stack has version {found}")
+
+
+def layer(account: Account) -> Iterator[Finding]:
+    """Look for the layer of Powertools in the version that the tests run with."""
+    name = layer_parameter()
+    if found := _parameter(account, name):
+        yield Finding("layer", Verdict.FINE, found)
+    else:
+        yield Finding(
+            "layer",
+            Verdict.LACKING,
+            f"{account.session.region_name} has no parameter {name}",
+            "name a layer's ARN by `-c powertools_layer=ARN`, in this region, of the same version",
+        )
+
+
+def concurrency(account: Account) -> Iterator[Finding]:
+    """Compare the account's quota with what the stage reserves, and with what others have reserved."""
+    wanted = account.settings.concurrency
+    functions = account.client("lambda")
+    limit = functions.get_account_settings()["AccountLimit"]
+    quota, free = limit["ConcurrentExecutions"], limit["UnreservedConcurrentExecutions"]
+    free += sum(_reserved(account, functions))
+    if not wanted.reserved:
+        yield Finding("concurrency", Verdict.FINE, f"the stage reserves none of the quota of {quota}")
+    elif quota < wanted.account_min:
+        yield Finding(
+            "concurrency",
+            Verdict.LACKING,
+            f"the stage reserves {wanted.reserved}, which needs a quota of {wanted.account_min}"
+            f" concurrent executions, and the account has {quota}",
+            "ask AWS for the quota (Lambda, Concurrent executions), or reserve less by `concurrency`",
+        )
+    elif free - wanted.reserved < UNRESERVED_MIN:
+        yield Finding(
+            "concurrency",
+            Verdict.LACKING,
+            f"the stage reserves {wanted.reserved}, and of the quota of {quota} other functions leave {free},"
+            f" of which Lambda keeps {UNRESERVED_MIN}",
+            "ask AWS for a larger quota, or take reservations from other functions",
+        )
+    else:
+        yield Finding("concurrency", Verdict.FINE, f"the quota of {quota} bears the {wanted.reserved}")
+
+
+def _reserved(account: Account, functions: Any) -> Iterator[int]:
+    """Yield what the stack itself has reserved, if it is deployed: it is not other functions'."""
+    pages = account.client("cloudformation").get_paginator("list_stack_resources")
+    try:
+        listed = [
+            one["PhysicalResourceId"]
+            for page in pages.paginate(StackName=account.settings.stack_name)
+            for one in page["StackResourceSummaries"]
+            if one["ResourceType"] == "AWS::Lambda::Function" and "PhysicalResourceId" in one
+        ]
+    except ClientError as error:
+        if not absent(error, "ValidationError"):
+            raise
+        return
+    for name in listed:
+        try:
+            answer = functions.get_function_concurrency(FunctionName=name)
+        except ClientError as error:
+            if not absent(error, "ResourceNotFoundException"):
+                raise
+            continue
+        yield answer.get("ReservedConcurrentExecutions", 0)
+
+
+def _parameter(account: Account, name: str) -> str | None:
+    try:
+        found = account.client("ssm").get_parameter(Name=name)
+    except ClientError as error:
+        if not absent(error, "ParameterNotFound"):
+            raise
+        return None
+    return str(found["Parameter"]["Value"])

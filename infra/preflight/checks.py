@@ -1,0 +1,36 @@
+"""All checks of a stage, in the order in which a person acts on them."""
+
+from collections.abc import Iterator, Mapping
+
+from infra.preflight import account, stack
+from infra.preflight.finding import Account, Check, Finding, Verdict, look
+
+CHECKS: Mapping[str, Check] = {
+    "bootstrap": account.bootstrap,
+    "layer": account.layer,
+    "concurrency": account.concurrency,
+    "stack": stack.state,
+    "names": stack.names,
+    "currencies": stack.exponents,
+    "secrets": stack.secrets,
+    "pages": stack.addresses,
+}
+
+
+def findings(of: Account) -> Iterator[Finding]:
+    """Yield what each check finds; the first says which account and region it is about.
+
+    Without an identity, no other check is made: each would fail for the same reason.
+    """
+    identity = list(look(of, "identity", _identity))
+    yield from identity
+    if identity[0].verdict is Verdict.FINE:
+        for name, check in CHECKS.items():
+            yield from look(of, name, check)
+
+
+def _identity(of: Account) -> Iterator[Finding]:
+    who = of.client("sts").get_caller_identity()
+    yield Finding(
+        "identity", Verdict.FINE, f"account {who['Account']}, region {of.session.region_name}, {who['Arn']}"
+    )

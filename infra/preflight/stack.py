@@ -1,0 +1,172 @@
+"""Checks of the stage's stack: whether it can be created or updated, and what people have yet to do in it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from infra.preflight.finding import Account, Finding, Verdict, absent
+
+_GONE = "DELETE_COMPLETE"
+_NEVER_CREATED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "REVIEW_IN_PROGRESS")
+
+
+def state(account: Account) -> Iterator[Finding]:
+    """Look at the stack: none, one to update, one whose creation failed, or one that is being changed."""
+    name = account.settings.stack_name
+    found = _described(account)
+    if found is None:
+        yield Finding("stack", Verdict.FINE, f"{name} is not deployed yet")
+        return
+    status = found["StackStatus"]
+    if status in _NEVER_CREATED:
+        yield Finding(
+            "stack",
+            Verdict.LACKING,
+            f"{name} is {status}: its creation has failed",
+            f"run `aws cloudformation update-termination-protection --no-enable-termination-protection"
+            f" --stack-name {name}`, then `aws cloudformation delete-stack --stack-name {name}`",
+        )
+    elif status.endswith("_IN_PROGRESS") or status.endswith("_FAILED"):
+        yield Finding(
+            "stack",
+            Verdict.LACKING,
+            f"{name} is {status}",
+            "wait for its end"
+            if status.endswith("_IN_PROGRESS")
+            else f"run `aws cloudformation continue-update-rollback --stack-name {name}`",
+        )
+    else:
+        yield Finding("stack", Verdict.FINE, f"{name} is {status}")
+
+
+def names(account: Account) -> Iterator[Finding]:
+    """Look for what has a name that a new stack would take."""
+    if _described(account) is not None:
+        return
+    stack = account.settings.stack_name
+    taken = [*_buses(account, stack), *_log_groups(account, stack)]
+    if taken:
+        yield Finding(
+            "names",
+            Verdict.LACKING,
+            f"there is {', '.join(taken)} already, and no stack",
+            "look whose it is, and delete it or name another stage",
+        )
+    else:
+        yield Finding("names", Verdict.FINE, "those that a new stack takes are free")
+
+
+def exponents(account: Account) -> Iterator[Finding]:
+    """Compare the currencies with those of the deployed stack, whose rows are in minor units.
+
+    A currency or an asset that changes its exponent changes what each of its rows means, and one that goes
+    leaves rows that no function can read. No call pays for this check.
+    """
+    outputs = _outputs(account)
+    if outputs is None:
+        return
+    if "StageConfig" not in outputs:
+        yield Finding(
+            "currencies",
+            Verdict.UNKNOWN,
+            "the stack has no output StageConfig, so its exponents are unknown",
+            "compare the settings with the deployed functions' STAGE_CONFIG",
+        )
+        return
+    deployed: dict[str, int] = json.loads(outputs["StageConfig"])["currencies"]
+    found = list(changed(deployed, account.settings.exponents))
+    for each in found:
+        yield Finding("currencies", Verdict.LACKING, each, "put it back into the settings as it was")
+    if not found:
+        yield Finding("currencies", Verdict.FINE, "every currency and asset keeps its exponent")
+
+
+def changed(deployed: Mapping[str, int], planned: Mapping[str, int]) -> Iterator[str]:
+    """Yield each change of the exponents that a table with rows does not bear."""
+    for code, exponent in sorted(deployed.items()):
+        if code not in planned:
+            yield f"{code} is deployed with the exponent {exponent}, and must stay"
+        elif planned[code] != exponent:
+            yield f"{code} is deployed with the exponent {exponent}, and must not get {planned[code]}"
+
+
+def secrets(account: Account) -> Iterator[Finding]:
+    """Look whether the KYC provider's API key is stored: a new stack's is random."""
+    outputs = _outputs(account)
+    if outputs is None or "KycCredentialsArn" not in outputs:
+        return
+    secret = account.client("secretsmanager").describe_secret(SecretId=outputs["KycCredentialsArn"])
+    if len(secret.get("VersionIdsToStages", ())) > 1:
+        yield Finding("secrets", Verdict.FINE, "the provider's API key was stored")
+    else:
+        yield Finding(
+            "secrets",
+            Verdict.LACKING,
+            "the provider's API key is the random one that the stack was created with",
+            f"run `aws secretsmanager put-secret-value --secret-id {outputs['KycCredentialsArn']}"
+            """ --secret-string '{"api_key": "…"}'`""",
+        )
+
+
+def addresses(account: Account) -> Iterator[Finding]:
+    """Look whether a page reaches a person: an address that is subscribed, and has confirmed it."""
+    outputs = _outputs(account)
+    if outputs is None or "PagerTopicArn" not in outputs:
+        return
+    topic = outputs["PagerTopicArn"]
+    pages = account.client("sns").get_paginator("list_subscriptions_by_topic")
+    found = [one for page in pages.paginate(TopicArn=topic) for one in page["Subscriptions"]]
+    waiting = [one["Endpoint"] for one in found if one["SubscriptionArn"] == "PendingConfirmation"]
+    if waiting:
+        yield Finding(
+            "pages",
+            Verdict.LACKING,
+            f"{', '.join(sorted(waiting))} has not confirmed the subscription to pages",
+            "open the mail of AWS Notifications, and confirm",
+        )
+    elif found:
+        yield Finding("pages", Verdict.FINE, f"{len(found)} confirmed subscription(s) to pages")
+    else:
+        yield Finding(
+            "pages", Verdict.LACKING, "a page reaches no one", "pass -c page_address=ADDRESS, and deploy"
+        )
+
+
+def _described(account: Account) -> dict[str, Any] | None:
+    """Return the stack; None if there is none. Raises ClientError if that cannot be known."""
+    try:
+        answer = account.client("cloudformation").describe_stacks(StackName=account.settings.stack_name)
+    except ClientError as error:
+        if "does not exist" in error.response["Error"].get("Message", ""):
+            return None
+        raise
+    found: dict[str, Any] = answer["Stacks"][0]
+    return None if found["StackStatus"] == _GONE else found
+
+
+def _outputs(account: Account) -> dict[str, str] | None:
+    """Return the outputs of a stack that was created; None if there is none."""
+    found = _described(account)
+    if found is None or found["StackStatus"] in _NEVER_CREATED:
+        return None
+    return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", ())}
+
+
+def _buses(account: Account, stack: str) -> Iterator[str]:
+    events = account.client("events")
+    for name in (stack, f"{stack}-outcomes"):
+        try:
+            events.describe_event_bus(Name=name)
+        except ClientError as error:
+            if not absent(error, "ResourceNotFoundException"):
+                raise
+            continue
+        yield f"an event bus {name}"
+
+
+def _log_groups(account: Account, stack: str) -> Iterator[str]:
+    prefix = f"/aws/vendedlogs/states/{stack}-"
+    for group in account.client("logs").describe_log_groups(logGroupNamePrefix=prefix)["logGroups"]:
+        yield f"a log group {group['logGroupName']}"

@@ -1,0 +1,324 @@
+"""A look at an account before a deployment, against answers that have the form of AWS's own."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from botocore.stub import ANY, Stubber
+
+from infra.concurrency import UNRESERVED_MIN
+from infra.config import STAGES, settings_of
+from infra.functions import layer_parameter
+from infra.preflight import checks
+from infra.preflight.account import BOOTSTRAP_MIN, BOOTSTRAP_PARAMETER
+from infra.preflight.finding import Account, Finding, Verdict
+from infra.preflight.stack import changed
+
+PROD = settings_of(
+    {
+        "stage": "prod",
+        "kyc_url": "https://kyc.example.com",
+        "page_address": "oncall@example.com",
+        "runbooks": "https://runbooks.example.com",
+    }
+)
+WANTED = PROD.concurrency
+STACK = PROD.stack_name
+SECRET = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:KycCredentials-abcdef"
+TOPIC = f"arn:aws:sns:eu-west-1:123456789012:{STACK}-PagerNow"
+CREATED = datetime(2026, 11, 20, tzinfo=UTC)
+
+Answer = dict[str, Any] | str
+"""What AWS answers to a call; a text is the code of an error, with its message after a colon."""
+
+
+class Aws:
+    """AWS as it answers each operation; what is not named is not there. A call that it does not know is red.
+
+    botocore's stub checks each call and each answer against the service's own model.
+    """
+
+    region_name = "eu-west-1"
+
+    def __init__(self, **answers: Answer) -> None:
+        self._answers: dict[str, Answer] = {**NOTHING_YET, **answers}
+        self.called: list[str] = []
+
+    def client(self, service: str) -> Any:
+        client = boto3.client(
+            service, region_name=self.region_name, aws_access_key_id="a", aws_secret_access_key="b"
+        )
+        client.meta.events.register("before-call", self._called)
+        stub = Stubber(client)
+        stub.activate()
+        client.meta.events.register("provide-client-params", lambda **call: self._queue(stub, **call))
+        return client
+
+    def _queue(self, stub: Stubber, *, params: dict[str, Any], model: Any, **_others: Any) -> None:
+        name = str(model.name)
+        answer = self._answers[f"{name}:{params['Name']}" if "Name" in params else name]
+        method = next(each for each, of in stub.client.meta.method_to_api_mapping.items() if of == name)
+        if isinstance(answer, str):
+            code, _, message = answer.partition(":")
+            stub.add_client_error(method, code, message)
+        else:
+            stub.add_response(method, answer, dict.fromkeys(params, ANY))
+
+    def _called(self, model: Any, **_: Any) -> None:
+        self.called.append(model.name)
+
+
+def parameter(value: str) -> dict[str, Any]:
+    return {"Parameter": {"Value": value}}
+
+
+def stack(status: str = "UPDATE_COMPLETE", **outputs: str) -> dict[str, Any]:
+    listed = [{"OutputKey": name, "OutputValue": value} for name, value in outputs.items()]
+    found = {"StackName": STACK, "StackStatus": status, "CreationTime": CREATED, "Outputs": listed}
+    return {"Stacks": [found]}
+
+
+def quota(all_in_all: int, unreserved: int | None = None) -> dict[str, Any]:
+    free = all_in_all if unreserved is None else unreserved
+    return {"AccountLimit": {"ConcurrentExecutions": all_in_all, "UnreservedConcurrentExecutions": free}}
+
+
+def secret(*, stored: bool) -> dict[str, Any]:
+    versions = {"1" * 32: ["AWSCURRENT"]} | ({"0" * 32: ["AWSPREVIOUS"]} if stored else {})
+    return {"ARN": SECRET, "VersionIdsToStages": versions}
+
+
+def subscribed(*arns: str) -> dict[str, Any]:
+    return {"Subscriptions": [{"SubscriptionArn": arn, "Endpoint": "oncall@example.com"} for arn in arns]}
+
+
+NO_STACK = f"ValidationError:Stack with id {STACK} does not exist"
+LAYER = layer_parameter()
+NOTHING_YET: dict[str, Answer] = {
+    "GetCallerIdentity": {"Account": "123456789012", "Arn": "arn:aws:iam::123456789012:user/ada"},
+    f"GetParameter:{BOOTSTRAP_PARAMETER}": parameter("21"),
+    f"GetParameter:{LAYER}": parameter("arn:aws:lambda:eu-west-1:017000801446:layer:Powertools:18"),
+    "GetAccountSettings": quota(1_000),
+    "DescribeStacks": NO_STACK,
+    "ListStackResources": NO_STACK,
+    f"DescribeEventBus:{STACK}": "ResourceNotFoundException",
+    f"DescribeEventBus:{STACK}-outcomes": "ResourceNotFoundException",
+    "DescribeLogGroups": {"logGroups": []},
+}
+"""The answers of an account that is ready for a first deployment."""
+
+DEPLOYED: dict[str, Answer] = {
+    "DescribeStacks": stack(StageConfig=PROD.stage_config, KycCredentialsArn=SECRET, PagerTopicArn=TOPIC),
+    "ListStackResources": {"StackResourceSummaries": []},
+    "DescribeSecret": secret(stored=True),
+    "ListSubscriptionsByTopic": subscribed(f"{TOPIC}:1"),
+}
+"""The answers about a stack that is deployed, and in use."""
+
+
+def found(**answers: Answer) -> dict[str, Finding]:
+    """Return the finding of each check that has one."""
+    return {one.check: one for one in checks.findings(Account(Aws(**answers), PROD))}
+
+
+def verdicts(**answers: Answer) -> dict[str, str]:
+    """Return the checks that are not fine, with their verdicts."""
+    return {
+        name: one.verdict.value for name, one in found(**answers).items() if one.verdict is not Verdict.FINE
+    }
+
+
+def test_an_account_that_is_ready_is_fine_before_the_first_deployment_and_after_it() -> None:
+    assert list(found()) == ["identity", "bootstrap", "layer", "concurrency", "stack", "names"]
+    assert list(found(**DEPLOYED)) == [
+        *("identity", "bootstrap", "layer", "concurrency"),
+        *("stack", "currencies", "secrets", "pages"),
+    ]
+    assert verdicts() == verdicts(**DEPLOYED) == {}
+
+
+def test_no_check_makes_a_call_that_writes() -> None:
+    for answers in ({}, DEPLOYED):
+        aws = Aws(**answers)
+        list(checks.findings(Account(aws, PROD)))
+        assert {name for name in aws.called if not name.startswith(("Get", "Describe", "List"))} == set()
+
+
+LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
+    "no bootstrap": (
+        "bootstrap",
+        {f"GetParameter:{BOOTSTRAP_PARAMETER}": "ParameterNotFound"},
+        "CDK is not bootstrapped in eu-west-1",
+    ),
+    "an old bootstrap": (
+        "bootstrap",
+        {f"GetParameter:{BOOTSTRAP_PARAMETER}": parameter(str(BOOTSTRAP_MIN - 1))},
+        f"has version {BOOTSTRAP_MIN - 1}, and needs {BOOTSTRAP_MIN}",
+    ),
+    "no layer": ("layer", {f"GetParameter:{LAYER}": "ParameterNotFound"}, f"has no parameter {LAYER}"),
+    "a small quota": (
+        "concurrency",
+        {"GetAccountSettings": quota(WANTED.account_min - 1)},
+        f"needs a quota of {WANTED.account_min} concurrent executions, and the account has"
+        f" {WANTED.account_min - 1}",
+    ),
+    "a quota that others have reserved": (
+        "concurrency",
+        {"GetAccountSettings": quota(1_000, WANTED.reserved + UNRESERVED_MIN - 1)},
+        f"other functions leave {WANTED.reserved + UNRESERVED_MIN - 1}",
+    ),
+    "a failed creation": ("stack", {"DescribeStacks": stack("ROLLBACK_COMPLETE")}, "its creation has failed"),
+    "a change under way": (
+        "stack",
+        DEPLOYED | {"DescribeStacks": stack("UPDATE_IN_PROGRESS", StageConfig=PROD.stage_config)},
+        "is UPDATE_IN_PROGRESS",
+    ),
+    "a change that is stuck": (
+        "stack",
+        DEPLOYED | {"DescribeStacks": stack("UPDATE_ROLLBACK_FAILED", StageConfig=PROD.stage_config)},
+        "is UPDATE_ROLLBACK_FAILED",
+    ),
+    "a bus of the name": (
+        "names",
+        {f"DescribeEventBus:{STACK}": {"Name": STACK}},
+        f"there is an event bus {STACK} already",
+    ),
+    "a log group of the name": (
+        "names",
+        {"DescribeLogGroups": {"logGroups": [{"logGroupName": f"/aws/vendedlogs/states/{STACK}-Express"}]}},
+        f"a log group /aws/vendedlogs/states/{STACK}-Express",
+    ),
+    "a currency that goes": (
+        "currencies",
+        DEPLOYED
+        | {
+            "DescribeStacks": stack(
+                StageConfig=json.dumps(json.loads(PROD.stage_config) | {"currencies": {"GBP": 2}})
+            )
+        },
+        "GBP is deployed with the exponent 2, and must stay",
+    ),
+    "a random API key": ("secrets", DEPLOYED | {"DescribeSecret": secret(stored=False)}, "the random one"),
+    "no subscription": ("pages", DEPLOYED | {"ListSubscriptionsByTopic": subscribed()}, "reaches no one"),
+    "a subscription that waits": (
+        "pages",
+        DEPLOYED | {"ListSubscriptionsByTopic": subscribed("PendingConfirmation")},
+        "oncall@example.com has not confirmed",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LACKING)
+def test_what_is_lacking_is_told_with_what_to_do(case: str) -> None:
+    check, answers, told = LACKING[case]
+    one = found(**answers)[check]
+
+    assert verdicts(**answers) == {check: "lacking"}
+    assert told in one.found
+    assert one.do
+
+
+def test_what_the_stack_itself_has_reserved_is_not_other_functions() -> None:
+    free = UNRESERVED_MIN + WANTED.reserved - 60
+    own: dict[str, Any] = {
+        "LogicalResourceId": "VerifyKyc",
+        "PhysicalResourceId": "VerifyKyc",
+        "ResourceType": "AWS::Lambda::Function",
+        "LastUpdatedTimestamp": CREATED,
+        "ResourceStatus": "CREATE_COMPLETE",
+    }
+    answers = DEPLOYED | {"GetAccountSettings": quota(1_000, free)}
+    reserved: dict[str, Answer] = {
+        "ListStackResources": {"StackResourceSummaries": [own]},
+        "GetFunctionConcurrency": {"ReservedConcurrentExecutions": 60},
+    }
+
+    assert verdicts(**answers) == {"concurrency": "lacking"}
+    assert verdicts(**answers | reserved) == {}
+    assert verdicts(**answers | reserved | {"GetFunctionConcurrency": "ResourceNotFoundException"}) == {
+        "concurrency": "lacking"
+    }
+
+
+@pytest.mark.parametrize(
+    ("operation", "check"),
+    [
+        ("GetAccountSettings", "concurrency"),
+        ("DescribeLogGroups", "names"),
+        (f"GetParameter:{LAYER}", "layer"),
+    ],
+)
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ThrottlingException"])
+def test_a_call_that_is_refused_leaves_its_check_unknown(operation: str, check: str, code: str) -> None:
+    answers = {operation: code}
+    one = found(**answers)[check]
+
+    assert verdicts(**answers) == {check: "unknown"}
+    assert code in one.found
+    assert ("ReadOnlyAccess" in one.do) == ("Denied" in code)
+
+
+def test_a_stack_that_cannot_be_looked_up_is_not_taken_for_none() -> None:
+    asked = {"DescribeStacks": "Throttling:Rate exceeded"}
+
+    assert set(verdicts(**asked)) == {"stack", "names", "currencies", "secrets", "pages"}
+
+
+def test_without_an_identity_nothing_else_is_asked() -> None:
+    aws = Aws(GetCallerIdentity="ExpiredToken")
+
+    assert [one.check for one in checks.findings(Account(aws, PROD))] == ["identity"]
+    assert aws.called == []
+
+
+def test_no_answer_leaves_a_check_unknown() -> None:
+    class Silent:
+        region_name = "eu-west-1"
+
+        def client(self, service: str) -> Any:
+            raise EndpointConnectionError(endpoint_url=f"https://{service}")
+
+    (one,) = checks.findings(Account(Silent(), PROD))
+    assert (one.check, one.verdict, one.found) == (
+        "identity",
+        Verdict.UNKNOWN,
+        "no answer: EndpointConnectionError",
+    )
+
+
+def test_a_stack_without_its_configuration_leaves_the_currencies_unknown() -> None:
+    assert verdicts(**DEPLOYED | {"DescribeStacks": stack()}) == {"currencies": "unknown"}
+
+
+def test_a_stage_that_reserves_nothing_needs_no_quota() -> None:
+    dev = STAGES["dev"]
+    answers = {
+        f"DescribeEventBus:{dev.stack_name}{end}": "ResourceNotFoundException" for end in ("", "-outcomes")
+    }
+    told = checks.findings(Account(Aws(**answers, GetAccountSettings=quota(10)), dev))
+
+    assert {one.verdict for one in told} == {Verdict.FINE}
+
+
+@pytest.mark.parametrize(
+    ("planned", "problems"),
+    [
+        ({"EUR": 2, "JPY": 0, "CO2": 3}, []),
+        ({"EUR": 2, "JPY": 0, "CO2": 3, "USD": 2}, []),
+        ({"EUR": 3, "JPY": 0, "CO2": 3}, ["EUR is deployed with the exponent 2, and must not get 3"]),
+        ({"EUR": 2, "CO2": 3}, ["JPY is deployed with the exponent 0, and must stay"]),
+        (
+            {"JPY": 2},
+            [
+                "CO2 is deployed with the exponent 3, and must stay",
+                "EUR is deployed with the exponent 2, and must stay",
+                "JPY is deployed with the exponent 0, and must not get 2",
+            ],
+        ),
+    ],
+)
+def test_a_deployed_currency_stays_as_it_is(planned: dict[str, int], problems: list[str]) -> None:
+    assert list(changed({"EUR": 2, "JPY": 0, "CO2": 3}, planned)) == problems
