@@ -20,7 +20,7 @@ RUNS ?= 100000
 SEED_SECONDS ?= 120
 
 .PHONY: setup demo test test-all test-deployed-python check lint format synth lock clean
-.PHONY: reference simulate exhaust planted needed fuzz mutants bench worst-day
+.PHONY: templates reference simulate exhaust planted needed fuzz mutants bench worst-day
 .PHONY: help
 .DEFAULT_GOAL := help
 
@@ -50,6 +50,12 @@ setup: .venv/.ready  ## install everything that the other targets need, into .ve
 
 .venv/.bench: .venv/.ready requirements-bench.txt
 	@$(INSTALL) "Python packages of the benchmarks" $(PIP) --require-hashes -r requirements-bench.txt
+	@touch $@
+
+# In an environment of its own: it pins what the tests pin otherwise.
+.venv-templates/.ready: requirements-templates.txt
+	@$(INSTALL) "Environment of the templates' checks" $(PYTHON) -m venv .venv-templates
+	@$(INSTALL) "Python packages of the templates' checks" $(PIP:.venv/%=.venv-templates/%) --require-hashes -r requirements-templates.txt
 	@touch $@
 
 demo: .venv/.demo  ## deploy the app to an embedded AWS on this machine, and settle the examples
@@ -100,7 +106,7 @@ bench: .venv/.bench  ## what a settlement costs, beside other ways; BENCH="--lar
 worst-day: .venv/.bench  ## a day of the worst KYC provider, in ten minutes; DAY="--rate 20"
 	.venv/bin/python -m benchmarks.worst_day $(DAY)
 
-check: lint synth test  ## before a commit; CI runs test-all in addition
+check: lint templates test  ## before a commit; CI runs test-all in addition
 
 lint: setup  ## ruff, mypy and the ASL lint
 	.venv/bin/ruff check .
@@ -115,13 +121,16 @@ format: setup  ## let ruff lay out the code and mend what it can
 synth: setup  ## synthesise every stage; offline
 	for stage in local dev prod; do node_modules/.bin/cdk synth --quiet --no-notices -c stage=$$stage -c kyc_url=https://kyc.example.com -c page_address=oncall@example.com -c runbooks=https://runbooks.example.com || exit 1; done
 
+templates: synth .venv-templates/.ready  ## cfn-lint and checkov on the templates of the stages on AWS
+	.venv/bin/python tools/check_templates.py .venv-templates/bin cdk.out/settlement-dev.template.json cdk.out/settlement-prod.template.json
+
 reference: setup  ## render the tables of docs/reference from the code
 	.venv/bin/python -m docs.reference.generate
 
 lock: setup  ## pin what requirements*.in and package.json ask for, and all that those need
-	for part in requirements requirements-test requirements-long requirements-bench; do .venv/bin/uv pip compile --quiet --universal --python-version=3.11 --generate-hashes --output-file=$$part.txt $$part.in || exit 1; done
+	for part in requirements requirements-test requirements-long requirements-bench requirements-templates; do .venv/bin/uv pip compile --quiet --universal --python-version=3.11 --generate-hashes --output-file=$$part.txt $$part.in || exit 1; done
 	.venv/bin/npm install --package-lock-only
 
 clean:  ## stop the embedded AWS and remove what was built
 	-@test ! -x .venv/bin/settle || .venv/bin/settle local down
-	rm -rf .venv .venv-3.13 node_modules cdk.out .settle mutants src
+	rm -rf .venv .venv-3.13 .venv-templates node_modules cdk.out .settle mutants src

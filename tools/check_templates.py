@@ -1,0 +1,80 @@
+"""Hold the synthesised templates against cfn-lint and checkov.
+
+`python tools/check_templates.py BIN TEMPLATE...`, where BIN has the two commands. What they find is explained
+in `infra/template_findings.toml`, or it fails the check; so does an explanation that no finding needs.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+EXPLAINED = Path(__file__).parent.parent / "infra" / "template_findings.toml"
+
+
+class Finding(NamedTuple):
+    """A rule that a resource of a template breaks, with the resource's logical id without its hash."""
+
+    rule: str
+    resource: str
+    meaning: str
+
+
+def of_cfn_lint(folder: Path, template: Path) -> Iterator[Finding]:
+    """Yield what cfn-lint finds."""
+    for found in _json(folder / "cfn-lint", "--format", "json", str(template)):
+        path = found["Location"]["Path"] or ["", "(template)"]
+        yield Finding(found["Rule"]["Id"], _name(str(path[1])), found["Message"])
+
+
+def of_checkov(folder: Path, template: Path) -> Iterator[Finding]:
+    """Yield what checkov finds, by the rules that it has on this machine: it asks no server."""
+    options = ("--framework", "cloudformation", "--quiet", "--compact", "--output", "json")
+    for found in _json(folder / "checkov", *options, "--file", str(template))["results"]["failed_checks"]:
+        resource = found["resource"].rpartition(".")[2]
+        yield Finding(found["check_id"], _name(resource), found["check_name"])
+
+
+def unexplained(found: set[Finding], explained: dict[str, Any]) -> Iterator[str]:
+    """Yield what is found and not explained, and what is explained and not found."""
+    for rule, resource, meaning in sorted(found):
+        if not any(fnmatchcase(resource, one) for one in explained.get(rule, {}).get("on", ())):
+            yield f"{rule} {resource}: {meaning}"
+    for rule, explanation in explained.items():
+        resources = {one.resource for one in found if one.rule == rule}
+        for pattern in explanation["on"]:
+            if not any(fnmatchcase(one, pattern) for one in resources):
+                yield f"{rule} {pattern}: is explained, and found no more; remove it"
+
+
+def main(folder: Path, templates: list[Path]) -> int:
+    """Exit with 0 if each finding in the templates is explained, and each explanation needed."""
+    found = {
+        one for template in templates for of in (of_cfn_lint, of_checkov) for one in of(folder, template)
+    }
+    wrong = list(unexplained(found, tomllib.loads(EXPLAINED.read_text())))
+    print("\n".join(wrong) or f"{len(found)} findings in {len(templates)} templates, each explained")
+    return 1 if wrong else 0
+
+
+def _json(*command: Path | str) -> Any:
+    """Return what a command prints; both end with a code of their own if they find something."""
+    finished = subprocess.run(command, check=False, capture_output=True, text=True)
+    try:
+        return json.loads(finished.stdout)
+    except ValueError:
+        raise SystemExit(f"{command[0]}: has printed no JSON\n{finished.stdout}{finished.stderr}") from None
+
+
+def _name(logical_id: str) -> str:
+    return re.sub(r"[0-9A-F]{8}$", "", logical_id)
+
+
+if __name__ == "__main__":
+    folder, *templates = map(Path, sys.argv[1:])
+    sys.exit(main(folder, templates))
