@@ -491,7 +491,7 @@ def test_the_arguments_name_the_addresses_that_are_subscribed(setting: str) -> N
     [("http://kyc.example", HTTPS), ("kyc.example", ADDRESS), ("https://user:secret@kyc.example", ADDRESS)],
 )
 def test_the_argument_is_refused_as_a_setting_is(url: str, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}") as refused:
+    with pytest.raises(SystemExit, match=f"^{message}") as refused:
         build(cdk.App(context={"stage": "prod", "kyc_url": url}))
 
     assert "secret" not in str(refused.value)
