@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from tests.e2e.embedded import Embedded, new_key
@@ -16,6 +17,8 @@ class Heard:
         self._sqs, self._url = embedded.stack.client("sqs"), url
         self._embedded = embedded
         self.events: list[dict[str, Any]] = []
+        self.lags: list[float] = []
+        """The seconds from each change to its arrival in the queue, by both services' clocks."""
 
     def more(self) -> list[dict[str, Any]]:
         """Return all events, with those that have come since the last look."""
@@ -23,6 +26,8 @@ class Heard:
             for message in messages:
                 told = json.loads(message["Body"])
                 self.events.append(checked_event(told["detail"]))
+                arrived = int(message["Attributes"]["SentTimestamp"]) / 1_000
+                self.lags.append(arrived - datetime.fromisoformat(told["detail"]["time"]).timestamp())
                 assert told["detail-type"] == told["detail"]["type"]
                 self._sqs.delete_message(QueueUrl=self._url, ReceiptHandle=message["ReceiptHandle"])
         return self.events
@@ -49,7 +54,9 @@ class Heard:
         return [event["type"].removeprefix("settlement.") for event in self.of(key)]
 
     def _received(self) -> list[dict[str, Any]]:
-        answer = self._sqs.receive_message(QueueUrl=self._url, MaxNumberOfMessages=10)
+        answer = self._sqs.receive_message(
+            QueueUrl=self._url, MaxNumberOfMessages=10, AttributeNames=["SentTimestamp"]
+        )
         messages: list[dict[str, Any]] = answer.get("Messages", [])
         return messages
 
