@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from settle.commands import account, events, journal, kyc, limbo, local
+from settle.commands import account, events, journal, kyc, ledger, limbo, local
 from settle.commands.audit import audit
 from settle.commands.demo import demo
 from settle.commands.list import list_settlements
@@ -62,6 +62,7 @@ _GROUPS = {
     "limbo": limbo.app,
     "events": events.app,
     "journal": journal.app,
+    "ledger": ledger.app,
     "kyc": kyc.app,
     "local": local.app,
 }

@@ -8,15 +8,14 @@ from contextlib import contextmanager
 
 from settle.exit_codes import CommandFailed, Exit
 
-INSTALL = "pip install 'settlement-saga[local]'"
-
 
 @contextmanager
-def needs_extra(purpose: str) -> Iterator[None]:
+def needs_extra(purpose: str, extra: str = "local") -> Iterator[None]:
     """Report an import that fails for lack of the extra as one line with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as missing:
+        install = f"pip install 'settlement-saga[{extra}]'"
         raise CommandFailed(
-            Exit.FAILED, f"{purpose}: {missing.name} is not installed; run: {INSTALL}"
+            Exit.FAILED, f"{purpose}: {missing.name} is not installed; run: {install}"
         ) from missing

@@ -140,6 +140,40 @@ def preflight(found: list[dict[str, str]], as_json: bool) -> None:
             print_line(f"{one['check']}: {one['do']}")
 
 
+def projected(found: Mapping[str, Any], as_json: bool) -> None:
+    """Print what a projection has done."""
+    if as_json:
+        print_json(found)
+        return
+    print_record({name.replace("_", " "): str(value) for name, value in found.items()})
+
+
+def verified(found: Mapping[str, Any], as_json: bool) -> None:
+    """Print the verdict on the books, and each difference on a line."""
+    if as_json:
+        print_json(found)
+        return
+    for told in found["differences"]:
+        print_line(told)
+    if found["more"]:
+        print_line(f"and {found['more']} more")
+    if found["put_aside"]:
+        print_line(f"{found['put_aside']} lines were put aside: settle ledger put-aside")
+    verdict = "agree" if found["agrees"] else "differ"
+    print_line(
+        f"books and table {verdict}: {found['entries']} entries up to {found['until']},"
+        f" {found['on_their_way']} later ones, digest {found['digest']}"
+    )
+
+
+def put_aside(found: list[dict[str, Any]], as_json: bool) -> None:
+    """Print the lines that are in no book."""
+    if as_json:
+        print_json(found)
+        return
+    print_table(found, ("put_at", "object", "reason"))
+
+
 def policy(found: Mapping[str, Any], as_json: bool) -> None:
     """Print a policy: its ARN, and its document as AWS has it."""
     if as_json:

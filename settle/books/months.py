@@ -1,0 +1,30 @@
+"""Closing a month: from then on its figures stay, and what comes late is booked when it comes."""
+
+import re
+from datetime import UTC, date, datetime
+
+import psycopg
+
+from settle.exit_codes import CommandFailed, Exit
+
+
+def close(connection: psycopg.Connection, month: str, now: datetime) -> bool:
+    """Close a month such as 2026-11 that is over; return whether it was open. Raises CommandFailed.
+
+    It waits for projections under way, and they for it: no entry gets into a month while it is closed.
+    """
+    first = _first(month)
+    if now < datetime(first.year + first.month // 12, first.month % 12 + 1, 1, tzinfo=UTC):
+        raise CommandFailed(Exit.USAGE, f"month: {month} is not over")
+    with connection.transaction():
+        connection.execute("LOCK TABLE ledger.entry IN SHARE ROW EXCLUSIVE MODE")
+        closed = connection.execute(
+            "INSERT INTO ledger.closed_month (month) VALUES (%s) ON CONFLICT DO NOTHING", (first,)
+        )
+    return bool(closed.rowcount)
+
+
+def _first(month: str) -> date:
+    if not re.fullmatch(r"[0-9]{4}-(0[1-9]|1[0-2])", month):
+        raise CommandFailed(Exit.USAGE, "month: must be like 2026-11")
+    return date.fromisoformat(f"{month}-01")

@@ -1,0 +1,71 @@
+"""What the commands do with the books: between a stack's table, its sealed journal, and a PostgreSQL."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from settle.books import months, schema
+from settle.books import project as projection
+from settle.books import verify as comparison
+from settle.exit_codes import CommandFailed, Exit
+from settle.queries import sealed
+from settle.stack import Stack
+from settlement.adapters import pages
+from settlement.ledger.keys import Row
+from settlement.reconciliation import Retention
+
+
+def migrate(url: str, stack: Stack) -> None:
+    """Bring the schema up to date, with the stage's currencies."""
+    schema.migrate(url, dict(stack.config.currencies))
+
+
+def project(url: str, stack: Stack, source: str) -> dict[str, Any]:
+    """Take what waits into the books; return how much it was."""
+    copy = sealed.copy(stack, source, "from")
+    with schema.books(url) as connection:
+        return asdict(projection.project_all(connection, copy))
+
+
+def verify(url: str, stack: Stack, now: datetime) -> dict[str, Any]:
+    """Compare the books with the stack's table."""
+
+    def read() -> Iterator[Row]:
+        return pages.scan(
+            stack.store,
+            FilterExpression="begins_with(pk, :entries)",
+            ExpressionAttributeValues={":entries": {"S": "ENTRIES#"}},
+        )
+
+    kept_from = Retention.at(now, stack.config.shortest_retention_days).kept_from
+    with schema.books(url) as connection:
+        verdict = comparison.verify(connection, read, now, kept_from)
+    return {"agrees": verdict.agrees, **asdict(verdict)}
+
+
+def rebuild(url: str, stack: Stack, source: str) -> dict[str, Any]:
+    """Make the books anew in an empty database; return their digest. Raises CommandFailed for others."""
+    migrate(url, stack)
+    with schema.books(url) as connection:
+        if connection.execute("SELECT FROM ledger.object LIMIT 1").fetchone() is not None:
+            raise CommandFailed(Exit.CONFLICT, "ledger: has entries; rebuild into an empty database")
+    told = project(url, stack, source)
+    with schema.books(url) as connection:
+        return told | {"digest": comparison.digest_of_all(connection)}
+
+
+def close(url: str, stack: Stack, month: str, now: datetime) -> bool:
+    """Close a month; return whether it was open."""
+    with schema.books(url) as connection:
+        if any(projection.waiting(connection, sealed.copy(stack, sealed.OF_THE_STACK))):
+            raise CommandFailed(
+                Exit.CONFLICT, "month: the journal has more than the books: run `settle ledger project` first"
+            )
+        return months.close(connection, month, now)
+
+
+def put_aside(url: str) -> list[dict[str, Any]]:
+    """Return the lines that are in no book."""
+    with schema.books(url) as connection:
+        return projection.aside(connection)

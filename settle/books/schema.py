@@ -1,0 +1,79 @@
+"""The connection to the books, and their schema."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import sqlalchemy
+from alembic import command
+from alembic.config import Config
+from psycopg import sql
+
+from settle.exit_codes import CommandFailed, Exit
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+CONNECT_SECONDS = 10
+
+
+@contextmanager
+def books(url: str) -> Iterator[psycopg.Connection]:
+    """Connect to a PostgreSQL by its URL. Raises CommandFailed in one line, without the password."""
+    try:
+        connection = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS)
+    except (psycopg.Error, UnicodeError) as error:
+        raise CommandFailed(Exit.FAILED, f"ledger: no connection: {_line(error)}") from None
+    with connection:
+        try:
+            yield connection
+        except psycopg.errors.UndefinedTable:
+            raise CommandFailed(
+                Exit.NOT_FOUND, "ledger: the schema is not there: run `settle ledger migrate` first"
+            ) from None
+        except psycopg.Error as error:
+            raise CommandFailed(Exit.FAILED, f"ledger: {_line(error)}") from error
+
+
+def migrate(url: str, currencies: dict[str, int]) -> None:
+    """Bring the schema up to date, in one transaction, and add the stage's currencies. Safe to repeat.
+
+    Raises CommandFailed if a currency is there with another number of decimals: each of its rows would mean
+    another amount.
+    """
+    engine = sqlalchemy.create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=sqlalchemy.NullPool
+    )
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with books(url) as connection:
+        with engine.begin() as within:
+            within.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('ledger.migrate'))")
+            within.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS ledger")
+            config.attributes["connection"] = within
+            command.upgrade(config, "head")
+        with connection.transaction():
+            _add(connection, currencies)
+
+
+def _add(connection: psycopg.Connection, currencies: dict[str, int]) -> None:
+    known: dict[str, int] = dict(connection.execute("SELECT code, exponent FROM ledger.currency").fetchall())
+    for code, exponent in sorted(currencies.items()):
+        if known.setdefault(code, exponent) != exponent:
+            raise CommandFailed(
+                Exit.CONFLICT, f"ledger: {code} has {known[code]} decimals in the books, and {exponent} here"
+            )
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO ledger.currency (code, exponent) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+            sorted(currencies.items()),
+        )
+
+
+def grant(connection: psycopg.Connection, role: str, member: str) -> None:
+    """Let a user be a projector, or finance."""
+    statement = sql.SQL("GRANT {} TO {}").format(sql.Identifier(f"ledger_{role}"), sql.Identifier(member))
+    connection.execute(statement)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

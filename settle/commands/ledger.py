@@ -1,0 +1,118 @@
+"""`settle ledger`: the books in PostgreSQL."""
+
+from datetime import UTC, datetime
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from settle.commands.options import AsJson, StackName
+from settle.exit_codes import Exit
+from settle.local import needs_extra
+
+app = typer.Typer(no_args_is_help=True, help="The books in PostgreSQL, for finance: a copy of the journal.")
+
+Url = Annotated[
+    str,
+    typer.Option(
+        envvar="LEDGER_URL", help="The PostgreSQL: postgresql://user@host/database.", show_default=False
+    ),
+]
+From = Annotated[
+    str, typer.Option("--from", help="The sealed journal: stack, s3://BUCKET/PREFIX or a directory.")
+]
+
+
+def _reach() -> ModuleType:
+    with needs_extra("ledger", "ledger"):
+        from settle.books import reach
+    return reach
+
+
+@app.callback()
+def ledger() -> None:
+    """The books in PostgreSQL."""
+
+
+@app.command("migrate")
+def migrate(url: Url, stack: StackName = None) -> None:
+    """Bring the schema up to date, and add the stage's currencies. Safe to repeat.
+
+    Example: settle ledger migrate --stack settlement-prod
+    """
+    from settle.output.console import print_line
+    from settle.stack import find
+
+    _reach().migrate(url, find(stack))
+    print_line("the schema is up to date")
+
+
+@app.command("project")
+def project(url: Url, source: From = "stack", stack: StackName = None, as_json: AsJson = False) -> None:
+    """Take into the books what the sealed journal has, and they do not. Safe to repeat, also twice at once.
+
+    Example: settle ledger project --stack settlement-prod
+    """
+    from settle.output import tables
+    from settle.stack import find
+
+    tables.projected(_reach().project(url, find(stack), source), as_json)
+
+
+@app.command("verify")
+def verify(url: Url, stack: StackName = None, as_json: AsJson = False) -> None:
+    """Compare the books with the table: by day and currency, and row by row where they differ.
+
+    Exit code 1: something differs, or was put aside. Entries of the last 15 minutes may be on their way.
+
+    Example: settle ledger verify --stack settlement-prod
+    """
+    from settle.output import tables
+    from settle.stack import find
+
+    verdict = _reach().verify(url, find(stack), datetime.now(UTC))
+    tables.verified(verdict, as_json)
+    if not verdict["agrees"]:
+        raise typer.Exit(Exit.FAILED)
+
+
+@app.command("rebuild")
+def rebuild(url: Url, source: From = "stack", stack: StackName = None, as_json: AsJson = False) -> None:
+    """Make the books from nothing, in an empty database, and print their digest: equal books have the same.
+
+    Example: settle ledger rebuild --url postgresql://finance@db/rebuilt --stack settlement-prod
+    """
+    from settle.output import tables
+    from settle.stack import find
+
+    tables.projected(_reach().rebuild(url, find(stack), source), as_json)
+
+
+@app.command("close")
+def close(
+    month: Annotated[str, typer.Argument(metavar="MONTH", help="A month that is over, such as 2026-10.")],
+    url: Url,
+    stack: StackName = None,
+) -> None:
+    """Close a month: its figures stay, and an entry that comes later is booked when it comes.
+
+    Refused while the sealed journal has objects that are not in the books.
+
+    Example: settle ledger close 2026-10 --stack settlement-prod
+    """
+    from settle.output.console import print_line
+    from settle.stack import find
+
+    new = _reach().close(url, find(stack), month, datetime.now(UTC))
+    print_line(f"{month} is closed" if new else f"{month} was closed before")
+
+
+@app.command("put-aside")
+def put_aside(url: Url, as_json: AsJson = False) -> None:
+    """Show the lines of the journal that are in no book, with the reason.
+
+    Example: settle ledger put-aside --json
+    """
+    from settle.output import tables
+
+    tables.put_aside(_reach().put_aside(url), as_json)

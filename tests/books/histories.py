@@ -1,0 +1,88 @@
+"""Random histories of the books: objects come late, twice and in disorder, and projectors die."""
+
+import random
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+
+from settle.books import months, project, verify
+from tests.books import town as towns
+from tests.reconciliation.town import Town
+
+LATER = datetime(2027, 1, 1, tzinfo=UTC)
+MONTH, ENDS = "2026-11", "2026-12-01T00:00:00Z"
+"""The month in which the town's entries were posted."""
+
+
+class Dying:
+    """A connection that dies before a chosen statement of its own."""
+
+    def __init__(self, connection: psycopg.Connection, left: int) -> None:
+        class Cursor(psycopg.Cursor[Any]):
+            def execute(cursor, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
+                if self.left == 0:
+                    cursor.connection.close()
+                self.left -= 1
+                return super().execute(*args, **kwargs)
+
+        self.connection, self.left = connection, left
+        connection.cursor_factory = Cursor
+
+
+class Broken(Exception):
+    """A rule that a history has broken."""
+
+
+@dataclass
+class History:
+    """One life of the books of a town, by its seed; `connect` opens a connection to an empty ledger."""
+
+    town: Town
+    connect: Callable[[], psycopg.Connection]
+    seed: int
+
+    def run(self) -> None:
+        """Live it, repair it as a person would, and judge. Raises Broken."""
+        chance = random.Random(f"books {self.seed}")
+        told = [*towns.objects(self.town, self.seed, size=chance.choice((1, 3, 8))).items()]
+        closes_after = chance.randrange(len(told)) if chance.random() < 0.5 else None
+        closed: list[Any] = []
+        for number, (name, content) in enumerate(chance.choices(told, k=len(told) * 2)):
+            with suppress(psycopg.OperationalError), closing(self.connect()) as connection:
+                if chance.random() < 0.4:
+                    Dying(connection, chance.randrange(6))
+                project.project(connection, name, content)
+            if number == closes_after:
+                with closing(self.connect()) as connection:
+                    months.close(connection, MONTH, LATER)
+                    closed = self._balances(connection, ENDS)
+        with closing(self.connect()) as connection:
+            for name, content in told:
+                project.project(connection, name, content)
+            self._judge(connection, closed, is_closed=closes_after is not None)
+
+    @staticmethod
+    def _balances(connection: psycopg.Connection, before: str) -> list[Any]:
+        found = connection.execute(
+            "SELECT account, currency, balance FROM ledger.trial_balance(%s) ORDER BY 1, 2", (before,)
+        )
+        return found.fetchall()
+
+    def _judge(self, connection: psycopg.Connection, closed: list[Any], *, is_closed: bool) -> None:
+        if is_closed and self._balances(connection, ENDS) != closed:
+            raise Broken("the figures of a closed month stay")
+        rows = towns.entries(self.town)
+        booked = connection.execute("SELECT count(*), sum(amount)::bigint FROM ledger.entry").fetchone()
+        if booked != (len(rows), sum(row["amount"] for row in rows)):
+            raise Broken(f"each entry is booked once, with its amount: {booked}")
+        verdict = verify.verify(connection, lambda: rows, LATER)
+        if not verdict.agrees:
+            raise Broken(f"equal books agree: {verdict.differences}")
+        changed = [dict(row) for row in rows]
+        changed[self.seed % len(rows)]["currency"] = "KWD"
+        if verify.verify(connection, lambda: changed, LATER).agrees:
+            raise Broken("books that differ do not agree")

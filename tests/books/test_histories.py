@@ -1,0 +1,112 @@
+"""Random histories break no rule, and a planted bug breaks one."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+
+from settle.books import lines, project, schema, verify
+from tests.books import town as towns
+from tests.books.conftest import CURRENCIES
+from tests.books.histories import Broken, History
+from tests.reconciliation.town import Town
+
+SEEDS = 12
+
+
+@pytest.fixture(scope="module")
+def town() -> Town:
+    return towns.new_town()
+
+
+class Lives:
+    """Histories, each in a database of its own that is a copy of a template."""
+
+    def __init__(self, server: str, town: Town, template: str) -> None:
+        self._server, self._town, self.template = server, town, template
+
+    def __call__(self, seed: int) -> None:
+        """Live the history of a seed. Raises Broken."""
+        name = f"{self.template}_{seed}"
+        with psycopg.connect(f"{self._server}/postgres", autocommit=True) as admin:
+            admin.execute(f"CREATE DATABASE {name} TEMPLATE {self.template}")
+            try:
+                connect = partial(psycopg.connect, f"{self._server}/{name}", autocommit=True)
+                History(self._town, connect, seed).run()
+            finally:
+                admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def lives(server: str, town: Town, request: pytest.FixtureRequest) -> Iterator[Lives]:
+    template = f"lives_{abs(hash(request.node.nodeid))}"
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {template}")
+        schema.migrate(f"{server}/{template}", CURRENCIES)
+        yield Lives(server, town, template)
+        admin.execute(f"DROP DATABASE {template} WITH (FORCE)")
+
+
+def test_random_histories_break_no_rule(lives: Lives) -> None:
+    for seed in range(SEEDS):
+        lives(seed)
+
+
+def _inbox_alone(connection: psycopg.Connection, name: str, content: bytes) -> Any:
+    """Put the object into the inbox first, and its entries in a transaction of their own."""
+    taken = connection.execute(
+        "INSERT INTO ledger.object (name, lines) VALUES (%s, 0) ON CONFLICT DO NOTHING", (name,)
+    )
+    if taken.rowcount:
+        with connection.transaction():
+            project._take(connection, [one for one in lines.entries(content) if isinstance(one, lines.Entry)])
+
+
+def _no_zero(row: dict[str, Any]) -> Any:
+    return CHECKED(row) if row["amount"] else None
+
+
+CHECKED = lines._checked
+IN_PYTHON: dict[str, tuple[object, str, object]] = {
+    "the inbox is no part of the transaction": (project, "project", _inbox_alone),
+    "a copied line is taken again": (
+        project,
+        "_TAKE",
+        project._TAKE.replace("ON CONFLICT (key, step) DO NOTHING", ""),
+    ),
+    "an amount of zero is left out": (lines, "_checked", _no_zero),
+    "the digest has no currency": (verify, "_day", lambda row: (row["posted_at"][:10], "EUR")),
+}
+IN_SQL = {
+    "a closed month takes what comes": """
+        CREATE OR REPLACE FUNCTION ledger.book() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN NEW.booked_at := NEW.posted_at; RETURN NEW; END $$
+    """,
+    "no trigger books the time": "ALTER TABLE ledger.entry ALTER booked_at SET DEFAULT now();"
+    " DROP TRIGGER book ON ledger.entry",
+}
+
+
+def find(lives: Lives) -> None:
+    for seed in range(SEEDS * 3):
+        lives(seed)
+
+
+@pytest.mark.parametrize("bug", IN_PYTHON)
+def test_a_planted_bug_is_found(lives: Lives, monkeypatch: pytest.MonkeyPatch, bug: str) -> None:
+    place, name, wrong = IN_PYTHON[bug]
+    monkeypatch.setattr(place, name, wrong)
+
+    with pytest.raises((Broken, psycopg.errors.UniqueViolation)):
+        find(lives)
+
+
+@pytest.mark.parametrize("bug", IN_SQL)
+def test_a_planted_bug_of_the_schema_is_found(lives: Lives, server: str, bug: str) -> None:
+    with psycopg.connect(f"{server}/{lives.template}", autocommit=True) as connection:
+        connection.execute(IN_SQL[bug].encode())
+
+    with pytest.raises(Broken):
+        find(lives)

@@ -1,0 +1,286 @@
+"""The projection of the sealed journal: each entry once, whatever comes twice, late, or broken off."""
+
+import gzip
+import json
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+
+from settle.books import project, schema
+from settle.books.project import Projected
+from settle.exit_codes import CommandFailed
+from settlement.adapters import table_scan
+from settlement.sealing import lines
+from tests.books import town as towns
+from tests.reconciliation.town import CONFIG, Town
+from tests.world.sealed import inserted
+
+Connect = Callable[[], psycopg.Connection]
+
+
+@pytest.fixture(scope="module")
+def town() -> Town:
+    return towns.new_town()
+
+
+@pytest.fixture(scope="module")
+def entry(town: Town) -> dict[str, Any]:
+    return towns.entries(town)[0]
+
+
+def an_object(*told: dict[str, Any] | bytes) -> bytes:
+    return gzip.compress(
+        b"\n".join(one if isinstance(one, bytes) else json.dumps(one).encode() for one in told)
+    )
+
+
+def booked(connection: psycopg.Connection) -> set[tuple[Any, ...]]:
+    found = connection.execute("SELECT key, step, debit, credit, amount, currency FROM ledger.entry")
+    return set(found.fetchall())
+
+
+def in_table(town: Town) -> set[tuple[Any, ...]]:
+    return {
+        (
+            row["sk"].removeprefix(f"{row['posted_at']}#").removesuffix(f":{row['step']}"),
+            *(row[name] for name in ("step", "debit", "credit", "amount", "currency")),
+        )
+        for row in towns.entries(town)
+    }
+
+
+def take_all(connection: psycopg.Connection, town: Town, seed: int = 0) -> None:
+    for name, content in towns.objects(town, seed).items():
+        project.project(connection, name, content)
+
+
+def aside(connection: psycopg.Connection) -> list[str]:
+    return [str(one["reason"]) for one in project.aside(connection)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_entry_is_booked_once_in_any_order_and_however_often_it_comes(
+    connection: psycopg.Connection, town: Town, seed: int
+) -> None:
+    told = [*towns.objects(town, seed).items()] * 2
+    random.Random(seed).shuffle(told)
+
+    new = sum(project.project(connection, name, content).entries for name, content in told)
+
+    assert new == len(towns.entries(town))
+    assert booked(connection) == in_table(town)
+    assert aside(connection) == []
+
+
+def test_the_trial_balance_is_that_of_the_proof(connection: psycopg.Connection, town: Town) -> None:
+    take_all(connection, town)
+    found = connection.execute("SELECT account, currency, balance FROM ledger.trial_balance()").fetchall()
+
+    proof = table_scan.check(town.store, currencies=CONFIG.currencies)
+    totals: dict[tuple[str, str], Decimal] = {}
+    for account, currency, balance in found:
+        kind = account.partition(":")[0] if ":" in account else "customers"
+        totals[currency, kind] = totals.get((currency, kind), Decimal(0)) + balance
+    proven = {
+        (currency, kind): Decimal(amount) / 10 ** CONFIG.currencies[currency]
+        for currency, kinds in proof.totals.items()
+        for kind, amount in kinds.items()
+    }
+    assert {name: one for name, one in totals.items() if one} == {n: one for n, one in proven.items() if one}
+    assert {currency: sum(b for _, c, b in found if c == currency) for currency in ("EUR", "JPY")} == {
+        "EUR": 0,
+        "JPY": 0,
+    }
+
+
+def test_two_projectors_at_once_book_each_entry_once(connect: Connect, town: Town) -> None:
+    told = [*towns.objects(town).items()]
+
+    def run(seed: int) -> int:
+        mine, connection = told.copy(), connect()
+        random.Random(seed).shuffle(mine)
+        return sum(project.project(connection, name, content).entries for name, content in mine)
+
+    with ThreadPoolExecutor(4) as threads:
+        new = sum(threads.map(run, range(4)))
+
+    assert new == len(towns.entries(town))
+    assert booked(connect()) == in_table(town)
+
+
+class Killed(psycopg.Cursor[Any]):
+    """A cursor whose connection dies at a chosen statement, before the server has it."""
+
+    left = 0
+
+    def execute(self, *args: Any, **kwargs: Any) -> Any:
+        if Killed.left == 0:
+            self.connection.close()
+        Killed.left -= 1
+        return super().execute(*args, **kwargs)
+
+
+def test_a_projector_that_is_killed_at_any_statement_leaves_all_of_an_object_or_nothing(
+    connect: Connect, connection: psycopg.Connection, entry: dict[str, Any]
+) -> None:
+    died = 0
+    while True:
+        name, told = (
+            f"journal/{died}",
+            {**entry, "sk": entry["sk"].replace("-0", f"-{died}"), "step": entry["step"]},
+        )
+        dying = connect()
+        dying.cursor_factory, Killed.left = Killed, died
+        try:
+            project.project(dying, name, an_object(inserted(told)))
+        except psycopg.Error:
+            died += 1
+            inbox = connection.execute(
+                "SELECT count(*) FROM ledger.object WHERE name = %s", (name,)
+            ).fetchone()
+            assert inbox == (0,)
+            assert project.project(connection, name, an_object(inserted(told))).entries == 1
+        else:
+            break
+
+    assert died >= 4
+    assert len(booked(connection)) == died + 1
+
+
+def test_another_entry_of_the_same_key_and_step_is_put_aside_and_changes_nothing(
+    connection: psycopg.Connection, entry: dict[str, Any]
+) -> None:
+    other = entry | {"amount": entry["amount"] + 1}
+    first = project.project(connection, "journal/1", an_object(inserted(entry)))
+    second = project.project(connection, "journal/2", an_object(inserted(other), inserted(entry)))
+    both = project.project(connection, "journal/3", an_object(inserted(entry), inserted(other)))
+
+    assert [first, second, both] == [Projected(1, 1, 0), Projected(1, 0, 1), Projected(1, 0, 1)]
+    assert connection.execute("SELECT amount FROM ledger.entry").fetchall() == [(entry["amount"],)]
+    assert aside(connection) == ["another entry of this key and step is in the books"] * 2
+
+
+BROKEN: dict[str, tuple[Any, str]] = {
+    "no JSON": (b"{", "no entry: "),
+    "no object": (b"[]", "no entry: AttributeError"),
+    "no row": ({"event": "INSERT"}, "no entry: KeyError"),
+    "half a surrogate": (
+        b'{"event": "INSERT", "new": {"row": {"pk": "ENTRIES#\\ud800"}}}',
+        "no entry: KeyError",
+    ),
+    "deep": (b"[" * 100_000, "no entry: RecursionError"),
+    "a zero byte": (b"\0", "no entry: "),
+    "an amount below zero": ({"amount": -1}, "no entry: amount: must be a whole number, at least 0"),
+    "a text for an amount": ({"amount": "12"}, "no entry: amount: must be a whole number"),
+    "a huge amount": ({"amount": 2**63}, "no entry: amount: must be a whole number"),
+    "one account": ({"debit": "alice", "credit": "alice"}, "no entry: debit: must be another account"),
+    "no step": ({"step": ""}, "no entry: step: must be a text"),
+    "a time without a zone": ({"posted_at": "2026-11-20T12:00:00"}, "no entry: "),
+    "another key": ({"sk": "x"}, "no entry: "),
+    "an unknown currency": ({"currency": "XAU"}, "currency: is not one of the books"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_poisoned_line_is_put_aside_and_the_others_are_booked(
+    connection: psycopg.Connection, entry: dict[str, Any], town: Town, case: str
+) -> None:
+    change, reason = BROKEN[case]
+    another = next(row for row in towns.entries(town) if row["sk"] != entry["sk"])
+    told = inserted(another | change) if isinstance(change, dict) and "event" not in change else change
+
+    done = project.project(connection, "journal/1", an_object(inserted(entry), told))
+
+    assert done == Projected(1, 1, 1)
+    (found,) = aside(connection)
+    assert found.startswith(reason)
+
+
+@pytest.mark.parametrize("event", ["MODIFY", "REMOVE"])
+def test_a_change_of_an_entry_is_put_aside(
+    connection: psycopg.Connection, entry: dict[str, Any], event: str
+) -> None:
+    told = {"event": event, "at": 1, "old": lines.image(entry)}
+
+    assert project.project(connection, "journal/1", an_object(told)) == Projected(1, 0, 1)
+    assert aside(connection) == [f"{event} of an entry, which never changes"]
+
+
+def test_an_object_that_is_no_gzip_is_put_aside(connection: psycopg.Connection) -> None:
+    assert project.project(connection, "journal/1", b"no gzip") == Projected(1, 0, 1)
+    assert aside(connection) == ["the object is no gzip: BadGzipFile"]
+
+
+@pytest.mark.parametrize("statement", ["UPDATE {} SET {}", "DELETE FROM {}", "TRUNCATE {} CASCADE"])
+@pytest.mark.parametrize("role", ["test", "ledger_projector", "ledger_finance"])
+def test_no_one_changes_what_is_booked(
+    connection: psycopg.Connection, town: Town, statement: str, role: str
+) -> None:
+    take_all(connection, town)
+    connection.execute(f"SET ROLE {role}")
+
+    for table, change in (("entry", "amount = 0"), ("object", "lines = 0"), ("put_aside", "reason = ''")):
+        error = "is append-only" if role == "test" else "permission denied"
+        with pytest.raises(psycopg.Error, match=error):
+            connection.execute(statement.format(f"ledger.{table}", change))
+
+
+def test_the_roles_may_what_they_need(connection: psycopg.Connection, town: Town) -> None:
+    connection.execute("SET ROLE ledger_projector")
+    take_all(connection, town)
+    connection.execute("SET ROLE ledger_finance")
+
+    for view in ("statement", "settlement", "suspense", "movement", "trial_balance()"):
+        connection.execute(f"SELECT * FROM ledger.{view}")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("SELECT * FROM ledger.entry")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("INSERT INTO ledger.closed_month (month) VALUES ('2026-01-01')")
+
+
+def test_a_statement_and_a_settlement_read_as_the_commands_tell_them(
+    connection: psycopg.Connection, town: Town
+) -> None:
+    take_all(connection, town)
+
+    of_bob = connection.execute(
+        "SELECT step, change, balance FROM ledger.statement WHERE account = 'bob'"
+        " ORDER BY booked_at, key, step"
+    ).fetchall()
+    settled = connection.execute(
+        "SELECT steps, escrow FROM ledger.settlement WHERE key = 'order-2026-000001'"
+    ).fetchone()
+    assert of_bob[0] == ("deposit", Decimal("1000.00"), Decimal("1000.00"))
+    assert of_bob[-1][2] == sum(change for _, change, _ in of_bob)
+    assert settled == (["hold", "release", "fee"], Decimal("0.00"))
+
+
+def test_the_schema_may_be_brought_up_to_date_again_and_refuses_other_decimals(url: str) -> None:
+    schema.migrate(url, {"EUR": 2, "KWD": 3})
+
+    with pytest.raises(CommandFailed, match=r"^ledger: KWD has 3 decimals in the books, and 2 here$"):
+        schema.migrate(url, {"KWD": 2})
+
+
+def test_a_url_without_a_server_is_one_line_without_the_password() -> None:
+    with (
+        pytest.raises(CommandFailed, match=r"^ledger: no connection: ") as failed,
+        schema.books("postgresql://test:secret@127.0.0.1:1/postgres"),
+    ):
+        pass
+
+    assert "secret" not in str(failed.value)
+    assert "\n" not in str(failed.value)
+
+
+def test_without_the_schema_the_command_that_makes_it_is_named(server: str) -> None:
+    with (
+        pytest.raises(CommandFailed, match="run `settle ledger migrate` first"),
+        schema.books(f"{server}/postgres") as connection,
+    ):
+        project.project(connection, "journal/1", gzip.compress(b""))

@@ -1,0 +1,213 @@
+"""The comparison of the books with the table, the closing of a month, and both databases dead in turn."""
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+
+from settle.books import months, project, verify
+from settle.books.lines import Entry
+from settle.exit_codes import CommandFailed
+from settlement.ledger.keys import Row
+from tests.books import town as towns
+from tests.books.test_project import an_object, take_all
+from tests.reconciliation.town import Town
+from tests.world.sealed import inserted
+
+LATER = datetime(2027, 1, 1, tzinfo=UTC)
+Connect = Callable[[], psycopg.Connection]
+
+
+@pytest.fixture(scope="module")
+def town() -> Town:
+    return towns.new_town()
+
+
+@pytest.fixture
+def taken(connection: psycopg.Connection, town: Town) -> psycopg.Connection:
+    take_all(connection, town)
+    return connection
+
+
+def check(connection: psycopg.Connection, rows: list[Row], now: datetime = LATER) -> verify.Verdict:
+    return verify.verify(connection, lambda: rows, now)
+
+
+def tamper(connection: psycopg.Connection, statement: str) -> None:
+    """Change the books as only their owner can."""
+    with connection.transaction():
+        connection.execute("ALTER TABLE ledger.entry DISABLE TRIGGER USER")
+        connection.execute(statement)
+        connection.execute("ALTER TABLE ledger.entry ENABLE TRIGGER USER")
+
+
+def test_equal_books_agree_and_have_one_digest_however_they_were_filled(
+    taken: psycopg.Connection, town: Town
+) -> None:
+    verdict = check(taken, towns.entries(town))
+
+    assert (verdict.agrees, verdict.entries) == (True, len(towns.entries(town)))
+    assert verdict.digest == verify.digest_of_all(taken) != ""
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("DELETE FROM ledger.entry WHERE {}", "is not in the books"),
+        ("UPDATE ledger.entry SET amount = amount + 1 WHERE {}", "in the table"),
+        ("UPDATE ledger.entry SET debit = 'eve' WHERE {}", "in the table"),
+        ("UPDATE ledger.entry SET currency = 'JPY' WHERE {}", "in the table"),
+        ("UPDATE ledger.entry SET posted_at = posted_at + interval '1 ms' WHERE {}", "in the table"),
+    ],
+)
+def test_one_line_that_is_gone_or_changed_is_named(
+    taken: psycopg.Connection, town: Town, change: str, told: str
+) -> None:
+    tamper(taken, change.format("key = 'order-2026-000001' AND step = 'hold'"))
+    verdict = check(taken, towns.entries(town))
+
+    assert not verdict.agrees
+    assert all(one.startswith("order-2026-000001:hold of ") for one in verdict.differences)
+    assert any(told in one for one in verdict.differences) or "JPY" in change
+    assert 1 <= len(verdict.differences) <= 2
+
+
+def test_a_made_up_line_is_named(taken: psycopg.Connection, town: Town) -> None:
+    taken.execute(
+        "INSERT INTO ledger.entry (key, step, posted_at, debit, credit, amount, currency, request_hash)"
+        " VALUES ('forged-000000000001', 'deposit', '2026-11-20', 'external:EUR', 'eve', 5, 'EUR', '')"
+    )
+
+    (told,) = check(taken, towns.entries(town)).differences
+    assert told == "forged-000000000001:deposit of 2026-11-20: is in the books, and not in the table"
+
+
+def test_what_was_put_aside_is_no_agreement(taken: psycopg.Connection, town: Town) -> None:
+    project.project(taken, "journal/broken", b"no gzip")
+
+    verdict = check(taken, towns.entries(town))
+    assert (verdict.agrees, verdict.put_aside, verdict.differences) == (False, 1, [])
+
+
+def test_young_entries_are_on_their_way_and_no_difference(connection: psycopg.Connection, town: Town) -> None:
+    rows = towns.entries(town)
+    now = max(datetime.fromisoformat(row["posted_at"]) for row in rows)
+
+    verdict = check(connection, rows, now + verify.LAG)
+    assert (verdict.on_their_way, len(verdict.differences)) == (1, len(rows) - 1)
+
+
+def test_entries_that_may_have_expired_are_not_compared(taken: psycopg.Connection, town: Town) -> None:
+    rows = sorted(towns.entries(town), key=lambda row: str(row["posted_at"]))
+    kept_from = rows[5]["posted_at"]
+    left = [row for row in rows if row["posted_at"] >= kept_from]
+
+    assert verify.verify(taken, lambda: left, LATER, kept_from).agrees
+    assert not verify.verify(taken, lambda: left, LATER).agrees
+
+
+def test_many_differences_are_counted_after_the_first_hundred(
+    connection: psycopg.Connection, town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "DIFFERENCES_MAX", 3)
+    rows = towns.entries(town)
+
+    verdict = check(connection, rows)
+    assert (len(verdict.differences), verdict.more) == (3, len(rows) - 3)
+
+
+def test_what_a_dead_database_missed_arrives_when_it_is_back(connect: Connect, town: Town) -> None:
+    told = towns.objects(town)
+    for number, (name, content) in enumerate(told.items()):
+        connection = connect()
+        if number % 2:
+            backend = connection.info.backend_pid
+            connect().execute("SELECT pg_terminate_backend(%s)", (backend,))
+            with pytest.raises(psycopg.OperationalError):
+                project.project(connection, name, content)
+        else:
+            project.project(connection, name, content)
+    assert not check(connect(), towns.entries(town)).agrees
+
+    for name, content in told.items():
+        project.project(connect(), name, content)
+    assert check(connect(), towns.entries(town)).agrees
+
+
+# Months
+
+
+def entry(number: int, posted_at: str) -> dict[str, Any]:
+    found = Entry(f"deposit-{number:010}", "deposit", posted_at, "external:EUR", "alice", 100, "EUR", "hash")
+    row = vars(found) | {"pk": "ENTRIES#alice#0", "sk": f"{posted_at}#{found.key}:deposit"}
+    del row["key"]
+    return inserted(row)
+
+
+def balance(connection: psycopg.Connection, before: str) -> Decimal:
+    found = connection.execute(
+        "SELECT balance FROM ledger.trial_balance(%s) WHERE account = 'alice'", (before,)
+    ).fetchone()
+    return Decimal(found[0]) if found else Decimal(0)
+
+
+def test_a_late_entry_is_booked_when_it_comes_and_not_in_its_closed_month(
+    connection: psycopg.Connection,
+) -> None:
+    project.project(connection, "journal/1", an_object(entry(1, "2026-09-30T23:59:59.999Z")))
+    assert months.close(connection, "2026-09", LATER)
+    assert not months.close(connection, "2026-09", LATER)
+    before = balance(connection, "2026-10-01T00:00:00Z")
+
+    late, next_month = entry(2, "2026-09-30T12:00:00.000Z"), entry(3, "2026-10-01T00:00:00.000Z")
+    project.project(connection, "journal/2", an_object(late, next_month))
+
+    assert balance(connection, "2026-10-01T00:00:00Z") == before == Decimal("1.00")
+    assert balance(connection, "infinity") == Decimal("3.00")
+    suspense = connection.execute("SELECT key, posted_at FROM ledger.suspense").fetchall()
+    assert [key for key, _ in suspense] == ["deposit-0000000002"]
+
+
+@pytest.mark.parametrize("month", ["2026-13", "2026-9", "september", ""])
+def test_a_month_that_is_none_is_refused(connection: psycopg.Connection, month: str) -> None:
+    with pytest.raises(CommandFailed, match=r"^month: must be like 2026-11$"):
+        months.close(connection, month, LATER)
+
+
+@pytest.mark.parametrize(
+    ("month", "ends"), [("2026-11", datetime(2026, 12, 1, tzinfo=UTC)), ("2026-12", LATER)]
+)
+def test_a_month_is_closed_once_it_is_over(
+    connection: psycopg.Connection, month: str, ends: datetime
+) -> None:
+    with pytest.raises(CommandFailed, match=f"^month: {month} is not over$"):
+        months.close(connection, month, ends - timedelta(milliseconds=1))
+
+    assert months.close(connection, month, ends)
+
+
+def test_closing_waits_for_a_projection_and_the_next_one_for_it(connect: Connect) -> None:
+    """No entry gets into a month after its closing has looked at it."""
+    projecting, closing = connect(), connect()
+    closed = threading.Event()
+
+    def close() -> None:
+        months.close(closing, "2026-09", LATER)
+        closed.set()
+
+    with projecting.transaction():
+        project.project(projecting, "journal/1", an_object(entry(1, "2026-09-30T23:00:00.000Z")))
+        thread = threading.Thread(target=close)
+        thread.start()
+        time.sleep(0.2)
+        assert not closed.is_set()
+    thread.join(60)
+
+    connection = connect()
+    project.project(connection, "journal/2", an_object(entry(2, "2026-09-30T23:00:00.000Z")))
+    assert balance(connection, "2026-10-01T00:00:00Z") == Decimal("1.00")

@@ -1,0 +1,78 @@
+"""A town with each kind of payment, and the sealed journal of its table, in objects of a few lines."""
+
+import gzip
+import random
+from collections.abc import Iterator
+
+from settlement.adapters.wire import from_wire
+from settlement.ledger.keys import Row
+from settlement.model.orders import Decision
+from settlement.model.settlement import Settlement
+from settlement.model.status import Step
+from settlement.sealing import lines
+from tests.reconciliation.town import Payment, Town
+from tests.world.sealed import inserted
+
+SETTLES = ("claim", "hold", "verify", "release", "fee")
+
+
+def new_town() -> Town:
+    """Return a town with payments that settle, are reversed, in part, written off, and in two currencies."""
+    town = Town()
+    for account, currency in (
+        ("alice", "EUR"),
+        ("bob", "EUR"),
+        ("merchant.shop", "EUR"),
+        ("ken", "JPY"),
+        ("mio", "JPY"),
+    ):
+        town.open(account, 0 if account == "merchant.shop" else 100_000, currency)
+    town.withdraw("withdrawal-of-bob-0001", "bob", 2_000)
+    payment(town, 1).forward(*SETTLES)
+    payment(town, 2, fee=0).forward(*SETTLES)
+    payment(town, 3, payer="ken", payee="mio", currency="JPY").forward(*SETTLES)
+    payment(town, 4, payee="merchant.shop").forward(*SETTLES, "sweep")
+    reversed_later = payment(town, 5)
+    reversed_later.forward(*SETTLES, "order")
+    reversed_later.reverse(Step.FEE, Step.RELEASE, Step.HOLD)
+    returned = payment(town, 6)
+    returned.forward(*SETTLES)
+    returned.part(500)
+    stuck = payment(town, 7)
+    stuck.forward(*SETTLES, "order")
+    stuck.reverse(Step.FEE)
+    stuck.limbo(Step.RELEASE)
+    stuck.resolve(Decision.WRITE_OFF)
+    payment(town, 8).forward("claim", "hold")
+    return town
+
+
+def payment(
+    town: Town, number: int, payer: str = "alice", payee: str = "bob", currency: str = "EUR", fee: int = 48
+) -> Payment:
+    content = {"payer": payer, "payee": payee, "amount": 4_820, "currency": currency, "fee": fee}
+    return Payment(town, Settlement(key=f"order-2026-{number:06}", **content))  # type: ignore[arg-type]
+
+
+def rows(town: Town) -> Iterator[Row]:
+    """Yield the rows of the town's table, as a scan does."""
+    return (from_wire(row) for row in list(town.table.items.values()))
+
+
+def entries(town: Town) -> list[Row]:
+    return [row for row in rows(town) if row["pk"].startswith("ENTRIES#")]
+
+
+def objects(town: Town, seed: int = 0, size: int = 5) -> dict[str, bytes]:
+    """Return the journal's objects: all sealed rows, in objects of some lines, in any order.
+
+    A person has copied some of them once more, for lines that seemed to be lost.
+    """
+    chance = random.Random(seed)
+    told = [inserted(row) for row in rows(town) if lines.is_sealed(row)]
+    told += [lines.filled(row, 1) for row in entries(town) if chance.random() < 0.2]
+    chance.shuffle(told)
+    return {
+        f"journal/{start:06}.jsonl.gz": gzip.compress(lines.content(told[start : start + size]))
+        for start in range(0, len(told), size)
+    }
