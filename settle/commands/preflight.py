@@ -23,8 +23,8 @@ def preflight(
     Example: settle preflight --stage dev -c kyc_url=https://kyc.example.com
     """
     from settle.exit_codes import Exit
+    from settle.local import preflight as asked
     from settle.output import tables
-    from settle.queries import preflight as asked
 
     found = asked.findings(stage, context or [])
     tables.preflight(found, as_json)

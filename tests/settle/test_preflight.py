@@ -6,7 +6,7 @@ import boto3
 import pytest
 
 from settle.exit_codes import Exit
-from settle.queries import preflight
+from settle.local import preflight
 from tests.settle.conftest import Command
 
 FINE = {"check": "stack", "verdict": "fine", "found": "settlement-prod is not deployed yet", "do": ""}

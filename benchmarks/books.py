@@ -1,0 +1,57 @@
+"""How fast the books take entries: `python -m benchmarks.books`, on a PostgreSQL from its wheel."""
+
+import argparse
+import gzip
+import json
+import time
+
+from settle.books import project, schema, verify
+from tests.world import postgresql
+
+LINES = 1_000
+"""Lines of an object: what a busy stage's journal has in two minutes and a shard."""
+
+
+def _object(first: int) -> bytes:
+    lines = []
+    for number in range(first, first + LINES):
+        posted_at = f"2026-11-{1 + number // 10_000 % 28:02}T12:00:00.{number % 1_000:03}Z"
+        row = {
+            "pk": "ENTRIES#alice#0",
+            "sk": f"{posted_at}#deposit-{number:012}:deposit",
+            "step": "deposit",
+            "posted_at": posted_at,
+            "request_hash": f"{number:064x}",
+            "debit": "external:EUR",
+            "credit": "alice",
+            "amount": number,
+            "currency": "EUR",
+        }
+        lines.append(json.dumps({"event": "INSERT", "at": 1, "new": {"row": row, "sha256": "0" * 64}}))
+    return gzip.compress("\n".join(lines).encode())
+
+
+def main() -> None:
+    """Print the entries a second of a projector, and the time of a comparison."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--entries", type=int, default=100_000)
+    entries = parser.parse_args().entries
+    objects = {f"journal/{first:012}": _object(first) for first in range(0, entries, LINES)}
+    with postgresql.server() as server:
+        url = f"{server}/postgres"
+        schema.migrate(url, {"EUR": 2})
+        with schema.books(url) as connection:
+            began, own = time.perf_counter(), time.process_time()
+            taken = sum(project.project(connection, name, one).entries for name, one in objects.items())
+            seconds, own = time.perf_counter() - began, time.process_time() - own
+            began = time.perf_counter()
+            verify.digest_of_all(connection)
+            compared = time.perf_counter() - began
+    print(
+        f"{taken} entries in {seconds:.1f} s: {taken / seconds:.0f} a second,"
+        f" {taken / own:.0f} for a second of the projector's CPU; all digests in {compared:.2f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()
