@@ -15,6 +15,7 @@ from settle.commands.permissions import permissions
 from settle.commands.preflight import preflight
 from settle.commands.reconcile import reconcile
 from settle.commands.recover import recover
+from settle.commands.report import report
 from settle.commands.reverse import reverse
 from settle.commands.start import start
 from settle.commands.status import status
@@ -53,6 +54,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "reverse": reverse,
     "reconcile": reconcile,
     "audit": audit,
+    "report": report,
     "permissions": permissions,
     "preflight": preflight,
     "demo": demo,

@@ -39,7 +39,12 @@ def named(stack: Stack, key: str, digest: str) -> Proposal:
 
 def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
     """Return what is proposed about a settlement and may be approved now; nothing if nothing is."""
-    found = latest(stack, state.key)
+    return open_in(stack, state, stack.store.read(keys.proposal(state.key)))
+
+
+def open_in(stack: Stack, state: SettlementState, row: Row | None) -> dict[str, Any]:
+    """Return the same as `open_on`, from the row of the latest proposal."""
+    found = _read(row) if row else None
     return {"proposal": told(stack, found)} if found and _is_open(stack, state, found) else {}
 
 

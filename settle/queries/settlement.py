@@ -33,7 +33,7 @@ def state_of(stack: Stack, key: str) -> SettlementState:
     """Return the state of a settlement. Raises CommandFailed if no request has claimed the key."""
     state = stack.store.settlement(key)
     if state is None:
-        raise _unclaimed(stack, key)
+        raise unclaimed(stack, key)
     return state
 
 
@@ -43,7 +43,11 @@ def entries_of(stack: Stack, row: Row) -> list[Row]:
     A write-off and a completion are one line: an entry, with the decision's evidence. Entries that have
     expired are told by the settlement's row.
     """
-    read = journal.read(stack.store, row)
+    return merged(stack, row, journal.read(stack.store, row))
+
+
+def merged(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
+    """Return the journal of a settlement that was read already, as `entries_of` does."""
     lines = {one["step"]: one for one in read.evidence}
     for entry in (*read.entries, *_expired(stack, row, read)):
         lines[entry["step"]] = lines.get(entry["step"], {}) | entry
@@ -67,9 +71,9 @@ def describe(stack: Stack, key: str) -> dict[str, Any]:
     """Return the outcome as the machines report it, and who works on it, the journal, and advice."""
     row = stack.store.read(keys.settlement(key))
     if row is None:
-        raise _unclaimed(stack, key)
+        raise unclaimed(stack, key)
     state = SettlementState.from_row(row)
-    lines = _lines(stack, state, row)
+    lines = lines_of(stack, state, entries_of(stack, row))
     result = outcome.of_state(state, stack.config, replayed=False)
     return {
         **result,
@@ -77,11 +81,12 @@ def describe(stack: Stack, key: str) -> dict[str, Any]:
         **proposal.open_on(stack, state),
         **executions.describe(stack, state),
         "entries": lines,
-        "retry": _advice(result, lines),
+        "retry": advice(result, lines),
     }
 
 
-def _unclaimed(stack: Stack, key: str) -> CommandFailed:
+def unclaimed(stack: Stack, key: str) -> CommandFailed:
+    """Return the failure of a command about a key that no request has claimed."""
     return CommandFailed(Exit.NOT_FOUND, f"key: no request has claimed {key} in {stack.name}")
 
 
@@ -91,10 +96,11 @@ def _review(state: SettlementState) -> dict[str, str | None] | None:
     return None
 
 
-def _lines(stack: Stack, state: SettlementState, row: Row) -> list[dict[str, str]]:
+def lines_of(stack: Stack, state: SettlementState, entries: list[Row]) -> list[dict[str, str]]:
+    """Return a line for each of the journal's entries: what moved, the escrow after it, and a note."""
     exponent, key, held = stack.config.currencies[state.settlement.currency], state.key, 0
     lines = []
-    for entry in entries_of(stack, row):
+    for entry in entries:
         line = {"posted_at": entry["posted_at"], "step": entry["step"], "moved": "", "amount": ""}
         if "amount" in entry:
             incoming = entry["credit"] == accounts.escrow(key)
@@ -107,7 +113,7 @@ def _lines(stack: Stack, state: SettlementState, row: Row) -> list[dict[str, str
     return lines
 
 
-def _advice(result: dict[str, Any], lines: list[dict[str, str]]) -> dict[str, Any]:
+def advice(result: dict[str, Any], lines: list[dict[str, str]]) -> dict[str, Any]:
     """Return whether it is safe to send the payment again, under the same key and under a new one."""
     status = result["status"]
     held = f"the escrow has {result['escrow']} {result['currency']}"

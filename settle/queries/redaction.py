@@ -1,0 +1,50 @@
+"""Rows of a settlement without what tells of people: for a report that leaves the house.
+
+What stays is a list, and all else is left out: a new attribute of a row is not told before it is on the list.
+"""
+
+from typing import Any
+
+from settlement.ledger.keys import Row
+
+LEFT_OUT = "[left out]"
+
+SHOWN = frozenset(
+    {
+        *("pk", "sk", "gsi1pk", "gsi1sk", "step", "posted_at", "expires_at", "expired"),
+        *("payer", "payee", "amount", "fee", "currency", "deadline_seconds", "status", "escrow"),
+        *("debit", "credit", "side", "account", "key", "case", "order"),
+        *("hold_at", "verify_at", "release_at", "fee_at"),
+        *("fee_reversed_at", "release_reversed_at", "hold_reversed_at"),
+        *("owner", "owner_epoch", "claimed_at", "deadline_at", "deadline_extended_at", "in_flight_since"),
+        *("recover_at", "expired_at", "finished_at", "names_erased_at", "sequence"),
+        *("verdict", "failure", "reversed_for", "stuck_step", "resolutions", "resolution", "error"),
+        *("parts", "reversed_in_part", "decision", "decided_at", "provider", "break_glass"),
+        *("proposal_number", "proposed_at", "valid_until", "withdrawn_at", "needed", "approvals"),
+    }
+)
+"""The attributes that tell of no person, no reason and no name that the provider gave."""
+
+PERSONS = frozenset({"by", "proposed_by", "approved_by", "withdrawn_by"})
+"""Attributes with ARNs of persons, with blanks between. Of an ARN, the account and the role stay."""
+
+
+def redacted(row: Row) -> Row:
+    """Return a row with each attribute that is not shown replaced by a mark."""
+    return {name: _value(name, value) for name, value in row.items()}
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in PERSONS and isinstance(value, str):
+        return " ".join(map(_person, value.split(" ")))
+    if name not in SHOWN:
+        return LEFT_OUT
+    return redacted(value) if isinstance(value, dict) else value
+
+
+def _person(arn: str) -> str:
+    """Return an ARN without its last part: a session's name, or that of an IAM user."""
+    if not arn:
+        return ""
+    kind, slash, _ = arn.rpartition("/")
+    return f"{kind}/{LEFT_OUT}" if slash and kind.startswith("arn:") else LEFT_OUT

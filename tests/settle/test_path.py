@@ -1,0 +1,181 @@
+"""The path that a report shows: told by the rows, held against what the machines have done."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from settle.queries import path
+from settle.queries.path import Mark, Walk
+from settlement.adapters import journal
+from settlement.ledger.keys import Row
+from settlement.model.state import SettlementState
+from settlement.model.status import FINISHED, REVERSIBLE, Step
+from tests.settle.book import Book
+from tests.settle.desk import Desk
+from tests.settle.ways import WAYS, Way, claimed
+from tests.statemachines.definitions import DEFINITIONS, states, targets
+from tests.world.constants import KEY
+
+each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+
+
+def walks(desk: Desk) -> list[Walk]:
+    row = desk.row()
+    return path.walks(SettlementState.from_row(row), journal.read(desk.stack.store, row).evidence)
+
+
+def entered(desk: Desk, machine: str) -> list[str]:
+    """Return the states that the payment's executions entered, in order, and the one that is next."""
+    kinds = {"Compensation": "compensation"}
+    mine = [one for one in desk.executions if kinds.get(one.machine, "settlement") == machine]
+    names = [state for one in mine for state in one.visited]
+    return names + [one.state for one in mine if one.status == "RUNNING" and not one.is_waiting]
+
+
+def shown(found: list[Walk], machine: str) -> list[str]:
+    return [visit.state for walk in found if walk.machine == machine for visit in walk.visits]
+
+
+@each_way
+def test_the_path_is_the_one_that_the_machines_took(desk: Desk, way: Way) -> None:
+    """Of a claimed key, the first state: its execution is not there yet."""
+    way(desk)
+    first = {"settlement": ["HoldFunds"]} if way is claimed else {}
+
+    found = walks(desk)
+
+    for machine in DEFINITIONS:
+        assert shown(found, machine) == entered(desk, machine) + first.get(machine, [])
+
+
+@each_way
+def test_each_step_of_the_row_is_on_the_path_as_committed_with_its_time(desk: Desk, way: Way) -> None:
+    """A write-off commits no reversal: the losses cover it, and the path has the decision instead."""
+    way(desk)
+    state = SettlementState.from_row(desk.row())
+    evidence = journal.read(desk.stack.store, desk.row()).evidence
+    covered = {row["posted_at"] for row in evidence if row.get("decision") == "write-off"}
+    slots = {step.slot: state.steps[step] for step in Step if step in state.steps}
+    slots |= {
+        step.reversal_slot: state.reversed[step]
+        for step in REVERSIBLE
+        if step in state.steps and step in state.reversed and state.reversed[step] not in covered
+    }
+
+    committed = [visit for walk in walks(desk) for visit in walk.visits if visit.mark is Mark.COMMITTED]
+
+    told = {visit.proof: visit.at for visit in committed if str(visit.proof).endswith("_at")}
+    assert told == slots
+    decided = {row["step"] for row in evidence if row["step"].startswith(("limbo:", "resolve:"))}
+    assert {visit.proof for visit in committed if ":" in str(visit.proof)} == decided
+
+
+@each_way
+def test_a_path_follows_the_definition_and_is_somewhere_only_while_it_is_not_finished(
+    desk: Desk, way: Way
+) -> None:
+    way(desk)
+    state = SettlementState.from_row(desk.row())
+
+    found = walks(desk)
+
+    for walk in found:
+        for one, following in pairwise(walk.visits):
+            assert following.state in targets(states(walk.machine)[one.state])
+    here = [visit for walk in found for visit in walk.visits if visit.mark is Mark.HERE]
+    assert len(here) == (state.status not in FINISHED)
+
+
+def rows_of(make: Callable[[Book], object]) -> tuple[SettlementState, list[Row]]:
+    book = Book()
+    book.open("alice", 50_000)
+    book.open("bob", 0)
+    make(book)
+    evidence = [row for row in book.rows if row["pk"] == f"EVIDENCE#{KEY}"]
+    return SettlementState.from_row(book.row(f"SETTLEMENT#{KEY}")), evidence
+
+
+def settle(steps: int, **more: str) -> Callable[[Book], None]:
+    return lambda book: book.settle(KEY, "alice", "bob", 4820, 48, steps=steps, **more)
+
+
+def reversed_after(steps: int) -> Callable[[Book], None]:
+    def make(book: Book) -> None:
+        settle(steps)(book)
+        book.compensate(KEY)
+
+    return make
+
+
+def stuck_at(step: str, *decisions: str, steps: int = 4) -> Callable[[Book], None]:
+    def make(book: Book) -> None:
+        settle(steps)(book)
+        book.limbo(KEY, step)
+        for decision in decisions:
+            if decision == "complete":
+                book.complete(KEY)
+            elif decision == "retry":
+                book.retry(KEY)
+                book.compensate(KEY)
+            else:
+                book.compensate(KEY, written_off=step)
+
+    return make
+
+
+def in_a_review(book: Book) -> None:
+    settle(1)(book)
+    book.review(KEY)
+
+
+MADE = [
+    *(settle(0, status="REJECTED"), *map(settle, range(5)), in_a_review),
+    *map(reversed_after, range(1, 5)),
+    *(
+        stuck_at(step, *decided)
+        for step in ("fee", "release")
+        for decided in ((), ("retry",), ("write-off",))
+    ),
+    *(stuck_at("hold"), stuck_at("hold", "retry"), stuck_at("release", "complete", steps=3)),
+    *(stuck_at("hold", "retry", steps=steps) for steps in (1, 2)),
+]
+"""Rows made by hand, of more combinations than the machines are run through."""
+
+WITHOUT_TRACE = {
+    *("HoldFunds ReportOutcome", "RejectSettlement ReportOutcome"),
+    *(f"{name} BeginCompensation" for name in ("RefundFee", "ReclaimFunds", "VoidHold", "EnterLimbo")),
+    *(f"{name} BeginCompensation" for name in ("PrepareAlert", "AwaitResolution", "ResolveLimbo")),
+    *("AwaitResolution PrepareAlert", "ResolveLimbo PrepareAlert", "IsDecided PrepareAlert"),
+    *("AwaitResolution PauseBetweenAlerts", "PauseBetweenAlerts PrepareAlert", "IsDecided ResolveLimbo"),
+}
+"""The ways that leave no row of their own: a replay, a fence that sends an execution back to the row, an
+alert that is repeated, a decision that another execution announces. A failure leaves none either.
+"""
+
+
+def test_every_way_of_the_definitions_is_on_a_path_or_is_named_as_one_without_a_trace() -> None:
+    """The mock file lists the same ways, with the errors that lead there."""
+    taken = {
+        f"{one.state} {following.state}"
+        for make in MADE
+        for walk in path.walks(*rows_of(make))
+        for one, following in pairwise(walk.visits)
+    }
+    every = {
+        f"{name} {target}"
+        for machine in DEFINITIONS
+        for name, state in states(machine).items()
+        for target in targets(state)
+        if states(machine)[target]["Type"] != "Fail"
+    }
+
+    assert taken == every - WITHOUT_TRACE
+    assert every >= WITHOUT_TRACE
+
+
+@pytest.mark.parametrize("number", range(len(MADE)))
+def test_the_path_of_rows_made_by_hand_follows_the_definition(number: int) -> None:
+    for walk in path.walks(*rows_of(MADE[number])):
+        for one, following in pairwise(walk.visits):
+            assert following.state in targets(states(walk.machine)[one.state])

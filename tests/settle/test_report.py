@@ -1,0 +1,513 @@
+"""`settle report KEY`: one file that a browser shows without a request, and what it says."""
+
+import base64
+import hashlib
+import os
+import re
+import tomllib
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from handlers import _dependencies
+from settle.actions import partial_reversal, proposal
+from settle.exit_codes import CommandFailed, Exit
+from settle.output.page import file, render
+from settle.queries import proposal as proposals
+from settle.queries import redaction, report, settlement
+from settlement.adapters import journal
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from tests.settle.conftest import Command
+from tests.settle.desk import ADA, REASON, Desk
+from tests.settle.ways import RETRY, WAYS, WRITE_OFF, Way, decided, in_review, settled, stuck
+from tests.world.constants import KEY
+from tests.world.environment import NOW
+from tests.world.step_functions import client_error
+from tests.world.templates import PROJECT
+
+AT = datetime(2026, 11, 23, 9, tzinfo=UTC)
+BYTES_MAX = 64_000
+"""The most that a mailable report has, of a payment with two cases of LIMBO."""
+
+TEMPLATES = sorted((PROJECT / "settle/output/page/templates").iterdir())
+
+
+def page(desk: Desk, **how: bool) -> str:
+    return render.settlement(report.describe(desk.stack, KEY, AT, **how))
+
+
+def parsed(text: str) -> ElementTree.Element:
+    """Return a page as XML, which it is: each element is closed, and each attribute quoted."""
+    doctype, _, body = text.partition("\n")
+    assert doctype == "<!DOCTYPE html>"
+    return ElementTree.fromstring(body)
+
+
+def local(one: ElementTree.Element) -> str:
+    return one.tag.rpartition("}")[2]
+
+
+def texts(text: str) -> str:
+    return " ".join(" ".join(parsed(text).itertext()).split())
+
+
+each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+
+
+@each_way
+def test_a_report_of_each_way_is_one_sound_and_small_file(desk: Desk, way: Way) -> None:
+    way(desk)
+
+    text = page(desk)
+
+    assert len(text.encode()) < BYTES_MAX
+    root = parsed(text)
+    ids = [one.get("id") for one in root.iter() if one.get("id")]
+    assert len(ids) == len(set(ids))
+    references = {one.get("aria-labelledby") for one in root.iter() if one.get("aria-labelledby")}
+    assert references <= set(ids)
+    assert {*re.findall(r"<(\w+)[^<>]*/>", text)} <= {"meta", "path", "polygon"}
+    inside = {local(part) for one in root.iter() if local(one) == "p" for part in one.iter()}
+    assert inside <= {"p", "code", "span", "em"}, "a browser ends a paragraph before any other element"
+
+
+@each_way
+def test_a_report_shows_the_path_the_entries_and_the_advice_of_status(desk: Desk, way: Way) -> None:
+    way(desk)
+    told = settlement.describe(desk.stack, KEY)
+    walks = report.describe(desk.stack, KEY, AT)["walks"]
+
+    text = page(desk)
+
+    drawn = {one.get("id"): set((one.get("class") or "").split()) for one in parsed(text).iter()}
+    on_the_path = {f"{walk.machine}.{visit.state}" for walk in walks for visit in walk.visits}
+    marked = {"committed", "refused", "passed", "here"}
+    assert {name for name, classes in drawn.items() if classes & marked and classes & {"node"}} == on_the_path
+    shown = texts(text)
+    for line in told["entries"]:
+        if line["moved"]:
+            assert f"{line['amount']} {line['escrow']}" in shown
+    assert told["retry"]["new_key"] in shown
+    assert all(line in shown for line in told["retry"]["evidence"])
+    assert shown.startswith(f"{KEY}: {told['status']}")
+
+
+def test_a_report_runs_nothing_and_asks_no_server(desk: Desk) -> None:
+    stuck("release")(desk)
+
+    text = page(desk)
+
+    root = parsed(text)
+    policy = next(one.get("content", "") for one in root.iter() if one.get("http-equiv"))
+    (style,) = (one.text or "" for one in root.iter() if local(one) == "style")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    assert not {local(one) for one in root.iter()} & {
+        "script",
+        "link",
+        "img",
+        "iframe",
+        "object",
+        "form",
+        "a",
+    }
+    names = {name for one in root.iter() for name in one.attrib}
+    assert not [name for name in names if name.startswith("on") or name in ("src", "href", "style")]
+    assert re.findall(r"url\(|@import|https?://(?!www\.w3\.org/2000/svg)", text) == []
+
+
+def test_a_report_is_read_by_a_screen_reader(desk: Desk) -> None:
+    """Headings in their order, a caption for each table, a scope for each head, a name for each drawing."""
+    decided("release", RETRY, WRITE_OFF)(desk)
+
+    root = parsed(page(desk))
+
+    levels = [int(local(one)[1]) for one in root.iter() if re.fullmatch("h[1-6]", local(one))]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    tables = [one for one in root.iter() if local(one) == "table"]
+    assert tables
+    assert all(local(table[0]) == "caption" for table in tables)
+    assert all(one.get("scope") in ("col", "row") for one in root.iter() if local(one) == "th")
+    drawings = [one for one in root.iter() if local(one) == "svg"]
+    assert [one.get("role") for one in drawings] == ["img", "img"]
+    assert all(one.get("aria-labelledby") for one in drawings)
+    assert root.get("lang") == "en"
+
+
+def test_a_report_says_who_decided_who_approved_and_when(desk: Desk) -> None:
+    decided("release", RETRY, WRITE_OFF)(desk)
+    evidence = keys.evidence(KEY, "resolve:2")
+    row = desk.ledger.row(evidence)
+    assert row
+    desk.ledger.put(row | {"approved_by": "arn:aws:iam::123456789012:user/grace", "break_glass": "yes"})
+
+    shown = texts(page(desk))
+
+    assert f"resolve:2 (break-glass) write-off {ADA} arn:aws:iam::123456789012:user/grace {REASON} 2" in shown
+    assert "waits for a person's decision" in shown
+
+
+def test_a_report_has_the_timeline_with_its_gaps(desk: Desk) -> None:
+    in_review(desk)
+
+    moments = report.describe(desk.stack, KEY, AT)["timeline"]
+
+    assert [moment.kind for moment in moments] == ["claimed", "hold", "this report"]
+    assert moments[-1].gap == "waits for the provider's reviewer"
+    assert moments[-1].after == "2d 20h"
+    assert [moment.at for moment in moments] == sorted(moment.at for moment in moments)
+
+
+def test_a_reversal_in_part_is_on_the_timeline_and_among_the_entries(desk: Desk) -> None:
+    settled(desk)
+    partial_reversal.reverse_part(desk.stack, KEY, "5.00", REASON, 1)
+
+    told = report.describe(desk.stack, KEY, AT)
+
+    assert "reverse-part:1" in [moment.kind for moment in told["timeline"]]
+    assert [line["step"] for line in told["entries"]][-2:] == ["reverse-part:1", "refund-part:1"]
+    assert "5.00 EUR" in texts(page(desk))
+
+
+def test_the_digest_is_that_of_the_rows_and_changes_with_each_of_them(desk: Desk) -> None:
+    settled(desk)
+    first = report.describe(desk.stack, KEY, AT)["digest"]
+
+    assert report.describe(desk.stack, KEY, NOW, redact=True)["digest"] == first
+    desk.ledger.put(desk.entry("release") | {"amount": 4773})
+    assert report.describe(desk.stack, KEY, AT)["digest"] != first
+
+
+def test_a_settlement_that_changes_while_it_is_read_is_read_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page must not show a step without its entry."""
+    desk.pay(until="hold")
+    read, looks = journal.read, []
+
+    def changing(store: Any, row: Row) -> Any:
+        found = read(store, row)
+        looks.append(row)
+        if len(looks) == 1:
+            desk.pay()
+        return found
+
+    monkeypatch.setattr(journal, "read", changing)
+
+    told = report.describe(desk.stack, KEY, AT)
+
+    assert (told["outcome"]["status"], len(told["entries"]), len(looks)) == ("SETTLED", 3, 2)
+
+
+def test_a_settlement_that_never_rests_is_told_in_one_line(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settled(desk)
+    read, numbers = journal.read, iter(range(1, 100))
+
+    def changing(store: Any, row: Row) -> Any:
+        desk.alter(owner_epoch=next(numbers))
+        return read(store, row)
+
+    monkeypatch.setattr(journal, "read", changing)
+
+    code, out, err = command("report", KEY, "-o", str(tmp_path / "a.html"))
+
+    assert (code, out, list(tmp_path.glob("*.html"))) == (Exit.CONFLICT, "", [])
+    assert err == f"settle: {KEY}: changes while it is read; `settle wait` for it, or try again\n"
+
+
+# Redaction
+
+
+PEOPLE = {
+    "names": ("payer_name", "payee_name"),
+    "reasons": ("reason", "cause"),
+    "references": ("reference", "review"),
+    "persons": ("by", "user_id", "request_id", "source_ip", "proposer", "persons", "approved_in"),
+    "hashes": ("request_hash", "signature", "digest", "seen"),
+}
+"""The attributes that a redacted report leaves out; of an ARN in `by`, the account and the role stay."""
+
+
+def test_each_attribute_of_a_row_that_a_report_shows_is_shown_or_left_out_on_purpose() -> None:
+    meanings = tomllib.loads((PROJECT / "docs/reference/meanings.toml").read_text())
+    every = {name for kind in ("settlement", "entry", "evidence", "proposal") for name in meanings[kind]}
+    left_out = {name for names in PEOPLE.values() for name in names}
+
+    assert every - redaction.SHOWN - redaction.PERSONS == left_out - {"by"}
+
+
+@each_way
+def test_a_redacted_report_tells_no_person_no_reason_and_no_reference(desk: Desk, way: Way) -> None:
+    way(desk)
+    secret = {name: f"secret-{name}" for names in PEOPLE.values() for name in names}
+    told: set[str] = set()
+    for row in desk.ledger.rows():
+        if KEY in row["pk"] and not keys.is_account(row):
+            planted = {
+                name: value for name, value in secret.items() if name in row and name not in ("by", "seen")
+            }
+            planted |= {"payer_name": secret["payer_name"]} if keys.is_settlement(row) else {}
+            for inner in ("failure", "reversed_for", "resolution"):
+                if inner in row:
+                    planted[inner] = row[inner] | {
+                        name: secret[name] for name in ("cause", "reason") if name in row[inner]
+                    }
+            told |= set(planted)
+            desk.ledger.put(row | planted)
+    persons = ("ada", "grace", "olga")
+
+    redacted, whole = page(desk, redact=True), page(desk)
+
+    assert "secret-" in whole
+    assert "secret-" not in redacted
+    assert [name for name in persons if f"/{name}" in redacted] == []
+    assert "redacted" in texts(redacted)
+    assert parsed(redacted) is not None
+    if way is not in_review:
+        assert "payer_name" in told
+
+
+@pytest.mark.parametrize(
+    ("by", "shown"),
+    [
+        (ADA, "arn:aws:iam::123456789012:user/[left out]"),
+        (
+            "arn:aws:sts::123456789012:assumed-role/Operator/ada@example.com",
+            "arn:aws:sts::123456789012:assumed-role/Operator/[left out]",
+        ),
+        ("arn:aws:iam::123456789012:root", "[left out]"),
+        ("ada", "[left out]"),
+        ("ada/eve", "[left out]"),
+        (f"{ADA} ada", "arn:aws:iam::123456789012:user/[left out] [left out]"),
+        ("", ""),
+    ],
+)
+def test_of_an_arn_the_person_is_left_out(by: str, shown: str) -> None:
+    assert redaction.redacted({"by": by, "approved_by": by}) == {"by": shown, "approved_by": shown}
+
+
+def test_an_open_proposal_is_shown_with_its_command_and_redacted_without(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, approvals={"write-off": 2}))
+    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
+    stuck("release")(desk)
+    made = proposal.propose(desk.stack, KEY, WRITE_OFF, "as agreed with Nora")
+
+    whole, redacted = texts(page(desk)), page(desk, redact=True)
+
+    assert made["command"] in whole
+    assert "as agreed with Nora" in whole
+    assert f"propose:1 write-off {ADA}" in whole
+    assert [told for told in ("Nora", "approve ", "/ada") if told in redacted] == []
+
+
+# Hostile values
+
+
+HOSTILE = (
+    "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}{% raw %}&amp;&#60;]]>"
+    "\x1b[2J\u202e\x00\x7f\u2028</pre></style>"
+)
+
+
+def attacked(told: Any, text: str) -> Any:
+    """Return a report with a text in each field that a stranger fills, at any depth."""
+    if isinstance(told, dict):
+        free = {
+            "reason",
+            "cause",
+            "by",
+            "approved_by",
+            "reference",
+            "payer_name",
+            "payer",
+            "debit",
+            "error",
+            "step",
+        }
+        return {
+            name: text
+            if name in free and isinstance(value, str) and not value.startswith(("limbo:", "resolve:"))
+            else attacked(value, text)
+            for name, value in told.items()
+        }
+    if isinstance(told, list):
+        return [attacked(one, text) for one in told]
+    return told
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(min_size=1) | st.just(HOSTILE))
+def test_a_hostile_text_is_shown_as_text_in_each_field(hostile_report: dict[str, Any], text: str) -> None:
+    """The page has the elements and the attributes that it has without it."""
+    tame = parsed(render.settlement(attacked(hostile_report, "tame")))
+
+    shown = parsed(render.settlement(attacked(hostile_report, text)))
+
+    assert [(one.tag, one.attrib) for one in shown.iter()] == [(one.tag, one.attrib) for one in tame.iter()]
+    hidden = "".join(shown.itertext())
+    assert "\x1b" not in hidden
+    assert "\u202e" not in hidden
+
+
+@pytest.fixture
+def hostile_report(desk: Desk) -> dict[str, Any]:
+    decided("release", RETRY, WRITE_OFF)(desk)
+    return report.describe(desk.stack, KEY, AT)
+
+
+def test_a_hostile_row_is_shown_as_text_from_the_table_to_the_page(desk: Desk) -> None:
+    stuck("release")(desk)
+    desk.alter(payer_name=HOSTILE, failure={"step": "compensate:release", "error": HOSTILE, "cause": HOSTILE})
+    row = desk.ledger.row(keys.evidence(KEY, "verify"))
+    assert row
+    desk.ledger.put(row | {"reason": HOSTILE, "reference": HOSTILE, "provider": HOSTILE})
+
+    root = parsed(page(desk))
+
+    assert not [one for one in root.iter() if local(one) in ("script", "img")]
+    assert "<script>alert(1)</script>" in "".join(root.itertext())
+
+
+def test_only_the_style_and_the_drawing_are_not_escaped() -> None:
+    trusted = [found for one in TEMPLATES for found in re.findall(r"{{ (.*?)\|\s*safe }}", one.read_text())]
+
+    assert sorted(trusted) == ["graph.drawing", "style"]
+    assert not [one.name for one in TEMPLATES if "autoescape" in one.read_text()]
+
+
+# The file
+
+
+def test_a_report_is_a_file_that_its_owner_alone_reads(
+    desk: Desk, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled(desk)
+    monkeypatch.chdir(tmp_path)
+
+    assert command("report", KEY) == (Exit.FINE, f"{KEY}.html\n", "")
+
+    (made,) = tmp_path.glob("*.html")
+    assert made.stat().st_mode & 0o777 == 0o600
+    assert made.read_text().startswith("<!DOCTYPE html>")
+    assert texts(made.read_text()).startswith(f"{KEY}: SETTLED")
+
+
+def test_a_file_that_is_there_is_kept_and_with_force_replaced(
+    desk: Desk, command: Command, tmp_path: Path
+) -> None:
+    settled(desk)
+    there = tmp_path / "a.html"
+    there.write_text("mine")
+
+    code, out, err = command("report", KEY, "-o", str(there))
+
+    assert (code, out, there.read_text()) == (Exit.CONFLICT, "", "mine")
+    assert err == f"settle: output: {there} exists; name another file, or add --force\n"
+    assert command("report", KEY, "-o", str(there), "--force")[0] == Exit.FINE
+    assert there.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_file_that_comes_while_the_report_is_made_is_kept(tmp_path: Path) -> None:
+    there = tmp_path / "a.html"
+    file.ensure_can_write(there, overwrite=False)
+    there.write_text("another's")
+
+    with pytest.raises(CommandFailed, match="exists"):
+        file.write(there, "<!DOCTYPE html>", overwrite=False)
+
+    assert there.read_text() == "another's"
+    assert [one.name for one in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_a_write_that_fails_half_way_leaves_the_old_file_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "a.html"
+    there.write_text("the old one")
+
+    def full(*_: object, **__: object) -> object:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fdopen", full)
+    with pytest.raises(CommandFailed, match="No space left on device"):
+        file.write(there, "<!DOCTYPE html>", overwrite=True)
+
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("a.html", "the old one")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ((KEY, "-o", "{folder}"), Exit.USAGE, "is a directory; name a file in it"),
+        ((KEY, "-o", "{folder}/missing/a.html"), Exit.USAGE, "is no directory; make it first"),
+        (("order-nobody-0001", "-o", "{folder}/a.html"), Exit.NOT_FOUND, "no request has claimed"),
+        (("too-short",), Exit.USAGE, "key: must match"),
+    ],
+)
+def test_bad_input_is_one_line_and_no_file(
+    desk: Desk, command: Command, tmp_path: Path, arguments: tuple[str, ...], code: Exit, told: str
+) -> None:
+    settled(desk)
+
+    ended = command("report", *(one.format(folder=tmp_path) for one in arguments))
+
+    assert (ended[0], ended[1], len(ended[2].splitlines())) == (code, "", 1)
+    assert ended[2].startswith("settle: ")
+    assert told in ended[2]
+    assert list(tmp_path.glob("*.html")) == []
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceNotFoundException"])
+def test_no_permission_and_a_table_that_is_gone_are_one_line(
+    desk: Desk, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    settled(desk)
+
+    def refused(*_: object, **__: object) -> object:
+        raise client_error("GetItem", code)
+
+    monkeypatch.setattr(journal, "read", refused)
+
+    ended = command("report", KEY, "-o", str(tmp_path / "a.html"))
+
+    assert (ended[0], ended[1], len(ended[2].splitlines())) == (Exit.FAILED, "", 1)
+    assert code in ended[2]
+    assert list(tmp_path.glob("*.html")) == []
+
+
+def test_a_malformed_row_is_one_line(desk: Desk, command: Command, tmp_path: Path) -> None:
+    settled(desk)
+    desk.alter(amount="much")
+
+    ended = command("report", KEY, "-o", str(tmp_path / "a.html"))
+
+    assert (ended[0], ended[1], len(ended[2].splitlines())) == (Exit.FAILED, "", 1)
+    assert "MalformedRow" in ended[2]
+
+
+def test_with_open_the_page_is_shown_by_its_whole_path(
+    desk: Desk, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled(desk)
+    shown: list[str] = []
+    monkeypatch.setattr("typer.launch", shown.append)
+    monkeypatch.chdir(tmp_path)
+
+    command("report", KEY, "-o", "a.html", "--open")
+
+    assert shown == [os.fspath(tmp_path / "a.html")]

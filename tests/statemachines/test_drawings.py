@@ -1,0 +1,57 @@
+"""The drawings of `settle report`: each has the states and the ways of its definition, and no others."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from settle.output.page.graph import DRAWINGS
+from tests.statemachines.definitions import DEFINITIONS, states, targets
+
+SVG = "{http://www.w3.org/2000/svg}"
+REDRAW = "python -m tools.state_graphs draws it anew"
+
+each_machine = pytest.mark.parametrize("machine", DEFINITIONS)
+
+
+def drawn(machine: str, kind: str) -> list[ElementTree.Element]:
+    root = ElementTree.parse(DRAWINGS / f"{machine}.svg").getroot()
+    return [one for one in root.iter(f"{SVG}g") if kind in one.get("class", "").split()]
+
+
+def test_there_is_a_drawing_for_each_definition() -> None:
+    assert {path.stem for path in DRAWINGS.iterdir()} == DEFINITIONS.keys()
+
+
+@each_machine
+def test_a_drawing_has_each_state_once_with_its_name_and_its_kind(machine: str) -> None:
+    nodes = drawn(machine, "node")
+    kinds = {"Fail": "fail", "Choice": "choice"}
+
+    assert sorted(node.get("id", "") for node in nodes) == sorted(
+        f"{machine}.{name}" for name in states(machine)
+    ), REDRAW
+    for node in nodes:
+        name = node.get("id", "").partition(".")[2]
+        assert "".join(node.itertext()).strip() == name
+        assert kinds.get(states(machine)[name]["Type"], "work") in node.get("class", "").split()
+
+
+@each_machine
+def test_a_drawing_has_each_way_once(machine: str) -> None:
+    ways = {
+        f"{machine}.{name}.{target}" for name, state in states(machine).items() for target in targets(state)
+    }
+
+    assert sorted(edge.get("id", "") for edge in drawn(machine, "edge")) == sorted(ways), REDRAW
+
+
+@each_machine
+def test_a_drawing_says_nothing_that_the_page_s_style_should_say(machine: str) -> None:
+    """A colour or a font of its own would be wrong on a dark ground, and `style` is refused by the page."""
+    attributes = {
+        name for one in ElementTree.parse(DRAWINGS / f"{machine}.svg").iter() for name in one.attrib
+    }
+
+    assert attributes <= {
+        *("id", "class", "viewBox", "transform", "d", "points", "x", "y", "text-anchor"),
+    }
