@@ -138,6 +138,11 @@ def test_a_report_is_read_by_a_screen_reader(desk: Desk) -> None:
     tables = [one for one in root.iter() if local(one) == "table"]
     assert tables
     assert all(local(table[0]) == "caption" for table in tables)
+    regions = [one for one in root.iter() if one.get("role") == "region"]
+    assert len(regions) == len(tables)
+    assert all(one.get("tabindex") == "0" and one.get("aria-label") for one in regions), (
+        "scrolled by keyboard"
+    )
     assert all(one.get("scope") in ("col", "row") for one in root.iter() if local(one) == "th")
     drawings = [one for one in root.iter() if local(one) == "svg"]
     assert [one.get("role") for one in drawings] == ["img", "img"]
@@ -457,6 +462,10 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_and_no_other(
         ((KEY, "-o", "{folder}/missing/a.html"), Exit.USAGE, "is no directory; make it first"),
         (("order-nobody-0001", "-o", "{folder}/a.html"), Exit.NOT_FOUND, "no request has claimed"),
         (("too-short",), Exit.USAGE, "key: must match"),
+        (("too-short", "-o", "{folder}/a.html"), Exit.USAGE, "key: must match"),
+        ((), Exit.USAGE, "report: give a KEY, or --queue"),
+        ((KEY, "--queue"), Exit.USAGE, "report: give a KEY, or --queue"),
+        (("--queue", "--redact"), Exit.USAGE, "--redact is for a settlement"),
     ],
 )
 def test_bad_input_is_one_line_and_no_file(
@@ -470,6 +479,19 @@ def test_bad_input_is_one_line_and_no_file(
     assert ended[2].startswith("settle: ")
     assert told in ended[2]
     assert list(tmp_path.glob("*.html")) == []
+
+
+@pytest.mark.parametrize("arguments", [(KEY,), ("--queue",)])
+def test_without_a_stack_one_line_says_how_to_start_one(
+    settle: Command, home: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(home)
+
+    code, out, err = settle("report", *arguments)
+
+    assert (code, out, len(err.splitlines())) == (Exit.NOT_FOUND, "", 1)
+    assert "`settle local up`" in err
+    assert list(home.glob("*.html")) == []
 
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceNotFoundException"])

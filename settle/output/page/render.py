@@ -3,12 +3,14 @@
 import base64
 import hashlib
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from settle.instants import distance
 from settle.output.page import graph
 from settle.output.printable import printable
 from settle.queries.path import COMPENSATION, SETTLEMENT
@@ -34,6 +36,12 @@ def settlement(report: Mapping[str, Any]) -> str:
             graphs.append({"machine": machine, "walks": walks, "drawing": graph.marked(machine, walks)})
     meaning = _MEANINGS[Status(report["outcome"]["status"])]
     return _page("settlement.html", report=report, graphs=graphs, meaning=meaning)
+
+
+def queue(snapshot: Mapping[str, Any]) -> str:
+    """Return the page of the queue of cases and of settlements in flight."""
+    at = datetime.fromisoformat(snapshot["at"])
+    return _page("queue.html", queue=snapshot, ago=lambda instant: distance(instant, at) if instant else "")
 
 
 def _page(template: str, **values: Any) -> str:
