@@ -10,6 +10,7 @@ import typer
 from settle.commands import account, events, journal, kyc, ledger, limbo, local
 from settle.commands.audit import audit
 from settle.commands.demo import demo
+from settle.commands.explain import explain
 from settle.commands.list import list_settlements
 from settle.commands.permissions import permissions
 from settle.commands.preflight import preflight
@@ -55,6 +56,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "reconcile": reconcile,
     "audit": audit,
     "report": report,
+    "explain": explain,
     "permissions": permissions,
     "preflight": preflight,
     "demo": demo,

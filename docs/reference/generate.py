@@ -20,11 +20,11 @@ from docs.reference import roles
 from infra.concurrency import Concurrency
 from infra.config import Settings
 from infra.kyc_config import KycSettings
+from settle import explanations
 from settle.cli import app
 from settle.exit_codes import Exit
 from settlement.adapters.dynamodb import _TRANSIENT_REASONS
 from settlement.ledger import expiry
-from settlement.model import errors
 from settlement.model.state import _TIMES, _TYPES
 from settlement.model.status import TRANSITIONS
 from settlement.sealing.signature import RowKeys
@@ -89,16 +89,16 @@ def _statuses() -> str:
 def _errors(*, final: bool) -> str:
     """Render the errors, with the states that catch each of them by its name, and the states that follow."""
     rows = []
-    for name, kind in vars(errors).items():
-        is_error = isinstance(kind, type) and issubclass(kind, errors.SettlementError)
-        if is_error and not kind.__subclasses__() and issubclass(kind, errors.Refusal) is final:
+    for name, one in explanations.every().items():
+        if one.is_final is final:
             ways: dict[str, list[str]] = defaultdict(list)
             for state, catch in CATCHES:
                 if name in catch["ErrorEquals"]:
                     ways[catch["Next"]].append(state)
             caught = "; ".join(f"{', '.join(states)} → {target}" for target, states in ways.items())
-            rows.append((f"`{name}`", " ".join(str(kind.__doc__).partition("\n\n")[0].split()), caught))
-    return _table(("error", "meaning", "states that catch it"), rows)
+            act = f"{one.who}: {one.act} [more](../{one.page})"
+            rows.append((f"`{name}`", one.meaning, act, caught))
+    return _table(("error", "meaning", "who acts, and how", "states that catch it"), rows)
 
 
 def _metrics() -> str:

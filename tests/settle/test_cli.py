@@ -129,6 +129,7 @@ def test_an_unknown_or_missing_argument_is_a_usage_error(settle: Command, comman
         (("list",), ("--in-flight", "--limbo", "--since", "whole table", "--limit", "--json", "--stack")),
         (("watch",), ("--every", "--once", "Ctrl-C", "--json", "--stack")),
         (("recover",), ("key", "--json", "--stack")),
+        (("explain",), ("error", "--json", "Example:")),
         (("report",), ("KEY", "--output", "--queue", "--redact", "--force", "--open", "--stack", "Example:")),
     ],
     ids=str,

@@ -1,0 +1,63 @@
+"""Each error of the project: what it means, who acts on it, how, and the page that says more.
+
+The meaning is the first paragraph of the error's docstring; all else is in `explanations.toml`. From both,
+`docs/reference/errors.md` is rendered, too.
+"""
+
+import inspect
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from settlement.model import errors
+from settlement.model.errors import Refusal, SettlementError
+
+_WHO = {
+    "caller": "the caller",
+    "operator": "the person who gave the order",
+    "on-call": "on call",
+    "system": "no person: the system goes on by itself",
+}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """An error as a person reads it. `page` is a file under `docs/`, with its section.
+
+    `is_final` means that the same call is refused again; None, that no function raises the error.
+    """
+
+    error: str
+    meaning: str
+    is_final: bool | None
+    who: str
+    act: str
+    page: str
+
+
+def every() -> dict[str, Explanation]:
+    """Return each error's explanation by its name. Raises KeyError for an error without one."""
+    acts = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+    told: dict[str, tuple[str, bool | None]] = {
+        name: (_meaning(kind), issubclass(kind, Refusal)) for name, kind in kinds().items()
+    }
+    told |= {name: (act["meaning"], None) for name, act in acts.items() if "meaning" in act}
+    return {
+        name: Explanation(
+            name, meaning, is_final, _WHO[acts[name]["who"]], acts[name]["act"], acts[name]["page"]
+        )
+        for name, (meaning, is_final) in told.items()
+    }
+
+
+def kinds() -> dict[str, type[SettlementError]]:
+    """Return the errors that a function raises, by name, in the order of their module."""
+    return {
+        name: kind
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, SettlementError) and not kind.__subclasses__()
+    }
+
+
+def _meaning(kind: type[SettlementError]) -> str:
+    return " ".join(inspect.cleandoc(str(kind.__doc__)).partition("\n\n")[0].split())

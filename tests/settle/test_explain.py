@@ -1,0 +1,95 @@
+"""`settle explain`: each error has a meaning, a person or none who acts, and a page that is there."""
+
+import json
+import re
+import tomllib
+
+import pytest
+
+from settle import explanations
+from settle.exit_codes import Exit
+from settlement.model import errors
+from tests.settle.conftest import Command
+from tests.statemachines.definitions import DEFINITIONS, states
+from tests.world.templates import PROJECT
+
+EVERY = explanations.every()
+WRITTEN = tomllib.loads((PROJECT / "settle/explanations.toml").read_text())
+
+
+def test_each_error_of_the_code_and_of_the_machines_is_explained_and_no_other() -> None:
+    raised = {
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, errors.SettlementError) and not kind.__subclasses__()
+    }
+    ends = {
+        state["Error"]
+        for machine in DEFINITIONS
+        for state in states(machine).values()
+        if state["Type"] == "Fail" and "Error" in state
+    }
+
+    assert WRITTEN.keys() == EVERY.keys() == raised | ends | {"ReversalRequested"}
+    assert {name for name in WRITTEN if "meaning" in WRITTEN[name]} == EVERY.keys() - raised
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_page_of_an_explanation_is_there_with_its_section(name: str) -> None:
+    file, _, section = EVERY[name].page.partition("#")
+
+    headings = re.findall(r"^#+ (.+)$", (PROJECT / "docs" / file).read_text(), re.MULTILINE)
+
+    anchors = {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+    assert not section or section in anchors
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_an_explanation_says_what_it_means_and_who_acts(settle: Command, name: str) -> None:
+    code, out, err = settle("explain", name.lower(), "--json")
+
+    told = json.loads(out)
+    assert (code, err) == (Exit.FINE, "")
+    assert (told["error"], told["meaning"], told["what_to_do"]) == (
+        name,
+        EVERY[name].meaning,
+        WRITTEN[name]["act"],
+    )
+    kind = explanations.kinds().get(name)
+    final = {True: "is refused again", False: "may succeed"}
+    assert told["same_call"] == (final[issubclass(kind, errors.Refusal)] if kind else None)
+
+
+def test_a_new_key_is_advised_only_for_a_payment_that_has_ended() -> None:
+    """While a payment may still go through, a second one under a new key would pay twice."""
+    advised = [one["act"] for one in WRITTEN.values() if "new key" in one["act"]]
+
+    assert advised
+    unguarded = [act for act in advised if not act.startswith(("Once it is REJECTED or", "Once it is COMP"))]
+    assert unguarded == [WRITTEN["IdempotencyConflict"]["act"]], "a key with other content is another payment"
+
+
+def test_a_person_reads_it_line_by_line_without_a_stack(settle: Command) -> None:
+    code, out, err = settle("explain", "StoreUnavailable")
+
+    assert (code, err) == (Exit.FINE, "")
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines())
+    assert lines["same_call"] == "may succeed"
+    assert lines["page"] == "docs/runbooks/alarms.md#storeunavailable"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("InsuficientFunds", "do you mean InsufficientFunds"),
+        ("nonsense-7", "docs/reference/errors.md has all names"),
+        ("", "docs/reference/errors.md has all names"),
+        ("x" * 5_000, "docs/reference/errors.md has all names"),
+    ],
+)
+def test_an_unknown_name_is_one_short_line_with_a_hint(settle: Command, name: str, hint: str) -> None:
+    code, out, err = settle("explain", name)
+
+    assert (code, out, len(err.splitlines())) == (Exit.NOT_FOUND, "", 1)
+    assert hint in err
+    assert len(err) < 300
