@@ -18,6 +18,7 @@ from settle import cli  # isort: skip
 from settle import stack as stacks  # isort: skip
 from settle.door import Answer  # isort: skip
 from settle.local import embedded_aws  # isort: skip
+from settle.output.page import file as page_file
 from settle.queries import follow, snapshot
 
 from settlement.adapters import second_look  # isort: skip
@@ -83,6 +84,10 @@ _LINES: tuple[tuple[str, ...], ...] = (
     ("reconcile",),
     ("audit", "--since", "<when>", "--json"),
     ("audit", "--since", "90d", "--until", "<when>", "--csv"),
+    ("report", "<key>", "--redact"),
+    ("report", "<key>", "-o", "<file>", "--force"),
+    ("report", "--queue"),
+    ("explain", "InsufficientFunds"),
     ("kyc", "status"),
     ("local", "status"),
 )
@@ -297,6 +302,7 @@ def commanded() -> Iterator[Stage]:
         mock.patch.object(snapshot, "snapshots", lambda stack, every: [snapshot.look(stack, NOW)]),
         mock.patch.object(follow, "FOLLOW_SECONDS_MAX", -1),
         mock.patch.object(second_look, "_PAUSE_SECONDS", 0),
+        mock.patch.object(page_file, "write"),  # a drawn path may be any file of this machine
         mock.patch.dict("os.environ", {"COMPENSATION_MACHINE": COMPENSATION, "COLUMNS": "120"}),
     ):
         yield stage
@@ -312,6 +318,7 @@ def run(stage: Stage, line: Line, file: str) -> Ended:
         **{"StageConfig": os.environ["STAGE_CONFIG"], "RowKeyArns": "row-keys"},
     }
     clients = {"dynamodb": Reader(stage), "stepfunctions": machines, "secretsmanager": Secrets()}
+    clients["cloudwatch"] = mock.Mock(get_metric_statistics=lambda **_: {"Datapoints": []})
     stack = Reached("under-test", outputs, None, clients=clients, orders=Door(stage, machines))
     with open(file, "wb") as written:
         written.write(line.content)
