@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -122,6 +123,24 @@ def test_a_deployed_stack_is_asked_without_the_extra(config: StageConfig, settle
 
     assert (finished.returncode, finished.stderr) == (7, "")
     assert json.loads(finished.stdout)["executions"] == [{"name": f"{settlement.key}-1", "status": None}]
+
+
+def test_a_report_of_a_deployed_stack_is_written_without_the_extra(
+    config: StageConfig, settlement: Settlement, tmp_path: Path
+) -> None:
+    row = forward.claim(settlement, f"{settlement.key}-1", NOW, config).parameters["Item"]
+    outputs = {"TableName": "the-table", "StageConfig": os.environ["STAGE_CONFIG"]}
+    with fake_aws(outputs, row) as endpoint_url:
+        finished = run(
+            *("report", settlement.key, "-o", str(tmp_path / "a.html"), "--stack", "settlement-prod"),
+            AWS_ENDPOINT_URL=endpoint_url,
+            AWS_ACCESS_KEY_ID="test",
+            AWS_SECRET_ACCESS_KEY="test",
+            AWS_DEFAULT_REGION="eu-west-1",
+        )
+
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert f"settle wait {settlement.key} --stack settlement-prod" in (tmp_path / "a.html").read_text()
 
 
 @pytest.mark.parametrize(
