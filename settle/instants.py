@@ -43,6 +43,14 @@ def distance(instant: str, at: datetime) -> str:
     return f"in {span(-seconds)}" if seconds < 0 else f"{span(seconds)} ago"
 
 
+def seconds_since(instant: object, at: datetime) -> float | None:
+    """Return the seconds from an instant to `at`; None for a text of a row that is no instant."""
+    try:
+        return (at - datetime.fromisoformat(str(instant))).total_seconds()
+    except (ValueError, TypeError):
+        return None
+
+
 def span(seconds: int) -> str:
     """Return a number of seconds in its two greatest units: "3m 20s"."""
     parts = []

@@ -137,13 +137,13 @@ def _unwound(state: SettlementState, found: dict[str, Row]) -> Iterator[Visit]:
     for at, _, name in sorted(_moves(state, found)):
         kind, _, number = name.partition(":")
         if kind == "limbo":
-            is_open = state.status is Status.LIMBO and int(number) == state.case_number
+            is_open = state.status is Status.LIMBO and number == str(state.case_number)
             stuck = state.stuck_step if is_open else None
             yield from _case(at, name, _reversing(stuck, due), is_open)
         elif kind == "resolve":
             yield Visit("ResolveLimbo", Mark.COMMITTED, at, name)
             yield from map(Visit, ("AnnounceResolution", "BeginCompensation", "IsDecided"))
-            if found[name]["decision"] == Decision.WRITE_OFF and due:
+            if found[name].get("decision") == Decision.WRITE_OFF and due:
                 due.pop(0)
         else:
             step = Step(kind)

@@ -11,6 +11,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from settle.instants import seconds_since
 from settle.queries import audit, circuit, in_flight, limbo, proposal
 from settle.stack import Stack
 from settlement.adapters import batch
@@ -70,8 +71,8 @@ def _ages(lines: Sequence[dict[str, Any]], at: datetime) -> list[dict[str, Any]]
     """Return how many lines are of each age, the youngest first."""
     counts = [0] * (len(AGES) + 1)
     for line in lines:
-        if line["since"]:
-            seconds = (at - datetime.fromisoformat(line["since"])).total_seconds()
+        seconds = seconds_since(line["since"], at)
+        if seconds is not None:
             counts[sum(seconds >= end for end, _ in AGES)] += 1
     names = [f"under {name}" for _, name in AGES] + ["older"]
     return [{"age": name, "count": count} for name, count in zip(names, counts, strict=True)]
@@ -97,7 +98,7 @@ def _proposals(stack: Stack, stuck: Iterable[SettlementState], at: datetime) -> 
 def _behind(flying: Sequence[dict[str, Any]], at: datetime) -> int:
     """Return by how many seconds recovery is late with the settlement that is due first."""
     due = min((one["recover_at"] for one in flying if one["recover_at"]), default=None)
-    return max(0, int((at - datetime.fromisoformat(due)).total_seconds())) if due else 0
+    return max(0, int(seconds_since(due, at) or 0))
 
 
 def _proof(stack: Stack, at: datetime) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from settle.instants import span
+from settle.instants import seconds_since, span
 from settlement.ledger.keys import Row
 from settlement.model.orders import Decision
 from settlement.model.state import SettlementState
@@ -117,8 +117,13 @@ def _place(name: str) -> int:
 def _following(told: Sequence[Moment], at: str, kind: str, what: str, gap: str) -> Moment:
     if not told:
         return Moment(at, kind, what)
-    passed = datetime.fromisoformat(at) - datetime.fromisoformat(told[-1].at)
-    return Moment(at, kind, what, duration(passed.total_seconds()), gap if passed else "")
+    try:
+        passed = seconds_since(told[-1].at, datetime.fromisoformat(at))
+    except ValueError:
+        passed = None
+    if passed is None:  # a row was changed by hand: it is shown as it is
+        return Moment(at, kind, what, "not known")
+    return Moment(at, kind, what, duration(passed), gap if passed else "")
 
 
 def duration(seconds: float) -> str:

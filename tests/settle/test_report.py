@@ -460,6 +460,7 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_and_no_other(
     [
         ((KEY, "-o", "{folder}"), Exit.USAGE, "is a directory; name a file in it"),
         ((KEY, "-o", "{folder}/missing/a.html"), Exit.USAGE, "is no directory; make it first"),
+        ((KEY, "-o", "-"), Exit.USAGE, "name a file"),
         (("order-nobody-0001", "-o", "{folder}/a.html"), Exit.NOT_FOUND, "no request has claimed"),
         (("too-short",), Exit.USAGE, "key: must match"),
         (("too-short", "-o", "{folder}/a.html"), Exit.USAGE, "key: must match"),
@@ -520,6 +521,54 @@ def test_a_malformed_row_is_one_line(desk: Desk, command: Command, tmp_path: Pat
 
     assert (ended[0], ended[1], len(ended[2].splitlines())) == (Exit.FAILED, "", 1)
     assert "MalformedRow" in ended[2]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"step": 7},
+        {"posted_at": 7},
+    ],
+    ids=str,
+)
+def test_malformed_evidence_is_named_in_one_line(
+    desk: Desk, command: Command, tmp_path: Path, damage: dict[str, Any]
+) -> None:
+    settled(desk)
+    row = desk.ledger.row(keys.evidence(KEY, "verify"))
+    assert row
+    desk.ledger.put(row | damage)
+
+    ended = command("report", KEY, "-o", str(tmp_path / "a.html"))
+
+    assert (ended[0], ended[1], len(ended[2].splitlines())) == (Exit.FAILED, "", 1)
+    assert f"EVIDENCE#{KEY} / {KEY}:verify: has no sound {next(iter(damage))}" in ended[2]
+
+
+def test_a_row_that_lacks_what_is_only_shown_is_told_without_it(desk: Desk) -> None:
+    stuck("release")(desk)
+    for step in ("verify", "limbo:1"):
+        address = keys.evidence(KEY, step)
+        row = desk.ledger.row(address)
+        assert row
+        kept = {"step", "posted_at", "provider", "decision", "request_hash", "pk", "sk"}
+        desk.ledger.put({name: value for name, value in row.items() if name in kept})
+    desk.alter(failure={}, reversed_for={"step": "reverse"})
+
+    assert parsed(page(desk)) is not None
+
+
+@pytest.mark.parametrize("at", ["yesterday", "2026-11-20T12:00:00", ""])
+def test_a_time_that_is_none_is_shown_as_it_is(desk: Desk, at: str) -> None:
+    """A row that was changed by hand is what a report is needed for."""
+    settled(desk)
+    desk.alter(claimed_at=at)
+
+    moments = report.describe(desk.stack, KEY, AT)["timeline"]
+
+    assert at in [moment.at for moment in moments]
+    assert "not known" in [moment.after for moment in moments]
+    assert parsed(page(desk)) is not None
 
 
 def test_with_open_the_page_is_shown_by_its_whole_path(

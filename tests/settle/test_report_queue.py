@@ -219,7 +219,7 @@ def test_a_hostile_text_in_the_queue_is_shown_as_text(desk: Desk) -> None:
     desk.stuck()
     desk.alter(failure={"step": "compensate:release", "error": HOSTILE, "cause": HOSTILE})
     desk.pay(FLYING, until="hold")
-    desk.ledger.put(desk.row(FLYING) | {"status": HOSTILE, "currency": HOSTILE})
+    desk.ledger.put(desk.row(FLYING) | {"status": HOSTILE, "currency": HOSTILE, "claimed_at": HOSTILE})
 
     root = parsed(render.queue(queue.describe(desk.stack, AT)))
 

@@ -10,6 +10,8 @@ from settle.exit_codes import CommandFailed, Exit
 
 def ensure_can_write(path: Path, overwrite: bool) -> None:
     """Refuse a path that can be no new file, before anything is read. Raises CommandFailed."""
+    if path.name == "-":
+        raise CommandFailed(Exit.USAGE, "output: a page is no text for a terminal; name a file")
     if path.is_dir():
         raise CommandFailed(Exit.USAGE, f"output: {path} is a directory; name a file in it")
     if not path.parent.is_dir():

@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from settle.instants import distance
+from settle.instants import distance, seconds_since
 from settle.output.page import graph
 from settle.output.printable import printable
 from settle.queries.path import COMPENSATION, SETTLEMENT
@@ -41,7 +41,11 @@ def settlement(report: Mapping[str, Any]) -> str:
 def queue(snapshot: Mapping[str, Any]) -> str:
     """Return the page of the queue of cases and of settlements in flight."""
     at = datetime.fromisoformat(snapshot["at"])
-    return _page("queue.html", queue=snapshot, ago=lambda instant: distance(instant, at) if instant else "")
+
+    def ago(instant: str | None) -> str:
+        return "" if instant is None or seconds_since(instant, at) is None else distance(instant, at)
+
+    return _page("queue.html", queue=snapshot, ago=ago)
 
 
 def _page(template: str, **values: Any) -> str:
