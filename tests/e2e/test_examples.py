@@ -98,6 +98,7 @@ def test_each_example_ends_exactly_as_expected(embedded: Embedded, machine: Mach
         "steps": ["hold", "verify", "release", "fee"],
         "reversed": [],
         "failure": None,
+        "next": {"action": "nothing", "reason": "The payee is paid."},
         "replayed": False,
     }
     assert {account: embedded.available(f"{account}.{run}") for account in BALANCES} == BALANCES

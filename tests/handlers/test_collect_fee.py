@@ -27,6 +27,7 @@ def test_the_first_call_settles_and_its_outcome_is_that_of_a_later_report(
         "steps": ["hold", "verify", "release", "fee"],
         "reversed": [],
         "failure": None,
+        "next": {"action": "nothing", "reason": "The payee is paid."},
         "replayed": False,
         "claimed_at": CLAIMED_AT,
         "finished_at": LATER_AT,
@@ -55,6 +56,7 @@ def test_a_late_call_reports_the_reversal_that_a_person_has_ordered_since(calls:
 
     assert late == calls.report()
     assert (late["status"], late["escrow"], late["replayed"]) == ("COMPENSATED", "0.00", False)
+    assert late["next"]["action"] == "nothing"
     assert (late["reversed"], late["finished_at"]) == (["fee", "hold", "release"], LATER_AT)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from settlement.model.errors import CapExceeded, InvalidRequest, StepFenced
 from settlement.model.status import Status
+from settlement.policy.outcome import next_action
 from tests.world.constants import (
     CLAIMED_AT,
     LATER_AT,
@@ -28,13 +29,19 @@ IN_FLIGHT: dict[str, Any] = WIRE | {
     "steps": [],
     "reversed": [],
     "failure": None,
+    "next": next_action(Status.PROCESSING, None),
     "replayed": False,
     "claimed_at": CLAIMED_AT,
     "finished_at": None,
 }
 HELD = IN_FLIGHT | {"escrow": "48.20", "steps": ["hold"]}
 RELEASED = IN_FLIGHT | {"escrow": "0.48", "steps": ["hold", "verify", "release"]}
-SETTLED = {"status": "SETTLED", "steps": ["hold", "verify", "release", "fee"], "finished_at": CLAIMED_AT}
+SETTLED = {
+    "status": "SETTLED",
+    "steps": ["hold", "verify", "release", "fee"],
+    "next": next_action(Status.SETTLED, None),
+    "finished_at": CLAIMED_AT,
+}
 STOPPED = {"Error": "InReview", "Cause": "kyc: waits for a reviewer's decision"}
 FENCED = {"Error": "StepFenced", "Cause": "reject: the settlement is PROCESSING with steps [hold] committed"}
 """The state of an execution whose rejection found that its hold had committed after all."""
@@ -43,6 +50,12 @@ EXECUTION_ARN = f"{SETTLEMENT_ARN}:execution-1"
 NAMELESS = {name: text for name, text in WIRE.items() if name != "key"}
 FAILURE = {"step": "verify", "error": "KycRejected", "cause": "kyc: the provider says no"}
 """The failure of a held settlement whose execution was stopped by `REJECTED_BY_KYC`."""
+
+REVERSED = {
+    "status": "COMPENSATING",
+    "failure": FAILURE,
+    "next": next_action(Status.COMPENSATING, FAILURE),
+}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +125,7 @@ def test_a_keyless_settlement_is_reported_by_the_key_that_its_hold_has_returned(
         with pytest.raises(InvalidRequest, match=r"^key: missing$"):
             report_of(calls, NAMELESS, FENCED)
 
-    status = {"status": "COMPENSATING", "failure": FAILURE} if "error" in more else {}
+    status = REVERSED if "error" in more else {}
     assert report == HELD | {"key": key} | status
 
 
@@ -149,13 +162,14 @@ def test_a_settlement_past_processing_is_reported_as_it_is(
     with calls.writes_nothing():
         report = calls.report(**error)
 
-    assert report == HELD | {"status": status.value} | failure | end | ({"escrow": "0.00"} if end else {})
+    told = {"status": status.value, "next": next_action(status, FAILURE)}
+    assert report == HELD | told | failure | end | ({"escrow": "0.00"} if end else {})
 
 
 @pytest.mark.parametrize(
     ("state", "execution", "outcome"),
     [
-        ("HoldFunds", "execution-1", HELD | {"status": "COMPENSATING", "failure": FAILURE}),
+        ("HoldFunds", "execution-1", HELD | REVERSED),
         ("HoldFunds", "execution-2", HELD),
         ("ReleaseFunds", "execution-1", RELEASED),
     ],

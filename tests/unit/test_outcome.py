@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlement.model.stage_config import StageConfig
-from settlement.model.status import Status
+from settlement.model.status import TRANSITIONS, Status
 from settlement.policy import outcome
 from tests.unit import states
 from tests.unit.vectors import slots
@@ -25,6 +25,10 @@ CONTRACT: dict[str, Any] = {
     "steps": [],
     "reversed": [],
     "failure": None,
+    "next": {
+        "action": "same_key",
+        "reason": "The payment is in flight: ask again with the same key, or wait for its event.",
+    },
     "replayed": False,
     "claimed_at": "2026-11-20T12:00:00.123Z",
     "finished_at": None,
@@ -42,7 +46,10 @@ def test_the_outcome_of_a_fresh_claim_is_the_whole_contract(config: StageConfig)
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"status": Status.SETTLED}, {"status": "SETTLED"}),
+        (
+            {"status": Status.SETTLED},
+            {"status": "SETTLED", "next": {"action": "nothing", "reason": "The payee is paid."}},
+        ),
         (slots(("fee", "hold", "release", "verify")), {"steps": ["hold", "verify", "release", "fee"]}),
         (slots(("verify", "hold")), {"steps": ["hold", "verify"]}),
         (slots((), ("hold",)), {"reversed": ["hold"]}),
@@ -62,6 +69,49 @@ def test_the_outcome_follows_the_state(
     changes: dict[str, Any], expected: dict[str, Any], config: StageConfig
 ) -> None:
     assert told(config, **changes) == CONTRACT | expected
+
+
+NEXT = {
+    Status.PROCESSING: "same_key",
+    Status.SETTLED: "nothing",
+    Status.REJECTED: "new_key",
+    Status.COMPENSATING: "same_key",
+    Status.COMPENSATED: "new_key",
+    Status.LIMBO: "same_key",
+}
+
+
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("replayed", [True, False])
+def test_the_next_action_follows_the_status(status: Status, replayed: bool, config: StageConfig) -> None:
+    failure = {"step": "verify", "error": "KycRejected", "cause": "kyc: rejected by the provider"}
+
+    outcome_told = told(config, replayed=replayed, status=status, failure=failure)
+
+    assert outcome_told["next"]["action"] == NEXT[status]
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_new_key_is_told_only_once_this_one_can_never_pay(status: Status) -> None:
+    is_final = not TRANSITIONS[status]
+
+    action = outcome.next_action(status, None)["action"]
+
+    assert (action == "new_key") == is_final
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_program_does_not_undo_a_persons_reversal(status: Status) -> None:
+    failure = {"step": "reverse", "error": "ReversalRequested", "cause": "the goods came back (by Ada)"}
+
+    told_next = outcome.next_action(status, failure)
+
+    ordered = {"action": "nothing", "reason": "A person has reversed the payment, and the payer has"}
+    if status is Status.COMPENSATED:
+        assert told_next["action"] == ordered["action"]
+        assert told_next["reason"].startswith(ordered["reason"])
+    else:
+        assert told_next == outcome.next_action(status, None)
 
 
 def test_the_outcome_is_plain_json(config: StageConfig) -> None:

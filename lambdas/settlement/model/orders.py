@@ -19,6 +19,9 @@ TEXT_LENGTH_MAX = 500
 REVERSE, REVERSE_PART, RECOVER = "reverse", "reverse-part", "recover"
 """The orders on a settlement that are no decision on a case of LIMBO."""
 
+REVERSAL_REQUESTED = "ReversalRequested"
+"""The error of a settlement that is reversed by a person's order."""
+
 SWEEP = "sweep"
 """The order to make available what a merchant has received: it moves no money from one account to another."""
 

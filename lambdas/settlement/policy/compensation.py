@@ -11,6 +11,7 @@ from settlement.model import accounts
 from settlement.model.case import Case
 from settlement.model.errors import KycUnavailable, PartRefused, ResolutionRefused, StepFenced
 from settlement.model.orders import (
+    REVERSAL_REQUESTED,
     REVERSE,
     Decision,
     PartialReversal,
@@ -74,7 +75,7 @@ def reverse_on_order(
 
     `seen` is the row's `sequence` to which the approval of several persons was held.
     """
-    failure = {"step": "reverse", "error": "ReversalRequested", "cause": f"{order.reason} (by {order.by})"}
+    failure = {"step": "reverse", "error": REVERSAL_REQUESTED, "cause": f"{order.reason} (by {order.by})"}
     return StepTransaction(
         evidence=entries.evidence(settlement, REVERSE, order.evidence(), now),
         settlement=reversal.begin_on_order(settlement, order.expected_status, failure, now, config, seen),

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from enum import StrEnum
 from typing import Any
 
 from settlement.model import money
+from settlement.model.orders import REVERSAL_REQUESTED
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
@@ -13,6 +15,61 @@ from settlement.model.status import Status, Step
 
 ERROR_LENGTH_MAX, CAUSE_LENGTH_MAX = 100, 500
 """Most characters of an error's name and of its cause: an outcome has a bounded size."""
+
+
+class Action(StrEnum):
+    """The action of a caller on an outcome, safe to take by program: none of them pays a second time."""
+
+    NOTHING = "nothing"
+    SAME_KEY = "same_key"
+    """Ask again with the same key, or wait for the event: the settlement may still go through."""
+
+    NEW_KEY = "new_key"
+    """To pay after all, use a new key: this one never pays any more."""
+
+
+def next_action(status: Status, failure: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the `next` of an outcome: the caller's action, and the reason in words.
+
+    A payment that a person has reversed is not to be paid again by a program.
+    """
+    action, reason = _NEXT[status]
+    if status is Status.COMPENSATED and (failure or {}).get("error") == REVERSAL_REQUESTED:
+        action, reason = Action.NOTHING, _REVERSED_BY_A_PERSON
+    return {"action": action.value, "reason": reason}
+
+
+_NEXT: dict[Status, tuple[Action, str]] = {
+    Status.PROCESSING: (
+        Action.SAME_KEY,
+        "The payment is in flight: ask again with the same key, or wait for its event.",
+    ),
+    Status.SETTLED: (Action.NOTHING, "The payee is paid."),
+    Status.REJECTED: (
+        Action.NEW_KEY,
+        "The payment was refused before anything was held, and this key never pays any more:"
+        " to pay after all, first mend what failure says, then use a new key.",
+    ),
+    Status.COMPENSATING: (
+        Action.SAME_KEY,
+        "The payment is being reversed, which may still end otherwise:"
+        " ask again with the same key, or wait for its event.",
+    ),
+    Status.COMPENSATED: (
+        Action.NEW_KEY,
+        "The payer has everything back, and this key never pays any more:"
+        " to pay after all, first mend what failure says, then use a new key.",
+    ),
+    Status.LIMBO: (
+        Action.SAME_KEY,
+        "The reversal is stuck, and a person decides, who may let the payment stand:"
+        " ask again with the same key, or wait for its event.",
+    ),
+}
+_REVERSED_BY_A_PERSON = (
+    "A person has reversed the payment, and the payer has everything back:"
+    " to pay after all, a person decides that, and it takes a new key."
+)
 
 
 def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> dict[str, Any]:
@@ -31,6 +88,7 @@ def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> 
         "steps": [step.value for step in Step if step in state.steps],
         "reversed": sorted(state.reversed),
         "failure": state.failure,
+        "next": next_action(state.status, state.failure),
         "replayed": replayed,
         "claimed_at": state.claimed_at,
         "finished_at": state.finished_at,

@@ -303,6 +303,9 @@ class Oracle:
                 status,
             )
         row = self.settlements[told["key"]]
+        if told["next"]["action"] == "new_key":
+            never_pays = not STATUSES[row["status"]["S"]]
+            demand(never_pays, "a new key is told once this one can never pay", told["key"], status)
         for name in ("payer", "payee", "currency"):
             demand(told[name] == text(row, name), "an outcome reports the claimed content", told)
         for name in ("amount", "fee"):

@@ -214,6 +214,9 @@ class Relay:
             demand(by_number.keys() == dense, "a settlement's events are dense", key, *by_number)
             in_order = self._in_order.get(key, [])
             demand(not self._has_topic or {*in_order} == dense, "the topic has each event", key, *in_order)
+        for sequence, one in by_number.items():
+            is_last = sequence == latest or one["data"]["next"]["action"] != "new_key"
+            demand(is_last, "an event tells of a new key once this one can never pay", one["id"])
         if not dense:  # a life that begins in the middle of another one
             return
         _check_data(key, by_number[latest]["data"], row)
