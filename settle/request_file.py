@@ -2,8 +2,10 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settlement.model.request import KEY
@@ -33,6 +35,23 @@ def read_requests(file: str) -> list[str]:
         except CommandFailed as failure:
             raise CommandFailed(failure.code, f"line {number}: {failure}; nothing was sent") from failure
     return list(requests.values())
+
+
+def labelled(request: str, reference: str | None, metadata: Mapping[str, str]) -> str:
+    """Return the request with the caller's own words added. Raises CommandFailed if it has some already."""
+    added: dict[str, Any] = {"reference": reference} if reference is not None else {}
+    added |= {"metadata": metadata} if metadata else {}
+    if not added:
+        return request
+    content = json.loads(request)
+    if not isinstance(content, dict):
+        raise CommandFailed(Exit.USAGE, "request: must be a JSON object")
+    if named := sorted(added.keys() & content.keys()):
+        raise CommandFailed(Exit.USAGE, f"{', '.join(named)}: the request has its own; nothing was sent")
+    try:
+        return json.dumps(content | added)
+    except RecursionError:
+        raise CommandFailed(Exit.USAGE, "request: is nested too deep; nothing was sent") from None
 
 
 def key_of(request: str) -> str:

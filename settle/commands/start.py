@@ -5,9 +5,20 @@ from typing import Annotated
 import typer
 
 from settle.commands.options import AsJson, StackName
-from settle.exit_codes import Exit
+from settle.exit_codes import CommandFailed, Exit
 from settle.machines import Machine
-from settle.request_file import read_requests
+from settle.request_file import labelled, read_requests
+
+
+def _members(given: list[str] | None) -> list[str]:
+    """Return NAME=VALUE texts, each name once. The stack checks both. Raises CommandFailed."""
+    names = [one.partition("=")[0] for one in given or ()]
+    for one, name in zip(given or (), names, strict=True):
+        if "=" not in one or not name:
+            raise CommandFailed(Exit.USAGE, "meta: must be NAME=VALUE")
+        if names.count(name) > 1:
+            raise CommandFailed(Exit.USAGE, f"meta: {name} comes twice")
+    return given or []
 
 
 def start(
@@ -16,6 +27,19 @@ def start(
     queue: Annotated[
         bool, typer.Option("--queue", help="Send them to the start queue, and wait for none.")
     ] = False,
+    reference: Annotated[
+        str | None,
+        typer.Option(help="Your own name of each payment, which its outcome has. No personal data."),
+    ] = None,
+    meta: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--meta",
+            metavar="NAME=VALUE",
+            callback=_members,
+            help="A text of your own that each outcome has. May be repeated. No personal data.",
+        ),
+    ] = None,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -27,7 +51,8 @@ def start(
 
     Example: settle start payments.jsonl --stack settlement-prod
     """
-    requests = read_requests(file)
+    metadata = dict(one.split("=", 1) for one in meta or ())
+    requests = [labelled(one, reference, metadata) for one in read_requests(file)]
 
     from settle.actions.start import send, start_code
     from settle.actions.start import start as start_one

@@ -59,6 +59,7 @@ _LINES: tuple[tuple[str, ...], ...] = (
     ("start", "<file>", "--machine", "standard"),
     ("start", "-", "--json"),
     ("start", "-"),
+    ("start", "-", "--reference", "invoice 1", "--meta", "shop=web"),
     ("status", "<key>"),
     ("status", "<key>", "--json"),
     ("reverse", "<key>", "--reason", "paid twice"),

@@ -18,7 +18,7 @@ NAMES = (
     *("owner", "reversal", "resolution", "case", "reason", "by", "decision", "expected_status", "key"),
     *("payer", "payee"),
     *("amount", "fee", "currency", "deadline_seconds", "stuck", "alerts", "replayed", "claimed_at", "token"),
-    *("payer_name", "payee_name"),
+    *("payer_name", "payee_name", "metadata", "cart", "shop"),
     *("idempotency_key", "reference", "headers", "body", "Records", "pk", "status", "__class__", ""),
     *("\ud800", "\x00", "k" * 9_000, "🦊" * 60, "ключ", f"<script>{CANARY[:6]}"),
 )

@@ -40,7 +40,8 @@ _DECIDED = {**ORDER, "decision": "retry"}
 _YEN = {**WIRE, "amount": "4820", "fee": "48", "currency": "JPY"}
 _WITHOUT_FEE = {name: value for name, value in WIRE.items() if name != "fee"}
 _NAMED = {**WIRE, "payer_name": "Alice Muster", "payee_name": "Bob Muster"}
-REQUESTS = [WIRE, _WITHOUT_FEE, {**WIRE, "deadline_seconds": 7_200}, _YEN, _NAMED]
+_LABELLED = {**WIRE, "reference": "invoice 2026/4711", "metadata": {"shop": "web", "cart": "c-77120"}}
+REQUESTS = [WIRE, _WITHOUT_FEE, {**WIRE, "deadline_seconds": 7_200}, _YEN, _NAMED, _LABELLED]
 
 
 _REVERSAL = {**_SETTLEMENT, "execution": "compensation-1"}

@@ -31,12 +31,14 @@ from tests.world.services import (
 )
 from tests.world.step_functions import StepFunctions
 
-CANARY_WIRE = WIRE | {
+CANARY_WIRE: dict[str, Any] = WIRE | {
     "payer": "canary.maria.muster",
     "payee": "canary.m.muster",
     "amount": "66391826047.31",
     "payer_name": "Maria Muster",
     "payee_name": "Moritz Muster",
+    "reference": "canary reference",
+    "metadata": {"cart": "canary cart"},
 }
 TELLTALES = ["canary", "muster", "Muster", "66391826047", "Y2FuYXJ5", "whsec_"]
 """Parts of API keys, accounts, names, reasons, base64, amounts (more digits than a time shares by chance)."""
@@ -167,6 +169,10 @@ def test_no_unusable_secret_leaks(
         {"payee_name": "canary Muster" * 20},
         {"payer_name": ["canary Muster"]},
         {"payee_name": "Moritz Mustermann"},
+        {"reference": "canary\n"},
+        {"metadata": {"cart": "canary\n"}},
+        {"metadata": ["canary"]},
+        {"metadata": {"cart": "another canary"}},
     ],
     ids=str,
 )

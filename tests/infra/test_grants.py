@@ -15,6 +15,7 @@ from settlement.ledger import forward, keys
 from settlement.ledger.conditions import ABSENT
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import Write
+from settlement.model.settlement import OPTIONAL
 from tests.infra.stack import FUNCTIONS
 from tests.infra.writes import ALL, PARKING, SWEEP, UPDATES, WRITES, assigned, named, names_in
 from tests.unit.vectors import CONFIG, EXECUTION, SETTLEMENT
@@ -41,7 +42,14 @@ ROWS: dict[str, Row] = {
 STRANGERS = ("VerifyKyc", "KycDecided", "StartSettlements", "RecoverStalled")
 """The functions whose input, or a part of it, comes from outside the account."""
 
-NAMED = replace(SETTLEMENT, deadline_seconds=60, payer_name="Alice Muster", payee_name="Bob Muster")
+NAMED = replace(
+    SETTLEMENT,
+    deadline_seconds=60,
+    payer_name="Alice Muster",
+    payee_name="Bob Muster",
+    reference="invoice 1",
+    metadata={"cart": "c-1"},
+)
 PUT = [write.parameters["Item"] for write in ALL if write.action == "Put"]
 OF_ENTRIES = {name for row in PUT if "posted_at" in row for name in row} - {"pk", "sk"}
 TOUCHED = {name for update in UPDATES for name in named(update)}
@@ -203,7 +211,7 @@ def test_no_role_may_change_an_attribute_of_an_entry_but_those_that_updates_of_o
 def test_no_role_may_change_an_agreed_payment_or_when_it_was_claimed() -> None:
     """A reversal moves the row's amounts: changed in between, it would refund another amount."""
     claimed = forward.claim(NAMED, EXECUTION, NOW, CONFIG).parameters["Item"]
-    agreed = {"payer", "payee", "payer_name", "payee_name", "amount", "fee", "deadline_seconds", "claimed_at"}
+    agreed = {"payer", "payee", "amount", "fee", "claimed_at", *OPTIONAL}
 
     assert agreed <= claimed.keys()
     assert agreed <= IMMUTABLE

@@ -337,6 +337,50 @@ def test_requests_are_sent_to_the_queue_as_they_are_and_not_waited_for(
     assert said == f"{KEY}: sent to the start queue\norder-2026-000102: sent to the start queue\n"
 
 
+WORDS = ("--reference", "invoice 1", "--meta", "shop=web", "--meta", "sum=1=1")
+LABELS = {"reference": "invoice 1", "metadata": {"shop": "web", "sum": "1=1"}}
+
+
+def test_the_callers_own_words_are_added_to_each_request(
+    queue: Queue, settle: Callable[..., Finished], tmp_path: Path
+) -> None:
+    file = tmp_path / "payments.jsonl"
+    file.write_text(f'{REQUEST}\n{{"key": "order-2026-000102", "payer": "Zoë"}}\n')
+
+    code, _, _ = settle("start", str(file), "--queue", *WORDS)
+
+    assert code == Exit.IN_FLIGHT
+    sent = [json.loads(body) for _, body in queue.sent]
+    assert sent == [{"key": KEY, **LABELS}, {"key": "order-2026-000102", "payer": "Zoë", **LABELS}]
+
+
+@pytest.mark.parametrize(
+    ("content", "given", "said"),
+    [
+        ({"key": KEY, "reference": "r"}, WORDS, "reference: the request has its own; nothing was sent"),
+        ({"key": KEY, "metadata": {}}, WORDS, "metadata: the request has its own; nothing was sent"),
+        ([], WORDS, "request: must be a JSON object"),
+        ({"key": KEY}, ("--meta", "shop"), "meta: must be NAME=VALUE"),
+        ({"key": KEY}, ("--meta", "=web"), "meta: must be NAME=VALUE"),
+        ({"key": KEY}, ("--meta", "shop=web", "--meta", "shop="), "meta: shop comes twice"),
+    ],
+)
+def test_words_that_cannot_be_added_send_nothing(
+    queue: Queue,
+    settle: Callable[..., Finished],
+    tmp_path: Path,
+    content: Any,
+    given: tuple[str, ...],
+    said: str,
+) -> None:
+    file = tmp_path / "payments.jsonl"
+    file.write_text(f"{REQUEST}\n{json.dumps(content)}\n")
+
+    code, _, err = settle("start", str(file), "--queue", *given)
+
+    assert (code, err, queue.sent) == (Exit.USAGE, f"settle: {said}\n", [])
+
+
 def test_a_request_that_may_not_be_in_the_queue_is_to_be_sent_again(
     queue: Queue, settle: Callable[..., Finished], tmp_path: Path
 ) -> None:

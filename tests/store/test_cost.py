@@ -5,6 +5,7 @@ Dynoxide follows it; DynamoDB Local counts the rows of a transaction that share 
 Neither reports what AWS charges for a refused write: `Sent.at_most` counts it.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,12 @@ import pytest
 from settlement.ledger import keys
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.model.orders import Resolution
-from settlement.model.request import DEADLINE_SECONDS_MAX, NAME_LENGTH_MAX
+from settlement.model.request import (
+    DEADLINE_SECONDS_MAX,
+    METADATA_BYTES_MAX,
+    NAME_LENGTH_MAX,
+    REFERENCE_LENGTH_MAX,
+)
 from settlement.model.settlement import NAMES
 from settlement.model.status import REVERSIBLE, Step
 from settlement.model.verdict import REASON_LENGTH_MAX, KycDecision, Verdict
@@ -56,6 +62,13 @@ LONGEST_REQUEST = {
     "payee_name": "O" * NAME_LENGTH_MAX,
 }
 """The longest content of a request whose names are in ASCII."""
+
+LABELS = {"reference": "invoice 2026/4711", "metadata": {"shop": "web", "cart": "c-77120"}}
+LONGEST_LABELS = {
+    "reference": "r" * REFERENCE_LENGTH_MAX,
+    "metadata": {f"{number}" * (31 if number == 7 else 32): "v" * 26 for number in range(8)},
+}
+"""The caller's own words, as many in ASCII as a request may have."""
 
 LONGEST = Verdict(
     decision=KycDecision.APPROVED,
@@ -319,6 +332,35 @@ def test_a_happy_settlement_is_five_writes_of_twenty_units_and_one_read(
     assert (read.operation, [call.operation for call in calls].count(GET)) == (GET, 1)
     assert units == ([6, 2, 2, 6] if is_dynamodb_local else [7, 2, 6, 5])
     assert at_most(calls) == reported(calls)
+
+
+@pytest.mark.parametrize(
+    ("content", "units", "local"),
+    [
+        pytest.param(LABELS, [7, 2, 6, 5], [6, 2, 2, 6], id="some"),
+        pytest.param(LONGEST_LABELS, [7, 3, 8, 7], [6, 3, 6, 8], id="the longest"),
+        pytest.param(LONGEST_REQUEST | LONGEST_LABELS, [9, 3, 8, 7], [8, 3, 6, 8], id="and all else"),
+    ],
+)
+def test_the_callers_own_words_cost_units_only_where_the_row_outgrows_a_kilobyte(
+    saga: Saga, content: dict[str, Any], units: list[int], local: list[int], is_dynamodb_local: bool
+) -> None:
+    """Each write of the row is a unit more then, and two in a transaction."""
+    asking = saga.asking(**content)
+    asking.ledger.open(asking.settlement.payer, 999_999_999_999_999)
+    asking.ledger.open(asking.settlement.payee, 0)
+
+    with watched(asking.ledger) as calls:
+        asking.claim_and_hold(owner="e" * 80)
+        for step in (Step.VERIFY, Step.RELEASE, Step.FEE):
+            asking.send(step)
+
+    metadata = json.dumps(LONGEST_LABELS["metadata"], separators=(",", ":"))
+    assert len(metadata) == METADATA_BYTES_MAX
+    hold, evidence, verdict, release, fee = calls
+    found = [hold.reported, evidence.reported + verdict.reported, release.reported, fee.reported]
+    assert found == (local if is_dynamodb_local else units)
+    assert size(asking.row()) <= 2 * UNIT_BYTES
 
 
 def test_a_payment_refused_for_want_of_funds_is_two_writes_of_at_most_seven_units(saga: Saga) -> None:

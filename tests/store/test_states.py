@@ -31,7 +31,13 @@ from tests.world.saga import (
     state_of,
 )
 
-OF_REQUEST = {"deadline_seconds": 600, "payer_name": "Alice Muster", "payee_name": "Bob Muster"}
+OF_REQUEST = {
+    "deadline_seconds": 600,
+    "payer_name": "Alice Muster",
+    "payee_name": "Bob Muster",
+    "reference": "invoice 2026/4711",
+    "metadata": {"shop": "web", "cart": "c-77120"},
+}
 """The attributes of a request that names everything."""
 
 SLOTS = {

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from handlers import _kyc
 from settlement.model.circuit import State
 from settlement.model.orders import Decision
+from settlement.model.settlement import LABELS
 from settlement.model.status import REVERSIBLE, Status, Step
 from settlement.policy import compensation, outcome
 from settlement.policy.pager import PagerConfig, resolution_notice
@@ -72,7 +73,7 @@ def test_an_outcome_keeps_its_contract_at_every_point_of_a_life(life: str, repla
     assert faults(OUTCOME, outcome_told) == []
     assert checked_outcome(outcome_told) is outcome_told
     assert list(outcome_told) == SCHEMAS[OUTCOME]["required"]
-    assert list(SCHEMAS[OUTCOME]["properties"]) == [*outcome_told, "reversed_in_part"]
+    assert list(SCHEMAS[OUTCOME]["properties"]) == [*outcome_told, "reversed_in_part", *LABELS]
 
 
 def test_the_lives_reach_every_status_of_the_contract() -> None:

@@ -1,6 +1,7 @@
 """The outcome of a settlement: one contract, of bounded size, in decimal strings."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from settlement.model.stage_config import StageConfig
 from settlement.model.status import TRANSITIONS, Status
 from settlement.policy import outcome
 from tests.unit import states
-from tests.unit.vectors import slots
+from tests.unit.vectors import SETTLEMENT, slots
 
 CONTRACT: dict[str, Any] = {
     "key": "order-2026-000101",
@@ -69,6 +70,19 @@ def test_the_outcome_follows_the_state(
     changes: dict[str, Any], expected: dict[str, Any], config: StageConfig
 ) -> None:
     assert told(config, **changes) == CONTRACT | expected
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [{"reference": "R 1"}, {"metadata": {"cart": "c-1"}}, {"reference": "R", "metadata": {"a": "b"}}],
+)
+def test_the_outcome_has_the_callers_own_words(labels: dict[str, Any], config: StageConfig) -> None:
+    assert told(config, **labels) == CONTRACT | labels
+
+    settled = replace(SETTLEMENT, **labels)
+    final = outcome.of_settled(settled, config, claimed_at="then", finished_at="now")
+    assert {name: final[name] for name in labels} == labels
+    assert final.keys() == CONTRACT.keys() | labels.keys()
 
 
 NEXT = {

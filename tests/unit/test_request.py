@@ -1,6 +1,7 @@
 """Requests: one that breaks the contract is refused with a message that names each field at fault."""
 
 import json
+import unicodedata
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +33,7 @@ VALID: dict[str, Any] = {
 WITHOUT_FEE, WITHOUT_KEY = (
     {name: value for name, value in VALID.items() if name != absent} for absent in ("fee", "key")
 )
-FIELDS = [*VALID, "deadline_seconds", "payer_name", "payee_name"]
+FIELDS = [*VALID, "deadline_seconds", "payer_name", "payee_name", "reference", "metadata"]
 MESSAGE_LENGTH_MAX = 2_000
 """Far below the limits of a Lambda function's error and a state machine's cause."""
 
@@ -51,11 +52,14 @@ NO_NAMES: list[Any] = [
     *("Alice\u202e", "Alice\u200b", "\ufeffAlice", "Alice\ud800"),
     *("\u200c", "\u200d", " \u200c ", "\u200c \u200d", "\u200d\xa0\u200c"),
 ]
+NO_REFERENCES = [text for text in NO_NAMES if text != "A" * 101 and text != "\u3000" + "A" * 101]
+NO_REFERENCES += ["A" * 65, "\u3000" + "A" * 65]
 JOINED = ("بی\u200cبی", "क्\u200dष", "ന്\u200d")
 """Names with a joiner, in Persian, Hindi and, at the end, Malayalam."""
 
 DECIMAL = "must be a decimal string with at most 2 decimals and at most 13 digits before the point"
 NAME = "must be printable text of 1 to 100 characters"
+LABEL = "must be printable text of 1 to 64 characters"
 REFUSED: dict[str, tuple[list[Any], str]] = {
     "key": (
         [*NO_IDS, "k", "k" * 15, "order.2026.000101"],
@@ -75,6 +79,15 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
     ),
     "payer_name": (NO_NAMES, NAME),
     "payee_name": (NO_NAMES, NAME),
+    "reference": (NO_REFERENCES, LABEL),
+    "metadata": (
+        [
+            *(None, True, 7, 4.5, float("nan"), [], ["cart"], "", "cart=7", "{}"),
+            {f"m{number}": "x" for number in range(9)},
+            {f"m{number}": "x" for number in range(20_000)},
+        ],
+        "must be a JSON object of at most 8 texts",
+    ),
 }
 """The values of each field that are refused by themselves, and what the field should be."""
 
@@ -115,6 +128,10 @@ def test_a_field_with_another_value_is_refused_without_repeating_it(
             for field in ("payer_name", "payee_name")
             for name in ("A", "名前", "O'Neill, Seán", "Ünal  A.Ş.", "A" * 100, "-", *JOINED)
         ),
+        *(("reference", text) for text in ("A", "名前", "invoice 2026/4711", "A" * 64, "-", *JOINED)),
+        ("metadata", {"a": "x"}),
+        ("metadata", dict.fromkeys(("A", "a" * 32, "_", ".", "-", "0", "a.b-C_9", "key"), "x")),
+        ("metadata", {f"member{number}": "v" * 50 for number in range(8)}),
     ],
     ids=short,
 )
@@ -122,6 +139,71 @@ def test_a_field_within_its_bounds_is_accepted_unchanged(
     field: str, value: object, config: StageConfig
 ) -> None:
     assert getattr(parse_request(VALID | {field: value}, config), field) == value
+
+
+DEEP = json.loads("[" * 900 + "]" * 900)
+
+
+@pytest.mark.parametrize("value", [*NO_REFERENCES, DEEP, {"a": DEEP}, float("inf")], ids=short)
+def test_a_member_with_another_value_is_refused_without_repeating_it(
+    value: object, config: StageConfig
+) -> None:
+    metadata = {"shop": "web", "cart": value}
+
+    assert refusal(VALID | {"metadata": metadata}, config) == f"metadata.cart: {LABEL}"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        *((name, name) for name in ("", "a b", "cart:7", "a/b", "a" * 33)),
+        *(
+            ("a" * 300_000, "a" * 40),
+            ("größe", "gr\\xf6\\xdfe"),
+            ("cart\n", "cart\\n"),
+            ("\ud800", "\\ud800"),
+        ),
+    ],
+    ids=short,
+)
+def test_a_member_with_another_name_is_refused_in_a_printable_message(
+    name: str, shown: str, config: StageConfig
+) -> None:
+    message = refusal(VALID | {"metadata": {name: "x"}}, config)
+
+    assert message == f"metadata.{shown}: its name must match ^[A-Za-z0-9_.-]{{1,32}}$"
+    assert message.isprintable()
+
+
+def test_a_few_members_at_fault_are_named_and_the_others_counted(config: StageConfig) -> None:
+    message = refusal(VALID | {"metadata": {f"cart {number}": None for number in range(8)}}, config)
+
+    assert message.count("metadata.cart ") == 5
+    assert "metadata: has 11 more faults" in message
+
+
+@pytest.mark.parametrize(
+    ("metadata", "size"),
+    [
+        ({"a": "x" * 64, "b": "x" * 64, "c": "x" * 64, "d": "x" * 64, "e": "x" * 64, "f": "x" * 64}, 427),
+        ({f"{number}" * 32: "x" * 26 for number in range(8)}, 513),
+        ({f"{number}" * 32: "x" * 26 for number in range(7)} | {"7" * 31: "x" * 26}, 512),
+        ({"a": "名" * 64, "b": "名" * 64, "c": "é" * 53 + "e"}, 513),
+        ({"a": "名" * 64, "b": "名" * 64, "c": "é" * 53}, 512),
+        (dict.fromkeys("abcd", '"' * 62), 525),
+        ({"a": "e\u0301" * 64, "b": "名" * 64, "c": "名" * 57}, 513),  # counted in its composed form
+    ],
+    ids=short,
+)
+def test_metadata_is_bounded_as_a_whole(metadata: dict[str, str], size: int, config: StageConfig) -> None:
+    kept = {name: unicodedata.normalize("NFC", value) for name, value in metadata.items()}
+    assert len(json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode()) == size
+
+    if size > 512:
+        expected = "metadata: must be at most 512 bytes as compact JSON in UTF-8"
+        assert refusal(VALID | {"metadata": metadata}, config) == expected
+    else:
+        assert parse_request(VALID | {"metadata": metadata}, config).metadata == kept
 
 
 @pytest.mark.parametrize(("currency", "exponent", "text"), TOO_PRECISE)
@@ -257,7 +339,8 @@ ALMOST_VALID = st.fixed_dictionaries(
     {},
     optional={name: st.just(value) | JSON for name, value in VALID.items()}
     | {"deadline_seconds": st.just(900) | JSON, "note": JSON}
-    | {name: st.just("Alice Muster") | JSON for name in ("payer_name", "payee_name")},
+    | {name: st.just("Alice Muster") | JSON for name in ("payer_name", "payee_name", "reference")}
+    | {"metadata": st.dictionaries(st.sampled_from(["cart", "a b", ""]) | TEXT, JSON, max_size=10) | JSON},
 )
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from settlement.ledger import forward, reversal
 from settlement.model.errors import IdempotencyConflict
 from settlement.model.request import parse_request, parse_settlement
-from settlement.model.settlement import Settlement
+from settlement.model.settlement import OPTIONAL, Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.policy import steps
@@ -21,10 +21,12 @@ from tests.world.environment import NOW
 
 NAMED = VALID | {"payer_name": "Alice Muster", "payee_name": "Bob & Söhne"}
 IN_HASTE = VALID | {"deadline_seconds": 600}
+LABELLED = VALID | {"reference": "invoice 2026/4711", "metadata": {"shop": "web", "cart": "c-77120"}}
 HASHES = [
     (VALID, "d13463c1e640ed9114f62760da3142c9e498ad261d55a5451e18c3ede91227a2"),
     (IN_HASTE, "c93e8497754df4245b64fe4ba2501ecb1e7ac3e888bbddb2ed82876fc5101590"),
     (NAMED, "498dabb5701e9beb6c638eaea5346c7413e787cc94c34ae6ce309e6f8617d789"),
+    (LABELLED, "07ff188a19dff20b2c1913252d7bed80a53f810b30dd1fe4a83e213433eef50d"),
 ]
 """The hashes of requests. They never change, as rows carry them."""
 
@@ -36,7 +38,7 @@ def claimed(request: dict[str, Any], config: StageConfig) -> dict[str, Any]:
     return row
 
 
-@pytest.mark.parametrize(("request_", "expected"), HASHES, ids=["plain", "deadline", "names"])
+@pytest.mark.parametrize(("request_", "expected"), HASHES, ids=["plain", "deadline", "names", "labels"])
 def test_the_hash_of_a_request_never_changes(
     request_: dict[str, Any], expected: str, config: StageConfig
 ) -> None:
@@ -53,6 +55,9 @@ def test_the_hash_of_a_request_never_changes(
         {"payer_name": "Alice"},
         {"payee_name": "Bob"},
         NAMED,
+        {"reference": "invoice 2026/4711"},
+        {"metadata": {"cart": "c-77120"}},
+        LABELLED | NAMED,
     ],
     ids=str,
 )
@@ -70,10 +75,7 @@ def test_a_settlement_survives_the_wire_its_row_and_its_tombstone(
     for row in (claimed(request, config), tombstone):
         assert SettlementState.from_row(row).settlement == one
         assert row["request_hash"] == one.request_hash
-        assert (
-            row.keys() & {"key", "deadline_seconds", "payer_name", "payee_name"}
-            == request.keys() - VALID.keys()
-        )
+        assert row.keys() & {"key", *OPTIONAL} == request.keys() - VALID.keys()
 
 
 @pytest.mark.parametrize(
@@ -85,10 +87,15 @@ def test_a_settlement_survives_the_wire_its_row_and_its_tombstone(
         (NAMED, NAMED | {"payer_name": "alice muster"}),
         (NAMED, NAMED | {"payee_name": "Bob & Soehne"}),
         (NAMED, NAMED | {"payer_name": NAMED["payee_name"], "payee_name": NAMED["payer_name"]}),
+        *((LABELLED, VALID | {name: LABELLED[name]}) for name in ("reference", "metadata")),
+        (LABELLED, LABELLED | {"reference": "Invoice 2026/4711"}),
+        (LABELLED, LABELLED | {"metadata": {"shop": "web", "cart": "c-77121"}}),
+        (LABELLED, LABELLED | {"metadata": {"cart": "web", "shop": "c-77120"}}),
+        (LABELLED, LABELLED | {"metadata": {"shop": "web"}}),
     ],
     ids=str,
 )
-def test_another_deadline_or_name_makes_another_request_even_if_it_is_the_stages_own(
+def test_another_deadline_name_or_label_makes_another_request_even_if_it_is_the_stages_own(
     first: dict[str, Any], second: dict[str, Any], config: StageConfig
 ) -> None:
     for one, other in ((first, second), (second, first)):
@@ -129,6 +136,8 @@ SETTLEMENTS = st.builds(
     deadline_seconds=st.none() | st.integers(0, 99),
     payer_name=st.none() | st.text(max_size=5),
     payee_name=st.none() | st.text(max_size=5),
+    reference=st.none() | st.text(max_size=5),
+    metadata=st.none() | st.dictionaries(st.text(max_size=2), st.text(max_size=2), min_size=1, max_size=2),
 )
 
 
@@ -148,6 +157,39 @@ def test_characters_moved_from_one_field_to_the_next_make_another_request(settle
     swapped = replace(settlement, payer=settlement.payee, payee=settlement.payer)
 
     assert len({settlement.request_hash, shifted.request_hash, swapped.request_hash}) == 3
+
+
+# The caller's own words
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        LABELLED | {"metadata": {"cart": "c-77120", "shop": "web"}},
+        LABELLED | {"metadata": {"cart": "\u3000c-77120 ", "shop": "web"}},
+        LABELLED | {"reference": " invoice\xa02026/4711"},
+    ],
+    ids=ascii,
+)
+def test_the_order_of_members_and_spaces_around_a_text_make_no_other_request(
+    other: dict[str, Any], config: StageConfig
+) -> None:
+    state = SettlementState.from_row(claimed(LABELLED, config))
+
+    assert steps.verify_same_request(parse_request(other, config), state) == state.settlement
+
+
+def test_metadata_without_members_is_none(config: StageConfig) -> None:
+    assert parse_settlement(VALID | {"metadata": {}}, config) == parse_settlement(VALID, config)
+    assert "metadata" not in claimed(VALID | {"metadata": {}}, config)
+
+
+def test_the_callers_own_words_are_shown_by_no_representation(config: StageConfig) -> None:
+    settlement = parse_settlement(LABELLED, config)
+
+    for shown in (repr(parse_request(LABELLED, config)), repr(settlement), str(settlement)):
+        assert "alice" in shown
+        assert not [word for word in ("4711", "77120", "shop") if word in shown]
 
 
 # The deadline

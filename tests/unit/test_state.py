@@ -10,7 +10,7 @@ from settlement.adapters.wire import to_wire
 from settlement.ledger import entries
 from settlement.ledger.keys import Row
 from settlement.model import state as model_state
-from settlement.model.settlement import FIELDS
+from settlement.model.settlement import FIELDS, OPTIONAL
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import AccountState, MalformedRow, SettlementState
 from settlement.model.status import REVERSIBLE, Status, Step
@@ -19,7 +19,9 @@ from tests.unit.vectors import IN_HASTE, ORDER, SETTLEMENT, VERDICT, slots
 from tests.world.environment import NOW
 
 FAILURE = {"step": "hold", "error": "E", "cause": "why"}
-NAMED = replace(IN_HASTE, payer_name="Alice A.", payee_name="Bob B.")
+NAMED = replace(
+    IN_HASTE, payer_name="Alice A.", payee_name="Bob B.", reference="R 1", metadata={"cart": "c-1"}
+)
 SLOTS = [*(step.slot for step in Step), *(step.reversal_slot for step in REVERSIBLE)]
 FULL = states.row(
     NAMED,
@@ -112,7 +114,7 @@ def test_a_step_without_its_time_has_not_committed_or_is_not_reversed(slot: str)
     assert state == (replace(full, reversed=kept) if undone else replace(full, steps=kept))
 
 
-@pytest.mark.parametrize("name", ["deadline_seconds", "payer_name", "payee_name"])
+@pytest.mark.parametrize("name", OPTIONAL)
 def test_an_optional_field_of_the_request_may_be_missing(name: str) -> None:
     missing: dict[str, Any] = {name: None}
 

@@ -15,6 +15,8 @@ OTHER_CONTENT = [
     WIRE | {"payer": "carol"},
     WIRE | {"payee": "carol"},
     WIRE | {"currency": "USD"},
+    WIRE | {"reference": "another"},
+    WIRE | {"metadata": {"cart": "another"}},
 ]
 CLAIMED_AT = "2026-11-20T12:00:00.123Z"
 LATER_AT = "2026-11-20T12:00:07.123Z"

@@ -1,9 +1,10 @@
 """A client's request, checked: the only way from JSON into the domain."""
 
 import hashlib
+import json
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,13 @@ below 1 KB, one write unit, unless it is in a review with a long reference. Only
 deadline's bounds.
 """
 
+REFERENCE_LENGTH_MAX = METADATA_VALUE_LENGTH_MAX = 64
+METADATA_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}", re.ASCII)
+METADATA_MEMBERS_MAX, METADATA_BYTES_MAX = 8, 512
+"""The bounds of the caller's own words, which every write of the settlement's row pays for; the bytes are
+those of canonical JSON in UTF-8. Only ever to be widened, too.
+"""
+
 _JOINERS = dict.fromkeys((0x200C, 0x200D))
 """Invisible joiners, which names in Persian and Indic scripts need."""
 
@@ -40,6 +48,8 @@ STARTED_BY = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
 """The field with which a state machine that starts an execution links the two. It is ignored: no content."""
 
 _REQUIRED = ("key", "payer", "payee", "amount", "currency")
+_TEXT_LENGTHS = {**dict.fromkeys(NAMES, NAME_LENGTH_MAX), "reference": REFERENCE_LENGTH_MAX}
+_COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _FIELD_LENGTH_MAX = 40
 _FIELDS_MAX = 5
@@ -59,6 +69,8 @@ class Request:
     deadline_seconds: int | None
     payer_name: str | None = field(default=None, repr=False)
     payee_name: str | None = field(default=None, repr=False)
+    reference: str | None = field(default=None, repr=False)
+    metadata: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
 
     def settlement(self, fee: int) -> Settlement:
         """Return the requested settlement; `fee` (minor units) applies if the request names none."""
@@ -108,6 +120,7 @@ def parse_request(raw: object, config: StageConfig) -> Request:
     problems += _amount_problems(amounts)
     problems += _deadline_problems(raw)
     problems += _name_problems(raw)
+    problems += _metadata_problems(raw)
     if problems:
         raise InvalidRequest("; ".join(sorted(problems)))
     return Request(
@@ -118,7 +131,8 @@ def parse_request(raw: object, config: StageConfig) -> Request:
         currency=raw["currency"],
         fee=amounts.get("fee"),
         deadline_seconds=raw.get("deadline_seconds"),
-        **{name: _canonical_name(raw[name]) for name in NAMES if name in raw},
+        **{name: _canonical_name(raw[name]) for name in _TEXT_LENGTHS if name in raw},
+        metadata=_canonical_metadata(raw.get("metadata")),
     )
 
 
@@ -145,10 +159,14 @@ def unknown_fields(names: AbstractSet[str], fields: Collection[str]) -> Iterator
     """Yield what is wrong with fields that are none of `fields`, in a bounded number of messages."""
     unknown = sorted(names - set(fields))
     for name in unknown[:_FIELDS_MAX]:
-        printable = name[:_FIELD_LENGTH_MAX].encode("unicode_escape").decode()
-        yield f"{printable}: unknown field; the fields are {', '.join(fields)}"
+        yield f"{_shown(name)}: unknown field; the fields are {', '.join(fields)}"
     if len(unknown) > _FIELDS_MAX:
         yield f"request: has {len(unknown) - _FIELDS_MAX} more unknown fields"
+
+
+def _shown(name: str) -> str:
+    """Return the name of a field as a message has it: printable, and of a bounded length."""
+    return name[:_FIELD_LENGTH_MAX].encode("unicode_escape").decode()
 
 
 def _shape_problems(raw: dict[str, Any]) -> Iterator[str]:
@@ -178,11 +196,43 @@ def _deadline_problems(raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _name_problems(raw: dict[str, Any]) -> Iterator[str]:
-    for field_name in raw.keys() & NAMES:
-        name = _canonical_name(raw[field_name]) if isinstance(raw[field_name], str) else ""
-        visible = name.translate(_JOINERS).strip(" ")
-        if not (visible and visible.isprintable() and len(name) <= NAME_LENGTH_MAX):
-            yield f"{field_name}: must be printable text of 1 to {NAME_LENGTH_MAX} characters"
+    for name in raw.keys() & _TEXT_LENGTHS.keys():
+        yield from _printable_problems(name, raw[name], _TEXT_LENGTHS[name])
+
+
+def _printable_problems(field_name: str, value: object, length_max: int) -> Iterator[str]:
+    text = _canonical_name(value) if isinstance(value, str) else ""
+    visible = text.translate(_JOINERS).strip(" ")
+    if not (visible and visible.isprintable() and len(text) <= length_max):
+        yield f"{field_name}: must be printable text of 1 to {length_max} characters"
+
+
+def _metadata_problems(raw: dict[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the metadata, in a bounded number of messages."""
+    if "metadata" not in raw:
+        return
+    given = raw["metadata"]
+    if not isinstance(given, dict) or len(given) > METADATA_MEMBERS_MAX:
+        yield f"metadata: must be a JSON object of at most {METADATA_MEMBERS_MAX} texts"
+        return
+    problems = [problem for name in sorted(given) for problem in _member_problems(name, given[name])]
+    yield from problems[:_FIELDS_MAX]
+    if len(problems) > _FIELDS_MAX:
+        yield f"metadata: has {len(problems) - _FIELDS_MAX} more faults"
+    if not problems and len(_COMPACT.encode(_canonical_metadata(given)).encode()) > METADATA_BYTES_MAX:
+        yield f"metadata: must be at most {METADATA_BYTES_MAX} bytes as compact JSON in UTF-8"
+
+
+def _member_problems(name: str, value: object) -> Iterator[str]:
+    shown = f"metadata.{_shown(name)}"
+    if not METADATA_NAME.fullmatch(name):
+        yield f"{shown}: its name must match ^{METADATA_NAME.pattern}$"
+    yield from _printable_problems(shown, value, METADATA_VALUE_LENGTH_MAX)
+
+
+def _canonical_metadata(given: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Return the members in canonical form; None for no members, which are the same as no metadata."""
+    return {name: _canonical_name(text) for name, text in given.items()} if given else None
 
 
 def _canonical_name(text: str) -> str:

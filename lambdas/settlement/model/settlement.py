@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,10 @@ from settlement.model.stage_config import StageConfig
 NAMES = ("payer_name", "payee_name")
 """The names of the parties: personal data, for a KYC provider that screens by name."""
 
-OPTIONAL = ("deadline_seconds", *NAMES)
+LABELS = ("reference", "metadata")
+"""The caller's own words about a payment: the stage passes them on, in each outcome, and reads none."""
+
+OPTIONAL = ("deadline_seconds", *NAMES, *LABELS)
 """The fields in the hash of a request that has them. Others keep the hash that they had without these."""
 
 _HASHED = ("key", "payer", "payee", "amount", "currency", "fee")
@@ -34,7 +38,7 @@ class Settlement:
     """One payment. `amount` and `fee` are minor units of `currency`.
 
     `deadline_seconds` is the time to settle that the request names; None leaves it to the stage.
-    The names are not in its `repr`, so that no log line or error shows them.
+    The names and the caller's own words are not in its `repr`, so that no log line or error shows them.
     """
 
     key: str
@@ -46,6 +50,8 @@ class Settlement:
     deadline_seconds: int | None = None
     payer_name: str | None = field(default=None, repr=False)
     payee_name: str | None = field(default=None, repr=False)
+    reference: str | None = field(default=None, repr=False)
+    metadata: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
 
     @property
     def net(self) -> int:
@@ -61,6 +67,11 @@ class Settlement:
         content = {name: getattr(self, name) for name in _HASHED}
         content |= {name: value for name in OPTIONAL if (value := getattr(self, name)) is not None}
         return hash_of(content)
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The caller's own words, as outcomes have them: those that the request has."""
+        return {name: value for name in LABELS if (value := getattr(self, name)) is not None}
 
     def to_row(self) -> dict[str, Any]:
         """Return the request's attributes of the settlement's row, except the key, which is the row's own."""

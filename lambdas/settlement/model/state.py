@@ -75,6 +75,8 @@ class SettlementState:
                     deadline_seconds=row.get("deadline_seconds"),
                     payer_name=row.get("payer_name"),
                     payee_name=row.get("payee_name"),
+                    reference=row.get("reference"),
+                    metadata=row.get("metadata"),
                 ),
                 status=Status(row["status"]),
                 steps={step: row[slot] for step, slot in _SLOTS if slot in row},
@@ -197,9 +199,9 @@ _INTEGERS = (
     *("amount", "fee", "deadline_seconds", "escrow", "owner_epoch", "resolutions", "available"),
     *("limbo_cases", "parts", "reversed_in_part", "sequence"),
 )
-_MAPS = ("failure", "reversed_for", "resolution")
+_MAPS = ("failure", "reversed_for", "resolution", "metadata")
 _TEXTS = (
-    *("pk", "gsi1sk", "payer", "payee", "currency", "request_hash", "status", "owner"),
+    *("pk", "gsi1sk", "payer", "payee", "reference", "currency", "request_hash", "status", "owner"),
     *("claimed_at", "deadline_at", "in_flight_since", "recover_at", "expired_at", "finished_at"),
     *("deadline_extended_at", "verdict", "review", "stuck_step", *_TIMES),
     *(step.slot for step in Step),
@@ -225,6 +227,8 @@ def _check_types(row: Mapping[str, Any]) -> None:
     for name, value in row.items():
         if not isinstance(value, _TYPES.get(name, object)):
             raise MalformedRow(f"{_subject(row)}: {name} is no {_TYPES[name].__name__}")
+    if not all(isinstance(value, str) for value in row.get("metadata", {}).values()):
+        raise MalformedRow(f"{_subject(row)}: metadata has a member that is no str")
 
 
 def _subject(row: Mapping[str, Any]) -> str:

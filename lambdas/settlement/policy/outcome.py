@@ -93,6 +93,7 @@ def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> 
         "claimed_at": state.claimed_at,
         "finished_at": state.finished_at,
         **parts,
+        **settlement.labels,
     }
 
 

@@ -16,7 +16,7 @@ _PROOF = ("user_id", "request_id", "source_ip", "approved_by", "approved_in", "b
 PRIVATE = (
     *("payer_name", "payee_name", "reason", "by", *_PROOF),
     *("proposer", "proposed_by", "persons"),
-    *("error", "cause", "token", "failure", "reversed_for"),
+    *("error", "cause", "token", "failure", "reversed_for", "reference", "metadata"),
 )
 """What is read of a row, but never kept or told: personal data, free text, and secrets."""
 

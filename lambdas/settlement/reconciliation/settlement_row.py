@@ -49,8 +49,10 @@ def movements(row: Row) -> SettlementFacts:
     values.count(row, "sequence", least=1)
     if not _REQUESTED.isdisjoint(row):
         values.optional(row, "deadline_seconds", int)
-        for name in NAMES:
+        for name in (*NAMES, "reference"):
             values.optional(row, name)
+        if not all(isinstance(text, str) for text in (values.optional(row, "metadata", dict) or {}).values()):
+            raise MalformedRow("metadata has a member that is no text")
     return SettlementFacts(
         *(key, status, payer, payee, currency, request_hash),
         *(amount, own_fee, values.amount(row, "escrow")),

@@ -21,6 +21,7 @@ STATUSES = {
 FINISHED = {"SETTLED", "REJECTED", "COMPENSATED"}
 FORWARD = ("hold", "verify", "release", "fee")
 HIGHEST_BALANCE = 100_000_000
+LABELS = ("reference", "metadata")
 _BOUNDED = ("CO2", "EUR")
 """The currencies in which the stage of these worlds has a highest balance."""
 
@@ -64,6 +65,14 @@ def keeps_to_its_bound(account: Item) -> bool:
 def minor(amount: str, currency: str) -> int:
     """Return an amount in minor units."""
     return int(Decimal(amount).scaleb(DECIMALS[currency]))
+
+
+def labels_of(row: Item) -> dict[str, Any]:
+    """Return the caller's own words on a settlement's row."""
+    found: dict[str, Any] = {"reference": row["reference"]["S"]} if "reference" in row else {}
+    if "metadata" in row:
+        found["metadata"] = {name: value["S"] for name, value in row["metadata"]["M"].items()}
+    return found
 
 
 def done(row: Item | None) -> set[str]:

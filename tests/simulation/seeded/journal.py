@@ -46,7 +46,7 @@ PERIOD = timedelta(minutes=30)
 FROZEN_SECONDS_MAX = 1_500
 """The longest that a process stops, and then continues."""
 
-_WITHHELD = ("reason", "by", "cause", "error", "reference", "payer_name", "payee_name")
+_WITHHELD = ("reason", "by", "cause", "error", "reference", "metadata", "payer_name", "payee_name")
 _CLAIM = ("payer", "payee", "amount", "fee", "currency", "deadline_seconds", "request_hash", "claimed_at")
 _WHOLE = ("step", "posted_at", "debit", "credit", "side", "amount", "currency", "request_hash", "decision")
 _COPIED = {

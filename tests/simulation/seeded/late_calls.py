@@ -30,6 +30,9 @@ OTHERWISE = {
 }
 """Other content under the same key."""
 
+LABELLED_OTHERWISE: dict[str, Any] = {"reference": "late", "metadata": {"cart": "late"}}
+"""The same of a settlement whose request has such a label."""
+
 
 class Asked(NamedTuple):
     """A call of a function.
@@ -77,7 +80,8 @@ def is_order(call: str) -> bool:
 def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str, Asked]:
     """Return all calls by name for a settlement with this row; webhooks are signed at `at` (milliseconds)."""
     asked = _of(dict(settlement), row)
-    for name, other in OTHERWISE.items():
+    labelled = {name: other for name, other in LABELLED_OTHERWISE.items() if name in settlement}
+    for name, other in (OTHERWISE | labelled).items():
         content = _of({**settlement, name: other}, row)
         asked |= {f"{call} with other {name}": made for call, made in content.items()}
     for decision in ("APPROVED", "REJECTED"):

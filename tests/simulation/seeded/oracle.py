@@ -13,6 +13,7 @@ from tests.simulation.seeded.deadlines import Deadlines
 from tests.simulation.seeded.facts import (
     FINISHED,
     FORWARD,
+    LABELS,
     POISON,
     STATUSES,
     Sums,
@@ -24,6 +25,7 @@ from tests.simulation.seeded.facts import (
     is_swept_later,
     keeps_to_its_bound,
     key_of,
+    labels_of,
     minor,
     number,
     text,
@@ -38,7 +40,10 @@ from tests.world.expressions import Item
 from tests.world.interpreter import Execution
 from tests.world.memory_dynamodb import Changes
 
-FIXED = ("payer", "payee", "amount", "fee", "currency", "request_hash", "claimed_at", "deadline_seconds")
+FIXED = (
+    *("payer", "payee", "amount", "fee", "currency", "request_hash", "claimed_at", "deadline_seconds"),
+    *LABELS,
+)
 
 
 class Oracle:
@@ -308,6 +313,8 @@ class Oracle:
             demand(never_pays, "a new key is told once this one can never pay", told["key"], status)
         for name in ("payer", "payee", "currency"):
             demand(told[name] == text(row, name), "an outcome reports the claimed content", told)
+        said = {name: told[name] for name in LABELS if name in told}
+        demand(said == labels_of(row), "an outcome reports the claimed content", told)
         for name in ("amount", "fee"):
             demand(
                 minor(told[name], told["currency"]) == number(row, name),

@@ -45,6 +45,9 @@ FORWARD = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettle
 OTHERWISE = (("amount", "6.66"), ("payee", "dave"), ("payer", "dave"), ("fee", "0.01"), ("currency", "USD"))
 """Other content under the same key."""
 
+LABELLED_OTHERWISE = {"reference": "invoice 3"}
+"""The same of a request that has a reference, in the place of another fee."""
+
 STUCK = ("EnterLimbo", "AwaitResolution", "ResolveLimbo")
 REVERSING = ("RefundFee", "ReclaimFunds", "VoidHold")
 DOOR_MS_MAX = 30_000
@@ -105,7 +108,7 @@ class People:
             sent = dict(request)
             if again and chance.happens(0.2):
                 field, other = chance.one_of(OTHERWISE)
-                sent[field] = other
+                sent |= LABELLED_OTHERWISE if field == "fee" and "reference" in sent else {field: other}
             machine = chance.one_of((STANDARD, EXPRESS))
             name = f"{sent['key']}-mine" if chance.happens(0.5) else f"{sent['key']}-mine-{again}"
             at = delay + chance.within(0, 5_000) if chance.happens(0.7) else chance.within(0, 20 * MINUTE_MS)

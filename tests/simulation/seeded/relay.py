@@ -21,7 +21,15 @@ from settlement.model.errors import SettlementError
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import MalformedRow
 from settlement.policy.events import event
-from tests.simulation.seeded.facts import POISON, demand, is_swept_later, number, text
+from tests.simulation.seeded.facts import (
+    LABELS,
+    POISON,
+    demand,
+    is_swept_later,
+    labels_of,
+    number,
+    text,
+)
 from tests.world.contracts import checked_event
 from tests.world.environment import NOW
 from tests.world.expressions import Item
@@ -239,6 +247,8 @@ def _check_data(key: str, data: dict[str, Any], row: Item) -> None:
     """Check that the last event tells what the row says."""
     shown: dict[str, Any] = {name: text(row, name) for name in ("status", "finished_at", "claimed_at")}
     demand({name: data[name] for name in shown} == shown, "the last event is as the row", key, shown)
+    said = {name: data[name] for name in LABELS if name in data}
+    demand(said == labels_of(row), "the last event has the caller's own words", key, said)
     steps = [step for step in ("hold", "verify", "release", "fee") if f"{step}_at" in row]
     undone = sorted(step for step in ("hold", "release", "fee") if f"{step}_reversed_at" in row)
     told = (data["steps"], data["reversed"])

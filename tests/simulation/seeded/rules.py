@@ -11,8 +11,10 @@ from settlement.model.timestamps import timestamp
 from tests.simulation.seeded.facts import (
     FINISHED,
     FORWARD,
+    LABELS,
     demand,
     done,
+    labels_of,
     minor,
     number,
     order_in,
@@ -98,6 +100,12 @@ def content_is_unchanged(changes: Changes, asking: Asking) -> None:
             named = int(wanted.get("deadline_seconds") or 0)
             same = named == number(new, "deadline_seconds")
             demand(same, "a call with other content changes nothing", "deadline_seconds", wanted)
+            demand(
+                labels_of(new) == {name: wanted[name] for name in LABELS if name in wanted},
+                "a call with other content changes nothing",
+                "labels",
+                wanted,
+            )
 
 
 def entries_alone_expire(changes: Changes, asking: Asking) -> None:

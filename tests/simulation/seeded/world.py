@@ -322,7 +322,7 @@ def _pay(world: W, seed: int, shop: str | None, in_dollars: float) -> None:
     chance = world.chance
     for payment in range(chance.one_of((1, 1, 1, 2, 2, 3))):
         key = f"order-{seed % 1_000_000:06}-{payment:04}"
-        request = _request(chance, key, world.currency, in_dollars)
+        request = _request(chance, key, world.currency, in_dollars) | labels(key)
         if shop and chance.happens(0.8):
             request["payee"] = shop
         world.people.begin(request, 0)
@@ -356,6 +356,17 @@ def _pay_often(world: W, shop: str, key: str) -> None:
         spent = {"key": f"{key}-on", "payer": shop, "payee": "carol", "amount": "8.00"}
         spent["currency"] = world.currency
         world.people.begin(spent, chance.within(5_000, MINUTE_MS))
+
+
+def labels(key: str) -> dict[str, Any]:
+    """Return the caller's own words in the request with this key: in most, none."""
+    random = Random(f"labels {key}")
+    found: dict[str, Any] = {}
+    if random.random() < 0.3:
+        found["reference"] = random.choice(("invoice 1", "invoice 2", "Zoë's"))
+    if random.random() < 0.15:
+        found["metadata"] = {"cart": random.choice(("c-1", "c-2")), "shop": "web"}
+    return found
 
 
 def _request(chance: Chance, key: str, currency: str, dollars: float) -> dict[str, Any]:
