@@ -128,7 +128,16 @@ def close(
 
 
 @app.command("show")
-def show(account: Account, archive: Archive = None, stack: StackName = None, as_json: AsJson = False) -> None:
+def show(
+    account: Account,
+    archive: Archive = None,
+    references: Annotated[
+        bool,
+        typer.Option(help="Show the reference of each payment, for one more read of a row than without."),
+    ] = True,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
     """Show an account's balance and statement; fees are on `fees:<CURRENCY>`.
 
     `sum` adds up the entries in the order of their times, which is not always the order of their commits.
@@ -140,7 +149,8 @@ def show(account: Account, archive: Archive = None, stack: StackName = None, as_
     from settle.queries import statement
     from settle.stack import find
 
-    tables.account(statement.show(find(stack), account, archive), as_json)
+    shown = statement.show(find(stack), account, archive, with_references=references)
+    tables.account(shown, as_json)
 
 
 @app.command("sweep")

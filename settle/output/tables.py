@@ -69,7 +69,9 @@ def account(statement: Mapping[str, Any], as_json: bool) -> None:
     if "complete_since" in statement:
         before = f"brought forward {statement['brought_forward']}; " if "brought_forward" in statement else ""
         print_line(f"complete since {statement['complete_since']}: {before}--archive shows what has expired")
-    columns = ("posted_at", "key", "step", "change", "sum")
+    columns = ["posted_at", "key", "step", "change", "sum"]
+    if any(entry.get("reference") for entry in statement["entries"]):
+        columns.append("reference")
     print_table(statement["entries"], columns, right=("change", "sum"))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries import archive as archived
-from settle.queries import merchant
+from settle.queries import merchant, references
 from settle.stack import Stack
 from settlement.adapters import pages
 from settlement.ledger import keys
@@ -17,7 +17,9 @@ from settlement.model import accounts, money
 from settlement.reconciliation import Retention
 
 
-def show(stack: Stack, account: str, archive: str | None = None) -> dict[str, Any]:
+def show(
+    stack: Stack, account: str, archive: str | None = None, *, with_references: bool = True
+) -> dict[str, Any]:
     """Return an account's balance and its statement, oldest entry first.
 
     A customer's balance is in the account's row; an internal account (`fees:EUR`) is the sum of its entries.
@@ -27,6 +29,8 @@ def show(stack: Stack, account: str, archive: str | None = None) -> dict[str, An
     On a stage whose entries expire, those that are gone are in an `archive`: without one, the statement is
     complete from `complete_since` on, begins with `brought_forward`, and the balance of an internal account
     is not known.
+    An entry has the `reference` of its payment, None without one. It is read from the payment's row, and the
+    rows of all payments cost more to read than the statement itself.
     """
     now = datetime.now(UTC)
     kept_from = Retention.at(now, stack.config.shortest_retention_days).kept_from
@@ -45,6 +49,19 @@ def show(stack: Stack, account: str, archive: str | None = None) -> dict[str, An
     changes = [_change(entry) for entry in found]
     balance = state.available if state else sum(changes) if is_complete else None
     before = 0 if is_complete else (balance or 0) + (unswept or 0) - sum(changes)
+    lines = [
+        {
+            "posted_at": entry["posted_at"],
+            "key": _key(entry),
+            "step": entry["step"],
+            "change": money.render(_change(entry), exponent),
+            "sum": money.render(so_far, exponent),
+        }
+        for entry, so_far in zip(found, islice(accumulate(changes, initial=before), 1, None), strict=True)
+    ]
+    if with_references:
+        for line, reference in zip(lines, references.read(stack, lines), strict=True):
+            line["reference"] = reference
     return {
         "account": account,
         "currency": currency,
@@ -53,16 +70,7 @@ def show(stack: Stack, account: str, archive: str | None = None) -> dict[str, An
         "limbo_cases": state.limbo_cases if state else 0,
         **({} if is_complete else {"complete_since": kept_from}),
         **({"brought_forward": money.render(before, exponent)} if state and not is_complete else {}),
-        "entries": [
-            {
-                "posted_at": entry["posted_at"],
-                "key": _key(entry),
-                "step": entry["step"],
-                "change": money.render(_change(entry), exponent),
-                "sum": money.render(so_far, exponent),
-            }
-            for entry, so_far in zip(found, islice(accumulate(changes, initial=before), 1, None), strict=True)
-        ],
+        "entries": lines,
     }
 
 

@@ -9,7 +9,7 @@ from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
 from settle.queries import statement
 from settle.stack import Stack
-from settlement.adapters import pages
+from settlement.adapters import batch, pages
 from settlement.ledger import keys
 from settlement.model import money
 from settlement.model.account_order import OrderKind
@@ -271,6 +271,55 @@ def test_a_statement_lists_an_entry_as_soon_as_it_has_committed(desk: Desk) -> N
         (desk.door.given[1][1]["key"], "deposit", "500.00", "500.00"),
         (KEY, "hold", "-48.20", "451.80"),
     ]
+
+
+def test_a_statement_has_the_reference_of_each_payment(desk: Desk, command: Command) -> None:
+    desk.pay("order-2026-000102", reference="invoice 7")
+    desk.pay("order-2026-000103")
+    command("account", "deposit", "bob", "10.00", *MOVED)
+
+    _, told, _ = command("account", "show", "bob", "--json")
+    _, shown, _ = command("account", "show", "bob")
+
+    found = [(line["step"], line["reference"]) for line in json.loads(told)["entries"]]
+    assert found == [("release", "invoice 7"), ("release", None), ("deposit", None)]
+    assert (shown.count("reference: invoice 7"), shown.count("reference: ")) == (1, 1)
+    for account in ("alice", "fees:EUR"):
+        references = [line["reference"] for line in statement.show(desk.stack, account)["entries"]]
+        assert references.count("invoice 7") == 1
+
+
+def test_a_statement_without_references_reads_no_row_of_a_payment(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.pay(reference="invoice 7")
+    monkeypatch.setattr(batch, "read", lambda *_: pytest.fail("the rows were read"))
+
+    code, shown, _ = command("account", "show", "bob", "--no-references")
+
+    assert code == Exit.FINE
+    assert "release" in shown
+    assert "reference" not in shown
+
+
+def test_a_deposit_under_the_key_of_a_payment_has_not_its_reference(desk: Desk, command: Command) -> None:
+    desk.pay(reference="invoice 7")
+    command("account", "deposit", "bob", "10.00", *MOVED, "--key", KEY)
+
+    references = {line["step"]: line["reference"] for line in statement.show(desk.stack, "bob")["entries"]}
+
+    assert references == {"release": "invoice 7", "deposit": None}
+
+
+def test_a_long_statement_reads_each_payment_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "BATCH_MAX", 2)
+    for number in range(5):
+        desk.pay(f"order-2026-00020{number}", amount="1.00", fee="0.01", reference=f"invoice {number}")
+    desk.ledger.put(desk.ledger.row(keys.settlement("order-2026-000203")) | {"reference": 7})  # type: ignore[operator]
+
+    references = [line["reference"] for line in statement.show(desk.stack, "bob")["entries"]]
+
+    assert references == ["invoice 0", "invoice 1", "invoice 2", None, "invoice 4"]
 
 
 @pytest.mark.parametrize("account", ["zoe", "losses:EUR"])

@@ -43,7 +43,7 @@ def old(desk: Desk, journal: Sealed, monkeypatch: pytest.MonkeyPatch) -> Desk:
     for module in (books, sealed, settlement, statement, table_scan):
         monkeypatch.setattr(module, "datetime", Clock)
     desk.pay()
-    desk.pay("order-2026-000102", amount="10.00")
+    desk.pay("order-2026-000102", amount="10.00", reference="invoice 7")
     journal.copy(row for row in desk.ledger.rows() if lines.is_sealed(row))
     journal.seal()
     for row in desk.ledger.rows():
@@ -101,6 +101,7 @@ def test_a_statement_with_the_archive_is_the_whole_one(old: Desk, account: str, 
 
     assert "complete_since" not in shown
     assert len(shown["entries"]) == count
+    assert [one["reference"] for one in shown["entries"]].count("invoice 7") == 1
     assert shown["entries"][-1]["sum"] == shown["available"]
     assert [one["posted_at"] for one in shown["entries"]] == sorted(
         one["posted_at"] for one in shown["entries"]

@@ -1,0 +1,23 @@
+"""The callers' references beside the entries of a statement, from the rows of their settlements."""
+
+from collections.abc import Sequence
+
+from settle.stack import Stack
+from settlement.adapters import batch
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.account_order import OrderKind
+
+_OF_ORDERS = (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
+
+
+def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
+    """Return the reference of each entry's payment; None without one, and for an order's entry.
+
+    A settlement's row stays for ever, also if its entries have expired.
+    """
+    subjects = [None if entry["step"] in _OF_ORDERS else entry["key"] for entry in entries]
+    rows = [keys.settlement(key) for key in dict.fromkeys(subjects) if key is not None]
+    found = {keys.subject(row)[1]: row.get("reference") for row in batch.read(stack.store, rows)}
+    references = [found.get(key or "") for key in subjects]
+    return [reference if isinstance(reference, str) else None for reference in references]
