@@ -148,6 +148,13 @@ def test_an_attribute_of_another_type_is_refused_without_naming_an_account(name:
             assert str(refused.value) == expected
 
 
+@pytest.mark.parametrize("value", [5, None, {"S": "c-1"}, {"c-1"}, ["c-1"]], ids=repr)
+def test_metadata_with_a_member_that_is_no_text_is_refused(value: object) -> None:
+    """An outcome has it, and an event: it must be JSON."""
+    with pytest.raises(MalformedRow, match=f"^{FULL['pk']}: metadata has a member that is no str$"):
+        SettlementState.from_row(FULL | {"metadata": {"shop": "web", "cart": value}})
+
+
 @pytest.mark.parametrize("value", [*OF_EVERY_TYPE, 1.5, b"bytes", True], ids=repr)
 def test_an_unknown_attribute_of_any_type_is_ignored(value: object) -> None:
     """A later release may add one, or an operator: the row must not become unreadable by it."""
