@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from settle.commands import account, events, journal, kyc, ledger, limbo, local
+from settle.commands.acceptance import acceptance
 from settle.commands.audit import audit
 from settle.commands.demo import demo
 from settle.commands.explain import explain
@@ -59,6 +60,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "explain": explain,
     "permissions": permissions,
     "preflight": preflight,
+    "acceptance": acceptance,
     "demo": demo,
 }
 _GROUPS = {

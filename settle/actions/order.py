@@ -52,6 +52,14 @@ class DoorShut(CommandFailed):
     """The door answers no order now: no connection, no room, or not for this person's identity."""
 
 
+class DoorForbidden(DoorShut):
+    """The door answers 403: this person's identity may not give the order."""
+
+
+class ApprovalRequired(CommandFailed):
+    """The stage wants more than one person for the order."""
+
+
 def give(
     stack: Stack, decision: str, order: dict[str, Any], pauses: Sequence[float] | None = None
 ) -> dict[str, Any]:
@@ -72,9 +80,10 @@ def give(
         return answer.content
     name, message = answer.content.get("error"), answer.content.get("message")
     if code := _CODES.get(str(name)):
-        raise CommandFailed(code, f"{decision}: {name}: {message}")
+        refusal = ApprovalRequired if name == "ApprovalNeeded" else CommandFailed
+        raise refusal(code, f"{decision}: {name}: {message}")
     if answer.status == 403:
-        raise DoorShut(
+        raise DoorForbidden(
             Exit.FAILED,
             f"{decision}: {name or 'Forbidden'}: your AWS identity may not give this order"
             f" (execute-api:Invoke on POST /orders/{decision})",

@@ -1,6 +1,7 @@
 """Answers of the commands: a settlement, cases of LIMBO, an account, the reconciliation."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -174,6 +175,19 @@ def put_aside(found: list[dict[str, Any]], as_json: bool) -> None:
         print_json(found)
         return
     print_table(found, ("put_at", "object", "reason"))
+
+
+def acceptance(found: Mapping[str, Any], as_json: bool) -> None:
+    """Print a line for each check, what the run had to leave, and the verdict on the whole."""
+    if as_json:
+        print_json(found)
+        return
+    print_table(found["results"], ("check", "verdict", "evidence"))
+    for one in found["left"]:
+        print_line(f"LEFT {one}")
+    counts = Counter(one["verdict"] for one in found["results"])
+    figures = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    print_line(f"{'passed' if found['passed'] else 'NOT PASSED'}: {figures}; run {found['run']}")
 
 
 def policy(found: Mapping[str, Any], as_json: bool) -> None:

@@ -1,0 +1,147 @@
+"""Checks of payments: each door, twins, a conflict, refusals, a reversal."""
+
+import json
+import secrets
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from settle.acceptance.run import AMOUNT, DEPOSIT, Run, wait_for
+from settle.acceptance.verdict import Refuted, expect
+from settle.actions.reversal import reverse
+from settle.actions.start import Ended
+from settle.actions.start import send as send_to_queue
+from settle.machines import Machine
+from settlement.model import executions
+
+TWINS, THREADS = 64, 64
+_THROTTLED = ("ThrottlingException", "TooManyRequestsException")
+
+
+def express(run: Run) -> str:
+    """Settle a payment by a synchronous Express execution."""
+    return _settles(run, Machine.EXPRESS)
+
+
+def standard(run: Run) -> str:
+    """Settle a payment by a Standard execution."""
+    return _settles(run, Machine.STANDARD)
+
+
+def queue(run: Run) -> str:
+    """Settle a payment through the start queue."""
+    payer, payee = run.parties("queue")
+    request, began = run.request("queue", payer, payee), time.monotonic()
+    send_to_queue(run.stack, json.dumps(request))
+    state = run.at_rest(request["key"])
+    if state is None:
+        raise Refuted("no request has claimed the key that the queue was sent")
+    seconds = time.monotonic() - began
+    expect("status", str(state.status), "SETTLED")
+    return f"SETTLED {seconds:.1f} s after the message; {_moved_once(run, payer, payee)}"
+
+
+def twins(run: Run) -> str:
+    """Send one key many times at once over both machines; it settles once."""
+    payer, payee = run.parties("twins")
+    request = run.request("twins", payer, payee)
+    client = run.stack.client("stepfunctions", attempts=1)
+    arns = {one: run.stack.outputs[f"Settlement{one.capitalize()}Arn"] for one in Machine}
+
+    def twin(number: int) -> str:
+        machine = list(Machine)[number % 2]
+        name = executions.sent(request["key"], secrets.token_hex(4))
+        sent = {"stateMachineArn": arns[machine], "input": json.dumps(request), "name": name}
+        try:
+            if machine is Machine.EXPRESS:
+                return str(_told(client.start_sync_execution(**sent)))
+            arn = client.start_execution(**sent)["executionArn"]
+            wait_for(lambda: client.describe_execution(executionArn=arn)["status"] != "RUNNING")
+            return str(_told(client.describe_execution(executionArn=arn)))
+        except ClientError as refused:
+            if refused.response["Error"]["Code"] in _THROTTLED:
+                return "not started"
+            raise
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        answers = Counter(pool.map(twin, range(TWINS)))
+    state = run.at_rest(request["key"])
+    figures = ", ".join(f"{count} {answer}" for answer, count in sorted(answers.items()))
+    expect(f"status after {figures}", str(state and state.status), "SETTLED")
+    if set(answers) - {"SETTLED", "PROCESSING", "not started"}:
+        raise Refuted(f"of {TWINS} twins: {figures}")
+    return f"of {TWINS} twins: {figures}; {_moved_once(run, payer, payee)}"
+
+
+def conflict(run: Run) -> str:
+    """Send a settled key with another amount; it is refused, and moves nothing."""
+    payer, payee = run.parties("conflict")
+    request = run.request("conflict", payer, payee)
+    _settled(run.send(request))
+    ended = run.send(request | {"amount": run.text(AMOUNT + 1)})
+    expect("the second content's error", ended.error, "IdempotencyConflict")
+    return f"IdempotencyConflict; {_moved_once(run, payer, payee)}"
+
+
+def refusals(run: Run) -> str:
+    """Refuse what cannot be settled; no balance moves."""
+    payer, payee = run.parties("refusals")
+    too_much = run.request("refusals", payer, payee, DEPOSIT + 1)
+    nowhere = run.request("refusals", payer, f"{payee}-not-open")
+    malformed = run.request("refusals", payer, payee) | {"amount": "-1"}
+    found = [_reason(run.send(request)) for request in (too_much, nowhere, malformed)]
+    expect("the reasons", found, ["InsufficientFunds", "AccountNotFound", "InvalidRequest"])
+    expect("the balances", [run.balance(payer), run.balance(payee)], [DEPOSIT, 0])
+    return f"{', '.join(found)}; no balance has moved"
+
+
+def reversal(run: Run) -> str:
+    """Reverse a settled payment by an order, twice; the money comes back once."""
+    payer, payee = run.parties("reversal")
+    request = run.request("reversal", payer, payee)
+    _settled(run.send(request))
+    began = time.monotonic()
+    expect("status", reverse(run.stack, request["key"], run.reason)["status"], "COMPENSATED")
+    seconds = time.monotonic() - began
+    expect("status of the repeated order", _repeated(run, request["key"]), "COMPENSATED")
+    expect("the balances", [run.balance(payer), run.balance(payee)], [DEPOSIT, 0])
+    return f"COMPENSATED {seconds:.1f} s after the order, fee included; the same order again moved nothing"
+
+
+def _repeated(run: Run, key: str) -> str:
+    return str(reverse(run.stack, key, run.reason)["status"])
+
+
+def _settles(run: Run, machine: Machine) -> str:
+    payer, payee = run.parties(machine)
+    began = time.monotonic()
+    _settled(run.send(run.request(machine, payer, payee), machine))
+    return f"SETTLED in {time.monotonic() - began:.2f} s; {_moved_once(run, payer, payee)}"
+
+
+def _settled(ended: Ended) -> None:
+    if ended.outcome is None or ended.outcome["status"] != "SETTLED":
+        raise Refuted(f"{ended.key}: is not SETTLED: {_reason(ended)}")
+
+
+def _reason(ended: Ended) -> str:
+    """Return the error of a settlement that did not settle, or its status."""
+    if ended.outcome is None:
+        return str(ended.error)
+    return str((ended.outcome["failure"] or {}).get("error", ended.outcome["status"]))
+
+
+def _moved_once(run: Run, payer: str, payee: str) -> str:
+    expect("what the payer has left", run.balance(payer), DEPOSIT - AMOUNT)
+    expect("what the payee has got", run.balance(payee), run.net)
+    return f"payer less {run.text(AMOUNT)}, payee plus {run.text(run.net)} {run.currency}"
+
+
+def _told(execution: Any) -> Any:
+    """Return the status in an execution's outcome, or its error."""
+    if execution["status"] == "SUCCEEDED":
+        return json.loads(execution["output"])["status"]
+    return execution.get("error", execution["status"])

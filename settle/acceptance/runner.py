@@ -1,0 +1,104 @@
+"""A run of the checks, one after the other; in the end its money goes back, and the books are proved."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from settle.acceptance.checks import BOOKS, BOOKS_ROWS
+from settle.acceptance.run import Run
+from settle.acceptance.verdict import Check, NotApplicable, Refuted, Result, Verdict
+from settle.actions.order import ApprovalRequired, DoorForbidden
+from settle.exit_codes import CommandFailed
+from settle.queries import books
+from settle.stack import Stack
+
+_DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException")
+
+_PROOFS_MAX = 3
+"""A table that moves under the proof leaves rows unproven; the next proof may find them at rest."""
+
+
+@dataclass
+class Report:
+    """What a run has found, what it had to leave, and whether it was cut short by Ctrl-C."""
+
+    run: str
+    stack: str
+    results: list[Result] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is refuted, the books are proved, and the run went to its end."""
+        books_hold = any(one.check == BOOKS and one.verdict is Verdict.PROVEN for one in self.results)
+        return books_hold and not self.interrupted and not self.refuted
+
+    @property
+    def refuted(self) -> list[str]:
+        """The checks that the stack has failed."""
+        return [one.check for one in self.results if one.verdict is Verdict.REFUTED]
+
+
+def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) -> Report:
+    """Run the checks, whatever each finds, and prove the books. Ctrl-C ends the checks, not the way back."""
+    run = Run(stack)
+    report = Report(run.id, stack.name)
+    try:
+        for number, check in enumerate(checks, start=1):
+            tell(f"{number} of {len(checks)}: {check.name}")
+            report.results.append(judge(check, run))
+    except KeyboardInterrupt:
+        report.interrupted = True
+    tell("the money goes back")
+    in_flight = [*run.in_flight()]
+    report.left = in_flight + [*run.give_back()]
+    tell("the proof of the books")
+    report.results.append(judge(Check(BOOKS, lambda run: _books(run, in_flight), BOOKS_ROWS), run))
+    return report
+
+
+def judge(check: Check, run: Run) -> Result:
+    """Return the verdict of a check. One that dies is refuted with its error, and stops no other one."""
+    try:
+        verdict, evidence = Verdict.PROVEN, check.prove(run)
+    except NotApplicable as reason:
+        verdict, evidence = Verdict.NOT_APPLICABLE, str(reason)
+    except ApprovalRequired as refused:
+        verdict, evidence = Verdict.NOT_APPLICABLE, f"the stage wants more persons: {refused}"
+    except DoorForbidden as refused:
+        verdict, evidence = Verdict.NOT_PERMITTED, str(refused)
+    except (Refuted, CommandFailed) as found:
+        verdict, evidence = Verdict.REFUTED, str(found)
+    except Exception as failure:
+        denied = isinstance(failure, ClientError) and failure.response["Error"]["Code"] in _DENIED
+        verdict = Verdict.NOT_PERMITTED if denied else Verdict.REFUTED
+        evidence = f"{type(failure).__name__}: {failure}"
+    return Result(check.name, verdict, " ".join(evidence.split()), check.rows)
+
+
+def _books(run: Run, in_flight: list[str]) -> str:
+    """Prove the whole table, and that the run has left nothing in flight."""
+    for _ in range(_PROOFS_MAX):
+        proof = _proof(run.stack)
+        if proof["conserved"] or proof["faults"]:
+            break
+    if not proof["conserved"]:
+        found = proof["faults"] or proof["unproven"]
+        kind = "faults" if proof["faults"] else "rows unproven"
+        raise Refuted(f"{len(found)} {kind}: {found[0]}")
+    if in_flight:
+        raise Refuted(f"left in flight: {', '.join(in_flight)}")
+    judged = "with" if proof["signatures"] else "without"
+    counts = ", ".join(f"{proof[name]} {name}" for name in ("accounts", "settlements", "entries"))
+    return f"conserved, {judged} signatures: {counts}"
+
+
+def _proof(stack: Stack) -> dict[str, Any]:
+    try:
+        stack.row_keys  # noqa: B018 - asks for the permission to read them
+    except CommandFailed:
+        return books.prove(stack, signatures=False)
+    return books.prove(stack)

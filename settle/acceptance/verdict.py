@@ -1,0 +1,56 @@
+"""A check of a deployed stack, its verdict, and the figures behind it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from settle.acceptance.run import Run
+
+
+class Verdict(StrEnum):
+    """The answer of a check."""
+
+    PROVEN = "proven"
+    REFUTED = "refuted"
+    NOT_APPLICABLE = "not applicable"
+    """The stack is of a kind that cannot show it, such as the embedded AWS."""
+
+    NOT_PERMITTED = "not permitted"
+    """The caller's AWS identity may not make a call that the check needs."""
+
+
+class Refuted(Exception):
+    """The stack does otherwise than it should; the message has the figures."""
+
+
+class NotApplicable(Exception):
+    """The stack cannot show it; the message says why."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check by its name. `prove` returns the evidence, or raises Refuted or NotApplicable.
+
+    `rows` are the beginnings of the rows of docs/internals/not-proven-locally.md that it tries on AWS.
+    """
+
+    name: str
+    prove: Callable[[Run], str]
+    rows: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """The verdict of one check, and its evidence: one line with figures."""
+
+    check: str
+    verdict: Verdict
+    evidence: str
+    rows: tuple[str, ...]
+
+
+def expect(what: str, found: Any, wanted: Any) -> None:
+    """Raise Refuted unless the stack shows what it should."""
+    if found != wanted:
+        raise Refuted(f"{what}: is {found}, and should be {wanted}")

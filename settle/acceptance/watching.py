@@ -1,0 +1,131 @@
+"""Checks of what tells of payments: outcome events, metrics, alarms, and the units in the logs."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from settle.acceptance.run import Run, wait_for
+from settle.acceptance.verdict import NotApplicable, Refuted, expect
+from settle.actions.tail import hearing
+from settle.local.demo import cost
+from settlement.ledger import keys
+
+WRITE_UNITS, READ_UNITS_MAX = 20, 1.5
+"""Of a payment that settles: docs/reference/costs.md."""
+
+HEAR_SECONDS_MAX, RULE_PAYMENTS_MAX = 30, 4
+"""How long an event may take, and the payments after which a new rule must be at work."""
+
+LOGS_SECONDS_MAX, METRICS_SECONDS_MAX = 120, 420
+
+
+def events(run: Run) -> str:
+    """Hear the events of a payment, dense from 1 to its row's number."""
+    payer, payee = run.parties("events")
+    with hearing(run.stack, None) as heard:
+        for _ in range(RULE_PAYMENTS_MAX):
+            request = run.request("events", payer, payee)
+            outcome = run.send(request).outcome
+            expect("status", outcome and outcome["status"], "SETTLED")
+            row = run.stack.store.read(keys.settlement(request["key"])) or {}
+            wanted = [*range(1, int(row["sequence"]) + 1)]
+            delays = _delays(heard, request["key"], wanted)
+            if sorted(delays) == wanted:
+                return (
+                    f"{len(wanted)} events, 1 to {wanted[-1]}; the latest {max(delays.values()):.1f} s after"
+                )
+            if sorted(delays) != wanted[len(wanted) - len(delays) :]:  # no late rule, which misses the first
+                break
+    raise Refuted(f"of the events {wanted} came {sorted(delays)} within {HEAR_SECONDS_MAX} s")
+
+
+def _delays(heard: Iterator[dict[str, Any] | None], key: str, wanted: list[int]) -> dict[int, float]:
+    """Return the numbers of the events that are heard of a key, and the seconds that each took."""
+    delays: dict[int, float] = {}
+    give_up_at = time.monotonic() + HEAR_SECONDS_MAX
+    for event in heard:
+        if event and event["subject"] == key:
+            told_at = datetime.fromisoformat(event["time"])
+            delays.setdefault(int(event["sequence"]), (datetime.now(UTC) - told_at).total_seconds())
+        if sorted(delays) == wanted or time.monotonic() > give_up_at:
+            break
+    return delays
+
+
+def capacity(run: Run) -> str:
+    """Count the units of a payment that settles, by the functions' own lines."""
+    payer, payee = run.parties("capacity")
+    began, ended = time.time() - 60, run.send(run.request("capacity", payer, payee))
+    expect("status", ended.outcome and ended.outcome["status"], "SETTLED")
+    spent: list[cost.Cost] = []
+
+    def is_logged() -> bool:
+        found = cost.since(run.stack, began).get(ended.execution, cost.Cost())
+        spent.append(found)
+        return found.write_units >= WRITE_UNITS
+
+    wait_for(is_logged, LOGS_SECONDS_MAX)
+    if not spent[-1].calls:
+        raise NotApplicable("the stage's logs keep no units of a call")
+    expect("write units", spent[-1].write_units, WRITE_UNITS)
+    if spent[-1].read_units > READ_UNITS_MAX:
+        raise Refuted(f"read units: are {spent[-1].read_units}, and should be {READ_UNITS_MAX} at most")
+    return f"{spent[-1].write_units:g} write units, {spent[-1].read_units:g} read units"
+
+
+def alarms(run: Run) -> str:
+    """Look at the alarms of the stack: there are some, and none is in ALARM."""
+    _on_aws(run, "alarms are not deployed to it")
+    pages = run.stack.client("cloudformation").get_paginator("list_stack_resources")
+    names = [
+        resource["PhysicalResourceId"]
+        for page in pages.paginate(StackName=run.stack.name)
+        for resource in page["StackResourceSummaries"]
+        if resource["ResourceType"] == "AWS::CloudWatch::Alarm"
+    ]
+    if not names:
+        raise Refuted("the stack has no alarm")
+    found: dict[str, str] = {}
+    for start in range(0, len(names), 100):
+        answer = run.stack.client("cloudwatch").describe_alarms(AlarmNames=names[start : start + 100])
+        found |= {one["AlarmName"]: one["StateValue"] for one in answer["MetricAlarms"]}
+    if gone := sorted(set(names) - set(found)):
+        raise Refuted(f"CloudWatch does not know {', '.join(gone)}")
+    if ringing := sorted(name for name, state in found.items() if state == "ALARM"):
+        raise Refuted(f"in ALARM: {', '.join(ringing)}")
+    silent = sum(state == "INSUFFICIENT_DATA" for state in found.values())
+    return f"{len(found)} alarms, none in ALARM, {silent} without data yet"
+
+
+def metrics(run: Run) -> str:
+    """Wait for a metric that CloudWatch extracts from the lines of this run's payments."""
+    _on_aws(run, "it extracts no metrics from logs")
+    began, monotonic = datetime.now(UTC) - timedelta(minutes=1), time.monotonic()
+    payer, payee = run.parties("metrics")
+    outcome = run.send(run.request("metrics", payer, payee)).outcome
+    expect("status", outcome and outcome["status"], "SETTLED")
+    client = run.stack.client("cloudwatch")
+    sums: list[float] = []
+
+    def has_come() -> bool:
+        answer = client.get_metric_statistics(
+            Namespace="Settlement",
+            MetricName="Settled",
+            Dimensions=[{"Name": "service", "Value": run.stack.name}],
+            StartTime=began,
+            EndTime=datetime.now(UTC) + timedelta(minutes=1),
+            Period=60,
+            Statistics=["Sum"],
+        )
+        sums.append(sum(one["Sum"] for one in answer["Datapoints"]))
+        return sums[-1] >= 1
+
+    if not wait_for(has_come, METRICS_SECONDS_MAX):
+        raise Refuted(f"Settled of {run.stack.name} counts nothing {METRICS_SECONDS_MAX} s after a payment")
+    return f"Settled counted {sums[-1]:g}, {time.monotonic() - monotonic:.0f} s after the payment began"
+
+
+def _on_aws(run: Run, why: str) -> None:
+    if run.stack.endpoint_url:
+        raise NotApplicable(f"the embedded AWS: {why}")

@@ -1,0 +1,67 @@
+"""`settle acceptance`."""
+
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from settle.commands.options import AsJson, StackName
+from settle.exit_codes import CommandFailed, Exit
+
+TRIAL_STACKS = ("settlement-dev",)
+"""The deployed stacks that need no second word; of every other one nothing says that it is not prod."""
+
+
+def acceptance(
+    stack: StackName = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="CHECK", help="This check; repeat it for more.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report as Markdown, too.")
+    ] = None,
+    prod: Annotated[
+        bool, typer.Option("--yes-this-is-prod", help="On a stack other than settlement-dev.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Prove a deployed stack after its deployment, by payments of its own, in minutes.
+
+    It opens accounts, deposits, pays, stops an execution, gets a reversal stuck, and takes the money out
+    again: on call is paged. The stage keeps the fees. Exit code 1: a check is refuted, or the books are not
+    proved.
+
+    Example: settle acceptance --stack settlement-dev -o acceptance.md
+    """
+    if stack is not None and stack not in TRIAL_STACKS and not prod:
+        raise CommandFailed(
+            Exit.USAGE,
+            f"stack: {stack} may be prod: this moves money and pages on call; confirm with --yes-this-is-prod",
+        )
+
+    from settle.acceptance import report as shown
+    from settle.acceptance.checks import CHECKS
+    from settle.acceptance.runner import prove
+    from settle.output import tables
+    from settle.output.progress import progress
+    from settle.stack import find
+
+    known = {check.name: check for check in CHECKS}
+    for name in only or []:
+        if name not in known:
+            raise CommandFailed(Exit.USAGE, f"only: has no {name}; the checks are {', '.join(known)}")
+    if output is not None and not output.parent.is_dir():
+        raise CommandFailed(Exit.USAGE, f"output: there is no directory {output.parent}")
+    chosen = [check for check in CHECKS if not only or check.name in only]
+    target = find(stack)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it gives the money back then, too
+    with progress() as tell:
+        report = prove(target, chosen, tell)
+    if output is not None:
+        output.write_text(shown.markdown(report), encoding="utf-8")
+    tables.acceptance(shown.described(report), as_json)
+    if report.interrupted:
+        raise KeyboardInterrupt
+    if not report.passed:
+        raise typer.Exit(Exit.FAILED)
