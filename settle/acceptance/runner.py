@@ -54,7 +54,7 @@ def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) ->
         report.interrupted = True
     tell("the money goes back")
     in_flight = [*run.in_flight()]
-    report.left = in_flight + [*run.give_back()]
+    report.left = [*in_flight, *run.give_back()]
     tell("the proof of the books")
     report.results.append(judge(Check(BOOKS, lambda run: _books(run, in_flight), BOOKS_ROWS), run))
     return report

@@ -37,7 +37,7 @@ def acceptance(
     if stack is not None and stack not in TRIAL_STACKS and not prod:
         raise CommandFailed(
             Exit.USAGE,
-            f"stack: {stack} may be prod: this moves money and pages on call; confirm with --yes-this-is-prod",
+            f"stack: {stack} may be prod: this moves money, and pages; confirm by --yes-this-is-prod",
         )
 
     from settle.acceptance import report as shown

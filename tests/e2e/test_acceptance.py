@@ -1,0 +1,83 @@
+"""The acceptance on the embedded AWS, as a person runs it; and what it says of a stack that is broken."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from settle.acceptance.checks import BOOKS, CHECKS
+from settlement.ledger import keys
+from tests.e2e.embedded import Embedded, embedded_aws, new_account
+
+pytestmark = pytest.mark.long
+
+NOT_APPLICABLE = {"alarms", "metrics"}
+"""What the embedded AWS cannot show."""
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Embedded]:
+    """An embedded AWS whose clock goes: recovery comes by itself. These tests break it."""
+    with embedded_aws() as own:
+        own.up()
+        yield own
+
+
+def test_it_is_green_and_says_what_it_cannot_prove(own: Embedded, tmp_path: Path) -> None:
+    page = tmp_path / "acceptance.md"
+    report = own.told("acceptance", "-o", str(page))
+
+    verdicts = {one["check"]: one["verdict"] for one in report["results"]}
+    assert verdicts == {
+        **{check.name: "not applicable" if check.name in NOT_APPLICABLE else "proven" for check in CHECKS},
+        BOOKS: "proven",
+    }
+    assert (report["passed"], report["left"]) == (True, [])
+    lines = page.read_text().splitlines()
+    assert lines[0] == "# Acceptance of settlement-local: passed"
+    assert [line.split(" | ")[0] for line in lines if line.startswith("| ")][1:] == [
+        f"| {name}" for name in verdicts
+    ]
+    accounts = [row for row in own.rows() if row["pk"].startswith(f"ACCOUNT#acceptance-{report['run']}")]
+    assert accounts
+    assert {row["available"] for row in accounts} == {0}
+    assert all("closed_at" in row for row in accounts)
+
+
+def test_a_function_that_cannot_tell_is_seen_by_the_events_alone(own: Embedded) -> None:
+    bus = own.variable("PublishEvents", "EVENT_BUS")
+    own.renew("PublishEvents", EVENT_BUS="no-such-bus")
+    try:
+        report = own.told("acceptance", "--only", "express", "--only", "events", code=1)
+    finally:
+        own.renew("PublishEvents", EVENT_BUS=bus)
+
+    verdicts = {one["check"]: one["verdict"] for one in report["results"]}
+    assert verdicts == {"express": "proven", "events": "refuted", BOOKS: "proven"}
+    assert report["passed"] is False
+
+
+def test_a_payment_that_does_not_settle_refutes_its_door_alone(own: Embedded) -> None:
+    with own.without_grants("VerifyKyc"):
+        report = own.told("acceptance", "--only", "express", "--only", "refusals", code=1)
+
+    verdicts = {one["check"]: one["verdict"] for one in report["results"]}
+    assert (verdicts["express"], verdicts["refusals"]) == ("refuted", "proven")
+
+
+def test_a_row_that_is_changed_by_hand_is_seen_by_the_books(own: Embedded) -> None:
+    account = new_account(own, "planted", "10.00")
+    own.dynamodb.update_item(
+        TableName=own.stack.outputs["TableName"],
+        Key={name: {"S": value} for name, value in keys.account(account).items()},
+        UpdateExpression="SET available = available + :more",
+        ExpressionAttributeValues={":more": {"N": "1"}},
+    )
+    report = own.told("acceptance", "--only", "conflict", code=1)
+
+    assert [(one["check"], one["verdict"]) for one in report["results"]] == [
+        ("conflict", "proven"),
+        (BOOKS, "refuted"),
+    ]
+    assert account in json.dumps(report["results"][-1])

@@ -1,0 +1,32 @@
+"""The rows of what is not proven locally, and the checks of the acceptance that try them on AWS."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from settle.acceptance.checks import BOOKS, BOOKS_ROWS, CHECKS
+
+PAGE = Path(__file__).parents[2] / "docs/internals/not-proven-locally.md"
+TRIED = {(row, check.name) for check in CHECKS for row in check.rows} | {(row, BOOKS) for row in BOOKS_ROWS}
+NAMED = {
+    (behaviour, name)
+    for behaviour, check in re.findall(r"^\| (.+?) \| .+ \| (.+?) \|$", PAGE.read_text(), re.MULTILINE)
+    for name in re.findall(r"`(\w+)`", check)
+}
+
+
+def test_each_row_has_three_columns() -> None:
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
+
+    assert [row for row in rows if row.count(" | ") != 2 and not row.startswith("|---")] == []
+
+
+@pytest.mark.parametrize(("row", "check"), sorted(TRIED))
+def test_each_check_is_named_by_the_row_that_it_tries(row: str, check: str) -> None:
+    assert [name for behaviour, name in NAMED if behaviour.startswith(row) and name == check] == [check]
+
+
+@pytest.mark.parametrize(("behaviour", "name"), sorted(NAMED))
+def test_each_named_check_tries_the_row(behaviour: str, name: str) -> None:
+    assert [row for row, check in TRIED if check == name and behaviour.startswith(row)] != []
