@@ -1,0 +1,123 @@
+"""`settle acceptance`: the verdict on what a check does, and what is refused before any call."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from botocore.exceptions import ClientError
+
+from settle.acceptance import report as shown
+from settle.acceptance import runner
+from settle.acceptance.run import Run
+from settle.acceptance.verdict import Check, NotApplicable, Refuted
+from settle.actions.order import ApprovalRequired, DoorForbidden
+from settle.exit_codes import CommandFailed, Exit
+from settle.stack import Stack
+from tests.settle.conftest import Command
+
+CONSERVED = {"conserved": True, "faults": [], "unproven": [], "signatures": True} | dict.fromkeys(
+    ("accounts", "settlements", "entries"), 0
+)
+STACK = cast(Stack, SimpleNamespace(name="settlement-test"))
+
+
+def denied(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, "StopExecution")
+
+
+def fails(failure: BaseException) -> Check:
+    def prove(run: Run) -> str:
+        raise failure
+
+    return Check("fails", prove)
+
+
+FINE = Check("fine", lambda run: "1 | of 1", ("a row",))
+
+
+@pytest.fixture
+def proof(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The proof that the runner gets: a test changes it."""
+    found = dict(CONSERVED)
+    monkeypatch.setattr(runner, "_proof", lambda stack: found)
+    return found
+
+
+def proved(*checks: Check) -> runner.Report:
+    return runner.prove(STACK, checks, lambda text: None)
+
+
+@pytest.mark.parametrize(
+    ("failure", "verdict"),
+    [
+        (Refuted("2 of 1"), "refuted"),
+        (CommandFailed(Exit.FAILED, "no answer"), "refuted"),
+        (ZeroDivisionError("of the\ncheck"), "refuted"),
+        (denied("ResourceNotFoundException"), "refuted"),
+        (NotApplicable("not here"), "not applicable"),
+        (ApprovalRequired(Exit.CONFLICT, "two persons"), "not applicable"),
+        (DoorForbidden(Exit.FAILED, "403"), "not permitted"),
+        (denied("AccessDeniedException"), "not permitted"),
+    ],
+)
+def test_a_check_that_fails_has_a_verdict_and_stops_no_other_one(
+    proof: dict[str, Any], failure: Exception, verdict: str
+) -> None:
+    report = proved(fails(failure), FINE)
+
+    assert [one.verdict for one in report.results] == [verdict, "proven", "proven"]
+    assert "\n" not in report.results[0].evidence
+    assert report.passed == (verdict != "refuted")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [{"conserved": False, "faults": ["a row"]}, {"conserved": False, "unproven": ["a row"]}],
+)
+def test_books_that_are_not_proved_refute_the_run(proof: dict[str, Any], found: dict[str, Any]) -> None:
+    proof.update(found)
+    report = proved(FINE)
+
+    assert (report.refuted, report.passed) == (["books"], False)
+
+
+def test_a_payment_in_flight_refutes_the_run(proof: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run, "in_flight", lambda run: iter(["a-key is LIMBO"]))
+    report = proved(FINE)
+
+    assert (report.refuted, report.left) == (["books"], ["a-key is LIMBO"])
+
+
+def test_ctrl_c_ends_the_checks_and_the_money_still_goes_back(
+    proof: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Run, "give_back", lambda run: iter(["an account"]))
+    report = proved(FINE, fails(KeyboardInterrupt()), FINE)
+
+    assert [one.check for one in report.results] == ["fine", "books"]
+    assert (report.interrupted, report.passed, report.left) == (True, False, ["an account"])
+
+
+def test_the_page_has_a_row_for_each_check(proof: dict[str, Any]) -> None:
+    page = shown.markdown(proved(FINE, fails(Refuted("2 of 1"))))
+
+    assert "# Acceptance of settlement-test: NOT passed" in page
+    assert r"| fine | proven | 1 \| of 1 | a row |" in page
+    assert "| fails | refuted | 2 of 1 |  |" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--stack", "settlement-prod"), "stack: settlement-prod may be prod"),
+        (("--stack", "payments"), "stack: payments may be prod"),
+        (("--only", "luck"), "only: has no luck; the checks are alarms, express"),
+        (("-o", "no/such/place.md"), "output: there is no directory no/such"),
+    ],
+)
+def test_what_is_wrong_is_told_before_any_call(
+    settle: Command, arguments: tuple[str, ...], told: str
+) -> None:
+    code, out, err = settle("acceptance", *arguments)
+
+    assert (code, out, told in err) == (Exit.USAGE, "", True), err
