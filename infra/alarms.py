@@ -83,6 +83,7 @@ def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
     for name in (
         "KycDecided",
         "StartSettlements",
+        "ReadSettlements",
         "SweepMerchants",
         "PublishEvents",
         "SealJournal",

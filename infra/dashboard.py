@@ -36,7 +36,7 @@ _KYC = (
     *("KycVerdictConflict", "KycSecretUnreadable", "SignatureRefused", "KycCircuitClockAhead"),
 )
 _TRIGGERED = (
-    *("RecoverStalled", "KycDecided", "StartSettlements", "SweepMerchants"),
+    *("RecoverStalled", "KycDecided", "StartSettlements", "ReadSettlements", "SweepMerchants"),
     *("PublishEvents", "SealJournal", "ReconcileBooks", "SendPage"),
 )
 """The functions whose errors are all failures. The functions of states refuse by errors."""

@@ -39,6 +39,9 @@ A run of RecoverStalled begins no settlement in its last 20 s: the next run has 
 ReconcileBooks has the longest time that Lambda gives.
 """
 
+READER_SECONDS = {"ReadSettlements": 29}
+"""The timeout of the function whose caller may wait 20 s for a change: API Gateway gives a call 30 s."""
+
 SECONDS_MAX = 900
 """The longest time that Lambda gives a function."""
 
@@ -122,7 +125,7 @@ def function_memory_mb(name: str, settings: Settings) -> int:
 
 def function_seconds(name: str, settings: Settings) -> int:
     """Return the timeout of a function, in seconds."""
-    seconds = LONG_SECONDS.get(name, settings.function_timeout_seconds)
+    seconds = (LONG_SECONDS | READER_SECONDS).get(name, settings.function_timeout_seconds)
     return min(seconds * settings.timeout_factor, SECONDS_MAX)
 
 

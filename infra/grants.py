@@ -69,6 +69,7 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
         "Put": (ORDER, EVIDENCE, ENTRIES, SWEPT, PROPOSAL),
         "Update": (SETTLEMENT, ACCOUNT, PROPOSAL),
     },
+    "ReadSettlements": {"GetItem": (SETTLEMENT, ACCOUNT), "Query": (ENTRIES,)},
     "SweepMerchants": {
         "GetItem": (SWEPT,),
         "Query": (MERCHANT_ENTRIES,),
@@ -80,8 +81,8 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
     "SealJournal": {},  # it gets rows from the stream, and none from the table
     "ReconcileBooks": {},
 }
-"""The functions that no machine calls: they serve a webhook, schedules, a queue, people's orders, and
-the table's stream. ReconcileBooks reads every row and writes none: a scan has no partition keys
+"""The functions that no machine calls: they serve a webhook, schedules, a queue, people's orders,
+readers, and the table's stream. ReconcileBooks reads every row and writes none: a scan has no partition keys
 to tell rows apart by.
 """
 
@@ -134,7 +135,7 @@ STARTING = ("RecoverStalled", "StartSettlements")
 
 
 def grant_rows(table: SettlementTable, functions: Mapping[str, lambda_.Function]) -> None:
-    """Grant each function its actions on rows; recovery and the proof the index; the proof the table."""
+    """Grant each function its actions on rows; three of them the index; the proof the table."""
     for name, actions in (*GRANTS.items(), *TRIGGERED.items()):
         if name in WITHOUT_ROWS:
             continue
@@ -142,7 +143,7 @@ def grant_rows(table: SettlementTable, functions: Mapping[str, lambda_.Function]
         if name not in EXPIRING:
             untouched.append(EXPIRES)
         table.grant(functions[name], actions, untouched=untouched)
-    for name in ("RecoverStalled", "ReconcileBooks"):
+    for name in ("RecoverStalled", "ReconcileBooks", "ReadSettlements"):
         table.grant_listing(functions[name])
     table.grant_reading(functions["ReconcileBooks"])
 

@@ -28,7 +28,7 @@ MOVES = ("propose", "approve", "withdraw", "break-glass")
 ROUTES = (*DECISIONS, *(f"{decision}/{move}" for decision in APPROVED for move in MOVES))
 """Each route, by what follows `POST /orders/`."""
 
-_LOGGED = {
+LOGGED = {
     "requestId": "$context.requestId",
     "routeKey": "$context.routeKey",
     "status": "$context.status",
@@ -36,7 +36,7 @@ _LOGGED = {
     "sourceIp": "$context.identity.sourceIp",
     "error": "$context.error.message",
 }
-"""The access log: of a request that IAM refuses there is no other trace. It has nothing of the order."""
+"""The access log: of a request that IAM refuses there is no other trace. It has nothing of the content."""
 
 
 class OrdersApi(Construct):
@@ -74,7 +74,7 @@ class OrdersApi(Construct):
             stage_name="$default",
             auto_deploy=True,
             access_log_settings=apigateway.CfnStage.AccessLogSettingsProperty(
-                destination_arn=self._log(settings).log_group_arn, format=json.dumps(_LOGGED)
+                destination_arn=self._log(settings).log_group_arn, format=json.dumps(LOGGED)
             ),
             default_route_settings=apigateway.CfnStage.RouteSettingsProperty(
                 throttling_burst_limit=20, throttling_rate_limit=10

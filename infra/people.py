@@ -1,7 +1,7 @@
 """The managed policies of people: a stage's operators get one of them, and none is written by hand."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
@@ -9,6 +9,7 @@ from constructs import Construct
 
 from infra.journal import Journal
 from infra.orders_api import APPROVED, OrdersApi
+from infra.settlements_api import SettlementsApi
 from infra.state_machines import Machine
 from infra.table import INDEX, SettlementTable
 
@@ -47,6 +48,13 @@ _JOURNAL_LISTS = ("s3:ListBucket", "s3:ListBucketVersions")
 _TABLE_READS = ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan")
 
 
+class Doors(NamedTuple):
+    """The APIs that people call: that of their orders, and that of the readers."""
+
+    orders: OrdersApi
+    settlements: SettlementsApi
+
+
 class People(Construct):
     """A managed policy for each kind of people. CloudFormation names it after the stack.
 
@@ -59,7 +67,7 @@ class People(Construct):
         construct_id: str,
         *,
         ledger: SettlementTable,
-        orders: OrdersApi,
+        doors: Doors,
         journal: Journal,
         machines: Sequence[Machine],
     ) -> None:
@@ -68,6 +76,7 @@ class People(Construct):
             *_reads_of(ledger),
             *_reads_of_journal(journal),
             _allow("Executions", ["states:DescribeExecution"], [one.executions for one in machines]),
+            _allow("Settlements", ["execute-api:Invoke"], doors.settlements.reads),
             *self._of_the_stack(),
         ]
         self.policies = {
@@ -77,7 +86,7 @@ class People(Construct):
                 description=f"What a person may do with the settlement stack: {kind}",
                 policy_document={
                     "Version": "2012-10-17",
-                    "Statement": [*reads, *self._orders(orders, routes)],
+                    "Statement": [*reads, *self._orders(doors.orders, routes)],
                 },
             )
             for kind, routes in PEOPLE.items()

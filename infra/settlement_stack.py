@@ -15,10 +15,11 @@ from infra.merchants import Merchants
 from infra.orders_api import OrdersApi
 from infra.outcomes import Outcomes
 from infra.pager import Pager
-from infra.people import People
+from infra.people import Doors, People
 from infra.reconciliation import Reconciliation
 from infra.recovery import Recovery
 from infra.row_keys import RowKeys
+from infra.settlements_api import SettlementsApi
 from infra.start_queue import StartQueue
 from infra.state_machines import CompensationMachine, SettlementMachine
 from infra.table import SettlementTable
@@ -111,11 +112,14 @@ class SettlementStack(Stack):
         orders = OrdersApi(self, "Orders", function=functions["TakeOrder"], settings=settings)
         functions["TakeOrder"].add_environment("EVENT_BUS", pager.bus.event_bus_name)
         pager.bus.grant_put_events_to(functions["TakeOrder"])
+        settlements = SettlementsApi(
+            self, "Settlements", function=functions["ReadSettlements"], settings=settings
+        )
         people = People(
             self,
             "People",
             ledger=ledger,
-            orders=orders,
+            doors=Doors(orders, settlements),
             journal=journal,
             machines=(standard, compensation),
         )
@@ -152,6 +156,8 @@ class SettlementStack(Stack):
             "KycSigningArn": kyc.signing.secret_arn,
             "RowKeyArns": " ".join(row_keys.arns),
             "OrdersUrl": orders.url,
+            "SettlementsApiUrl": settlements.url,
+            "ReaderPolicyArn": settlements.reader.ref,
             "StartQueueUrl": start.queue.queue_url,
             "StartDeadLetterQueueUrl": start.dead_letters.queue_url,
             "SweepsGivenUpQueueUrl": merchants.given_up.queue_url,

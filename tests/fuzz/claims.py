@@ -130,6 +130,21 @@ def check_order(stage: Stage, event: Any) -> int:
     return int(answer["statusCode"])
 
 
+def check_reading(stage: Stage, event: Any) -> int:
+    """Pass a call to the readers' API; return the status of its answer. It never changes the table."""
+    before = stage.table.rows.copy()
+    answer = HANDLERS["read_settlements"](event, Context())
+    content = json.loads(answer.get("body", "null"))
+    assert answer["statusCode"] in (200, 304, 400, 404)
+    if answer["statusCode"] >= 400:
+        assert content.keys() == {"error", "message"}
+        check_answer(answer)
+        check_message(content["message"])
+    assert stage.table.rows == before
+    check_nothing_done(stage)
+    return int(answer["statusCode"])
+
+
 def check_batch(stage: Stage, bodies: list[str]) -> str:
     """Pass messages to the start queue's function: each is started, or is a dead letter with its reason."""
     before = stage.table.rows.copy()

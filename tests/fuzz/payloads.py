@@ -7,6 +7,7 @@ from settlement.adapters.wire import from_wire, to_wire
 from settlement.model import executions
 from tests.fuzz.mutation import Choices, copied, mutated, text
 from tests.unit import states
+from tests.world import reading
 from tests.world.constants import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -151,6 +152,15 @@ PAYLOADS: dict[str, list[Any]] = {
         {"Records": [{"dynamodb": {"Keys": _ENTRY}}]},
         {"replay": [KEY, "order-2026-999999"]},
     ],
+    "read_settlements": [
+        reading.outcome(KEY),
+        reading.outcome(KEY, {"wait": "20", "after": "1"}, if_none_match='"1"'),
+        reading.entries("alice"),
+        reading.entries("fees:EUR", from_="2026-11-20", to="2026-11-21T12:00:00Z", limit="2"),
+        reading.entries("alice", cursor="WyJhIiwiYiJd"),
+        *(reading.listing(status=status) for status in ("PROCESSING", "COMPENSATING", "LIMBO", "SETTLED")),
+        reading.listing(account="bob", since="2026-11-20"),
+    ],
     "send_page": [
         {"detail-type": kind, "detail": {"key": KEY, "summary": "x", "reason": "x", "account": "bob"}}
         for kind in ("LimboEntered", "LimboResolved", "GlassBroken", "Another")
@@ -190,6 +200,9 @@ FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     "resolve_limbo": {("settlement",): _ANY, ("resolution",): _ANY},
     **{name: {(): _ANY} for name in _WHOLE},
     "sweep_merchants": {},
+    "read_settlements": dict.fromkeys(
+        ((name,) for name in ("pathParameters", "queryStringParameters", "headers")), _ANY
+    ),
     "send_page": {("detail",): _ANY},
     # A writer of the table decides what an image holds.
     "seal_journal": {},

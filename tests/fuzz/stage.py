@@ -16,6 +16,7 @@ from handlers import (  # isort: skip
     _step_functions,
     _topics,
     _kyc,
+    _long_poll,
     _queues,
     _dependencies,
     _journal,
@@ -71,6 +72,17 @@ class Stage:
         return Calls(Ledger(self.table, "table", _dependencies.store))
 
 
+class _NoTime:
+    """A clock that is always late, so that no reader waits."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        self._now += 60
+        return self._now
+
+
 @contextmanager
 def staged() -> Iterator[Stage]:
     """Put the handlers on a stage: no AWS, no log, no metrics."""
@@ -80,6 +92,7 @@ def staged() -> Iterator[Stage]:
     with (
         mock.patch.object(_dependencies, "store", stage.table.store()),
         mock.patch.object(_dependencies, "now", stage.now),
+        mock.patch.object(_long_poll, "time", _NoTime()),
         mock.patch.object(_kyc, "ask", stage.provider.ask),
         mock.patch.object(_step_functions, "_client", stage.step_functions),
         mock.patch.object(_queues, "_client", stage.queues),

@@ -79,5 +79,15 @@ def order(choices: Choices) -> dict[str, Any]:
     return event
 
 
+def reading(choices: Choices) -> dict[str, Any]:
+    """Return a call of the readers' API, whose parameters are any texts: API Gateway passes no others."""
+    event: dict[str, Any] = hostile("read_settlements", choices)
+    for name in ("pathParameters", "queryStringParameters", "headers"):
+        held = event.get(name)
+        texts = held.items() if isinstance(held, dict) else ()
+        event[name] = {one: _utf8(value) for one, value in texts if isinstance(value, str)}
+    return event
+
+
 def _utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode()

@@ -14,6 +14,7 @@ from settlement.model.errors import IdempotencyConflict, InvalidRequest, Settlem
 from settlement.model.status import Status
 from tests.handlers.conftest import Counted, Later
 from tests.unit import states
+from tests.world import reading
 from tests.world.constants import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -165,6 +166,10 @@ TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
         lambda calls: calls.administer(
             {"key": KEY, "order": "freeze", "account": "alice", "by": "ada", "reason": "wrong shop"}
         ),
+    ),
+    "ReadSettlements": (
+        "read",
+        lambda calls: calls.handlers["ReadSettlements"](reading.outcome(KEY), Context()),
     ),
     "SweepMerchants": ("sweep", lambda calls: calls.sweep("merchant.canary")),
     "SealJournal": ("seal", lambda calls: calls.seal("ENTRIES#canary")),

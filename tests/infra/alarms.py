@@ -95,6 +95,7 @@ ALARMS = {
         *("AWS/Lambda", "Url4xxCount", ("FunctionName", "${KycDecided}")), "Sum", 300, 100
     ),
     "KycDecidedFailed": _errors("KycDecided", 1),
+    "ReadSettlementsFailed": _errors("ReadSettlements", 1),
     "SweepMerchantsFailed": _errors("SweepMerchants", 1),
     "SweepBehind": _queue("MerchantsReleases", _OLDEST, 300),
     "PublishEventsFailed": _errors("PublishEvents", 1),

@@ -22,7 +22,16 @@ from unittest import mock
 from botocore.client import BaseClient
 
 import handlers
-from handlers import _dependencies, _functions, _kyc, _secrets, publish_events, seal_journal, send_page
+from handlers import (
+    _dependencies,
+    _functions,
+    _kyc,
+    _secrets,
+    publish_events,
+    read_settlements,
+    seal_journal,
+    send_page,
+)
 from settlement.adapters import kyc_client, telemetry
 from settlement.adapters.second_look import look_again
 from settlement.adapters.watched_store import WatchedStore
@@ -35,6 +44,7 @@ from tests.simulation.seeded.stage import set_up
 from tests.simulation.seeded.world import World, play
 from tests.unit import states
 from tests.unit.vectors import SETTLEMENT
+from tests.world import reading
 from tests.world.environment import NOW
 from tests.world.functions import Context
 from tests.world.memory_dynamodb import MemoryDynamoDb
@@ -181,6 +191,18 @@ def _tells_of_settlements() -> None:
     publish_events.handler({"replay": [SETTLEMENT.key]}, Context())
 
 
+def _reads() -> None:
+    """Let ReadSettlements answer each of its routes."""
+    for event in (
+        reading.outcome(SETTLEMENT.key),
+        reading.entries("alice"),
+        reading.entries("fees:EUR"),
+        reading.listing(account="alice"),
+        *(reading.listing(status=status) for status in ("PROCESSING", "LIMBO")),
+    ):
+        read_settlements.handler(event, Context())
+
+
 def _counts_the_open_cases() -> None:
     """Let ReconcileBooks look again at an account whose count of cases has differed."""
     difference = Difference(keys.account("alice"), None, (), cases=("order-1",))
@@ -193,6 +215,7 @@ SCENES: list[tuple[str, Callable[[], object]]] = [
     ("SealJournal", _copies_and_seals),
     ("SendPage", _tells_people),
     ("PublishEvents", _tells_of_settlements),
+    ("ReadSettlements", _reads),
     ("TakeOrder", lambda: _functions.call("PUBLISH_EVENTS", {})),
     ("ReconcileBooks", _counts_the_open_cases),
 ]

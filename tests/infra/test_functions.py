@@ -36,9 +36,10 @@ SECONDS = {
     "PublishEvents": 60,
     "SealJournal": 60,
     "ReconcileBooks": 900,
+    "ReadSettlements": 29,
 }
-"""The functions whose answer no caller waits for, with their seconds: they work through a backlog, or through
-the table.
+"""The functions with seconds of their own: they work through a backlog, or through the table, and no caller
+waits for them; the caller of ReadSettlements waits up to 20 s for a change.
 """
 
 LAMBDA_SECONDS_MAX = 900

@@ -84,6 +84,7 @@ def test_every_function_has_its_grants_and_its_writes_here() -> None:
         "ReportOutcome",
         "PrepareAlert",
         "ResolveLimbo",
+        "ReadSettlements",
         "SealJournal",
         "SendPage",
         "PublishEvents",

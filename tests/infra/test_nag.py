@@ -71,6 +71,14 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         )
         for route in ROUTES
     },
+    **{
+        "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:"
+        f"<SettlementsApi>/*/GET/{path}]": (
+            {*EACH_POLICY, "Settlements/Reader"},
+            "The API has one stage, and a path has the key or the account that is read.",
+        )
+        for path in ("settlements", "settlements/*", "accounts/*/entries")
+    },
     "AwsSolutions-IAM5[Resource::<JournalBucket.Arn>/*]": (
         EACH_POLICY,
         "A person reads the whole journal, as the command does.",

@@ -1,16 +1,23 @@
 """The door for orders: AWS proves who calls each route, and nothing else reaches its function."""
 
 import json
+from typing import Any
 
 from handlers import take_order
 from infra.orders_api import APPROVED, DECISIONS, MOVES, ROUTES
 from settlement.model.orders import REVERSE, Decision
-from tests.infra.stack import each_stage, only, properties
+from tests.infra.stack import each_stage, properties
+
+
+def of_orders(stage: str, kind: str) -> list[dict[str, Any]]:
+    """Return the properties of the resources of a kind that belong to the orders' API."""
+    found = properties(stage, f"ApiGatewayV2::{kind}")
+    return [one for name, one in found.items() if name.startswith("Orders")]
 
 
 @each_stage
 def test_each_order_has_a_route_of_its_own_and_aws_proves_who_calls_it(stage: str) -> None:
-    routes = properties(stage, "ApiGatewayV2::Route").values()
+    routes = of_orders(stage, "Route")
 
     assert {one["RouteKey"] for one in routes} == {f"POST /orders/{route}" for route in ROUTES}
     assert {one["AuthorizationType"] for one in routes} == {"AWS_IAM"}
@@ -26,7 +33,7 @@ def test_the_routes_are_the_orders_that_the_function_takes() -> None:
 @each_stage
 def test_all_routes_call_the_one_function_which_only_this_api_may(stage: str) -> None:
     """Who may invoke it directly can name any identity."""
-    (integration,) = properties(stage, "ApiGatewayV2::Integration").values()
+    (integration,) = of_orders(stage, "Integration")
     (permission,) = (
         one
         for one in properties(stage, "Lambda::Permission").values()
@@ -44,14 +51,15 @@ def test_all_routes_call_the_one_function_which_only_this_api_may(stage: str) ->
 
 @each_stage
 def test_each_call_is_logged_with_who_made_it_and_nothing_of_the_order(stage: str) -> None:
-    logged = json.loads(only(stage, "ApiGatewayV2::Stage")["AccessLogSettings"]["Format"])
+    (found,) = of_orders(stage, "Stage")
+    logged = json.loads(found["AccessLogSettings"]["Format"])
 
     assert logged.keys() == {"requestId", "routeKey", "status", "userArn", "sourceIp", "error"}
 
 
 @each_stage
 def test_the_api_answers_to_no_browser_and_bounds_its_calls(stage: str) -> None:
-    api, settings = only(stage, "ApiGatewayV2::Api"), only(stage, "ApiGatewayV2::Stage")
+    (api,), (settings,) = of_orders(stage, "Api"), of_orders(stage, "Stage")
 
     assert api["ProtocolType"] == "HTTP"
     assert "CorsConfiguration" not in api

@@ -21,6 +21,8 @@ CONTRACT: dict[str, Any] = {
     "KycSigningArn": "${KycSigning.Id}",
     "RowKeyArns": "${RowKeysSecret1.Id}",
     "OrdersUrl": "${OrdersApi.ApiEndpoint}",
+    "SettlementsApiUrl": "${SettlementsApi.ApiEndpoint}",
+    "ReaderPolicyArn": "${SettlementsReader}",
     # Crossed, upstream services would send payments to a queue that no function reads.
     "StartQueueUrl": "${StartQueue}",
     "StartDeadLetterQueueUrl": "${StartDeadLetters}",

@@ -69,6 +69,18 @@ def test_no_kind_proposes_and_approves_and_no_kind_but_its_own_breaks_the_glass(
 
 @KINDS
 @each_stage
+@pytest.mark.parametrize(
+    "path", ["settlements", "settlements/order-2026-000117", "accounts/fees:EUR/entries"]
+)
+def test_every_kind_reads_by_the_readers_api(stage: str, kind: str, path: str) -> None:
+    of_readers = f"{API}:${{SettlementsApi}}/$default"
+
+    assert allows(statements(stage, kind), Request("execute-api:Invoke", f"{of_readers}/GET/{path}"))
+    assert not allows(statements(stage, kind), Request("execute-api:Invoke", f"{of_readers}/POST/{path}"))
+
+
+@KINDS
+@each_stage
 def test_no_policy_has_a_way_past_the_door(stage: str, kind: str) -> None:
     """No write of the table, no start, no wake, no call of a function, and no secret, as of the row keys."""
     actions = {one for statement in statements(stage, kind) for one in listed(statement["Action"])}
@@ -114,6 +126,7 @@ def test_a_policy_is_short_enough_for_aws(kind: str) -> None:
         "${AWS::Region}": "ap-southeast-2",
         "${AWS::AccountId}": "1" * 12,
         "${OrdersApi}": "a" * 10,
+        "${SettlementsApi}": "a" * 10,
     }
     for reference, value in lengths.items():
         document = document.replace(reference, value)

@@ -29,6 +29,7 @@ def test_each_function_that_puts_signed_rows_has_the_key_and_the_proof_but_no_ot
         "ResolveLimbo",
         "ReportOutcome",
         "SweepMerchants",
+        "ReadSettlements",
         "SealJournal",
         "PublishEvents",
         "RecoverStalled",

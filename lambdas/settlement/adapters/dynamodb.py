@@ -172,13 +172,17 @@ class Store:
         """Read one row by its key, consistently; None if there is none."""
         return self._row(key)
 
-    def entries(self, partition: str, first: str, last: str) -> Iterator[Row]:
-        """Yield a partition's rows between two sort keys, in their order, each page read consistently."""
+    def entries(self, partition: str, first: str, last: str, *, limit: int | None = None) -> Iterator[Row]:
+        """Yield a partition's rows between two sort keys, in their order, each page read consistently.
+
+        `limit` is the size of a page, for a caller who wants the first rows alone.
+        """
         parameters: dict[str, Any] = {
             "TableName": self.table_name,
             "KeyConditionExpression": "pk = :partition AND sk BETWEEN :first AND :last",
             "ExpressionAttributeValues": to_wire({":partition": partition, ":first": first, ":last": last}),
             "ConsistentRead": True,
+            **({} if limit is None else {"Limit": limit}),
         }
         while True:
             answer = self._call("query", [], **parameters)
@@ -192,10 +196,19 @@ class Store:
         page: Row = self._call(operation, [], TableName=self.table_name, ConsistentRead=True, **parameters)
         return page
 
-    def listed(self, partition: str, *, up_to: str, limit: int, since: str | None = None) -> Iterator[Row]:
+    def listed(
+        self,
+        partition: str,
+        *,
+        up_to: str,
+        limit: int,
+        since: str | None = None,
+        after: Row | None = None,
+    ) -> Iterator[Row]:
         """Yield up to `limit` keys that the index lists in a partition, each with its index sort key.
 
-        They are those up to a time, and with `since` no earlier ones.
+        They are those up to a time, and with `since` no earlier ones; with `after`, one of them, those behind
+        it.
 
         The index lags behind the table, so every decision based on it must be a condition on the row.
         """
@@ -208,6 +221,8 @@ class Store:
             "ProjectionExpression": "pk, sk, gsi1sk",
             "ExpressionAttributeValues": to_wire(values),
         }
+        if after:
+            parameters["ExclusiveStartKey"] = to_wire({**after, "gsi1pk": partition})
         while limit > 0:
             answer = self._call("query", [], **parameters, Limit=limit)
             yield from map(from_wire, answer["Items"])

@@ -39,10 +39,10 @@ class WatchedStore(Store):
             self._read += len(some)
             yield from batch.read(self._store, some)
 
-    def entries(self, partition: str, first: str, last: str) -> Iterator[Row]:
+    def entries(self, partition: str, first: str, last: str, *, limit: int | None = None) -> Iterator[Row]:
         """Yield a partition's rows between two sort keys, in their order, each page read consistently."""
         self._ask()
-        for row in self._store.entries(partition, first, last):
+        for row in self._store.entries(partition, first, last, limit=limit):
             yield row
             self._read += 1
             if self._read % watch.STRIDE == 0:  # more often than a page ends

@@ -1,0 +1,88 @@
+"""ReadSettlements: outcomes, statements and lists for services that may not pay; behind an HTTP API."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from handlers import _dependencies, _listing, _long_poll
+from settlement.adapters.telemetry import about, observed
+from settlement.model.errors import SettlementError
+from settlement.policy import outcome
+from settlement.policy.order_answer import status_of
+from settlement.policy.reading import (
+    EntriesQuery,
+    parse_entries_query,
+    parse_list_query,
+    parse_outcome_query,
+)
+
+Response = dict[str, Any]
+
+
+def handler(event: dict[str, Any], context: Any) -> Response:
+    """Answer a request of an HTTP API (payload format 2.0)."""
+    try:
+        return _read(event, context)  # type: ignore[no-any-return]
+    except SettlementError as refusal:
+        said = {"error": type(refusal).__name__, "message": str(refusal)}
+        return _response(status_of(refusal), said)
+
+
+@observed("read")
+def _read(event: dict[str, Any], context: Any) -> Response:
+    return ROUTES[event["routeKey"]](event, context)
+
+
+def _outcome(event: dict[str, Any], context: Any) -> Response:
+    """Answer with a settlement's outcome, or that the reader has it already."""
+    key = _path(event, "key")
+    about(key)
+    query = parse_outcome_query(key, _query(event))
+    state = _long_poll.read(query, context.get_remaining_time_in_millis())
+    etag = f'"{state.sequence}"'
+    if _has(event, etag):
+        return {"statusCode": 304, "headers": {"etag": etag}}
+    found = outcome.of_state(state, _dependencies.config, replayed=True)
+    return _response(200, found, etag=etag)
+
+
+def _statement(event: dict[str, Any], _: Any) -> Response:
+    return _response(200, _listing.statement(parse_entries_query(_path(event, "id"), _query(event))))
+
+
+def _list(event: dict[str, Any], _: Any) -> Response:
+    query = parse_list_query(_query(event))
+    if isinstance(query, EntriesQuery):
+        return _response(200, _listing.by_account(query))
+    return _response(200, _listing.by_status(query))
+
+
+ROUTES: dict[str, Callable[[dict[str, Any], Any], Response]] = {
+    "GET /settlements/{key}": _outcome,
+    "GET /settlements": _list,
+    "GET /accounts/{id}/entries": _statement,
+}
+"""What may be read, by its route."""
+
+
+def _path(event: dict[str, Any], name: str) -> object:
+    return (event.get("pathParameters") or {}).get(name)
+
+
+def _query(event: dict[str, Any]) -> dict[str, str]:
+    """Return the query's parameters. API Gateway joins those given twice by a comma, which none may have."""
+    return event.get("queryStringParameters") or {}
+
+
+def _has(event: dict[str, Any], etag: str) -> bool:
+    """Return whether the reader has this version. A header that is no list of versions has none."""
+    given = (event.get("headers") or {}).get("if-none-match", "")
+    return any(one.strip().removeprefix("W/") in (etag, "*") for one in given.split(","))
+
+
+def _response(status: int, content: dict[str, Any], **headers: str) -> Response:
+    return {
+        "statusCode": status,
+        "headers": {"content-type": "application/json", **headers},
+        "body": json.dumps(content),
+    }

@@ -1,0 +1,87 @@
+"""The readers' door: AWS proves who calls each route, and its function can neither write nor start."""
+
+import json
+from typing import Any
+
+import pytest
+
+from handlers import read_settlements
+from infra.config import STAGES
+from infra.functions import READER_SECONDS
+from infra.settlements_api import READS
+from settlement.policy.reading import WAIT_SECONDS_MAX
+from tests.infra.evaluator import Request, allows
+from tests.infra.stack import each_stage, granted, properties, variables
+
+ARN = "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${SettlementsApi}/$default"
+
+
+def of_readers(stage: str, kind: str) -> list[dict[str, Any]]:
+    found = properties(stage, f"ApiGatewayV2::{kind}")
+    return [one for name, one in found.items() if name.startswith("Settlements")]
+
+
+@each_stage
+def test_each_route_is_the_functions_and_aws_proves_who_calls_it(stage: str) -> None:
+    routes = of_readers(stage, "Route")
+
+    assert {one["RouteKey"] for one in routes} == read_settlements.ROUTES.keys()
+    assert {one["RouteKey"] for one in routes} == {f"GET {path}" for path in READS.values()}
+    assert {one["AuthorizationType"] for one in routes} == {"AWS_IAM"}
+
+
+@each_stage
+def test_the_function_is_called_by_this_api_alone(stage: str) -> None:
+    (integration,) = of_readers(stage, "Integration")
+    (permission,) = (
+        one
+        for one in properties(stage, "Lambda::Permission").values()
+        if one["FunctionName"] == "${ReadSettlements.Arn}"
+    )
+
+    assert integration["IntegrationUri"] == "${ReadSettlements.Arn}"
+    assert permission["Principal"] == "apigateway.amazonaws.com"
+    assert permission["SourceArn"].endswith(":${SettlementsApi}/*/GET/*")
+
+
+@each_stage
+def test_calls_are_logged_and_bounded_and_no_browser_is_answered(stage: str) -> None:
+    (api,), (settings,) = of_readers(stage, "Api"), of_readers(stage, "Stage")
+
+    logged = json.loads(settings["AccessLogSettings"]["Format"])
+    assert logged.keys() == {"requestId", "routeKey", "status", "userArn", "sourceIp", "error"}
+    assert settings["DefaultRouteSettings"] == {"ThrottlingBurstLimit": 100, "ThrottlingRateLimit": 50}
+    assert (api["ProtocolType"], api["Name"]) == ("HTTP", f"{STAGES[stage].stack_name}-settlements")
+    assert "CorsConfiguration" not in api
+
+
+@each_stage
+def test_the_function_neither_writes_nor_starts_nor_calls(stage: str) -> None:
+    actions = {one.action for one in granted(stage, "ReadSettlementsRole") if one.effect == "Allow"}
+
+    assert {one for one in actions if one.startswith("dynamodb:")} == {"dynamodb:GetItem", "dynamodb:Query"}
+    services = {one.partition(":")[0] for one in actions}
+    assert services <= {"dynamodb", "kms", "logs", "xray"}
+    assert not [name for name in variables(stage, "ReadSettlements") if name.endswith("_MACHINE")]
+
+
+@each_stage
+@pytest.mark.parametrize(
+    ("call", "is_allowed"),
+    [
+        ("GET/settlements", True),
+        ("GET/settlements/order-2026-000117", True),
+        ("GET/accounts/fees:EUR/entries", True),
+        ("POST/settlements", False),
+        ("GET/accounts/alice", False),
+    ],
+)
+def test_a_readers_policy_reads_and_no_more(stage: str, call: str, is_allowed: bool) -> None:
+    policy = properties(stage, "IAM::ManagedPolicy")["SettlementsReader"]["PolicyDocument"]["Statement"]
+
+    assert allows(policy, Request("execute-api:Invoke", f"{ARN}/{call}")) == is_allowed
+    assert {action for one in policy for action in one["Action"]} == {"execute-api:Invoke"}
+
+
+def test_the_longest_wait_and_a_last_look_fit_into_the_call() -> None:
+    assert WAIT_SECONDS_MAX + 6 < READER_SECONDS["ReadSettlements"] < 30
