@@ -1,5 +1,6 @@
 """The webhook's address: a function URL, or an HTTP API that throttles, on the same function."""
 
+import re
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -29,11 +30,14 @@ def template() -> dict[str, Any]:
 
 
 def of(kind: str) -> list[Any]:
-    """Return the resources of a kind, without those of the door for orders."""
+    """Return the resources of a kind, without those of the doors for orders and for readers."""
     return [
         one["Properties"]
         for name, one in template().items()
-        if one["Type"] == f"AWS::{kind}" and not name.startswith("Orders") and "ByOrdersApi" not in name
+        if one["Type"] == f"AWS::{kind}"
+        and not re.match(
+            "Orders|Settlements(Api|Stage|Integration|.*Route)|.*By(Orders|Settlements)Api", name
+        )
     ]
 
 

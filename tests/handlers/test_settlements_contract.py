@@ -1,0 +1,154 @@
+"""The readers' API keeps docs/contracts/settlements.openapi.yaml, with the cases of schemathesis."""
+
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import pytest
+import requests
+import schemathesis
+import urllib3
+import yaml
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import ignored_auth
+from schemathesis.specs.openapi.checks import (
+    missing_required_header,
+    positive_data_acceptance,
+    unsupported_method,
+)
+
+from handlers import read_settlements
+from settlement.model.request import KEY as KEY_PATTERN
+from settlement.policy import reading
+from tests.handlers.test_read_settlements import Clock, clock
+from tests.world.constants import KEY
+from tests.world.contracts import CONTRACTS, checked_outcome, schema
+from tests.world.functions import HANDLERS, Calls, Context
+from tests.world.ledger import Ledger
+
+__all__ = ["clock"]
+
+CONTRACT: dict[str, Any] = yaml.safe_load((CONTRACTS / "settlements.openapi.yaml").read_text())
+api = schemathesis.openapi.from_dict(CONTRACT)
+reproducible = settings(
+    max_examples=80,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+statuses: Counter[int] = Counter()
+
+
+class Door(requests.adapters.HTTPAdapter):
+    """Calls the function as an HTTP API does: the route's name, decoded parameters, doubles joined."""
+
+    def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
+        url = urlsplit(str(request.url))
+        query: dict[str, str] = {}
+        for name, value in parse_qsl(url.query, keep_blank_values=True):
+            query[name] = f"{query[name]},{value}" if name in query else value
+        parts = [unquote(one) for one in url.path.strip("/").split("/")]
+        event: dict[str, Any] = {
+            "headers": {name.lower(): str(value) for name, value in request.headers.items()},
+            "requestContext": {},
+            **({"queryStringParameters": query} if query else {}),
+            **_routed(parts),
+        }
+        told = HANDLERS["ReadSettlements"](event, Context())
+        statuses[told["statusCode"]] += 1
+        raw = urllib3.HTTPResponse(
+            body=io.BytesIO(told.get("body", "").encode()),
+            headers=told["headers"],
+            status=told["statusCode"],
+            preload_content=False,
+        )
+        return self.build_response(request, raw)
+
+
+def _routed(parts: list[str]) -> dict[str, Any]:
+    if parts[0] == "accounts":
+        return {"routeKey": "GET /accounts/{id}/entries", "pathParameters": {"id": parts[1]}}
+    if len(parts) == 1:
+        return {"routeKey": "GET /settlements"}
+    return {"routeKey": "GET /settlements/{key}", "pathParameters": {"key": "/".join(parts[1:])}}
+
+
+@pytest.fixture
+def door(calls: Calls, clock: Clock) -> Iterator[requests.Session]:
+    calls.after("CollectFee")
+    with requests.Session() as session:
+        session.mount("https://", Door())
+        yield session
+
+
+@api.parametrize()
+@reproducible
+def test_the_function_keeps_the_contract(
+    case: schemathesis.Case[Any], door: requests.Session, ledger: Ledger
+) -> None:
+    before = ledger.rows()
+
+    # API Gateway has the signature, and the other methods: the function sees neither. And no schema says that
+    # there is no 30th of February, which parameters go together, and which cursor a page has given.
+    case.call_and_validate(
+        base_url="https://door.example.com",
+        session=door,
+        excluded_checks=[
+            ignored_auth,
+            missing_required_header,
+            unsupported_method,
+            positive_data_acceptance,
+        ],
+    )
+
+    assert ledger.rows() == before
+
+
+def test_the_outcome_of_the_contract_is_that_of_its_own_schema(door: requests.Session) -> None:
+    answer = door.get(f"https://door.example.com/settlements/{KEY}")
+
+    api["/settlements/{key}"]["GET"].validate_response(answer)
+    assert checked_outcome(answer.json())["replayed"] is True
+    told = CONTRACT["components"]["schemas"]["Outcome"]
+    assert told["required"] == schema("settlement-outcome")["required"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"/settlements/{KEY}", 200),
+        ("/settlements/order-2026-999999", 404),
+        ("/settlements?account=alice", 200),
+        ("/settlements?status=LIMBO", 200),
+        ("/settlements?status=SETTLED", 400),
+        ("/accounts/fees%3AEUR/entries?limit=1", 200),
+        ("/accounts/carol/entries", 404),
+    ],
+)
+def test_each_answer_is_in_the_contract(door: requests.Session, path: str, status: int) -> None:
+    answer = door.get(f"https://door.example.com{path}")
+
+    route = _routed(urlsplit(path).path.strip("/").split("/"))["routeKey"].partition(" ")[2]
+    api[route]["GET"].validate_response(answer)
+    assert answer.status_code == status
+
+
+def test_the_routes_and_the_bounds_are_those_of_the_code() -> None:
+    schemas = CONTRACT["components"]["schemas"]
+    bounds = {
+        (path, one["name"]): one["schema"].get("maximum")
+        for path, methods in CONTRACT["paths"].items()
+        for one in methods["get"]["parameters"]
+        if "name" in one
+    }
+
+    assert {f"GET {path}" for path in CONTRACT["paths"]} == read_settlements.ROUTES.keys()
+    assert schemas["Key"]["pattern"] == f"^{KEY_PATTERN.pattern}$"
+    assert bounds["/settlements/{key}", "wait"] == reading.WAIT_SECONDS_MAX
+    assert bounds["/settlements", "limit"] == reading.PAGE_SETTLEMENTS_MAX
+    assert bounds["/accounts/{id}/entries", "limit"] == reading.PAGE_ENTRIES_MAX
+    assert json.dumps([*reading.LISTED]) in json.dumps(CONTRACT["paths"]["/settlements"])
