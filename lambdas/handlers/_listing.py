@@ -6,14 +6,13 @@ from itertools import islice
 from typing import Any
 
 from handlers import _dependencies
-from settlement.ledger import keys
+from settlement.ledger import expiry, keys
 from settlement.ledger.keys import Row
 from settlement.model import accounts, money
 from settlement.model.errors import AccountNotFound
 from settlement.model.status import Step
 from settlement.policy import outcome
 from settlement.policy.reading import IN_FLIGHT, EntriesQuery, StatusQuery
-from settlement.reconciliation.retention import Retention
 
 _FORWARD = {step.value for step in Step}
 """A settlement has one entry of these on an account: the reversals have names of their own."""
@@ -28,7 +27,8 @@ def statement(query: EntriesQuery) -> dict[str, Any]:
     currency, available = _balance(query.account)
     found, cursor = _entries(query)
     exponent = config.currencies[currency]
-    kept_from = Retention.at(_dependencies.now(), config.shortest_retention_days).kept_from
+    days = config.shortest_retention_days
+    kept_from = None if days is None else expiry.kept_from(_dependencies.now(), days)
     return {
         "account": query.account,
         "currency": currency,

@@ -7,10 +7,10 @@ from settlement.model.errors import SettlementNotFound
 from settlement.model.state import SettlementState
 from settlement.policy.reading import OutcomeQuery
 
-PAUSE_SECONDS = 1.0
+PAUSE_SECONDS = 1
 """The pause between two looks at the row. Each look is one read unit."""
 
-_RESERVED_SECONDS = 6.0
+_RESERVED_SECONDS = 6
 """What a last look may take, at worst: DynamoDB's client tries twice, for three seconds each."""
 
 
@@ -20,7 +20,7 @@ def read(query: OutcomeQuery, left_ms: int) -> SettlementState:
     A key that is not claimed yet counts as 0: a caller of the start queue may wait for the claim. Every
     read is consistent, so that no answer has a lower sequence than an earlier one.
     """
-    patience = min(float(query.wait), left_ms / 1000 - _RESERVED_SECONDS)
+    patience = min(query.wait, left_ms // 1000 - _RESERVED_SECONDS)
     until = time.monotonic() + patience
     while True:
         state = _dependencies.store.settlement(query.key)

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -248,6 +249,16 @@ def test_a_statement_is_from_an_instant_and_before_another(
     ask: Ask, many: list[str], bounds: dict[str, str], count: int
 ) -> None:
     assert len(ask(reading.entries("bob", **bounds)).content["entries"]) == count
+
+
+def test_where_entries_expire_a_statement_says_since_when_it_is_complete(
+    ask: Ask, many: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "complete_since" not in ask(reading.entries("alice")).content
+    short = replace(_dependencies.config, shortest_retention_days=400)
+    monkeypatch.setattr(_dependencies, "config", short)
+
+    assert ask(reading.entries("alice")).content["complete_since"] == "2025-10-17T12:00:00.000Z"
 
 
 @pytest.mark.parametrize("account", ["carol", "fees:XXX"])

@@ -29,15 +29,15 @@ def template() -> dict[str, Any]:
     return {name(one): readable(resource) for one, resource in found["Resources"].items()}
 
 
+_OTHER_DOORS = re.compile(r"Orders|Settlements(Api|Stage|Integration|.*Route)|.*By(Orders|Settlements)Api")
+
+
 def of(kind: str) -> list[Any]:
     """Return the resources of a kind, without those of the doors for orders and for readers."""
     return [
         one["Properties"]
         for name, one in template().items()
-        if one["Type"] == f"AWS::{kind}"
-        and not re.match(
-            "Orders|Settlements(Api|Stage|Integration|.*Route)|.*By(Orders|Settlements)Api", name
-        )
+        if one["Type"] == f"AWS::{kind}" and not _OTHER_DOORS.match(name)
     ]
 
 

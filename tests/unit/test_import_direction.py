@@ -81,13 +81,14 @@ def test_pure_code_is_pure_and_only_adapters_and_shared_modules_call_services(pa
         assert not packages & {"boto3", "botocore", "os", "random", "time", "urllib3", "uuid"}
 
 
-def test_six_modules_read_a_clock() -> None:
+def test_seven_modules_read_a_clock() -> None:
     """One for the handlers, which pass the time down; one for what an environment knows of payees; two for
     the age of the provider's connection and the end of an exchange; one for the circuit; and one for the
     start of a scan, which may miss the orders that are given after it.
     """
     assert {path.stem for path in FILES if _reads_clock(path)} == {
         *("_dependencies", "_payee", "kyc_circuit", "kyc_client", "kyc_connection", "table_scan"),
+        "_long_poll",
     }
 
 

@@ -4,11 +4,12 @@ Only entries expire of which the settlement's row tells everything. The row stay
 record. What a person has ordered (deposits, withdrawals, decisions on LIMBO) and evidence stay as well.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.status import REVERSIBLE, Step
+from settlement.model.timestamps import timestamp
 
 EXPIRES = "expires_at"
 """The attribute that DynamoDB's time to live goes by: seconds since 1970."""
@@ -19,6 +20,21 @@ STEPS = frozenset(
 """The steps whose entries expire: a slot of the settlement's row stands for each."""
 
 DAY_SECONDS = 86_400
+
+_SLACK = timedelta(days=1)
+"""How much earlier than at its time an entry may be missing: longer than a reading of the table takes, and
+than clocks differ. The stream names each deletion that is not DynamoDB's own.
+"""
+
+
+def gone_until(now: datetime) -> datetime:
+    """Return the full minute up to which entries may be gone, for a reading that begins now."""
+    return (now + _SLACK).replace(second=0, microsecond=0)
+
+
+def kept_from(now: datetime, days: int) -> str:
+    """Return the instant from which a stage with this shortest retention still has every entry."""
+    return timestamp(gone_until(now) - timedelta(days=days))
 
 
 def with_expiry(row: Row, retention_days: int | None) -> Row:

@@ -1,17 +1,11 @@
 """The entries that a stage need not have any more: the proof takes them from their settlements' rows."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from settlement.ledger import expiry
-from settlement.model.timestamps import timestamp
 from settlement.reconciliation.facts import EntryFacts
-
-SLACK = timedelta(days=1)
-"""How much earlier than at its time an entry may be missing: longer than a reading of the table takes, and
-than clocks differ. The stream names each deletion that is not DynamoDB's own.
-"""
 
 
 class Retention(NamedTuple):
@@ -30,8 +24,7 @@ class Retention(NamedTuple):
         """Return the retention of a stage as a reading of its table finds it that begins now."""
         if days is None:
             return cls()
-        until = (now + SLACK).replace(second=0, microsecond=0)
-        return cls(days, timestamp(until - timedelta(days=days)), int(until.timestamp()))
+        return cls(days, expiry.kept_from(now, days), int(expiry.gone_until(now).timestamp()))
 
     def may_lack(self, entry: EntryFacts) -> bool:
         """Return whether the table need not have an entry any more."""
