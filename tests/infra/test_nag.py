@@ -132,7 +132,8 @@ SCHEDULES = {f"SchedulerRoleForTarget-{target}" for target in ("3d2812", "4543ec
 
 OF_PCI: dict[str, tuple[set[str], str]] = {
     "PCI.DSS.321-CloudWatchLogGroupEncrypted": (
-        {f"{one}Logs/Resource" for one in (*FUNCTIONS, *MACHINES)} | {"Orders/Log/Resource"},
+        {f"{one}Logs/Resource" for one in (*FUNCTIONS, *MACHINES)}
+        | {"Orders/Log/Resource", "Settlements/Log/Resource"},
         "CloudWatch's key encrypts them. No line has a card, a name or a secret, and a dead key of ours would"
         " take away the lines of the very incident.",
     ),
