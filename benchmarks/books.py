@@ -4,15 +4,17 @@ import argparse
 import gzip
 import json
 import time
+from datetime import UTC, datetime
 
 from settle.books import project, schema, verify
+from settlement.sealing import seals
 from tests.world import postgresql
 
 LINES = 1_000
 """Lines of an object: what a busy stage's journal has in two minutes and a shard."""
 
 
-def _object(first: int) -> bytes:
+def _object(first: int) -> tuple[str, bytes]:
     lines = []
     for number in range(first, first + LINES):
         posted_at = f"2026-11-{1 + number // 10_000 % 28:02}T12:00:00.{number % 1_000:03}Z"
@@ -28,7 +30,8 @@ def _object(first: int) -> bytes:
             "currency": "EUR",
         }
         lines.append(json.dumps({"event": "INSERT", "at": 1, "new": {"row": row, "sha256": "0" * 64}}))
-    return gzip.compress("\n".join(lines).encode())
+    content = "\n".join(lines).encode()
+    return seals.object_name(content, datetime(2026, 11, 1, tzinfo=UTC)), gzip.compress(content)
 
 
 def main() -> None:
@@ -36,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entries", type=int, default=100_000)
     entries = parser.parse_args().entries
-    objects = {f"journal/{first:012}": _object(first) for first in range(0, entries, LINES)}
+    objects = dict(_object(first) for first in range(0, entries, LINES))
     with postgresql.server() as server:
         url = f"{server}/postgres"
         schema.migrate(url, {"EUR": 2})

@@ -1,13 +1,12 @@
 """The projection: objects of the sealed journal into the books, each in one transaction."""
 
-import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psycopg
 
 from settle.books.lines import Aside, Entry, entries
-from settlement.reconciliation.sealed import Copy
+from settlement.reconciliation.sealed import UNREADABLE, Copy, lines_of
 
 _COLUMNS = "key, step, posted_at, debit, credit, amount, currency, request_hash"
 _INCOMING = f"""
@@ -17,6 +16,7 @@ SELECT {_COLUMNS} FROM ledger.entry WITH NO DATA
 _TAKE = f"""
 INSERT INTO ledger.entry ({_COLUMNS})
 SELECT {_COLUMNS} FROM incoming WHERE currency IN (SELECT code FROM ledger.currency)
+ORDER BY key, step  -- two projectors with entries in common wait for each other, and never both
 ON CONFLICT (key, step) DO NOTHING
 """
 _DIFFERENT = f"""
@@ -30,20 +30,22 @@ WHERE e.key IS NULL OR ({", ".join(f"i.{name}" for name in _COLUMNS.split(", "))
 
 @dataclass
 class Projected:
-    """What a projection has done: objects, new entries, and lines that were put aside."""
+    """What a projection has done; `unreadable` names the objects that were changed, and left out."""
 
     objects: int = 0
     entries: int = 0
     put_aside: int = 0
+    unreadable: list[str] = field(default_factory=list)
 
 
 def project(connection: psycopg.Connection, name: str, content: bytes) -> Projected:
     """Take the entries of one object into the books, once; nothing for an object that is in the inbox.
 
     The inbox, the entries and what is put aside are one transaction. Two at once wait for each other on the
-    inbox. What is in the books is never changed: an entry with other content is put aside.
+    inbox. What is in the books is never changed: an entry with other content is put aside. Raises one of
+    UNREADABLE for an object that is not what its name says.
     """
-    found = list(entries(content))
+    found = list(entries(lines_of(name, content)))
     with connection.transaction():
         taken = connection.execute(
             "INSERT INTO ledger.object (name, lines) VALUES (%s, %s) ON CONFLICT DO NOTHING",
@@ -83,7 +85,11 @@ def project_all(connection: psycopg.Connection, copy: Copy) -> Projected:
     """Take all that waits, and return the sum."""
     total = Projected()
     for name, content in waiting(connection, copy):
-        one = project(connection, name, content)
+        try:
+            one = project(connection, name, content)
+        except UNREADABLE as fault:
+            total.unreadable.append(f"{name}: {fault}")
+            continue
         total.objects += one.objects
         total.entries += one.entries
         total.put_aside += one.put_aside
@@ -94,6 +100,6 @@ def aside(connection: psycopg.Connection) -> list[dict[str, object]]:
     """Return what was put aside, the newest last."""
     rows = connection.execute("SELECT object, reason, line, put_at FROM ledger.put_aside ORDER BY id")
     return [
-        {"object": name, "reason": reason, "line": json.dumps(line), "put_at": at.isoformat()}
+        {"object": name, "reason": reason, "line": line, "put_at": at.isoformat()}
         for name, reason, line, at in rows
     ]

@@ -51,12 +51,17 @@ def migrate(url: Url, stack: StackName = None) -> None:
 def project(url: Url, source: From = "stack", stack: StackName = None, as_json: AsJson = False) -> None:
     """Take into the books what the sealed journal has, and they do not. Safe to repeat, also twice at once.
 
+    Exit code 1: an object is not what its name says, and was left out.
+
     Example: settle ledger project --stack settlement-prod
     """
     from settle.output import tables
     from settle.stack import find
 
-    tables.projected(_reach().project(url, find(stack), source), as_json)
+    done = _reach().project(url, find(stack), source)
+    tables.projected(done, as_json)
+    if done["unreadable"]:
+        raise typer.Exit(Exit.FAILED)
 
 
 @app.command("verify")
@@ -85,7 +90,10 @@ def rebuild(url: Url, source: From = "stack", stack: StackName = None, as_json: 
     from settle.output import tables
     from settle.stack import find
 
-    tables.projected(_reach().rebuild(url, find(stack), source), as_json)
+    done = _reach().rebuild(url, find(stack), source)
+    tables.projected(done, as_json)
+    if done["unreadable"]:
+        raise typer.Exit(Exit.FAILED)
 
 
 @app.command("close")

@@ -148,7 +148,10 @@ def projected(found: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    print_record({name.replace("_", " "): str(value) for name, value in found.items()})
+    for fault in found["unreadable"]:
+        print_line(fault)
+    counted = {name: value for name, value in found.items() if name != "unreadable"}
+    print_record({name.replace("_", " "): str(value) for name, value in counted.items()})
 
 
 def verified(found: Mapping[str, Any], as_json: bool) -> None:

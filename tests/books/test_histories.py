@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from settle.books import lines, project, schema, verify
+from settlement.reconciliation.sealed import lines_of
 from tests.books import town as towns
 from tests.books.conftest import CURRENCIES
 from tests.books.histories import Broken, History
@@ -61,7 +62,10 @@ def _inbox_alone(connection: psycopg.Connection, name: str, content: bytes) -> A
     )
     if taken.rowcount:
         with connection.transaction():
-            project._take(connection, [one for one in lines.entries(content) if isinstance(one, lines.Entry)])
+            project._take(
+                connection,
+                [one for one in lines.entries(lines_of(name, content)) if isinstance(one, lines.Entry)],
+            )
 
 
 def _no_zero(row: dict[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from settle.books.lines import Entry
 from settle.exit_codes import CommandFailed
 from settlement.ledger.keys import Row
 from tests.books import town as towns
-from tests.books.test_project import an_object, take_all
+from tests.books.test_project import take, take_all
 from tests.reconciliation.town import Town
 from tests.world.sealed import inserted
 
@@ -88,7 +88,7 @@ def test_a_made_up_line_is_named(taken: psycopg.Connection, town: Town) -> None:
 
 
 def test_what_was_put_aside_is_no_agreement(taken: psycopg.Connection, town: Town) -> None:
-    project.project(taken, "journal/broken", b"no gzip")
+    take(taken, inserted(towns.entries(town)[0] | {"amount": -1}))
 
     verdict = check(taken, towns.entries(town))
     assert (verdict.agrees, verdict.put_aside, verdict.differences) == (False, 1, [])
@@ -159,13 +159,13 @@ def balance(connection: psycopg.Connection, before: str) -> Decimal:
 def test_a_late_entry_is_booked_when_it_comes_and_not_in_its_closed_month(
     connection: psycopg.Connection,
 ) -> None:
-    project.project(connection, "journal/1", an_object(entry(1, "2026-09-30T23:59:59.999Z")))
+    take(connection, entry(1, "2026-09-30T23:59:59.999Z"))
     assert months.close(connection, "2026-09", LATER)
     assert not months.close(connection, "2026-09", LATER)
     before = balance(connection, "2026-10-01T00:00:00Z")
 
     late, next_month = entry(2, "2026-09-30T12:00:00.000Z"), entry(3, "2026-10-01T00:00:00.000Z")
-    project.project(connection, "journal/2", an_object(late, next_month))
+    take(connection, late, next_month)
 
     assert balance(connection, "2026-10-01T00:00:00Z") == before == Decimal("1.00")
     assert balance(connection, "infinity") == Decimal("3.00")
@@ -201,7 +201,7 @@ def test_closing_waits_for_a_projection_and_the_next_one_for_it(connect: Connect
         closed.set()
 
     with projecting.transaction():
-        project.project(projecting, "journal/1", an_object(entry(1, "2026-09-30T23:00:00.000Z")))
+        take(projecting, entry(1, "2026-09-30T23:00:00.000Z"))
         thread = threading.Thread(target=close)
         thread.start()
         time.sleep(0.2)
@@ -209,5 +209,5 @@ def test_closing_waits_for_a_projection_and_the_next_one_for_it(connect: Connect
     thread.join(60)
 
     connection = connect()
-    project.project(connection, "journal/2", an_object(entry(2, "2026-09-30T23:00:00.000Z")))
+    take(connection, entry(2, "2026-09-30T23:00:00.000Z"))
     assert balance(connection, "2026-10-01T00:00:00Z") == Decimal("1.00")

@@ -9,7 +9,7 @@ from settlement.ledger.keys import Row
 from settlement.model.orders import Decision
 from settlement.model.settlement import Settlement
 from settlement.model.status import Step
-from settlement.sealing import lines
+from settlement.sealing import lines, seals
 from tests.reconciliation.town import Payment, Town
 from tests.world.sealed import inserted
 
@@ -72,7 +72,5 @@ def objects(town: Town, seed: int = 0, size: int = 5) -> dict[str, bytes]:
     told = [inserted(row) for row in rows(town) if lines.is_sealed(row)]
     told += [lines.filled(row, 1) for row in entries(town) if chance.random() < 0.2]
     chance.shuffle(told)
-    return {
-        f"journal/{start:06}.jsonl.gz": gzip.compress(lines.content(told[start : start + size]))
-        for start in range(0, len(told), size)
-    }
+    parts = (lines.content(told[start : start + size]) for start in range(0, len(told), size))
+    return {seals.object_name(content, town.now): gzip.compress(content) for content in parts}

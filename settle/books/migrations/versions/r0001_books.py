@@ -52,7 +52,7 @@ CREATE TABLE ledger.put_aside (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     object text NOT NULL,
     reason text NOT NULL,
-    line jsonb NOT NULL,
+    line text NOT NULL,
     put_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE ledger.put_aside IS
