@@ -12,7 +12,7 @@ from settle.local.lock import locked
 from settle.local.record import Running
 from settle.output.console import note
 
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 120
 BUSY_SECONDS_MAX = 60
 """How long a command waits for an embedded AWS that runs, but does not answer."""
 

@@ -38,7 +38,7 @@ def _value(name: str, value: Any) -> Any:
     if name in PERSONS and isinstance(value, str):
         return " ".join(map(_person, value.split(" ")))
     if name not in SHOWN:
-        return LEFT_OUT
+        return {"members": LEFT_OUT} if isinstance(value, dict) else LEFT_OUT
     return redacted(value) if isinstance(value, dict) else value
 
 

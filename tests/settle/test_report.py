@@ -239,7 +239,7 @@ def test_a_settlement_that_never_rests_is_told_in_one_line(
 PEOPLE = {
     "names": ("payer_name", "payee_name"),
     "reasons": ("reason", "cause"),
-    "references": ("reference", "review"),
+    "references": ("reference", "review", "metadata"),
     "persons": ("by", "user_id", "request_id", "source_ip", "proposer", "persons", "approved_in"),
     "hashes": ("request_hash", "signature", "digest", "seen"),
 }
@@ -264,7 +264,9 @@ def test_a_redacted_report_tells_no_person_no_reason_and_no_reference(desk: Desk
             planted = {
                 name: value for name, value in secret.items() if name in row and name not in ("by", "seen")
             }
-            planted |= {"payer_name": secret["payer_name"]} if keys.is_settlement(row) else {}
+            if keys.is_settlement(row):
+                planted |= {"payer_name": secret["payer_name"], "reference": secret["reference"]}
+                planted["metadata"] = {"secret-member": secret["metadata"]}
             for inner in ("failure", "reversed_for", "resolution"):
                 if inner in row:
                     planted[inner] = row[inner] | {
