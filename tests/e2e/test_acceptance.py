@@ -58,14 +58,6 @@ def test_a_function_that_cannot_tell_is_seen_by_the_events_alone(own: Embedded) 
     assert report["passed"] is False
 
 
-def test_a_payment_that_does_not_settle_refutes_its_door_alone(own: Embedded) -> None:
-    with own.without_grants("VerifyKyc"):
-        report = own.told("acceptance", "--only", "express", "--only", "refusals", code=1)
-
-    verdicts = {one["check"]: one["verdict"] for one in report["results"]}
-    assert (verdicts["express"], verdicts["refusals"]) == ("refuted", "proven")
-
-
 def test_a_row_that_is_changed_by_hand_is_seen_by_the_books(own: Embedded) -> None:
     account = new_account(own, "planted", "10.00")
     own.dynamodb.update_item(
