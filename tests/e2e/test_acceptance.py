@@ -46,12 +46,12 @@ def test_it_is_green_and_says_what_it_cannot_prove(own: Embedded, tmp_path: Path
 
 
 def test_a_function_that_cannot_tell_is_seen_by_the_events_alone(own: Embedded) -> None:
-    bus = own.variable("PublishEvents", "EVENT_BUS")
-    own.renew("PublishEvents", EVENT_BUS="no-such-bus")
+    bus = own.variable("PublishEvents", "OUTCOME_BUS")
+    own.renew("PublishEvents", OUTCOME_BUS="no-such-bus")
     try:
         report = own.told("acceptance", "--only", "express", "--only", "events", code=1)
     finally:
-        own.renew("PublishEvents", EVENT_BUS=bus)
+        own.renew("PublishEvents", OUTCOME_BUS=bus)
 
     verdicts = {one["check"]: one["verdict"] for one in report["results"]}
     assert verdicts == {"express": "proven", "events": "refuted", BOOKS: "proven"}
