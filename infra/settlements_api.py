@@ -2,7 +2,6 @@
 
 import json
 
-from aws_cdk import RemovalPolicy
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -107,5 +106,5 @@ class SettlementsApi(Construct):
             self,
             "Log",
             retention=settings.log_retention,
-            removal_policy=RemovalPolicy.RETAIN if settings.keeps_data else RemovalPolicy.DESTROY,
+            removal_policy=settings.removal_policy,
         )

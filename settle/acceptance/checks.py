@@ -4,15 +4,15 @@ from settle.acceptance import payments, trouble, watching
 from settle.acceptance.verdict import Check
 
 CHECKS = (
-    Check("alarms", watching.alarms, ("alarms on the functions' metrics",)),
+    Check("alarms", watching.alarms),
     Check(
         "express",
         payments.express,
         ("the managed Python runtime", "the `sync-` host name of StartSyncExecution"),
     ),
     Check("standard", payments.standard, ("the managed Python runtime",)),
-    Check("queue", payments.queue, ("SQS: long polling at scale",)),
-    Check("twins", payments.twins, ("`TransactionConflict` and throttling",)),
+    Check("queue", payments.queue),
+    Check("twins", payments.twins),
     Check("conflict", payments.conflict),
     Check("refusals", payments.refusals),
     Check(
@@ -20,7 +20,6 @@ CHECKS = (
         payments.reversal,
         (
             "API Gateway's IAM authorisation",
-            "`dynamodb:LeadingKeys` in the grants of all functions",
             "how IAM applies `dynamodb:LeadingKeys`",
         ),
     ),

@@ -261,7 +261,7 @@ def test_a_redacted_report_tells_no_person_no_reason_and_no_reference(desk: Desk
     told: set[str] = set()
     for row in desk.ledger.rows():
         if KEY in row["pk"] and not keys.is_account(row):
-            planted = {
+            planted: dict[str, Any] = {
                 name: value for name, value in secret.items() if name in row and name not in ("by", "seen")
             }
             if keys.is_settlement(row):
