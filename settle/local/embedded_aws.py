@@ -12,7 +12,7 @@ from settle.local.lock import locked
 from settle.local.record import Running
 from settle.output.console import note
 
-START_SECONDS_MAX = 120
+START_SECONDS_MAX = 60
 BUSY_SECONDS_MAX = 60
 """How long a command waits for an embedded AWS that runs, but does not answer."""
 
@@ -135,7 +135,7 @@ def _answers_in_time(started: Running, seconds: float) -> bool:
     """Return whether it answers, at once or after the time that a start or much work may take."""
     give_up_at = time.monotonic() + seconds
     while not _answers(started):
-        if time.monotonic() > give_up_at or _started() is None:
+        if time.monotonic() > give_up_at or processes.has_ended(started.pid):
             return False
         time.sleep(0.1)
     return True

@@ -47,6 +47,17 @@ def start(module: str, *arguments: str, log: str, variables: Mapping[str, str] |
     return process.pid
 
 
+def has_ended(pid: int) -> bool:
+    """Return whether a process that was started here is over.
+
+    By its id alone: in the moment of its start it has no command line yet, by which `ours` would know it.
+    """
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
 def ours() -> Iterator[psutil.Process]:
     """Return the processes of the embedded AWS: its server, its functions, and the KYC provider."""
     for process in psutil.process_iter():
