@@ -62,9 +62,13 @@ def _relay(records: Iterable[Record]) -> None:
 
 
 def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Publish events; return the key of each that is never taken, and why. Raises EventsUnavailable."""
+    """Publish events; return the key of each that is never taken, and why. Raises EventsUnavailable.
+
+    What the bus never takes, the topic might never take either: it would hold up those behind it.
+    """
     refused = _outcome_bus.publish(told)
-    _ordered_topic.publish(told)
+    never_taken = [one.event for one in refused]
+    _ordered_topic.publish([one for one in told if one not in never_taken])
     return [(one.event["subject"], one.reason) for one in refused]
 
 

@@ -269,6 +269,17 @@ def test_the_topic_gets_each_event_once_and_in_order(
     assert topic.taken == bus.taken[:4]
 
 
+def test_the_topic_gets_nothing_that_the_bus_never_takes(
+    records: list[dict[str, Any]], bus: Bus, topic: OrderedTopic, queues: Queues
+) -> None:
+    bus.refuses = lambda event: "MalformedDetail" if event["sequence"] == "2" else ""
+
+    publish(*records)
+
+    assert [event["sequence"] for event in topic.taken] == [*"134"]
+    assert aside(queues) == [{"key": KEY, "reason": "MalformedDetail"}]
+
+
 def test_no_event_overtakes_one_that_the_topic_has_not_taken(
     records: list[dict[str, Any]], bus: Bus, topic: OrderedTopic
 ) -> None:
