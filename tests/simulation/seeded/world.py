@@ -40,6 +40,7 @@ from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.pager import Pager
 from tests.simulation.seeded.people import MINUTE_MS, People
 from tests.simulation.seeded.proof import Proof
+from tests.simulation.seeded.reader import Reader
 from tests.simulation.seeded.relay import Relay
 from tests.simulation.seeded.returns import plan_returns
 from tests.simulation.seeded.rules import Asking
@@ -103,7 +104,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.hub = Hub(self.chance.random)
-        self.oracle, self.relay = Oracle(), Relay(0)
+        self.oracle, self.relay, self.reader = Oracle(), Relay(0), Reader(0)
         self.table = MemoryDynamoDb(self._committed, self._behind)
         self.deployments, self.currency = Deployments(), "EUR"
         self.dynamodb, self.step_functions, self.provider = (
@@ -150,6 +151,7 @@ class World:
             self.oracle.at_the_end(self.table.items, self.people.alerted)
             prove(self.table.items, retention_at(self.config, self.hub.now))
             self.relay.play(self.table)
+            self.reader.play()
             self.proof.at_the_end()
             self.circuit.rules.at_the_end()
             self.pager.at_the_end()
@@ -251,6 +253,7 @@ class World:
             prove(self.table.items, retention_at(self.config, self.hub.now))
         self.stream.committed(changes)
         self.relay.committed(changes, self.config)
+        self.reader.committed(changes, self.config)
         if self.journal:
             self.journal.committed(changes, self.hub.now)
         for old, row in changes:
@@ -278,7 +281,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     world.stranger = Stranger(world, is_there=seed % stranger.EVERY == stranger.EVERY - 1)
     if seed % UNHEARD_OF_EVERY == UNHEARD_OF_EVERY - 1:
         world.cloud.killed = UNHEARD_OF
-    world.relay = Relay(seed)
+    world.relay, world.reader = Relay(seed), Reader(seed)
     world.journal = Journal(seed) if seed % JOURNAL_EVERY == JOURNAL_EVERY - 1 else None
     if retains(seed):
         begin_to_expire(world)
