@@ -34,6 +34,9 @@ _LIMBO_SECONDS = 4 * 3600
 _REVIEW_SECONDS = 3600
 """How long before its end recovery counts a review: `REVIEW_ENDS_WITHIN` in `handlers/recover_stalled.py`."""
 
+HTTP = ("KycDecided", "TakeOrder", "ReadSettlements", "AcceptSettlements")
+"""The functions that callers reach by HTTP, who get the throttle as a status and repeat the call."""
+
 _COUNTED = {
     "FunctionFailed": (1, "A function failed unexpectedly: a bug, or a malformed answer."),
     "StoreUnavailable": (5, "DynamoDB gives no definite answers."),
@@ -83,6 +86,7 @@ def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
     for name in (
         "KycDecided",
         "StartSettlements",
+        "AcceptSettlements",
         "ReadSettlements",
         "SweepMerchants",
         "PublishEvents",
@@ -216,7 +220,8 @@ def _groups(functions: Mapping[str, lambda_.Function]) -> dict[str, list[str]]:
     return {
         "Forward": [name for name in functions if name in forward],
         "Compensating": [name for name in functions if name in compensating - forward],
-        "Triggered": [name for name in functions if name not in forward | compensating],
+        "Http": [name for name in functions if name in HTTP],
+        "Triggered": [name for name in functions if name not in forward | compensating | set(HTTP)],
     }
 
 

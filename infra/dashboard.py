@@ -36,7 +36,8 @@ _KYC = (
     *("KycVerdictConflict", "KycSecretUnreadable", "SignatureRefused", "KycCircuitClockAhead"),
 )
 _TRIGGERED = (
-    *("RecoverStalled", "KycDecided", "StartSettlements", "ReadSettlements", "SweepMerchants"),
+    *("RecoverStalled", "KycDecided", "StartSettlements", "AcceptSettlements"),
+    *("ReadSettlements", "SweepMerchants"),
     *("PublishEvents", "SealJournal", "ReconcileBooks", "SendPage"),
 )
 """The functions whose errors are all failures. The functions of states refuse by errors."""

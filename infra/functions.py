@@ -39,8 +39,8 @@ A run of RecoverStalled begins no settlement in its last 20 s: the next run has 
 ReconcileBooks has the longest time that Lambda gives.
 """
 
-READER_SECONDS = {"ReadSettlements": 29}
-"""The timeout of the function whose caller may wait 20 s for a change: API Gateway gives a call 30 s."""
+READER_SECONDS = {"ReadSettlements": 29, "AcceptSettlements": 29}
+"""The timeouts of the functions whose callers may wait 20 s for a change: API Gateway gives a call 30 s."""
 
 SECONDS_MAX = 900
 """The longest time that Lambda gives a function."""

@@ -63,6 +63,7 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
     },
     "RecoverStalled": {"GetItem": (SETTLEMENT, WAITING), "UpdateItem": (SETTLEMENT,)},
     "StartSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
+    "AcceptSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
     "TakeOrder": {
         "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING, SWEPT, PROPOSAL),
         "Query": (MERCHANT_ENTRIES, SWEPT),
@@ -81,9 +82,9 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
     "SealJournal": {},  # it gets rows from the stream, and none from the table
     "ReconcileBooks": {},
 }
-"""The functions that no machine calls: they serve a webhook, schedules, a queue, people's orders,
-readers, and the table's stream. ReconcileBooks reads every row and writes none: a scan has no partition keys
-to tell rows apart by.
+"""The functions that no machine calls: they serve a webhook, schedules, a queue, callers of HTTP, people's
+orders, readers, and the table's stream. ReconcileBooks reads every row and writes none: a scan has no
+partition keys to tell rows apart by.
 """
 
 WITHOUT_ROWS = ("SendPage",)
@@ -117,6 +118,7 @@ NAMED: Mapping[str, tuple[str, ...]] = {
     "KycDecided": ("hold_at", "verify_at"),
     "RecoverStalled": ("release_at",),
     "StartSettlements": ("currency", "escrow"),
+    "AcceptSettlements": ("currency", "escrow"),
     "SweepMerchants": ("available", "currency"),
     "TakeOrder": (
         *("available", "currency", "escrow", "hold_at", "release_at", "fee_at"),
@@ -130,7 +132,7 @@ NAMED: Mapping[str, tuple[str, ...]] = {
 EXPIRING = ("HoldFunds", "ReleaseFunds", "CollectFee", "RefundFee", "ReclaimFunds", "VoidHold")
 """The functions whose entries expire, on a stage with a retention. No other may put or name `expires_at`."""
 
-STARTING = ("RecoverStalled", "StartSettlements")
+STARTING = ("RecoverStalled", "StartSettlements", "AcceptSettlements")
 """The functions that start settlements. KycDecided, which strangers can call, asks RecoverStalled for it."""
 
 

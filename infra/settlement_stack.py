@@ -113,7 +113,11 @@ class SettlementStack(Stack):
         functions["TakeOrder"].add_environment("EVENT_BUS", pager.bus.event_bus_name)
         pager.bus.grant_put_events_to(functions["TakeOrder"])
         settlements = SettlementsApi(
-            self, "Settlements", function=functions["ReadSettlements"], settings=settings
+            self,
+            "Settlements",
+            reading=functions["ReadSettlements"],
+            starting=functions["AcceptSettlements"],
+            settings=settings,
         )
         people = People(
             self,
@@ -158,6 +162,7 @@ class SettlementStack(Stack):
             "OrdersUrl": orders.url,
             "SettlementsApiUrl": settlements.url,
             "ReaderPolicyArn": settlements.reader.ref,
+            "StarterPolicyArn": settlements.starter.ref,
             "StartQueueUrl": start.queue.queue_url,
             "StartDeadLetterQueueUrl": start.dead_letters.queue_url,
             "SweepsGivenUpQueueUrl": merchants.given_up.queue_url,

@@ -1,6 +1,7 @@
-"""The readers' door: an HTTP API for services that ask for outcomes, and may not pay."""
+"""The services' door: an HTTP API to read settlements, and, by a permission of its own, to start them."""
 
 import json
+from collections.abc import Sequence
 
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_iam as iam
@@ -18,40 +19,36 @@ READS = {
 }
 """The routes that read, each by its name in the stack."""
 
+START = "POST /settlements"
+"""The route that starts a settlement."""
+
 _GRANTED = ("settlements", "settlements/*", "accounts/*/entries")
-"""The same as IAM sees them: it is asked for the path of a call, with the key or the account's id."""
+"""The reads as IAM sees them: it is asked for the path of a call, with the key or the account's id."""
 
 
 class SettlementsApi(Construct):
-    """The API, its routes with IAM authorisation, and the managed policy of the services that read.
+    """The API, its routes with IAM authorisation, and the managed policies of the services that call it.
 
-    Its function has no right to write, nor to start anything.
+    The function that reads has no right to write, nor to start anything: the one that starts is another.
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, function: lambda_.Function, settings: Settings
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        reading: lambda_.Function,
+        starting: lambda_.Function,
+        settings: Settings,
     ) -> None:
         super().__init__(scope, construct_id)
         self.api = apigateway.CfnApi(
             self, "Api", name=f"{settings.stack_name}-settlements", protocol_type="HTTP"
         )
-        integration = apigateway.CfnIntegration(
-            self,
-            "Integration",
-            api_id=self.api.ref,
-            integration_type="AWS_PROXY",
-            integration_uri=function.function_arn,
-            payload_format_version="2.0",
-        )
+        read = self._integration("Integration", reading)
         for name, path in READS.items():
-            apigateway.CfnRoute(
-                self,
-                f"{name}Route",
-                api_id=self.api.ref,
-                route_key=f"GET {path}",
-                authorization_type="AWS_IAM",
-                target=f"integrations/{integration.ref}",
-            )
+            self._route(f"{name}Route", f"GET {path}", read)
+        self._route("StartRoute", START, self._integration("StartIntegration", starting))
         apigateway.CfnStage(
             self,
             "Stage",
@@ -65,26 +62,19 @@ class SettlementsApi(Construct):
                 throttling_burst_limit=100, throttling_rate_limit=50
             ),
         )
-        function.add_permission(
-            "BySettlementsApi",
-            principal=iam.ServicePrincipal("apigateway.amazonaws.com"),
-            source_arn=self._arn("GET/*"),
+        for function, calls in ((reading, "GET/*"), (starting, "POST/settlements")):
+            function.add_permission(
+                "BySettlementsApi",
+                principal=iam.ServicePrincipal("apigateway.amazonaws.com"),
+                source_arn=self._arn(calls),
+            )
+        self.reader = self._policy(
+            "Reader", "What a service may do that reads settlements, and does not pay", self.reads
         )
-        self.reader = iam.CfnManagedPolicy(
-            self,
-            "Reader",
-            description="What a service may do that reads settlements, and does not pay",
-            policy_document={
-                "Version": "2012-10-17",
-                "Statement": [
-                    {
-                        "Sid": "Settlements",
-                        "Effect": "Allow",
-                        "Action": ["execute-api:Invoke"],
-                        "Resource": self.reads,
-                    }
-                ],
-            },
+        self.starter = self._policy(
+            "Starter",
+            "What a service may do that starts settlements by HTTP: it pays",
+            [self._arn("POST/settlements")],
         )
 
     @property
@@ -96,6 +86,44 @@ class SettlementsApi(Construct):
     def reads(self) -> list[str]:
         """What `execute-api:Invoke` is granted on, to read."""
         return [self._arn(f"GET/{path}") for path in _GRANTED]
+
+    def _integration(self, name: str, function: lambda_.Function) -> apigateway.CfnIntegration:
+        return apigateway.CfnIntegration(
+            self,
+            name,
+            api_id=self.api.ref,
+            integration_type="AWS_PROXY",
+            integration_uri=function.function_arn,
+            payload_format_version="2.0",
+        )
+
+    def _route(self, name: str, route: str, integration: apigateway.CfnIntegration) -> None:
+        apigateway.CfnRoute(
+            self,
+            name,
+            api_id=self.api.ref,
+            route_key=route,
+            authorization_type="AWS_IAM",
+            target=f"integrations/{integration.ref}",
+        )
+
+    def _policy(self, name: str, description: str, calls: Sequence[str]) -> iam.CfnManagedPolicy:
+        return iam.CfnManagedPolicy(
+            self,
+            name,
+            description=description,
+            policy_document={
+                "Version": "2012-10-17",
+                "Statement": [
+                    {
+                        "Sid": "Settlements",
+                        "Effect": "Allow",
+                        "Action": ["execute-api:Invoke"],
+                        "Resource": list(calls),
+                    }
+                ],
+            },
+        )
 
     def _arn(self, call: str) -> str:
         stack = self.api.stack

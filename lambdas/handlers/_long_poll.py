@@ -1,10 +1,12 @@
-"""A settlement's outcome for a reader: as it is, or as soon as it has changed."""
+"""A settlement's row for a caller who waits: as it is, or as soon as it is what the caller waits for."""
 
 import time
+from collections.abc import Callable
 
 from handlers import _dependencies
 from settlement.model.errors import SettlementNotFound
 from settlement.model.state import SettlementState
+from settlement.model.status import FINISHED
 from settlement.policy.reading import OutcomeQuery
 
 PAUSE_SECONDS = 1
@@ -20,13 +22,30 @@ def read(query: OutcomeQuery, left_ms: int) -> SettlementState:
     A key that is not claimed yet counts as 0: a caller of the start queue may wait for the claim. Every
     read is consistent, so that no answer has a lower sequence than an earlier one.
     """
-    patience = min(query.wait, left_ms // 1000 - _RESERVED_SECONDS)
-    until = time.monotonic() + patience
+
+    def is_news(state: SettlementState | None) -> bool:
+        return query.after is None or (state.sequence if state else 0) > query.after
+
+    return _poll(query.key, query.wait, left_ms, is_news)
+
+
+def finished(key: str, wait: int, left_ms: int) -> SettlementState:
+    """Return the settlement, finished if it is in time. Raises SettlementNotFound."""
+
+    def is_finished(state: SettlementState | None) -> bool:
+        return state is not None and state.status in FINISHED
+
+    return _poll(key, wait, left_ms, is_finished)
+
+
+def _poll(
+    key: str, wait: int, left_ms: int, is_awaited: Callable[[SettlementState | None], bool]
+) -> SettlementState:
+    until = time.monotonic() + min(wait, left_ms // 1000 - _RESERVED_SECONDS)
     while True:
-        state = _dependencies.store.settlement(query.key)
-        sequence = state.sequence if state else 0
+        state = _dependencies.store.settlement(key)
         left = until - time.monotonic()
-        if left <= 0 or query.after is None or sequence > query.after:
+        if left <= 0 or is_awaited(state):
             break
         time.sleep(min(PAUSE_SECONDS, left))
     if state is None:

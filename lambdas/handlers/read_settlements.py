@@ -1,10 +1,10 @@
 """ReadSettlements: outcomes, statements and lists for services that may not pay; behind an HTTP API."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
-from handlers import _dependencies, _listing, _long_poll
+from handlers import _dependencies, _http, _listing, _long_poll
+from handlers._http import Response
 from settlement.adapters.telemetry import about, observed
 from settlement.model.errors import SettlementError
 from settlement.policy import outcome
@@ -16,8 +16,6 @@ from settlement.policy.reading import (
     parse_outcome_query,
 )
 
-Response = dict[str, Any]
-
 
 def handler(event: dict[str, Any], context: Any) -> Response:
     """Answer a request of an HTTP API (payload format 2.0)."""
@@ -25,7 +23,7 @@ def handler(event: dict[str, Any], context: Any) -> Response:
         return _read(event, context)  # type: ignore[no-any-return]
     except SettlementError as refusal:
         said = {"error": type(refusal).__name__, "message": str(refusal)}
-        return _response(status_of(refusal), said)
+        return _http.response(status_of(refusal), said)
 
 
 @observed("read")
@@ -43,18 +41,18 @@ def _outcome(event: dict[str, Any], context: Any) -> Response:
     if _has(event, etag):
         return {"statusCode": 304, "headers": {"etag": etag}}
     found = outcome.of_state(state, _dependencies.config, replayed=True)
-    return _response(200, found, etag=etag)
+    return _http.response(200, found, etag=etag)
 
 
 def _statement(event: dict[str, Any], _: Any) -> Response:
-    return _response(200, _listing.statement(parse_entries_query(_path(event, "id"), _query(event))))
+    return _http.response(200, _listing.statement(parse_entries_query(_path(event, "id"), _query(event))))
 
 
 def _list(event: dict[str, Any], _: Any) -> Response:
     query = parse_list_query(_query(event))
     if isinstance(query, EntriesQuery):
-        return _response(200, _listing.by_account(query))
-    return _response(200, _listing.by_status(query))
+        return _http.response(200, _listing.by_account(query))
+    return _http.response(200, _listing.by_status(query))
 
 
 ROUTES: dict[str, Callable[[dict[str, Any], Any], Response]] = {
@@ -78,11 +76,3 @@ def _has(event: dict[str, Any], etag: str) -> bool:
     """Return whether the reader has this version. A header that is no list of versions has none."""
     given = (event.get("headers") or {}).get("if-none-match", "")
     return any(one.strip().removeprefix("W/") in (etag, "*") for one in given.split(","))
-
-
-def _response(status: int, content: dict[str, Any], **headers: str) -> Response:
-    return {
-        "statusCode": status,
-        "headers": {"content-type": "application/json", **headers},
-        "body": json.dumps(content),
-    }

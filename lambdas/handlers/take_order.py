@@ -1,11 +1,9 @@
 """TakeOrder: carry out a person's order; behind an HTTP API that proves who gives it."""
 
-import base64
-import json
 from collections.abc import Callable
 from typing import Any
 
-from handlers import _account_orders, _approvals, _kyc_probe, _orders, _replay, _sweeps
+from handlers import _account_orders, _approvals, _http, _kyc_probe, _orders, _replay, _sweeps
 from settlement.adapters.telemetry import about, observed
 from settlement.model.account_order import OrderKind
 from settlement.model.caller import Caller, caller_of
@@ -13,8 +11,6 @@ from settlement.model.errors import InvalidRequest, SettlementError
 from settlement.model.orders import PROBE, RECOVER, REPLAY, REVERSE, REVERSE_PART, SWEEP, Decision
 from settlement.model.proposal import Move
 from settlement.policy.order_answer import status_of
-
-BODY_BYTES_MAX = 16_384
 
 Take = Callable[[object, Caller], dict[str, Any]]
 
@@ -45,10 +41,10 @@ _NAMED = {**dict.fromkeys(map(str, Decision), "decision"), **dict.fromkeys(map(s
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Answer a request of an HTTP API (payload format 2.0)."""
     try:
-        return _response(200, _take(event, context))
+        return _http.response(200, _take(event, context))
     except SettlementError as refusal:
         said = {"error": type(refusal).__name__, "message": str(refusal)}
-        return _response(status_of(refusal), said)
+        return _http.response(status_of(refusal), said)
 
 
 @observed("order")
@@ -56,37 +52,9 @@ def _take(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Carry out the order of the route, once, and return it as it is on record."""
     route, _, move = event["routeKey"].partition("/orders/")[2].partition("/")
     caller = caller_of(event["requestContext"])
-    body = _body(event)
+    body = _http.body(event)
     about(body.get("key"))
     field = _NAMED.get(route)
     if field in body and body[field] != route:
         raise InvalidRequest(f"{field}: must be {route}, as the route says")
     return MOVES[move](route, body, caller) if move else ROUTES[route](body, caller)
-
-
-def _body(event: dict[str, Any]) -> dict[str, Any]:
-    text = event.get("body") or ""
-    try:
-        if len(text) > BODY_BYTES_MAX * 4 // 3 + 4:  # it may be in base64
-            raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes")
-        if event.get("isBase64Encoded"):
-            text = base64.b64decode(text, validate=True)
-        body = json.loads(text, object_pairs_hook=_members)
-    except (ValueError, RecursionError):
-        raise InvalidRequest("body: must be JSON") from None
-    if not isinstance(body, dict):
-        raise InvalidRequest("body: must be a JSON object")
-    return body
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON. Raises InvalidRequest for a name that it has twice: readers differ on it."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise InvalidRequest("body: an object has a field twice")
-    return found
-
-
-def _response(status: int, content: dict[str, Any]) -> dict[str, Any]:
-    headers = {"content-type": "application/json"}
-    return {"statusCode": status, "headers": headers, "body": json.dumps(content)}

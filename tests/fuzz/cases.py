@@ -67,12 +67,14 @@ _WIRES: dict[str, Callable[[Choices], Any]] = {
     "kyc_decided": wires.request,
     "start_settlements": wires.batch,
     "take_order": wires.order,
+    "accept_settlements": wires.post,
     "read_settlements": wires.reading,
 }
 _CHECKS: dict[str, Callable[[Stage, Any], Any]] = {
     "kyc_decided": claims.check_webhook,
     "start_settlements": claims.check_batch,
     "take_order": claims.check_order,
+    "accept_settlements": claims.check_post,
     "read_settlements": claims.check_reading,
 }
 """The functions that parse JSON themselves, and get texts."""

@@ -145,6 +145,23 @@ def check_reading(stage: Stage, event: Any) -> int:
     return int(answer["statusCode"])
 
 
+def check_post(stage: Stage, event: Any) -> int:
+    """Pass a call to `POST /settlements`; return the status of its answer."""
+    before = stage.table.rows.copy()
+    answer = HANDLERS["accept_settlements"](event, Context())
+    content = json.loads(answer["body"])
+    assert answer["statusCode"] in (200, 202, 400, 409)
+    if answer["statusCode"] >= 400:
+        assert content.keys() == {"error", "message"}
+        check_answer(answer)
+        check_message(content["message"])
+        check_nothing_done(stage)
+    else:
+        assert answer["headers"]["location"] == f"/settlements/{content['key']}"
+    check_conserved(before, stage.table.rows)
+    return int(answer["statusCode"])
+
+
 def check_batch(stage: Stage, bodies: list[str]) -> str:
     """Pass messages to the start queue's function: each is started, or is a dead letter with its reason."""
     before = stage.table.rows.copy()

@@ -152,6 +152,7 @@ PAYLOADS: dict[str, list[Any]] = {
         {"Records": [{"dynamodb": {"Keys": _ENTRY}}]},
         {"replay": [KEY, "order-2026-999999"]},
     ],
+    "accept_settlements": REQUESTS,
     "read_settlements": [
         reading.outcome(KEY),
         reading.outcome(KEY, {"wait": "20", "after": "1"}, if_none_match='"1"'),
@@ -188,7 +189,7 @@ queue and orders these are the bodies of their messages.
 
 _ANY, _TEXT = "any", "text"
 _ERROR: dict[tuple[str, ...], str] = {("error", "Error"): _TEXT, ("error", "Cause"): _TEXT}
-_WHOLE = ("recover_stalled", "start_settlements", "kyc_decided", "take_order")
+_WHOLE = ("recover_stalled", "start_settlements", "kyc_decided", "take_order", "accept_settlements")
 FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     **{name: {("settlement",): _ANY} for name in PAYLOADS},
     "begin_compensation": {("state",): _ANY},

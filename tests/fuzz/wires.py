@@ -8,13 +8,14 @@ from typing import Any
 from infra.orders_api import ROUTES
 from tests.fuzz.mutation import DEEPEST, TEXTS, Choices, levels_left, mutated
 from tests.fuzz.payloads import hostile
+from tests.world import posting
 from tests.world.environment import NOW
 from tests.world.orders import request as ordered
 from tests.world.services import PREVIOUS, SECRET, THIRD, Caller
 
 _IDS = ("evt_1", "evt_2", "e" * 200, "e" * 201, "evt 1", "é", "evt.1")
-_DEPTH_MAX = {"kyc_decided": 8_000, "take_order": 8_000}
-"""A body for the webhook or the door cannot be nested deeper, as it would exceed 16 KiB."""
+_DEPTH_MAX = {"kyc_decided": 8_000, "take_order": 8_000, "accept_settlements": 8_000}
+"""A body of a call by HTTP cannot be nested deeper, as it would exceed 16 KiB."""
 
 _FLAT = (
     *("", " ", "null", "[", "{}", '{"key": NaN}', "{'key': 1}", "\ufeff{}"),
@@ -76,6 +77,21 @@ def order(choices: Choices) -> dict[str, Any]:
             event["isBase64Encoded"] = True
         case 7:
             del event["body"]
+    return event
+
+
+def post(choices: Choices) -> dict[str, Any]:
+    """Return a call of `POST /settlements`: most headers are those of a caller who keeps the contract."""
+    event = posting.asked(message("accept_settlements", choices))
+    match choices.below(8):
+        case 4:
+            event["headers"]["prefer"] = ("wait=20", "wait=x", "respond-async")[choices.below(3)]
+        case 5:
+            event["headers"] = {"idempotency-key": _utf8(TEXTS[choices.below(len(TEXTS))])}
+        case 6:
+            event["isBase64Encoded"] = True
+        case 7:
+            del event[("body", "headers")[choices.below(2)]]
     return event
 
 

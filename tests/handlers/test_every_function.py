@@ -14,7 +14,7 @@ from settlement.model.errors import IdempotencyConflict, InvalidRequest, Settlem
 from settlement.model.status import Status
 from tests.handlers.conftest import Counted, Later
 from tests.unit import states
-from tests.world import reading
+from tests.world import posting, reading
 from tests.world.constants import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -161,6 +161,10 @@ TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
     "KycDecided": ("decide", lambda calls: calls.decided(signed(reason="canary-reason"))),
     "RecoverStalled": ("recover", lambda calls: calls.recover()),
     "StartSettlements": ("start", lambda calls: calls.receive(text(WIRE), "canary")),
+    "AcceptSettlements": (
+        "accept",
+        lambda calls: calls.handlers["AcceptSettlements"](posting.asked(), Context()),
+    ),
     "TakeOrder": (
         "order",
         lambda calls: calls.administer(

@@ -95,6 +95,7 @@ ALARMS = {
         *("AWS/Lambda", "Url4xxCount", ("FunctionName", "${KycDecided}")), "Sum", 300, 100
     ),
     "KycDecidedFailed": _errors("KycDecided", 1),
+    "AcceptSettlementsFailed": _errors("AcceptSettlements", 1),
     "ReadSettlementsFailed": _errors("ReadSettlements", 1),
     "SweepMerchantsFailed": _errors("SweepMerchants", 1),
     "SweepBehind": _queue("MerchantsReleases", _OLDEST, 300),
@@ -138,6 +139,7 @@ ALARMS = {
 SUMS = {
     "ForwardThrottled": ("AWS/Lambda", {"Throttles"}),
     "CompensatingThrottled": ("AWS/Lambda", {"Throttles"}),
+    "HttpThrottled": ("AWS/Lambda", {"Throttles"}),
     "TriggeredThrottled": ("AWS/Lambda", {"Throttles"}),
     "TableThrottled": ("AWS/DynamoDB", {"ReadThrottleEvents", "WriteThrottleEvents"}),
     "DeliveryFailed": ("AWS/SNS", {"NumberOfNotificationsFailed"}),

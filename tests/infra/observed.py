@@ -27,6 +27,7 @@ from handlers import (
     _functions,
     _kyc,
     _secrets,
+    accept_settlements,
     publish_events,
     read_settlements,
     seal_journal,
@@ -44,7 +45,7 @@ from tests.simulation.seeded.stage import set_up
 from tests.simulation.seeded.world import World, play
 from tests.unit import states
 from tests.unit.vectors import SETTLEMENT
-from tests.world import reading
+from tests.world import posting, reading
 from tests.world.environment import NOW
 from tests.world.functions import Context
 from tests.world.memory_dynamodb import MemoryDynamoDb
@@ -191,6 +192,11 @@ def _tells_of_settlements() -> None:
     publish_events.handler({"replay": [SETTLEMENT.key]}, Context())
 
 
+def _accepts() -> None:
+    """Let AcceptSettlements claim a key and start its execution."""
+    accept_settlements.handler(posting.asked(key="order-2026-000999"), Context())
+
+
 def _reads() -> None:
     """Let ReadSettlements answer each of its routes."""
     for event in (
@@ -215,6 +221,7 @@ SCENES: list[tuple[str, Callable[[], object]]] = [
     ("SealJournal", _copies_and_seals),
     ("SendPage", _tells_people),
     ("PublishEvents", _tells_of_settlements),
+    ("AcceptSettlements", _accepts),
     ("ReadSettlements", _reads),
     ("TakeOrder", lambda: _functions.call("PUBLISH_EVENTS", {})),
     ("ReconcileBooks", _counts_the_open_cases),

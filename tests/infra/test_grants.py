@@ -39,7 +39,7 @@ ROWS: dict[str, Row] = {
 }
 """A row of each kind."""
 
-STRANGERS = ("VerifyKyc", "KycDecided", "StartSettlements", "RecoverStalled")
+STRANGERS = ("VerifyKyc", "KycDecided", "StartSettlements", "AcceptSettlements", "RecoverStalled")
 """The functions whose input, or a part of it, comes from outside the account."""
 
 NAMED = replace(
@@ -136,11 +136,12 @@ def test_the_input_of_strangers_moves_no_money() -> None:
                 assert not admits(FUNCTIONS[function], action, ROWS[kind]), (function, action, kind)
 
 
-def test_a_settlement_is_put_by_the_hold_and_the_queue_or_as_rejected() -> None:
+def test_a_settlement_is_put_by_the_hold_the_queue_and_the_api_or_as_rejected() -> None:
     """Any other function that could put the row could put a settlement as it likes, with its escrow."""
     assert allowed("PutItem", "settlement") == {
         "HoldFunds",
         "StartSettlements",
+        "AcceptSettlements",
         "RejectSettlement",
         "BeginCompensation",
     }

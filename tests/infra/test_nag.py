@@ -79,6 +79,8 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         )
         for path in ("settlements", "settlements/*", "accounts/*/entries")
     },
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:"
+    "<SettlementsApi>/*/POST/settlements]": ({"Settlements/Starter"}, "The API has one stage."),
     "AwsSolutions-IAM5[Resource::<JournalBucket.Arn>/*]": (
         EACH_POLICY,
         "A person reads the whole journal, as the command does.",

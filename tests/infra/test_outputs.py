@@ -23,6 +23,7 @@ CONTRACT: dict[str, Any] = {
     "OrdersUrl": "${OrdersApi.ApiEndpoint}",
     "SettlementsApiUrl": "${SettlementsApi.ApiEndpoint}",
     "ReaderPolicyArn": "${SettlementsReader}",
+    "StarterPolicyArn": "${SettlementsStarter}",
     # Crossed, upstream services would send payments to a queue that no function reads.
     "StartQueueUrl": "${StartQueue}",
     "StartDeadLetterQueueUrl": "${StartDeadLetters}",

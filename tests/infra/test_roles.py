@@ -85,7 +85,8 @@ def test_no_resource_admits_a_caller_past_its_role(stage: str) -> None:
     for kind in ("SecretsManager::ResourcePolicy", "Events::EventBusPolicy"):
         assert properties(stage, kind) == {}
     assert {one["FunctionName"] for one in properties(stage, "Lambda::Permission").values()} == {
-        *("${KycDecided.Arn}", "${TakeOrder.Arn}", "${ReadSettlements.Arn}", "${SendPage.Arn}")
+        *("${KycDecided.Arn}", "${TakeOrder.Arn}", "${ReadSettlements.Arn}"),
+        *("${AcceptSettlements.Arn}", "${SendPage.Arn}"),
     }
 
 

@@ -1,4 +1,4 @@
-"""The readers' door: AWS proves who calls each route, and its function can neither write nor start."""
+"""The services' door: AWS proves who calls each route, and the function that reads starts nothing."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from handlers import read_settlements
 from infra.config import STAGES
 from infra.functions import READER_SECONDS
-from infra.settlements_api import READS
+from infra.settlements_api import READS, START
 from settlement.policy.reading import WAIT_SECONDS_MAX
 from tests.infra.evaluator import Request, allows
 from tests.infra.stack import each_stage, granted, properties, variables
@@ -21,27 +21,38 @@ def of_readers(stage: str, kind: str) -> list[dict[str, Any]]:
     return [one for name, one in found.items() if name.startswith("Settlements")]
 
 
+def called(stage: str, target: str) -> str:
+    """Return the function behind a route's target."""
+    name = target.removeprefix("integrations/${").removesuffix("}")
+    return str(properties(stage, "ApiGatewayV2::Integration")[name]["IntegrationUri"])
+
+
 @each_stage
 def test_each_route_is_the_functions_and_aws_proves_who_calls_it(stage: str) -> None:
     routes = of_readers(stage, "Route")
 
-    assert {one["RouteKey"] for one in routes} == read_settlements.ROUTES.keys()
-    assert {one["RouteKey"] for one in routes} == {f"GET {path}" for path in READS.values()}
+    assert {f"GET {path}" for path in READS.values()} == read_settlements.ROUTES.keys()
     assert {one["AuthorizationType"] for one in routes} == {"AWS_IAM"}
+    found = {one["RouteKey"]: called(stage, one["Target"]) for one in routes}
+    assert found == {
+        **dict.fromkeys(read_settlements.ROUTES, "${ReadSettlements.Arn}"),
+        START: "${AcceptSettlements.Arn}",
+    }
 
 
 @each_stage
-def test_the_function_is_called_by_this_api_alone(stage: str) -> None:
-    (integration,) = of_readers(stage, "Integration")
+@pytest.mark.parametrize(
+    ("function", "calls"), [("ReadSettlements", "GET/*"), ("AcceptSettlements", "POST/settlements")]
+)
+def test_a_function_is_called_by_its_routes_alone(stage: str, function: str, calls: str) -> None:
     (permission,) = (
         one
         for one in properties(stage, "Lambda::Permission").values()
-        if one["FunctionName"] == "${ReadSettlements.Arn}"
+        if one["FunctionName"] == f"${{{function}.Arn}}"
     )
 
-    assert integration["IntegrationUri"] == "${ReadSettlements.Arn}"
     assert permission["Principal"] == "apigateway.amazonaws.com"
-    assert permission["SourceArn"].endswith(":${SettlementsApi}/*/GET/*")
+    assert permission["SourceArn"].endswith(f":${{SettlementsApi}}/*/{calls}")
 
 
 @each_stage
@@ -56,7 +67,7 @@ def test_calls_are_logged_and_bounded_and_no_browser_is_answered(stage: str) -> 
 
 
 @each_stage
-def test_the_function_neither_writes_nor_starts_nor_calls(stage: str) -> None:
+def test_the_function_that_reads_neither_writes_nor_starts_nor_calls(stage: str) -> None:
     actions = {one.action for one in granted(stage, "ReadSettlementsRole") if one.effect == "Allow"}
 
     assert {one for one in actions if one.startswith("dynamodb:")} == {"dynamodb:GetItem", "dynamodb:Query"}
@@ -83,5 +94,30 @@ def test_a_readers_policy_reads_and_no_more(stage: str, call: str, is_allowed: b
     assert {action for one in policy for action in one["Action"]} == {"execute-api:Invoke"}
 
 
+@each_stage
+@pytest.mark.parametrize(
+    ("call", "is_allowed"),
+    [
+        ("POST/settlements", True),
+        ("POST/settlements/order-2026-000117", False),
+        ("GET/settlements/order-2026-000117", False),
+    ],
+)
+def test_a_starters_policy_starts_and_no_more(stage: str, call: str, is_allowed: bool) -> None:
+    policy = properties(stage, "IAM::ManagedPolicy")["SettlementsStarter"]["PolicyDocument"]["Statement"]
+
+    assert allows(policy, Request("execute-api:Invoke", f"{ARN}/{call}")) == is_allowed
+    assert {action for one in policy for action in one["Action"]} == {"execute-api:Invoke"}
+
+
+@each_stage
+def test_the_function_that_starts_claims_and_starts_one_machine(stage: str) -> None:
+    actions = {one.action for one in granted(stage, "AcceptSettlementsRole") if one.effect == "Allow"}
+
+    assert {one for one in actions if one.startswith(("dynamodb:", "states:"))} == {
+        *("dynamodb:GetItem", "dynamodb:PutItem", "states:StartExecution")
+    }
+
+
 def test_the_longest_wait_and_a_last_look_fit_into_the_call() -> None:
-    assert WAIT_SECONDS_MAX + 6 < READER_SECONDS["ReadSettlements"] < 30
+    assert {WAIT_SECONDS_MAX + 6 < seconds < 30 for seconds in READER_SECONDS.values()} == {True}

@@ -147,6 +147,7 @@ WRITES: dict[str, list[Write]] = {
     ],
     "RecoverStalled": [*_recovering()],
     "StartSettlements": [forward.claim(SETTLEMENT, "owner", NOW, CONFIG)],
+    "AcceptSettlements": [forward.claim(SETTLEMENT, "owner", NOW, CONFIG)],
     "ReadSettlements": [],
     "SweepMerchants": [*SWEEP],
     "SealJournal": [],

@@ -1,0 +1,45 @@
+"""Calls of the HTTP APIs (payload format 2.0): the body of one, and the answer."""
+
+import base64
+import json
+from typing import Any
+
+from settlement.model.errors import InvalidRequest
+
+BODY_BYTES_MAX = 16_384
+
+Response = dict[str, Any]
+
+
+def body(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON object that a call has as its body. Raises InvalidRequest."""
+    text = event.get("body") or ""
+    try:
+        if len(text) > BODY_BYTES_MAX * 4 // 3 + 4:  # it may be in base64
+            raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes")
+        if event.get("isBase64Encoded"):
+            text = base64.b64decode(text, validate=True)
+        found = json.loads(text, object_pairs_hook=_members)
+    except (ValueError, RecursionError):
+        raise InvalidRequest("body: must be JSON") from None
+    if not isinstance(found, dict):
+        raise InvalidRequest("body: must be a JSON object")
+    return found
+
+
+def response(status: int, content: dict[str, Any], **headers: str) -> Response:
+    """Return an answer with a JSON object; an underscore in a header's name stands for a hyphen."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return {
+        "statusCode": status,
+        "headers": {"content-type": "application/json", **named},
+        "body": json.dumps(content),
+    }
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON. Raises InvalidRequest for a name that it has twice: readers differ on it."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise InvalidRequest("body: an object has a field twice")
+    return found

@@ -1,0 +1,65 @@
+"""AcceptSettlements: claim and start a settlement for a caller of HTTP; behind an HTTP API."""
+
+from contextlib import suppress
+from typing import Any
+
+from handlers import _claim, _dependencies, _http, _long_poll, _step_functions
+from handlers._http import Response
+from settlement.adapters.telemetry import about, count, logger, observed
+from settlement.model.errors import SettlementError, StartUnavailable, StoreUnavailable
+from settlement.model.settlement import Settlement
+from settlement.model.state import SettlementState
+from settlement.model.status import FINISHED
+from settlement.policy import outcome, steps
+from settlement.policy.order_answer import status_of
+from settlement.policy.starting import parse_start
+
+
+def handler(event: dict[str, Any], context: Any) -> Response:
+    """Answer a request of an HTTP API (payload format 2.0)."""
+    try:
+        return _accept(event, context)  # type: ignore[no-any-return]
+    except SettlementError as refusal:
+        said = {"error": type(refusal).__name__, "message": str(refusal)}
+        return _http.response(status_of(refusal), said)
+
+
+@observed("accept")
+def _accept(event: dict[str, Any], context: Any) -> Response:
+    """Claim, then start: once claimed, the payment is accepted, as recovery looks after a lost start.
+
+    A second call with the same content has the same owner, and so resumes what the first one began. One of
+    another owner, or of a settlement that is finished, is answered with the outcome as it is.
+    """
+    headers = event.get("headers") or {}
+    asked = parse_start(headers, _http.body(event), _dependencies.config)
+    key = asked.request.key
+    about(key)
+    settlement, state = _claim.claim(asked.request, asked.execution)
+    is_replay = steps.is_replay(state, asked.execution)
+    if not is_replay:
+        _start(settlement, asked.execution)
+    if asked.wait and state.status not in FINISHED:
+        with suppress(StoreUnavailable):  # it is claimed, which is what the caller has to know
+            state = _long_poll.finished(key, asked.wait, context.get_remaining_time_in_millis())
+    return _answer(state, is_replay=is_replay)
+
+
+def _start(settlement: Settlement, execution: str) -> None:
+    """Start the execution that has claimed the key. A start that is refused, or lost, is recovery's."""
+    machine = _step_functions.arn("SETTLEMENT_MACHINE")
+    try:
+        _step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
+    except StartUnavailable as error:
+        if not error.is_taken:
+            count("StartUnavailable")
+            logger.warning("not started", error=type(error).__name__)
+
+
+def _answer(state: SettlementState, *, is_replay: bool) -> Response:
+    location = f"/settlements/{state.settlement.key}"
+    found = outcome.of_state(state, _dependencies.config, replayed=is_replay)
+    if state.status in FINISHED:
+        return _http.response(200, found, location=location)
+    accepted = {"key": state.settlement.key, "status_url": location}
+    return _http.response(202, found if is_replay else accepted, location=location)

@@ -1,0 +1,20 @@
+"""Calls of `POST /settlements`, as API Gateway passes them on."""
+
+import json
+from typing import Any
+
+from tests.world.constants import KEY, WIRE
+
+NAMELESS = {name: value for name, value in WIRE.items() if name != "key"}
+"""A request whose key is in the header."""
+
+
+def asked(body: Any = NAMELESS, key: str | None = KEY, **headers: str) -> dict[str, Any]:
+    """Return the event of a call (payload format 2.0), with a text or JSON as its body."""
+    return {
+        "version": "2.0",
+        "routeKey": "POST /settlements",
+        "headers": {**({} if key is None else {"idempotency-key": key}), **headers},
+        "requestContext": {},
+        "body": body if isinstance(body, str) else json.dumps(body),
+    }
