@@ -52,7 +52,7 @@ def _start(settlement: Settlement, execution: str) -> None:
         _step_functions.start(machine, execution, settlement.to_wire(_dependencies.config))
     except StartUnavailable as error:
         if not error.is_taken:
-            count("StartUnavailable")
+            count(type(error).__name__)
             logger.warning("not started", error=type(error).__name__)
 
 

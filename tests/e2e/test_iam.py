@@ -27,6 +27,7 @@ TOUCHED = {
     "RecoverStalled": ("SETTLEMENT#no-such-key",),
     "ResolveLimbo": ("EVIDENCE#no-such-key",),
     "StartSettlements": ("SETTLEMENT#no-such-key",),
+    "AcceptSettlements": ("SETTLEMENT#no-such-key",),
     "SweepMerchants": ("SWEPT#no-such-partition", "ACCOUNT#merchant.none"),
 }
 """The only partitions of these. The embedded AWS cannot show that they reach no other: it does not evaluate
@@ -139,7 +140,8 @@ def test_a_secret_is_read_by_the_one_function_that_needs_it(embedded: Embedded, 
 
 
 @pytest.mark.parametrize(
-    "function", ["KycDecided", "RecoverStalled", "StartSettlements", "TakeOrder", "VerifyKyc"]
+    "function",
+    ["KycDecided", "RecoverStalled", "StartSettlements", "AcceptSettlements", "TakeOrder", "VerifyKyc"],
 )
 def test_a_function_starts_no_machine_but_its_own_and_only_two_ask_about_reversals(
     embedded: Embedded, function: str
@@ -149,6 +151,7 @@ def test_a_function_starts_no_machine_but_its_own_and_only_two_ask_about_reversa
         "KycDecided": set(),
         "RecoverStalled": {"SettlementStandardArn", "SettlementExpressArn", "CompensationArn"},
         "StartSettlements": {"SettlementStandardArn"},
+        "AcceptSettlements": {"SettlementStandardArn"},
         "TakeOrder": {"CompensationArn"},
         "VerifyKyc": set(),
     }[function]

@@ -1,5 +1,6 @@
-"""The readers' API keeps docs/contracts/settlements.openapi.yaml, with the cases of schemathesis."""
+"""The services' API keeps docs/contracts/settlements.openapi.yaml, with the cases of schemathesis."""
 
+import base64
 import copy
 import io
 import json
@@ -17,13 +18,17 @@ from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
 
 from handlers import read_settlements
+from infra.settlements_api import START
 from settlement.model.request import KEY as KEY_PATTERN
+from settlement.model.request import STARTED_BY
 from settlement.policy import reading
 from tests.handlers.test_read_settlements import Clock, clock
-from tests.world.constants import KEY
+from tests.world.constants import KEY, OTHER_CONTENT, WIRE
 from tests.world.contracts import CONTRACTS, checked_outcome, schema
 from tests.world.functions import HANDLERS, Calls, Context
 from tests.world.ledger import Ledger
+from tests.world.posting import NAMELESS
+from tests.world.step_functions import StepFunctions
 
 __all__ = ["clock"]
 
@@ -58,7 +63,13 @@ class Door(requests.adapters.HTTPAdapter):
             **({"queryStringParameters": query} if query else {}),
             **_routed(parts),
         }
-        told = HANDLERS["ReadSettlements"](event, Context())
+        name = "ReadSettlements"
+        if request.method == "POST":
+            body = request.body or b""
+            encoded = base64.b64encode(body if isinstance(body, bytes) else body.encode()).decode()
+            event |= {"routeKey": START, "body": encoded, "isBase64Encoded": True}
+            name = "AcceptSettlements"
+        told = HANDLERS[name](event, Context())
         statuses[told["statusCode"]] += 1
         raw = urllib3.HTTPResponse(
             body=io.BytesIO(told.get("body", "").encode()),
@@ -85,7 +96,7 @@ def door(calls: Calls, clock: Clock) -> Iterator[requests.Session]:
         yield session
 
 
-@api.parametrize()
+@api.include(method="GET").parametrize()
 @reproducible
 def test_the_function_keeps_the_contract(
     case: schemathesis.Case[Any], door: requests.Session, ledger: Ledger
@@ -101,6 +112,49 @@ def test_the_function_keeps_the_contract(
     )
 
     assert ledger.rows() == before
+
+
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of a case that is 38 kB
+@api.include(method="POST").parametrize()
+@reproducible
+def test_the_function_that_starts_keeps_the_contract(
+    case: schemathesis.Case[Any], door: requests.Session, step_functions: StepFunctions
+) -> None:
+    # No schema says that a fee is less than its amount, or what a currency's decimals are.
+    case.call_and_validate(
+        base_url="https://door.example.com",
+        session=door,
+        excluded_checks=[unsupported_method, positive_data_acceptance],
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "body", "status"),
+    [
+        (KEY, WIRE, 200),
+        ("order-2026-000999", NAMELESS, 202),
+        (KEY, OTHER_CONTENT[0], 409),
+        ("short", NAMELESS, 400),
+    ],
+)
+def test_each_answer_to_a_start_is_in_the_contract(
+    door: requests.Session, step_functions: StepFunctions, key: str, body: Any, status: int
+) -> None:
+    answer = door.post("https://door.example.com/settlements", json=body, headers={"Idempotency-Key": key})
+
+    api["/settlements"]["POST"].validate_response(answer)
+    assert answer.status_code == status
+
+
+def test_the_request_of_the_contract_is_that_of_its_own_schema() -> None:
+    told, own = CONTRACT["components"]["schemas"]["Request"], schema("settlement-request")
+
+    def rules(field: dict[str, Any]) -> dict[str, Any]:
+        return {name: rule for name, rule in field.items() if name not in ("description", "examples")}
+
+    fields = {name: rules(field) for name, field in own["properties"].items() if name != STARTED_BY}
+    assert told["properties"] == fields
+    assert {"key", *told["required"]} == set(own["required"])
 
 
 def test_the_outcome_of_the_contract_is_that_of_its_own_schema(door: requests.Session) -> None:
@@ -144,6 +198,7 @@ def test_the_routes_and_the_bounds_are_those_of_the_code() -> None:
     assert {f"GET {path}" for path in CONTRACT["paths"]} == read_settlements.ROUTES.keys()
     assert schemas["Key"]["pattern"] == f"^{KEY_PATTERN.pattern}$"
     assert bounds["/settlements/{key}", "wait"] == reading.WAIT_SECONDS_MAX
+    assert CONTRACT["paths"]["/settlements"].keys() == {"get", "post"}
     assert bounds["/settlements", "limit"] == reading.PAGE_SETTLEMENTS_MAX
     assert bounds["/accounts/{id}/entries", "limit"] == reading.PAGE_ENTRIES_MAX
     assert json.dumps([*reading.LISTED]) in json.dumps(CONTRACT["paths"]["/settlements"])
