@@ -66,7 +66,7 @@ class Door(requests.adapters.HTTPAdapter):
         name = "ReadSettlements"
         if request.method == "POST":
             body = request.body or b""
-            encoded = base64.b64encode(body if isinstance(body, bytes) else body.encode()).decode()
+            encoded = base64.b64encode(body if isinstance(body, bytes) else str(body).encode()).decode()
             event |= {"routeKey": START, "body": encoded, "isBase64Encoded": True}
             name = "AcceptSettlements"
         told = HANDLERS[name](event, Context())
