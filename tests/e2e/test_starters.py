@@ -1,0 +1,68 @@
+"""`POST /settlements` on the embedded AWS: a service that may start payments, and nothing else."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.httpsession import URLLib3Session
+
+from settle.door import embedded_url
+from settle.people import Kind
+from tests.e2e.embedded import Embedded, new_request, paid_once
+from tests.e2e.people import Person, _in_session, _role, of_kind
+from tests.e2e.test_readers import get
+from tests.world.contracts import checked_outcome
+from tests.world.reading import Answer
+
+pytestmark = pytest.mark.long
+
+
+@contextmanager
+def starter(embedded: Embedded) -> Iterator[Person]:
+    """Yield a session of a role that has the stack's policy of starters alone."""
+    iam, policy = embedded.stack.client("iam"), embedded.stack.outputs["StarterPolicyArn"]
+    with _role(embedded) as (role, arn):
+        iam.attach_role_policy(RoleName=role, PolicyArn=policy)
+        yield _in_session(embedded, arn, "shop")
+        iam.detach_role_policy(RoleName=role, PolicyArn=policy)
+
+
+def post(embedded: Embedded, who: Person, request: dict[str, Any], **headers: str) -> Answer:
+    base = embedded_url(embedded.stack.outputs["SettlementsApiUrl"], str(embedded.stack.endpoint_url))
+    named = {"Content-Type": "application/json", "Idempotency-Key": request["key"], **headers}
+    sent = AWSRequest("POST", f"{base}/settlements", data=json.dumps(request), headers=named)
+    SigV4Auth(who.session.get_credentials(), "execute-api", who.session.region_name).add_auth(sent)
+    told = URLLib3Session(timeout=(5, 35)).send(sent.prepare())
+    found = {name.lower(): text for name, text in told.headers.items()}
+    return Answer(told.status_code, found, json.loads(told.text) if told.text else None)
+
+
+def test_a_starter_starts_waits_repeats_and_conflicts_and_pays_once(embedded: Embedded) -> None:
+    request = new_request(embedded)
+    with starter(embedded) as shop:
+        accepted = post(embedded, shop, request)
+        waited = post(embedded, shop, request, Prefer="wait=20")
+        repeated = post(embedded, shop, request)
+        conflict = post(embedded, shop, request | {"amount": "1.00"})
+        refused = post(embedded, shop, request | {"amount": 1})
+
+    location = f"/settlements/{request['key']}"
+    assert (accepted.status, accepted.content) == (202, {"key": request["key"], "status_url": location})
+    assert (waited.status, checked_outcome(waited.content)["status"]) == (200, "SETTLED")
+    assert (repeated.status, repeated.headers["location"]) == (200, location)
+    assert (conflict.status, conflict.content["error"]) == (409, "IdempotencyConflict")
+    assert (refused.status, refused.content["message"].partition(":")[0]) == (400, "amount")
+    assert paid_once(embedded, request)
+
+
+def test_a_starter_reads_nothing_and_no_reader_and_no_person_starts(embedded: Embedded) -> None:
+    request = new_request(embedded)
+    with starter(embedded) as shop, of_kind(embedded, Kind.APPROVER) as pete, embedded.writes_nothing():
+        read = get(embedded, shop.session, "/settlements?status=LIMBO")
+        started = post(embedded, pete, request)
+
+    assert (read.status, started.status) == (403, 403)
