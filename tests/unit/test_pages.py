@@ -12,11 +12,18 @@ from settle.cli import app
 PROJECT = Path(__file__).parents[2]
 PAGES = sorted(
     path
-    for place in ("*.md", "docs/**/*.md", "examples/**/*.md", "statemachines/*.md", "tests/*.md")
+    for place in (
+        "*.md",
+        "clients/**/*.md",
+        "docs/**/*.md",
+        "examples/**/*.md",
+        "statemachines/*.md",
+        "tests/*.md",
+    )
     for path in PROJECT.glob(place)
     if path.name != "CHANGELOG.md"  # it also names what is gone
 )
-FOLDERS = "benchmarks|docs|examples|infra|lambdas|settle|statemachines|tests"
+FOLDERS = "benchmarks|clients|docs|examples|infra|lambdas|settle|statemachines|tests"
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
 

@@ -1,0 +1,41 @@
+"""A typed client of a settlement stack: start, wait, status, and an inbox of its events."""
+
+from settlement_client.client import Client
+from settlement_client.errors import (
+    IdempotencyConflict,
+    InvalidRequest,
+    MalformedAnswer,
+    NotFound,
+    Refused,
+    SettlementClientError,
+    Unavailable,
+    Unknown,
+)
+from settlement_client.inbox import DynamoDbInbox, Event, Store, parse_event
+from settlement_client.outcome import Action, Failure, Next, Outcome, Status
+from settlement_client.reading import Reading
+from settlement_client.request import Request, mint_key
+
+__all__ = [
+    "Action",
+    "Client",
+    "DynamoDbInbox",
+    "Event",
+    "Failure",
+    "IdempotencyConflict",
+    "InvalidRequest",
+    "MalformedAnswer",
+    "Next",
+    "NotFound",
+    "Outcome",
+    "Reading",
+    "Refused",
+    "Request",
+    "SettlementClientError",
+    "Status",
+    "Store",
+    "Unavailable",
+    "Unknown",
+    "mint_key",
+    "parse_event",
+]

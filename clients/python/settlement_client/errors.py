@@ -1,0 +1,39 @@
+"""The errors of the client: each says what its caller may do next."""
+
+
+class SettlementClientError(Exception):
+    """Any error of this client."""
+
+
+class Refused(SettlementClientError):
+    """Nothing was written, and the same request will be refused again."""
+
+
+class InvalidRequest(Refused, ValueError):
+    """A field is wrong; the message names each field at fault and what it should be."""
+
+
+class IdempotencyConflict(Refused):
+    """The key belongs to a payment with other content, which is unchanged."""
+
+
+class Unknown(SettlementClientError):
+    """The outcome is unknown: send the same request again, with the same key."""
+
+    def __init__(self, key: str, cause: object) -> None:
+        super().__init__(
+            f"{key}: the outcome is unknown. Send the same request again, with the same key; never use a"
+            f" new key for it. {cause}"
+        )
+
+
+class NotFound(SettlementClientError):
+    """The key was never claimed, as far as the stack knows: a request may still be on its way."""
+
+
+class Unavailable(SettlementClientError):
+    """No answer of the readers' API: ask again. Reading changes nothing."""
+
+
+class MalformedAnswer(SettlementClientError, ValueError):
+    """An outcome or an event that breaks its contract; the message names the field."""

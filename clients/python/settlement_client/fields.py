@@ -1,0 +1,104 @@
+"""Fields of the stack's JSON, read strictly: a wrong one is a MalformedAnswer that names it."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from settlement_client.errors import MalformedAnswer
+
+_AMOUNT = re.compile(r"(0|[1-9][0-9]*)(\.[0-9]+)?")
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z")
+_Enum = TypeVar("_Enum", bound=StrEnum)
+
+
+def object_of(given: str | bytes | Mapping[str, Any], what: str) -> Mapping[str, Any]:
+    """Return a JSON object from its text, or as it is."""
+    try:
+        content = json.loads(given) if isinstance(given, str | bytes) else given
+    except (ValueError, RecursionError) as error:
+        raise MalformedAnswer(f"{what}: is no JSON: {type(error).__name__}") from None
+    if not isinstance(content, Mapping):
+        raise MalformedAnswer(f"{what}: must be a JSON object")
+    return content
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of one object, whose own name begins the messages."""
+
+    content: Mapping[str, Any]
+    what: str
+
+    def has(self, name: str) -> bool:
+        """Return whether a field is there, and not null."""
+        return self.content.get(name) is not None
+
+    def is_set(self, name: str) -> bool:
+        """Return whether a required field is not null."""
+        if name not in self.content:
+            raise self._wrong(name, "")
+        return self.has(name)
+
+    def text(self, name: str, pattern: re.Pattern[str] | None = None) -> str:
+        """Return a string, which matches the pattern if there is one."""
+        value = self.content.get(name)
+        if not isinstance(value, str):
+            raise self._wrong(name, "must be a string")
+        if pattern and not pattern.fullmatch(value):
+            raise self._wrong(name, f"must match ^{pattern.pattern}$")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of strings."""
+        value = self.content.get(name)
+        if not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+            raise self._wrong(name, "must be a list of strings")
+        return tuple(value)
+
+    def mapping(self, name: str) -> dict[str, str]:
+        """Return an object of texts."""
+        value = self.content.get(name)
+        if not (isinstance(value, Mapping) and all(isinstance(one, str) for one in value.values())):
+            raise self._wrong(name, "must be an object of texts")
+        return dict(value)
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean."""
+        value = self.content.get(name)
+        if not isinstance(value, bool):
+            raise self._wrong(name, "must be true or false")
+        return value
+
+    def amount(self, name: str) -> Decimal:
+        """Return a decimal string as a Decimal."""
+        return Decimal(self.text(name, _AMOUNT))
+
+    def instant(self, name: str) -> datetime:
+        """Return an instant in UTC."""
+        text = self.text(name, _INSTANT)
+        try:
+            return datetime.fromisoformat(text)
+        except ValueError as error:
+            raise self._wrong(name, str(error)) from None
+
+    def one_of(self, name: str, values: type[_Enum]) -> _Enum:
+        """Return the member of an enumeration. An unknown one is no answer that a program may act on."""
+        text = self.text(name)
+        if text not in [*values]:
+            raise self._wrong(name, f"{text[:40]!r} is unknown; it must be one of {', '.join(values)}")
+        return values(text)
+
+    def inner(self, name: str) -> "Fields":
+        """Return the fields of an object in a field."""
+        value = self.content.get(name)
+        if not isinstance(value, Mapping):
+            raise self._wrong(name, "must be an object")
+        return Fields(value, f"{self.what}.{name}")
+
+    def _wrong(self, name: str, words: str) -> MalformedAnswer:
+        return MalformedAnswer(f"{self.what}.{name}: {'missing' if name not in self.content else words}")

@@ -1,0 +1,88 @@
+"""A reader's inbox: each outcome event takes effect once, and an older one never."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from botocore.exceptions import ClientError
+
+from settlement_client.errors import MalformedAnswer
+from settlement_client.fields import Fields, object_of
+from settlement_client.outcome import Outcome
+from settlement_client.request import KEY
+
+_SEQUENCE = re.compile(r"[1-9][0-9]{0,17}")
+
+
+@dataclass(frozen=True)
+class Event:
+    """A snapshot of a settlement after a change. Act on `outcome`, not on `type`."""
+
+    key: str
+    sequence: int
+    type: str
+    time: datetime
+    outcome: Outcome
+
+
+class Store(Protocol):
+    """The memory of the last sequence of each key."""
+
+    def newer(self, key: str, sequence: int) -> bool:
+        """Record a sequence and return True, if it is above the recorded one.
+
+        In one transaction with the reader's own change: of two writes, one after the other, a reader that
+        dies between them loses the change or makes it twice.
+        """
+
+
+def parse_event(body: str | bytes | Mapping[str, Any]) -> Event:
+    """Return the event in an SQS body, an event of EventBridge, or a CloudEvent.
+
+    Raises MalformedAnswer, which names the field: the message will never be an outcome event.
+    """
+    message = object_of(body, "event")
+    cloud = message if "specversion" in message else object_of(message.get("detail", ""), "event.detail")
+    told = Fields(cloud, "event")
+    outcome = Outcome.from_json(told.inner("data").content)
+    key = told.text("subject", KEY)
+    if outcome.key != key:
+        raise MalformedAnswer("event.subject: is not the key in event.data")
+    return Event(
+        key=key,
+        sequence=int(told.text("sequence", _SEQUENCE)),
+        type=told.text("type"),
+        time=told.instant("time"),
+        outcome=outcome,
+    )
+
+
+class DynamoDbInbox:
+    """A Store in a table of the reader: the row `pk` = the key, `sk` = "inbox" has the last sequence."""
+
+    def __init__(self, client: Any, table: str) -> None:
+        self._client, self._table = client, table
+
+    def newer(self, key: str, sequence: int, effects: Sequence[Mapping[str, Any]] = ()) -> bool:
+        """Record a sequence with the reader's own writes, all or none; False if it is not newer.
+
+        `effects` are items of TransactWriteItems. Raises ClientError if one of them is refused, or if two
+        readers meet: nothing is written, and the message comes again.
+        """
+        record = {
+            "TableName": self._table,
+            "Key": {"pk": {"S": key}, "sk": {"S": "inbox"}},
+            "UpdateExpression": "SET last_sequence = :sequence",
+            "ConditionExpression": "attribute_not_exists(last_sequence) OR last_sequence < :sequence",
+            "ExpressionAttributeValues": {":sequence": {"N": str(sequence)}},
+        }
+        try:
+            self._client.transact_write_items(TransactItems=[{"Update": record}, *effects])
+        except ClientError as error:
+            reasons = [reason["Code"] for reason in error.response.get("CancellationReasons", ())]
+            if reasons[:1] != ["ConditionalCheckFailed"]:
+                raise
+            return False
+        return True

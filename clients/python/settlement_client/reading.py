@@ -1,0 +1,123 @@
+"""The readers' HTTP API: the outcome of a settlement now, or as soon as it has changed."""
+
+import math
+import re
+import time
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import boto3
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import BotoCoreError, NoCredentialsError, NoRegionError
+from botocore.httpsession import URLLib3Session
+
+from settlement_client.errors import (
+    InvalidRequest,
+    MalformedAnswer,
+    NotFound,
+    SettlementClientError,
+    Unavailable,
+)
+from settlement_client.outcome import Outcome, Status
+from settlement_client.request import KEY
+
+_TIMEOUT_SECONDS = (5, 35)
+"""To connect and to read: API Gateway answers within 30 s."""
+
+_WAIT_SECONDS_MAX = 20
+"""The longest that one call may wait."""
+
+_PAUSE_SECONDS_MAX = 16
+_ETAG = re.compile(r'"([0-9]{1,15})"')
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An outcome and its sequence, which each change raises by one: hand it back as `after`."""
+
+    outcome: Outcome
+    sequence: int
+
+
+@dataclass(frozen=True)
+class Readers:
+    """The API at `url`, asked with the session's credentials."""
+
+    url: str
+    session: boto3.Session
+
+    def status(self, key: str) -> Reading:
+        """Return the outcome as it is now. Raises NotFound, or Unavailable: then ask again."""
+        return self._get(key)
+
+    def wait(self, key: str, seconds: float, after: int | None) -> Reading:
+        """Wait for a sequence above `after`; without it, for a final status or LIMBO.
+
+        When the time is over, it returns the latest outcome as it is; raises NotFound if there is none yet,
+        or Unavailable if the last call had no answer.
+        """
+        over_at, seen, pause = time.monotonic() + seconds, after or 0, 1.0
+        while True:
+            asked_at = time.monotonic()
+            left = max(0.0, over_at - asked_at)
+            try:
+                found = self._get(key, wait=min(_WAIT_SECONDS_MAX, math.ceil(left)), after=seen)
+                if left == 0 or _is_awaited(found, after):
+                    return found
+                seen, pause = max(seen, found.sequence), 1.0
+            except NotFound:
+                if left == 0:
+                    raise
+                pause = 1.0
+            except Unavailable:
+                if left == 0:
+                    raise
+                pause = min(pause * 2, _PAUSE_SECONDS_MAX)
+            if time.monotonic() - asked_at < 1:  # an answer at once, or a failure: never a busy loop
+                time.sleep(max(0.0, min(pause, over_at - time.monotonic())))
+
+    def _get(self, key: str, **query: int) -> Reading:
+        if not KEY.fullmatch(key):
+            raise InvalidRequest(f"key: must be a string that matches ^{KEY.pattern}$")
+        address = f"{self.url}/settlements/{key}" + (f"?{urlencode(query)}" if query else "")
+        try:
+            answer = URLLib3Session(timeout=_TIMEOUT_SECONDS).send(self._signed(address))
+        except BotoCoreError as error:
+            raise Unavailable(f"{key}: no answer, ask again. {error}") from error
+        if answer.status_code != 200:
+            raise _refusal(key, answer.status_code, answer.text)
+        outcome = Outcome.from_json(answer.text)
+        etag = _ETAG.fullmatch(answer.headers.get("etag", ""))
+        if etag is None:
+            raise MalformedAnswer("etag: must be a sequence in quotes")
+        if outcome.key != key:
+            raise MalformedAnswer("outcome.key: is not the key that was asked for")
+        return Reading(outcome, int(etag[1]))
+
+    def _signed(self, address: str) -> object:
+        credentials, region = self.session.get_credentials(), self.session.region_name
+        if credentials is None:
+            raise NoCredentialsError
+        if region is None:
+            raise NoRegionError
+        request = AWSRequest("GET", address)
+        SigV4Auth(credentials, "execute-api", region).add_auth(request)
+        return request.prepare()
+
+
+def _is_awaited(found: Reading, after: int | None) -> bool:
+    if after is not None:
+        return found.sequence > after
+    return found.outcome.is_final or found.outcome.status is Status.LIMBO
+
+
+def _refusal(key: str, status: int, text: str) -> SettlementClientError:
+    words = f"{key}: {status} {text[:500]}"
+    if status == 404 and "SettlementNotFound" in text:  # a wrong address is a 404, too
+        return NotFound(words)
+    if status == 400:
+        return InvalidRequest(words)
+    if status == 429 or status >= 500:
+        return Unavailable(f"{words}; ask again")
+    return SettlementClientError(words)

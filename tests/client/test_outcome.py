@@ -1,0 +1,107 @@
+"""The client's outcome has all that the contract promises, and no other is taken for one."""
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from settlement.model.status import Status as StatusOfTheStack
+from settlement_client import Action, MalformedAnswer, Outcome, Status
+from tests.client.payments import OUTCOMES, PROCESSING, SETTLED
+from tests.unit.contracts import OUTCOME, SCHEMAS, faults
+
+
+def rendered(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as JSON has it."""
+
+    def plain(value: object) -> object:
+        if isinstance(value, datetime):
+            return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03}Z"
+        if isinstance(value, Decimal):
+            return format(value, "f")
+        if isinstance(value, tuple):
+            return [*value]
+        return vars(value) if hasattr(value, "__dict__") and not isinstance(value, str) else value
+
+    kept = {name: plain(value) for name, value in vars(outcome).items()}
+    optional = {"reversed_in_part", "reference", "metadata"}
+    return {name: value for name, value in kept.items() if name not in optional or value is not None}
+
+
+@pytest.mark.parametrize(
+    "example", [*OUTCOMES, PROCESSING, SETTLED | {"reversed_in_part": "5.00"}], ids=range(len(OUTCOMES) + 2)
+)
+def test_each_example_of_the_contract_is_read_as_a_whole(example: dict[str, Any]) -> None:
+    assert faults(OUTCOME, example) == []
+
+    assert rendered(Outcome.from_json(json.dumps(example))) == example
+
+
+def test_the_fields_are_those_of_the_contract() -> None:
+    assert Outcome.__dataclass_fields__.keys() == SCHEMAS[OUTCOME]["properties"].keys()
+
+
+def test_statuses_and_actions_are_the_stacks() -> None:
+    assert {*Status} == {*StatusOfTheStack}
+    assert {*Action} == {*SCHEMAS[OUTCOME]["$defs"]["next"]["properties"]["action"]["enum"]}
+
+
+@pytest.mark.parametrize("status", Status)
+def test_final_and_paid_follow_the_status(status: Status) -> None:
+    action = {"SETTLED": "nothing", "REJECTED": "new_key", "COMPENSATED": "new_key"}.get(status, "same_key")
+    outcome = Outcome.from_json(SETTLED | {"status": status, "next": {"action": action, "reason": "so"}})
+
+    assert outcome.is_final == (status in {"SETTLED", "REJECTED", "COMPENSATED"})
+    assert outcome.is_paid == (status == "SETTLED")
+
+
+def test_an_unknown_field_is_ignored() -> None:
+    assert Outcome.from_json(SETTLED | {"later": {"a": 1}}) == Outcome.from_json(SETTLED)
+
+
+@pytest.mark.parametrize("name", SCHEMAS[OUTCOME]["required"])
+def test_a_missing_field_is_named(name: str) -> None:
+    with pytest.raises(MalformedAnswer, match=rf"^outcome\.{name}: missing$"):
+        Outcome.from_json({one: value for one, value in SETTLED.items() if one != name})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"status": "PAID"}, "outcome.status: 'PAID' is unknown; it must be one of PROCESSING"),
+        ({"amount": 48.2}, "outcome.amount: must be a string"),
+        ({"fee": "-1"}, "outcome.fee: must match"),
+        ({"escrow": "NaN"}, "outcome.escrow: must match"),
+        ({"steps": "hold"}, "outcome.steps: must be a list of strings"),
+        ({"failure": "no"}, "outcome.failure: must be an object"),
+        ({"failure": {"step": "hold", "error": "X"}}, "outcome.failure.cause: missing"),
+        ({"next": {"action": "retry", "reason": "so"}}, "outcome.next.action: 'retry' is unknown"),
+        ({"next": {"action": "new_key", "reason": "so"}}, "outcome.next.action: new_key contradicts"),
+        ({"replayed": 1}, "outcome.replayed: must be true or false"),
+        ({"claimed_at": "2026-11-20"}, "outcome.claimed_at: must match"),
+        ({"claimed_at": "2026-13-20T12:00:00.123Z"}, "outcome.claimed_at: month must be"),
+        ({"key": "short"}, "outcome.key: must match"),
+        ({"metadata": {"shop": 1}}, "outcome.metadata: must be an object of texts"),
+    ],
+    ids=str,
+)
+def test_a_malformed_outcome_is_refused_and_its_field_named(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(MalformedAnswer) as refused:
+        Outcome.from_json(SETTLED | changes)
+
+    assert str(refused.value).startswith(words)
+
+
+@pytest.mark.parametrize("status", ["PROCESSING", "COMPENSATING", "LIMBO"])
+def test_no_outcome_in_flight_asks_for_a_new_key(status: str) -> None:
+    """A program that acts on `next.action` alone would pay twice."""
+    with pytest.raises(MalformedAnswer, match="new_key contradicts the status"):
+        Outcome.from_json(PROCESSING | {"status": status, "next": {"action": "new_key", "reason": "so"}})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000], ids=range(5))
+def test_what_is_no_object_is_refused(text: str) -> None:
+    with pytest.raises(MalformedAnswer, match=r"^outcome: "):
+        Outcome.from_json(text)

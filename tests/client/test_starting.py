@@ -1,0 +1,185 @@
+"""The three doors, each call as botocore checks it: what is sent, and what each answer means."""
+
+import json
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ReadTimeoutError
+from botocore.stub import ANY, Stubber
+
+from settlement_client import Client, IdempotencyConflict, InvalidRequest, Outcome, Refused, Unknown
+from tests.client.payments import KEY, OUTCOMES, SETTLED, request, told
+
+EXPRESS = "arn:aws:states:eu-west-1:123456789012:stateMachine:Express"
+STANDARD = "arn:aws:states:eu-west-1:123456789012:stateMachine:Standard"
+QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/start"
+EXECUTION = STANDARD.replace("stateMachine", "execution") + ":one"
+
+
+@pytest.fixture
+def client() -> Client:
+    session = boto3.Session("test", "test", region_name="eu-west-1")
+    return Client(express_arn=EXPRESS, standard_arn=STANDARD, queue_url=QUEUE, session=session)
+
+
+def names(client: Any, operation: str) -> list[str]:
+    """Return a list that gets the name of each execution that is started."""
+    started: list[str] = []
+    client.meta.events.register(
+        f"provide-client-params.*.{operation}", lambda params, **_: started.append(params["name"])
+    )
+    return started
+
+
+def answered(status: str, **more: str) -> dict[str, Any]:
+    return {"executionArn": EXECUTION, "startDate": 0, "stopDate": 1, "status": status, **more}
+
+
+def express(client: Client, answer: dict[str, Any]) -> Outcome:
+    """Start a payment by Express, which gives this answer; check what was sent."""
+    payment = request()
+    sent = {"stateMachineArn": EXPRESS, "name": ANY, "input": payment.to_json()}
+    with Stubber(client._patient) as stubber:
+        stubber.add_response("start_sync_execution", answer, sent)
+        return client.start_express(payment)
+
+
+@pytest.mark.parametrize("outcome", [SETTLED, OUTCOMES[1] | {"key": KEY}], ids=["SETTLED", "REJECTED"])
+def test_express_returns_the_outcome(client: Client, outcome: dict[str, Any]) -> None:
+    assert express(client, answered("SUCCEEDED", output=told(outcome))) == Outcome.from_json(outcome)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [("InvalidRequest", InvalidRequest), ("IdempotencyConflict", IdempotencyConflict)],
+)
+def test_a_refusal_is_told_in_the_stacks_words(client: Client, error: str, expected: type[Refused]) -> None:
+    cause = json.dumps({"errorType": error, "errorMessage": "fee: must be 0.48"})
+
+    with pytest.raises(expected) as refused:
+        express(client, answered("FAILED", error=error, cause=cause))
+
+    assert str(refused.value) == f"{KEY}: fee: must be 0.48"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (answered("TIMED_OUT"), "TIMED_OUT"),
+        (answered("FAILED", error="SettlementStalled", cause="no"), "SettlementStalled"),
+        (answered("SUCCEEDED", output=told(SETTLED | {"status": "PAID"})), "outcome.status: 'PAID'"),
+        (answered("SUCCEEDED", output="{"), "outcome: is no JSON"),
+        (answered("SUCCEEDED", output=told(OUTCOMES[1])), "outcome.key: is not the key of the request"),
+    ],
+    ids=["timed out", "stalled", "unknown status", "no JSON", "another key"],
+)
+def test_any_other_answer_leaves_the_outcome_unknown_and_says_same_key_again(
+    client: Client, answer: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(Unknown) as unknown:
+        express(client, answer)
+
+    assert str(unknown.value).startswith(
+        f"{KEY}: the outcome is unknown. Send the same request again, with the"
+    )
+    assert "same key; never use a new key" in str(unknown.value)
+    assert words in str(unknown.value)
+
+
+DOORS = [
+    ("_patient", "StartSyncExecution", "start_express"),
+    ("_prompt", "StartExecution", "start_standard"),
+    ("_sqs", "SendMessage", "send"),
+]
+
+
+@pytest.mark.parametrize(("service", "operation", "method"), DOORS, ids=[door[2] for door in DOORS])
+def test_a_lost_answer_leaves_it_unknown(client: Client, service: str, operation: str, method: str) -> None:
+    def lose(**_: Any) -> None:
+        raise ReadTimeoutError(endpoint_url="https://aws.invalid")
+
+    getattr(client, service).meta.events.register(f"before-call.*.{operation}", lose)
+
+    with pytest.raises(Unknown, match=r"with the same key; .*Read timeout"):
+        getattr(client, method)(request())
+
+
+@pytest.mark.parametrize(("service", "operation", "method"), DOORS, ids=[door[2] for door in DOORS])
+def test_an_error_of_aws_leaves_it_unknown(client: Client, service: str, operation: str, method: str) -> None:
+    snake = {"StartSyncExecution": "start_sync_execution", "StartExecution": "start_execution"}
+
+    with Stubber(getattr(client, service)) as stubber:
+        stubber.add_client_error(snake.get(operation, "send_message"), "ThrottlingException")
+        with pytest.raises(Unknown, match=r"with the same key; .*ThrottlingException"):
+            getattr(client, method)(request())
+
+
+def test_standard_returns_the_execution_and_names_each_one_anew(client: Client) -> None:
+    payment, started = request(), names(client._prompt, "StartExecution")
+    sent = {"stateMachineArn": STANDARD, "name": ANY, "input": payment.to_json()}
+
+    with Stubber(client._prompt) as stubber:
+        for _ in range(2):
+            stubber.add_response("start_execution", {"executionArn": EXECUTION, "startDate": 0}, sent)
+        executions = [client.start_standard(payment), client.start_standard(payment)]
+
+    assert executions == [EXECUTION] * 2
+    assert len({*started}) == 2
+    assert all(name.removeprefix(f"{KEY}-").isalnum() and len(name) == len(KEY) + 9 for name in started)
+
+
+def test_the_queue_gets_the_request_and_nothing_else(client: Client) -> None:
+    payment = request()
+
+    with Stubber(client._sqs) as stubber:
+        sent = {"QueueUrl": QUEUE, "MessageBody": payment.to_json()}
+        stubber.add_response("send_message", {"MessageId": "1", "MD5OfMessageBody": "0"}, sent)
+        client.send(payment)
+        stubber.assert_no_pending_responses()
+
+
+def test_no_start_is_repeated_by_boto3_and_express_is_waited_for(client: Client) -> None:
+    assert [each.meta.config.retries["total_max_attempts"] for each in (client._patient, client._prompt)] == [
+        1,
+        1,
+    ]
+    assert client._patient.meta.config.read_timeout > 300
+
+
+@pytest.mark.parametrize("method", ["start_express", "start_standard", "send"])
+def test_a_door_without_an_address_is_named(method: str) -> None:
+    client = Client(session=boto3.Session("test", "test", region_name="eu-west-1"))
+
+    with pytest.raises(ValueError, match=r"^\w+_(arn|url): this client was made without it$"):
+        getattr(client, method)(request())
+
+
+def test_a_stacks_client_has_the_addresses_of_its_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = boto3.Session("test", "test", region_name="eu-west-1")
+    cloudformation = session.client("cloudformation")
+    monkeypatch.setattr(session, "client", lambda name: {"cloudformation": cloudformation}[name])
+    outputs = {
+        "SettlementExpressArn": EXPRESS,
+        "SettlementStandardArn": STANDARD,
+        "StartQueueUrl": QUEUE,
+        "SettlementsApiUrl": "https://api.invalid",
+        "TableName": "no business of a client",
+    }
+    stack = {
+        "StackName": "settlement-prod",
+        "CreationTime": 0,
+        "StackStatus": "CREATE_COMPLETE",
+        "Outputs": [{"OutputKey": name, "OutputValue": value} for name, value in outputs.items()],
+    }
+
+    with Stubber(cloudformation) as stubber:
+        stubber.add_response("describe_stacks", {"Stacks": [stack]}, {"StackName": "settlement-prod"})
+        client = Client.of_stack("settlement-prod", session)
+
+    assert [client._address(name) for name in ("express_arn", "standard_arn", "queue_url", "api_url")] == [
+        EXPRESS,
+        STANDARD,
+        QUEUE,
+        "https://api.invalid",
+    ]
