@@ -27,7 +27,7 @@ from settlement_client import (
 from settlement_client import reading as reading_module
 from tests.client.payments import KEY, OUTCOMES, PROCESSING, SETTLED
 
-Said = tuple[int, dict[str, Any], str | None]
+Said = tuple[int, dict[str, Any] | bytes, str | None]
 NOT_FOUND: Said = (404, {"error": "SettlementNotFound", "message": "key: was never claimed"}, None)
 DOWN: Said = (503, {"error": "StoreUnavailable", "message": "the table gives no answer"}, None)
 SIGNED = re.compile(
@@ -79,7 +79,7 @@ def serving(api: Api) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, content, etag = api.answer(self.path, self.headers["Authorization"])
-            body = json.dumps(content).encode()
+            body = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             if etag is not None:
@@ -155,6 +155,13 @@ def test_no_answer_is_unavailable() -> None:
 
     with pytest.raises(Unavailable, match="no answer, ask again"):
         Client(api_url="http://127.0.0.1:1", session=session).status(KEY)
+
+
+def test_a_proxys_page_in_another_encoding_is_unavailable(api: Api, client: Client) -> None:
+    api.answers = [(502, "d\u00e9sol\u00e9".encode("latin-1"), None)]
+
+    with pytest.raises(Unavailable, match="502"):
+        client.status(KEY)
 
 
 def test_a_wrong_key_is_refused_before_it_is_asked_for(api: Api, client: Client) -> None:

@@ -53,6 +53,8 @@ WRONG = [
     ("amount", Decimal("NaN"), AMOUNT),
     ("amount", Decimal("-1"), AMOUNT),
     ("amount", Decimal("1E+16"), AMOUNT),
+    ("amount", Decimal("1E+999999"), AMOUNT),
+    ("amount", Decimal("1E-999999"), AMOUNT),
     ("amount", "048.20", AMOUNT),
     ("amount", "\u0661", AMOUNT),
     ("amount", "0.00", "must be greater than zero"),

@@ -1,6 +1,7 @@
 """The three doors, each call as botocore checks it: what is sent, and what each answer means."""
 
 import json
+import pickle
 from typing import Any
 
 import boto3
@@ -85,6 +86,12 @@ def test_any_other_answer_leaves_the_outcome_unknown_and_says_same_key_again(
     )
     assert "same key; never use a new key" in str(unknown.value)
     assert words in str(unknown.value)
+
+
+def test_an_unknown_outcome_is_told_in_the_same_words_to_another_process() -> None:
+    unknown = Unknown.of(KEY, "TIMED_OUT")
+
+    assert str(pickle.loads(pickle.dumps(unknown))) == str(unknown)
 
 
 DOORS = [

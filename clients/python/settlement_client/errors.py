@@ -20,8 +20,10 @@ class IdempotencyConflict(Refused):
 class Unknown(SettlementClientError):
     """The outcome is unknown: send the same request again, with the same key."""
 
-    def __init__(self, key: str, cause: object) -> None:
-        super().__init__(
+    @classmethod
+    def of(cls, key: str, cause: object) -> "Unknown":
+        """Return the error of a key, with what to do and what has happened."""
+        return cls(
             f"{key}: the outcome is unknown. Send the same request again, with the same key; never use a"
             f" new key for it. {cause}"
         )

@@ -85,9 +85,10 @@ class Readers:
             answer = URLLib3Session(timeout=_TIMEOUT_SECONDS).send(self._signed(address))
         except BotoCoreError as error:
             raise Unavailable(f"{key}: no answer, ask again. {error}") from error
+        text = answer.content.decode(errors="replace")  # a proxy's page may be in any encoding
         if answer.status_code != 200:
-            raise _refusal(key, answer.status_code, answer.text)
-        outcome = Outcome.from_json(answer.text)
+            raise _refusal(key, answer.status_code, text)
+        outcome = Outcome.from_json(text)
         etag = _ETAG.fullmatch(answer.headers.get("etag", ""))
         if etag is None:
             raise MalformedAnswer("etag: must be a sequence in quotes")

@@ -113,8 +113,11 @@ def _plain(value: object) -> object:
 
 
 def _is_amount(value: object) -> bool:
-    text = _plain(value) if isinstance(value, Decimal | str) else None
-    return isinstance(text, str) and len(text) <= _AMOUNT_LENGTH_MAX and _matches(_AMOUNT, text)
+    if isinstance(value, Decimal):
+        if not value.is_finite() or abs(value.adjusted()) > _AMOUNT_LENGTH_MAX:
+            return False  # 1E+999999999 would be written in full
+        value = format(value, "f")
+    return isinstance(value, str) and len(value) <= _AMOUNT_LENGTH_MAX and _matches(_AMOUNT, value)
 
 
 def _text_problems(name: str, value: object, length_max: int) -> Iterator[str]:

@@ -44,11 +44,11 @@ def start_express(step_functions: Any, arn: str, request: Request) -> Outcome:
         if answer["status"] == "SUCCEEDED":  # HTTP 200 says only that it was started
             return _own(Outcome.from_json(answer["output"]), request)
     except (BotoCoreError, ClientError, MalformedAnswer) as failed:
-        raise Unknown(request.key, failed) from failed
+        raise Unknown.of(request.key, failed) from failed
     error = answer.get("error", answer["status"])
     if error in _REFUSALS:
         raise _REFUSALS[error](f"{request.key}: {_message(answer.get('cause', ''))}")
-    raise Unknown(request.key, error)
+    raise Unknown.of(request.key, error)
 
 
 def start_standard(step_functions: Any, arn: str, request: Request) -> str:
@@ -58,7 +58,7 @@ def start_standard(step_functions: Any, arn: str, request: Request) -> str:
             stateMachineArn=arn, name=_name(request), input=request.to_json()
         )
     except (BotoCoreError, ClientError) as failed:
-        raise Unknown(request.key, failed) from failed
+        raise Unknown.of(request.key, failed) from failed
     return str(answer["executionArn"])
 
 
@@ -67,7 +67,7 @@ def send(sqs: Any, url: str, request: Request) -> None:
     try:
         sqs.send_message(QueueUrl=url, MessageBody=request.to_json())
     except (BotoCoreError, ClientError) as failed:
-        raise Unknown(request.key, failed) from failed
+        raise Unknown.of(request.key, failed) from failed
 
 
 def _name(request: Request) -> str:
