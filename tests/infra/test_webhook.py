@@ -29,7 +29,7 @@ def template() -> dict[str, Any]:
     return {name(one): readable(resource) for one, resource in found["Resources"].items()}
 
 
-_OTHER_DOORS = re.compile(r"Orders|Settlements(Api|Stage|Integration|.*Route)|.*By(Orders|Settlements)Api")
+_OTHER_DOORS = re.compile(r"Orders|Settlements(Api|Stage|.*Integration|.*Route)|.*By(Orders|Settlements)Api")
 
 
 def of(kind: str) -> list[Any]:
