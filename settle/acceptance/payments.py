@@ -19,7 +19,9 @@ from settle.machines import Machine
 from settlement.model import executions
 from settlement.model.orders import REVERSE
 
-TWINS, THREADS = 64, 64
+TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
+"""The twins, and how many of them run at once. On the embedded AWS each call at once is a process."""
+
 _THROTTLED = ("ThrottlingException", "TooManyRequestsException")
 
 
@@ -68,7 +70,7 @@ def twins(run: Run) -> str:
                 return "not started"
             raise
 
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(THREADS_EMBEDDED if run.stack.endpoint_url else THREADS) as pool:
         answers = Counter(pool.map(twin, range(TWINS)))
     state = run.at_rest(request["key"])
     figures = ", ".join(f"{count} {answer}" for answer, count in sorted(answers.items()))
