@@ -28,8 +28,10 @@ VISIBILITY_MARGIN_SECONDS = 30
 _BATCH_MAX = 100
 """Most messages of a call, which has one sweep for all of a merchant's minute."""
 
-_BEHIND_SECONDS = 300
-"""The age of a release that no sweep has reached, at which a person looks."""
+_BEHIND_SECONDS = 150
+"""The age of a release that no sweep has reached, at which a person looks. SQS leaves out of it what was
+received three times in vain, which takes three minutes at least.
+"""
 
 
 class Merchants(Construct):

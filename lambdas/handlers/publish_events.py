@@ -12,6 +12,8 @@ from settlement.model.timestamps import timestamp
 from settlement.policy import events
 
 _SETTLEMENT = "SETTLEMENT#"
+REASON_LENGTH_MAX = 1_000
+"""Most characters of a reason, which may repeat a value of the row: SQS takes 1 MiB."""
 
 Record = Mapping[str, Any]
 
@@ -46,19 +48,21 @@ def _relay(records: Iterable[Record]) -> None:
     told, untold = [], list[tuple[str, str]]()
     for record in records:
         change = record["dynamodb"]
+        at = datetime.fromtimestamp(change["ApproximateCreationDateTime"], UTC)
         try:
             found = events.event(_image(change, "OldImage"), _image(change, "NewImage"), _dependencies.config)
-        except ValueError as wrong:  # a MalformedRow, or a number that is no integer
-            untold.append((_key(record), str(wrong)))
-        else:
             if found:
-                at = datetime.fromtimestamp(change["ApproximateCreationDateTime"], UTC)
-                told.append(events.cloud_event(found, source=_outcome_bus.SOURCE, time=timestamp(at)))
+                made = events.cloud_event(found, source=_outcome_bus.SOURCE, time=timestamp(at))
+                json.dumps(made)
+                told.append(made)
+        except (ValueError, TypeError) as wrong:  # a MalformedRow, or values of types that no function puts
+            untold.append((_key(record), str(wrong)))
     untold += _publish(told)
     gauge("EventsPublished", len(told))
     for key, reason in untold:
         logger.warning("event put aside", key=key)
-        _queues.send("EVENTS_PUT_ASIDE", json.dumps({"key": key, "reason": reason}))
+        aside = {"key": key, "reason": reason[:REASON_LENGTH_MAX]}
+        _queues.send("EVENTS_PUT_ASIDE", json.dumps(aside))
 
 
 def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:

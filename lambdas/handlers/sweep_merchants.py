@@ -15,14 +15,15 @@ def handler(event: dict[str, Any], context: object) -> None:
     """Sweep each minute of which PublishEvents has sent a release; its content is read from the table.
 
     A message has the partitions and the sort keys of the releases in a batch of the stream. A refusal by one
-    merchant's account does not keep the others waiting: it is raised in the end, and the messages come again.
+    merchant's account, or an entry that no function has put, does not keep the others waiting: it is raised
+    at the end, and the messages come again.
     """
     released = [entry for message in event["Records"] for entry in json.loads(message["body"])]
-    refusals: list[Refusal] = []
+    failures: list[Exception] = []
     for span in sweeps.spans((partition, sort_key) for partition, sort_key in released):
         try:
             sweeper.fold(_dependencies.store, span)
-        except Refusal as refusal:
-            refusals.append(refusal)
-    if refusals:
-        raise refusals[0]
+        except (Refusal, LookupError, TypeError, ValueError) as failure:
+            failures.append(failure)
+    if failures:
+        raise failures[0]

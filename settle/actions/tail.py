@@ -28,13 +28,14 @@ _WAIT_SECONDS = 2
 def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] | None]]:
     """Yield the events of a settlement, or of all, as they come, and None whenever none has come for 2 s.
 
-    A settlement that is there already begins with a snapshot: its events may be over. In the end the rule and
-    the queue are removed.
+    A settlement that is there already begins with a snapshot: its events may be over. A new rule takes a
+    moment to work, so a settlement that has changed meanwhile is told by one more. In the end the rule and the
+    queue are removed.
     """
     name = f"{_prefix(stack)}{int(time.time())}-{secrets.token_hex(3)}"
     try:
         url = _listen(stack, name, key)
-        yield chain(_snapshot(stack, key) if key else (), _events(stack, url))
+        yield _with_snapshots(stack, key, url) if key else _events(stack, url)
     finally:
         _remove(stack, name)
         for left in _left_behind(stack):
@@ -67,10 +68,16 @@ def _listen(stack: Stack, name: str, key: str | None) -> str:
     return url
 
 
-def _snapshot(stack: Stack, key: str) -> Iterator[dict[str, Any]]:
-    if state := stack.store.settlement(key):
-        at = timestamp(instants.now())
-        yield snapshot(state, stack.config, source=stack.name, time=at)
+def _with_snapshots(stack: Stack, key: str, url: str) -> Iterator[dict[str, Any] | None]:
+    """Yield the events of a settlement, with a snapshot for each state that none of them has told."""
+    told = 0
+    for event in chain([None], _events(stack, url)):
+        if event is not None:
+            told = max(told, int(event["sequence"]))
+        elif (state := stack.store.settlement(key)) and state.sequence > told:
+            told = state.sequence
+            yield snapshot(state, stack.config, source=stack.name, time=timestamp(instants.now()))
+        yield event
 
 
 def _events(stack: Stack, url: str) -> Iterator[dict[str, Any] | None]:

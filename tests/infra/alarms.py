@@ -98,7 +98,7 @@ ALARMS = {
     "AcceptSettlementsFailed": _errors("AcceptSettlements", 1),
     "ReadSettlementsFailed": _errors("ReadSettlements", 1),
     "SweepMerchantsFailed": _errors("SweepMerchants", 1),
-    "SweepBehind": _queue("MerchantsReleases", _OLDEST, 300),
+    "SweepBehind": _queue("MerchantsReleases", _OLDEST, 150),
     "PublishEventsFailed": _errors("PublishEvents", 1),
     "EventsBehind": Alarm(
         *("AWS/Lambda", "IteratorAge", ("FunctionName", "${PublishEvents}")), "Maximum", 300, 60_000

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from settlement.ledger.keys import Row
 from settlement.model.orders import REVERSE
+from settlement.model.request import KEY
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import MalformedRow, SettlementState
 from settlement.model.status import TRANSITIONS, Status, Step
@@ -113,6 +114,8 @@ def _event(name: EventType | Literal["snapshot"], state: SettlementState, config
     currency = state.settlement.currency
     if currency not in config.currencies:
         raise MalformedRow(f"SETTLEMENT#{state.key}: the stage has no currency {currency}")
+    if not KEY.fullmatch(state.key):
+        raise MalformedRow(f"SETTLEMENT#{state.key}: no request has such a key")
     data = outcome.of_state(state, config, replayed=False)
     return Event(type=name, key=state.key, sequence=state.sequence, data=data)
 
