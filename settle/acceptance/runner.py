@@ -43,7 +43,7 @@ class Report:
 
 
 def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) -> Report:
-    """Run the checks, whatever each finds, and prove the books. Ctrl-C ends the checks, not the way back."""
+    """Run all checks, also after one has failed, and prove the books. Ctrl-C still cleans up."""
     run = Run(stack)
     report = Report(run.id, stack.name)
     try:

@@ -29,8 +29,8 @@ def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] |
     """Yield the events of a settlement, or of all, as they come, and None whenever none has come for 2 s.
 
     A settlement that is there already begins with a snapshot: its events may be over. A new rule takes a
-    moment to work, so a settlement that has changed meanwhile is told by one more. In the end the rule and the
-    queue are removed.
+    moment to work, so a settlement that has changed meanwhile is told by one more. At the end the rule and
+    the queue are removed.
     """
     name = f"{_prefix(stack)}{int(time.time())}-{secrets.token_hex(3)}"
     try:

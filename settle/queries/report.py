@@ -100,7 +100,7 @@ def _ensure_sound(read: journal.Journal) -> None:
 
 
 def _digest(found: list[Row]) -> str:
-    """Return the SHA-256 of rows, whatever their order."""
+    """Return the SHA-256 of rows, which is free of their order."""
     texts = sorted(json.dumps(row, sort_keys=True, default=sorted) for row in found)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""The projection of the sealed journal: each entry once, whatever comes twice, late, or broken off."""
+"""The projection of the sealed journal: each entry once, also if objects come twice, late, or in part."""
 
 import gzip
 import random

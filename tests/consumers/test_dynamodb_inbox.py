@@ -1,4 +1,4 @@
-"""The reader with an inbox in DynamoDB: each event's effect once, whatever the queue and its own death do."""
+"""The reader with an inbox in DynamoDB: each event's effect once, also after a repeat or a death."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The parent's function: each token gets a final outcome, whichever comes first, twice, late, or dies."""
+"""The parent's function: each token gets a final outcome: in either order, twice, late, or after a death."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The outcome events on the deployed stage: each change is heard, whatever happens to the relay."""
+"""The outcome events on the deployed stage: each change is heard, also if the relay is denied or killed."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -81,7 +81,7 @@ TROUBLES: dict[str, Trouble] = {
 
 @pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
 def test_a_relay_in_trouble_loses_nothing(embedded: Embedded, heard: Heard, trouble: Trouble) -> None:
-    """Nothing comes meanwhile, then all of it: each event, in whatever order, and some of them twice."""
+    """Nothing comes meanwhile, then all of it: each event, in any order, and some of them twice."""
     payer = new_account(embedded, "dora", "100.00")
     requests = [new_request(embedded, payer=payer, amount="1.00", fee="0.00") for _ in range(12)]
 

@@ -46,7 +46,7 @@ THEMSELVES = {
     ],
     "bea": [PERSONS["bea"], (f"{SESSION}/Operator/bea", "AROAOPERATOR:bea")],
 }
-"""The ways in which one person comes: as a user, or as a session of that name, of whichever role."""
+"""The ways in which one person comes: as a user, or as a session of that name of any role."""
 
 DECISIONS = ["write-off", "complete", "retry"]
 ALL = [*DECISIONS, "reverse"]
@@ -559,7 +559,7 @@ def test_a_part_is_refused_where_the_whole_needs_two(
     order("reverse-part", part)
 
 
-def test_a_part_on_record_is_answered_as_it_is_whatever_is_needed_since(
+def test_a_part_on_record_is_answered_as_it_is_after_a_change_of_the_setting(
     calls: Calls, order: Order, stage: Callable[[int], None]
 ) -> None:
     calls.after("CollectFee")

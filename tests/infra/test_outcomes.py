@@ -20,7 +20,7 @@ ROW: Item = {name: {"S": str(value)} for name, value in states.row().items()}
 
 @each_stage
 def test_the_stream_calls_the_function_soon_and_gives_up_after_half_a_day(stage: str) -> None:
-    """Each row's records stay in their order, whatever the calls at once; the table has what is given up."""
+    """Each row's records stay in their order, with many calls at once; the table has what is given up."""
     mappings = properties(stage, "Lambda::EventSourceMapping").values()
     (found,) = (one for one in mappings if one["FunctionName"] == "${PublishEvents}")
     filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
