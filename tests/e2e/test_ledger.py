@@ -14,11 +14,19 @@ from settle.actions.start import start
 from settle.books import reach, verify
 from settle.exit_codes import Exit
 from settle.machines import Machine
-from tests.e2e.embedded import Embedded, new_request
+from tests.e2e.embedded import Embedded, embedded_aws, new_request
 from tests.e2e.test_sealed_journal import sealed_rows
 from tests.world import postgresql
 
 pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[Embedded]:
+    """An embedded AWS of its own: entries that other tests change are put aside, and the books say so."""
+    with embedded_aws() as own:
+        own.up()
+        yield own
 
 
 @pytest.fixture(scope="module")
