@@ -28,9 +28,9 @@ CHECKS = (
         watching.events,
         ("reading an encrypted stream by the function's role", "EventBridge's delivery of outcome events"),
     ),
-    Check("recovery", trouble.recovery, ("EventBridge Scheduler's minute",)),
+    Check("recovery", trouble.recovery, ("EventBridge Scheduler's minute",), seconds_max=900),
     Check("limbo", trouble.limbo, ("key policies of the encrypted topic",)),
-    Check("metrics", watching.metrics, ("metrics out of the functions' logs",)),
+    Check("metrics", watching.metrics, ("metrics out of the functions' logs",), seconds_max=600),
     Check("capacity", watching.capacity, ("capacity units on AWS itself",)),
 )
 

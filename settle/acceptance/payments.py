@@ -70,8 +70,12 @@ def twins(run: Run) -> str:
                 return "not started"
             raise
 
-    with ThreadPoolExecutor(THREADS_EMBEDDED if run.stack.endpoint_url else THREADS) as pool:
+    run.waits_for = f"the ends of {TWINS} executions of {request['key']}"
+    pool = ThreadPoolExecutor(THREADS_EMBEDDED if run.stack.endpoint_url else THREADS)
+    try:
         answers = Counter(pool.map(twin, range(TWINS)))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # the check may be overdue
     state = run.at_rest(request["key"])
     figures = ", ".join(f"{count} {answer}" for answer, count in sorted(answers.items()))
     expect(f"status after {figures}", str(state and state.status), "SETTLED")
@@ -107,7 +111,7 @@ def reversal(run: Run) -> str:
     payer, payee = run.parties("reversal")
     request = run.request("reversal", payer, payee)
     _settled(run.send(request))
-    began = time.monotonic()
+    began, run.waits_for = time.monotonic(), f"the reversal of {request['key']}"
     expect("status", reverse(run.stack, request["key"], run.reason)["status"], "COMPENSATED")
     seconds = time.monotonic() - began
     order = {"key": request["key"], "expected_status": "SETTLED", "reason": run.reason}

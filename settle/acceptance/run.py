@@ -35,6 +35,8 @@ class Run:
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     accounts: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    waits_for: str = "AWS"
+    """What the run waits for now, for the report of a check that does not end."""
 
     @property
     def reason(self) -> str:
@@ -60,6 +62,7 @@ class Run:
         """Open an account of the run, with a deposit in minor units through the door."""
         account = f"acceptance-{self.id}-{name}"
         self.accounts.append(account)
+        self.waits_for = f"the orders that open {account}"
         accounts.open_account(self.stack, account, self.currency, self.text(deposit), reason=self.reason)
         return account
 
@@ -83,6 +86,7 @@ class Run:
 
     def send(self, request: dict[str, str], machine: Machine = Machine.EXPRESS) -> Ended:
         """Start a settlement and wait for its end."""
+        self.waits_for = f"the end of the {machine} execution of {request['key']}"
         return start(self.stack, machine, json.dumps(request))
 
     def balance(self, account: str) -> int:
@@ -94,6 +98,7 @@ class Run:
 
     def move(self, order: OrderKind, account: str, amount: int) -> None:
         """Deposit to an account of the run, or withdraw from it."""
+        self.waits_for = f"the order to {order} at {account}"
         accounts.give(
             self.stack,
             order,
@@ -107,16 +112,29 @@ class Run:
 
     def at_rest(self, key: str) -> SettlementState | None:
         """Wait until no execution works on a settlement; return its last state, if it has one."""
-        wait_for(lambda: (state := self.stack.store.settlement(key)) is not None and is_at_rest(state))
-        return self.stack.store.settlement(key)
+        store = self.stack.store
+
+        def rests() -> bool:
+            state = store.settlement(key)
+            return state is not None and is_at_rest(state)
+
+        self.wait_for(f"{key} to come to rest", rests)
+        return store.settlement(key)
+
+    def wait_for(self, what: str, holds: Callable[[], Any], seconds: float = REST_SECONDS_MAX) -> bool:
+        """Wait until a condition holds, and remember for what; return whether it does."""
+        self.waits_for = what
+        return wait_for(holds, seconds)
 
     def in_flight(self) -> Iterator[str]:
-        """Wait for the run's payments; yield those that are no nearer to an end, or in LIMBO."""
+        """Wait for the run's payments, all of them together; yield those that do not end, or are in LIMBO."""
+        give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
             state = self.stack.store.settlement(key)
-            if state is not None and not is_at_rest(state):
-                state = self.at_rest(key)
-            if state is not None and (not is_at_rest(state) or state.status is Status.LIMBO):
+            while state and not is_at_rest(state) and time.monotonic() < give_up_at:
+                time.sleep(_POLL_SECONDS)
+                state = self.stack.store.settlement(key)
+            if state and (not is_at_rest(state) or state.status is Status.LIMBO):
                 yield f"{key} is {state.status}"
 
     def give_back(self) -> Iterator[str]:
@@ -128,6 +146,7 @@ class Run:
                     continue
                 if state.available:
                     self.move(OrderKind.WITHDRAW, account, state.available)
+                self.waits_for = f"the order that closes {account}"
                 key = accounts.mint(OrderKind.CLOSE)
                 accounts.give(self.stack, OrderKind.CLOSE, key=key, account=account, reason=self.reason)
             except CommandFailed as refused:

@@ -7,14 +7,21 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from settle.acceptance.checks import BOOKS, BOOKS_ROWS
+from settle.acceptance.limit import Overdue, at_most
 from settle.acceptance.run import Run
 from settle.acceptance.verdict import Check, NotApplicable, Refuted, Result, Verdict
 from settle.actions.order import ApprovalRequired, DoorForbidden
 from settle.exit_codes import CommandFailed
-from settle.queries import books
+from settle.queries import books as proofs
 from settle.stack import Stack
 
 _DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException")
+
+GIVE_BACK_SECONDS_MAX = 600
+"""How long the money's way back may take, so that a door that is dead cannot hold the report back."""
+
+BOOKS_SECONDS_MAX = 3600
+"""How long the proof of the books may take: it reads the whole table, and so grows with it."""
 
 _PROOFS_MAX = 3
 """A table that moves under the proof leaves rows unproven; the next proof may find them at rest."""
@@ -54,16 +61,21 @@ def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) ->
         report.interrupted = True
     tell("the money goes back")
     in_flight = [*run.in_flight()]
-    report.left = [*in_flight, *run.give_back()]
+    report.left = [*in_flight, *_give_back(run)]
     tell("the proof of the books")
-    report.results.append(judge(Check(BOOKS, lambda run: _books(run, in_flight), BOOKS_ROWS), run))
+    books = Check(BOOKS, lambda run: _books(run, in_flight), BOOKS_ROWS, BOOKS_SECONDS_MAX)
+    report.results.append(judge(books, run))
     return report
 
 
 def judge(check: Check, run: Run) -> Result:
     """Return the verdict of a check. One that dies is refuted with its error, and stops no other one."""
     try:
-        verdict, evidence = Verdict.PROVEN, check.prove(run)
+        with at_most(check.seconds_max):
+            verdict, evidence = Verdict.PROVEN, check.prove(run)
+    except Overdue:
+        verdict = Verdict.REFUTED
+        evidence = f"has not ended after {check.seconds_max:g} s: it waited for {run.waits_for}"
     except NotApplicable as reason:
         verdict, evidence = Verdict.NOT_APPLICABLE, str(reason)
     except ApprovalRequired as refused:
@@ -79,8 +91,21 @@ def judge(check: Check, run: Run) -> Result:
     return Result(check.name, verdict, " ".join(evidence.split()), check.rows)
 
 
+def _give_back(run: Run) -> list[str]:
+    """Give the run's money back; return what had to be left."""
+    left: list[str] = []
+    try:
+        with at_most(GIVE_BACK_SECONDS_MAX):
+            for one in run.give_back():
+                left.append(one)
+    except Overdue:
+        left.append(f"the rest, after {GIVE_BACK_SECONDS_MAX} s: it waited for {run.waits_for}")
+    return left
+
+
 def _books(run: Run, in_flight: list[str]) -> str:
     """Prove the whole table, and that the run has left nothing in flight."""
+    run.waits_for = "the proof of the whole table"
     for _ in range(_PROOFS_MAX):
         proof = _proof(run.stack)
         if proof["conserved"] or proof["faults"]:
@@ -100,5 +125,5 @@ def _proof(stack: Stack) -> dict[str, Any]:
     try:
         stack.row_keys  # noqa: B018 - asks for the permission to read them
     except CommandFailed:
-        return books.prove(stack, signatures=False)
-    return books.prove(stack)
+        return proofs.prove(stack, signatures=False)
+    return proofs.prove(stack)

@@ -3,7 +3,7 @@
 import json
 import time
 
-from settle.acceptance.run import AMOUNT, DEPOSIT, Run, wait_for
+from settle.acceptance.run import AMOUNT, DEPOSIT, Run
 from settle.acceptance.verdict import NotApplicable, Refuted, expect
 from settle.actions.resolution import resolve
 from settle.actions.reversal import reverse
@@ -38,7 +38,7 @@ def _stopped(run: Run, request: dict[str, str]) -> tuple[float, bool]:
         name=executions.sent(key, run.id),
         input=json.dumps(request),
     )["executionArn"]
-    if not wait_for(lambda: run.stack.store.settlement(key)):
+    if not run.wait_for(f"the claim of {key}", lambda: run.stack.store.settlement(key)):
         raise Refuted(f"{key}: a Standard execution has claimed nothing")
     client.stop_execution(executionArn=arn)
     stopped_at, state = time.monotonic(), run.at_rest(key)
@@ -57,10 +57,12 @@ def limbo(run: Run) -> str:
     key = stuck["key"]
     with pager(run.stack) as receive:
         began = time.monotonic()
+        run.waits_for = f"the reversal of {key}, and its page"
         expect("status", reverse(run.stack, key, run.reason)["status"], "LIMBO")
         receive(f"{key} is in LIMBO since")
         seconds = time.monotonic() - began
         run.move(OrderKind.DEPOSIT, payee, _SPENT)
+        run.waits_for = f"the retry of {key}, and its message"
         expect("status", resolve(run.stack, key, Decision.RETRY, run.reason)["status"], "COMPENSATED")
         receive(f"{key} is out of LIMBO")
     expect("what the payer has back", run.balance(payer), DEPOSIT)

@@ -7,6 +7,9 @@ from typing import Any
 
 from settle.acceptance.run import Run
 
+CHECK_SECONDS_MAX = 300
+"""How long a check may take, unless it says otherwise: as long as AWS lets an Express execution run."""
+
 
 class Verdict(StrEnum):
     """The answer of a check."""
@@ -32,12 +35,14 @@ class NotApplicable(Exception):
 class Check:
     """A check by its name. `prove` returns the evidence, or raises Refuted or NotApplicable.
 
-    `rows` are the beginnings of the rows of docs/internals/not-proven-locally.md that it tries on AWS.
+    `rows` are the beginnings of the rows of docs/internals/not-proven-locally.md that it tries on AWS. It is
+    refuted if it has not ended after `seconds_max`.
     """
 
     name: str
     prove: Callable[[Run], str]
     rows: tuple[str, ...] = ()
+    seconds_max: float = CHECK_SECONDS_MAX
 
 
 @dataclass(frozen=True)

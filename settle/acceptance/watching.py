@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from settle.acceptance.run import Run, wait_for
+from settle.acceptance.run import Run
 from settle.acceptance.verdict import NotApplicable, Refuted, expect
 from settle.actions.tail import hearing
 from settle.local.demo import cost
@@ -23,6 +23,7 @@ LOGS_SECONDS_MAX, METRICS_SECONDS_MAX = 120, 420
 def events(run: Run) -> str:
     """Hear the events of a payment, dense from 1 to its row's number."""
     payer, payee = run.parties("events")
+    run.waits_for = "a rule on the outcome bus, and its queue"
     with hearing(run.stack, None) as heard:
         for _ in range(RULE_PAYMENTS_MAX):
             request = run.request("events", payer, payee)
@@ -30,6 +31,7 @@ def events(run: Run) -> str:
             expect("status", outcome and outcome["status"], "SETTLED")
             row = run.stack.store.read(keys.settlement(request["key"])) or {}
             wanted = [*range(1, int(row["sequence"]) + 1)]
+            run.waits_for = f"the events of {request['key']}"
             delays = _delays(heard, request["key"], wanted)
             if sorted(delays) == wanted:
                 return (
@@ -65,7 +67,7 @@ def capacity(run: Run) -> str:
         spent.append(found)
         return found.write_units >= WRITE_UNITS
 
-    wait_for(is_logged, LOGS_SECONDS_MAX)
+    run.wait_for("the functions' lines", is_logged, LOGS_SECONDS_MAX)
     if not spent[-1].calls:
         raise NotApplicable("the stage's logs keep no units of a call")
     expect("write units", spent[-1].write_units, WRITE_UNITS)
@@ -121,7 +123,7 @@ def metrics(run: Run) -> str:
         sums.append(sum(one["Sum"] for one in answer["Datapoints"]))
         return sums[-1] >= 1
 
-    if not wait_for(has_come, METRICS_SECONDS_MAX):
+    if not run.wait_for("the metric Settled", has_come, METRICS_SECONDS_MAX):
         raise Refuted(f"Settled of {run.stack.name} counts nothing {METRICS_SECONDS_MAX} s after a payment")
     return f"Settled counted {sums[-1]:g}, {time.monotonic() - monotonic:.0f} s after the payment began"
 

@@ -1,12 +1,14 @@
 """The acceptance on the embedded AWS, as a person runs it; and what it says of a stack that is broken."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from settle.acceptance.checks import BOOKS, CHECKS
+from settle.acceptance.run import REST_SECONDS_MAX
 from settlement.ledger import keys
 from tests.e2e.embedded import Embedded, embedded_aws, new_account
 
@@ -56,6 +58,22 @@ def test_a_function_that_cannot_tell_is_seen_by_the_events_alone(own: Embedded) 
     verdicts = {one["check"]: one["verdict"] for one in report["results"]}
     assert verdicts == {"express": "proven", "events": "refuted", BOOKS: "proven"}
     assert report["passed"] is False
+
+
+def test_a_function_without_its_grants_is_refuted_and_the_run_ends(own: Embedded) -> None:
+    """Its payments stall, so that none of them ends by itself: they are waited for together."""
+    names = ("express", "standard", "conflict", "reversal")
+    with own.without_grants("VerifyKyc"):
+        began = time.monotonic()
+        report = own.told("acceptance", *(word for name in names for word in ("--only", name)), code=1)
+        seconds = time.monotonic() - began
+
+    verdicts = {one["check"]: one["verdict"] for one in report["results"]}
+    assert verdicts == dict.fromkeys((*names, BOOKS), "refuted")
+    stalled = [one.removesuffix(" is PROCESSING") for one in report["left"] if one.endswith(" is PROCESSING")]
+    assert len(stalled) == len(names)
+    assert seconds < 2 * REST_SECONDS_MAX
+    own.wait_for(lambda: {own.settlement(key)["status"] for key in stalled} <= {"SETTLED", "COMPENSATED"})
 
 
 def test_a_row_that_is_changed_by_hand_is_seen_by_the_books(own: Embedded) -> None:

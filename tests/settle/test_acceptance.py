@@ -1,5 +1,10 @@
 """`settle acceptance`: the verdict on what a check does, and what is refused before any call."""
 
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,12 +13,14 @@ from botocore.exceptions import ClientError
 
 from settle.acceptance import report as shown
 from settle.acceptance import runner
+from settle.acceptance.limit import at_most
 from settle.acceptance.run import Run
 from settle.acceptance.verdict import Check, NotApplicable, Refuted
 from settle.actions.order import ApprovalRequired, DoorForbidden
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
 from tests.settle.conftest import Command
+from tests.unit import states
 
 CONSERVED = {"conserved": True, "faults": [], "unproven": [], "signatures": True} | dict.fromkeys(
     ("accounts", "settlements", "entries"), 0
@@ -68,6 +75,62 @@ def test_a_check_that_fails_has_a_verdict_and_stops_no_other_one(
     assert [one.verdict for one in report.results] == [verdict, "proven", "proven"]
     assert "\n" not in report.results[0].evidence
     assert report.passed == (verdict != "refuted")
+
+
+def test_a_check_that_does_not_end_is_refuted_with_what_it_waited_for(proof: dict[str, Any]) -> None:
+    def waits(run: Run) -> str:
+        run.waits_for = "an answer"
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            return str(ours.recv(1))  # a call that is blocked, as one of AWS may be
+
+    report = proved(Check("waits", waits, seconds_max=0.1), FINE)
+
+    assert [one.verdict for one in report.results] == ["refuted", "proven", "proven"]
+    assert report.results[0].evidence == "has not ended after 0.1 s: it waited for an answer"
+
+
+def test_a_check_that_catches_every_error_is_ended_all_the_same(proof: dict[str, Any]) -> None:
+    def stubborn(run: Run) -> str:
+        while True:
+            with suppress(Exception):
+                time.sleep(60)
+
+    assert proved(Check("stubborn", stubborn, seconds_max=0.1)).refuted == ["stubborn"]
+
+
+def test_a_timer_that_has_ended_strikes_no_later_check() -> None:
+    with at_most(60):
+        pass
+
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_money_that_does_not_come_back_in_time_is_told(
+    proof: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give_back(run: Run) -> Iterator[str]:
+        yield "an account"
+        run.waits_for = "the door"
+        time.sleep(60)
+
+    monkeypatch.setattr(runner, "GIVE_BACK_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(Run, "give_back", give_back)
+
+    assert proved(FINE).left == ["an account", "the rest, after 0.1 s: it waited for the door"]
+
+
+def test_payments_that_do_not_end_are_waited_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("settle.acceptance.run.REST_SECONDS_MAX", 0.4)
+    stalled = states.state()
+    stack = SimpleNamespace(name="settlement-test", store=SimpleNamespace(settlement=lambda key: stalled))
+    run = Run(cast(Stack, stack), keys=[f"key-{number}" for number in range(20)])
+
+    began = time.monotonic()
+    left = [*run.in_flight()]
+
+    assert left == [f"key-{number} is PROCESSING" for number in range(20)]
+    assert time.monotonic() - began < 20 * 0.4
 
 
 @pytest.mark.parametrize(
