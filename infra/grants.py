@@ -136,18 +136,26 @@ STARTING = ("RecoverStalled", "StartSettlements", "AcceptSettlements")
 """The functions that start settlements. KycDecided, which strangers can call, asks RecoverStalled for it."""
 
 
+READING = ("ReconcileBooks",)
+"""The functions that read the whole table."""
+
+
+def untouched(name: str) -> list[str]:
+    """Return the attributes that no write of a function may name, beside the immutable ones."""
+    found = [one for one in MONEY_ATTRIBUTES if one not in NAMED.get(name, ())]
+    return found if name in EXPIRING else [*found, EXPIRES]
+
+
 def grant_rows(table: SettlementTable, functions: Mapping[str, lambda_.Function]) -> None:
     """Grant each function its actions on rows; three of them the index; the proof the table."""
     for name, actions in (*GRANTS.items(), *TRIGGERED.items()):
         if name in WITHOUT_ROWS:
             continue
-        untouched = [one for one in MONEY_ATTRIBUTES if one not in NAMED.get(name, ())]
-        if name not in EXPIRING:
-            untouched.append(EXPIRES)
-        table.grant(functions[name], actions, untouched=untouched)
+        table.grant(functions[name], actions, untouched=untouched(name))
     for name in ("RecoverStalled", "ReconcileBooks", "ReadSettlements"):
         table.grant_listing(functions[name])
-    table.grant_reading(functions["ReconcileBooks"])
+    for name in READING:
+        table.grant_reading(functions[name])
 
 
 def grant_starts(

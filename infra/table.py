@@ -30,6 +30,9 @@ name them. No function may update the first three at all, so that for those it i
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
 """The writes of a transaction, by their names in TransactWriteItems, and the action that IAM asks for."""
 
+READS = ("BatchGetItem", "GetItem", "Query", "Scan")
+"""Every action that reads the table's rows."""
+
 _ENCLOSED = {"ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}}
 """False for a write that is sent alone, which has no such key: ForAnyValue of nothing is false."""
 
@@ -81,7 +84,7 @@ class SettlementTable(Construct):
 
     def grant_reading(self, function: lambda_.Function) -> None:
         """Let `function` read every row of the table, and write none."""
-        actions = [f"dynamodb:{action}" for action in ("BatchGetItem", "GetItem", "Query", "Scan")]
+        actions = [f"dynamodb:{action}" for action in READS]
         function.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=[self.table.table_arn]))
 
     def grant(

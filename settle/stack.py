@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from settle.door import Door, embedded_url
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import needs_extra
-from settle.local.record import CREDENTIALS, REGION, STACK_NAME, Running
+from settle.local.record import CREDENTIALS, REGION, STACK_NAME, Running, reached_at
 from settlement.adapters.dynamodb import Store
 from settlement.model.stage_config import StageConfig
 from settlement.sealing.signature import RowKeys
@@ -86,6 +86,12 @@ class Stack:
             )
         url = self.outputs["OrdersUrl"]
         return Door(embedded_url(url, self.endpoint_url) if self.endpoint_url else url, self.session)
+
+    @property
+    def webhook_url(self) -> str:
+        """The address of the KYC provider's webhook."""
+        url = self.outputs["KycWebhookUrl"]
+        return reached_at(url, self.endpoint_url) if self.endpoint_url else url
 
     @property
     def place(self) -> Place:

@@ -1,6 +1,7 @@
 """The checks in their order. Alarms come before the checks that raise some."""
 
-from settle.acceptance import payments, trouble, watching
+from settle.acceptance import payments, provider, trouble, watching
+from settle.acceptance.denials import denials
 from settle.acceptance.verdict import Check
 
 CHECKS = (
@@ -24,14 +25,34 @@ CHECKS = (
         ),
     ),
     Check(
+        "webhook",
+        provider.webhook,
+        ("the function URL's own host name",),
+    ),
+    Check("review", provider.review),
+    Check(
         "events",
         watching.events,
         ("reading an encrypted stream by the function's role", "EventBridge's delivery of outcome events"),
+    ),
+    Check(
+        "denials",
+        denials,
+        (
+            "`dynamodb:LeadingKeys` in the grants of all functions",
+            "`dynamodb:Attributes` in the denial on entries",
+            "`dynamodb:Attributes` in the denial of a role's other attributes of money",
+            "`dynamodb:EnclosingOperation`",
+        ),
+        seconds_max=900,
     ),
     Check("recovery", trouble.recovery, ("EventBridge Scheduler's minute",), seconds_max=900),
     Check("limbo", trouble.limbo, ("key policies of the encrypted topic",)),
     Check("metrics", watching.metrics, ("metrics out of the functions' logs",), seconds_max=600),
     Check("capacity", watching.capacity, ("capacity units on AWS itself",)),
+    Check(
+        "circuit", provider.circuit, seconds_max=600
+    ),  # the last: environments learn late that it is closed
 )
 
 BOOKS = "books"

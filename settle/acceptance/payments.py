@@ -45,7 +45,7 @@ def queue(run: Run) -> str:
         raise Refuted("no request has claimed the key that the queue was sent")
     seconds = time.monotonic() - began
     expect("status", str(state.status), "SETTLED")
-    return f"SETTLED {seconds:.1f} s after the message; {_moved_once(run, payer, payee)}"
+    return f"SETTLED {seconds:.1f} s after the message; {moved_once(run, payer, payee)}"
 
 
 def twins(run: Run) -> str:
@@ -81,7 +81,7 @@ def twins(run: Run) -> str:
     expect(f"status after {figures}", str(state and state.status), "SETTLED")
     if set(answers) - {"SETTLED", "PROCESSING", "not started"}:
         raise Refuted(f"of {TWINS} twins: {figures}")
-    return f"of {TWINS} twins: {figures}; {_moved_once(run, payer, payee)}"
+    return f"of {TWINS} twins: {figures}; {moved_once(run, payer, payee)}"
 
 
 def conflict(run: Run) -> str:
@@ -91,7 +91,7 @@ def conflict(run: Run) -> str:
     _settled(run.send(request))
     ended = run.send(request | {"amount": run.text(AMOUNT + 1)})
     expect("the second content's error", ended.error, "IdempotencyConflict")
-    return f"IdempotencyConflict; {_moved_once(run, payer, payee)}"
+    return f"IdempotencyConflict; {moved_once(run, payer, payee)}"
 
 
 def refusals(run: Run) -> str:
@@ -100,7 +100,7 @@ def refusals(run: Run) -> str:
     too_much = run.request("refusals", payer, payee, DEPOSIT + 1)
     nowhere = run.request("refusals", payer, f"{payee}-not-open")
     malformed = run.request("refusals", payer, payee) | {"amount": "-1"}
-    found = [_reason(run.send(request)) for request in (too_much, nowhere, malformed)]
+    found = [reason_of(run.send(request)) for request in (too_much, nowhere, malformed)]
     expect("the reasons", found, ["InsufficientFunds", "AccountNotFound", "InvalidRequest"])
     expect("the balances", [run.balance(payer), run.balance(payee)], [DEPOSIT, 0])
     return f"{', '.join(found)}; no balance has moved"
@@ -126,22 +126,23 @@ def _settles(run: Run, machine: Machine) -> str:
     payer, payee = run.parties(machine)
     began = time.monotonic()
     _settled(run.send(run.request(machine, payer, payee), machine))
-    return f"SETTLED in {time.monotonic() - began:.2f} s; {_moved_once(run, payer, payee)}"
+    return f"SETTLED in {time.monotonic() - began:.2f} s; {moved_once(run, payer, payee)}"
 
 
 def _settled(ended: Ended) -> None:
     if ended.outcome is None or ended.outcome["status"] != "SETTLED":
-        raise Refuted(f"{ended.key}: is not SETTLED: {_reason(ended)}")
+        raise Refuted(f"{ended.key}: is not SETTLED: {reason_of(ended)}")
 
 
-def _reason(ended: Ended) -> str:
+def reason_of(ended: Ended) -> str:
     """Return the error of a settlement that did not settle, or its status."""
     if ended.outcome is None:
         return str(ended.error)
     return str((ended.outcome["failure"] or {}).get("error", ended.outcome["status"]))
 
 
-def _moved_once(run: Run, payer: str, payee: str) -> str:
+def moved_once(run: Run, payer: str, payee: str) -> str:
+    """Demand that one payment has moved, and no other; return the figures."""
     expect("what the payer has left", run.balance(payer), DEPOSIT - AMOUNT)
     expect("what the payee has got", run.balance(payee), run.net)
     return f"payer less {run.text(AMOUNT)}, payee plus {run.text(run.net)} {run.currency}"

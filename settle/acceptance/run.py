@@ -58,9 +58,12 @@ class Run:
         """Return an amount as requests and orders have it."""
         return money.render(minor, self.stack.config.currencies[self.currency])
 
-    def account(self, name: str, deposit: int = 0) -> str:
-        """Open an account of the run, with a deposit in minor units through the door."""
-        account = f"acceptance-{self.id}-{name}"
+    def account(self, name: str, deposit: int = 0, provider: str = "") -> str:
+        """Open an account of the run, with a deposit in minor units through the door.
+
+        Its id tells the simulated KYC provider how to behave; a real one knows no such ids.
+        """
+        account = f"{provider and f'kyc-{provider}.'}acceptance-{self.id}-{name}"
         self.accounts.append(account)
         self.waits_for = f"the orders that open {account}"
         accounts.open_account(self.stack, account, self.currency, self.text(deposit), reason=self.reason)

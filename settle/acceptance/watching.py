@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from settle.acceptance.resources import physical
 from settle.acceptance.run import Run
 from settle.acceptance.verdict import NotApplicable, Refuted, expect
 from settle.actions.tail import hearing
@@ -79,13 +80,7 @@ def capacity(run: Run) -> str:
 def alarms(run: Run) -> str:
     """Look at the alarms of the stack: there are some, and none is in ALARM."""
     _on_aws(run, "alarms are not deployed to it")
-    pages = run.stack.client("cloudformation").get_paginator("list_stack_resources")
-    names = [
-        resource["PhysicalResourceId"]
-        for page in pages.paginate(StackName=run.stack.name)
-        for resource in page["StackResourceSummaries"]
-        if resource["ResourceType"] == "AWS::CloudWatch::Alarm"
-    ]
+    names = [*physical(run.stack, "AWS::CloudWatch::Alarm").values()]
     if not names:
         raise Refuted("the stack has no alarm")
     found: dict[str, str] = {}

@@ -50,10 +50,7 @@ class Running:
     @property
     def webhook_url(self) -> str:
         """The address that answers the provider's webhook; the one in the outputs is AWS's."""
-        name, kind, *_ = (urlsplit(self.outputs["KycWebhookUrl"]).hostname or "").split(".")
-        if kind == "execute-api":
-            return f"{self.endpoint_url}/_aws/execute-api/{name}/$default/"
-        return f"{self.endpoint_url}/_aws/lambda-url/{name}/"
+        return reached_at(self.outputs["KycWebhookUrl"], self.endpoint_url)
 
     def describe(self) -> dict[str, object]:
         """Return what `settle local up --json` prints."""
@@ -76,6 +73,14 @@ class Running:
             **CREDENTIALS,
             **{name: self.outputs[output] for name, output in _ADDRESSES.items() if output in self.outputs},
         }
+
+
+def reached_at(webhook_url: str, endpoint_url: str) -> str:
+    """Return the address at which the embedded AWS answers the webhook's calls."""
+    name, kind, *_ = (urlsplit(webhook_url).hostname or "").split(".")
+    if kind == "execute-api":
+        return f"{endpoint_url}/_aws/execute-api/{name}/$default/"
+    return f"{endpoint_url}/_aws/lambda-url/{name}/"
 
 
 def read() -> Running | None:

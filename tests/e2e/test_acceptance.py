@@ -14,7 +14,7 @@ from tests.e2e.embedded import Embedded, embedded_aws, new_account
 
 pytestmark = pytest.mark.long
 
-NOT_APPLICABLE = {"alarms", "metrics"}
+NOT_APPLICABLE = {"alarms", "denials", "metrics"}
 """What the embedded AWS cannot show."""
 
 
@@ -45,6 +45,31 @@ def test_it_is_green_and_says_what_it_cannot_prove(own: Embedded, tmp_path: Path
     assert accounts
     assert {row["available"] for row in accounts} == {0}
     assert all("closed_at" in row for row in accounts)
+
+
+def test_a_webhook_that_fails_is_refuted_and_its_review_is_reversed(own: Embedded) -> None:
+    with own.without_grants("KycDecided", "dynamodb:GetItem"):
+        report = own.told("acceptance", "--only", "webhook", "--only", "review", code=1)
+
+    verdicts = {one["check"]: one["verdict"] for one in report["results"]}
+    assert verdicts == {"webhook": "refuted", "review": "refuted", BOOKS: "proven"}
+    assert report["left"] == []
+    assert own.settlement(f"acceptance-{report['run']}-review-0")["status"] == "COMPENSATED"
+
+
+def test_a_circuit_that_never_opens_is_refuted(own: Embedded) -> None:
+    told = own.variable("VerifyKyc", "KYC")
+    kyc = json.loads(told)
+    kyc["breaker"]["failures"] = 1_000
+    own.renew("VerifyKyc", KYC=json.dumps(kyc))
+    try:
+        report = own.told("acceptance", "--only", "circuit", code=1)
+    finally:
+        own.renew("VerifyKyc", KYC=told)
+
+    verdicts = {one["check"]: one["verdict"] for one in report["results"]}
+    assert verdicts == {"circuit": "refuted", BOOKS: "proven"}
+    assert "the circuit is CLOSED after" in report["results"][0]["evidence"]
 
 
 def test_a_function_that_cannot_tell_is_seen_by_the_events_alone(own: Embedded) -> None:

@@ -1,0 +1,93 @@
+"""Requests that try the role of each function: what it may do, and what is to be refused to it.
+
+They follow from the table of grants, and need a simulator of policies with context keys.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from itertools import chain, cycle
+
+from infra.grants import GRANTS, READING, TRIGGERED, WITHOUT_ROWS, untouched
+from infra.table import IMMUTABLE_ATTRIBUTES, IN_A_TRANSACTION, READS
+
+FUNCTIONS = {name: actions for name, actions in {**GRANTS, **TRIGGERED}.items() if name not in WITHOUT_ROWS}
+
+PARTITIONS = sorted(
+    {row.replace("*", "acceptance") for one in FUNCTIONS.values() for row in chain(*one.values())}
+)
+"""A partition key of each kind of rows."""
+
+WRITES = ("PutItem", "UpdateItem", "DeleteItem")
+
+
+class Decision(StrEnum):
+    """The decisions of IAM on a request, by their names in its simulator."""
+
+    ALLOWED = "allowed"
+    NOT_GRANTED = "implicitDeny"
+    DENIED = "explicitDeny"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Actions on the table in one context, and IAM's decision on each of them."""
+
+    function: str
+    context: Mapping[str, tuple[str, ...]]
+    wanted: Mapping[str, Decision]
+
+
+def trials() -> Iterator[Trial]:
+    """Yield the requests for each function that reaches the table."""
+    immutable = cycle(IMMUTABLE_ATTRIBUTES)
+    for name in FUNCTIONS:
+        for partition in PARTITIONS:
+            yield _rows(name, partition, enclosed=True)
+            if _writes_in_a_transaction(name, partition):
+                yield _rows(name, partition, enclosed=False)
+        yield _attribute(name, next(immutable), "UpdateItem")
+        if _partition(name):
+            for attribute in untouched(name):
+                yield _attribute(name, attribute, "PutItem", "UpdateItem")
+
+
+def _rows(name: str, partition: str, *, enclosed: bool) -> Trial:
+    """Return a trial of each action on one kind of rows, inside a transaction or outside of it."""
+    wanted = {
+        action: Decision.ALLOWED if _may(name, action, partition, enclosed) else Decision.NOT_GRANTED
+        for action in (*READS, *WRITES)
+    }
+    return Trial(name, _context(partition, ("pk", "sk"), enclosed), wanted)
+
+
+def _attribute(name: str, attribute: str, *actions: str) -> Trial:
+    """Return a trial of writes that name an attribute: its denial wins over the grant of the row."""
+    context = _context(_partition(name) or PARTITIONS[0], ("pk", "sk", attribute), True)
+    return Trial(name, context, dict.fromkeys(actions, Decision.DENIED))
+
+
+def _context(partition: str, attributes: tuple[str, ...], enclosed: bool) -> dict[str, tuple[str, ...]]:
+    enclosing = {"dynamodb:EnclosingOperation": ("TransactWriteItems",)} if enclosed else {}
+    return {"dynamodb:LeadingKeys": (partition,), "dynamodb:Attributes": attributes, **enclosing}
+
+
+def _may(name: str, action: str, partition: str, enclosed: bool) -> bool:
+    if name in READING and action in READS:
+        return True
+    granted = FUNCTIONS[name]
+    enclosing = (one for one, alone in IN_A_TRANSACTION.items() if alone == action and enclosed)
+    rows = [row for one in (action, *enclosing) for row in granted.get(one, ())]
+    return any(fnmatchcase(partition, row) for row in rows)
+
+
+def _writes_in_a_transaction(name: str, partition: str) -> bool:
+    rows = [row for one in IN_A_TRANSACTION for row in FUNCTIONS[name].get(one, ())]
+    return any(fnmatchcase(partition, row) for row in rows)
+
+
+def _partition(name: str) -> str | None:
+    """Return a partition that a function may write to, in a transaction or by itself."""
+    may = (one for one in PARTITIONS if any(_may(name, action, one, True) for action in WRITES))
+    return next(may, None)

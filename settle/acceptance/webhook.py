@@ -1,0 +1,74 @@
+"""Calls of the webhook, as the KYC provider makes them."""
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from dataclasses import dataclass, field
+
+import urllib3
+
+from settle.acceptance.run import Run
+from settlement.adapters.webhook_signature import signing_key
+
+SECONDS_MAX = 35
+"""How long a call may take: API Gateway answers within 30 s."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """The end of a review, under the id that the provider gives its event."""
+
+    key: str
+    decision: str = "APPROVED"
+    id: str = field(default_factory=lambda: f"acceptance-{secrets.token_hex(8)}")
+
+    @property
+    def body(self) -> bytes:
+        """The content, as docs/contracts/kyc.openapi.yaml has it."""
+        return json.dumps(
+            {
+                "idempotency_key": f"{self.key}:verify",
+                "decision": self.decision,
+                "reference": f"ver_{self.key}",
+                "reason": "an acceptance",
+            }
+        ).encode()
+
+
+def stage_secret(run: Run) -> str:
+    """Return the secret that the stage shares with its provider. AWS may deny it to the caller."""
+    client, arn = run.stack.client("secretsmanager"), run.stack.outputs["KycSigningArn"]
+    return str(json.loads(client.get_secret_value(SecretId=arn)["SecretString"])["current"])
+
+
+def foreign_secret() -> str:
+    """Return a secret that the stage does not know."""
+    return base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def call(run: Run, event: Event, secret: str) -> int:
+    """Call the webhook once, signed with a secret; return the HTTP status of its answer."""
+    run.waits_for = f"the webhook's answer about {event.key}"
+    answer = urllib3.request(
+        "POST",
+        run.stack.webhook_url,
+        body=event.body,
+        headers={"content-type": "application/json"} | signed(event, secret, int(time.time())),
+        timeout=SECONDS_MAX,
+        retries=False,
+    )
+    return int(answer.status)
+
+
+def signed(event: Event, secret: str, now: int) -> dict[str, str]:
+    """Return the headers by which an event is signed, as https://www.standardwebhooks.com has them."""
+    content = b".".join((event.id.encode(), str(now).encode(), event.body))
+    digest = hmac.digest(signing_key(secret), content, hashlib.sha256)
+    return {
+        "webhook-id": event.id,
+        "webhook-timestamp": str(now),
+        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+    }
