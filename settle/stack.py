@@ -19,6 +19,9 @@ from settlement.sealing.signature import RowKeys
 EXPRESS_SECONDS_MAX = 300
 """The longest that AWS lets an Express execution run, and so a synchronous call wait."""
 
+CONNECTIONS = 10
+"""The connections that a client keeps: botocore's own figure."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -98,16 +101,23 @@ class Stack:
         """Where the stack's table is."""
         return Place(self.outputs["TableName"], self.endpoint_url, self.session.region_name)
 
-    def client(self, service: str, attempts: int = 5) -> Any:
+    def client(self, service: str, attempts: int = 5, connections: int = CONNECTIONS) -> Any:
         """Return a boto3 client that waits as long as a synchronous Express execution may take."""
-        return client_of(self.session, service, self.endpoint_url, attempts)
+        return client_of(self.session, service, self.endpoint_url, attempts, connections)
 
 
-def client_of(session: boto3.Session, service: str, endpoint_url: str | None, attempts: int = 5) -> Any:
+def client_of(
+    session: boto3.Session,
+    service: str,
+    endpoint_url: str | None,
+    attempts: int = 5,
+    connections: int = CONNECTIONS,
+) -> Any:
     """Return a client of AWS, or of the embedded one."""
     config = Config(
         inject_host_prefix=endpoint_url is None,
         read_timeout=EXPRESS_SECONDS_MAX + 10,
+        max_pool_connections=connections,
         retries={"total_max_attempts": attempts, "mode": "standard"},
     )
     return session.client(service, endpoint_url=endpoint_url, config=config)

@@ -1,8 +1,14 @@
 """The checks in their order. Alarms come before the checks that raise some."""
 
+from collections.abc import Collection, Sequence
+from functools import partial
+
 from settle.acceptance import payments, provider, trouble, watching
 from settle.acceptance.denials import denials
-from settle.acceptance.verdict import Check
+from settle.acceptance.load import REST_SECONDS_MAX, SECONDS, load
+from settle.acceptance.ringing import ringing
+from settle.acceptance.verdict import CHECK_SECONDS_MAX, Check
+from settle.acceptance.watching import LOGS_SECONDS_MAX
 
 CHECKS = (
     Check("alarms", watching.alarms),
@@ -48,12 +54,35 @@ CHECKS = (
     ),
     Check("recovery", trouble.recovery, ("EventBridge Scheduler's minute",), seconds_max=900),
     Check("limbo", trouble.limbo, ("key policies of the encrypted topic",)),
+    Check("interval", trouble.interval, ("`TimeoutSecondsPath`",)),
     Check("metrics", watching.metrics, ("metrics out of the functions' logs",), seconds_max=600),
     Check("capacity", watching.capacity, ("capacity units on AWS itself",)),
     Check(
         "circuit", provider.circuit, seconds_max=600
     ),  # the last: environments learn late that it is closed
 )
+
+
+def chosen(only: Collection[str], rates: Sequence[int] = (), *, rings: bool = False) -> list[Check]:
+    """Return the checks of these names, or all, and those that are asked for besides, before the last."""
+    *first, last = CHECKS
+    asked = []
+    if rings:
+        asked.append(
+            Check(
+                "ringing",
+                ringing,
+                ("a message of an alarm as a person gets it", "key policies of the encrypted topic"),
+                seconds_max=1_200,
+            )
+        )
+    if rates:
+        seconds = len(rates) * (SECONDS + REST_SECONDS_MAX + LOGS_SECONDS_MAX + CHECK_SECONDS_MAX)
+        rows = ("`TransactionConflict` and throttling",)
+        asked.append(Check("load", partial(load, rates=[*rates]), rows, seconds))
+    ends = [last] if not only or last.name in only else []
+    return [*(one for one in first if not only or one.name in only), *asked, *ends]
+
 
 BOOKS = "books"
 """The check that always ends a run."""

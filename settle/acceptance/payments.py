@@ -22,7 +22,7 @@ from settlement.model.orders import REVERSE
 TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
 """The twins, and how many of them run at once. On the embedded AWS each call at once is a process."""
 
-_THROTTLED = ("ThrottlingException", "TooManyRequestsException")
+THROTTLED = ("ThrottlingException", "TooManyRequestsException")
 
 
 def express(run: Run) -> str:
@@ -61,12 +61,12 @@ def twins(run: Run) -> str:
         sent = {"stateMachineArn": arns[machine], "input": json.dumps(request), "name": name}
         try:
             if machine is Machine.EXPRESS:
-                return str(_told(client.start_sync_execution(**sent)))
+                return str(told(client.start_sync_execution(**sent)))
             arn = client.start_execution(**sent)["executionArn"]
             wait_for(lambda: client.describe_execution(executionArn=arn)["status"] != "RUNNING")
-            return str(_told(client.describe_execution(executionArn=arn)))
+            return str(told(client.describe_execution(executionArn=arn)))
         except ClientError as refused:
-            if refused.response["Error"]["Code"] in _THROTTLED:
+            if refused.response["Error"]["Code"] in THROTTLED:
                 return "not started"
             raise
 
@@ -148,7 +148,7 @@ def moved_once(run: Run, payer: str, payee: str) -> str:
     return f"payer less {run.text(AMOUNT)}, payee plus {run.text(run.net)} {run.currency}"
 
 
-def _told(execution: Any) -> Any:
+def told(execution: Any) -> Any:
     """Return the status in an execution's outcome, or its error."""
     if execution["status"] == "SUCCEEDED":
         return json.loads(execution["output"])["status"]

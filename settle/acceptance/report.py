@@ -22,6 +22,7 @@ def described(report: Report) -> dict[str, Any]:
             }
             for one in report.results
         ],
+        "load": report.figures,
         "left": report.left,
     }
 
@@ -39,6 +40,14 @@ def markdown(report: Report) -> str:
     for one in report.results:
         cells = (one.check, one.verdict.value, one.evidence, "; ".join(one.rows))
         lines.append(f"| {' | '.join(printable(cell).replace('|', chr(92) + '|') for cell in cells)} |")
+    if report.figures:
+        lines += ["", "Load on one payer and one payee:", "", *_table(report.figures)]
     if report.left:
         lines += ["", "Left behind:", "", *(f"- {printable(one)}" for one in report.left)]
     return "\n".join([*lines, ""])
+
+
+def _table(figures: list[dict[str, Any]]) -> list[str]:
+    names = [*figures[0]]
+    rows = [[printable(str(one[name])) for name in names] for one in figures]
+    return [f"| {' | '.join(row)} |" for row in (names, ["---"] * len(names), *rows)]

@@ -35,6 +35,10 @@ class Run:
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     accounts: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    figures: list[dict[str, Any]] = field(default_factory=list)
+    """What the load was measured to be, a row for each pace."""
+    stuck: str = ""
+    """The ARN of the execution that has waited in LIMBO."""
     waits_for: str = "AWS"
     """What the run waits for now, for the report of a check that does not end."""
 

@@ -34,6 +34,7 @@ class Report:
     run: str
     stack: str
     results: list[Result] = field(default_factory=list)
+    figures: list[dict[str, Any]] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     interrupted: bool = False
 
@@ -52,7 +53,7 @@ class Report:
 def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) -> Report:
     """Run all checks, also after one has failed, and prove the books. Ctrl-C still cleans up."""
     run = Run(stack)
-    report = Report(run.id, stack.name)
+    report = Report(run.id, stack.name, figures=run.figures)
     try:
         for number, check in enumerate(checks, start=1):
             tell(f"{number} of {len(checks)}: {check.name}")

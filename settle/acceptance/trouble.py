@@ -2,12 +2,14 @@
 
 import json
 import time
+from typing import Any
 
 from settle.acceptance.run import AMOUNT, DEPOSIT, Run
 from settle.acceptance.verdict import NotApplicable, Refuted, expect
 from settle.actions.resolution import resolve
 from settle.actions.reversal import reverse
 from settle.local.demo.stuck_reversal import pager
+from settlement.ledger import keys
 from settlement.model import executions
 from settlement.model.account_order import OrderKind
 from settlement.model.orders import Decision
@@ -61,9 +63,39 @@ def limbo(run: Run) -> str:
         expect("status", reverse(run.stack, key, run.reason)["status"], "LIMBO")
         receive(f"{key} is in LIMBO since")
         seconds = time.monotonic() - began
+        run.wait_for(f"an execution to wait for {key}", lambda: run.stack.store.read(keys.waiting(key)))
+        run.stuck = str((run.stack.store.read(keys.waiting(key)) or {}).get("execution", ""))
         run.move(OrderKind.DEPOSIT, payee, _SPENT)
         run.waits_for = f"the retry of {key}, and its message"
         expect("status", resolve(run.stack, key, Decision.RETRY, run.reason)["status"], "COMPENSATED")
         receive(f"{key} is out of LIMBO")
     expect("what the payer has back", run.balance(payer), DEPOSIT)
     return f"LIMBO, its page was heard {seconds:.1f} s after the order; a retry by order ended it COMPENSATED"
+
+
+def interval(run: Run) -> str:
+    """Read in the history of the case of LIMBO how long its execution was told to wait, and would have."""
+    if run.stack.endpoint_url:
+        raise NotApplicable("the embedded AWS: knows no TimeoutSecondsPath, and waits for a fixed time")
+    if not run.stuck:
+        raise NotApplicable("no case of LIMBO has waited: `limbo` has to run with it, and to get one")
+    pages = run.stack.client("stepfunctions").get_paginator("get_execution_history")
+    events = [event for page in pages.paginate(executionArn=run.stuck) for event in page["events"]]
+    entered = next(
+        (n for n, event in enumerate(events) if _entered(event).get("name") == "AwaitResolution"), None
+    )
+    if entered is None:
+        raise Refuted(f"{run.stuck} has not entered AwaitResolution")
+    told = int(json.loads(_entered(events[entered])["input"])["wait_seconds"])
+    waits = [event["taskScheduledEventDetails"] for event in events[entered:] if _is_scheduled(event)]
+    expect("the wait for a decision, in seconds", waits[0].get("timeoutInSeconds") if waits else None, told)
+    return f"without a decision the second alert would have come after {told} s, as the state told"
+
+
+def _is_scheduled(event: dict[str, Any]) -> bool:
+    return "taskScheduledEventDetails" in event
+
+
+def _entered(event: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = event.get("stateEnteredEventDetails", {})
+    return found

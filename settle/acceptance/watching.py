@@ -80,19 +80,25 @@ def capacity(run: Run) -> str:
 def alarms(run: Run) -> str:
     """Look at the alarms of the stack: there are some, and none is in ALARM."""
     _on_aws(run, "alarms are not deployed to it")
+    found = described_alarms(run)
+    if ringing := sorted(name for name, one in found.items() if one["StateValue"] == "ALARM"):
+        raise Refuted(f"in ALARM: {', '.join(ringing)}")
+    silent = sum(one["StateValue"] == "INSUFFICIENT_DATA" for one in found.values())
+    return f"{len(found)} alarms, none in ALARM, {silent} without data yet"
+
+
+def described_alarms(run: Run) -> dict[str, dict[str, Any]]:
+    """Return each alarm of the stack, as CloudWatch describes it. Raises Refuted if one is missing."""
     names = [*physical(run.stack, "AWS::CloudWatch::Alarm").values()]
     if not names:
         raise Refuted("the stack has no alarm")
-    found: dict[str, str] = {}
+    found: dict[str, dict[str, Any]] = {}
     for start in range(0, len(names), 100):
         answer = run.stack.client("cloudwatch").describe_alarms(AlarmNames=names[start : start + 100])
-        found |= {one["AlarmName"]: one["StateValue"] for one in answer["MetricAlarms"]}
+        found |= {one["AlarmName"]: one for one in answer["MetricAlarms"]}
     if gone := sorted(set(names) - set(found)):
         raise Refuted(f"CloudWatch does not know {', '.join(gone)}")
-    if ringing := sorted(name for name, state in found.items() if state == "ALARM"):
-        raise Refuted(f"in ALARM: {', '.join(ringing)}")
-    silent = sum(state == "INSUFFICIENT_DATA" for state in found.values())
-    return f"{len(found)} alarms, none in ALARM, {silent} without data yet"
+    return found
 
 
 def metrics(run: Run) -> str:

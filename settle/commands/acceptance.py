@@ -18,6 +18,19 @@ def acceptance(
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="CHECK", help="This check; repeat it for more.")
     ] = None,
+    load: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--load",
+            metavar="RATE",
+            min=1,
+            max=1_000,
+            help="Pay so often a second, for ten seconds, from one account; repeat it for more.",
+        ),
+    ] = None,
+    ring: Annotated[
+        bool, typer.Option("--ring", help="Set an alarm of each topic off, and hear it: it pages.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report as Markdown, too.")
     ] = None,
@@ -32,7 +45,7 @@ def acceptance(
     again: on call is paged. The stage keeps the fees. Exit code 1: a check is refuted, or the books are not
     proved.
 
-    Example: settle acceptance --stack settlement-dev -o acceptance.md
+    Example: settle acceptance --stack settlement-dev --load 10 --load 50 --load 100 -o acceptance.md
     """
     if stack is not None and stack not in TRIAL_STACKS and not prod:
         raise CommandFailed(
@@ -41,7 +54,7 @@ def acceptance(
         )
 
     from settle.acceptance import report as shown
-    from settle.acceptance.checks import CHECKS
+    from settle.acceptance.checks import CHECKS, chosen
     from settle.acceptance.runner import prove
     from settle.output import tables
     from settle.output.progress import progress
@@ -53,11 +66,10 @@ def acceptance(
             raise CommandFailed(Exit.USAGE, f"only: has no {name}; the checks are {', '.join(known)}")
     if output is not None and not output.parent.is_dir():
         raise CommandFailed(Exit.USAGE, f"output: there is no directory {output.parent}")
-    chosen = [check for check in CHECKS if not only or check.name in only]
     target = find(stack)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # it gives the money back then, too
     with progress() as tell:
-        report = prove(target, chosen, tell)
+        report = prove(target, chosen(only or [], load or [], rings=ring), tell)
     if output is not None:
         output.write_text(shown.markdown(report), encoding="utf-8")
     tables.acceptance(shown.described(report), as_json)

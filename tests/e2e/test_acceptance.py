@@ -14,7 +14,7 @@ from tests.e2e.embedded import Embedded, embedded_aws, new_account
 
 pytestmark = pytest.mark.long
 
-NOT_APPLICABLE = {"alarms", "denials", "metrics"}
+NOT_APPLICABLE = {"alarms", "denials", "interval", "metrics"}
 """What the embedded AWS cannot show."""
 
 
@@ -45,6 +45,23 @@ def test_it_is_green_and_says_what_it_cannot_prove(own: Embedded, tmp_path: Path
     assert accounts
     assert {row["available"] for row in accounts} == {0}
     assert all("closed_at" in row for row in accounts)
+
+
+def test_a_load_is_measured(own: Embedded, tmp_path: Path) -> None:
+    page = tmp_path / "acceptance.md"
+    report = own.told("acceptance", "--only", "conflict", "--load", "2", "-o", str(page))
+
+    (figures,) = report["load"]
+    assert [(one["check"], one["verdict"]) for one in report["results"]] == [
+        ("conflict", "proven"),
+        ("load", "proven"),
+        (BOOKS, "proven"),
+    ]
+    assert (figures["rate"], figures["ends"], figures["settled_in_the_end"]) == (2, {"SETTLED": 20}, 20)
+    assert (figures["writes_sent"], figures["conflict_share"]) == (100, 0)
+    assert 0 < figures["p50_seconds"] <= figures["p99_seconds"] <= figures["max_seconds"]
+    assert "| rate | reached |" in page.read_text()
+    assert report["left"] == []
 
 
 def test_a_webhook_that_fails_is_refuted_and_its_review_is_reversed(own: Embedded) -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from settle.acceptance.checks import BOOKS, BOOKS_ROWS, CHECKS
+from settle.acceptance.checks import BOOKS, BOOKS_ROWS, chosen
 
 PAGE = Path(__file__).parents[2] / "docs/internals/not-proven-locally.md"
-TRIED = {(row, check.name) for check in CHECKS for row in check.rows} | {(row, BOOKS) for row in BOOKS_ROWS}
+ALL = chosen([], [10], rings=True)
+TRIED = {(row, check.name) for check in ALL for row in check.rows} | {(row, BOOKS) for row in BOOKS_ROWS}
 NAMED = {
     (behaviour, name)
     for behaviour, check in re.findall(r"^\| (.+?) \| .+ \| (.+?) \|$", PAGE.read_text(), re.MULTILINE)

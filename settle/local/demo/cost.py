@@ -3,12 +3,13 @@
 import json
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from settle.stack import Stack
 
-_READS = frozenset({"get_item", "query"})
+READS = frozenset({"get_item", "query"})
 """The store's operations that read; all others write.
 
 DynamoDB's total of an answer is one number, so that the operation tells which units it counts.
@@ -30,7 +31,7 @@ class Cost:
     def add(self, operation: str, *, calls: int, units: float) -> None:
         """Add the calls of one operation, and the sum of their units."""
         self.calls += calls
-        if operation in _READS:
+        if operation in READS:
             self.read_units += units
         else:
             self.write_units += units
@@ -41,18 +42,26 @@ def since(stack: Stack, instant: float) -> dict[str, Cost]:
 
     The last log lines may be on their way: it looks again until two looks have found the same.
     """
-    log_groups, earlier = _function_logs(stack), None
-    for _ in range(LOOKS_MAX):
-        time.sleep(LOOK_SECONDS)
-        costs = _look(stack, log_groups, instant)
-        if costs == earlier:
-            break
-        earlier = costs
+    costs: dict[str, Cost] = defaultdict(Cost)
+    for line in lines(stack, instant):
+        for operation, used in line["dynamodb"].items():
+            costs[line["execution"]].add(operation, **used)
     return costs
 
 
-def _look(stack: Stack, log_groups: list[str], instant: float) -> dict[str, Cost]:
-    costs: dict[str, Cost] = defaultdict(Cost)
+def lines(stack: Stack, instant: float) -> list[dict[str, Any]]:
+    """Return the functions' lines about DynamoDB since an instant, once two looks have found the same."""
+    log_groups, earlier = _function_logs(stack), None
+    for _ in range(LOOKS_MAX):
+        time.sleep(LOOK_SECONDS)
+        found = list(_look(stack, log_groups, instant))
+        if found == earlier:
+            break
+        earlier = found
+    return found
+
+
+def _look(stack: Stack, log_groups: list[str], instant: float) -> Iterator[dict[str, Any]]:
     logs = stack.client("logs").get_paginator("filter_log_events")
     for log_group in log_groups:
         pages = logs.paginate(
@@ -61,9 +70,8 @@ def _look(stack: Stack, log_groups: list[str], instant: float) -> dict[str, Cost
         for page in pages:
             for event in page["events"]:
                 line = _parse(event["message"])
-                for operation, used in line.get("dynamodb", {}).items():
-                    costs[line["execution"]].add(operation, **used)
-    return costs
+                if "dynamodb" in line:
+                    yield line
 
 
 def _function_logs(stack: Stack) -> list[str]:

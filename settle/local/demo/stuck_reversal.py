@@ -3,7 +3,7 @@
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -74,13 +74,15 @@ def pager(stack: Stack) -> Iterator[Callable[[str], dict[str, Any]]]:
 
 
 @contextmanager
-def messages(stack: Stack) -> Iterator[Callable[[], Iterator[dict[str, str]]]]:
-    """Subscribe a queue to the topics; yield a function that takes the next messages out of it.
+def messages(
+    stack: Stack, topics: Sequence[str] | None = None
+) -> Iterator[Callable[[], Iterator[dict[str, str]]]]:
+    """Subscribe a queue to topics, or to those of cases; yield a function that takes its next messages.
 
     Each has a `Subject` and a `Message`, whose last line is JSON.
     """
     sqs, sns = stack.client("sqs"), stack.client("sns")
-    topics = [stack.outputs[output] for output in TOPICS]
+    topics = topics or [stack.outputs[output] for output in TOPICS]
     queue = sqs.create_queue(QueueName=f"pager-{secrets.token_hex(4)}")["QueueUrl"]
     attributes = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
     policy = {

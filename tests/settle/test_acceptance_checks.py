@@ -1,0 +1,228 @@
+"""Checks of the acceptance that no engine here can show: against answers as AWS documents them."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from botocore.exceptions import ClientError
+
+from settle.acceptance import load, ringing
+from settle.acceptance.report import described, markdown
+from settle.acceptance.run import AMOUNT, Run
+from settle.acceptance.runner import Report
+from settle.acceptance.trouble import interval
+from settle.acceptance.verdict import NotApplicable, Refuted
+from settle.actions import accounts
+from settle.stack import Stack
+from tests.unit import states
+
+Message = dict[str, str]
+
+
+def run_on(client: Any, **more: Any) -> Run:
+    stack = SimpleNamespace(name="settlement-test", endpoint_url=None, client=lambda service: client)
+    return Run(cast(Stack, stack), **more)
+
+
+class History:
+    """The history of an execution that waits in LIMBO."""
+
+    def __init__(self, timeout: int | None, state: str = "AwaitResolution") -> None:
+        scheduled = {"resource": "invoke.waitForTaskToken", "timeoutInSeconds": timeout}
+        self.events: list[dict[str, Any]] = [
+            {"taskScheduledEventDetails": {"resource": "invoke", "timeoutInSeconds": 10}},
+            {"stateEnteredEventDetails": {"name": state, "input": json.dumps({"wait_seconds": 900})}},
+            {"taskScheduledEventDetails": {k: v for k, v in scheduled.items() if v is not None}},
+        ]
+
+    def get_paginator(self, operation: str) -> Any:
+        assert operation == "get_execution_history"
+        return SimpleNamespace(paginate=lambda **asked: [{"events": [one]} for one in self.events])
+
+
+def test_a_wait_is_as_long_as_its_state_told() -> None:
+    assert "after 900 s" in interval(run_on(History(900), stuck="arn:of:stuck"))
+
+
+@pytest.mark.parametrize(
+    ("history", "told"),
+    [
+        (History(20), "is 20, and should be 900"),
+        (History(None), "is None, and should be 900"),
+        (History(900, "PrepareAlert"), "arn:of:stuck has not entered AwaitResolution"),
+    ],
+)
+def test_a_wait_of_another_time_is_refuted(history: History, told: str) -> None:
+    with pytest.raises(Refuted, match=told):
+        interval(run_on(history, stuck="arn:of:stuck"))
+
+
+def test_without_a_case_the_wait_is_not_applicable() -> None:
+    with pytest.raises(NotApplicable, match="no case of LIMBO has waited"):
+        interval(run_on(History(900)))
+
+
+class CloudWatch:
+    """Alarms that publish their changes, but for those that a test silences."""
+
+    def __init__(self, silent: Sequence[tuple[str, str]] = (), before: str = "OK") -> None:
+        self.silent, self.states = silent, {"urgent-1": "ALARM", "urgent-2": before, "morning": "OK"}
+        self.sent: list[Message] = []
+
+    def described(self) -> list[dict[str, Any]]:
+        topics = {name: [name.partition("-")[0]] for name in self.states}
+        return [
+            {"AlarmName": name, "StateValue": state, "AlarmActions": topics[name], "OKActions": topics[name]}
+            for name, state in self.states.items()
+        ]
+
+    def set_alarm_state(self, **asked: str) -> None:
+        name, state = asked["AlarmName"], asked["StateValue"]
+        assert asked["StateReason"].startswith("acceptance ")
+        if self.states[name] != state and (name, state) not in self.silent:
+            self.sent.append({"Message": json.dumps({"AlarmName": name, "NewStateValue": state})})
+        self.states[name] = state
+
+
+@pytest.fixture
+def rings(monkeypatch: pytest.MonkeyPatch) -> Callable[[CloudWatch], str]:
+    """Run the check with alarms, and a queue that gets what they publish, after a page of another case."""
+
+    def check(alarms: CloudWatch) -> str:
+        @contextmanager
+        def messages(stack: Stack, topics: Sequence[str]) -> Iterator[Callable[[], Iterator[Message]]]:
+            assert sorted(topics) == ["morning", "urgent"]
+            alarms.sent.append({"Message": "Run: settle limbo show …"})
+
+            def received() -> Iterator[Message]:
+                while alarms.sent:
+                    yield alarms.sent.pop(0)
+
+            yield received
+
+        monkeypatch.setattr(ringing, "messages", messages)
+        monkeypatch.setattr(ringing, "HEARD_SECONDS_MAX", 0.05)
+        described = {one["AlarmName"]: one for one in alarms.described()}
+        monkeypatch.setattr(ringing, "described_alarms", lambda run: described)
+        return ringing.ringing(run_on(alarms))
+
+    return check
+
+
+def test_an_alarm_of_each_topic_is_heard_and_is_over(rings: Callable[[CloudWatch], str]) -> None:
+    alarms = CloudWatch()
+    evidence = rings(alarms)
+
+    assert evidence.startswith("2 topics: ALARM of urgent-2 in")
+    assert evidence.count(" of morning in") == 2
+    assert alarms.states == {"urgent-1": "ALARM", "urgent-2": "OK", "morning": "OK"}
+
+
+@pytest.mark.parametrize("state", ["ALARM", "OK"])
+def test_an_alarm_that_is_not_heard_is_refuted_and_over(
+    rings: Callable[[CloudWatch], str], state: str
+) -> None:
+    alarms = CloudWatch(silent=[("morning", state)])
+
+    with pytest.raises(Refuted, match=f"that morning is {state}"):
+        rings(alarms)
+    assert alarms.states["morning"] == "OK"
+
+
+def test_a_topic_whose_alarms_all_ring_is_refuted(rings: Callable[[CloudWatch], str]) -> None:
+    with pytest.raises(Refuted, match="each alarm of urgent is in ALARM"):
+        rings(CloudWatch(before="ALARM"))
+
+
+class Payments:
+    """A stage that settles payments, with its rows and its functions' lines, as a load sees them."""
+
+    def __init__(self, *, throttles: int = 0, loses: int = 0, stalls: int = 0, conflicts: int = 0) -> None:
+        self.throttles, self.loses, self.stalls, self.conflicts = throttles, loses, stalls, conflicts
+        self.settled: list[str] = []
+        self.lock = Lock()
+
+    def start_sync_execution(self, **asked: str) -> dict[str, Any]:
+        key, began = json.loads(asked["input"])["key"], datetime(2026, 11, 23, tzinfo=UTC)
+        number = int(key.rpartition("-")[2])
+        if number < self.throttles:
+            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow"}}, "StartSync")
+        with self.lock:
+            self.settled.append(key)
+        took = timedelta(milliseconds=100 + number)
+        return {
+            "status": "SUCCEEDED",
+            "output": '{"status": "SETTLED"}',
+            "startDate": began,
+            "stopDate": began + took,
+        }
+
+    def read(self, store: Any, rows: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
+        found = [states.row(status="SETTLED") for _ in rows]
+        return [states.row() for _ in range(self.stalls)] + found[self.stalls :]
+
+    def lines(self, stack: Stack, instant: float) -> list[dict[str, Any]]:
+        used = {name: {"calls": 1, "units": 1} for name in ("get_item", "put_item")}
+        found = [{"dynamodb": used, "key": key} for key in self.settled for _ in range(5)]
+        busy = {"dynamodb": {"transact_write_items": {"calls": 1, "units": 0}}, "TransactionConflict": [1.0]}
+        return [*found, *(busy | {"key": self.settled[0]} for _ in range(self.conflicts))]
+
+    def balance(self) -> Callable[[Run, str], int]:
+        def of(run: Run, account: str) -> int:
+            count = len(self.settled)
+            return run.net * count - self.loses if account.endswith("-b") else AMOUNT * (10 - count)
+
+        return of
+
+
+def loaded(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the load of one payment a second, ten in all, within a moment."""
+    config = SimpleNamespace(
+        currencies={"EUR": 2}, party_names="optional", scheduled_fee=lambda amount: amount // 100
+    )
+    stack = SimpleNamespace(
+        name="settlement-test",
+        endpoint_url=None,
+        config=config,
+        store=None,
+        outputs={"SettlementExpressArn": "arn:of:express"},
+        client=lambda service, attempts, connections: payments,
+    )
+    monkeypatch.setattr(accounts, "open_account", lambda *order, reason: None)
+    monkeypatch.setattr(load, "SECONDS", 1)
+    monkeypatch.setattr(load, "REST_SECONDS_MAX", 0)
+    monkeypatch.setattr(load, "LOGS_SECONDS_MAX", 0)
+    monkeypatch.setattr(load, "_POLL_SECONDS", 0)
+    monkeypatch.setattr("settle.acceptance.load.batch.read", payments.read)
+    monkeypatch.setattr(load, "lines_since", payments.lines)
+    monkeypatch.setattr(Run, "balance", payments.balance())
+    run = Run(cast(Stack, stack))
+    load.load(run, [10])
+    return run
+
+
+def test_a_load_has_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    (figures,) = loaded(Payments(throttles=1, conflicts=3), monkeypatch).figures
+
+    assert figures["ends"] == {"SETTLED": 9, "not started": 1}
+    assert figures["settled_in_the_end"] == 9
+    assert (figures["p50_seconds"], figures["max_seconds"]) == (0.105, 0.109)
+    assert (figures["writes_sent"], figures["conflicts"], figures["conflict_share"]) == (48, 3, 0.0625)
+    assert 5 < figures["reached"] < 20
+    assert "| rate | reached |" in markdown(Report("1", "s", figures=[figures]))
+    assert described(Report("1", "s", figures=[figures]))["load"] == [figures]
+
+
+def test_a_load_that_loses_a_cent_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refuted, match="what the payee has got: is 9899, and should be 9900"):
+        loaded(Payments(loses=1), monkeypatch)
+
+
+def test_a_load_whose_payments_stall_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refuted, match="2 of 10 payments are in flight"):
+        loaded(Payments(stalls=2), monkeypatch)
