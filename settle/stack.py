@@ -101,9 +101,9 @@ class Stack:
         """Where the stack's table is."""
         return Place(self.outputs["TableName"], self.endpoint_url, self.session.region_name)
 
-    def client(self, service: str, attempts: int = 5, connections: int = CONNECTIONS) -> Any:
+    def client(self, service: str, attempts: int = 5) -> Any:
         """Return a boto3 client that waits as long as a synchronous Express execution may take."""
-        return client_of(self.session, service, self.endpoint_url, attempts, connections)
+        return client_of(self.session, service, self.endpoint_url, attempts)
 
 
 def client_of(

@@ -57,10 +57,12 @@ CHECKS = (
     Check("interval", trouble.interval, ("`TimeoutSecondsPath`",)),
     Check("metrics", watching.metrics, ("metrics out of the functions' logs",), seconds_max=600),
     Check("capacity", watching.capacity, ("capacity units on AWS itself",)),
-    Check(
-        "circuit", provider.circuit, seconds_max=600
-    ),  # the last: environments learn late that it is closed
+    Check("circuit", provider.circuit, seconds_max=600),
 )
+"""Each environment of VerifyKyc learns by itself that the circuit is closed: that check is the last."""
+
+RING_ROWS = ("a message of an alarm as a person gets it", "key policies of the encrypted topic")
+LOAD_ROWS = ("`TransactionConflict` and throttling",)
 
 
 def chosen(only: Collection[str], rates: Sequence[int] = (), *, rings: bool = False) -> list[Check]:
@@ -68,18 +70,10 @@ def chosen(only: Collection[str], rates: Sequence[int] = (), *, rings: bool = Fa
     *first, last = CHECKS
     asked = []
     if rings:
-        asked.append(
-            Check(
-                "ringing",
-                ringing,
-                ("a message of an alarm as a person gets it", "key policies of the encrypted topic"),
-                seconds_max=1_200,
-            )
-        )
+        asked.append(Check("ringing", ringing, RING_ROWS, seconds_max=1_200))
     if rates:
         seconds = len(rates) * (SECONDS + REST_SECONDS_MAX + LOGS_SECONDS_MAX + CHECK_SECONDS_MAX)
-        rows = ("`TransactionConflict` and throttling",)
-        asked.append(Check("load", partial(load, rates=[*rates]), rows, seconds))
+        asked.append(Check("load", partial(load, rates=[*dict.fromkeys(rates)]), LOAD_ROWS, seconds))
     ends = [last] if not only or last.name in only else []
     return [*(one for one in first if not only or one.name in only), *asked, *ends]
 

@@ -19,6 +19,7 @@ from settle.acceptance.watching import LOGS_SECONDS_MAX
 from settle.local.demo.cost import READS
 from settle.local.demo.cost import lines as lines_since
 from settle.queries.follow import is_at_rest
+from settle.stack import client_of
 from settlement.adapters import batch
 from settlement.ledger import keys
 from settlement.model import executions
@@ -86,7 +87,7 @@ def _at(run: Run, rate: int) -> dict[str, Any]:
 def _pay(run: Run, rate: int, requests: list[dict[str, str]]) -> list[Paid]:
     """Start an execution at each of its times, and wait for the ends."""
     threads = THREADS_EMBEDDED if run.stack.endpoint_url else THREADS_MAX
-    client = run.stack.client("stepfunctions", attempts=1, connections=threads)
+    client = client_of(run.stack.session, "stepfunctions", run.stack.endpoint_url, 1, threads)
     began, futures = time.monotonic(), []
     with _pool(threads) as pool:
         for number, request in enumerate(requests):

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from settle.actions import accounts
 from settle.actions.start import Ended, start
 from settle.exit_codes import CommandFailed
@@ -15,6 +17,7 @@ from settle.queries.follow import is_at_rest
 from settle.stack import Stack
 from settlement.model import money
 from settlement.model.account_order import OrderKind
+from settlement.model.errors import SettlementError
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
 
@@ -137,10 +140,14 @@ class Run:
         """Wait for the run's payments, all of them together; yield those that do not end, or are in LIMBO."""
         give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
-            state = self.stack.store.settlement(key)
-            while state and not is_at_rest(state) and time.monotonic() < give_up_at:
-                time.sleep(_POLL_SECONDS)
+            try:
                 state = self.stack.store.settlement(key)
+                while state and not is_at_rest(state) and time.monotonic() < give_up_at:
+                    time.sleep(_POLL_SECONDS)
+                    state = self.stack.store.settlement(key)
+            except (SettlementError, ClientError, BotoCoreError) as failed:
+                yield f"{key} may be in flight: {failed}"
+                continue
             if state and (not is_at_rest(state) or state.status is Status.LIMBO):
                 yield f"{key} is {state.status}"
 
@@ -156,8 +163,8 @@ class Run:
                 self.waits_for = f"the order that closes {account}"
                 key = accounts.mint(OrderKind.CLOSE)
                 accounts.give(self.stack, OrderKind.CLOSE, key=key, account=account, reason=self.reason)
-            except CommandFailed as refused:
-                yield f"{account}: {refused}"
+            except (CommandFailed, SettlementError, ClientError, BotoCoreError) as failed:
+                yield f"{account}: {failed}"
 
 
 def wait_for(holds: Callable[[], Any], seconds: float = REST_SECONDS_MAX) -> bool:

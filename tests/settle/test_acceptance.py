@@ -19,6 +19,7 @@ from settle.acceptance.verdict import Check, NotApplicable, Refuted
 from settle.actions.order import ApprovalRequired, DoorForbidden
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
+from settlement.model.errors import StoreUnavailable
 from tests.settle.conftest import Command
 from tests.unit import states
 
@@ -131,6 +132,24 @@ def test_payments_that_do_not_end_are_waited_for_together(monkeypatch: pytest.Mo
 
     assert left == [f"key-{number} is PROCESSING" for number in range(20)]
     assert time.monotonic() - began < 20 * 0.4
+
+
+@pytest.mark.parametrize("failure", [StoreUnavailable("DynamoDB: gone"), denied("AccessDeniedException")])
+def test_a_table_that_cannot_be_read_in_the_end_is_told(proof: dict[str, Any], failure: Exception) -> None:
+    def fail(name: str) -> None:
+        raise failure
+
+    stack = SimpleNamespace(name="settlement-test", store=SimpleNamespace(settlement=fail, account=fail))
+
+    def leaves(run: Run) -> str:
+        run.keys.append("a-key")
+        run.accounts.append("an-account")
+        return "done"
+
+    report = runner.prove(cast(Stack, stack), [Check("leaves", leaves)], lambda text: None)
+
+    assert report.left == [f"a-key may be in flight: {failure}", f"an-account: {failure}"]
+    assert report.refuted == ["books"]
 
 
 @pytest.mark.parametrize(

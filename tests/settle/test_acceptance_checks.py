@@ -12,6 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from settle.acceptance import load, ringing
+from settle.acceptance.checks import CHECKS, chosen
 from settle.acceptance.report import described, markdown
 from settle.acceptance.run import AMOUNT, Run
 from settle.acceptance.runner import Report
@@ -191,9 +192,10 @@ def loaded(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> Run:
         config=config,
         store=None,
         outputs={"SettlementExpressArn": "arn:of:express"},
-        client=lambda service, attempts, connections: payments,
+        session=None,
     )
     monkeypatch.setattr(accounts, "open_account", lambda *order, reason: None)
+    monkeypatch.setattr(load, "client_of", lambda *place: payments)
     monkeypatch.setattr(load, "SECONDS", 1)
     monkeypatch.setattr(load, "REST_SECONDS_MAX", 0)
     monkeypatch.setattr(load, "LOGS_SECONDS_MAX", 0)
@@ -216,6 +218,19 @@ def test_a_load_has_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 5 < figures["reached"] < 20
     assert "| rate | reached |" in markdown(Report("1", "s", figures=[figures]))
     assert described(Report("1", "s", figures=[figures]))["load"] == [figures]
+
+
+def test_what_is_asked_for_comes_before_the_last_check() -> None:
+    names = [check.name for check in CHECKS]
+
+    assert [check.name for check in chosen([])] == names
+    assert [check.name for check in chosen([], [10], rings=True)] == [
+        *names[:-1],
+        "ringing",
+        "load",
+        names[-1],
+    ]
+    assert [check.name for check in chosen(["twins"], [10])] == ["twins", "load"]
 
 
 def test_a_load_that_loses_a_cent_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
