@@ -46,7 +46,6 @@ class Process:
             [sys.executable, "-m", "benchmarks.worker", name, place.url, place.table],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
             text=True,
         )
         self._read()
@@ -59,8 +58,8 @@ class Process:
 
     def end(self) -> None:
         """End the process."""
-        self._process.kill()
-        self._process.wait()
+        with self._process:
+            self._process.kill()
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout

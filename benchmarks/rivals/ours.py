@@ -26,7 +26,7 @@ class Ours:
         names = ("hold_funds", "verify_kyc", "release_funds", "collect_fee")
         self._handlers = [import_module(f"handlers.{name}").handler for name in names]
         approved = import_module("tests.world.provider").APPROVED
-        vars(import_module("handlers._kyc"))["ask"] = lambda settlement: approved
+        vars(import_module("handlers._kyc"))["ask"] = lambda settlement, context: approved
         self._remembered = import_module("handlers._payee")._remembered
         store = import_module("handlers._dependencies").store
         self._ledger = import_module("tests.world.ledger").Ledger(store.client, place.table, store)

@@ -1,0 +1,31 @@
+"""The benchmark's own process: this project settles in it, and is right after a lost answer."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks import engine
+from benchmarks.interleave import Process
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[Process]:
+    with engine.dynamodb() as url:
+        started = Process("ours", engine.table(url, "ours", is_ours=True))
+        yield started
+        started.end()
+
+
+def test_the_writes_of_a_settlement_are_counted(process: Process) -> None:
+    counted = process.ask("count")
+
+    assert counted["calls"].count("TransactWriteItems") == 3
+    assert counted["write_units"] == counted["by_rule"] > 0
+
+
+def test_the_money_is_right_after_the_answer_to_a_write_is_lost(process: Process) -> None:
+    found = [process.ask("lose", at)["found"] for at in (1, 2)]
+
+    assert found == ["right", "right"]
