@@ -34,7 +34,7 @@ _LIMBO_SECONDS = 4 * 3600
 _REVIEW_SECONDS = 3600
 """How long before its end recovery counts a review: `REVIEW_ENDS_WITHIN` in `handlers/recover_stalled.py`."""
 
-HTTP = ("KycDecided", "TakeOrder", "ReadSettlements", "AcceptSettlements")
+HTTP = ("KycDecided", "TakeOrder", "ReadSettlements", "AcceptSettlements", "CancelSettlement")
 """The functions that callers reach by HTTP, who get the throttle as a status and repeat the call."""
 
 _COUNTED = {
@@ -87,6 +87,7 @@ def watch(pager: Pager, watched: Watched, *, settings: Settings) -> None:
         "KycDecided",
         "StartSettlements",
         "AcceptSettlements",
+        "CancelSettlement",
         "ReadSettlements",
         "SweepMerchants",
         "PublishEvents",

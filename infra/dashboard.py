@@ -37,7 +37,7 @@ _KYC = (
 )
 _TRIGGERED = (
     *("RecoverStalled", "KycDecided", "StartSettlements", "AcceptSettlements"),
-    *("ReadSettlements", "SweepMerchants"),
+    *("CancelSettlement", "ReadSettlements", "SweepMerchants"),
     *("PublishEvents", "SealJournal", "ReconcileBooks", "SendPage"),
 )
 """The functions whose errors are all failures. The functions of states refuse by errors."""

@@ -64,6 +64,7 @@ TRIGGERED: Mapping[str, Mapping[str, Rows]] = {
     "RecoverStalled": {"GetItem": (SETTLEMENT, WAITING), "UpdateItem": (SETTLEMENT,)},
     "StartSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
     "AcceptSettlements": {"GetItem": (SETTLEMENT,), "PutItem": (SETTLEMENT,)},
+    "CancelSettlement": {"GetItem": (SETTLEMENT,), "UpdateItem": (SETTLEMENT,)},
     "TakeOrder": {
         "GetItem": (SETTLEMENT, EVIDENCE, ACCOUNT, WAITING, SWEPT, PROPOSAL),
         "Query": (MERCHANT_ENTRIES, SWEPT),
@@ -119,6 +120,7 @@ NAMED: Mapping[str, tuple[str, ...]] = {
     "RecoverStalled": ("release_at",),
     "StartSettlements": ("currency", "escrow"),
     "AcceptSettlements": ("currency", "escrow"),
+    "CancelSettlement": ("hold_at",),
     "SweepMerchants": ("available", "currency"),
     "TakeOrder": (
         *("available", "currency", "escrow", "hold_at", "release_at", "fee_at"),
@@ -161,7 +163,9 @@ def grant_rows(table: SettlementTable, functions: Mapping[str, lambda_.Function]
 def grant_starts(
     functions: Mapping[str, lambda_.Function], *, express: Machine, standard: Machine, compensation: Machine
 ) -> None:
-    """Let functions start Standard settlements, recovery the other machines too, and the webhook recovery.
+    """Let functions start Standard settlements, recovery the other machines too, and some ask recovery.
+
+    The webhook and the starters' cancellation ask it to resume what they have ended, and start nothing.
 
     The function of people's orders may wake an execution in LIMBO, start one, ask recovery, ask VerifyKyc for
     a probe, and PublishEvents for a replay.
@@ -172,7 +176,7 @@ def grant_starts(
     for name in STARTING:
         standard.startable_by(functions[name], "SETTLEMENT_MACHINE")
     recovery, orders = functions["RecoverStalled"], functions["TakeOrder"]
-    for asking in (functions["KycDecided"], orders):
+    for asking in (functions["KycDecided"], functions["CancelSettlement"], orders):
         asking.add_environment("RECOVER_STALLED", recovery.function_arn)
         _let_call(asking, recovery)
     for variable, asked in (("VERIFY_KYC", "VerifyKyc"), ("PUBLISH_EVENTS", "PublishEvents")):

@@ -117,6 +117,7 @@ class SettlementStack(Stack):
             "Settlements",
             reading=functions["ReadSettlements"],
             starting=functions["AcceptSettlements"],
+            cancelling=functions["CancelSettlement"],
             settings=settings,
         )
         people = People(

@@ -1,4 +1,4 @@
-"""The services' door: an HTTP API to read settlements, and, by a permission of its own, to start them."""
+"""The services' door: an HTTP API to read settlements, and, by another permission, to start and cancel."""
 
 import json
 from collections.abc import Sequence
@@ -22,6 +22,9 @@ READS = {
 START = "POST /settlements"
 """The route that starts a settlement."""
 
+CANCEL = "POST /settlements/{key}/cancel"
+"""The route by which a starter cancels one."""
+
 _GRANTED = ("settlements", "settlements/*", "accounts/*/entries")
 """The reads as IAM sees them: it is asked for the path of a call, with the key or the account's id."""
 
@@ -29,7 +32,7 @@ _GRANTED = ("settlements", "settlements/*", "accounts/*/entries")
 class SettlementsApi(Construct):
     """The API, its routes with IAM authorisation, and the managed policies of the services that call it.
 
-    The function that reads has no right to write, nor to start anything: the one that starts is another.
+    The function that reads has no right to write, nor to start anything: others start and cancel.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class SettlementsApi(Construct):
         *,
         reading: lambda_.Function,
         starting: lambda_.Function,
+        cancelling: lambda_.Function,
         settings: Settings,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -49,6 +53,7 @@ class SettlementsApi(Construct):
         for name, path in READS.items():
             self._route(f"{name}Route", f"GET {path}", read)
         self._route("StartRoute", START, self._integration("StartIntegration", starting))
+        self._route("CancelRoute", CANCEL, self._integration("CancelIntegration", cancelling))
         apigateway.CfnStage(
             self,
             "Stage",
@@ -62,7 +67,11 @@ class SettlementsApi(Construct):
                 throttling_burst_limit=100, throttling_rate_limit=50
             ),
         )
-        for function, calls in ((reading, "GET/*"), (starting, "POST/settlements")):
+        for function, calls in (
+            (reading, "GET/*"),
+            (starting, "POST/settlements"),
+            (cancelling, "POST/settlements/*/cancel"),
+        ):
             function.add_permission(
                 "BySettlementsApi",
                 principal=iam.ServicePrincipal("apigateway.amazonaws.com"),
@@ -74,7 +83,7 @@ class SettlementsApi(Construct):
         self.starter = self._policy(
             "Starter",
             "What a service may do that starts settlements by HTTP: it pays",
-            [self._arn("POST/settlements")],
+            [self._arn("POST/settlements"), self._arn("POST/settlements/*/cancel")],
         )
 
     @property

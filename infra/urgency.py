@@ -24,7 +24,7 @@ _MORNING = (
         "StartSettlementsFailed",
     ),
     *("KycRequestRefused", "KycDecidedFailed", "SignatureRefused", "WebhookRefused"),
-    *("AcceptSettlementsFailed", "ReadSettlementsFailed"),
+    *("AcceptSettlementsFailed", "CancelSettlementFailed", "ReadSettlementsFailed"),
     *("SweepMerchantsFailed", "SweepBehind", "PublishEventsFailed", "EventsBehind", "EventsPutAside"),
     "EventsGivenUp",
     *("ReconcileUnproven", "ReconcileBooksFailed", "SealJournalFailed", "JournalBehind", "LimboOpen"),

@@ -28,6 +28,7 @@ TOUCHED = {
     "ResolveLimbo": ("EVIDENCE#no-such-key",),
     "StartSettlements": ("SETTLEMENT#no-such-key",),
     "AcceptSettlements": ("SETTLEMENT#no-such-key",),
+    "CancelSettlement": ("SETTLEMENT#no-such-key",),
     "SweepMerchants": ("SWEPT#no-such-partition", "ACCOUNT#merchant.none"),
 }
 """The only partitions of these. The embedded AWS cannot show that they reach no other: it does not evaluate
@@ -141,7 +142,10 @@ def test_a_secret_is_read_by_the_one_function_that_needs_it(embedded: Embedded, 
 
 @pytest.mark.parametrize(
     "function",
-    ["KycDecided", "RecoverStalled", "StartSettlements", "AcceptSettlements", "TakeOrder", "VerifyKyc"],
+    [
+        *("KycDecided", "RecoverStalled", "StartSettlements", "AcceptSettlements", "CancelSettlement"),
+        *("TakeOrder", "VerifyKyc"),
+    ],
 )
 def test_a_function_starts_no_machine_but_its_own_and_only_two_ask_about_reversals(
     embedded: Embedded, function: str
@@ -152,6 +156,7 @@ def test_a_function_starts_no_machine_but_its_own_and_only_two_ask_about_reversa
         "RecoverStalled": {"SettlementStandardArn", "SettlementExpressArn", "CompensationArn"},
         "StartSettlements": {"SettlementStandardArn"},
         "AcceptSettlements": {"SettlementStandardArn"},
+        "CancelSettlement": set(),
         "TakeOrder": {"CompensationArn"},
         "VerifyKyc": set(),
     }[function]

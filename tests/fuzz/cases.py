@@ -68,6 +68,7 @@ _WIRES: dict[str, Callable[[Choices], Any]] = {
     "start_settlements": wires.batch,
     "take_order": wires.order,
     "accept_settlements": wires.post,
+    "cancel_settlement": wires.cancel,
     "read_settlements": wires.reading,
 }
 _CHECKS: dict[str, Callable[[Stage, Any], Any]] = {
@@ -75,6 +76,7 @@ _CHECKS: dict[str, Callable[[Stage, Any], Any]] = {
     "start_settlements": claims.check_batch,
     "take_order": claims.check_order,
     "accept_settlements": claims.check_post,
+    "cancel_settlement": claims.check_cancel,
     "read_settlements": claims.check_reading,
 }
 """The functions that parse JSON themselves, and get texts."""

@@ -162,6 +162,24 @@ def check_post(stage: Stage, event: Any) -> int:
     return int(answer["statusCode"])
 
 
+def check_cancel(stage: Stage, event: Any) -> int:
+    """Pass a call to `POST /settlements/{key}/cancel`; return the status of its answer."""
+    before = stage.table.rows.copy()
+    answer = HANDLERS["cancel_settlement"](event, Context())
+    content = json.loads(answer["body"])
+    assert answer["statusCode"] in (200, 202, 400, 404, 409, 412)
+    if answer["statusCode"] >= 400:
+        assert content.keys() == {"error", "message"}
+        check_answer(answer)
+        check_message(content["message"])
+        assert stage.table.rows == before
+        check_nothing_done(stage)
+    else:
+        assert content["failure"]["error"] == "Cancelled"
+    check_conserved(before, stage.table.rows)
+    return int(answer["statusCode"])
+
+
 def check_batch(stage: Stage, bodies: list[str]) -> str:
     """Pass messages to the start queue's function: each is started, or is a dead letter with its reason."""
     before = stage.table.rows.copy()

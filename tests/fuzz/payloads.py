@@ -153,6 +153,7 @@ PAYLOADS: dict[str, list[Any]] = {
         {"replay": [KEY, "order-2026-999999"]},
     ],
     "accept_settlements": REQUESTS,
+    "cancel_settlement": REQUESTS,
     "read_settlements": [
         reading.outcome(KEY),
         reading.outcome(KEY, {"wait": "20", "after": "1"}, if_none_match='"1"'),
@@ -189,7 +190,10 @@ queue and orders these are the bodies of their messages.
 
 _ANY, _TEXT = "any", "text"
 _ERROR: dict[tuple[str, ...], str] = {("error", "Error"): _TEXT, ("error", "Cause"): _TEXT}
-_WHOLE = ("recover_stalled", "start_settlements", "kyc_decided", "take_order", "accept_settlements")
+_WHOLE = (
+    *("recover_stalled", "start_settlements", "kyc_decided", "take_order", "accept_settlements"),
+    "cancel_settlement",
+)
 FROM_OUTSIDE: dict[str, dict[tuple[str, ...], str]] = {
     **{name: {("settlement",): _ANY} for name in PAYLOADS},
     "begin_compensation": {("state",): _ANY},

@@ -49,7 +49,10 @@ def tried(stage: Stage, function: str, anyhow: bool, inputs: int) -> Counter[str
     return ends
 
 
-WIRED = ("kyc_decided", "start_settlements", "take_order", "accept_settlements", "read_settlements")
+WIRED = (
+    *("kyc_decided", "start_settlements", "take_order"),
+    *("accept_settlements", "cancel_settlement", "read_settlements"),
+)
 """The functions that read texts, and get no payload of a definition."""
 
 

@@ -14,7 +14,7 @@ from tests.world.orders import request as ordered
 from tests.world.services import PREVIOUS, SECRET, THIRD, Caller
 
 _IDS = ("evt_1", "evt_2", "e" * 200, "e" * 201, "evt 1", "é", "evt.1")
-_DEPTH_MAX = {"kyc_decided": 8_000, "take_order": 8_000, "accept_settlements": 8_000}
+_DEPTH_MAX = dict.fromkeys(("kyc_decided", "take_order", "accept_settlements", "cancel_settlement"), 8_000)
 """A body of a call by HTTP cannot be nested deeper, as it would exceed 16 KiB."""
 
 _FLAT = (
@@ -92,6 +92,23 @@ def post(choices: Choices) -> dict[str, Any]:
             event["isBase64Encoded"] = True
         case 7:
             del event[("body", "headers")[choices.below(2)]]
+    return event
+
+
+def cancel(choices: Choices) -> dict[str, Any]:
+    """Return a call of `POST /settlements/{key}/cancel`: half of them about a settlement that is there."""
+    event = posting.cancel(message("cancel_settlement", choices))
+    match choices.below(8):
+        case 3:
+            event["headers"]["if-match"] = ('"1"', '"2"', "3", "*", 'W/"1"')[choices.below(5)]
+        case 4:
+            event["pathParameters"] = {"key": _utf8(TEXTS[choices.below(len(TEXTS))])}
+        case 5:
+            event["headers"] = {"if-match": _utf8(TEXTS[choices.below(len(TEXTS))])}
+        case 6:
+            event["isBase64Encoded"] = True
+        case 7:
+            del event[("body", "headers", "pathParameters")[choices.below(3)]]
     return event
 
 

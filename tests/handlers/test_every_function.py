@@ -165,6 +165,10 @@ TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
         "accept",
         lambda calls: calls.handlers["AcceptSettlements"](posting.asked(), Context()),
     ),
+    "CancelSettlement": (
+        "cancel",
+        lambda calls: calls.handlers["CancelSettlement"](posting.cancel(), Context()),
+    ),
     "TakeOrder": (
         "order",
         lambda calls: calls.administer(

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
 
 from handlers import read_settlements
-from infra.settlements_api import START
+from infra.settlements_api import CANCEL, START
 from settlement.model.request import KEY as KEY_PATTERN
 from settlement.model.request import STARTED_BY
 from settlement.policy import reading
@@ -69,6 +69,9 @@ class Door(requests.adapters.HTTPAdapter):
             encoded = base64.b64encode(body if isinstance(body, bytes) else str(body).encode()).decode()
             event |= {"routeKey": START, "body": encoded, "isBase64Encoded": True}
             name = "AcceptSettlements"
+            if parts[-1] == "cancel" and len(parts) > 2:
+                event |= {"routeKey": CANCEL, "pathParameters": {"key": "/".join(parts[1:-1])}}
+                name = "CancelSettlement"
         told = HANDLERS[name](event, Context())
         statuses[told["statusCode"]] += 1
         raw = urllib3.HTTPResponse(
@@ -117,7 +120,7 @@ def test_the_function_keeps_the_contract(
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of a case that is 38 kB
 @api.include(method="POST").parametrize()
 @reproducible
-def test_the_function_that_starts_keeps_the_contract(
+def test_the_functions_that_start_and_cancel_keep_the_contract(
     case: schemathesis.Case[Any], door: requests.Session, step_functions: StepFunctions
 ) -> None:
     # No schema says that a fee is less than its amount, or what a currency's decimals are.
@@ -143,6 +146,35 @@ def test_each_answer_to_a_start_is_in_the_contract(
     answer = door.post("https://door.example.com/settlements", json=body, headers={"Idempotency-Key": key})
 
     api["/settlements"]["POST"].validate_response(answer)
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("key", "body", "headers", "status"),
+    [
+        (KEY, WIRE, {}, 409),
+        (KEY, WIRE, {"If-Match": '"1"'}, 412),
+        (KEY, OTHER_CONTENT[0], {}, 409),
+        ("order-2026-000999", NAMELESS, {}, 404),
+        (KEY, NAMELESS, {"If-Match": "1"}, 400),
+        ("order-2026-000998", NAMELESS, {"If-Match": '"1"'}, 200),
+    ],
+)
+def test_each_answer_to_a_cancellation_is_in_the_contract(
+    door: requests.Session,
+    step_functions: StepFunctions,
+    *,
+    key: str,
+    body: Any,
+    headers: dict[str, str],
+    status: int,
+) -> None:
+    base = "https://door.example.com/settlements"
+    door.post(base, json=NAMELESS, headers={"Idempotency-Key": "order-2026-000998"})
+
+    answer = door.post(f"{base}/{key}/cancel", json=body, headers=headers)
+
+    api["/settlements/{key}/cancel"]["POST"].validate_response(answer)
     assert answer.status_code == status
 
 
@@ -191,11 +223,12 @@ def test_the_routes_and_the_bounds_are_those_of_the_code() -> None:
     bounds = {
         (path, one["name"]): one["schema"].get("maximum")
         for path, methods in CONTRACT["paths"].items()
-        for one in methods["get"]["parameters"]
+        for one in methods.get("get", {}).get("parameters", ())
         if "name" in one
     }
 
-    assert {f"GET {path}" for path in CONTRACT["paths"]} == read_settlements.ROUTES.keys()
+    routes = {f"{one.upper()} {path}" for path, methods in CONTRACT["paths"].items() for one in methods}
+    assert routes == {*read_settlements.ROUTES, START, CANCEL}
     assert schemas["Key"]["pattern"] == f"^{KEY_PATTERN.pattern}$"
     assert bounds["/settlements/{key}", "wait"] == reading.WAIT_SECONDS_MAX
     assert CONTRACT["paths"]["/settlements"].keys() == {"get", "post"}

@@ -96,6 +96,7 @@ ALARMS = {
     ),
     "KycDecidedFailed": _errors("KycDecided", 1),
     "AcceptSettlementsFailed": _errors("AcceptSettlements", 1),
+    "CancelSettlementFailed": _errors("CancelSettlement", 1),
     "ReadSettlementsFailed": _errors("ReadSettlements", 1),
     "SweepMerchantsFailed": _errors("SweepMerchants", 1),
     "SweepBehind": _queue("MerchantsReleases", _OLDEST, 150),

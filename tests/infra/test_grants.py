@@ -39,7 +39,10 @@ ROWS: dict[str, Row] = {
 }
 """A row of each kind."""
 
-STRANGERS = ("VerifyKyc", "KycDecided", "StartSettlements", "AcceptSettlements", "RecoverStalled")
+STRANGERS = (
+    *("VerifyKyc", "KycDecided", "StartSettlements", "AcceptSettlements", "CancelSettlement"),
+    "RecoverStalled",
+)
 """The functions whose input, or a part of it, comes from outside the account."""
 
 NAMED = replace(

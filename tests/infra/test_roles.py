@@ -86,7 +86,7 @@ def test_no_resource_admits_a_caller_past_its_role(stage: str) -> None:
         assert properties(stage, kind) == {}
     assert {one["FunctionName"] for one in properties(stage, "Lambda::Permission").values()} == {
         *("${KycDecided.Arn}", "${TakeOrder.Arn}", "${ReadSettlements.Arn}"),
-        *("${AcceptSettlements.Arn}", "${SendPage.Arn}"),
+        *("${AcceptSettlements.Arn}", "${CancelSettlement.Arn}", "${SendPage.Arn}"),
     }
 
 

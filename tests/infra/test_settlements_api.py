@@ -8,7 +8,7 @@ import pytest
 from handlers import read_settlements
 from infra.config import STAGES
 from infra.functions import READER_SECONDS
-from infra.settlements_api import READS, START
+from infra.settlements_api import CANCEL, READS, START
 from settlement.policy.reading import WAIT_SECONDS_MAX
 from tests.infra.evaluator import Request, allows
 from tests.infra.stack import each_stage, granted, properties, variables
@@ -37,12 +37,18 @@ def test_each_route_is_the_functions_and_aws_proves_who_calls_it(stage: str) -> 
     assert found == {
         **dict.fromkeys(read_settlements.ROUTES, "${ReadSettlements.Arn}"),
         START: "${AcceptSettlements.Arn}",
+        CANCEL: "${CancelSettlement.Arn}",
     }
 
 
 @each_stage
 @pytest.mark.parametrize(
-    ("function", "calls"), [("ReadSettlements", "GET/*"), ("AcceptSettlements", "POST/settlements")]
+    ("function", "calls"),
+    [
+        ("ReadSettlements", "GET/*"),
+        ("AcceptSettlements", "POST/settlements"),
+        ("CancelSettlement", "POST/settlements/*/cancel"),
+    ],
 )
 def test_a_function_is_called_by_its_routes_alone(stage: str, function: str, calls: str) -> None:
     (permission,) = (
@@ -84,6 +90,7 @@ def test_the_function_that_reads_neither_writes_nor_starts_nor_calls(stage: str)
         ("GET/settlements/order-2026-000117", True),
         ("GET/accounts/fees:EUR/entries", True),
         ("POST/settlements", False),
+        ("POST/settlements/order-2026-000117/cancel", False),
         ("GET/accounts/alice", False),
     ],
 )
@@ -99,11 +106,12 @@ def test_a_readers_policy_reads_and_no_more(stage: str, call: str, is_allowed: b
     ("call", "is_allowed"),
     [
         ("POST/settlements", True),
+        ("POST/settlements/order-2026-000117/cancel", True),
         ("POST/settlements/order-2026-000117", False),
         ("GET/settlements/order-2026-000117", False),
     ],
 )
-def test_a_starters_policy_starts_and_no_more(stage: str, call: str, is_allowed: bool) -> None:
+def test_a_starters_policy_starts_and_cancels_and_no_more(stage: str, call: str, is_allowed: bool) -> None:
     policy = properties(stage, "IAM::ManagedPolicy")["SettlementsStarter"]["PolicyDocument"]["Statement"]
 
     assert allows(policy, Request("execute-api:Invoke", f"{ARN}/{call}")) == is_allowed
@@ -116,6 +124,15 @@ def test_the_function_that_starts_claims_and_starts_one_machine(stage: str) -> N
 
     assert {one for one in actions if one.startswith(("dynamodb:", "states:"))} == {
         *("dynamodb:GetItem", "dynamodb:PutItem", "states:StartExecution")
+    }
+
+
+@each_stage
+def test_the_function_that_cancels_updates_a_row_and_asks_recovery_alone(stage: str) -> None:
+    actions = {one.action for one in granted(stage, "CancelSettlementRole") if one.effect == "Allow"}
+
+    assert {one for one in actions if one.startswith(("dynamodb:", "states:", "lambda:"))} == {
+        *("dynamodb:GetItem", "dynamodb:UpdateItem", "lambda:InvokeFunction")
     }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from itertools import product
 
-from settlement.ledger import entries, forward, keys, kyc_review, limbo, reversal, sweep
+from settlement.ledger import cancellation, entries, forward, keys, kyc_review, limbo, reversal, sweep
 from settlement.ledger.keys import Row
 from settlement.ledger.sweep import Span
 from settlement.ledger.transaction import StepTransaction, Write
@@ -148,6 +148,11 @@ WRITES: dict[str, list[Write]] = {
     "RecoverStalled": [*_recovering()],
     "StartSettlements": [forward.claim(SETTLEMENT, "owner", NOW, CONFIG)],
     "AcceptSettlements": [forward.claim(SETTLEMENT, "owner", NOW, CONFIG)],
+    "CancelSettlement": [
+        write(SETTLEMENT, NOW, seen)
+        for write in (cancellation.before_hold, cancellation.in_review)
+        for seen in (None, 1)
+    ],
     "ReadSettlements": [],
     "SweepMerchants": [*SWEEP],
     "SealJournal": [],

@@ -280,6 +280,8 @@ CASES: dict[str, tuple[Call, Call, list[str], float, float]] = {
     "complete": (stuck, resolve(COMPLETE), [TRANSACT], 10, 6),
     "own rejection": (held, lambda saga: own(saga, REJECTED), VERIFY, 2, 2),
     "review": (held, begin_review, [UPDATE], 3, 3),
+    "cancel before the hold": (reach(None), Saga.cancel, [GET, UPDATE], 2, 2),
+    "cancel in review": (in_review, lambda saga: saga.cancel(now=LATER), [GET, UPDATE], 3, 3),
     "webhook": (in_review, webhook, [TRANSACT], 8, 8),
     "webhook before our answer": (held, lambda saga: webhook(saga, now=LATER), [TRANSACT], 8, 8),
     "take over": (held, lambda saga: take_over(saga, HOLDING, LATER), [UPDATE], 3, 3),

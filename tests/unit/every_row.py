@@ -109,37 +109,55 @@ def _states_of(settlement: Settlement) -> list[tuple[Row, SettlementState]]:
 @cache
 def _rows_of(settlement: Settlement) -> list[Row]:
     escrows = (0, settlement.fee, settlement.amount)
-    return [
-        settlement_row(
-            status,
-            steps,
-            deadline_at,
-            same_request=same,
-            settlement=settlement,
-            escrow=escrow,
-            reversed_for={"step": "verify"},
-            **slots((), undone),
-            **decided,
-            **verified,
-            **listed,
-        )
-        for status, (steps, undone), deadline_at, same, escrow, decided in product(
-            Status, progress(), (AT, AFTER), (True, False), escrows, RESOLUTIONS
-        )
-        for verified, listed in product(verdicts(steps), listings(status))
-    ] + [
-        settlement_row(
-            status,
-            set(Step),
-            AFTER,
-            same_request=same,
-            settlement=settlement,
-            verdict=VERDICT.decision.value,
-            reversed_for={"step": "verify"},
-            parts=parts,
-            reversed_in_part=amount,
-            **decided,
-            **listings(status)[0],
-        )
-        for status, same, decided, (parts, amount) in product(Status, (True, False), RESOLUTIONS, PARTS)
-    ]
+    return (
+        [
+            settlement_row(
+                status,
+                steps,
+                deadline_at,
+                same_request=same,
+                settlement=settlement,
+                escrow=escrow,
+                reversed_for={"step": "verify"},
+                **slots((), undone),
+                **decided,
+                **verified,
+                **listed,
+            )
+            for status, (steps, undone), deadline_at, same, escrow, decided in product(
+                Status, progress(), (AT, AFTER), (True, False), escrows, RESOLUTIONS
+            )
+            for verified, listed in product(verdicts(steps), listings(status))
+        ]
+        + [
+            settlement_row(
+                status,
+                set(Step),
+                AFTER,
+                same_request=same,
+                settlement=settlement,
+                verdict=VERDICT.decision.value,
+                reversed_for={"step": "verify"},
+                parts=parts,
+                reversed_in_part=amount,
+                **decided,
+                **listings(status)[0],
+            )
+            for status, same, decided, (parts, amount) in product(Status, (True, False), RESOLUTIONS, PARTS)
+        ]
+        + [
+            settlement_row(
+                status,
+                steps,
+                AFTER,
+                same_request=same,
+                settlement=settlement,
+                escrow=settlement.amount if steps else 0,
+                sequence=2,
+                **verified,
+                **listings(status)[0],
+            )
+            for status, same, steps in product(Status, (True, False), PREFIXES)
+            for verified in verdicts(steps)
+        ]
+    )

@@ -94,6 +94,16 @@ EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
         {"status": "SETTLED"},
     ),
     (
+        errors.NotCancellable("the payee is paid", "SETTLED"),
+        "cancel: the payee is paid",
+        {"status": "SETTLED"},
+    ),
+    (
+        errors.SequenceChanged(2, 3),
+        "If-Match: the sequence is 3, and not 2: read the outcome again",
+        {},
+    ),
+    (
         errors.NotReversible("the settlement is LIMBO", "LIMBO"),
         "reverse: the settlement is LIMBO",
         {"status": "LIMBO"},

@@ -183,6 +183,41 @@ def moved_on(step: str, row: Row) -> str:
     return MOVED_ON
 
 
+def not_cancellable(step: str, row: Row) -> str:
+    return f"NotCancellable: cancel: {_advice(row)}"
+
+
+def not_as_seen(step: str, row: Row) -> str:
+    if row["sequence"] != 1:
+        return "SequenceChanged: If-Match: the sequence is 2, and not 1: read the outcome again"
+    return not_cancellable(step, row)
+
+
+def _advice(row: Row) -> str:
+    is_paid, reversing = Step.RELEASE in committed(row), "a person's order reverses it"
+    match row["status"]:
+        case Status.PROCESSING if "review" in row or not committed(row):
+            return "the payment has moved on meanwhile: send the same call again"
+        case Status.PROCESSING if not is_paid:
+            return (
+                "the hold has committed, and the payment is not in review: wait for its outcome;"
+                f" once it is SETTLED, {reversing}"
+            )
+        case Status.PROCESSING:
+            told = f"the payee is paid; once it is SETTLED, {reversing}"
+        case Status.SETTLED:
+            told = f"the payee is paid; {reversing}"
+        case Status.COMPENSATING:
+            told = "it is being reversed already; wait for its outcome"
+        case Status.LIMBO:
+            told = "its reversal is stuck, and a person decides; wait for its outcome"
+        case Status.COMPENSATED:
+            told = "the payer has everything back already, so that nothing is to be done"
+        case _:
+            told = "nothing was ever held, so that nothing is to be done"
+    return f"the payment is {row['status']}: {told}"
+
+
 # The rules
 
 
@@ -273,6 +308,14 @@ RULES: dict[str, Rule] = {
     "forward.reject.owned": Rule(
         PROCESSING, "reject", rejected, lambda row: not committed(row) and row["owner"] == EXECUTION
     ),
+    "cancellation.before_hold": Rule(PROCESSING, "cancel", not_cancellable, lambda row: not committed(row)),
+    "cancellation.before_hold.seen": Rule(
+        PROCESSING, "cancel", not_as_seen, lambda row: not committed(row) and row["sequence"] == 1
+    ),
+    "cancellation.in_review": Rule(PROCESSING, "cancel", not_cancellable, lambda row: "review" in row),
+    "cancellation.in_review.seen": Rule(
+        PROCESSING, "cancel", not_as_seen, lambda row: "review" in row and row["sequence"] == 1
+    ),
     "reversal.begin": Rule(PROCESSING, "compensate", replayed),
     "reversal.begin.owned": Rule(
         PROCESSING,
@@ -361,6 +404,18 @@ RULES: dict[str, Rule] = {
 
 PUT_BACK = ["recovery.give_back", "recovery.postpone", "takeover.look_again"]
 """The writes that only move a settlement in flight within the index."""
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if name.startswith("cancellation.")])
+def test_a_cancellation_that_was_made_is_replayed_whatever_its_caller_has_seen(name: str) -> None:
+    write = built(name)
+    made = {"sequence": 3, "reversed_for": {"error": "Cancelled"}, "status": Status.COMPENSATED}
+
+    answers = {
+        told(write.on_failure(found(row | made))) for row, _ in states_met_by(write) if admits(write, row)
+    }
+
+    assert answers == {REPLAYED}
 
 
 def test_every_update_of_a_settlements_row_has_its_rule() -> None:

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 from settlement.ledger import (
     account_orders,
     balances,
+    cancellation,
     entries,
     forward,
     keys,
@@ -233,6 +234,12 @@ REVERSALS = (
     Vector(reversal.finish_unheld, (SETTLEMENT, NOW)),
 )
 
+CANCELLATIONS = tuple(
+    Vector(builder, (SETTLEMENT, NOW, seen), variant=variant)
+    for builder in (cancellation.before_hold, cancellation.in_review)
+    for seen, variant in ((None, ""), (1, "seen"))
+)
+
 PART_1, PART_2 = (
     PartialReversal(reason=f"sent {part} back", by="olga", part=part, amount=500 * part) for part in (1, 2)
 )
@@ -426,6 +433,7 @@ BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
     balances: BALANCES,
     account_orders: ACCOUNT_ORDERS,
     reversal: REVERSALS,
+    cancellation: CANCELLATIONS,
     parts: PARTS,
     limbo: LIMBO,
     proposals: PROPOSALS,

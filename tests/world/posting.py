@@ -1,4 +1,4 @@
-"""Calls of `POST /settlements`, as API Gateway passes them on."""
+"""Calls of `POST /settlements` and of `/cancel`, as API Gateway passes them on."""
 
 import json
 from typing import Any
@@ -15,6 +15,18 @@ def asked(body: Any = NAMELESS, key: str | None = KEY, **headers: str) -> dict[s
         "version": "2.0",
         "routeKey": "POST /settlements",
         "headers": {**({} if key is None else {"idempotency-key": key}), **headers},
+        "requestContext": {},
+        "body": body if isinstance(body, str) else json.dumps(body),
+    }
+
+
+def cancel(body: Any = NAMELESS, key: str = KEY, **headers: str) -> dict[str, Any]:
+    """Return the event of a call that cancels a settlement; `if_match` is its header."""
+    return {
+        "version": "2.0",
+        "routeKey": "POST /settlements/{key}/cancel",
+        "pathParameters": {"key": key},
+        "headers": {name.replace("_", "-"): text for name, text in headers.items()},
         "requestContext": {},
         "body": body if isinstance(body, str) else json.dumps(body),
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from settlement.ledger import entries, forward, keys, kyc_review, limbo, reversal
+from settlement.ledger import cancellation, entries, forward, keys, kyc_review, limbo, reversal
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, StepTransaction
 from settlement.model.case import Case
@@ -192,6 +192,11 @@ class Saga:
         self, failure: Mapping[str, str], now: datetime = NOW, owner: str | None = None
     ) -> SettlementState:
         return self.ledger.store.update(forward.reject(self.settlement, failure, now, owner=owner))
+
+    def cancel(self, seen: int | None = None, now: datetime = NOW) -> SettlementState:
+        """Cancel as CancelSettlement does, from the row as it is."""
+        write = cancellation.in_review if self.state().is_in_review else cancellation.before_hold
+        return self.ledger.store.update(write(self.settlement, now, seen))
 
     def tombstone(
         self, failure: Mapping[str, str], now: datetime = NOW, owner: str = "compensation-1"

@@ -37,6 +37,9 @@ NO_VERDICT = Condition("attribute_not_exists(verdict)")
 NOT_IN_REVIEW = Condition("attribute_not_exists(review)")
 """The payment is not in review."""
 
+IN_REVIEW = Condition("attribute_exists(review)")
+"""The payment is in review. It stays on the row once a reversal has begun: the status tells that."""
+
 NOT_EXPIRED = Condition("attribute_not_exists(expired_at)")
 """Recovery has not expired this settlement. Fences off workers whose clock lags."""
 

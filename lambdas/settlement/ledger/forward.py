@@ -13,11 +13,12 @@ from settlement.ledger.conditions import (
     not_committed,
     owner_is,
     same_request,
+    sequence_is,
     status_is,
 )
 from settlement.ledger.failure_reasons import fenced, late_or_fenced
 from settlement.ledger.keys import Row
-from settlement.ledger.transaction import AlreadyApplied, Write, put, update_with_event
+from settlement.ledger.transaction import AlreadyApplied, OnFailure, Write, put, update_with_event
 from settlement.model.errors import SettlementError, StepFenced
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
@@ -74,21 +75,31 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
 
 
 def reject(
-    settlement: Settlement, failure: Mapping[str, str], now: datetime, *, owner: str | None = None
+    settlement: Settlement,
+    failure: Mapping[str, str],
+    now: datetime,
+    *,
+    owner: str | None = None,
+    seen: int | None = None,
+    on_failure: OnFailure | None = None,
 ) -> Write:
     """Refuse a claimed settlement for good, which is possible only while nothing is held.
 
-    If the execution `owner` asks, it must still own the settlement.
+    If the execution `owner` asks, it must still own the settlement. A starter who cancels may name the
+    `sequence` that they have seen, and is refused in words of their own.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement), not_committed(Step.HOLD)]
     if owner is not None:
         conditions += [owner_is(owner)]
+    if seen is not None:
+        conditions += [sequence_is(seen)]
+    rejected = fenced(settlement, "reject", replay_if=lambda state: state.status is Status.REJECTED)
     return update_with_event(
         keys.settlement(settlement.key),
         "SET #status = :rejected, #failure = :failure, finished_at = :now REMOVE gsi1pk, gsi1sk",
         values={":rejected": Status.REJECTED, ":failure": dict(failure), ":now": timestamp(now)},
         conditions=conditions,
-        on_failure=fenced(settlement, "reject", replay_if=lambda state: state.status is Status.REJECTED),
+        on_failure=on_failure or rejected,
     )
 
 

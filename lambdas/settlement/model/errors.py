@@ -183,6 +183,21 @@ class NotReversible(Refusal):
         self.status = status
 
 
+class NotCancellable(Refusal):
+    """A starter cancels a payment that is past it. Nothing was written; the message says what can be done."""
+
+    def __init__(self, advice: str, status: str) -> None:
+        super().__init__(f"cancel: {advice}")
+        self.status = status
+
+
+class SequenceChanged(Refusal):
+    """The settlement has another sequence than its caller has seen. Nothing was written."""
+
+    def __init__(self, seen: int | None, sequence: int) -> None:
+        super().__init__(f"If-Match: the sequence is {sequence}, and not {seen}: read the outcome again")
+
+
 class PartRefused(Refusal):
     """The part is not the next one, or more than is left of what was released. Nothing was written."""
 

@@ -9,6 +9,9 @@ from settlement.model.settlement import NAMES, Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.status import REVERSIBLE, Status, Step
 
+CANCELLED = "Cancelled"
+"""The error of a settlement that its starter has cancelled."""
+
 
 class MalformedRow(ValueError):
     """A row lacks an attribute, or has one of another type or value than its kind allows."""
@@ -108,6 +111,11 @@ class SettlementState:
     def is_in_review(self) -> bool:
         """Whether the settlement waits for the end of a KYC review."""
         return self.review is not None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether its starter has cancelled the settlement, which is refused or reversed for it."""
+        return (self.reversed_for or self.failure or {}).get("error") == CANCELLED
 
     @property
     def is_expired(self) -> bool:

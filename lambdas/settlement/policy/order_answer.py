@@ -12,6 +12,8 @@ _STATUSES: dict[type[SettlementError], int] = {
     errors.CaseNotCounted: 409,
     errors.IdempotencyConflict: 409,
     errors.NotReversible: 409,
+    errors.NotCancellable: 409,
+    errors.SequenceChanged: 412,
     errors.PartRefused: 409,
     errors.ResolutionRefused: 409,
     errors.StepFenced: 409,

@@ -10,7 +10,7 @@ from settlement.model import money
 from settlement.model.orders import REVERSAL_REQUESTED
 from settlement.model.settlement import Settlement
 from settlement.model.stage_config import StageConfig
-from settlement.model.state import SettlementState
+from settlement.model.state import CANCELLED, SettlementState
 from settlement.model.status import Status, Step
 
 ERROR_LENGTH_MAX, CAUSE_LENGTH_MAX = 100, 500
@@ -34,6 +34,8 @@ def next_action(status: Status, failure: Mapping[str, str] | None) -> dict[str, 
     A payment that a person has reversed is not to be paid again by a program.
     """
     action, reason = _NEXT[status]
+    if action is Action.NEW_KEY and (failure or {}).get("error") == CANCELLED:
+        reason = _CANCELLED
     if status is Status.COMPENSATED and (failure or {}).get("error") == REVERSAL_REQUESTED:
         action, reason = Action.NOTHING, _REVERSED_BY_A_PERSON
     return {"action": action.value, "reason": reason}
@@ -66,6 +68,10 @@ _NEXT: dict[Status, tuple[Action, str]] = {
         " ask again with the same key, or wait for its event.",
     ),
 }
+_CANCELLED = (
+    "Its starter has cancelled the payment, and this key never pays any more:"
+    " to pay after all, use a new key."
+)
 _REVERSED_BY_A_PERSON = (
     "A person has reversed the payment, and the payer has everything back:"
     " to pay after all, a person decides that, and it takes a new key."

@@ -13,7 +13,7 @@ from settlement.model import accounts, money
 from settlement.model.orders import Decision
 from settlement.model.request import ACCOUNT, KEY
 from settlement.model.settlement import NAMES, OPTIONAL, hash_of
-from settlement.model.state import MalformedRow
+from settlement.model.state import CANCELLED, MalformedRow
 from settlement.model.status import FINISHED, REVERSIBLE, Status, Step
 from settlement.reconciliation import values
 from settlement.reconciliation.facts import SettlementFacts
@@ -186,9 +186,23 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
         if not _is_named(row):
             yield "names another deadline"
     if facts.resolution or ("review" in row and not facts.ordered):
-        since = row["resolution"]["decided_at"] if facts.resolution else deadline
-        if row.get("in_flight_since") != since:
-            yield f"is in flight since {row.get('in_flight_since')}, but should be since {since}"
+        yield from _since_faults(row, facts)
+
+
+def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
+    """Compare the last time that a settlement was set in motion with what did it.
+
+    A review has its end from its beginning, unless its starter cancels the payment: the time of that is on
+    record here alone.
+    """
+    since = row["resolution"]["decided_at"] if facts.resolution else row["deadline_at"]
+    found = row.get("in_flight_since")
+    if found and not facts.resolution and _is_cancelled(row):
+        if values.is_long_before(found, row["claimed_at"]):
+            yield f"is in flight since {found}, but it was claimed at {row['claimed_at']}"
+        return
+    if found != since:
+        yield f"is in flight since {found}, but should be since {since}"
 
 
 def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
@@ -197,6 +211,11 @@ def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
         yield f"is reversed in part, but has no {', '.join(missing)}"
     elif not 0 < facts.parts <= facts.reversed_in_part <= facts.amount - facts.fee:
         yield f"{facts.parts} parts cannot have reversed {facts.reversed_in_part} (minor units)"
+
+
+def _is_cancelled(row: Row) -> bool:
+    """Return whether a settlement is reversed because its starter has cancelled it."""
+    return bool((row.get("reversed_for") or {}).get("error") == CANCELLED)
 
 
 def _is_named(row: Row) -> bool:
@@ -224,6 +243,8 @@ def _failure_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
         yield "its failure is not what it is reversed for"
     if facts.fee_at and reason and reason["step"] != "reverse":  # the fee's write has settled it
         yield "is reversed after its fee, but not on an order"
+    if _is_cancelled(row) and "review" not in row:
+        yield "is cancelled after its hold, but was not in review"
     slots = (facts.hold_at, facts.verify_at, facts.release_at, facts.fee_at)
     committed = sum(at is not None for at in slots)
     tried = [step.value for step in Step][: committed + 1]

@@ -1,0 +1,361 @@
+"""CancelSettlement: a payment is cancelled before its hold or in review, once, and never after that."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies
+from settlement.model.errors import AlreadyClaimed, DeadlineExceeded, StepFenced, StoreUnavailable
+from settlement.model.status import Status
+from tests.handlers.conftest import Counted, Later, Meanwhile
+from tests.world import posting
+from tests.world.constants import KEY, LATER_AT, NONCE, OTHER_CONTENT, WIRE, WITHOUT_FEE
+from tests.world.contracts import checked_outcome
+from tests.world.functions import FORWARD, Calls, Context
+from tests.world.posting import NAMELESS
+from tests.world.reading import Answer, answer
+from tests.world.services import Died, Functions, signed, throttled, unanswered
+from tests.world.step_functions import StepFunctions
+
+COMPENSATOR = f"{KEY}-c1-{NONCE}"
+Cancel = Callable[..., Answer]
+
+
+@pytest.fixture
+def cancel(calls: Calls) -> Cancel:
+    def cancel(body: Any = NAMELESS, key: str = KEY, **headers: str) -> Answer:
+        return answer(calls.handlers["CancelSettlement"](posting.cancel(body, key, **headers), Context()))
+
+    return cancel
+
+
+def told(found: Answer) -> tuple[int, str, str]:
+    """Return the answer's HTTP status, and the status and the failure's error of its outcome."""
+    outcome = checked_outcome(found.content)
+    return found.status, outcome["status"], outcome["failure"]["error"]
+
+
+def refusal(found: Answer) -> tuple[int, str]:
+    return found.status, found.content["error"]
+
+
+def give_back(calls: Calls, functions: Functions) -> None:
+    """Let recovery and its execution do what the cancellation has asked for."""
+    assert [calls.recover_now(**event)["execution"] for event in functions.sent] == [COMPENSATOR]
+    found = calls.begin_as(COMPENSATOR, {"settlement": WIRE})
+    calls.unwind(found)
+
+
+# Before the hold
+
+
+@pytest.mark.parametrize("body", [NAMELESS, WIRE, WITHOUT_FEE])
+@pytest.mark.parametrize("headers", [{}, {"if_match": '"1"'}])
+def test_a_claimed_payment_is_rejected_for_good(
+    calls: Calls, cancel: Cancel, functions: Functions, counted: Counted, body: Any, headers: dict[str, str]
+) -> None:
+    execution = calls.claimed()
+    counted()
+
+    cancelled = cancel(body, **headers)
+
+    assert told(cancelled) == (200, "REJECTED", "Cancelled")
+    assert cancelled.headers["etag"] == '"2"'
+    assert cancelled.headers["location"] == f"/settlements/{KEY}"
+    assert cancelled.content["next"]["action"] == "new_key"
+    assert counted() == {"StepCalled": 1, "Rejected": 1}
+    with calls.writes_nothing(), pytest.raises(AlreadyClaimed):
+        calls("HoldFunds", execution=execution)
+    assert functions.sent == []
+
+
+def test_a_hold_that_is_under_way_meets_the_cancellation(
+    calls: Calls, cancel: Cancel, meanwhile: Meanwhile
+) -> None:
+    execution = calls.claimed()
+    meanwhile(_dependencies.store, "commit", cancel)
+
+    with pytest.raises(StepFenced, match="REJECTED"):
+        calls("HoldFunds", execution=execution)
+
+    assert calls.account("alice")["available"] == 10_000
+    assert calls.entries() == set()
+
+
+def test_a_cancellation_meets_a_hold_that_comes_between(
+    calls: Calls, cancel: Cancel, meanwhile: Meanwhile
+) -> None:
+    execution = calls.claimed()
+    meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=execution))
+
+    late = cancel()
+
+    assert refusal(late) == (409, "NotCancellable")
+    assert calls.account("alice")["available"] == 5_180
+
+
+# In review
+
+
+@pytest.mark.parametrize("headers", [{}, {"if_match": '"2"'}])
+def test_a_payment_in_review_is_given_back(
+    in_review: Calls, cancel: Cancel, functions: Functions, later: Later, headers: dict[str, str]
+) -> None:
+    before = in_review.row()
+    later()
+
+    cancelled = cancel(**headers)
+
+    assert told(cancelled) == (202, "COMPENSATING", "Cancelled")
+    assert in_review.row() == before | {
+        "status": "COMPENSATING",
+        "failure": cancelled.content["failure"],
+        "reversed_for": cancelled.content["failure"],
+        "resolutions": 0,
+        "in_flight_since": LATER_AT,
+        "gsi1sk": LATER_AT,
+        "sequence": 3,
+    }
+    assert functions.sent == [{"key": KEY, "owner": "execution-1"}]
+    give_back(in_review, functions)
+    assert told(cancel(**headers)) == (200, "COMPENSATED", "Cancelled")
+    assert in_review.account("alice")["available"] == 10_000
+
+
+@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
+@pytest.mark.parametrize("seconds_behind", [0, 120])
+def test_a_verdict_after_the_cancellation_is_refused_by_any_clock(
+    in_review: Calls, cancel: Cancel, functions: Functions, later: Later, decision: str, seconds_behind: int
+) -> None:
+    later(seconds=120)
+    cancel()
+    later(seconds=120 - seconds_behind)
+
+    with in_review.writes_nothing():
+        status, content = in_review.decided(signed(decision=decision))
+
+    assert (status, content["error"]) == (409, "StepFenced")
+    assert content["message"].startswith("verify: the settlement is COMPENSATING")
+    assert len(functions.sent) == 1
+
+
+@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
+def test_a_cancellation_after_the_verdict_is_refused(
+    in_review: Calls, cancel: Cancel, meanwhile: Meanwhile, decision: str
+) -> None:
+    """The verdict comes between the look at the row and the write."""
+    meanwhile(_dependencies.store, "update", lambda: in_review.decided(signed(decision=decision)))
+
+    late = cancel()
+
+    assert refusal(late) == (409, "NotCancellable")
+    assert "the hold has committed, and the payment is not in review" in late.content["message"]
+    assert in_review.row()["verdict"] == decision
+
+
+def test_two_at_once_cancel_once_and_hear_the_same(
+    in_review: Calls, cancel: Cancel, functions: Functions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have read the payment in review."""
+    seen = _dependencies.store.settlement(KEY)
+    with monkeypatch.context() as both:
+        both.setattr(_dependencies.store, "settlement", lambda key: seen)
+        first, second = cancel(), cancel()
+
+    assert told(first) == told(second) == (202, "COMPENSATING", "Cancelled")
+    assert in_review.row()["sequence"] == 3
+    assert functions.sent[0] == functions.sent[1]
+    in_review.recover_now(**functions.sent[0])
+    with in_review.writes_nothing():
+        assert in_review.recover_now(**functions.sent[1])["action"] == "none"
+
+
+def test_a_call_that_is_repeated_asks_recovery_until_it_has_taken_the_payment_over(
+    in_review: Calls, cancel: Cancel, functions: Functions, step_functions: StepFunctions
+) -> None:
+    cancel()
+    with in_review.writes_nothing():
+        assert told(cancel()) == (202, "COMPENSATING", "Cancelled")
+    in_review.recover_now(**functions.sent[-1])
+
+    with in_review.writes_nothing():
+        repeated = cancel()
+
+    assert repeated.content["replayed"] is True
+    assert len(functions.sent) == 2
+    assert [name for _, name, _ in step_functions.started] == [COMPENSATOR]
+
+
+@pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered()], ids=["throttled", "unanswered"])
+def test_a_request_to_recovery_that_is_lost_changes_no_answer(
+    in_review: Calls,
+    cancel: Cancel,
+    *,
+    functions: Functions,
+    step_functions: StepFunctions,
+    counted: Counted,
+    failing: BaseException,
+) -> None:
+    functions.failing = failing
+    counted()
+
+    assert told(cancel()) == (202, "COMPENSATING", "Cancelled")
+
+    assert counted() == {"StepCalled": 1, "StartUnavailable": 1}
+    in_review.recover()
+    assert [name for _, name, _ in step_functions.started] == [COMPENSATOR]
+
+
+def test_a_function_that_dies_after_its_write_leaves_the_rest_to_recovery(
+    in_review: Calls, cancel: Cancel, functions: Functions, step_functions: StepFunctions
+) -> None:
+    functions.failing = Died()
+
+    with pytest.raises(Died):
+        cancel()
+    in_review.recover()
+
+    assert in_review.row()["owner"] == COMPENSATOR
+    assert [name for _, name, _ in step_functions.started] == [COMPENSATOR]
+
+
+def test_a_table_without_an_answer_is_503_and_the_same_call_again_is_answered(
+    in_review: Calls, cancel: Cancel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = _dependencies.store.update
+
+    def loses_its_answer(write: Any) -> Any:
+        real(write)
+        monkeypatch.setattr(_dependencies.store, "update", real)
+        raise StoreUnavailable("DynamoDB: no answer")
+
+    monkeypatch.setattr(_dependencies.store, "update", loses_its_answer)
+
+    assert refusal(cancel()) == (503, "StoreUnavailable")
+
+    assert told(cancel(if_match='"2"')) == (202, "COMPENSATING", "Cancelled")
+    assert in_review.row()["sequence"] == 3
+
+
+def test_a_review_that_recovery_has_expired_is_cancelled_all_the_same(
+    in_review: Calls, cancel: Cancel, later: Later, step_functions: StepFunctions
+) -> None:
+    """Whichever is first names the reason, and the one execution gives the amount back."""
+    later(days=2)
+    in_review.recover()
+
+    assert told(cancel()) == (202, "COMPENSATING", "Cancelled")
+
+    ((_, execution, data),) = step_functions.started
+    in_review.unwind(in_review.begin_as(execution, data))
+    assert told(cancel()) == (200, "COMPENSATED", "Cancelled")
+
+
+# Neither before the hold nor in review
+
+
+@pytest.mark.parametrize(
+    ("state", "advice"),
+    [
+        ("HoldFunds", "wait for its outcome; once it is SETTLED, a person's order reverses it"),
+        ("VerifyKyc", "wait for its outcome; once it is SETTLED, a person's order reverses it"),
+        ("ReleaseFunds", "the payee is paid; once it is SETTLED, a person's order reverses it"),
+        ("CollectFee", "the payment is SETTLED: the payee is paid; a person's order reverses it"),
+    ],
+)
+def test_after_its_hold_it_is_refused_with_what_can_be_done(
+    calls: Calls, cancel: Cancel, functions: Functions, state: str, advice: str
+) -> None:
+    calls.after(state)
+
+    with calls.writes_nothing():
+        refused = cancel()
+
+    assert refusal(refused) == (409, "NotCancellable")
+    assert refused.content["message"].endswith(advice)
+    assert functions.sent == []
+
+
+@pytest.mark.parametrize(
+    "status", [Status.COMPENSATING, Status.COMPENSATED, Status.LIMBO, Status.REJECTED, Status.SETTLED]
+)
+def test_a_payment_that_ends_otherwise_is_refused(in_review: Calls, cancel: Cancel, status: Status) -> None:
+    """Its review stays on the row of a payment that was reversed in it."""
+    in_review.alter(status=status, failure={"step": "verify", "error": "DeadlineExceeded", "cause": "late"})
+
+    with in_review.writes_nothing():
+        refused = cancel()
+
+    assert refusal(refused) == (409, "NotCancellable")
+    assert f"the payment is {status}: " in refused.content["message"]
+
+
+@pytest.mark.parametrize("seen", ["0", "1", "3"])
+def test_another_sequence_than_the_rows_is_412(in_review: Calls, cancel: Cancel, seen: str) -> None:
+    with in_review.writes_nothing():
+        refused = cancel(if_match=f'"{seen}"')
+
+    assert refusal(refused) == (412, "SequenceChanged")
+    assert f"the sequence is 2, and not {seen}" in refused.content["message"]
+
+
+@pytest.mark.parametrize("body", OTHER_CONTENT)
+def test_a_caller_with_another_request_is_no_starter_of_this_one(
+    in_review: Calls, cancel: Cancel, body: Any
+) -> None:
+    with in_review.writes_nothing():
+        refused = cancel(body)
+
+    assert refused.status in (400, 409)  # of a currency that the stage has not, it is the first
+    assert refused.content["error"] in ("InvalidRequest", "IdempotencyConflict")
+
+
+def test_a_key_that_no_request_has_claimed_is_404_and_stays_free(calls: Calls, cancel: Cancel) -> None:
+    calls.before("HoldFunds")
+
+    with calls.writes_nothing():
+        refused = cancel()
+
+    assert refusal(refused) == (404, "SettlementNotFound")
+    for state in FORWARD:
+        calls(state, claimed_at=LATER_AT)
+    assert calls.row()["status"] == "SETTLED"
+
+
+@pytest.mark.parametrize(
+    ("body", "key", "headers", "fields"),
+    [
+        pytest.param(NAMELESS, "short", {}, ["key"], id="a bad key"),
+        pytest.param(WIRE, "order-2026-999999", {}, ["key"], id="another key"),
+        pytest.param({}, KEY, {}, ["amount", "currency", "payee", "payer"], id="no request"),
+        pytest.param(NAMELESS | {"amount": 5}, KEY, {}, ["amount"], id="a number"),
+        pytest.param("", KEY, {}, ["body"], id="no body"),
+        pytest.param(NAMELESS, KEY, {"if_match": "2"}, ["If-Match"], id="no quotes"),
+        pytest.param(NAMELESS, KEY, {"if_match": "*"}, ["If-Match"], id="any"),
+        pytest.param(NAMELESS, KEY, {"if_match": '"1", "2"'}, ["If-Match"], id="a list"),
+        pytest.param(NAMELESS, KEY, {"if_match": 'W/"2"'}, ["If-Match"], id="a weak one"),
+        pytest.param(NAMELESS, KEY, {"if_match": ""}, ["If-Match"], id="an empty one"),
+    ],
+)
+def test_a_bad_call_names_its_fields_and_changes_nothing(
+    in_review: Calls, cancel: Cancel, *, body: Any, key: str, headers: dict[str, str], fields: list[str]
+) -> None:
+    with in_review.writes_nothing():
+        refused = cancel(body, key, **headers)
+
+    assert refusal(refused) == (400, "InvalidRequest")
+    assert [one.partition(":")[0] for one in refused.content["message"].split("; ")] == fields
+
+
+def test_a_start_after_the_cancellation_gets_its_outcome(calls: Calls, cancel: Cancel) -> None:
+    """A late start of the cancelled key pays nothing: to pay after all takes a new key."""
+    calls.claimed()
+    cancel()
+
+    with calls.writes_nothing():
+        again = answer(calls.handlers["AcceptSettlements"](posting.asked(), Context(iter([28_000]))))
+
+    assert told(again) == (200, "REJECTED", "Cancelled")
+    with pytest.raises((AlreadyClaimed, DeadlineExceeded)), calls.writes_nothing():
+        calls("HoldFunds")
