@@ -148,6 +148,9 @@ SHAPES: dict[str, Play] = {
     "refused": plays("claim", "reject"),
     "rejected": rejected(*HELD),
     "rejected by a reviewer": rejected(*HELD, "review"),
+    "cancelled before its hold": plays("claim", "cancel"),
+    "to be given back, cancelled in review": plays(*HELD, "review", "cancel"),
+    "given back, cancelled in review": compensated(*HELD, "review", by="cancel"),
     "to be reversed unheld": plays("claim", "order"),
     "reversed unheld": plays("claim", "order", "finish_unheld"),
     "to be voided": plays(*HELD, "begin"),
@@ -222,7 +225,7 @@ def town(name: str, row_keys: RowKeys | None = None, retention_days: int | None 
 
 _NAMED = (
     *("held", "settled", "claimed", "refused", "refused unclaimed", "voided", "reversed on order"),
-    "settled, names erased",
+    *("settled, names erased", "cancelled before its hold"),
 )
 """The shapes of which one settlement has names, and the other its own deadline."""
 

@@ -8,7 +8,7 @@ from settlement.adapters import sweeper
 from settlement.adapters.dynamodb import Store
 from settlement.adapters.kyc_circuit import Lease, SharedCircuit
 from settlement.adapters.wire import to_wire
-from settlement.ledger import entries, forward, keys, kyc_review, limbo, proposals, reversal
+from settlement.ledger import cancellation, entries, forward, keys, kyc_review, limbo, proposals, reversal
 from settlement.ledger.keys import Row
 from settlement.ledger.kyc_review import WebhookEvent
 from settlement.ledger.sweep import Span
@@ -211,6 +211,14 @@ class Payment:
     def reject(self) -> None:
         failure = {"step": "hold", "error": "InsufficientFunds", "cause": "payer: too little"}
         self.town.store.update(forward.reject(self.settlement, failure, self.town.tick(), owner=self.owner))
+
+    def cancel(self) -> None:
+        """Cancel it for its starter, hours into its review if it is in one."""
+        settlement, tick = self.settlement, self.town.tick
+        if self.state().is_in_review:
+            self.town.store.update(cancellation.in_review(settlement, tick(7_200), None))
+        else:
+            self.town.store.update(cancellation.before_hold(settlement, tick(), None))
 
     def begin(self) -> None:
         failure = compensation.failure_of(self.state(), {"Error": "KycUnavailable", "Cause": "no answer"})

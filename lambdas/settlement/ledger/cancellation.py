@@ -21,12 +21,10 @@ from settlement.model.state import CANCELLED, SettlementState
 from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 
-_CAUSE = "cancel: its starter has cancelled the payment"
-
 
 def before_hold(settlement: Settlement, now: datetime, seen: int | None) -> Write:
     """Refuse a claimed settlement for good, if nothing is held; `seen` is the sequence that is known."""
-    failure = {"step": Step.HOLD.value, "error": CANCELLED, "cause": _CAUSE}
+    failure = _failure(Step.HOLD, now)
     return forward.reject(settlement, failure, now, seen=seen, on_failure=_refused(settlement, seen))
 
 
@@ -35,7 +33,7 @@ def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
 
     Its deadline stays: a verdict by a clock that is behind would still be in time for an earlier one.
     """
-    failure = {"step": Step.VERIFY.value, "error": CANCELLED, "cause": _CAUSE}
+    failure = _failure(Step.VERIFY, now)
     index = keys.in_flight_index(settlement.key, timestamp(now))
     conditions = [status_is(Status.PROCESSING), same_request(settlement), IN_REVIEW]
     if seen is not None:
@@ -54,6 +52,12 @@ def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
         conditions=conditions,
         on_failure=_refused(settlement, seen),
     )
+
+
+def _failure(step: Step, now: datetime) -> dict[str, str]:
+    """Return the failure of a cancelled settlement. The proof compares its time with the row's."""
+    cause = f"cancel: its starter has cancelled the payment at {timestamp(now)}"
+    return {"step": step.value, "error": CANCELLED, "cause": cause}
 
 
 def _refused(settlement: Settlement, seen: int | None) -> OnFailure:

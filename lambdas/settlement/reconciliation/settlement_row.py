@@ -3,7 +3,7 @@
 The row is read as a whole, so a contradiction within it is a fault that no second look can dissolve.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -192,17 +192,13 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
     """Compare the last time that a settlement was set in motion with what did it.
 
-    A review has its end from its beginning, unless its starter cancels the payment: the time of that is on
-    record here alone.
+    A review has its end from its beginning, unless its starter cancels the payment, with the time in words.
     """
     since = row["resolution"]["decided_at"] if facts.resolution else row["deadline_at"]
-    found = row.get("in_flight_since")
-    if found and not facts.resolution and _is_cancelled(row):
-        if values.is_long_before(found, row["claimed_at"]):
-            yield f"is in flight since {found}, but it was claimed at {row['claimed_at']}"
-        return
-    if found != since:
-        yield f"is in flight since {found}, but should be since {since}"
+    if not facts.resolution and _is_cancelled(row):
+        since = _cancelled_at(row["reversed_for"])
+    if row.get("in_flight_since") != since:
+        yield f"is in flight since {row.get('in_flight_since')}, but should be since {since}"
 
 
 def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
@@ -216,6 +212,11 @@ def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 def _is_cancelled(row: Row) -> bool:
     """Return whether a settlement is reversed because its starter has cancelled it."""
     return bool((row.get("reversed_for") or {}).get("error") == CANCELLED)
+
+
+def _cancelled_at(failure: Mapping[str, str]) -> str:
+    """Return the time in the failure of a cancelled settlement: its last word."""
+    return failure["cause"].rpartition(" ")[2]
 
 
 def _is_named(row: Row) -> bool:
@@ -235,6 +236,8 @@ def _failure_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
         unclaimed = ("claim",) if row["claimed_at"] == row["deadline_at"] else ()
         if failure.get("step") not in (Step.HOLD.value, *unclaimed):
             yield f"is REJECTED, but failed at {failure.get('step')}"
+        if failure.get("error") == CANCELLED and _cancelled_at(failure) != row.get("finished_at"):
+            yield f"is REJECTED at {row.get('finished_at')}, but was cancelled at {_cancelled_at(failure)}"
         return
     if facts.status == Status.LIMBO:
         if failure.get("step") != row.get("stuck_step"):

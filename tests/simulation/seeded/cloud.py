@@ -129,6 +129,10 @@ class Cloud:
         """Return the process that runs a call, which has just begun."""
         return next(process for process, running in self._running.items() if running is call)
 
+    def call_of(self, process: Any) -> Call | None:
+        """Return the call that a process runs; None for any other process."""
+        return self._running.get(process)
+
     def payload_of(self, process: Any) -> Any:
         """Return the payload of the call that a process runs; an empty one for any other process."""
         call = self._running.get(process)

@@ -85,8 +85,16 @@ def undone(row: Item | None) -> set[str]:
     return {step for step in FORWARD if row and f"{step}_reversed_at" in row}
 
 
+def is_cancelled(row: Item | None) -> bool:
+    """Return whether a settlement was refused, or is reversed, because its starter has cancelled it."""
+    reason = (row or {}).get("reversed_for") or (row or {}).get("failure")
+    return bool(reason) and text(reason["M"], "error") == "Cancelled"
+
+
 def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
     """Return the settlement in a call's payload; an empty one if it has none."""
+    if payload.get("routeKey", "").endswith("/cancel"):
+        return {**payload["pathParameters"], **json.loads(payload["body"])}
     found: dict[str, str] = payload.get("settlement") or payload.get("state", {}).get("settlement", {})
     return found
 

@@ -10,6 +10,7 @@ from tests.simulation.seeded.facts import done, is_merchant, number, text, undon
 from tests.simulation.seeded.people import webhook
 from tests.simulation.seeded.persons import PERSONS
 from tests.simulation.seeded.scenarios import IN_REVIEW, REJECTED
+from tests.world import posting
 from tests.world.constants import NONCE
 from tests.world.expressions import Item
 from tests.world.interpreter import ARN
@@ -103,6 +104,17 @@ def calls(settlement: Mapping[str, Any], row: Item | None, at: int) -> dict[str,
     without_fee = {name: value for name, value in settlement.items() if name != "fee"}
     asked["HoldFunds without fee"] = _of(without_fee, row)["HoldFunds"]
     return asked
+
+
+def cancellations(settlement: Mapping[str, Any], row: Item | None) -> dict[str, Asked]:
+    """Return the calls of a starter who cancels: by this sequence, by another, with other content."""
+    key, sequence = settlement["key"], number(row, "sequence")
+    made = {"": posting.cancel(dict(settlement), key)}
+    for name, seen in (("of its sequence", sequence), ("of the next sequence", sequence + 1)):
+        made[f" {name}"] = posting.cancel(dict(settlement), key, if_match=f'"{seen}"')
+    for name in ("amount", "payee"):
+        made[f" with other {name}"] = posting.cancel({**settlement, name: OTHERWISE[name]}, key)
+    return {f"CancelSettlement{name}": Asked("CancelSettlement", payload) for name, payload in made.items()}
 
 
 def approvals(key: str, items: Mapping[tuple[str, str], Item]) -> dict[str, Asked]:

@@ -19,7 +19,7 @@ from tests.simulation.seeded.chance import Chance, Script
 from tests.simulation.seeded.cloud import RunningExecution
 from tests.simulation.seeded.facts import done, number, settlement_in, text, undone
 from tests.simulation.seeded.hub import Killed
-from tests.simulation.seeded.late_calls import Asked, approvals, calls, is_order, orders
+from tests.simulation.seeded.late_calls import Asked, approvals, calls, cancellations, is_order, orders
 from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.scenarios import KEY, SCENARIOS, Faults, live
 from tests.simulation.seeded.stage import Current
@@ -205,6 +205,9 @@ class Life:
     with_orders: bool = False
     """Whether orders on accounts are among the late calls."""
 
+    with_cancels: bool = False
+    """Whether its starter's cancellations are."""
+
     _asked: dict[tuple[int, int], dict[str, Asked]] = field(default_factory=dict)
 
     def row(self, at: int) -> Item | None:
@@ -220,7 +223,7 @@ class Life:
     def after(self, late: Late, world: Afterlife) -> "Life":
         """Return the life that a late call makes of this one."""
         moments = [*self.moments[: late.acts + 1], *world.moments]
-        return Life(moments, self.settlement, late.acts + 1, self.with_orders)
+        return Life(moments, self.settlement, late.acts + 1, self.with_orders, self.with_cancels)
 
     def asked(self, seen: int, acts: int) -> dict[str, Asked]:
         """Return all calls of a caller who has read the settlement at a moment."""
@@ -230,6 +233,8 @@ class Life:
                 self._asked[seen, acts] |= approvals(self.settlement["key"], self.moments[seen].items)
             if self.with_orders:
                 self._asked[seen, acts] |= orders()
+            if self.with_cancels:
+                self._asked[seen, acts] |= cancellations(self.settlement, self.row(seen))
         return self._asked[seen, acts]
 
 
@@ -240,8 +245,13 @@ def record(current: Current, scenario: str, faults: Faults, *, is_told: bool = F
         found for call in world.cloud.calls if (found := settlement_in(call.payload)).get("key") == KEY
     )
     claimed = next(number for number, moment in enumerate(world.moments) if moment.row(KEY))
-    with_orders = SCENARIOS[scenario].with_orders
-    return Life(world.moments[claimed - 1 :], settlement, with_orders=with_orders)
+    own = SCENARIOS[scenario]
+    return Life(
+        world.moments[claimed - 1 :],
+        settlement,
+        with_orders=own.with_orders,
+        with_cancels=own.with_cancels,
+    )
 
 
 def happen(

@@ -7,7 +7,7 @@ functions.
 from collections import Counter
 
 from settlement.model.proposal import Move
-from tests.simulation.seeded import account_rules, asking, rules
+from tests.simulation.seeded import account_rules, asking, cancel_rules, rules
 from tests.simulation.seeded.account_rules import EXTERNAL
 from tests.simulation.seeded.deadlines import Deadlines
 from tests.simulation.seeded.facts import (
@@ -251,6 +251,7 @@ class Oracle:
             rules.times_are_unchanged(key, old, new, posted)
             rules.moves_along(key, before or "", after, old, new, posted)
             rules.review_rests(key, old, new, posted, asking)
+        cancel_rules.by_right(key, old, new, posted, asking)
         rules.is_listed(key, after, new)
         if after in FINISHED:
             self._finished(key, after, new)

@@ -14,6 +14,7 @@ from tests.simulation.seeded.facts import (
     LABELS,
     demand,
     done,
+    is_cancelled,
     labels_of,
     minor,
     number,
@@ -199,6 +200,7 @@ def times_are_unchanged(key: str, old: Item, new: Item, posted: dict[str, Item])
         demand(begins or decided or late, "a deadline is moved by a review, or a late recovery, alone", key)
     if old.get("in_flight_since") != new.get("in_flight_since"):
         anew = begins or decided or "reverse" in posted or old["status"]["S"] == "LIMBO"
+        anew = anew or (is_cancelled(new) and old["status"]["S"] == "PROCESSING")
         demand(anew, "a takeover does not make a settlement younger", key)
     if old["status"] == new["status"] == {"S": "LIMBO"}:
         demand(old["gsi1sk"] == new["gsi1sk"], "the start of a case of LIMBO never changes", key)
@@ -364,7 +366,7 @@ def review_rests(key: str, old: Item, new: Item, posted: dict[str, Item], asking
         return
     demand(text(new, "review") == review, "an open review stays on the row", key)
     if new["status"] != old["status"]:
-        by_right = "reverse" in posted or "expired_at" in old
+        by_right = "reverse" in posted or "expired_at" in old or is_cancelled(new)
         demand(by_right, "a payment in review is reversed on an order or once it has expired", key)
     elif "expired_at" not in new:
         demand(old["owner"] == new["owner"], "a payment in review gets no new owner", key)
@@ -418,7 +420,12 @@ def moves_along(key: str, before: str, after: str, old: Item, new: Item, posted:
         )
         by = text(new, "owner") or ""
         owner = by.startswith(f"{key}-c{number(old, 'owner_epoch')}-")
-        demand(owner or "expired_at" in old, "a reversal without an order is the owner's", key, by)
+        demand(
+            owner or "expired_at" in old or is_cancelled(new),
+            "a reversal without an order is the owner's",
+            key,
+            by,
+        )
     if (before, after) == ("PROCESSING", "SETTLED"):
         demand("fee" in posted, "SETTLED commits with the fee", key)
     if after == "REJECTED" != before:

@@ -53,6 +53,18 @@ def is_sent_by_message_and_names_its_deadline(world: World) -> None:
     world.people.spawn("a message", 0, world.people._send, IN_A_HURRY)
 
 
+def is_cancelled_before_its_hold(world: World) -> None:
+    """The queue's function dies after the claim, and the starter cancels before recovery comes."""
+    world.people.spawn("the queue", 0, _claim, world, REQUEST)
+    world.people.spawn("a starter", 10_000, world.canceller.cancel, KEY, REQUEST)
+    world.people.spawn("upstream", 20_000, world.people._start, STANDARD, f"{KEY}-mine", REQUEST)
+
+
+def is_cancelled_in_review(world: World) -> None:
+    _starts(world, STANDARD)
+    world.people.spawn("a starter", 18, world.canceller.cancel, KEY, REQUEST)
+
+
 def is_refused(world: World) -> None:
     _starts(world, STANDARD, {**REQUEST, "amount": "4000.00"})
 
@@ -142,6 +154,8 @@ class Scenario:
     opening: Mapping[str, int] = field(default_factory=dict)
     in_dollars: str = ""
     with_orders: bool = False
+    with_cancels: bool = False
+    """The same for its starter's cancellations."""
 
 
 SCENARIOS = {
@@ -153,7 +167,9 @@ SCENARIOS = {
     "is reviewed and names its deadline": Scenario(names_its_deadline, IN_REVIEW),
     "is refused": Scenario(is_refused),
     "is rejected by the provider": Scenario(settles, REJECTED),
-    "is reviewed": Scenario(settles, IN_REVIEW),
+    "is reviewed": Scenario(settles, IN_REVIEW, with_cancels=True),
+    "is cancelled before its hold": Scenario(is_cancelled_before_its_hold, with_cancels=True),
+    "is cancelled in review": Scenario(is_cancelled_in_review, IN_REVIEW, with_cancels=True),
     "is reversed on an order": Scenario(is_reversed_on_an_order),
     "is reversed in part": Scenario(is_reversed_in_part),
     "is reversed by three persons": Scenario(is_reversed_by_three),

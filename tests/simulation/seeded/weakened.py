@@ -14,6 +14,7 @@ from unittest import mock
 from settlement.ledger import (
     account_orders,
     balances,
+    cancellation,
     conditions,
     entries,
     forward,
@@ -32,7 +33,19 @@ from settlement.model.settlement import Settlement
 from settlement.model.status import REVERSIBLE, Status, Step
 
 MODULES = (
-    *(account_orders, balances, entries, forward, kyc_review, limbo, parts, proposals, reversal, sweep),
+    *(
+        account_orders,
+        balances,
+        cancellation,
+        entries,
+        forward,
+        kyc_review,
+        limbo,
+        parts,
+        proposals,
+        reversal,
+        sweep,
+    ),
     takeover,
 )
 """The modules that make writes."""

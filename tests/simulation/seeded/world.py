@@ -14,6 +14,7 @@ from settlement.model.stage_config import StageConfig
 from settlement.model.timestamps import timestamp
 from tests.simulation.seeded import persons, stranger
 from tests.simulation.seeded.bank import Bank, administers, pays_in_an_asset
+from tests.simulation.seeded.canceller import Canceller, plan_cancels
 from tests.simulation.seeded.chance import Chance, Fault
 from tests.simulation.seeded.circuit import PAYERS, Circuits, is_troubled
 from tests.simulation.seeded.circuit_rules import ROW as CIRCUIT_ROW
@@ -119,7 +120,7 @@ class World:
         self.cloud = Cloud(self)
         self.people, self.stream, self.bank = People(self), Stream(self), Bank(self)
         self.proof, self.circuit, self.pager = Proof(self), Circuits(self), Pager(self)
-        self.stranger = Stranger(self, is_there=False)
+        self.stranger, self.canceller = Stranger(self, is_there=False), Canceller(self, 0)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
         """Open each account with its deposit, in one commit: the rows are those of two orders."""
@@ -155,6 +156,7 @@ class World:
             self.proof.at_the_end()
             self.circuit.rules.at_the_end()
             self.pager.at_the_end()
+            self.canceller.at_the_end()
             demand(self._rests(), "every case of LIMBO has an execution that waits for its decision")
         finally:
             self.hub.close()
@@ -251,6 +253,7 @@ class World:
         self.oracle.committed(changes, Asking(function, asked, at, stages, since, now))
         if self.oracle.commits % EVERY == 0:
             prove(self.table.items, retention_at(self.config, self.hub.now))
+        self.canceller.committed(changes)
         self.stream.committed(changes)
         self.relay.committed(changes, self.config)
         self.reader.committed(changes, self.config)
@@ -312,6 +315,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     if seed % NEWCOMERS_EVERY == NEWCOMERS_EVERY - 1:
         world.bank.welcome(f"order-{seed % 1_000_000:06}-new", Random(f"newcomer {seed}"))
     plan_returns(world, seed)
+    plan_cancels(world, seed)
     for _ in range(chance.one_of((0, 0, 1, 3))):
         world.people.spawn("a stray call", chance.within(100, 30 * MINUTE_MS), world.people.call_again)
     world.hub.spawn(world.people.recover, "the schedule")
