@@ -61,6 +61,9 @@ class Api:
     answers: list[Said] = field(default_factory=list)
     asked: list[dict[str, str]] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
+    posted: list[tuple[dict[str, Any], str | None]] = field(default_factory=list)
+    """The body of each POST, and its condition."""
+
     waits: bool = True
     """Whether a call with `wait` takes that time when it is not the last answer."""
 
@@ -77,6 +80,11 @@ class Api:
 @contextmanager
 def serving(api: Api) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            api.posted.append((json.loads(body), self.headers["If-Match"]))
+            self.do_GET()
+
         def do_GET(self) -> None:
             status, content, etag = api.answer(self.path, self.headers["Authorization"])
             body = content if isinstance(content, bytes) else json.dumps(content).encode()

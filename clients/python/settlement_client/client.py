@@ -5,7 +5,7 @@ from typing import Any
 
 import boto3
 
-from settlement_client import starting
+from settlement_client import cancelling, starting
 from settlement_client.outcome import Outcome
 from settlement_client.reading import Readers, Reading
 from settlement_client.request import Request
@@ -82,6 +82,15 @@ class Client:
         not claimed by then, or Unavailable if the last call had no answer.
         """
         return self._readers.wait(key, seconds, after)
+
+    def cancel(self, request: Request, seen: int | None = None) -> Reading:
+        """Cancel a payment that was started with `request`, before its hold or in review; return it then.
+
+        `seen` is the sequence of the reading that was decided on: another one is not cancelled. Raises
+        NotCancellable if it is too late, SequenceChanged, IdempotencyConflict and NotFound. Raises Unknown:
+        call again with the same request.
+        """
+        return cancelling.cancel(self._address("api_url").rstrip("/"), self._session, request, seen)
 
     @cached_property
     def _patient(self) -> Any:

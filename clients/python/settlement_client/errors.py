@@ -17,6 +17,14 @@ class IdempotencyConflict(Refused):
     """The key belongs to a payment with other content, which is unchanged."""
 
 
+class NotCancellable(Refused):
+    """It is too late to cancel the payment, which is unchanged; the message says what can be done."""
+
+
+class SequenceChanged(Refused):
+    """The payment has changed since it was read, and was not cancelled: read it again, and decide again."""
+
+
 class Unknown(SettlementClientError):
     """The outcome is unknown: send the same request again, with the same key."""
 

@@ -82,29 +82,43 @@ class Readers:
             raise InvalidRequest(f"key: must be a string that matches ^{KEY.pattern}$")
         address = f"{self.url}/settlements/{key}" + (f"?{urlencode(query)}" if query else "")
         try:
-            answer = URLLib3Session(timeout=_TIMEOUT_SECONDS).send(self._signed(address))
+            answer = exchange(self.session, AWSRequest("GET", address))
         except BotoCoreError as error:
             raise Unavailable(f"{key}: no answer, ask again. {error}") from error
-        text = answer.content.decode(errors="replace")  # a proxy's page may be in any encoding
-        if answer.status_code != 200:
-            raise _refusal(key, answer.status_code, text)
-        outcome = Outcome.from_json(text)
-        etag = _ETAG.fullmatch(answer.headers.get("etag", ""))
+        if answer.status != 200:
+            raise _refusal(key, answer.status, answer.text)
+        return answer.reading(key)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the API answers: its status, its text, and the outcome's ETag, if any."""
+
+    status: int
+    text: str
+    etag: str
+
+    def reading(self, key: str) -> Reading:
+        """Return the outcome in it. Raises MalformedAnswer."""
+        outcome, etag = Outcome.from_json(self.text), _ETAG.fullmatch(self.etag)
         if etag is None:
             raise MalformedAnswer("etag: must be a sequence in quotes")
         if outcome.key != key:
             raise MalformedAnswer("outcome.key: is not the key that was asked for")
         return Reading(outcome, int(etag[1]))
 
-    def _signed(self, address: str) -> object:
-        credentials, region = self.session.get_credentials(), self.session.region_name
-        if credentials is None:
-            raise NoCredentialsError
-        if region is None:
-            raise NoRegionError
-        request = AWSRequest("GET", address)
-        SigV4Auth(credentials, "execute-api", region).add_auth(request)
-        return request.prepare()
+
+def exchange(session: boto3.Session, request: AWSRequest) -> Answer:
+    """Sign a call with the session's credentials, and send it once. Raises BotoCoreError without an answer."""
+    credentials, region = session.get_credentials(), session.region_name
+    if credentials is None:
+        raise NoCredentialsError
+    if region is None:
+        raise NoRegionError
+    SigV4Auth(credentials, "execute-api", region).add_auth(request)
+    answer = URLLib3Session(timeout=_TIMEOUT_SECONDS).send(request.prepare())
+    text = answer.content.decode(errors="replace")  # a proxy's page may be in any encoding
+    return Answer(answer.status_code, text, answer.headers.get("etag", ""))
 
 
 def _is_awaited(found: Reading, after: int | None) -> bool:

@@ -1,0 +1,49 @@
+"""The cancellation of a payment over HTTP: before its hold, or while it is in review."""
+
+import boto3
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import BotoCoreError
+
+from settlement_client.errors import (
+    IdempotencyConflict,
+    InvalidRequest,
+    MalformedAnswer,
+    NotCancellable,
+    NotFound,
+    SequenceChanged,
+    SettlementClientError,
+    Unknown,
+)
+from settlement_client.reading import Reading, exchange
+from settlement_client.request import Request
+
+_REFUSALS: dict[str, type[SettlementClientError]] = {
+    "InvalidRequest": InvalidRequest,
+    "SettlementNotFound": NotFound,
+    "IdempotencyConflict": IdempotencyConflict,
+    "NotCancellable": NotCancellable,
+    "SequenceChanged": SequenceChanged,
+}
+
+
+def cancel(url: str, session: boto3.Session, request: Request, seen: int | None) -> Reading:
+    """Cancel a payment that was started with `request`; return it as it is then.
+
+    With `seen` it is cancelled only if its sequence is this one. Raises Refused, NotFound, or Unknown: then
+    call again with the same request.
+    """
+    headers = {"Content-Type": "application/json"}
+    if seen is not None:
+        headers["If-Match"] = f'"{seen}"'
+    call = AWSRequest("POST", f"{url}/settlements/{request.key}/cancel", headers, request.to_json())
+    try:
+        answer = exchange(session, call)
+        if answer.status in (200, 202):
+            return answer.reading(request.key)
+    except (BotoCoreError, MalformedAnswer) as failed:
+        raise Unknown.of(request.key, failed) from failed
+    words = f"{request.key}: {answer.status} {answer.text[:500]}"
+    if answer.status == 429 or answer.status >= 500:
+        raise Unknown.of(request.key, words)
+    named = (error for name, error in _REFUSALS.items() if f'"{name}"' in answer.text)
+    raise next(named, SettlementClientError)(words)
