@@ -109,7 +109,7 @@ class Answer:
 
 
 def exchange(session: boto3.Session, request: AWSRequest) -> Answer:
-    """Sign a call with the session's credentials, and send it once. Raises BotoCoreError without an answer."""
+    """Sign a call with the session's credentials, and send it once. Raises BotoCoreError if none answers."""
     credentials, region = session.get_credentials(), session.region_name
     if credentials is None:
         raise NoCredentialsError

@@ -88,7 +88,7 @@ def undone(row: Item | None) -> set[str]:
 def is_cancelled(row: Item | None) -> bool:
     """Return whether a settlement was refused, or is reversed, because its starter has cancelled it."""
     reason = (row or {}).get("reversed_for") or (row or {}).get("failure")
-    return bool(reason) and text(reason["M"], "error") == "Cancelled"
+    return reason is not None and text(reason["M"], "error") == "Cancelled"
 
 
 def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
