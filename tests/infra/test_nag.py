@@ -79,8 +79,14 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         )
         for path in ("settlements", "settlements/*", "accounts/*/entries")
     },
-    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:"
-    "<SettlementsApi>/*/POST/settlements]": ({"Settlements/Starter"}, "The API has one stage."),
+    **{
+        "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:"
+        f"<SettlementsApi>/*/POST/{path}]": (
+            {"Settlements/Starter"},
+            "The API has one stage, and a path has the key that is cancelled.",
+        )
+        for path in ("settlements", "settlements/*/cancel")
+    },
     "AwsSolutions-IAM5[Resource::<JournalBucket.Arn>/*]": (
         EACH_POLICY,
         "A person reads the whole journal, as the command does.",
