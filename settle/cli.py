@@ -10,6 +10,7 @@ import typer
 from settle.commands import account, events, journal, kyc, ledger, limbo, local
 from settle.commands.acceptance import acceptance
 from settle.commands.audit import audit
+from settle.commands.console import console
 from settle.commands.demo import demo
 from settle.commands.explain import explain
 from settle.commands.list import list_settlements
@@ -57,6 +58,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "reconcile": reconcile,
     "audit": audit,
     "report": report,
+    "console": console,
     "explain": explain,
     "permissions": permissions,
     "preflight": preflight,

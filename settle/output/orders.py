@@ -41,7 +41,7 @@ def as_csv(pages: Iterable[Sequence[Mapping[str, str]]], fields: Sequence[str]) 
     """Print a line with the names of the fields, and one for each order (RFC 4180)."""
     _print_csv([fields])
     for page in pages:
-        _print_csv([[_cell(order[name]) for name in fields] for order in page])
+        _print_csv([[csv_cell(order[name]) for name in fields] for order in page])
 
 
 def _print_csv(lines: Iterable[Sequence[str]]) -> None:
@@ -51,6 +51,7 @@ def _print_csv(lines: Iterable[Sequence[str]]) -> None:
     out.file.flush()
 
 
-def _cell(value: str) -> str:
+def csv_cell(value: str) -> str:
+    """Return a cell of a text that a spreadsheet shows, and does not compute."""
     text = printable(value)
     return f"'{text}" if text.startswith(_FORMULAS) else text

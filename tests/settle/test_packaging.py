@@ -28,6 +28,9 @@ EXTRA = (
 OF_THE_BOOKS = ("alembic", "psycopg", "sqlalchemy")
 """The modules that only `settle ledger` may import."""
 
+OF_THE_CONSOLE = ("starlette", "uvicorn")
+"""The modules that only `settle console` may import."""
+
 AWS = ("boto3", "botocore", "aws_lambda_powertools")
 """The modules that only a running command may import."""
 
@@ -52,10 +55,11 @@ PINS, TEST_PINS = (
 RUNTIME: list[str] = MANIFEST["project"]["dependencies"]
 LOCAL: list[str] = MANIFEST["project"]["optional-dependencies"]["local"]
 LEDGER: list[str] = MANIFEST["project"]["optional-dependencies"]["ledger"]
+CONSOLE: list[str] = MANIFEST["project"]["optional-dependencies"]["console"]
 
 
 def run(
-    *arguments: str, blocked: tuple[str, ...] = (*EXTRA, *OF_THE_BOOKS), **environment: str
+    *arguments: str, blocked: tuple[str, ...] = (*EXTRA, *OF_THE_BOOKS, *OF_THE_CONSOLE), **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own that cannot import some modules."""
     return subprocess.run(
@@ -168,13 +172,24 @@ def test_without_the_extra_of_the_books_one_line_says_what_to_install() -> None:
     assert finished.stderr.endswith("is not installed; run: pip install 'settlement-saga[ledger]'\n")
 
 
+def test_without_the_extra_of_the_console_one_line_says_what_to_install() -> None:
+    finished = run("console", "--stack", "settlement-prod")
+
+    assert (finished.returncode, finished.stdout) == (1, "")
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith("settle: console: ")
+    assert line.endswith("is not installed; run: pip install 'settlement-saga[console]'")
+
+
 def test_a_declared_version_is_the_one_that_is_tested() -> None:
-    declared, of_the_books = (
-        dict(requirement.split("==") for requirement in listed) for listed in (RUNTIME + LOCAL, LEDGER)
+    declared, of_the_books, of_the_console = (
+        dict(requirement.split("==") for requirement in listed)
+        for listed in (RUNTIME + LOCAL, LEDGER, CONSOLE)
     )
 
     assert declared.items() <= PINS.items()
     assert of_the_books.items() <= TEST_PINS.items()
+    assert of_the_console.items() <= TEST_PINS.items()
 
 
 def test_the_demo_installs_the_command_and_its_extra_and_no_test_tool() -> None:
@@ -195,11 +210,14 @@ def test_every_module_of_the_extra_comes_from_a_declared_package() -> None:
 
 def test_only_the_extra_s_own_modules_import_it() -> None:
     local, books, importers = PROJECT / "settle" / "local", PROJECT / "settle" / "books", []
+    console = PROJECT / "settle" / "console"
     for module in sorted(PROJECT.glob("settle/**/*.py")):
         imported = re.findall(r"^\s*(?:from|import) (\w+)", module.read_text(), re.MULTILINE)
         if not module.is_relative_to(local) and {*imported} & {*EXTRA, "urllib3"}:
             importers.append(module)
         if not module.is_relative_to(books) and {*imported} & {*OF_THE_BOOKS}:
+            importers.append(module)
+        if not module.is_relative_to(console) and {*imported} & {*OF_THE_CONSOLE}:
             importers.append(module)
 
     assert importers == []

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -27,7 +28,21 @@ _MEANINGS = {
 }
 
 
-def settlement(report: Mapping[str, Any]) -> str:
+@dataclass(frozen=True)
+class Frame:
+    """What a page of the console has around it, and a report in a file has not.
+
+    `live` is how often the page will load itself again; None for a page that does not.
+    """
+
+    csrf: str
+    person: str
+    stack: str
+    path: str
+    live: int | None = None
+
+
+def settlement(report: Mapping[str, Any], frame: Frame | None = None) -> str:
     """Return the page of a report on one settlement."""
     graphs = []
     for machine in (SETTLEMENT, COMPENSATION):
@@ -35,24 +50,39 @@ def settlement(report: Mapping[str, Any]) -> str:
         if walks:
             graphs.append({"machine": machine, "walks": walks, "drawing": graph.marked(machine, walks)})
     meaning = _MEANINGS[Status(report["outcome"]["status"])]
-    return _page("settlement.html", report=report, graphs=graphs, meaning=meaning)
+    return page("settlement.html", frame, report=report, graphs=graphs, meaning=meaning)
 
 
-def queue(snapshot: Mapping[str, Any]) -> str:
+def queue(snapshot: Mapping[str, Any], frame: Frame | None = None) -> str:
     """Return the page of the queue of cases and of settlements in flight."""
     at = datetime.fromisoformat(snapshot["at"])
 
     def ago(instant: str | None) -> str:
         return "" if instant is None or seconds_since(instant, at) is None else distance(instant, at)
 
-    return _page("queue.html", queue=snapshot, ago=ago)
+    return page("queue.html", frame, queue=snapshot, ago=ago)
 
 
-def _page(template: str, **values: Any) -> str:
-    style = (_TEMPLATES / "style.css").read_text()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    page = _environment().get_template(template)
-    return page.render(style=style, style_hash=f"sha256-{digest}", **values)
+def page(template: str, frame: Frame | None = None, **values: Any) -> str:
+    """Return a page from a template; in a `frame`, it is one of the console."""
+    form_action = "'self'" if frame else "'none'"
+    return (
+        _environment()
+        .get_template(template)
+        .render(style=_style(), policy=policy(form_action), frame=frame, **values)
+    )
+
+
+@cache
+def policy(form_action: str) -> str:
+    """Return the Content-Security-Policy: no script, no request, and the one style by its hash."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action {form_action}"
+
+
+@cache
+def _style() -> str:
+    return (_TEMPLATES / "style.css").read_text()
 
 
 @cache

@@ -1,0 +1,194 @@
+"""Decisions on cases of LIMBO and on proposals, by the actions of the command: shown, confirmed, ordered.
+
+decide ─▶ what is possible, with its amounts ─▶ weigh ─▶ the reason ─▶ confirm ─▶ the door
+                                                  └── a proposal, and a retry ──────▶┘
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from settle.actions import proposal as proposed
+from settle.actions import resolution
+from settle.actions.order import check_order
+from settle.commands.options import check_key
+from settle.console.context import Console
+from settle.console.respond import onward, shown
+from settle.exit_codes import CommandFailed, Exit
+from settle.queries import limbo
+from settle.queries import proposal as proposals
+from settle.queries.settlement import state_of
+from settlement.model import money
+from settlement.model.caller import person_of
+from settlement.model.orders import REVERSE, Decision, parse_resolution
+from settlement.model.proposal import Move
+from settlement.model.state import SettlementState
+from settlement.model.status import Status
+from settlement.policy import approval
+
+RESOLVE = "resolve"
+_VERBS = (RESOLVE, Move.PROPOSE.value)
+_CASE_DIGITS_MAX = 10
+
+
+def decide(console: Console, request: Request) -> Response:
+    """Show what may be decided on a settlement, by this person, with the effect of each decision."""
+    key = check_key(request.path_params["key"])
+    state = state_of(console.stack, key)
+    case = limbo.show(console.stack, key) if state.status is Status.LIMBO else None
+    found = proposals.open_on(console.stack, state).get("proposal")
+    values: dict[str, Any] = {
+        "key": key,
+        "status": state.status.value,
+        "case": case,
+        "offers": list(_offers(console, state, case, found is not None)) if case else [],
+        "proposal": found,
+        "effect": found and _effect(console, state, found["decision"]),
+        "moves": _moves(console, key, found["decision"]) if found else {},
+    }
+    return shown("decide.html", console.frame(request), **values)
+
+
+def _offers(
+    console: Console, state: SettlementState, case: Mapping[str, Any], is_proposed: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield each decision with what this person may do about it: order it, or propose it."""
+    possible = {
+        one["decision"]: _verbs(console, state, one["decision"], is_proposed) if one["command"] else ()
+        for one in case["decisions"]
+    }
+    routes = [_route(decision, verb) for decision, verbs in possible.items() for verb in verbs]
+    allowed = console.allowed.of(routes)
+    for one in case["decisions"]:
+        verbs = [verb for verb in possible[one["decision"]] if _route(one["decision"], verb) in allowed]
+        persons = approval.needed(state, one["decision"], console.stack.config)
+        yield {**one, "persons": persons, "verbs": verbs}
+
+
+def _verbs(console: Console, state: SettlementState, decision: str, is_proposed: bool) -> tuple[str, ...]:
+    alone = approval.needed(state, decision, console.stack.config) == 1
+    return (*((RESOLVE,) if alone else ()), *(() if is_proposed else (Move.PROPOSE.value,)))
+
+
+def _route(decision: str, verb: str) -> str:
+    return decision if verb == RESOLVE else f"{decision}/{verb}"
+
+
+def _moves(console: Console, key: str, decision: str) -> dict[str, str]:
+    """Return why this person may not approve or withdraw a proposal; nothing for what is offered."""
+    latest = proposals.latest(console.stack, key)
+    routes = {move: f"{decision}/{move}" for move in (Move.APPROVE.value, Move.WITHDRAW.value)}
+    allowed = console.allowed.of(routes.values())
+    why = {
+        move: "" if route in allowed else f"Your AWS identity may not {move} it."
+        for move, route in routes.items()
+    }
+    if latest and console.person and person_of(console.person) in latest.persons:
+        why[Move.APPROVE.value] = "You take part in it already: another person approves it."
+    return why
+
+
+def _effect(console: Console, state: SettlementState, decision: str) -> str:
+    """Return the effect of a decision with its amounts, as a sentence."""
+    if decision == REVERSE:
+        one = state.settlement
+        exponent = console.stack.config.currencies[one.currency]
+        whole, fee, net = (
+            money.render(part, exponent) for part in (one.amount, one.fee, one.amount - one.fee)
+        )
+        return (
+            f"refunds {whole} {one.currency} to {one.payer}: {net} from {one.payee} and the fee of {fee},"
+            " as far as they were booked"
+        )
+    shown_case = limbo.show(console.stack, state.key)
+    return str(next(one["effect"] for one in shown_case["decisions"] if one["decision"] == decision))
+
+
+def weigh(console: Console, request: Request) -> Response:
+    """Show one decision on one case with its amounts, and ask for the reason."""
+    key, decision = check_key(request.path_params["key"]), _decision(request)
+    verb = _one_of("verb", request.query_params.get("verb", ""), _VERBS)
+    case = limbo.show(console.stack, key)
+    effect = _effect(console, state_of(console.stack, key), decision)
+    values: dict[str, Any] = {
+        "key": key,
+        "decision": decision.value,
+        "verb": verb,
+        "case": case,
+        "effect": effect,
+    }
+    return shown("weigh.html", console.frame(request), **values)
+
+
+def order(console: Console, request: Request) -> Response:
+    """Carry out or propose a decision. What cannot be undone is confirmed first."""
+    key, decision, fields = check_key(request.path_params["key"]), _decision(request), request.state.fields
+    verb = _one_of("verb", fields.get("verb", ""), _VERBS)
+    case, reason = _case(fields), fields.get("reason", "")
+    check_order(parse_resolution, {"key": key, "case": case, "decision": decision, "reason": reason})
+    if verb == Move.PROPOSE:
+        proposed.propose(console.stack, key, decision, reason, case)
+        return onward(f"/settlements/{key}/decide")
+    if decision is not Decision.RETRY and fields.get("confirmed") != decision:
+        facts = _facts(console, key, decision, {"case": str(case), "reason": reason})
+        sent = {"verb": verb, "case": str(case), "reason": reason, "confirmed": decision.value}
+        return _confirm(console, request, f"{decision} case {case} of {key}", facts, sent)
+    resolution.resolve(console.stack, key, decision, reason, case)
+    return onward(f"/settlements/{key}")
+
+
+def approve(console: Console, request: Request) -> Response:
+    """Approve a proposal, after a confirmation."""
+    key, fields = check_key(request.path_params["key"]), request.state.fields
+    digest = fields.get("digest", "")
+    found = proposals.named(console.stack, key, digest)
+    if fields.get("confirmed") != found.decision:
+        told = proposals.told(console.stack, found)
+        more = {name: str(told[name]) for name in ("reason", "proposed_by", "approvals", "valid_until")}
+        facts = _facts(console, key, found.decision, more)
+        sent = {"digest": digest, "confirmed": found.decision}
+        return _confirm(console, request, f"approve {found.decision} of {key}", facts, sent)
+    proposed.approve(console.stack, key, digest)
+    return onward(f"/settlements/{key}")
+
+
+def withdraw(console: Console, request: Request) -> Response:
+    """Withdraw a proposal; it can be proposed again."""
+    key = check_key(request.path_params["key"])
+    proposed.withdraw(console.stack, key, request.state.fields.get("digest", ""))
+    return onward(f"/settlements/{key}/decide")
+
+
+def _facts(console: Console, key: str, decision: str, more: Mapping[str, str]) -> dict[str, str]:
+    """Return what a person confirms: the effect with its amounts first."""
+    state = state_of(console.stack, key)
+    if decision != REVERSE and state.status is not Status.LIMBO:
+        raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
+    return {"decision": decision, "effect": _effect(console, state, decision), **more}
+
+
+def _confirm(
+    console: Console, request: Request, what: str, facts: Mapping[str, str], sent: Mapping[str, str]
+) -> Response:
+    back = f"/settlements/{request.path_params['key']}/decide"
+    values: dict[str, Any] = {"what": what, "facts": facts, "sent": sent, "back": back}
+    return shown("confirm.html", console.frame(request), **values)
+
+
+def _decision(request: Request) -> Decision:
+    return Decision(_one_of("decision", request.path_params["decision"], list(Decision)))
+
+
+def _one_of(name: str, value: str, names: tuple[str, ...] | list[Decision]) -> str:
+    if value not in names:
+        raise CommandFailed(Exit.USAGE, f"{name}: must be one of {', '.join(names)}")
+    return value
+
+
+def _case(fields: Mapping[str, str]) -> int:
+    text = fields.get("case", "")
+    if not (text.isascii() and text.isdecimal() and len(text) <= _CASE_DIGITS_MAX):
+        raise CommandFailed(Exit.USAGE, "case: must be the number of the case that was shown")
+    return int(text)

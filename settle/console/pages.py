@@ -1,0 +1,169 @@
+"""The pages that only read: the queue, a settlement, an account, a search."""
+
+import csv
+import io
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from itertools import chain, islice
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from settle import instants
+from settle.commands.options import check_account, check_key
+from settle.console.context import Console
+from settle.console.respond import onward, shown
+from settle.exit_codes import CommandFailed, Exit
+from settle.output.orders import csv_cell
+from settle.output.page import render
+from settle.queries import audit, in_flight, limbo, queue, references, report, statement
+from settlement.model.status import FINISHED, Status
+
+LIVE_SECONDS = 5
+"""How often a settlement that is not final is shown anew."""
+
+LIVE_TIMES = 60
+"""How often a page loads itself again before it stops: no unattended browser holds a session open."""
+
+STATEMENT_LINES = 100
+"""Entries on a page of a statement."""
+
+ORDERS_MAX = 500
+"""Most orders of a search."""
+
+_ORDERS_SINCE = timedelta(days=7)
+_STATUSES = (Status.LIMBO, Status.PROCESSING, Status.COMPENSATING)
+_CSV = ("posted_at", "key", "step", "change", "sum", "currency", "reference")
+_NUMBERS = ("change", "sum")
+
+
+def waiting(console: Console, request: Request) -> Response:
+    """Show the queue; on request it loads itself again."""
+    live = _live(request, 0)
+    told = queue.describe(console.stack, console.now())
+    return _reloading(render.queue(told, console.frame(request, live)), request, live)
+
+
+def settlement(console: Console, request: Request) -> Response:
+    """Show a settlement, which loads itself again while it is not final and not in review."""
+    told = report.describe(console.stack, check_key(request.path_params["key"]), console.now())
+    status, live = told["outcome"]["status"], None
+    if status not in {*FINISHED, Status.LIMBO}:
+        live = _live(request, 0 if told["review"] else LIVE_TIMES)
+    return _reloading(render.settlement(told, console.frame(request, live)), request, live)
+
+
+def _live(request: Request, default: int) -> int:
+    text = request.query_params.get("live", "")
+    return min(int(text), LIVE_TIMES) if text.isdecimal() and len(text) <= len(str(LIVE_TIMES)) else default
+
+
+def _reloading(page: str, request: Request, live: int | None) -> Response:
+    headers = {"refresh": f"{LIVE_SECONDS}; url={request.url.path}?live={live - 1}"} if live else {}
+    return HTMLResponse(page, headers=headers)
+
+
+def account(console: Console, request: Request) -> Response:
+    """Show an account's balance and a page of its statement, by default the latest one."""
+    name = check_account(request.path_params["account"])
+    told = statement.show(console.stack, name, with_references=False)
+    since, until = _times(console, request)
+    entries = [one for one in told["entries"] if _is_between(one["posted_at"], since, until)]
+    pages = max(1, -(-len(entries) // STATEMENT_LINES))
+    wanted = request.query_params.get("page", "")
+    number = min(max(int(wanted), 1), pages) if wanted.isdecimal() and len(wanted) < 9 else pages
+    lines = entries[(number - 1) * STATEMENT_LINES : number * STATEMENT_LINES]
+    for line, reference in zip(lines, references.read(console.stack, lines), strict=True):
+        line["reference"] = reference
+    values: dict[str, Any] = {
+        "account": told,
+        "lines": lines,
+        "count": len(entries),
+        "number": number,
+        "pages": pages,
+    }
+    return shown("account.html", console.frame(request), **values, times=_given(request))
+
+
+def statement_csv(console: Console, request: Request) -> Response:
+    """Hand out an account's statement, between two instants, as CSV (RFC 4180)."""
+    name = check_account(request.path_params["account"])
+    told = statement.show(console.stack, name)
+    since, until = _times(console, request)
+    written = io.StringIO()
+    lines = csv.writer(written)
+    lines.writerow(_CSV)
+    for entry in told["entries"]:
+        if _is_between(entry["posted_at"], since, until):
+            line = entry | {"currency": told["currency"], "reference": entry["reference"] or ""}
+            lines.writerow([line[name] if name in _NUMBERS else csv_cell(line[name]) for name in _CSV])
+    file = f'attachment; filename="{name.replace(":", "-")}.csv"'
+    return Response(written.getvalue(), media_type="text/csv", headers={"content-disposition": file})
+
+
+def search(console: Console, request: Request) -> Response:
+    """Find a settlement or an account by its name, settlements by status and time, or orders by time."""
+    asked = {name: value.strip() for name, value in request.query_params.items()}
+    if asked.get("key"):
+        return onward(f"/settlements/{check_key(asked['key'])}")
+    if asked.get("account"):
+        return onward(f"/accounts/{check_account(asked['account'])}")
+    values: dict[str, Any] = {"statuses": _STATUSES, "asked": asked, "settlements": None, "orders": None}
+    if asked.get("status"):
+        values |= _by_status(console, asked["status"], *_times(console, request))
+    elif "by" in asked:
+        values |= _orders(console, asked["by"], *_times(console, request))
+    return shown("search.html", console.frame(request), **values)
+
+
+def _by_status(
+    console: Console, status: str, since: datetime | None, until: datetime | None
+) -> Mapping[str, Any]:
+    """Return the settlements that the index lists with a status, by the time since which they have it."""
+    if status not in _STATUSES:
+        raise CommandFailed(Exit.USAGE, f"status: must be one of {', '.join(_STATUSES)}")
+    lines: list[dict[str, Any]]
+    if status == Status.LIMBO:
+        cases, more = limbo.open_cases(console.stack, queue.LINES_MAX)
+        lines = [one | {"amount": one["amount_at_risk"]} for one in cases]
+    else:
+        found = in_flight.in_flight(console.stack, queue.LINES_MAX)
+        every = (in_flight.describe_in_flight(console.stack, row) for row in found.rows)
+        lines, more = [one for one in every if one["status"] == status], found.more
+    kept = [one for one in lines if _is_between(one["since"] or "", since, until)]
+    return {"settlements": kept, "more": more}
+
+
+def _orders(console: Console, by: str, since: datetime | None, until: datetime | None) -> Mapping[str, Any]:
+    """Return people's orders of a time, by default of the last week, the oldest first."""
+    at = console.now()
+    pages = audit.pages(console.stack, since or at - _ORDERS_SINCE, until or at, by or None)
+    found = list(islice(chain.from_iterable(pages), ORDERS_MAX + 1))
+    return {"orders": found[:ORDERS_MAX], "more": len(found) > ORDERS_MAX}
+
+
+def _given(request: Request) -> dict[str, str]:
+    return {name: request.query_params.get(name, "").strip() for name in ("since", "until")}
+
+
+def _times(console: Console, request: Request) -> tuple[datetime | None, datetime | None]:
+    """Return the instants between which a person looks. Raises CommandFailed."""
+    at = console.now()
+    since, until = (
+        instants.parse(text, at, name) if text else None for name, text in _given(request).items()
+    )
+    if since and until and until < since:
+        raise CommandFailed(Exit.USAGE, "until: is before since")
+    return since, until
+
+
+def _is_between(instant: str, since: datetime | None, until: datetime | None) -> bool:
+    """Return whether a row's instant is in the time; one that cannot be read is in none but the whole."""
+    if since is None and until is None:
+        return True
+    try:
+        at = datetime.fromisoformat(instant)
+        return (since is None or at >= since) and (until is None or at <= until)
+    except (ValueError, TypeError):
+        return False

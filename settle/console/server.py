@@ -1,0 +1,81 @@
+"""The console's server, on this machine alone: 127.0.0.1, and a port that is free."""
+
+import html
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import uvicorn
+
+from settle.console.app import application
+from settle.console.context import Console, Shared
+from settle.console.session import Session
+from settle.exit_codes import CommandFailed, Exit
+from settle.stack import Stack
+
+HOST = "127.0.0.1"
+_CONNECTIONS_MAX = 64
+_END_SECONDS = 5
+"""How long an order that is under way may take after Ctrl-C: it is on record, or not sent."""
+
+
+def serve(stack: Stack, port: int, announce: Callable[[str], None]) -> None:
+    """Serve until the session is ended, or Ctrl-C; `announce` gets the address with the token."""
+    shared = Shared(stack.name, stack.outputs, stack.session, stack.endpoint_url)
+    with _listening(port) as listener:
+        bound, session = listener.getsockname()[1], Session()
+
+        def end() -> None:
+            server.should_exit = True
+
+        config = uvicorn.Config(
+            application(Console(shared, session), bound, end),
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_CONNECTIONS_MAX,
+            timeout_graceful_shutdown=_END_SECONDS,
+        )
+        server = uvicorn.Server(config)
+        announce(f"http://{HOST}:{bound}/enter?token={session.token}")
+        with suppress(KeyboardInterrupt):
+            server.run(sockets=[listener])
+
+
+@contextmanager
+def _listening(port: int) -> Iterator[socket.socket]:
+    """Yield a socket that listens on a port of this machine; 0 is any free one. Raises CommandFailed."""
+    with socket.socket() as listener:
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((HOST, port))
+            listener.listen()  # before the address is announced: a browser may be quicker than the server
+        except OSError as taken:
+            raise CommandFailed(
+                Exit.FAILED, f"port: {port}: {taken.strerror}; name another one, or none for a free one"
+            ) from taken
+        yield listener
+
+
+@contextmanager
+def door_page(address: str) -> Iterator[Path]:
+    """Yield a file that leads a browser to an address; its owner alone may read it.
+
+    The address has the token: as an argument of the browser, each user of the machine would see it.
+    """
+    handle, name = tempfile.mkstemp(prefix="settle-console-", suffix=".html")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            to = html.escape(address)
+            file.write(f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={to}">')
+        yield Path(name)
+    finally:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()

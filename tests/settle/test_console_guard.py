@@ -1,0 +1,254 @@
+"""Who gets into a console: one browser, by its own pages, once."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from settle.console import guard, session
+from settle.console.session import Session
+from tests.settle.desk import Desk
+from tests.settle.visitor import ORIGIN, PORT, Visitor, writes_nothing
+from tests.world.constants import KEY
+
+DECIDE = f"/settlements/{KEY}/decide"
+WRITE_OFF = {"verb": "resolve", "case": "1", "reason": "agreed", "confirmed": "write-off"}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+# The token
+
+
+def test_the_token_opens_the_session_once(desk: Desk) -> None:
+    visitor = Visitor(desk)
+    address = f"/enter?token={visitor.session.token}"
+
+    first = visitor.get(address)
+    visitor.client.cookies.clear()
+    second = visitor.get(address)
+
+    assert (first.status_code, first.headers["refresh"]) == (200, "0; url=/")
+    cookie = first.headers["set-cookie"]
+    assert cookie.startswith(f"settle_{PORT}=")
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    assert (second.status_code, "set-cookie" in second.headers) == (403, False)
+    assert visitor.get("/").status_code == 401
+
+
+@pytest.mark.parametrize("token", ["", "x", "é", "%00"])
+def test_another_token_opens_nothing_and_leaves_the_right_one_good(desk: Desk, token: str) -> None:
+    visitor = Visitor(desk)
+
+    refused = visitor.get(f"/enter?token={token}")
+
+    assert (refused.status_code, visitor.get("/").status_code) == (403, 401)
+    assert visitor.enter().get("/search").status_code == 200
+
+
+def test_the_token_is_in_no_page_and_no_other_address(desk: Desk) -> None:
+    visitor = Visitor(desk)
+    token = visitor.session.token
+
+    answer = visitor.get(f"/enter?token={token}")
+
+    assert token not in answer.text + str(answer.headers)
+    assert token not in visitor.page("/search")
+
+
+def test_a_token_grows_old(clock: Clock) -> None:
+    made = Session(clock)
+    token = made.token
+
+    clock.now = session.TOKEN_SECONDS + 1
+
+    assert made.enter(token) is None
+
+
+def test_a_session_ends_when_nothing_is_asked_and_after_a_shift(clock: Clock) -> None:
+    idle, busy = Session(clock), Session(clock)
+    of_idle, of_busy = idle.enter(idle.token), busy.enter(busy.token)
+    assert of_idle
+    assert of_busy
+
+    asked = []
+    while clock.now <= session.SESSION_SECONDS_MAX:
+        asked.append(busy.has(of_busy))
+        clock.now += session.IDLE_SECONDS
+
+    assert all(asked)
+    assert not idle.has(of_idle)
+    assert not busy.has(of_busy)
+    clock.now = 0
+    assert not busy.has(of_busy), "an ended session stays ended"
+
+
+def test_no_cookie_is_none_before_and_after_a_session(clock: Clock) -> None:
+    made = Session(clock)
+
+    before = made.has("")
+    made.enter(made.token)
+    made.end()
+
+    assert [before, made.has(""), made.enter("")] == [False, False, None]
+
+
+def test_the_person_ends_the_session_and_with_it_the_console(desk: Desk) -> None:
+    visitor = Visitor(desk).enter()
+
+    ended = visitor.submit(visitor.page("/search"), "/end")
+
+    assert (ended.status_code, visitor.ended) == (200, [True])
+    assert visitor.get("/search").status_code == 401
+
+
+# Where a request comes from
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "127.0.0.1"}, 421),
+        ({"host": f"localhost:{PORT}"}, 421),
+        ({"host": f"rebound.example:{PORT}"}, 421),
+        ({"host": f"127.0.0.1:{PORT + 1}"}, 421),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": f"http://127.0.0.1:{PORT + 1}"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"cookie": ""}, 401),
+        ({"cookie": f"settle_{PORT}=x"}, 401),
+    ],
+    ids=str,
+)
+def test_a_request_from_elsewhere_is_refused_and_writes_nothing(
+    desk: Desk, headers: dict[str, str], status: int
+) -> None:
+    desk.stuck()
+    visitor = Visitor(desk).enter()
+
+    with writes_nothing(desk):
+        read = visitor.get("/", **headers)
+        ordered = visitor.send(f"{DECIDE}/write-off", headers, **WRITE_OFF)
+
+    assert [read.status_code, ordered.status_code] == [status, status]
+    assert "Nothing" in read.text or "What next" in read.text
+    assert KEY not in read.text
+    assert visitor.session.csrf not in read.text
+
+
+def test_the_address_with_the_token_may_be_followed_from_anywhere(desk: Desk) -> None:
+    visitor = Visitor(desk)
+
+    answer = visitor.get(f"/enter?token={visitor.session.token}", **{"sec-fetch-site": "cross-site"})
+
+    assert answer.status_code == 200
+
+
+def test_a_form_without_an_origin_is_refused(desk: Desk) -> None:
+    desk.stuck()
+    visitor = Visitor(desk).enter()
+
+    with writes_nothing(desk):
+        answer = visitor.client.post(f"{DECIDE}/write-off", data={"csrf": visitor.session.csrf} | WRITE_OFF)
+
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("csrf", ["", "x", "é"])
+def test_a_form_of_no_page_of_ours_is_refused_and_writes_nothing(desk: Desk, csrf: str) -> None:
+    desk.stuck()
+    visitor = Visitor(desk).enter()
+
+    with writes_nothing(desk):
+        answers = [
+            visitor.send(path, csrf=csrf, **WRITE_OFF)
+            for path in (f"{DECIDE}/write-off", f"/settlements/{KEY}/approve", "/end")
+        ]
+
+    assert [answer.status_code for answer in answers] == [403] * 3
+    assert visitor.ended == []
+    assert [decision for decision, _ in desk.door.given if decision == "write-off"] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"csrf=x", "text/plain", 400),
+        (b"csrf=x", "multipart/form-data; boundary=x", 400),
+        (b"{}", "application/json", 400),
+        (b"\xff=x", "application/x-www-form-urlencoded", 400),
+        (b"csrf=%ff", "application/x-www-form-urlencoded", 400),
+        (b"&".join(b"a=b" for _ in range(17)), "application/x-www-form-urlencoded", 400),
+        (b"a=" + b"b" * guard.FORM_BYTES_MAX, "application/x-www-form-urlencoded", 413),
+    ],
+)
+def test_what_is_no_form_is_refused(desk: Desk, content: bytes, kind: str, status: int) -> None:
+    visitor = Visitor(desk).enter()
+    headers = {"origin": ORIGIN, "content-type": kind}
+
+    answer = visitor.client.post("/end", content=content, headers=headers)
+
+    assert (answer.status_code, visitor.ended) == (status, [])
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    method=st.sampled_from(["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "FOO"]), path=st.text(max_size=20)
+)
+def test_no_method_goes_past_the_guard_without_a_form(shut: Visitor, method: str, path: str) -> None:
+    answer = shut.client.request(method, f"/{re.sub('[^a-z/]', '', path)}", headers={"origin": ORIGIN})
+
+    assert answer.status_code in (400, 403)
+
+
+@pytest.fixture
+def shut(desk: Desk) -> Visitor:
+    return Visitor(desk).enter()
+
+
+# Each answer
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda visitor: visitor.get("/search"),
+        lambda visitor: visitor.get("/settlements/x"),
+        lambda visitor: visitor.get("/no/such/page"),
+        lambda visitor: visitor.get("/", host="evil.example"),
+        lambda visitor: visitor.get("/accounts/alice/statement.csv"),
+        lambda visitor: visitor.get("/search?account=alice"),
+        lambda visitor: visitor.send("/search"),
+    ],
+)
+def test_each_answer_forbids_scripts_frames_and_a_copy(desk: Desk, ask: Callable[[Visitor], object]) -> None:
+    answer = ask(Visitor(desk).enter())
+
+    headers = answer.headers  # type: ignore[attr-defined]
+    policy = dict(part.strip().partition(" ")[::2] for part in headers["content-security-policy"].split(";"))
+    assert policy.pop("style-src").startswith("'sha256-")
+    assert policy == {
+        "default-src": "'none'",
+        "base-uri": "'none'",
+        "form-action": "'self'",
+        "frame-ancestors": "'none'",
+    }
+    assert headers["cache-control"] == "no-store"
+    assert headers["referrer-policy"] == "same-origin"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "server" not in headers

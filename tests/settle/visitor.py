@@ -1,0 +1,79 @@
+"""A browser of a console: the pages' HTTP, with the stack of the desk behind it."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import httpx2 as httpx
+from starlette.testclient import TestClient
+
+from settle.console.app import application
+from settle.console.context import Console
+from settle.console.session import Session
+from tests.settle.desk import ADA, Desk
+from tests.world.environment import NOW
+
+PORT = 8123
+ORIGIN = f"http://127.0.0.1:{PORT}"
+_HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)"')
+
+
+class Sts:
+    """STS: it tells who signs."""
+
+    def __init__(self, arn: str = ADA) -> None:
+        self.arn = arn
+
+    def get_caller_identity(self) -> dict[str, str]:
+        return {"Arn": self.arn}
+
+
+class Visitor:
+    """A person at a console."""
+
+    def __init__(self, desk: Desk, session: Session | None = None) -> None:
+        self.desk, self.session, self.ended = desk, session or Session(), list[bool]()
+        desk.stack.clients.setdefault("sts", Sts())
+        self.at = NOW + timedelta(hours=1)
+        self.console = Console(desk.stack, self.session, lambda: self.at)
+        app = application(self.console, PORT, lambda: self.ended.append(True))
+        self.client = TestClient(app, base_url=ORIGIN, follow_redirects=False)
+
+    def enter(self) -> "Visitor":
+        """Open the session by its token, as the printed address does."""
+        assert self.get(f"/enter?token={self.session.token}").status_code == 200
+        return self
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return self.client.get(path, headers=headers)
+
+    def page(self, path: str) -> str:
+        """Return a page that must be there."""
+        answer = self.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    def send(self, path: str, headers: dict[str, str] | None = None, /, **fields: str) -> httpx.Response:
+        """Send a form of this session, as its page would."""
+        fields = {"csrf": self.session.csrf} | fields
+        return self.client.post(path, data=fields, headers={"origin": ORIGIN} | (headers or {}))
+
+    def submit(self, page: str, action: str, **typed: str) -> httpx.Response:
+        """Fill in the form of a page that goes to `action`, and send it."""
+        form = page.partition(f'action="{action}"')[2].partition("</form>")[0]
+        assert form, page
+        return self.send(action, **{**dict(_HIDDEN.findall(form)), **typed})
+
+
+@contextmanager
+def writes_nothing(desk: Desk) -> Iterator[None]:
+    """Demand that the whole table is the same before and after."""
+    before = desk.ledger.rows()
+    yield
+    assert desk.ledger.rows() == before
+
+
+def hidden(page: str) -> dict[str, Any]:
+    return dict(_HIDDEN.findall(page))
