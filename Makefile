@@ -20,7 +20,7 @@ RUNS ?= 100000
 SEED_SECONDS ?= 120
 
 .PHONY: setup demo test test-all test-deployed-python check lint format synth lock clean
-.PHONY: templates reference simulate exhaust planted needed fuzz mutants bench worst-day
+.PHONY: templates reference screenshots simulate exhaust planted needed fuzz mutants bench worst-day
 .PHONY: help
 .DEFAULT_GOAL := help
 
@@ -123,6 +123,9 @@ synth: setup  ## synthesise every stage; offline
 
 templates: synth .venv-templates/.ready  ## cfn-lint and checkov on the templates of the stages on AWS
 	.venv/bin/python tools/check_templates.py .venv-templates/bin cdk.out/settlement-dev.template.json cdk.out/settlement-prod.template.json
+
+screenshots: setup  ## the pictures of docs/images, from the tests of the pages in Chromium
+	SCREENSHOTS=docs/images .venv/bin/pytest tests/browser -m "browser and not long"
 
 reference: setup  ## render the tables of docs/reference from the code
 	.venv/bin/python -m docs.reference.generate

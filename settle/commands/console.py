@@ -25,6 +25,8 @@ def console(
     """
     with needs_extra("console", "console"):
         from settle.console import server
+        from settle.console.context import Console, shared
+        from settle.console.session import Session
 
     from settle.output.console import note, print_line
     from settle.stack import find
@@ -38,4 +40,4 @@ def console(
             if show:
                 typer.launch(str(until_the_end.enter_context(server.door_page(address))))
 
-        server.serve(target, port, announce)
+        server.serve(Console(shared(target), Session()), port, announce)

@@ -32,6 +32,11 @@ class Shared(Stack):
             return self._clients[service, attempts]
 
 
+def shared(stack: Stack) -> Stack:
+    """Return a stack for the threads of a server."""
+    return Shared(stack.name, stack.outputs, stack.session, stack.endpoint_url)
+
+
 @dataclass(frozen=True)
 class Console:
     """A console on a stack, for one person."""

@@ -11,10 +11,8 @@ from pathlib import Path
 import uvicorn
 
 from settle.console.app import application
-from settle.console.context import Console, Shared
-from settle.console.session import Session
+from settle.console.context import Console
 from settle.exit_codes import CommandFailed, Exit
-from settle.stack import Stack
 
 HOST = "127.0.0.1"
 _CONNECTIONS_MAX = 64
@@ -22,17 +20,19 @@ _END_SECONDS = 5
 """How long an order that is under way may take after Ctrl-C: it is on record, or not sent."""
 
 
-def serve(stack: Stack, port: int, announce: Callable[[str], None]) -> None:
-    """Serve until the session is ended, or Ctrl-C; `announce` gets the address with the token."""
-    shared = Shared(stack.name, stack.outputs, stack.session, stack.endpoint_url)
+def serve(console: Console, port: int, announce: Callable[[str], None]) -> None:
+    """Serve until the session is ended, or Ctrl-C; `announce` gets the address with the token.
+
+    Several threads use the clients of the console's stack at once.
+    """
     with _listening(port) as listener:
-        bound, session = listener.getsockname()[1], Session()
+        bound = listener.getsockname()[1]
 
         def end() -> None:
             server.should_exit = True
 
         config = uvicorn.Config(
-            application(Console(shared, session), bound, end),
+            application(console, bound, end),
             http="h11",
             ws="none",
             lifespan="off",
@@ -44,7 +44,7 @@ def serve(stack: Stack, port: int, announce: Callable[[str], None]) -> None:
             timeout_graceful_shutdown=_END_SECONDS,
         )
         server = uvicorn.Server(config)
-        announce(f"http://{HOST}:{bound}/enter?token={session.token}")
+        announce(f"http://{HOST}:{bound}/enter?token={console.session.token}")
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
 

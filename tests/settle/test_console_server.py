@@ -1,69 +1,26 @@
 """The console's server: on this machine alone, until its session is ended."""
 
-import http.client
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlencode
 
 import boto3
 import pytest
 
-from settle.console import server
-from settle.console.guard import cookie_name
+from settle.console import context, server
+from settle.console.context import Console
 from settle.console.session import Session
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
-
-SECONDS_MAX = 60
-"""The end of a hang."""
-
-
-class Served:
-    """A console that is served by a thread, and the address that it has announced."""
-
-    def __init__(self, session: Session) -> None:
-        self.session, self.announced, self.address = session, threading.Event(), ""
-        stack = Stack("under-test", {}, boto3.Session())
-        self.thread = threading.Thread(target=server.serve, args=(stack, 0, self._announce))
-        self.thread.start()
-        assert self.announced.wait(SECONDS_MAX)
-        self.port = int(self.address.partition("127.0.0.1:")[2].partition("/")[0])
-        self.path = self.address.partition(str(self.port))[2]
-
-    def _announce(self, address: str) -> None:
-        self.address = address
-        self.announced.set()
-
-    def ask(self, method: str, path: str, body: str = "", **headers: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS_MAX)
-        connection.request(method, path, body, headers)
-        answer = connection.getresponse()
-        answer.read()
-        connection.close()
-        return answer
-
-    def end(self, csrf: str, cookie: str) -> int:
-        """Send the form that ends the session."""
-        headers = {"origin": f"http://127.0.0.1:{self.port}", "cookie": cookie}
-        headers |= {"content-type": "application/x-www-form-urlencoded"}
-        return self.ask("POST", "/end", urlencode({"csrf": csrf}), **headers).status
+from tests.settle.served import SECONDS_MAX, Served, serving
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    session = Session()
-    monkeypatch.setattr(server, "Session", lambda: session)
-    served = Served(session)
-    yield served
-    if served.thread.is_alive():
-        cookie = session.enter(session.token)
-        assert served.end(session.csrf, f"{cookie_name(served.port)}={cookie}") == 200
-        served.thread.join(SECONDS_MAX)
-    assert not served.thread.is_alive()
+def served() -> Iterator[Served]:
+    with serving(Stack("under-test", {}, boto3.Session())) as served:
+        yield served
 
 
 def test_the_console_is_entered_by_the_printed_address_and_ended_by_its_person(served: Served) -> None:
@@ -71,7 +28,7 @@ def test_the_console_is_entered_by_the_printed_address_and_ended_by_its_person(s
     entered = served.ask("GET", served.path)
     cookie = str(entered.headers["set-cookie"]).partition(";")[0]
 
-    forged, ended = (served.end(csrf, cookie) for csrf in ("x", served.session.csrf))
+    forged, ended = (served.send_end(csrf, cookie) for csrf in ("x", served.session.csrf))
     served.thread.join(SECONDS_MAX)
 
     assert [strange.status, entered.status, forged, ended] == [421, 200, 403, 200]
@@ -90,8 +47,9 @@ def test_a_taken_port_is_named() -> None:
         taken.listen()
         port = taken.getsockname()[1]
 
+        console = Console(Stack("under-test", {}, boto3.Session()), Session())
         with pytest.raises(CommandFailed, match=f"port: {port}: ") as failed:
-            server.serve(Stack("under-test", {}, boto3.Session()), port, lambda address: None)
+            server.serve(console, port, lambda address: None)
 
     assert failed.value.code == Exit.FAILED
 
@@ -110,7 +68,8 @@ def test_the_command_prints_the_address_and_shows_it_by_the_file(
 ) -> None:
     launched = list[str]()
     monkeypatch.setattr("typer.launch", launched.append)
-    monkeypatch.setattr(server, "serve", lambda stack, port, announce: announce(f"http://x/{port}?token=t"))
+    monkeypatch.setattr(server, "serve", lambda console, port, announce: announce(f"http://x/{port}?token=t"))
+    monkeypatch.setattr(context, "shared", lambda stack: stack)
 
     shown = command("console", "--port", "8123")
     quiet = command("console", "--no-open")

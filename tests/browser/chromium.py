@@ -1,0 +1,96 @@
+"""Chromium as a person uses it, with what it says and asks for on record."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.world.templates import PROJECT
+
+PICTURES = os.environ.get("SCREENSHOTS")
+"""The folder for pictures of the pages, which `make screenshots` names; none is made without it."""
+
+AXE = PROJECT / "node_modules" / "axe-core" / "axe.min.js"
+TABS_MAX = 200
+"""The end of a hang: no page of these tests has so many places to go to."""
+
+_FOCUSED = """() => {
+  const one = document.activeElement;
+  return one.getAttribute("aria-label") || (one.labels && one.labels.length && one.labels[0].innerText)
+    || one.innerText || "";
+}"""
+_COMMANDS = ("chromium", "chromium-browser")
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Yield the system's Chromium; the test is skipped if there is none."""
+    path = next((found for name in _COMMANDS if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.skip("chromium is not installed: `apt-get install chromium`, as .ci/run does")
+    as_root = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=as_root)
+        yield started
+        started.close()
+
+
+class Looking:
+    """A window of a browser without a cookie of another one, what it has asked for and what it has said."""
+
+    def __init__(self, chromium: Browser, scheme: Literal["light", "dark"] = "light") -> None:
+        self.context = chromium.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 800})
+        self.page: Page = self.context.new_page()
+        self.said, self.asked = list[str](), list[str]()
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+
+    def go(self, address: str) -> "Looking":
+        self.page.goto(address)
+        return self
+
+    def enter(self, address: str) -> "Looking":
+        """Open a console by its address, and wait for the queue."""
+        self.page.goto(address)
+        self.page.wait_for_url(lambda url: url.endswith("/"))
+        return self
+
+    def faults(self) -> list[str]:
+        """Return what axe finds on the page: the rule, and the element."""
+        self.page.evaluate(AXE.read_text())
+        found: dict[str, Any] = self.page.evaluate("() => axe.run()")
+        return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]]
+
+    def tab_to(self, name: str) -> None:
+        """Press Tab until the place with this name has the focus."""
+        seen = []
+        for _ in range(TABS_MAX):
+            self.page.keyboard.press("Tab")
+            seen.append(self.page.evaluate(_FOCUSED).strip())
+            if seen[-1].startswith(name):
+                return
+        raise AssertionError(f"{name} is not reached by Tab: {seen[:30]}")
+
+    def choose(self, name: str) -> None:
+        """Go to a link or a button by Tab, press Enter, and wait for its page."""
+        self.tab_to(name)
+        with self.page.expect_navigation():
+            self.page.keyboard.press("Enter")
+
+    def heading(self) -> str:
+        return self.page.inner_text("h1")
+
+    def picture(self, name: str, at: str = "body") -> None:
+        """Keep a picture of the page from an element on, if pictures are wanted."""
+        if PICTURES:
+            self.page.locator(at).evaluate("one => one.scrollIntoView()")
+            self.page.screenshot(path=Path(PICTURES) / f"{name}.png")
+
+    def close(self) -> None:
+        self.context.close()

@@ -1,0 +1,167 @@
+"""Each page in a browser: it asks no other server, says nothing, and axe finds no fault."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from settle.console import pages
+from settle.output.page import render
+from settle.queries import queue, report
+from tests.browser.conftest import Looks
+from tests.settle.desk import Desk
+from tests.settle.served import Served, serving
+from tests.settle.test_report_queue import CloudWatch
+from tests.settle.visitor import Sts
+from tests.settle.ways import WAYS, Way
+from tests.world.constants import KEY
+from tests.world.environment import NOW
+
+pytestmark = pytest.mark.browser
+
+FLYING = "order-flying-0001"
+each_scheme = pytest.mark.parametrize("scheme", ["light", "dark"])
+
+
+def later() -> datetime:
+    return NOW + timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def services(desk: Desk) -> None:
+    desk.stack.clients.update(cloudwatch=CloudWatch(), sts=Sts())
+
+
+@pytest.fixture
+def served(desk: Desk) -> Iterator[Served]:
+    with serving(desk.stack, later) as served:
+        yield served
+
+
+@each_scheme
+def test_each_page_of_the_console_is_sound(desk: Desk, served: Served, look: Looks, scheme: str) -> None:
+    desk.stuck()
+    desk.pay(FLYING, until="hold")
+    window = look(scheme).enter(served.address)
+    paths = {
+        "/": "Queue of",
+        "/?live=2": "Queue of",
+        f"/settlements/{KEY}": "Settlement",
+        f"/settlements/{FLYING}?live=0": "Settlement",
+        f"/settlements/{KEY}/decide": "Decide on",
+        f"/settlements/{KEY}/decide/write-off?verb=resolve": "Decide: write-off",
+        "/accounts/bob": "Account",
+        "/search?status=LIMBO": "Search",
+        "/search?by=": "Search",
+    }
+
+    found = {}
+    for path, heading in paths.items():
+        window.go(served.origin + path)
+        assert window.heading().startswith(heading)
+        found[path] = window.faults()
+
+    assert {path: faults for path, faults in found.items() if faults} == {}
+    assert {url.partition("/enter")[0].startswith(served.origin) for url in window.asked} == {True}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_a_settlement_of_each_way_is_sound(desk: Desk, served: Served, look: Looks, way: Way) -> None:
+    way(desk)
+    window = look().enter(served.address)
+
+    window.go(f"{served.origin}/settlements/{KEY}?live=0")
+
+    assert window.faults() == []
+    assert window.page.inner_text(".status") == desk.row()["status"]
+    told = report.describe(desk.stack, KEY, later())
+    drawn = window.page.locator("svg .node.committed, svg .node.refused, svg .node.passed, svg .node.here")
+    names = {one.get_attribute("id") for one in drawn.all()}
+    assert names == {f"{walk.machine}.{visit.state}" for walk in told["walks"] for visit in walk.visits}
+
+
+@each_scheme
+def test_a_report_in_a_file_asks_nothing(desk: Desk, look: Looks, tmp_path: Path, scheme: str) -> None:
+    desk.stuck()
+    desk.pay(FLYING, until="hold")
+    told = report.describe(desk.stack, KEY, later())
+    files = {"report": render.settlement(told), "queue": render.queue(queue.describe(desk.stack, later()))}
+    for name, text in files.items():
+        (tmp_path / f"{name}.html").write_text(text)
+        address = (tmp_path / f"{name}.html").as_uri()
+
+        window = look(scheme).go(address)
+
+        assert window.faults() == []
+        assert window.asked == [address]
+        if (name, scheme) == ("report", "light"):
+            window.picture(name, at="#path")
+
+
+def test_a_settlement_in_flight_shows_itself_anew(
+    desk: Desk, served: Served, look: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "LIVE_SECONDS", 1)
+    wire = desk.pay(FLYING, until="hold")
+    window = look().enter(served.address)
+    window.go(f"{served.origin}/settlements/{FLYING}")
+    before = window.page.inner_text(".status")
+
+    desk.compensate(wire)
+    window.page.locator(".status", has_text="COMPENSATED").wait_for()
+
+    assert before == "PROCESSING"
+    asked = len(window.asked)
+    window.page.wait_for_timeout(2_500)
+    assert len(window.asked) == asked, "a settlement at rest stays as it is"
+
+
+def test_a_decision_by_keyboard_alone_and_its_confirmation(desk: Desk, served: Served, look: Looks) -> None:
+    desk.stuck()
+    window = look().enter(served.address)
+
+    window.picture("console-queue")
+    window.choose(f"Decide: {KEY}")
+    assert window.faults() == []
+    window.picture("console-decide")
+    window.choose("Decide: write-off")
+    window.tab_to("Reason")
+    window.page.keyboard.type("agreed with finance")
+    window.choose("Decide: write-off")
+    assert window.faults() == []
+    shown = window.page.inner_text("main")
+    before = desk.row()["status"]
+    window.choose("Yes: write-off case 1")
+
+    assert "covers 47.72 EUR from losses:EUR" in shown
+    assert before == "LIMBO"
+    assert window.page.inner_text(".status") == "COMPENSATED"
+    assert desk.entry("resolve:1")["reason"] == "agreed with finance"
+
+
+def test_a_page_of_another_origin_reaches_nothing(desk: Desk, served: Served, look: Looks) -> None:
+    """A page of another port sends a form of its own: a browser sends it, and the guard refuses it."""
+    desk.stuck()
+    window = look().enter(served.address)
+    action = f"{served.origin}/settlements/{KEY}/decide/write-off"
+    form = f'<form method="post" action="{action}"><input name="verb" value="resolve" /></form>'
+    window.page.route("http://127.0.0.1:1/", lambda route: route.fulfill(body=form, content_type="text/html"))
+    window.go("http://127.0.0.1:1/")
+
+    with window.page.expect_navigation():
+        window.page.evaluate("() => document.forms[0].submit()")
+
+    assert window.heading() == "The request comes from another page"
+    assert desk.row()["status"] == "LIMBO"
+    window.said.clear()  # the browser tells the refusal, too
+
+
+def test_the_session_is_ended_by_its_button(served: Served, look: Looks) -> None:
+    window = look().enter(served.address)
+
+    window.choose("End the session")
+    served.thread.join(60)
+
+    assert window.heading() == "The session is over"
+    assert not served.thread.is_alive()
