@@ -63,7 +63,7 @@ def application(console: Console, port: int, ended: Callable[[], None]) -> Guard
         return answer
 
     async def lost(request: Request, failed: Exception) -> Response:
-        return _failed(console, request, failed)
+        return await run_in_threadpool(_failed, console, request, failed)
 
     routes = [
         Route(ENTER, enter, methods=["GET"]),

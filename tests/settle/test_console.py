@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -11,12 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from settle.console import pages
-from settle.queries import index, queue
+from settle.output.page import render
+from settle.output.page.render import Frame
+from settle.queries import index, queue, report
 from settlement.adapters.wire import to_wire
 from settlement.ledger import keys
 from settlement.model.timestamps import timestamp
 from tests.settle.desk import Desk
-from tests.settle.test_report import HOSTILE, local, parsed, texts
+from tests.settle.test_report import HOSTILE, attacked, local, parsed, texts
 from tests.settle.test_report_queue import CloudWatch, cells
 from tests.settle.visitor import Visitor, writes_nothing
 from tests.world.constants import KEY
@@ -285,6 +288,29 @@ def test_a_hostile_text_of_the_address_is_text(visitor: Visitor, text: str) -> N
         if answer.status_code != 303:
             root = parsed(answer.text)
             assert not [one for one in root.iter() if local(one) in ("script", "img")]
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60) | st.just(HOSTILE))
+def test_a_hostile_account_or_key_leads_to_no_other_place(told: dict[str, Any], text: str) -> None:
+    frame = Frame("csrf", text, text, "/settlements/x", 3)
+    attacked_page = render.settlement(attacked(told, text), frame)
+    waiting = {"key": text, "account": text}
+    queue_page = render.queue(
+        told["queue"] | {"limbo": told["queue"]["limbo"] | {"lines": [told["case"] | waiting]}}, frame
+    )
+
+    for page in (attacked_page, queue_page):
+        for href in links(page):
+            assert re.fullmatch(r"/(search|(settlements|accounts)/[\w.~/%-]*(\?live=0)?)?", href, re.ASCII)
+
+
+@pytest.fixture
+def told(desk: Desk) -> dict[str, Any]:
+    desk.stuck()
+    found = queue.describe(desk.stack, NOW)
+    about = report.describe(desk.stack, KEY, NOW)
+    return about | {"queue": found, "case": found["limbo"]["lines"][0]}
 
 
 # Many
