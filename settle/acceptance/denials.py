@@ -11,7 +11,7 @@ from settle.local import grants
 from settle.stack import Stack
 
 if TYPE_CHECKING:
-    from infra.trials import Trial
+    from settle.local.grants import Trial
 
 ATTEMPTS = 10
 """Of each request: IAM throttles its simulator, and the check makes some five hundred."""

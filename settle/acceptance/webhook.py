@@ -8,7 +8,8 @@ import secrets
 import time
 from dataclasses import dataclass, field
 
-import urllib3
+from botocore.awsrequest import AWSRequest
+from botocore.httpsession import URLLib3Session
 
 from settle.acceptance.run import Run
 from settlement.adapters.webhook_signature import signing_key
@@ -52,15 +53,9 @@ def foreign_secret() -> str:
 def call(run: Run, event: Event, secret: str) -> int:
     """Call the webhook once, signed with a secret; return the HTTP status of its answer."""
     run.waits_for = f"the webhook's answer about {event.key}"
-    answer = urllib3.request(
-        "POST",
-        run.stack.webhook_url,
-        body=event.body,
-        headers={"content-type": "application/json"} | signed(event, secret, int(time.time())),
-        timeout=SECONDS_MAX,
-        retries=False,
-    )
-    return int(answer.status)
+    headers = {"content-type": "application/json"} | signed(event, secret, int(time.time()))
+    sent = AWSRequest("POST", run.stack.webhook_url, headers, event.body)
+    return int(URLLib3Session(timeout=SECONDS_MAX).send(sent.prepare()).status_code)
 
 
 def signed(event: Event, secret: str, now: int) -> dict[str, str]:

@@ -11,6 +11,8 @@ from settle.local import needs_extra
 if TYPE_CHECKING:
     from infra.trials import Trial
 
+__all__ = ["Trial", "trials"]
+
 
 def trials() -> "Iterator[Trial]":
     """Return the requests that try the functions' roles. Raises CommandFailed outside of a checkout."""

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.long]
 @contextmanager
 def console(embedded: Embedded, person: Person) -> Iterator[str]:
     """Yield the address of a console that a person has started, as on a stack on AWS."""
-    command = [SETTLE, "console", "--no-open", "--stack", record.STACK_NAME]
+    command = [str(SETTLE), "console", "--no-open", "--stack", record.STACK_NAME]
     process = subprocess.Popen(
         command,
         env=embedded.environment | person.environment,
