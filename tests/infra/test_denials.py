@@ -122,7 +122,7 @@ def _with(**statement: Any) -> Plant:
         ("CollectFee", _without_grants, "CollectFee: PutItem is implicitDeny"),
         *(
             ("KycDecided", _without_an_attribute(one), f"Attributes pk+sk+{one}")
-            for one in (set(MONEY_ATTRIBUTES) - {"hold_at", "verify_at"})
+            for one in sorted({*MONEY_ATTRIBUTES} - {"hold_at", "verify_at"})
         ),
     ],
 )
