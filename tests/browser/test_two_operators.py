@@ -1,19 +1,19 @@
 """Two operators at their consoles on the embedded AWS: a case of LIMBO, by keyboard alone."""
 
-import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from settle.local import record
+from settle.console.context import shared
 from settle.people import Kind
+from settle.stack import Stack
 from tests.browser.conftest import Looks
 from tests.e2e.conftest import embedded
-from tests.e2e.embedded import SETTLE, Embedded
+from tests.e2e.embedded import Embedded
 from tests.e2e.people import Person, of_kind
 from tests.e2e.stuck import stuck
+from tests.settle.served import serving
 
 __all__ = ["embedded"]
 
@@ -22,22 +22,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 @contextmanager
 def console(embedded: Embedded, person: Person) -> Iterator[str]:
-    """Yield the address of a console that a person has started, as on a stack on AWS."""
-    command = [str(SETTLE), "console", "--no-open", "--stack", record.STACK_NAME]
-    process = subprocess.Popen(
-        command,
-        env=embedded.environment | person.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout
-        yield process.stdout.readline().strip()
-    finally:
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, len(err.splitlines())) == (0, "", 1), err
+    """Yield the address of a person's console."""
+    stack = Stack(embedded.stack.name, embedded.stack.outputs, person.session, person.endpoint_url)
+    with serving(shared(stack)) as served:
+        yield served.address
 
 
 def test_one_proposes_and_another_approves_by_keyboard_alone(embedded: Embedded, look: Looks) -> None:

@@ -181,7 +181,7 @@ def test_a_function_starts_no_machine_but_its_own_and_only_two_ask_about_reversa
 
 
 @pytest.mark.parametrize("function", GRANTED)
-def test_only_the_webhook_and_the_door_invoke_a_function_and_that_is_recovery(
+def test_only_the_webhook_the_door_and_a_cancellation_invoke_a_function_and_that_is_recovery(
     embedded: Embedded, function: str
 ) -> None:
     client = acting_as(embedded, function, "lambda")
@@ -192,7 +192,8 @@ def test_only_the_webhook_and_the_door_invoke_a_function_and_that_is_recovery(
 
     invoked = outcome_of(client.invoke, FunctionName=recovery, InvocationType="Event", Payload='{"key": "x"}')
 
-    assert invoked == ("done" if function in ("KycDecided", "TakeOrder") else "AccessDeniedException")
+    may = function in ("KycDecided", "TakeOrder", "CancelSettlement")
+    assert invoked == ("done" if may else "AccessDeniedException")
     assert outcome_of(client.invoke, FunctionName=other, InvocationType="Event") != "done"
 
 
