@@ -7,15 +7,15 @@ import psycopg
 
 from settle.exit_codes import CommandFailed, Exit
 
+_MONTH = re.compile(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])")
+
 
 def close(connection: psycopg.Connection, month: str, now: datetime) -> bool:
     """Close a month such as 2026-11 that is over; return whether it was open. Raises CommandFailed.
 
     It waits for projections under way, and they for it: no entry gets into a month while it is closed.
     """
-    first = _first(month)
-    if now < datetime(first.year + first.month // 12, first.month % 12 + 1, 1, tzinfo=UTC):
-        raise CommandFailed(Exit.USAGE, f"month: {month} is not over")
+    first = check(month, now)
     with connection.transaction():
         connection.execute("LOCK TABLE ledger.entry IN SHARE ROW EXCLUSIVE MODE")
         closed = connection.execute(
@@ -24,7 +24,11 @@ def close(connection: psycopg.Connection, month: str, now: datetime) -> bool:
     return bool(closed.rowcount)
 
 
-def _first(month: str) -> date:
-    if not re.fullmatch(r"[0-9]{4}-(0[1-9]|1[0-2])", month):
+def check(month: str, now: datetime) -> date:
+    """Return the first day of a month that is over. Raises CommandFailed."""
+    if not _MONTH.fullmatch(month):
         raise CommandFailed(Exit.USAGE, "month: must be like 2026-11")
-    return date.fromisoformat(f"{month}-01")
+    first = date.fromisoformat(f"{month}-01")
+    if now < datetime(first.year + first.month // 12, first.month % 12 + 1, 1, tzinfo=UTC):
+        raise CommandFailed(Exit.USAGE, f"month: {month} is not over")
+    return first

@@ -57,6 +57,7 @@ def rebuild(url: str, stack: Stack, source: str) -> dict[str, Any]:
 
 def close(url: str, stack: Stack, month: str, now: datetime) -> bool:
     """Close a month; return whether it was open."""
+    months.check(month, now)
     with schema.books(url) as connection:
         if any(projection.waiting(connection, sealed.copy(stack, sealed.OF_THE_STACK))):
             raise CommandFailed(

@@ -9,6 +9,7 @@ import sqlalchemy
 from alembic import command
 from alembic.config import Config
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from settle.exit_codes import CommandFailed, Exit
 
@@ -19,6 +20,7 @@ CONNECT_SECONDS = 10
 @contextmanager
 def books(url: str) -> Iterator[psycopg.Connection]:
     """Connect to a PostgreSQL by its URL. Raises CommandFailed in one line, without the password."""
+    _check(url)
     try:
         connection = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS)
     except (psycopg.Error, UnicodeError) as error:
@@ -46,11 +48,14 @@ def migrate(url: str, currencies: dict[str, int]) -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     with books(url) as connection:
-        with engine.begin() as within:
-            within.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('ledger.migrate'))")
-            within.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS ledger")
-            config.attributes["connection"] = within
-            command.upgrade(config, "head")
+        try:
+            with engine.begin() as within:
+                within.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('ledger.migrate'))")
+                within.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS ledger")
+                config.attributes["connection"] = within
+                command.upgrade(config, "head")
+        except sqlalchemy.exc.DBAPIError as error:
+            raise error.orig or error from None
         with connection.transaction():
             _add(connection, currencies)
 
@@ -73,6 +78,17 @@ def grant(connection: psycopg.Connection, role: str, member: str) -> None:
     """Let a user be a projector, or finance."""
     statement = sql.SQL("GRANT {} TO {}").format(sql.Identifier(f"ledger_{role}"), sql.Identifier(member))
     connection.execute(statement)
+
+
+def _check(url: str) -> None:
+    """Refuse what is no URL of PostgreSQL: the driver's own words for it would show the password."""
+    try:
+        conninfo_to_dict(url)
+        is_url = url.startswith(("postgresql://", "postgres://"))
+    except (psycopg.Error, UnicodeError):
+        is_url = False
+    if not is_url:
+        raise CommandFailed(Exit.USAGE, "url: must be like postgresql://user@host/database")
 
 
 def _line(error: Exception) -> str:

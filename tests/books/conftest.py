@@ -1,14 +1,25 @@
-"""A PostgreSQL with the books' schema, and a journal of a town."""
+"""A PostgreSQL with the books' schema, and the command on a town with its sealed journal."""
 
+import sys
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import psycopg
 import pytest
 
+from settle import cli, stack
 from settle.books import schema
+from tests.books import town as towns
+from tests.reconciliation.town import CONFIG, Town
 from tests.world import postgresql
+from tests.world.memory_s3 import MemoryS3
 
 CURRENCIES = {"EUR": 2, "JPY": 0}
+Ended = tuple[int, str, str]
+"""Exit code, standard output, standard error."""
+
+Command = Callable[..., Ended]
+"""`settle ledger` with these arguments, on the stack of the town."""
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +57,38 @@ def connect(url: str) -> Iterator[Callable[[], psycopg.Connection]]:
     yield connect
     for one in opened:
         one.close()
+
+
+@pytest.fixture(scope="session")
+def town() -> Town:
+    return towns.new_town()
+
+
+@pytest.fixture
+def journal() -> MemoryS3:
+    """The bucket of the town's sealed journal, empty."""
+    return MemoryS3()
+
+
+@pytest.fixture
+def command(
+    town: Town, journal: MemoryS3, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """The whole command, error handling included, without the price of a process."""
+    found = SimpleNamespace(
+        name="under-test",
+        config=CONFIG,
+        store=town.store,
+        outputs={"JournalBucket": "journal"},
+        client=lambda service: journal,
+    )
+    monkeypatch.setattr(stack, "find", lambda name: found)
+
+    def run(*arguments: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["settle", "ledger", *arguments])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(end.value.code or 0), captured.out, captured.err
+
+    return run

@@ -9,17 +9,11 @@ import pytest
 
 from settle.books import lines, project, schema, verify
 from settlement.reconciliation.sealed import lines_of
-from tests.books import town as towns
 from tests.books.conftest import CURRENCIES
 from tests.books.histories import Broken, History
 from tests.reconciliation.town import Town
 
 SEEDS = 12
-
-
-@pytest.fixture(scope="module")
-def town() -> Town:
-    return towns.new_town()
 
 
 class Lives:

@@ -25,11 +25,6 @@ Connect = Callable[[], psycopg.Connection]
 
 
 @pytest.fixture(scope="module")
-def town() -> Town:
-    return towns.new_town()
-
-
-@pytest.fixture(scope="module")
 def entry(town: Town) -> dict[str, Any]:
     return towns.entries(town)[0]
 

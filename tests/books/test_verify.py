@@ -23,11 +23,6 @@ LATER = datetime(2027, 1, 1, tzinfo=UTC)
 Connect = Callable[[], psycopg.Connection]
 
 
-@pytest.fixture(scope="module")
-def town() -> Town:
-    return towns.new_town()
-
-
 @pytest.fixture
 def taken(connection: psycopg.Connection, town: Town) -> psycopg.Connection:
     take_all(connection, town)

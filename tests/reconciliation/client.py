@@ -38,7 +38,7 @@ class Readable:
         self._before()
         names = parameters.get("ExpressionAttributeNames", {}).values()
         segment, segments = parameters.get("Segment", 0), parameters.get("TotalSegments", 1)
-        items = list(self._table.items.values())[segment::segments]
+        items = list(filter(_wanted(parameters), list(self._table.items.values())[segment::segments]))
         kept = [{name: item[name] for name in item if name in names} if names else item for item in items]
         return self._read("Scan", kept)
 
@@ -74,6 +74,16 @@ class Readable:
         read: dict[str, Any] = {}
         self._hooks[f"before-parse.dynamodb.{operation}"](response_dict=answer, customized_response_dict=read)
         return read
+
+
+def _wanted(parameters: Mapping[str, Any]) -> Callable[[Item], bool]:
+    """Return the filter of a scan, of which the code has one form: the partition begins with one of some."""
+    wanted = tuple(value["S"] for value in parameters.get("ExpressionAttributeValues", {}).values())
+    asked = " OR ".join(
+        f"begins_with(pk, {name})" for name in parameters.get("ExpressionAttributeValues", {})
+    )
+    assert parameters.get("FilterExpression", "") == asked
+    return lambda item: not wanted or item["pk"]["S"].startswith(wanted)
 
 
 def readable(

@@ -14,6 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+GUARDED = "guarded"
+"""The user, if a test creates it, that must give its password; all others are trusted."""
+
 _START_SECONDS_MAX = _STOP_SECONDS_MAX = 60
 
 
@@ -45,6 +48,8 @@ def server() -> Iterator[str]:
         data = str(folder / "data")
         initdb = [str(installed / "bin/initdb"), "--auth=trust", "--encoding=utf8", "-U", "test", "-D", data]
         subprocess.run(initdb, check=True, cwd=folder, **quiet, **as_user)
+        access = folder / "data/pg_hba.conf"
+        access.write_text(f"host all {GUARDED} all scram-sha-256\n{access.read_text()}")
         listens = ["-p", str(port), "-h", "127.0.0.1", "-k", str(folder)]
         server = subprocess.Popen(
             [str(installed / "bin/postgres"), "-D", data, *listens], cwd=folder, **quiet, **as_user

@@ -1,0 +1,200 @@
+"""`settle ledger`: each subcommand on a PostgreSQL, and one line for each thing that is wrong."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from settle.exit_codes import Exit
+from tests.books import town as towns
+from tests.books.conftest import Command
+from tests.reconciliation.town import Town
+from tests.world.memory_s3 import MemoryS3
+from tests.world.postgresql import GUARDED
+
+NEEDS_BOOKS = ("project", "verify", "put-aside", "close 2026-10")
+THIS_MONTH = f"{datetime.now(UTC):%Y-%m}"
+
+
+@pytest.fixture
+def sealed(journal: MemoryS3, town: Town) -> MemoryS3:
+    """The town's sealed journal."""
+    for name, content in towns.objects(town).items():
+        journal.put_object(Bucket="journal", Key=name, Body=content)
+    return journal
+
+
+@pytest.fixture
+def empty(server: str) -> Iterator[str]:
+    """The address of a database without the schema."""
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
+        admin.execute("CREATE DATABASE unmigrated")
+        yield f"{server}/unmigrated"
+        admin.execute("DROP DATABASE unmigrated WITH (FORCE)")
+
+
+@pytest.fixture
+def guarded(url: str) -> Iterator[str]:
+    """The address of the books for a user that must give its password, without it."""
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'right'")
+        yield url.replace("test@", f"{GUARDED}:PASSWORD@")
+        admin.execute(f"DROP ROLE {GUARDED}")
+
+
+def refused(ended: tuple[int, str, str], code: Exit, *texts: str) -> None:
+    """Assert that a command has ended with one line for a person."""
+    assert ended[0] == code, ended
+    assert ended[1] == ""
+    assert ended[2].startswith("settle: ")
+    assert ended[2].count("\n") == 1
+    assert all(text in ended[2] for text in texts), ended[2]
+
+
+def test_the_books_are_migrated_filled_verified_and_rebuilt(
+    command: Command, empty: str, sealed: MemoryS3, url: str, town: Town
+) -> None:
+    assert command("migrate", "--url", empty) == (0, "the schema is up to date\n", "")
+    assert command("migrate", "--url", empty)[0] == 0
+    done = json.loads(command("project", "--url", empty, "--json")[1])
+    again = json.loads(command("project", "--url", empty, "--json")[1])
+    code, told, _ = command("verify", "--url", empty)
+    rebuilt = json.loads(command("rebuild", "--url", url, "--json")[1])
+
+    assert (done["objects"], done["entries"]) == (len(sealed.objects), len(towns.entries(town)))
+    assert (again["objects"], again["entries"]) == (0, 0)
+    assert code == 0
+    assert told.startswith(f"books and table agree: {len(towns.entries(town))} entries up to ")
+    assert rebuilt["digest"] in told
+
+
+def test_an_object_that_was_changed_is_named_and_ends_the_projection_with_1(
+    command: Command, url: str, sealed: MemoryS3
+) -> None:
+    name = next(iter(sealed.objects))
+    sealed.versions[name] = [b"something else"]
+
+    code, told, _ = command("project", "--url", url)
+    verified = command("verify", "--url", url)
+
+    assert code == Exit.FAILED
+    assert told.startswith(f"{name}: ")
+    assert verified[0] == Exit.FAILED
+    assert "is not in the books" in verified[1]
+
+
+def test_what_was_put_aside_is_shown_with_its_reason(command: Command, url: str, sealed: MemoryS3) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE ledger.currency DISABLE TRIGGER USER")
+        connection.execute("DELETE FROM ledger.currency WHERE code = 'JPY'")
+    command("project", "--url", url)
+
+    found = json.loads(command("put-aside", "--url", url, "--json")[1])
+
+    assert {one["reason"] for one in found} == {"currency: is not one of the books"}
+    assert found[0]["reason"] in command("put-aside", "--url", url)[1]
+    assert command("verify", "--url", url)[0] == Exit.FAILED
+
+
+def test_a_month_is_closed_once_and_only_when_it_is_over_and_whole(
+    command: Command, url: str, sealed: MemoryS3
+) -> None:
+    refused(command("close", "2026-10", "--url", url), Exit.CONFLICT, "run `settle ledger project` first")
+    command("project", "--url", url)
+
+    assert command("close", "2026-10", "--url", url) == (0, "2026-10 is closed\n", "")
+    assert command("close", "2026-10", "--url", url) == (0, "2026-10 was closed before\n", "")
+    refused(command("close", THIS_MONTH, "--url", url), Exit.USAGE, f"month: {THIS_MONTH} is not over")
+
+
+@pytest.mark.parametrize("month", ["october", "2026-13", "2026-1", "2026-10-01", "0000-01"])
+def test_a_month_of_another_form_is_refused_before_anything_is_read(
+    command: Command, url: str, sealed: MemoryS3, month: str
+) -> None:
+    refused(command("close", month, "--url", url), Exit.USAGE, "month: must be like 2026-11")
+
+
+@pytest.mark.parametrize("arguments", ["migrate", "rebuild", *NEEDS_BOOKS])
+def test_a_url_without_a_server_is_one_line_without_the_password(command: Command, arguments: str) -> None:
+    ended = command(*arguments.split(), "--url", "postgresql://test:secret@127.0.0.1:1/books")
+
+    refused(ended, Exit.FAILED, "ledger: no connection: ")
+    assert "secret" not in ended[2]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "books", "mysql://test:secret@db/books", "postgresql://["],
+)
+def test_a_url_of_another_form_is_refused_without_the_password(command: Command, url: str) -> None:
+    ended = command("project", "--url", url)
+
+    refused(ended, Exit.USAGE, "url: must be like postgresql://user@host/database")
+    assert "secret" not in ended[2]
+
+
+@pytest.mark.parametrize("arguments", ["migrate", "rebuild", *NEEDS_BOOKS])
+def test_a_wrong_password_is_one_line_that_does_not_show_it(
+    command: Command, guarded: str, arguments: str
+) -> None:
+    ended = command(*arguments.split(), "--url", guarded.replace("PASSWORD", "wrong-one"))
+
+    refused(ended, Exit.FAILED, "ledger: no connection: ", "password authentication failed")
+    assert "wrong-one" not in ended[2]
+
+
+@pytest.mark.parametrize("arguments", ["migrate", "rebuild", *NEEDS_BOOKS])
+def test_a_user_without_the_permission_is_told_so(
+    command: Command, guarded: str, arguments: str, sealed: MemoryS3
+) -> None:
+    ended = command(*arguments.split(), "--url", guarded.replace("PASSWORD", "right"))
+
+    refused(ended, Exit.FAILED, "ledger: permission denied for ")
+
+
+@pytest.mark.parametrize("arguments", NEEDS_BOOKS)
+def test_without_the_schema_the_command_that_makes_it_is_named(
+    command: Command, empty: str, arguments: str, sealed: MemoryS3
+) -> None:
+    refused(command(*arguments.split(), "--url", empty), Exit.NOT_FOUND, "run `settle ledger migrate` first")
+
+
+def test_a_currency_with_other_decimals_is_refused(command: Command, empty: str) -> None:
+    command("migrate", "--url", empty)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute("ALTER TABLE ledger.currency DISABLE TRIGGER USER")
+        connection.execute("UPDATE ledger.currency SET exponent = 3 WHERE code = 'EUR'")
+
+    refused(command("migrate", "--url", empty), Exit.CONFLICT, "EUR has 3 decimals in the books, and 2 here")
+
+
+def test_a_rebuild_into_books_that_are_not_empty_is_refused(
+    command: Command, url: str, sealed: MemoryS3
+) -> None:
+    command("project", "--url", url)
+
+    refused(command("rebuild", "--url", url), Exit.CONFLICT, "rebuild into an empty database")
+
+
+@pytest.mark.parametrize("arguments", ["project", "rebuild"])
+def test_a_journal_that_is_not_there_is_a_usage_error(
+    command: Command, url: str, arguments: str, tmp_path: Path
+) -> None:
+    ended = command(arguments, "--url", url, "--from", str(tmp_path / "missing"))
+
+    refused(ended, Exit.USAGE, "from: must be stack, s3://BUCKET/PREFIX or a directory")
+
+
+def test_without_a_url_the_option_and_its_variable_are_named(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LEDGER_URL", raising=False)
+
+    code, _, told = command("project")
+
+    assert code == Exit.USAGE
+    assert "--url" in told
+    assert "LEDGER_URL" in told
