@@ -22,6 +22,7 @@ from tests.world.stream import record
 
 AT = NOW.timestamp()
 ENTRY = keys.entry("merchant.shop", CLAIMED_AT, KEY, "release")
+REASON = {"step": {"S": "hold"}, "error": {"S": "x"}}
 TYPES = ["held", "verified", "released", "settled"]
 """The events of a happy payment, in their order."""
 
@@ -165,6 +166,8 @@ def test_an_event_that_is_too_large_is_put_aside(
         ({"amount": {"N": "0.5"}}, "a row holds 0.5, but every number in the table is an integer"),
         ({"currency": {"S": "XXX"}}, "the stage has no currency XXX"),
         (None, "the settlement's row was deleted"),
+        ({"failure": {"M": {**REASON, "cause": {"B": b"x"}}}}, "Binary is not JSON serializable"),
+        ({"failure": {"M": {**REASON, "cause": {"SS": ["x"]}}}}, "set is not JSON serializable"),
     ],
 )
 def test_a_change_that_no_function_makes_is_put_aside_and_the_others_go_on(
@@ -185,6 +188,35 @@ def test_a_change_that_no_function_makes_is_put_aside_and_the_others_go_on(
     (message,) = aside(queues)
     assert message["key"] == KEY
     assert reason in message["reason"]
+
+
+def test_a_row_with_a_key_that_no_request_has_is_put_aside_and_the_others_go_on(
+    images: list[Item | None], records: list[dict[str, Any]], bus: Bus, queues: Queues
+) -> None:
+    bad: Item = {"pk": {"S": "SETTLEMENT#not a key"}}
+    old, new = ({**image, **bad} for image in images[1:3] if image)
+    records[1] = record(old, new, at=AT)
+
+    publish(*records)
+
+    assert [event["sequence"] for event in bus.taken] == [*"134"]
+    assert aside(queues) == [
+        {"key": "not a key", "reason": "SETTLEMENT#not a key: no request has such a key"}
+    ]
+
+
+def test_a_reason_that_repeats_the_row_is_cut(
+    images: list[Item | None], records: list[dict[str, Any]], bus: Bus, queues: Queues
+) -> None:
+    """A row has 400 KB at most, each byte of which may be six in JSON: more than a queue takes."""
+    old, new = images[1:3]
+    assert new
+    records[1] = record(old, {**new, "status": {"S": "x" * 5_000}}, at=AT)
+
+    publish(*records)
+
+    (message,) = aside(queues)
+    assert len(message["reason"]) == publish_events.REASON_LENGTH_MAX
 
 
 def test_releases_to_merchants_go_to_their_sweep(

@@ -105,6 +105,25 @@ def test_one_account_that_cannot_be_swept_does_not_keep_another_waiting(paid: Ca
     assert paid.account("merchant.shop")["available"] == 4772
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"amount": "many"}, {"amount": {"1"}}, {"amount": None}, {"currency": None}],
+    ids=["text", "set", "no amount", "no currency"],
+)
+def test_an_entry_that_no_function_has_put_does_not_keep_another_merchant_waiting(
+    paid: Calls, changed: Row
+) -> None:
+    bad = {**ENTRY, "pk": "ENTRIES#merchant.bad#3"}
+    entry = paid.ledger.row(ENTRY)
+    assert entry
+    paid.ledger.put({name: value for name, value in {**entry, **bad, **changed}.items() if value})
+
+    with pytest.raises((LookupError, TypeError, ValueError)):
+        sweep(bad, ENTRY)
+
+    assert paid.account("merchant.shop")["available"] == 4772
+
+
 def test_a_batch_comes_again_if_the_table_gives_no_answer(
     paid: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:

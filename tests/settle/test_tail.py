@@ -104,6 +104,33 @@ def test_a_payment_that_has_ended_before_is_shown_as_it_is(account: stack.Stack,
     assert " ".join(out.split()[1:]) == f"{KEY} 1 snapshot REJECTED 48.20 EUR"
 
 
+def test_a_payment_that_ends_before_the_rule_works_is_shown_by_a_second_look(
+    account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new rule takes a moment: the payment's last event has come before it, and no other one will."""
+    states_of = account.store.states  # type: ignore[attr-defined]
+    listen = tail._listen
+
+    def then_end(*arguments: Any) -> str:
+        states_of[KEY] = states.found(states.row() | {"status": "PROCESSING", "sequence": 1})
+        return listen(*arguments)
+
+    def without_a_message(*_: Any) -> Iterator[None]:
+        states_of[KEY] = states.found(states.row() | {"status": "REJECTED", "sequence": 2})
+        yield None
+
+    monkeypatch.setattr(tail, "_listen", then_end)
+    monkeypatch.setattr(tail, "_events", without_a_message)
+
+    code, out, _ = settle("events", "tail", "--key", KEY)
+
+    assert code == 0
+    assert [line.split()[2:5] for line in out.splitlines()] == [
+        ["1", "snapshot", "PROCESSING"],
+        ["2", "snapshot", "REJECTED"],
+    ]
+
+
 def test_as_json_an_event_is_what_a_reader_of_the_bus_gets(
     account: stack.Stack, coming: list[dict[str, Any]], settle: Command
 ) -> None:
