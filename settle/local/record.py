@@ -24,7 +24,8 @@ _ADDRESSES = {
     "SETTLEMENT_STANDARD_ARN": "SettlementStandardArn",
     "START_QUEUE_URL": "StartQueueUrl",
 }
-"""The variables that the examples of docs/calling/starting.md read, and the outputs that belong there."""
+_APIS = {"SETTLEMENTS_API_URL": "SettlementsApiUrl", "ORDERS_URL": "OrdersUrl"}
+"""The variables that the examples of docs/calling read, and the outputs that belong there."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +67,25 @@ class Running:
 
         It has one address for all services: an SDK must not put a prefix such as `sync-` before it.
         """
+        named = {name: self.outputs[output] for name, output in _ADDRESSES.items() if output in self.outputs}
+        apis = {
+            name: reached_at(self.outputs[output], self.endpoint_url).rstrip("/")
+            for name, output in _APIS.items()
+            if output in self.outputs
+        }
         return {
             "AWS_ENDPOINT_URL": self.endpoint_url,
             "AWS_DISABLE_HOST_PREFIX_INJECTION": "true",
             "AWS_DEFAULT_REGION": REGION,
             **CREDENTIALS,
-            **{name: self.outputs[output] for name, output in _ADDRESSES.items() if output in self.outputs},
+            **named,
+            **apis,
         }
 
 
-def reached_at(webhook_url: str, endpoint_url: str) -> str:
-    """Return the address at which the embedded AWS answers the webhook's calls."""
-    name, kind, *_ = (urlsplit(webhook_url).hostname or "").split(".")
+def reached_at(url: str, endpoint_url: str) -> str:
+    """Return the address at which the embedded AWS answers what AWS answers at the root of `url`."""
+    name, kind, *_ = (urlsplit(url).hostname or "").split(".")
     if kind == "execute-api":
         return f"{endpoint_url}/_aws/execute-api/{name}/$default/"
     return f"{endpoint_url}/_aws/lambda-url/{name}/"

@@ -22,13 +22,16 @@ pytestmark = pytest.mark.long
 
 
 @contextmanager
-def starter(embedded: Embedded) -> Iterator[Person]:
-    """Yield a session of a role that has the stack's policy of starters alone."""
-    iam, policy = embedded.stack.client("iam"), embedded.stack.outputs["StarterPolicyArn"]
+def starter(embedded: Embedded, *also: str) -> Iterator[Person]:
+    """Yield a session of a role that has the stack's policy of starters, and those of other outputs."""
+    iam = embedded.stack.client("iam")
+    policies = [embedded.stack.outputs[output] for output in ("StarterPolicyArn", *also)]
     with _role(embedded) as (role, arn):
-        iam.attach_role_policy(RoleName=role, PolicyArn=policy)
+        for policy in policies:
+            iam.attach_role_policy(RoleName=role, PolicyArn=policy)
         yield _in_session(embedded, arn, "shop")
-        iam.detach_role_policy(RoleName=role, PolicyArn=policy)
+        for policy in policies:
+            iam.detach_role_policy(RoleName=role, PolicyArn=policy)
 
 
 def post(embedded: Embedded, who: Person, request: dict[str, Any], **headers: str) -> Answer:

@@ -89,12 +89,18 @@ def test_the_page_names_no_machine_account_or_address() -> None:
 
 
 def test_what_the_embedded_aws_prints_is_all_that_the_examples_read() -> None:
-    outputs = {"SettlementExpressArn": "x", "SettlementStandardArn": "s", "StartQueueUrl": "q"}
+    outputs = {
+        "SettlementExpressArn": "x",
+        "SettlementStandardArn": "s",
+        "StartQueueUrl": "q",
+        "SettlementsApiUrl": "https://a1.execute-api.eu-west-1.amazonaws.com",
+    }
     variables = Running(1, 4566, 2, outputs=outputs).variables()
     read = {name for text in EXAMPLES.values() for name in re.findall(r'os.environ\["(\w+)"\]', text)}
 
     assert read
     assert read <= variables.keys()
+    assert variables["SETTLEMENTS_API_URL"] == "http://127.0.0.1:4566/_aws/execute-api/a1/$default"
     assert variables["AWS_DISABLE_HOST_PREFIX_INJECTION"] == "true"
 
 

@@ -1,0 +1,54 @@
+"""The commands of `docs/calling/http.md` work as they stand there, signed by curl."""
+
+import json
+import os
+import re
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.e2e.embedded import Embedded, new_request, paid_once
+from tests.e2e.people import Person
+from tests.e2e.provider import in_review
+from tests.e2e.test_starters import starter
+from tests.world.contracts import checked_outcome
+from tests.world.templates import PROJECT
+
+pytestmark = pytest.mark.long
+
+PAGE = (PROJECT / "docs/calling/http.md").read_text()
+READ, START, CANCEL = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+
+
+def run(embedded: Embedded, who: Person, shown: str, request: dict[str, Any]) -> Any:
+    """Run a command of the page with another request; return its answer."""
+    url = embedded.running().variables()["SETTLEMENTS_API_URL"]
+    named = re.sub(r"-d '.*?'", lambda found: f"-d '{json.dumps(request)}'", shown)
+    finished = subprocess.run(
+        ["bash", "-ec", named.replace("order-2026-000101", request["key"])],
+        env=who.environment | {"PATH": os.environ["PATH"], "SETTLEMENTS_API_URL": url, "KEY": request["key"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(finished.stdout)
+
+
+def test_a_payment_is_started_and_read(embedded: Embedded) -> None:
+    request = new_request(embedded)
+    with starter(embedded, "ReaderPolicyArn") as shop:
+        started = run(embedded, shop, START, request)
+        read = run(embedded, shop, READ, request)
+
+    assert checked_outcome(started)["status"] == "SETTLED"
+    assert checked_outcome(read) == started
+    assert paid_once(embedded, request)
+
+
+def test_a_payment_in_review_is_cancelled(embedded: Embedded) -> None:
+    one = in_review(embedded)
+    with starter(embedded) as shop:
+        cancelled = run(embedded, shop, CANCEL, one.request)
+
+    assert checked_outcome(cancelled)["failure"]["error"] == "Cancelled"
