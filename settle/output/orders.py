@@ -1,4 +1,4 @@
-"""Orders as a table, as CSV and as JSON, printed page by page as they are read."""
+"""Orders as a table; these and entries as CSV and as JSON, printed page by page as they are read."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ _SHOWN = (
     *("when", "order", "key", "account", "amount", "payment", "currency"),
     *("by", "approved_by", "break_glass", "request_id", "reason"),
 )
-_NONE = "no order is on record in this time"
+NONE = "no order is on record in this time"
 _FORMULAS = ("=", "+", "-", "@")
 """A spreadsheet takes a cell that begins so for a formula, and a reason is a person's text."""
 
@@ -23,22 +23,22 @@ def as_table(pages: Iterable[Sequence[Mapping[str, str]]]) -> None:
         is_empty = False
         print_table(page, _SHOWN, right=("amount", "payment"))
     if is_empty:
-        print_line(_NONE)
+        print_line(NONE)
 
 
-def as_json(pages: Iterable[Sequence[Mapping[str, str]]]) -> None:
-    """Print one JSON object a line for each order; that there is none is a note beside them."""
+def as_json(pages: Iterable[Sequence[Mapping[str, str]]], none: str = NONE) -> None:
+    """Print one JSON object a line for each; that there is none is a note beside them."""
     is_empty = True
     for page in pages:
-        is_empty = False
         for order in page:
+            is_empty = False
             print_json(order)
     if is_empty:
-        note(_NONE)
+        note(none)
 
 
 def as_csv(pages: Iterable[Sequence[Mapping[str, str]]], fields: Sequence[str]) -> None:
-    """Print a line with the names of the fields, and one for each order (RFC 4180)."""
+    """Print a line with the names of the fields, and one for each order or entry (RFC 4180)."""
     _print_csv([fields])
     for page in pages:
         _print_csv([[csv_cell(order[name]) for name in fields] for order in page])
