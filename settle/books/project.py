@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import psycopg
 
 from settle.books.lines import Aside, Entry, entries
-from settlement.reconciliation.sealed import UNREADABLE, Copy, lines_of
+from settlement.reconciliation.sealed import UNREADABLE, Copy, Found, lines_of
 
 _COLUMNS = "key, step, posted_at, debit, credit, amount, currency, request_hash"
 _INCOMING = f"""
@@ -73,22 +73,25 @@ def _take(connection: psycopg.Connection, found: Iterable[Entry]) -> int:
         return cursor.execute(_TAKE).rowcount
 
 
-def waiting(connection: psycopg.Connection, copy: Copy) -> Iterator[tuple[str, bytes]]:
-    """Yield the objects of a sealed journal that are not in the inbox, with their content as first put."""
+def waiting(connection: psycopg.Connection, copy: Copy) -> Iterator[Found]:
+    """Yield the objects of a sealed journal that are not in the inbox."""
     known = {name for (name,) in connection.execute("SELECT name FROM ledger.object")}
     for found in copy.objects("journal/"):
         if found.name not in known:
-            yield found.name, copy.read(found)
+            yield found
 
 
-def project_all(connection: psycopg.Connection, copy: Copy) -> Projected:
-    """Take all that waits, and return the sum."""
-    total = Projected()
-    for name, content in waiting(connection, copy):
+def project_all(connection: psycopg.Connection, copy: Copy, total: Projected | None = None) -> Projected:
+    """Take all that waits, and return the sum; in `total` it is also there if the projection breaks off.
+
+    An object that cannot be read, or is not what its name says, holds up no other one.
+    """
+    total = total or Projected()
+    for found in waiting(connection, copy):
         try:
-            one = project(connection, name, content)
+            one = project(connection, found.name, copy.read(found))
         except UNREADABLE as fault:
-            total.unreadable.append(f"{name}: {fault}")
+            total.unreadable.append(f"{found.name}: {fault}")
             continue
         total.objects += one.objects
         total.entries += one.entries

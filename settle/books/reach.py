@@ -5,6 +5,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from settle.books import follow as following
 from settle.books import months, schema
 from settle.books import project as projection
 from settle.books import verify as comparison
@@ -26,6 +27,11 @@ def project(url: str, stack: Stack, source: str) -> dict[str, Any]:
     copy = sealed.copy(stack, source, "from")
     with schema.books(url) as connection:
         return asdict(projection.project_all(connection, copy))
+
+
+def follow(url: str, stack: Stack, source: str, every_seconds: int) -> Iterator[dict[str, Any]]:
+    """Take what waits into the books, round by round."""
+    return following.rounds(url, sealed.copy(stack, source, "from"), every_seconds)
 
 
 def verify(url: str, stack: Stack, now: datetime) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """`settle ledger`: the books in PostgreSQL."""
 
+import signal
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import ModuleType
 from typing import Annotated
@@ -62,6 +64,31 @@ def project(url: Url, source: From = "stack", stack: StackName = None, as_json: 
     tables.projected(done, as_json)
     if done["unreadable"]:
         raise typer.Exit(Exit.FAILED)
+
+
+@app.command("follow")
+def follow(
+    url: Url,
+    every: Annotated[
+        int, typer.Option(min=1, metavar="SECONDS", help="Begin a round so long after one.")
+    ] = 60,
+    source: From = "stack",
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Project round by round, and show each round on a line, with how far behind the books are.
+
+    Ends with Ctrl-C. A PostgreSQL that is away is shown, and gets what it missed when it is back.
+
+    Example: settle ledger follow --stack settlement-prod
+    """
+    from settle.output import tables
+    from settle.stack import find
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a supervisor ends it as Ctrl-C does
+    with suppress(KeyboardInterrupt):
+        for one in _reach().follow(url, find(stack), source, every):
+            tables.followed(one, as_json)
 
 
 @app.command("verify")

@@ -154,6 +154,20 @@ def projected(found: Mapping[str, Any], as_json: bool) -> None:
     print_record({name.replace("_", " "): str(value) for name, value in counted.items()})
 
 
+def followed(found: Mapping[str, Any], as_json: bool) -> None:
+    """Print what a round of the projection has done, on one line."""
+    if as_json:
+        print_json(found)
+        return
+    behind = "unknown" if found["behind_seconds"] is None else f"{found['behind_seconds']} s"
+    counted = (f"{found[name]} {name.replace('_', ' ')}" for name in ("objects", "entries", "put_aside"))
+    faults = (
+        [f"{len(found['unreadable'])} unreadable: {found['unreadable'][0]}"] if found["unreadable"] else []
+    )
+    faults += [found["fault"]] if found["fault"] else []
+    print_line(f"{found['at']}  behind: {behind}  " + ", ".join((*counted, *faults)))
+
+
 def verified(found: Mapping[str, Any], as_json: bool) -> None:
     """Print the verdict on the books, and each difference on a line."""
     if as_json:

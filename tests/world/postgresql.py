@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,33 @@ GUARDED = "guarded"
 _START_SECONDS_MAX = _STOP_SECONDS_MAX = 60
 
 
+class Cluster:
+    """A server that can be killed, and started again with its data at the same address."""
+
+    def __init__(self, starts: Callable[[], "subprocess.Popen[bytes]"], asks: list[str], url: str) -> None:
+        self._starts, self._asks, self.url = starts, asks, url
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        self._process = self._starts()
+        _await(self._asks, self._process)
+
+    def kill(self) -> None:
+        """End the server at once, with its children: a SIGKILL would leave them."""
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait(_STOP_SECONDS_MAX)
+
+
 @contextmanager
 def server() -> Iterator[str]:
-    """Start a server on a free port, yield its address, stop it.
+    """Start a server on a free port, yield its address, stop it."""
+    with cluster() as started:
+        yield started.url
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """Start a server on a free port, yield it, stop it.
 
     It keeps its promises (fsync is on). It refuses to run as root, so root starts it as `nobody`.
     """
@@ -51,15 +75,18 @@ def server() -> Iterator[str]:
         access = folder / "data/pg_hba.conf"
         access.write_text(f"host all {GUARDED} all scram-sha-256\n{access.read_text()}")
         listens = ["-p", str(port), "-h", "127.0.0.1", "-k", str(folder)]
-        server = subprocess.Popen(
-            [str(installed / "bin/postgres"), "-D", data, *listens], cwd=folder, **quiet, **as_user
+        found = Cluster(
+            lambda: subprocess.Popen(
+                [str(installed / "bin/postgres"), "-D", data, *listens], cwd=folder, **quiet, **as_user
+            ),
+            [str(installed / "bin/pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)],
+            f"postgresql://test@127.0.0.1:{port}",
         )
         try:
-            _await([str(installed / "bin/pg_isready"), "-h", "127.0.0.1", "-p", str(port)], server)
-            yield f"postgresql://test@127.0.0.1:{port}"
+            found.start()
+            yield found
         finally:
-            server.send_signal(signal.SIGQUIT)  # at once, with its children: a killed one would leave them
-            server.wait(_STOP_SECONDS_MAX)
+            found.kill()
 
 
 def _await(asks: list[str], server: "subprocess.Popen[bytes]") -> None:

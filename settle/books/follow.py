@@ -1,0 +1,42 @@
+"""The projection again and again: round by round, also while the PostgreSQL or the journal is away."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settle import instants
+from settle.books import project, schema
+from settle.exit_codes import CommandFailed, Exit
+from settlement.model.timestamps import timestamp
+from settlement.reconciliation.sealed import Copy
+
+
+def rounds(url: str, copy: Copy, every_seconds: int) -> Iterator[dict[str, Any]]:
+    """Take what waits, every so often, without end; yield what each round did.
+
+    `behind_seconds` counts from the begin of the newest round that left out nothing of the journal; None
+    before the first one. A PostgreSQL or a journal that fails is the round's `fault`, and the next round
+    takes what it missed. Raises CommandFailed for what no waiting mends: a wrong URL, or books without
+    their schema.
+    """
+    whole_at: datetime | None = None
+    while True:
+        begun, done, fault = instants.now(), project.Projected(), None
+        try:
+            with schema.books(url) as connection:
+                project.project_all(connection, copy, done)
+            if not done.unreadable:
+                whole_at = begun
+        except CommandFailed as failed:
+            if failed.code is not Exit.FAILED:
+                raise
+            fault = str(failed)
+        except (ClientError, BotoCoreError, OSError) as failed:
+            fault = f"journal: {failed}"
+        behind = None if whole_at is None else int((instants.now() - whole_at).total_seconds())
+        yield {"at": timestamp(begun), **asdict(done), "behind_seconds": behind, "fault": fault}
+        time.sleep(every_seconds)
