@@ -22,6 +22,7 @@ LEFT_BEHIND_SECONDS = 86_400
 """The age at which the next command removes what a killed one has left."""
 
 _WAIT_SECONDS = 2
+_NEW_QUEUE_SECONDS = 1
 
 
 @contextmanager
@@ -47,14 +48,15 @@ def _prefix(stack: Stack) -> str:
 
 
 def _listen(stack: Stack, name: str, key: str | None) -> str:
-    """Make a queue, and a rule that sends events to it; return the queue's address."""
-    sqs, events = stack.client("sqs"), stack.client("events")
-    kept = {"MessageRetentionPeriod": str(KEPT_SECONDS)}
-    url: str = sqs.create_queue(QueueName=name, Attributes=kept)["QueueUrl"]
-    found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
-    queue, bus = found["Attributes"]["QueueArn"], stack.outputs["OutcomeBusName"]
+    """Make a rule, and a queue to which it sends events; return the queue's address.
+
+    The queue is born with its policy: AWS may take a second before it answers a call about a new queue.
+    """
+    sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
     pattern = {"source": ["settlement"], **({"detail": {"subject": [key]}} if key else {})}
     rule = events.put_rule(Name=name, EventBusName=bus, EventPattern=json.dumps(pattern))["RuleArn"]
+    arn, partition, _, region, account, *_ = rule.split(":")
+    queue = ":".join((arn, partition, "sqs", region, account, name))
     admitted = {
         "Effect": "Allow",
         "Principal": {"Service": "events.amazonaws.com"},
@@ -62,9 +64,13 @@ def _listen(stack: Stack, name: str, key: str | None) -> str:
         "Resource": queue,
         "Condition": {"ArnEquals": {"aws:SourceArn": rule}},
     }
-    policy = json.dumps({"Version": "2012-10-17", "Statement": [admitted]})
-    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+    attributes = {
+        "MessageRetentionPeriod": str(KEPT_SECONDS),
+        "Policy": json.dumps({"Version": "2012-10-17", "Statement": [admitted]}),
+    }
+    url: str = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
     events.put_targets(Rule=name, EventBusName=bus, Targets=[{"Id": "tail", "Arn": queue}])
+    time.sleep(_NEW_QUEUE_SECONDS)
     return url
 
 

@@ -33,6 +33,7 @@ BUS = "under-test-outcomes"
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[stack.Stack]:
     """An account with an outcome bus."""
     monkeypatch.setattr(tail, "_WAIT_SECONDS", 0)
+    monkeypatch.setattr(tail, "_NEW_QUEUE_SECONDS", 0)
     with mock_aws():
         session = boto3.Session(region_name="eu-west-1")
         session.client("events").create_event_bus(Name=BUS)
