@@ -41,7 +41,7 @@ Examples:
   settle wait order-2026-000101 --timeout 60 --json
   settle limbo show order-2026-000101 --stack settlement-prod
 
-Shell completion: settle --install-completion, then open a new shell.
+Shell completion, keys of LIMBO too: settle --install-completion, then a new shell.
 """
 
 app = typer.Typer(

@@ -6,7 +6,7 @@ import typer
 
 from settle.commands import many
 from settle.commands.many import KeyAndDecision, KeyOrDecision, OfAccount, OfError, Seen
-from settle.commands.options import AsJson, Key, Reason, StackName, check_key
+from settle.commands.options import AsJson, Reason, StackName, StuckKey, check_key
 from settle.exit_codes import CommandFailed, Exit
 from settlement.model.status import Status
 
@@ -41,7 +41,7 @@ def list_open(
 
 
 @app.command("show")
-def show(key: Key, stack: StackName = None, as_json: AsJson = False) -> None:
+def show(key: StuckKey, stack: StackName = None, as_json: AsJson = False) -> None:
     """Show the stuck step, its cause, and the effect of each decision.
 
     Example: settle limbo show order-2026-000101 --stack settlement-prod

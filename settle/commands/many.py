@@ -5,6 +5,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from settle.commands.completion import keys_then_decisions
 from settle.commands.options import check_account, check_key
 from settle.exit_codes import CommandFailed, Exit
 from settlement.model.orders import Decision
@@ -34,6 +35,7 @@ KeyAndDecision = Annotated[
     list[str],
     typer.Argument(
         metavar="[KEY] DECISION",
+        autocompletion=keys_then_decisions,
         help="The settlement's idempotency key, unless --account or --all-of is given;"
         " and retry, write-off or complete.",
     ),
@@ -42,6 +44,7 @@ KeyOrDecision = Annotated[
     str,
     typer.Argument(
         metavar="KEY|DECISION",
+        autocompletion=keys_then_decisions,
         help="The settlement's idempotency key; with --account or --all-of, the decision that is proposed.",
     ),
 ]

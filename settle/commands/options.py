@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from settle.commands.completion import stuck_keys
 from settle.exit_codes import CommandFailed, Exit
 from settle.placeholder import refuse_placeholder
 from settlement.model.request import ACCOUNT, KEY
@@ -46,6 +47,10 @@ StackName = Annotated[
     str | None, typer.Option("--stack", help="A deployed stack on AWS; by default the embedded one.")
 ]
 Key = Annotated[str, typer.Argument(callback=check_key, help="The settlement's idempotency key.")]
+StuckKey = Annotated[
+    str,
+    typer.Argument(callback=check_key, autocompletion=stuck_keys, help="The settlement's idempotency key."),
+]
 Customer = Annotated[str, typer.Argument(callback=check_customer, help="The id of a customer's account.")]
 Account = Annotated[
     str, typer.Argument(callback=check_account, help="The id of an account; fees:EUR are the fees in EUR.")

@@ -2,11 +2,11 @@
 
 import typer
 
-from settle.commands.options import AsJson, Key, StackName
+from settle.commands.options import AsJson, StackName, StuckKey
 from settle.exit_codes import Exit
 
 
-def status(key: Key, stack: StackName = None, as_json: AsJson = False) -> None:
+def status(key: StuckKey, stack: StackName = None, as_json: AsJson = False) -> None:
     """Show a settlement: its state, who works on it, its journal, and whether it is safe to retry.
 
     Example: settle status order-2026-000101 --stack settlement-prod
