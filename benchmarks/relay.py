@@ -1,0 +1,89 @@
+"""How fast PublishEvents tells the changes of happy payments: `python -m benchmarks.relay`.
+
+The client is boto3's, which makes and signs each call; the network and EventBridge are left out.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import time
+from itertools import pairwise
+from typing import Any
+from unittest import mock
+
+import boto3
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
+
+from tests.world import environment
+from tests.world.constants import CLAIMED_AT, WIRE
+from tests.world.functions import FORWARD, Calls, Context
+from tests.world.ledger import in_memory
+from tests.world.provider import APPROVED
+from tests.world.stream import record
+
+assert environment  # the functions read it at import
+
+BATCH = 100
+"""Records of a call: what the stack's mapping gathers at most."""
+
+
+class _Bus:
+    """A client of EventBridge whose calls are answered before they are sent: every event is taken."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.client = boto3.client("events", region_name="eu-west-1")
+        self.client.meta.events.register("before-send.events.PutEvents", self._answer)
+
+    def _answer(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+        taken = len(json.loads(request.body)["Entries"])
+        self.taken += taken
+        content = json.dumps({"FailedEntryCount": 0, "Entries": [{"EventId": "1"}] * taken}).encode()
+        headers = HeadersDict({"content-type": "application/x-amz-json-1.1"})
+        answer = AWSResponse(request.url, 200, headers, None)
+        answer._content = content
+        return answer
+
+
+def _records() -> list[dict[str, Any]]:
+    """Return the stream's records of a happy payment's row."""
+    from handlers import _dependencies, _kyc, _payee  # noqa: PLC0415
+    from settlement.adapters.wire import to_wire  # noqa: PLC0415
+
+    ledger = in_memory()
+    calls = Calls(ledger)
+    ledger.open("alice", 10_000)
+    ledger.open("bob", 0)
+    images: list[Any] = [None]
+    with (
+        mock.patch.object(_dependencies, "store", ledger.store),
+        mock.patch.object(_dependencies, "now", return_value=environment.NOW),
+        mock.patch.object(_kyc, "ask", return_value=APPROVED),
+        mock.patch.object(_payee, "_remembered", {}),
+    ):
+        for state in FORWARD:
+            calls(state, WIRE, claimed_at=CLAIMED_AT)
+            images.append(to_wire(calls.row()))
+    return [record(old, new, at=environment.NOW.timestamp()) for old, new in pairwise(images)]
+
+
+def main() -> None:
+    """Print the events a second of the function's CPU."""
+    from handlers import _outcome_bus, publish_events  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=20_000)
+    wanted, bus, out = parser.parse_args().events, _Bus(), io.StringIO()
+    with contextlib.redirect_stdout(out), mock.patch.object(_outcome_bus, "_client", bus.client):
+        told = _records()
+        batch = {"Records": told * (BATCH // len(told))}
+        began = time.process_time()
+        while bus.taken < wanted:
+            publish_events.handler(batch, Context())
+        seconds = time.process_time() - began
+    print(f"{bus.taken} events in {seconds:.1f} s of CPU: {bus.taken / seconds:.0f} a second")
+
+
+if __name__ == "__main__":
+    main()
