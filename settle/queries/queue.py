@@ -57,7 +57,7 @@ def describe(stack: Stack, at: datetime) -> dict[str, Any]:
         "proposals": _proposals(stack, states, at),
         "circuit": circuit.status(stack),
         "recovery_behind_seconds": _behind(flying, at),
-        "proof": _proof(stack, at),
+        "proof": last_proof(stack, at),
     }
 
 
@@ -101,7 +101,7 @@ def _behind(flying: Sequence[dict[str, Any]], at: datetime) -> int:
     return max(0, int(seconds_since(due, at) or 0))
 
 
-def _proof(stack: Stack, at: datetime) -> dict[str, Any]:
+def last_proof(stack: Stack, at: datetime) -> dict[str, Any]:
     """Return the figures of the last scheduled proof; None, and why, if CloudWatch does not tell them.
 
     The rows do not have them: a proof writes nothing.

@@ -8,7 +8,7 @@ import pytest
 
 from settle.console import pages
 from settle.output.page import render
-from settle.queries import queue, report
+from settle.queries import day, queue, report
 from tests.browser.conftest import Looks
 from tests.settle.desk import Desk
 from tests.settle.served import Served, serving
@@ -86,7 +86,11 @@ def test_a_report_in_a_file_asks_nothing(desk: Desk, look: Looks, tmp_path: Path
     desk.stuck()
     desk.pay(FLYING, until="hold")
     told = report.describe(desk.stack, KEY, later())
-    files = {"report": render.settlement(told), "queue": render.queue(queue.describe(desk.stack, later()))}
+    files = {
+        "report": render.settlement(told),
+        "queue": render.queue(queue.describe(desk.stack, later())),
+        "day": render.day(day.describe(desk.stack, NOW.date(), later())),
+    }
     for name, text in files.items():
         (tmp_path / f"{name}.html").write_text(text)
         address = (tmp_path / f"{name}.html").as_uri()

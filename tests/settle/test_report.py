@@ -466,8 +466,8 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_and_no_other(
         (("order-nobody-0001", "-o", "{folder}/a.html"), Exit.NOT_FOUND, "no request has claimed"),
         (("too-short",), Exit.USAGE, "key: must match"),
         (("too-short", "-o", "{folder}/a.html"), Exit.USAGE, "key: must match"),
-        ((), Exit.USAGE, "report: give a KEY, or --queue"),
-        ((KEY, "--queue"), Exit.USAGE, "report: give a KEY, or --queue"),
+        ((), Exit.USAGE, "report: give a KEY, --queue or --day"),
+        ((KEY, "--queue"), Exit.USAGE, "report: give a KEY, --queue or --day"),
         (("--queue", "--redact"), Exit.USAGE, "--redact is for a settlement"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from settle.instants import distance, seconds_since
 from settle.output.page import graph
 from settle.output.printable import printable
+from settle.queries.day import KINDS
 from settle.queries.path import COMPENSATION, SETTLEMENT
 from settlement.model.status import Status
 
@@ -61,6 +62,23 @@ def queue(snapshot: Mapping[str, Any], frame: Frame | None = None) -> str:
         return "" if instant is None or seconds_since(instant, at) is None else distance(instant, at)
 
     return page("queue.html", frame, queue=snapshot, ago=ago)
+
+
+def day(figures: Mapping[str, Any]) -> str:
+    """Return the page of a day."""
+    return page("day.html", day=figures, kinds=KINDS, bars=list(_bars(figures["hours"])))
+
+
+def _bars(hours: Sequence[Mapping[str, int]]) -> Iterator[dict[str, Any]]:
+    """Yield the rectangles of a chart of 24 stacked bars, each up to 96 high above the line at 100."""
+    most = max(sum(hour.values()) for hour in hours)
+    for number, hour in enumerate(hours):
+        bottom = 100.0
+        for kind in KINDS:
+            if hour[kind]:
+                height = 96 * hour[kind] / most
+                bottom -= height
+                yield {"kind": kind, "x": number * 20 + 2, "y": f"{bottom:.2f}", "height": f"{height:.2f}"}
 
 
 def page(template: str, frame: Frame | None = None, **values: Any) -> str:
