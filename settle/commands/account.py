@@ -4,7 +4,17 @@ from typing import Annotated
 
 import typer
 
-from settle.commands.options import Account, Archive, AsJson, Customer, Reason, StackName, check_key
+from settle.commands.options import (
+    Account,
+    Archive,
+    AsCsv,
+    AsJson,
+    Customer,
+    Reason,
+    StackName,
+    check_key,
+    refuse_both,
+)
 from settlement.model.account_order import OrderKind
 
 app = typer.Typer(no_args_is_help=True, help="Accounts.")
@@ -135,6 +145,7 @@ def show(
         bool,
         typer.Option(help="Show the reference of each payment, for one more read of a row than without."),
     ] = True,
+    as_csv: AsCsv = False,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -145,12 +156,18 @@ def show(
 
     Example: settle account show fees:EUR --stack settlement-prod
     """
-    from settle.output import tables
+    refuse_both(as_csv, as_json)
+
+    from settle.output import sheet, tables
     from settle.queries import statement
     from settle.stack import find
 
     shown = statement.show(find(stack), account, archive, with_references=references)
-    tables.account(shown, as_json)
+    if as_csv:
+        lines = (one | {"currency": shown["currency"]} for one in shown["entries"])
+        sheet.show([lines], statement.FIELDS, statement.NUMBERS)
+    else:
+        tables.account(shown, as_json)
 
 
 @app.command("sweep")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsCsv, AsJson, StackName, refuse_both
 from settle.exit_codes import CommandFailed, Exit
 
 
@@ -21,7 +21,7 @@ def audit(
         str | None,
         typer.Option(metavar="PERSON", help="Given or approved by: a session's name, or a part of the ARN."),
     ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with all fields, for a file.")] = False,
+    as_csv: AsCsv = False,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,18 +36,17 @@ def audit(
     end = instants.parse(until, at, "until") if until is not None else at
     if end < begin:
         raise CommandFailed(Exit.USAGE, f"until: {until} is before --since {since}")
-    if as_csv and as_json:
-        raise CommandFailed(Exit.USAGE, "audit: give --csv or --json, not both")
+    refuse_both(as_csv, as_json)
     if by is not None and not by.strip():
         raise CommandFailed(Exit.USAGE, "by: must be a person's name, or a part of an ARN")
 
-    from settle.output import orders
+    from settle.output import orders, sheet
     from settle.queries import audit as on_record
     from settle.stack import find
 
     pages = on_record.pages(find(stack), begin, end, by)
     if as_csv:
-        orders.as_csv(pages, on_record.FIELDS)
+        sheet.show(pages, on_record.FIELDS)
     elif as_json:
         orders.as_json(pages)
     else:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsCsv, AsJson, StackName
 from settle.exit_codes import CommandFailed, Exit
 
 app = typer.Typer(no_args_is_help=True, help="The sealed journal: the copy that no function can change.")
@@ -43,7 +43,7 @@ def entries(
     source: Annotated[
         str, typer.Option("--from", help="The sealed journal: stack, s3://BUCKET/PREFIX or a directory.")
     ] = "stack",
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, for a file.")] = False,
+    as_csv: AsCsv = False,
     stack: StackName = None,
 ) -> None:
     """Export the entries of all accounts, each once, one JSON object a line. It reads no row of the table.
@@ -58,12 +58,12 @@ def entries(
     if end < begin:
         raise CommandFailed(Exit.USAGE, f"until: {until} is before --since {since}")
 
-    from settle.output import orders
+    from settle.output import orders, sheet
     from settle.queries import journal as on_record
     from settle.stack import find
 
     pages = on_record.entries(find(stack), source, begin, end)
     if as_csv:
-        orders.as_csv(pages, on_record.FIELDS)
+        sheet.show(pages, on_record.FIELDS)
     else:
         orders.as_json(pages, "no entry was sealed in this time")

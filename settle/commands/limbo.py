@@ -6,7 +6,7 @@ import typer
 
 from settle.commands import many
 from settle.commands.many import KeyAndDecision, KeyOrDecision, OfAccount, OfError, Seen
-from settle.commands.options import AsJson, Reason, StackName, StuckKey, check_key
+from settle.commands.options import AsCsv, AsJson, Reason, StackName, StuckKey, check_key, refuse_both
 from settle.exit_codes import CommandFailed, Exit
 from settlement.model.status import Status
 
@@ -24,20 +24,29 @@ app = typer.Typer(no_args_is_help=True, help="Settlements that wait for a person
 
 @app.command("list")
 def list_open(
-    account: OfAccount = None, error: OfError = None, stack: StackName = None, as_json: AsJson = False
+    account: OfAccount = None,
+    error: OfError = None,
+    as_csv: AsCsv = False,
+    stack: StackName = None,
+    as_json: AsJson = False,
 ) -> None:
     """List every settlement that waits for a decision, the oldest first, and what is proposed.
 
     Example: settle limbo list --stack settlement-prod
     Example: settle limbo list --account merchant.shop-9 --all-of InsufficientFunds
     """
-    from settle.output import tables
+    refuse_both(as_csv, as_json)
+
+    from settle.output import sheet, tables
     from settle.queries import limbo
     from settle.stack import find
 
     target = find(stack)
-    states = limbo.chosen(target, limbo.Which(account, error))
-    tables.cases(limbo.with_proposals(target, states), as_json)
+    lines = limbo.with_proposals(target, limbo.chosen(target, limbo.Which(account, error)))
+    if as_csv:
+        sheet.show([lines], limbo.FIELDS)
+    else:
+        tables.cases(lines, as_json)
 
 
 @app.command("show")

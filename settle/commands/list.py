@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsJson, StackName
+from settle.commands.options import AsCsv, AsJson, StackName, refuse_both
 from settle.exit_codes import CommandFailed, Exit
 
 
@@ -25,6 +25,7 @@ def list_settlements(
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 100,
+    as_csv: AsCsv = False,
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -37,7 +38,9 @@ def list_settlements(
         raise CommandFailed(Exit.USAGE, "list: give one of --in-flight, --limbo and --since WHEN")
     begin = instants.parse(since, at) if since is not None else None
 
-    from settle.output import console, live, tables
+    refuse_both(as_csv, as_json)
+
+    from settle.output import console, live, sheet, tables
     from settle.queries import in_flight as flights
     from settle.queries import limbo
     from settle.stack import find
@@ -45,14 +48,22 @@ def list_settlements(
     target = find(stack)
     if in_limbo:
         states, more = limbo.open_states(target, limit)
-        tables.cases(limbo.with_proposals(target, states), as_json)
+        lines, fields = limbo.with_proposals(target, states), limbo.FIELDS
     elif begin:
         found = flights.claimed_since(target, begin, limit)
-        live.claimed([flights.describe_claimed(target, row) for row in found.rows], at, as_json)
-        more = found.more
+        lines = [flights.describe_claimed(target, row) for row in found.rows]
+        fields, more = flights.CLAIMED, found.more
     else:
         found = flights.in_flight(target, limit)
-        live.in_flight([flights.describe_in_flight(target, row) for row in found.rows], at, as_json)
-        more = found.more
+        lines = [flights.describe_in_flight(target, row) for row in found.rows]
+        fields, more = flights.IN_FLIGHT, found.more
+    if as_csv:
+        sheet.show([lines], fields)
+    elif in_limbo:
+        tables.cases(lines, as_json)
+    elif begin:
+        live.claimed(lines, at, as_json)
+    else:
+        live.in_flight(lines, at, as_json)
     if more:
         console.note(f"there are more than these {limit}; see more of them with --limit")

@@ -42,7 +42,14 @@ def check_account(account: str) -> str:
     return account
 
 
+def refuse_both(as_csv: bool, as_json: bool) -> None:
+    """Raise CommandFailed if CSV and JSON are asked for at once."""
+    if as_csv and as_json:
+        raise CommandFailed(Exit.USAGE, "csv: give --csv or --json, not both")
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV with all fields, for a file.")]
 StackName = Annotated[
     str | None, typer.Option("--stack", help="A deployed stack on AWS; by default the embedded one.")
 ]

@@ -1,7 +1,5 @@
 """The pages that only read: the queue, a settlement, an account, a search."""
 
-import csv
-import io
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from itertools import chain, islice
@@ -15,7 +13,7 @@ from settle.commands.options import check_account, check_key
 from settle.console.context import Console
 from settle.console.respond import onward, shown
 from settle.exit_codes import CommandFailed, Exit
-from settle.output.orders import csv_cell
+from settle.output import sheet
 from settle.output.page import render
 from settle.queries import audit, in_flight, limbo, queue, references, report, statement
 from settlement.model.status import FINISHED, Status
@@ -34,8 +32,6 @@ ORDERS_MAX = 500
 
 _ORDERS_SINCE = timedelta(days=7)
 _STATUSES = (Status.LIMBO, Status.PROCESSING, Status.COMPENSATING)
-_CSV = ("posted_at", "key", "step", "change", "sum", "currency", "reference")
-_NUMBERS = ("change", "sum")
 
 
 def waiting(console: Console, request: Request) -> Response:
@@ -91,15 +87,17 @@ def statement_csv(console: Console, request: Request) -> Response:
     name = check_account(request.path_params["account"])
     told = statement.show(console.stack, name)
     since, until = _times(console, request)
-    written = io.StringIO()
-    lines = csv.writer(written)
-    lines.writerow(_CSV)
-    for entry in told["entries"]:
-        if _is_between(entry["posted_at"], since, until):
-            line = entry | {"currency": told["currency"], "reference": entry["reference"] or ""}
-            lines.writerow([line[name] if name in _NUMBERS else csv_cell(line[name]) for name in _CSV])
+    entries = [
+        entry | {"currency": told["currency"]}
+        for entry in told["entries"]
+        if _is_between(entry["posted_at"], since, until)
+    ]
     file = f'attachment; filename="{name.replace(":", "-")}.csv"'
-    return Response(written.getvalue(), media_type="text/csv", headers={"content-disposition": file})
+    return Response(
+        sheet.text(entries, statement.FIELDS, statement.NUMBERS),
+        media_type="text/csv",
+        headers={"content-disposition": file},
+    )
 
 
 def search(console: Console, request: Request) -> Response:

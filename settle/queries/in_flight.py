@@ -16,6 +16,13 @@ from settlement.model import money
 from settlement.model.status import FINISHED, Status, Step
 from settlement.model.timestamps import timestamp
 
+_PROGRESS = ("key", "status", "steps", "amount", "currency", "owner", "owner_epoch")
+IN_FLIGHT: tuple[str, ...] = (*_PROGRESS, "since", "in_review", "recover_at", "deadline_at")
+"""What a line about a settlement in flight says."""
+
+CLAIMED: tuple[str, ...] = (*_PROGRESS, "claimed_at", "finished_at")
+"""What a line about a settlement of any status says."""
+
 
 def in_flight(stack: Stack, limit: int) -> Found:
     """Return the first `limit` settlements in flight, by the time of recovery's next look."""

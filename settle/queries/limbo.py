@@ -21,6 +21,12 @@ from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
 from settlement.policy import approval, compensation
 
+FIELDS: tuple[str, ...] = (
+    *("key", "case", "since", "account", "stuck_step", "amount_at_risk", "currency", "error"),
+    *("proposed", "approvals"),
+)
+"""What a line about an open case says."""
+
 
 @dataclass(frozen=True)
 class Which:

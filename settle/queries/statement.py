@@ -16,6 +16,12 @@ from settlement.ledger.sweep import is_release
 from settlement.model import accounts, money
 from settlement.reconciliation import Retention
 
+FIELDS = ("posted_at", "key", "step", "change", "sum", "currency", "reference")
+"""What a line of a statement says, in a file."""
+
+NUMBERS = ("change", "sum")
+"""Those of them that are amounts."""
+
 
 def show(
     stack: Stack, account: str, archive: str | None = None, *, with_references: bool = True

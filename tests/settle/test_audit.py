@@ -202,7 +202,7 @@ def test_as_a_table_it_has_a_line_for_each_order_or_says_that_there_is_none(
         (("--since", "2026-12-01T00:00:00Z"), "since: 2026-12-01T00:00:00Z is in the future"),
         (("--since", "2d", "--until", "later"), "until: 'later' must be an instant"),
         (("--since", "1d", "--until", "2d"), "until: 2d is before --since 1d"),
-        (("--since", "1d", "--csv", "--json"), "audit: give --csv or --json, not both"),
+        (("--since", "1d", "--csv", "--json"), "csv: give --csv or --json, not both"),
         (("--since", "1d", "--by", " "), "by: must be a person's name, or a part of an ARN"),
     ],
 )

@@ -1,0 +1,49 @@
+"""CSV for a spreadsheet (RFC 4180)."""
+
+import csv
+import io
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from settle.output.console import out
+from settle.output.printable import printable
+
+_FORMULAS = ("=", "+", "-", "@")
+"""A spreadsheet takes a cell that begins so for a formula, and a reason is a person's text."""
+
+
+def text(
+    lines: Iterable[Mapping[str, Any]],
+    fields: Sequence[str],
+    numbers: Collection[str] = (),
+    *,
+    head: bool = True,
+) -> str:
+    """Return a line with the names of the fields, and one for each of `lines`.
+
+    `numbers` are fields of ours, which may begin with a minus. A list is its elements with a space between.
+    """
+    written = io.StringIO()
+    rows = csv.writer(written)
+    if head:
+        rows.writerow(fields)
+    rows.writerows([_cell(line.get(name), name in numbers) for name in fields] for line in lines)
+    return written.getvalue()
+
+
+def show(
+    pages: Iterable[Iterable[Mapping[str, Any]]], fields: Sequence[str], numbers: Collection[str] = ()
+) -> None:
+    """Print pages as they are read, below one line with the names of the fields."""
+    out.file.write(text((), fields))
+    for page in pages:
+        out.file.write(text(page, fields, numbers, head=False))
+        out.file.flush()
+
+
+def _cell(value: Any, is_number: bool) -> str:
+    """Return a cell that a spreadsheet shows, and does not compute."""
+    if value is None:
+        return ""
+    shown = printable(" ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
+    return f"'{shown}" if shown.startswith(_FORMULAS) and not is_number else shown

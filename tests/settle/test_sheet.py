@@ -1,0 +1,84 @@
+"""`--csv` where there is a table: all fields, a header also for nothing, and no formula."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from settle.exit_codes import Exit
+from settle.output import sheet
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk
+from tests.world.constants import KEY
+
+EACH = [
+    ("limbo", "list"),
+    ("list", "--limbo"),
+    ("list", "--in-flight"),
+    ("list", "--since", "2026-11-01T00:00:00Z"),
+    ("account", "show", "alice"),
+]
+each_list = pytest.mark.parametrize("words", EACH, ids=" ".join)
+
+
+def lines(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@each_list
+def test_a_list_as_csv_says_what_it_says_as_json(
+    desk: Desk, command: Command, words: tuple[str, ...]
+) -> None:
+    desk.stuck()
+    desk.pay("order-flying-0001", until="hold")
+
+    as_csv, told = lines(command(*words, "--csv")[1]), json.loads(command(*words, "--json")[1])
+
+    told = [one | {"currency": "EUR"} for one in told["entries"]] if words[0] == "account" else told
+    assert as_csv
+    assert as_csv == [
+        {
+            name: "" if value is None else " ".join(value) if isinstance(value, list) else str(value)
+            for name, value in one.items()
+        }
+        for one in told
+    ]
+
+
+@each_list
+def test_csv_and_json_at_once_are_refused(desk: Desk, command: Command, words: tuple[str, ...]) -> None:
+    code, out, said = command(*words, "--csv", "--json")
+
+    assert (code, out) == (Exit.USAGE, "")
+    assert said == "settle: csv: give --csv or --json, not both\n"
+
+
+def test_an_empty_list_is_its_header(desk: Desk, command: Command) -> None:
+    code, out, _ = command("limbo", "list", "--csv")
+
+    assert code == 0
+    assert out.strip().startswith("key,case,since,")
+    assert lines(out) == []
+
+
+def test_a_case_is_one_line(desk: Desk, command: Command) -> None:
+    desk.stuck()
+
+    (case,) = lines(command("limbo", "list", "--csv")[1])
+
+    assert (case["key"], case["amount_at_risk"], case["proposed"]) == (KEY, "47.72", "")
+
+
+@pytest.mark.parametrize("value", ["=1+1", "+1", "-1", "@SUM(A1)"])
+def test_a_text_is_no_formula_and_an_amount_stays_one(value: str) -> None:
+    assert lines(sheet.text([{"a": value}], ("a",))) == [{"a": f"'{value}"}]
+    assert lines(sheet.text([{"a": value}], ("a",), ("a",))) == [{"a": value}]
+
+
+@pytest.mark.parametrize("value", ['a "quoted", text', "two\nlines", "\x1b[31mred", "\u202ebidi"])
+def test_a_hostile_text_is_one_cell(value: str) -> None:
+    (line,) = lines(sheet.text([{"a": value, "b": "next"}], ("a", "b")))
+
+    assert line["b"] == "next"
+    assert line["a"].isprintable()
