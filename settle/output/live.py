@@ -17,6 +17,9 @@ _IN_FLIGHT = ("key", "status", "since", *_PROGRESS, "recover_at", "deadline_at")
 _CLAIMED = ("key", "status", "claimed_at", "finished_at", *_PROGRESS)
 _INSTANTS = frozenset({"since", "recover_at", "deadline_at", "claimed_at", "finished_at"})
 _TROUBLE = "bold red"
+_BEHIND_SECONDS = 120
+"""Recovery comes each minute: what waits for longer is trouble."""
+
 _CLOSED = "CLOSED"
 """The state of a healthy circuit."""
 
@@ -78,12 +81,16 @@ def _rows(snapshot: dict[str, Any]) -> list[Text]:
     at_risk = ", ".join(f"{amount} {currency}" for currency, amount in limbo["at_risk"].items())
     of_these = f" (of the {flying['count']} due first)" if flying["more"] else ""
     since = f" since {circuit['since']}" if circuit["since"] else ""
+    behind = flying["behind_seconds"]
     rows = (
+        ("stack", snapshot["stack"], False),
         ("at", snapshot["at"], False),
         ("in flight", f"{_count(flying)}: {by_status}; {flying['in_review']} in review", False),
         ("oldest in flight", f"{_oldest(flying, at)}{of_these}", False),
         ("due", f"{flying['due']} due for recovery, {flying['overdue']} overdue", flying["overdue"]),
+        ("recovery", f"{behind} s behind" if behind else "in time", behind > _BEHIND_SECONDS),
         ("LIMBO", _count(limbo), limbo["count"]),
+        ("proposals", f"{limbo['proposed']} of these cases wait for another person", limbo["proposed"]),
         ("oldest in LIMBO", _oldest(limbo, at), False),
         ("at risk", ("at least " if limbo["more"] else "") + at_risk if at_risk else "nothing", False),
         ("KYC circuit", f"{circuit['state']}{since}", circuit["state"] != _CLOSED),

@@ -4,9 +4,11 @@ A list works on rows as they are: a malformed row is in it too, where a person l
 """
 
 import heapq
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from settle.instants import seconds_since
 from settle.queries.index import Found, listed
 from settle.stack import Stack
 from settlement.adapters import pages
@@ -78,6 +80,12 @@ def describe_in_flight(stack: Stack, row: Row) -> dict[str, Any]:
         "recover_at": row.get("gsi1sk"),
         "deadline_at": row.get("deadline_at"),
     }
+
+
+def behind_seconds(lines: Sequence[dict[str, Any]], at: datetime) -> int:
+    """Return by how many seconds recovery is late with the settlement that is due first."""
+    due = min((one["recover_at"] for one in lines if one["recover_at"]), default=None)
+    return max(0, int(seconds_since(due, at) or 0))
 
 
 def describe_claimed(stack: Stack, row: Row) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def describe(stack: Stack, at: datetime) -> dict[str, Any]:
         },
         "proposals": _proposals(stack, states, at),
         "circuit": circuit.status(stack),
-        "recovery_behind_seconds": _behind(flying, at),
+        "recovery_behind_seconds": in_flight.behind_seconds(flying, at),
         "proof": last_proof(stack, at),
     }
 
@@ -93,12 +93,6 @@ def _proposals(stack: Stack, stuck: Iterable[SettlementState], at: datetime) -> 
     found = proposal.open_on_many(stack, states)
     told = [{"key": key} | proposal.told(stack, one) for key, one in found.items()]
     return sorted(told, key=lambda one: (one["valid_until"], one["key"]))
-
-
-def _behind(flying: Sequence[dict[str, Any]], at: datetime) -> int:
-    """Return by how many seconds recovery is late with the settlement that is due first."""
-    due = min((one["recover_at"] for one in flying if one["recover_at"]), default=None)
-    return max(0, int(seconds_since(due, at) or 0))
 
 
 def last_proof(stack: Stack, at: datetime) -> dict[str, Any]:

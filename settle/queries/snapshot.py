@@ -32,7 +32,11 @@ def snapshots(stack: Stack, every_seconds: int) -> Iterator[dict[str, Any]]:
         try:
             yield look(stack, at)
         except (CommandFailed, SettlementError, MalformedRow, ClientError, BotoCoreError, OSError) as failed:
-            yield {"at": timestamp(at)} | dict.fromkeys(_PARTS) | {"error": _message(failed)}
+            yield (
+                {"at": timestamp(at), "stack": stack.name}
+                | dict.fromkeys(_PARTS)
+                | {"error": _message(failed)}
+            )
         time.sleep(every_seconds)
 
 
@@ -40,15 +44,17 @@ def look(stack: Stack, at: datetime) -> dict[str, Any]:
     """Take one snapshot."""
     return {
         "at": timestamp(at),
-        "in_flight": _in_flight(stack, timestamp(at)),
+        "stack": stack.name,
+        "in_flight": _in_flight(stack, at),
         "limbo": _limbo(stack),
         "circuit": circuit.status(stack),
         "error": None,
     }
 
 
-def _in_flight(stack: Stack, at: str) -> dict[str, Any]:
+def _in_flight(stack: Stack, now: datetime) -> dict[str, Any]:
     """Summarise the settlements due first. One in review rests, and never counts as the oldest."""
+    at = timestamp(now)
     found = in_flight.in_flight(stack, LOOKED_AT_MAX)
     shown = [in_flight.describe_in_flight(stack, row) for row in found.rows]
     by_status = Counter({Status.PROCESSING.value: 0, Status.COMPENSATING.value: 0})
@@ -62,16 +68,19 @@ def _in_flight(stack: Stack, at: str) -> dict[str, Any]:
         "due": sum(line["recover_at"] <= at for line in shown),
         "overdue": sum(_is_overdue(row, at) for row in found.rows),
         "oldest": _oldest(moving),
+        "behind_seconds": in_flight.behind_seconds(shown, now),
     }
 
 
 def _limbo(stack: Stack) -> dict[str, Any]:
-    cases, more = limbo.open_cases(stack, LOOKED_AT_MAX)
+    states, more = limbo.open_states(stack, LOOKED_AT_MAX)
+    cases = limbo.with_proposals(stack, states)
     at_risk: dict[str, Decimal] = {}
     for case in cases:
         at_risk[case["currency"]] = at_risk.get(case["currency"], Decimal()) + Decimal(case["amount_at_risk"])
     return {
         "count": len(cases),
+        "proposed": sum(case["proposed"] is not None for case in cases),
         "more": more,
         "oldest": _oldest(cases),
         "at_risk": {currency: str(amount) for currency, amount in sorted(at_risk.items())},

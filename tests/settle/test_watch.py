@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,14 +10,19 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from rich.console import Console
 
+from handlers import _dependencies
 from settle import instants
+from settle.actions import proposal
 from settle.exit_codes import CommandFailed, Exit
 from settle.output import live
+from settle.queries import proposal as proposals
 from settle.queries import snapshot
 from settlement.ledger import keys
+from settlement.model.orders import Decision
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.settle.flight import at, claimed, finished, key_of, stuck
+from tests.world.constants import KEY
 from tests.world.environment import NOW
 from tests.world.step_functions import client_error
 
@@ -71,6 +77,7 @@ def test_an_idle_stack_is_a_snapshot_of_nothing(desk: Desk) -> None:
 
     assert snapshot.look(desk.stack, NOW) == {
         "at": at(0),
+        "stack": "under-test",
         "in_flight": {
             "count": 0,
             "more": False,
@@ -79,8 +86,9 @@ def test_an_idle_stack_is_a_snapshot_of_nothing(desk: Desk) -> None:
             "due": 0,
             "overdue": 0,
             "oldest": None,
+            "behind_seconds": 0,
         },
-        "limbo": {"count": 0, "more": False, "oldest": None, "at_risk": {}},
+        "limbo": {"count": 0, "proposed": 0, "more": False, "oldest": None, "at_risk": {}},
         "circuit": {
             "circuit": "kyc",
             "state": "CLOSED",
@@ -143,10 +151,20 @@ def test_limbo_is_counted_with_its_oldest_case_and_the_sums_at_risk(desk: Desk) 
 
     assert snapshot.look(desk.stack, NOW)["limbo"] == {
         "count": 3,
+        "proposed": 0,
         "more": False,
         "oldest": {"key": key_of(2), "since": at(-99)},
         "at_risk": {"EUR": "95.44", "JPY": "499"},
     }
+
+
+def test_a_case_that_waits_for_another_person_is_counted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, approvals={"write-off": 2}))
+    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
+    desk.stuck()
+    proposal.propose(desk.stack, KEY, Decision.WRITE_OFF, "as agreed")
+
+    assert snapshot.look(desk.stack, NOW)["limbo"]["proposed"] == 1
 
 
 def test_of_more_than_a_snapshot_looks_at_it_says_so(
@@ -191,11 +209,14 @@ def test_a_snapshot_for_a_person_says_the_same(desk: Desk, command: Command) -> 
 
     assert (code, err) == (Exit.FINE, "")
     assert [line.rstrip() for line in out.splitlines()] == [
+        "stack             under-test",
         f"at                {at(0)}",
         "in flight         2: 2 PROCESSING, 0 COMPENSATING; 1 in review",
         f"oldest in flight  {key_of(1)}, 16m 40s ago",
         "due               1 due for recovery, 1 overdue",
+        "recovery          40 s behind",
         "LIMBO             1",
+        "proposals         0 of these cases wait for another person",
         f"oldest in LIMBO   {key_of(3)}, 2h ago",
         "at risk           47.72 EUR",
         "KYC circuit       OPEN since 2026-11-20T11:59:55Z",
