@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from settle.output import spark
 from settle.output.console import note, print_json, print_line, print_record, print_table
 
 
@@ -20,6 +21,9 @@ def settlement(result: Mapping[str, Any], as_json: bool) -> None:
     columns = ("posted_at", "step", "moved", "amount", "escrow", "note")
     print_line()
     print_table(result["entries"], columns, right=("amount", "escrow"))
+    times = [("", result["claimed_at"]), *((one["step"], one["posted_at"]) for one in result["entries"])]
+    if told := spark.line(times):
+        print_line(f"timeline: {told}")
     retry = result["retry"]
     print_line()
     print_line("Is it safe to retry this key?")

@@ -1,0 +1,37 @@
+"""The bars of a timeline."""
+
+import pytest
+
+from settle.output import spark
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk
+from tests.world.constants import KEY
+
+
+def at(seconds: float) -> str:
+    return f"2026-11-20T12:00:{seconds:06.3f}Z"
+
+
+def test_each_time_has_a_bar_and_the_longest_is_named() -> None:
+    moments = [("claimed", at(0)), ("hold", at(1)), ("verify", at(9)), ("release", at(10)), ("fee", at(10))]
+
+    assert spark.line(moments) == "▂█▂▁  10s, of which 8s before verify"
+
+
+@pytest.mark.parametrize("moments", [[], [("claimed", at(0))], [("claimed", "soon"), ("hold", at(1))]])
+def test_without_two_instants_there_is_no_line(moments: list[tuple[str, str]]) -> None:
+    assert spark.line(moments) == ""
+
+
+def test_times_that_are_equal_or_go_backwards_have_the_lowest_bar() -> None:
+    assert spark.line([("a", at(5)), ("b", at(5)), ("c", at(5))]) == "▁▁  0 ms, of which 0 ms before b"
+    assert spark.line([("a", at(5)), ("b", at(4)), ("c", at(6))]).startswith("▁█  ")
+
+
+def test_a_status_has_the_line_below_its_entries(desk: Desk, command: Command) -> None:
+    desk.pay()
+
+    _, out, _ = command("status", KEY)
+
+    (line,) = [one for one in out.splitlines() if one.startswith("timeline: ")]
+    assert len(line.split()[1]) == 4
