@@ -126,6 +126,28 @@ def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metri
     ]
 
 
+def quota_metrics() -> list[cloudwatch.Metric]:
+    """Return the refusals of Step Functions for the account's quotas that bound settlements and reversals.
+
+    Transitions wait until there is room. A refused start or look is a call that its caller repeats.
+    """
+    return [
+        cloudwatch.Metric(
+            namespace="AWS/States",
+            metric_name="ThrottledEvents",
+            dimensions_map={dimension: value},
+            label=value,
+            statistic="Sum",
+            period=_FIVE_MINUTES,
+        )
+        for dimension, value in (
+            ("ServiceMetric", "StateTransition"),
+            ("APIName", "StartExecution"),
+            ("APIName", "DescribeExecution"),
+        )
+    ]
+
+
 def _ages(pager: Pager, settings: Settings) -> None:
     pager.alarm(
         "OldestInFlight",
@@ -208,6 +230,12 @@ def _throttles(pager: Pager, watched: Watched) -> None:
         "TableThrottled",
         _total(table_metrics(watched.ledger, "ReadThrottleEvents", "WriteThrottleEvents")),
         "DynamoDB throttles the table or its index.",
+        threshold=5,
+    )
+    pager.alarm(
+        "StatesThrottled",
+        _total(quota_metrics()),
+        "Step Functions throttles transitions, starts or looks: a quota of the account is used up.",
         threshold=5,
     )
 

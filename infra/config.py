@@ -49,6 +49,8 @@ class Settings:
     `log_detail` is "lean" for one line a call and failures alone of the services' own lines, or "full"; on a
     lean stage the functions log the settlements in `log_full_keys` in full: see
     docs/decisions/2026-11-22-logs.md.
+    `warm_write_units` is the number of write units a second that the table and its index bear at once, above
+    what DynamoDB gives a new table; None takes that: see docs/operating/quotas.md.
     `ordered_events` adds a FIFO topic with the outcome events of each settlement in their order: see
     docs/calling/events.md.
     `snap_start` lets new environments of the functions for which a caller waits start from a snapshot, where
@@ -98,6 +100,7 @@ class Settings:
     log_retention: RetentionDays = RetentionDays.ONE_MONTH
     log_detail: str = "lean"
     log_full_keys: tuple[str, ...] = ()
+    warm_write_units: int | None = None
     ordered_events: bool = False
     powertools_layer: str | None = None
     snap_start: bool = False
@@ -134,6 +137,7 @@ class Settings:
         self._check_webhook()
         if not 1 <= self.recovery_starts_per_second <= 1_000:
             raise ValueError("recovery_starts_per_second: must be from 1 to 1000")
+        self._check_warm()
         if self.reconcile_every_hours is not None and not 1 <= self.reconcile_every_hours <= 24:
             raise ValueError("reconcile_every_hours: must be from 1 to 24, or None")
         if self.snap_start and self.is_embedded:
@@ -182,6 +186,15 @@ class Settings:
             raise ValueError("fee_floor_basis_points: must be from 0 to fee_basis_points")
         if not self.fee_basis_points <= ceiling < 10_000:
             raise ValueError("fee_ceiling_basis_points: must be from fee_basis_points to 9999")
+
+    def _check_warm(self) -> None:
+        units = self.warm_write_units
+        if units is None:
+            return
+        if type(units) is not int or units <= _NEW_TABLE_UNITS:
+            raise ValueError(f"warm_write_units: must be above {_NEW_TABLE_UNITS}, which a new table bears")
+        if self.is_embedded:
+            raise ValueError("warm_write_units: must be None on the embedded AWS, which throttles nothing")
 
     def _check_webhook(self) -> None:
         if self.webhook not in ("function-url", "http-api"):
@@ -316,6 +329,9 @@ _APPROVED = ("write-off", "complete", "retry", "reverse")
 _PERSONS_MAX = 5
 """The most that one decision may need: their ARNs are all on its evidence."""
 
+_NEW_TABLE_UNITS = 4_000
+"""The write units a second of a new on-demand table. What is set cannot be lowered again."""
+
 _DAY_SECONDS = 86_400
 _CALLS_MAX = 10_000
 """API Gateway's own limit for an account."""
@@ -379,6 +395,8 @@ STAGES = {
             concurrency=Concurrency(reversals=50, recovery=20, kyc=200, webhook=20),
             must_reach_people=True,
             approvals={"write-off": 2, "complete": 2, "retry": 1},
+            # Recovery at its pace: 500 a second, each of 20 write units for its steps and 3 for the takeover.
+            warm_write_units=12_000,
             log_retention=RetentionDays.ONE_YEAR,
             journal_lock_days=3_653,
         ),

@@ -8,7 +8,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.alarms import Watched, table_metrics
+from infra.alarms import Watched, quota_metrics, table_metrics
 from infra.pager import Pager
 
 _WIDTH = 24
@@ -84,6 +84,7 @@ class Dashboard(Construct):
                 "Functions throttled": [
                     one.metric_throttles(label=name) for name, one in watched.functions.items()
                 ],
+                "Step Functions throttled, the whole account": quota_metrics(),
                 "Functions failed": [
                     pager.metric("FunctionFailed"),
                     *(watched.functions[name].metric_errors(label=name) for name in _TRIGGERED),

@@ -46,6 +46,8 @@ class SettlementTable(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
         super().__init__(scope, construct_id)
         removal_policy = settings.removal_policy
+        units = settings.warm_write_units
+        warm = None if units is None else dynamodb.WarmThroughput(write_units_per_second=units)
         self.key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
         self.table = dynamodb.Table(
             self,
@@ -61,6 +63,7 @@ class SettlementTable(Construct):
             deletion_protection=settings.keeps_data,
             removal_policy=removal_policy,
             stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES,
+            warm_throughput=warm,
             time_to_live_attribute=None if settings.retention_days is None else EXPIRES,
         )
         self.table.add_global_secondary_index(
@@ -68,6 +71,7 @@ class SettlementTable(Construct):
             partition_key=_text("gsi1pk"),
             sort_key=_text("gsi1sk"),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+            warm_throughput=warm,  # an index that is throttled throttles the table
         )
 
     @property

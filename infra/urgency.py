@@ -25,6 +25,8 @@ _MORNING = (
     ),
     *("KycRequestRefused", "KycDecidedFailed", "SignatureRefused", "WebhookRefused"),
     *("AcceptSettlementsFailed", "CancelSettlementFailed", "ReadSettlementsFailed"),
+    # A storm of recovery meets the quota on purpose. Payments that wait have alarms of their own.
+    "StatesThrottled",
     *("SweepMerchantsFailed", "SweepBehind", "PublishEventsFailed", "EventsBehind", "EventsPutAside"),
     "EventsGivenUp",
     *("ReconcileUnproven", "ReconcileBooksFailed", "SealJournalFailed", "JournalBehind", "LimboOpen"),

@@ -143,6 +143,7 @@ SUMS = {
     "HttpThrottled": ("AWS/Lambda", {"Throttles"}),
     "TriggeredThrottled": ("AWS/Lambda", {"Throttles"}),
     "TableThrottled": ("AWS/DynamoDB", {"ReadThrottleEvents", "WriteThrottleEvents"}),
+    "StatesThrottled": ("AWS/States", {"ThrottledEvents"}),
     "DeliveryFailed": ("AWS/SNS", {"NumberOfNotificationsFailed"}),
 }
 """The alarms on a sum of metrics, on AWS only: the embedded AWS has no metric math."""

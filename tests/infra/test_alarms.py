@@ -103,6 +103,15 @@ def test_the_table_and_its_index_are_both_watched_for_throttles(stage: str) -> N
     assert found.count(table) == found.count(table | {"GlobalSecondaryIndexName": keys.INDEX}) == 2
 
 
+@each_stage_on_aws
+def test_each_quota_of_step_functions_that_bounds_a_stage_is_watched(stage: str) -> None:
+    assert dimensions(stage, "StatesThrottled") == [
+        {"ServiceMetric": "StateTransition"},
+        {"APIName": "StartExecution"},
+        {"APIName": "DescribeExecution"},
+    ]
+
+
 def test_an_alarm_on_a_metric_of_our_own_names_one_that_is_counted() -> None:
     """CloudWatch takes any name for a metric. An alarm on one that no function writes is silent for ever."""
     written = counted()

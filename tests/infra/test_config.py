@@ -180,6 +180,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     # It has no snapshots: the setting would promise what no function does.
     (
+        {"warm_write_units": 5_000, "embedded_python": "/usr/bin/python3"},
+        "warm_write_units: must be None on the embedded AWS",
+    ),
+    *(
+        ({"warm_write_units": units}, "warm_write_units: must be above 4000, which a new table bears$")
+        for units in (4_000, 0, -1, True, 12_000.0, "12000")
+    ),
+    (
         {"snap_start": True, "embedded_python": "/usr/bin/python3"},
         "snap_start: must be False on the embedded AWS",
     ),
@@ -214,6 +222,7 @@ ACCEPTED: list[dict[str, Any]] = [
         for address in ("oncall@pages.example", "https://pages.example/v1/settlement", None)
     ),
     *({"recovery_starts_per_second": pace} for pace in (1, 1_000)),
+    {"warm_write_units": 4_001},
     *({"alert_again_after_seconds": seconds} for seconds in (9, 60, 1800, 86_400)),
     *({"log_detail": detail, "log_full_keys": ("order-1",) * 20} for detail in ("lean", "full")),
     *(

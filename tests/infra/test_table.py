@@ -12,6 +12,9 @@ from tests.infra.stack import KEPT, allow, each_stage, only, permissions, resour
 from tests.infra.writes import ALL
 
 PUT = [write.parameters["Item"] for write in ALL if write.action == "Put"]
+UNITS_OF_A_RESUMED_SETTLEMENT = 20 + 3
+"""The write units of its steps and of its takeover: see docs/reference/costs.md."""
+
 ACCOUNT_ROOT = "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"
 
 
@@ -77,6 +80,22 @@ def test_the_table_can_be_restored_to_any_second_and_streams_every_change(stage:
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     assert table["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
     assert table["BillingMode"] == "PAY_PER_REQUEST"
+
+
+@each_stage
+def test_a_warm_table_and_its_index_bear_recovery_at_its_pace_from_the_first_second(stage: str) -> None:
+    """An index has partitions of its own, and throttles the table."""
+    table, settings = only(stage, "DynamoDB::Table"), STAGES[stage]
+    (index,) = table["GlobalSecondaryIndexes"]
+    units = settings.warm_write_units
+    warm = None if units is None else {"WriteUnitsPerSecond": units}
+
+    assert (table.get("WarmThroughput"), index.get("WarmThroughput")) == (warm, warm)
+    assert units is None or units >= settings.recovery_starts_per_second * UNITS_OF_A_RESUMED_SETTLEMENT
+
+
+def test_only_prod_pays_for_a_warm_table() -> None:
+    assert [stage for stage, settings in STAGES.items() if settings.warm_write_units] == ["prod"]
 
 
 @each_stage
