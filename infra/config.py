@@ -265,6 +265,11 @@ class Settings:
         return f"settlement-{self.stage}"
 
     @property
+    def tags(self) -> dict[str, str]:
+        """The tags of each resource, by which a bill is divided."""
+        return {"project": "settlement", "stage": self.stage}
+
+    @property
     def exponents(self) -> dict[str, int]:
         """The number of decimals of each currency and asset of the stage."""
         return exponents_of(self.currencies, self.assets)

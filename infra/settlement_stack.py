@@ -1,6 +1,6 @@
 """The stack of one stage, as a paragraph: data, compute, provider, triggers, permissions, monitoring."""
 
-from aws_cdk import CfnOutput, IStackSynthesizer, Stack
+from aws_cdk import CfnOutput, IStackSynthesizer, Stack, Tags
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
@@ -38,6 +38,9 @@ class SettlementStack(Stack):
             synthesizer=synthesizer,
             termination_protection=settings.keeps_data,
         )
+        if not settings.is_embedded:  # the embedded AWS has no bill
+            for name, value in settings.tags.items():
+                Tags.of(self).add(name, value)
         ledger = SettlementTable(self, "Ledger", settings=settings)
         pager = Pager(self, "Pager", settings=settings)
         environment = {

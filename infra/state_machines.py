@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -71,7 +71,8 @@ class Machine(sfn.StateMachine):
             f"{construct_id}Logs",
             log_group_name=f"/aws/vendedlogs/states/{settings.stack_name}-{construct_id}",
             retention=settings.log_retention,
-            removal_policy=RemovalPolicy.DESTROY,  # its name is fixed: kept, it would block a new stack
+            # Its name is fixed: `settle preflight` finds one that a deleted stack has kept.
+            removal_policy=settings.removal_policy,
         )
         rendered = render_definition(definition, settings)
         used = {name: value for name, value in names.items() if f"${{{name}}}" in rendered}

@@ -70,8 +70,11 @@ def resources(stage: str, kind: str) -> dict[str, Any]:
 
 
 def properties(stage: str, kind: str) -> dict[str, Any]:
-    """Return the properties of the resources of a kind, by their names."""
-    return {one: found["Properties"] for one, found in resources(stage, kind).items()}
+    """Return the properties of the resources of a kind, by their names, but for the tags: `test_tags.py`."""
+    return {
+        one: {name: value for name, value in found["Properties"].items() if name != "Tags"}
+        for one, found in resources(stage, kind).items()
+    }
 
 
 def only(stage: str, kind: str) -> Any:

@@ -1,0 +1,40 @@
+"""The tags by which a bill is divided: each resource that can have them has the project and the stage."""
+
+from typing import Any
+
+from infra.config import STAGES
+from tests.infra.stack import each_stage_on_aws, template
+
+UNTAGGED = {
+    *("AWS::ApiGatewayV2::Integration", "AWS::ApiGatewayV2::Route"),
+    *("AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"),
+    *("AWS::Lambda::EventInvokeConfig", "AWS::Lambda::Permission", "AWS::Lambda::Url"),
+    *("AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy", "AWS::SQS::QueuePolicy"),
+    *("AWS::SNS::Subscription", "AWS::Scheduler::Schedule"),
+}
+"""The types to which CloudFormation gives no tags. Of these only a schedule has a price of its own."""
+
+
+def tags(resource: Any) -> dict[str, str]:
+    """Return the tags of a resource: API Gateway has a map, and the others a list."""
+    found = resource.get("Properties", {}).get("Tags", {})
+    return dict(found) if isinstance(found, dict) else {one["Key"]: one["Value"] for one in found}
+
+
+@each_stage_on_aws
+def test_each_resource_that_can_have_tags_tells_the_project_and_the_stage(stage: str) -> None:
+    """A type that is new here is a red test: tag it, or say that CloudFormation cannot."""
+    for name, resource in template(stage).items():
+        expected = {} if resource["Type"] in UNTAGGED else {"project": "settlement", "stage": stage}
+        assert tags(resource) == expected, name
+
+
+@each_stage_on_aws
+def test_the_types_without_tags_are_those_of_the_stack(stage: str) -> None:
+    found = template(stage).values()
+
+    assert {one["Type"] for one in found if not tags(one)} == UNTAGGED & {one["Type"] for one in found}
+
+
+def test_two_stages_of_one_account_are_two_lines_of_the_bill() -> None:
+    assert len({tuple(settings.tags.items()) for settings in STAGES.values()}) == len(STAGES)
