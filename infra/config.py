@@ -408,6 +408,9 @@ STAGES = {
     )
 }
 
+_PERSONAL = re.compile(r"my-[a-z0-9]{1,12}")
+"""A prefix, so that a misspelt `prod` is no stage of its own."""
+
 _GIVEN = ("webhook", "page_address", "notice_address", "runbooks", "powertools_layer")
 """The settings that a deployment may name by CDK's context, besides the address of the KYC provider."""
 
@@ -415,14 +418,32 @@ CONTEXT = ("stage", "kyc_url", *_GIVEN)
 """What `cdk deploy -c NAME=VALUE` may name."""
 
 
+def is_personal(stage: str | None) -> bool:
+    """Whether a stage is one person's own: `dev` without anything that outlives its stack."""
+    return stage is not None and _PERSONAL.fullmatch(stage) is not None
+
+
+def _personal(stage: str) -> Settings:
+    return replace(
+        STAGES["dev"],
+        stage=stage,
+        keeps_data=False,
+        journal_lock_days=1,  # a teardown lifts it, and one that is forgotten ends by itself
+        log_retention=RetentionDays.THREE_DAYS,
+    )
+
+
 def settings_of(context: Mapping[str, str | None]) -> Settings:
     """Return the settings of a stage with what the context names. Raises ValueError for what it lacks."""
     stage = context.get("stage")
-    if stage not in STAGES:
-        raise ValueError(f"stage: must be one of {', '.join(STAGES)}; pass it as -c stage=<stage>")
+    if stage not in STAGES and not is_personal(stage):
+        raise ValueError(
+            f"stage: must be one of {', '.join(STAGES)}, or a personal one: my- and up to 12 lowercase"
+            " letters and digits; pass it as -c stage=<stage>"
+        )
     if unknown := sorted(context.keys() - set(CONTEXT)):
         raise ValueError(f"context: has no {unknown[0]}; the names are {', '.join(CONTEXT)}")
-    settings = STAGES[stage]
+    settings = _personal(str(stage)) if is_personal(stage) else STAGES[str(stage)]
     if kyc_url := context.get("kyc_url"):
         settings = replace(settings, kyc=replace(settings.kyc, url=kyc_url))
     for name in _GIVEN:

@@ -1,0 +1,108 @@
+"""The end of a personal stage: `python -m infra.teardown --stage my-olga`, or `make teardown STAGE=my-olga`.
+
+Repeatable: each run continues where one before it has ended, and one without a stack has nothing to do.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError, WaiterError
+
+from infra.config import is_personal
+
+_TRIES = 3
+"""The journal may get an object after it is emptied. The first try deletes the function that puts it."""
+
+_POLLS = {"Delay": 15, "MaxAttempts": 160}
+"""Forty minutes for a stack of some 300 resources."""
+
+
+class Refused(Exception):
+    """A stage that must not, or could not, be torn down."""
+
+
+def teardown(stage: str, client: Callable[[str], Any]) -> bool:
+    """Delete a personal stage's journal and stack; return whether there was one. Raises Refused.
+
+    `client` makes the client of a service: not before the stage is known to be a personal one.
+    """
+    if not is_personal(stage):
+        raise Refused(f"stage: {stage} is no personal one (my-…), and keeps its data: see teardown.md")
+    cloudformation, s3 = client("cloudformation"), client("s3")
+    name = f"settlement-{stage}"
+    stack = _described(cloudformation, name)
+    if stack is None:
+        return False
+    if stack.get("EnableTerminationProtection"):
+        raise Refused(f"{name} is protected from deletion: look who has protected it, and why")
+    bucket = next((one["OutputValue"] for one in stack.get("Outputs", ()) if _is_journal(one)), None)
+    for _ in range(_TRIES):
+        if bucket is not None:
+            _empty(s3, bucket)
+        # By its id: after the deletion a name may be that of a new stack.
+        cloudformation.delete_stack(StackName=stack["StackId"])
+        try:
+            cloudformation.get_waiter("stack_delete_complete").wait(
+                StackName=stack["StackId"], WaiterConfig=_POLLS
+            )
+        except WaiterError:
+            continue
+        return True
+    raise Refused(f"{name} is not deleted after {_TRIES} tries: its events in CloudFormation say why")
+
+
+def _described(cloudformation: Any, name: str) -> Any:
+    try:
+        return cloudformation.describe_stacks(StackName=name)["Stacks"][0]
+    except ClientError as error:
+        if "does not exist" in error.response["Error"]["Message"]:
+            return None
+        raise
+
+
+def _is_journal(output: Any) -> bool:
+    return bool(output["OutputKey"] == "JournalBucket")
+
+
+def _empty(s3: Any, bucket: str) -> None:
+    """Delete each version and each marker of a bucket. Raises Refused for those that S3 refuses."""
+    try:
+        for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
+            if objects := list(_versions(page)):
+                answer = s3.delete_objects(
+                    Bucket=bucket,
+                    Delete={"Objects": objects, "Quiet": True},
+                    BypassGovernanceRetention=True,
+                )
+                if errors := answer.get("Errors"):
+                    first = errors[0]
+                    raise Refused(f"{bucket}: {len(errors)} objects stay, the first by {first['Code']}")
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NoSuchBucket":  # a try before has deleted it
+            raise
+
+
+def _versions(page: Any) -> Iterator[dict[str, str]]:
+    for one in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
+        yield {"Key": one["Key"], "VersionId": one["VersionId"]}
+
+
+def main(arguments: list[str]) -> int:
+    """Tear a stage down, with the credentials and the region that boto3 finds."""
+    parser = argparse.ArgumentParser(prog="python -m infra.teardown", description=__doc__)
+    parser.add_argument("--stage", required=True, help="a personal stage, such as my-olga")
+    stage = parser.parse_args(arguments).stage
+    try:
+        existed = teardown(stage, boto3.client)
+    except (Refused, BotoCoreError, ClientError) as refused:
+        print(refused, file=sys.stderr)
+        return 1
+    print(f"settlement-{stage} is deleted" if existed else f"there is no stack settlement-{stage}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,181 @@
+"""Personal stages: nothing of them outlives the stack, and one command deletes them, and no other stage."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, WaiterError
+
+from infra.config import STAGES, is_personal, settings_of
+from infra.teardown import Refused, main, teardown
+from tests.world import templates
+
+STAGE = "my-ada"
+STACK_ID = "arn:aws:cloudformation:eu-west-1:123456789012:stack/settlement-my-ada/1"
+PAGES = [
+    {"Versions": [{"Key": "a", "VersionId": "1"}], "DeleteMarkers": [{"Key": "a", "VersionId": "2"}]},
+    {"Versions": [{"Key": "b", "VersionId": "3"}]},
+]
+"""The journal: an object that was deleted without its version, and another."""
+
+
+class Aws:
+    """CloudFormation and S3 as one fake: a stack that is deleted once its bucket is empty."""
+
+    def __init__(self, *, is_protected: bool = False, late_objects: int = 0, refuses: str = "") -> None:
+        self.stack: dict[str, Any] | None = {
+            "StackId": STACK_ID,
+            "EnableTerminationProtection": is_protected,
+            "Outputs": [
+                {"OutputKey": "TableName", "OutputValue": "table"},
+                {"OutputKey": "JournalBucket", "OutputValue": "journal"},
+            ],
+        }
+        self.late_objects = late_objects
+        self.refuses = refuses
+        self.pages: list[dict[str, Any]] = PAGES
+        self.deletions = 0
+
+    def describe_stacks(self, **call: Any) -> Any:
+        assert call == {"StackName": f"settlement-{STAGE}"}
+        if self.stack is None:
+            error = {"Code": "ValidationError", "Message": f"Stack with id settlement-{STAGE} does not exist"}
+            raise ClientError({"Error": error}, "DescribeStacks")
+        return {"Stacks": [self.stack]}
+
+    def delete_stack(self, **call: Any) -> None:
+        assert call == {"StackName": STACK_ID}
+        self.deletions += 1
+        if self.late_objects:
+            self.late_objects -= 1
+            self.pages = [{"Versions": [{"Key": "late", "VersionId": "9"}]}]
+        elif not self.pages:
+            self.stack = None
+
+    def get_waiter(self, name: str) -> Any:
+        assert name == "stack_delete_complete"
+        return self
+
+    def wait(self, **call: Any) -> None:
+        assert call["StackName"] == STACK_ID
+        if self.stack is not None:
+            raise WaiterError("StackDeleteComplete", "DELETE_FAILED", {})
+
+    def get_paginator(self, name: str) -> Any:
+        assert name == "list_object_versions"
+        return self
+
+    def paginate(self, **call: Any) -> Any:
+        assert call == {"Bucket": "journal"}
+        return [*self.pages, {}]
+
+    def delete_objects(self, **call: Any) -> Any:
+        """Delete the versions and the markers of a page, each of which has a lock."""
+        assert call["Bucket"] == "journal"
+        assert call["BypassGovernanceRetention"] is True
+        objects = call["Delete"]["Objects"]
+        if self.refuses:
+            return {"Errors": [{"Code": self.refuses, **one} for one in objects]}
+        self.pages = [
+            page for page in self.pages if [one for kind in page.values() for one in kind] != objects
+        ]
+        return {}
+
+
+def torn_down(aws: Aws, stage: str = STAGE) -> bool:
+    return teardown(stage, lambda _: aws)
+
+
+def test_the_journal_is_emptied_and_the_stack_deleted() -> None:
+    aws = Aws()
+
+    assert torn_down(aws) is True
+    assert (aws.stack, aws.pages, aws.deletions) == (None, [], 1)
+
+
+def test_an_object_that_comes_late_is_deleted_by_a_second_try() -> None:
+    aws = Aws(late_objects=1)
+
+    assert torn_down(aws) is True
+    assert (aws.stack, aws.pages, aws.deletions) == (None, [], 2)
+
+
+def test_without_a_stack_there_is_nothing_to_do() -> None:
+    aws = Aws()
+    torn_down(aws)
+
+    assert torn_down(aws) is False
+    assert aws.deletions == 1
+
+
+@pytest.mark.parametrize("stage", [*STAGES, "", "my-", "my-Ada", "my-a-b", "prod my-ada", "my-ada\n"])
+def test_no_other_stage_is_touched(stage: str) -> None:
+    aws = Aws()
+
+    with pytest.raises(Refused, match="stage: "):
+        torn_down(aws, stage)
+
+    assert (aws.deletions, aws.pages) == (0, PAGES)
+
+
+def test_a_stack_that_a_person_has_protected_stays() -> None:
+    aws = Aws(is_protected=True)
+
+    with pytest.raises(Refused, match="protected from deletion"):
+        torn_down(aws)
+
+    assert (aws.deletions, aws.pages) == (0, PAGES)
+
+
+def test_objects_that_stay_are_told_before_the_stack_is_deleted() -> None:
+    aws = Aws(refuses="AccessDenied")
+
+    with pytest.raises(Refused, match="journal: 2 objects stay, the first by AccessDenied"):
+        torn_down(aws)
+
+    assert aws.deletions == 0
+
+
+def test_a_stack_that_does_not_go_is_told_after_three_tries() -> None:
+    aws = Aws(late_objects=9)
+
+    with pytest.raises(Refused, match="not deleted after 3 tries"):
+        torn_down(aws)
+
+    assert aws.deletions == 3
+
+
+@pytest.mark.parametrize(
+    ("stage", "told"), [("prod", "stage: prod is no personal one"), (STAGE, "You must specify a region")]
+)
+def test_a_refusal_is_one_line_and_exit_code_1(
+    stage: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another stage is refused before AWS is asked for anything, so that it needs no region."""
+    for variable in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    monkeypatch.setattr("boto3.DEFAULT_SESSION", None)
+
+    assert main(["--stage", stage]) == 1
+    assert told in capsys.readouterr().err
+
+
+def test_nothing_of_a_personal_stage_outlives_its_stack() -> None:
+    """One policy that keeps a resource would leave it without an owner, and its name taken."""
+    found = templates.template(STAGE).to_json()["Resources"]
+    kept = {name for name, one in found.items() if "Retain" in str(one.get("DeletionPolicy"))}
+    (table,) = (one for one in found.values() if one["Type"] == "AWS::DynamoDB::Table")
+
+    assert kept == set()
+    assert table["Properties"]["DeletionProtectionEnabled"] is False
+
+
+def test_a_personal_stage_is_dev_by_another_name() -> None:
+    settings = settings_of({"stage": STAGE, "kyc_url": "https://kyc.example.com"})
+    dev = vars(STAGES["dev"])
+    changed = {name for name, value in vars(settings).items() if value != dev[name]} - {"kyc"}
+
+    assert settings.stack_name == "settlement-my-ada"
+    assert changed == {"stage", "keeps_data", "journal_lock_days", "log_retention"}
+    assert (settings.journal_lock, settings.journal_lock_days) == ("governance", 1)
+    assert not any(is_personal(stage) for stage in STAGES)
