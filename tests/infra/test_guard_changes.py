@@ -1,0 +1,131 @@
+"""The guard before an update, on the real template and on changes that are made to it."""
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.world import templates
+from tools.guard_changes import IN_PLACE, faults, main
+
+DEPLOYED: Any = templates.template("prod").to_json()
+GUARDED = {name: one["Type"] for name, one in DEPLOYED["Resources"].items() if one["Type"] in IN_PLACE}
+(TABLE,) = (name for name, kind in GUARDED.items() if kind == "AWS::DynamoDB::Table")
+KEYS = [name for name, kind in GUARDED.items() if kind == "AWS::KMS::Key"]
+(KEY,) = (name for name in KEYS if name.startswith("Ledger"))
+
+
+def changed(change: Callable[[Any], Any], name: str = TABLE) -> list[str]:
+    """Return the faults of an update that changes one resource."""
+    new = deepcopy(DEPLOYED)
+    change(new["Resources"][name])
+    return list(faults(DEPLOYED, new))
+
+
+def put(**properties: Any) -> Callable[[Any], Any]:
+    return lambda resource: resource["Properties"].update(properties)
+
+
+def test_the_table_four_keys_and_the_journal_are_guarded() -> None:
+    assert sorted(GUARDED.values()) == ["AWS::DynamoDB::Table", *["AWS::KMS::Key"] * 4, "AWS::S3::Bucket"]
+
+
+def test_the_same_template_has_no_fault_and_neither_has_a_first_deployment() -> None:
+    assert list(faults(DEPLOYED, deepcopy(DEPLOYED))) == []
+    assert list(faults({}, DEPLOYED)) == []
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_a_guarded_resource_is_not_removed_nor_renamed_nor_of_another_type(name: str) -> None:
+    gone, renamed = deepcopy(DEPLOYED), deepcopy(DEPLOYED)
+    del gone["Resources"][name]
+    renamed["Resources"]["Other"] = renamed["Resources"].pop(name)
+
+    for new in (gone, renamed):
+        assert list(faults(DEPLOYED, new)) == [f"{name}: is removed, or has another logical id"]
+    assert changed(lambda one: one.update(Type="AWS::DynamoDB::GlobalTable"), name) == [
+        f"{name}: is replaced by a AWS::DynamoDB::GlobalTable"
+    ]
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_what_keeps_the_data_stays(name: str) -> None:
+    found = changed(lambda one: (one.pop("DeletionPolicy"), one.update(UpdateReplacePolicy="Delete")), name)
+
+    assert found == [
+        f"{name}.DeletionPolicy: was RetainExceptOnCreate, and becomes Delete",
+        f"{name}.UpdateReplacePolicy: was Retain, and becomes Delete",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "fault"),
+    [
+        (TABLE, put(KeySchema=[]), "KeySchema: changes"),
+        (TABLE, put(TableName="ledger"), "TableName: changes"),
+        (TABLE, put(SSESpecification={"SSEEnabled": False}), "SSESpecification: changes"),
+        (TABLE, put(DeletionProtectionEnabled=False), "DeletionProtectionEnabled: is switched off"),
+        (
+            TABLE,
+            put(PointInTimeRecoverySpecification={}),
+            "PointInTimeRecoverySpecification: is switched off",
+        ),
+        (TABLE, put(GlobalSecondaryIndexes=[]), "GlobalSecondaryIndexes: gsi1 is removed"),
+        (
+            TABLE,
+            lambda one: one["Properties"]["GlobalSecondaryIndexes"][0].update(Projection={}),
+            "GlobalSecondaryIndexes: gsi1 is made anew",
+        ),
+        (KEY, put(KeySpec="RSA_4096"), "KeySpec: changes"),
+        (KEY, put(Enabled=False), "Enabled: changes"),
+        (KEY, put(EnableKeyRotation=False), "EnableKeyRotation: is switched off"),
+    ],
+)
+def test_a_change_that_replaces_or_weakens_is_refused(
+    name: str, change: Callable[[Any], Any], fault: str
+) -> None:
+    (found,) = changed(change, name)
+
+    assert found.startswith(f"{name}.{fault}")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        (TABLE, put(WarmThroughput={"WriteUnitsPerSecond": 20_000})),
+        (TABLE, put(TimeToLiveSpecification={"AttributeName": "expires_at", "Enabled": True})),
+        (TABLE, put(Tags=[])),
+        (KEY, put(KeyPolicy={"Statement": []})),
+    ],
+)
+def test_a_change_in_place_is_allowed(name: str, change: Callable[[Any], Any]) -> None:
+    assert changed(change, name) == []
+
+
+def test_all_else_of_the_stack_may_change() -> None:
+    new = {"Resources": {name: DEPLOYED["Resources"][name] for name in GUARDED}}
+
+    assert list(faults(DEPLOYED, new)) == []
+
+
+def test_the_command_ends_with_1_for_a_fault_and_with_2_for_no_template(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty answer of AWS, or a file that was never written, must not look like a stack without faults."""
+    files = {"deployed": json.dumps(DEPLOYED), "none": '{"Resources": {}}', "broken": "", "list": "[]"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    path = {name: str(tmp_path / name) for name in (*files, "missing")}
+    (tmp_path / "less").write_text(json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}))
+
+    assert main([path["deployed"], path["deployed"]]) == 0
+    assert main([path["deployed"], str(tmp_path / "less")]) == 1
+    assert f"{TABLE}: is removed" in capsys.readouterr().err
+    for wrong in ("none", "broken", "list", "missing"):
+        assert main([path["deployed"], path[wrong]]) == 2
+    for wrong in ("broken", "list", "missing"):
+        assert main([path[wrong], path["deployed"]]) == 2
+    assert main([]) == 2

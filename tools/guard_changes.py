@@ -1,0 +1,110 @@
+"""The guard before an update: no table, key or journal is removed, replaced or unprotected.
+
+    python tools/guard_changes.py DEPLOYED.json NEW.json
+
+Both are CloudFormation templates in JSON; a stack that does not exist yet has `{}`. A resource that holds
+money or evidence may change in the properties named here alone, which CloudFormation updates in place. Any
+other change is refused, also one that would be harmless: a person decides about it.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+IN_PLACE: Mapping[str, frozenset[str]] = {
+    "AWS::DynamoDB::Table": frozenset(
+        (
+            *("AttributeDefinitions", "ContributorInsightsSpecification", "DeletionProtectionEnabled"),
+            *("GlobalSecondaryIndexes", "OnDemandThroughput", "PointInTimeRecoverySpecification"),
+            *("ResourcePolicy", "TableClass", "Tags", "TimeToLiveSpecification", "WarmThroughput"),
+        )
+    ),
+    "AWS::KMS::Key": frozenset(
+        (
+            "Description",
+            "EnableKeyRotation",
+            "KeyPolicy",
+            "PendingWindowInDays",
+            "RotationPeriodInDays",
+            "Tags",
+        )
+    ),
+    "AWS::S3::Bucket": frozenset(("LifecycleConfiguration", "Tags")),
+}
+"""The types that hold money or evidence, and their properties that may change: each is updated in place."""
+
+_POLICIES = ("DeletionPolicy", "UpdateReplacePolicy")
+
+Template = Mapping[str, Any]
+
+
+def faults(deployed: Template, new: Template) -> Iterator[str]:
+    """Yield what an update would do to a guarded resource, and must not."""
+    resources = new.get("Resources", {})
+    for name, before in deployed.get("Resources", {}).items():
+        if before["Type"] not in IN_PLACE:
+            continue
+        after = resources.get(name)
+        if after is None:
+            yield f"{name}: is removed, or has another logical id"
+        elif after["Type"] != before["Type"]:
+            yield f"{name}: is replaced by a {after['Type']}"
+        else:
+            yield from _changed(name, before, after)
+
+
+def _changed(name: str, before: Template, after: Template) -> Iterator[str]:
+    was, now = before.get("Properties", {}), after.get("Properties", {})
+    for field in sorted(was.keys() | now.keys()):
+        if was.get(field) != now.get(field) and field not in IN_PLACE[before["Type"]]:
+            yield f"{name}.{field}: changes, which may replace it"
+    for policy in _POLICIES:
+        if before.get(policy) != after.get(policy) and _keeps(before.get(policy)):
+            yield f"{name}.{policy}: was {before[policy]}, and becomes {after.get(policy, 'Delete')}"
+    for field in ("DeletionProtectionEnabled", "PointInTimeRecoverySpecification", "EnableKeyRotation"):
+        if _is_on(was.get(field)) and not _is_on(now.get(field)):
+            yield f"{name}.{field}: is switched off"
+    kept = {one["IndexName"] for one in now.get("GlobalSecondaryIndexes", ())}
+    for index in was.get("GlobalSecondaryIndexes", ()):
+        if index["IndexName"] not in kept:
+            yield f"{name}.GlobalSecondaryIndexes: {index['IndexName']} is removed"
+    for index in now.get("GlobalSecondaryIndexes", ()):
+        for old in was.get("GlobalSecondaryIndexes", ()):
+            same = old["IndexName"] == index["IndexName"]
+            if same and any(old[part] != index[part] for part in ("KeySchema", "Projection")):
+                yield f"{name}.GlobalSecondaryIndexes: {index['IndexName']} is made anew"
+
+
+def _keeps(policy: str | None) -> bool:
+    return policy in ("Retain", "RetainExceptOnCreate", "Snapshot")
+
+
+def _is_on(value: Any) -> bool:
+    return any(value.values()) if isinstance(value, dict) else value is True
+
+
+def main(arguments: list[str]) -> int:
+    """Compare two files; 0 if nothing is at fault, 1 if something is, 2 for files that are no templates."""
+    if len(arguments) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        deployed, new = (json.loads(Path(path).read_text()) for path in arguments)
+        if not new["Resources"]:
+            raise ValueError("the new template has no resources")
+        found = list(faults(deployed, new))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        print(f"no template to judge: {error!r}", file=sys.stderr)
+        return 2
+    for fault in found:
+        print(fault, file=sys.stderr)
+    print(
+        f"{len(found)} changes refused" if found else "the table, the keys and the journal stay as they are"
+    )
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
