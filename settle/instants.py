@@ -37,6 +37,15 @@ def parse(text: str, at: datetime, name: str = "since") -> datetime:
     return instant
 
 
+def between(since: str, until: str | None, at: datetime) -> tuple[datetime, datetime]:
+    """Return the instants of `--since` and `--until`, the latter by default `at`. Raises CommandFailed."""
+    begin = parse(since, at)
+    end = parse(until, at, "until") if until is not None else at
+    if end < begin:
+        raise CommandFailed(Exit.USAGE, f"until: {until} is before --since {since}")
+    return begin, end
+
+
 def distance(instant: str, at: datetime) -> str:
     """Return how far an instant is from `at`, in its two greatest units: "3m 20s ago", or "in 2h"."""
     seconds = int((at - datetime.fromisoformat(instant)).total_seconds())

@@ -5,18 +5,13 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsCsv, AsJson, StackName, refuse_both
+from settle.commands.options import AsCsv, AsJson, Since, StackName, Until, refuse_both
 from settle.exit_codes import CommandFailed, Exit
 
 
 def audit(
-    since: Annotated[
-        str,
-        typer.Option(metavar="WHEN", help="The first instant (ISO 8601), or an age (90m, 2h, 30d)."),
-    ],
-    until: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="The last instant, or an age; by default now.")
-    ] = None,
+    since: Since,
+    until: Until = None,
     by: Annotated[
         str | None,
         typer.Option(metavar="PERSON", help="Given or approved by: a session's name, or a part of the ARN."),
@@ -31,11 +26,7 @@ def audit(
 
     Example: settle audit --since 30d --by olga --csv --stack settlement-prod
     """
-    at = instants.now()
-    begin = instants.parse(since, at)
-    end = instants.parse(until, at, "until") if until is not None else at
-    if end < begin:
-        raise CommandFailed(Exit.USAGE, f"until: {until} is before --since {since}")
+    begin, end = instants.between(since, until, instants.now())
     refuse_both(as_csv, as_json)
     if by is not None and not by.strip():
         raise CommandFailed(Exit.USAGE, "by: must be a person's name, or a part of an ARN")

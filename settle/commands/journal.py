@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from settle import instants
-from settle.commands.options import AsCsv, AsJson, StackName
-from settle.exit_codes import CommandFailed, Exit
+from settle.commands.options import AsCsv, AsJson, Since, StackName, Until
 
 app = typer.Typer(no_args_is_help=True, help="The sealed journal: the copy that no function can change.")
 
@@ -33,13 +32,8 @@ def fill(stack: StackName = None, as_json: AsJson = False) -> None:
 
 @app.command("entries")
 def entries(
-    since: Annotated[
-        str,
-        typer.Option(metavar="WHEN", help="The first instant (ISO 8601), or an age (90m, 2h, 30d)."),
-    ],
-    until: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="The last instant, or an age; by default now.")
-    ] = None,
+    since: Since,
+    until: Until = None,
     source: Annotated[
         str, typer.Option("--from", help="The sealed journal: stack, s3://BUCKET/PREFIX or a directory.")
     ] = "stack",
@@ -52,11 +46,7 @@ def entries(
 
     Example: settle journal entries --since 2026-11-01T00:00:00Z --csv --stack settlement-prod
     """
-    at = instants.now()
-    begin = instants.parse(since, at)
-    end = instants.parse(until, at, "until") if until is not None else at
-    if end < begin:
-        raise CommandFailed(Exit.USAGE, f"until: {until} is before --since {since}")
+    begin, end = instants.between(since, until, instants.now())
 
     from settle.output import orders, sheet
     from settle.queries import journal as on_record

@@ -49,6 +49,12 @@ def refuse_both(as_csv: bool, as_json: bool) -> None:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Since = Annotated[
+    str, typer.Option(metavar="WHEN", help="The first instant (ISO 8601), or an age (90m, 2h, 30d).")
+]
+Until = Annotated[
+    str | None, typer.Option(metavar="WHEN", help="The last instant, or an age; by default now.")
+]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV with all fields, for a file.")]
 StackName = Annotated[
     str | None, typer.Option("--stack", help="A deployed stack on AWS; by default the embedded one.")
