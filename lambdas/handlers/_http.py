@@ -2,13 +2,26 @@
 
 import base64
 import json
+from collections.abc import Callable
 from typing import Any
 
-from settlement.model.errors import InvalidRequest
+from settlement.model.errors import InvalidRequest, SettlementError
+from settlement.policy.order_answer import status_of
 
 BODY_BYTES_MAX = 16_384
 
 Response = dict[str, Any]
+
+
+def answered(
+    answer: Callable[[dict[str, Any], Any], Response], event: dict[str, Any], context: Any
+) -> Response:
+    """Return the answer to a call, or its refusal with the status and the words that belong to it."""
+    try:
+        return answer(event, context)
+    except SettlementError as refusal:
+        said = {"error": type(refusal).__name__, "message": str(refusal)}
+        return response(status_of(refusal), said)
 
 
 def body(event: dict[str, Any]) -> dict[str, Any]:

@@ -6,22 +6,17 @@ from typing import Any
 from handlers import _claim, _dependencies, _http, _long_poll, _step_functions
 from handlers._http import Response
 from settlement.adapters.telemetry import about, count, logger, observed
-from settlement.model.errors import SettlementError, StartUnavailable, StoreUnavailable
+from settlement.model.errors import StartUnavailable, StoreUnavailable
 from settlement.model.settlement import Settlement
 from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED
 from settlement.policy import outcome, steps
-from settlement.policy.order_answer import status_of
 from settlement.policy.starting import parse_start
 
 
 def handler(event: dict[str, Any], context: Any) -> Response:
     """Answer a request of an HTTP API (payload format 2.0)."""
-    try:
-        return _accept(event, context)  # type: ignore[no-any-return]
-    except SettlementError as refusal:
-        said = {"error": type(refusal).__name__, "message": str(refusal)}
-        return _http.response(status_of(refusal), said)
+    return _http.answered(_accept, event, context)
 
 
 @observed("accept")

@@ -6,22 +6,17 @@ from handlers import _dependencies, _http, _resumption
 from handlers._http import Response
 from settlement.adapters.telemetry import about, count, logger, observed
 from settlement.ledger import cancellation
-from settlement.model.errors import SettlementError, SettlementNotFound, StartUnavailable
+from settlement.model.errors import SettlementNotFound, StartUnavailable
 from settlement.model.state import SettlementState
 from settlement.model.status import FINISHED, Status
 from settlement.model.timestamps import timestamp
 from settlement.policy import outcome, recovery
 from settlement.policy.cancelling import parse_cancel
-from settlement.policy.order_answer import status_of
 
 
 def handler(event: dict[str, Any], context: object) -> Response:
     """Answer a request of an HTTP API (payload format 2.0)."""
-    try:
-        return _cancel(event, context)  # type: ignore[no-any-return]
-    except SettlementError as refusal:
-        said = {"error": type(refusal).__name__, "message": str(refusal)}
-        return _http.response(status_of(refusal), said)
+    return _http.answered(_cancel, event, context)
 
 
 @observed("cancel")

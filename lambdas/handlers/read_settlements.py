@@ -6,9 +6,7 @@ from typing import Any
 from handlers import _dependencies, _http, _listing, _long_poll
 from handlers._http import Response
 from settlement.adapters.telemetry import about, observed
-from settlement.model.errors import SettlementError
 from settlement.policy import outcome
-from settlement.policy.order_answer import status_of
 from settlement.policy.reading import (
     EntriesQuery,
     parse_entries_query,
@@ -19,11 +17,7 @@ from settlement.policy.reading import (
 
 def handler(event: dict[str, Any], context: Any) -> Response:
     """Answer a request of an HTTP API (payload format 2.0)."""
-    try:
-        return _read(event, context)  # type: ignore[no-any-return]
-    except SettlementError as refusal:
-        said = {"error": type(refusal).__name__, "message": str(refusal)}
-        return _http.response(status_of(refusal), said)
+    return _http.answered(_read, event, context)
 
 
 @observed("read")

@@ -7,10 +7,9 @@ from handlers import _account_orders, _approvals, _http, _kyc_probe, _orders, _r
 from settlement.adapters.telemetry import about, observed
 from settlement.model.account_order import OrderKind
 from settlement.model.caller import Caller, caller_of
-from settlement.model.errors import InvalidRequest, SettlementError
+from settlement.model.errors import InvalidRequest
 from settlement.model.orders import PROBE, RECOVER, REPLAY, REVERSE, REVERSE_PART, SWEEP, Decision
 from settlement.model.proposal import Move
-from settlement.policy.order_answer import status_of
 
 Take = Callable[[object, Caller], dict[str, Any]]
 
@@ -40,11 +39,11 @@ _NAMED = {**dict.fromkeys(map(str, Decision), "decision"), **dict.fromkeys(map(s
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Answer a request of an HTTP API (payload format 2.0)."""
-    try:
-        return _http.response(200, _take(event, context))
-    except SettlementError as refusal:
-        said = {"error": type(refusal).__name__, "message": str(refusal)}
-        return _http.response(status_of(refusal), said)
+    return _http.answered(_ordered, event, context)
+
+
+def _ordered(event: dict[str, Any], context: object) -> dict[str, Any]:
+    return _http.response(200, _take(event, context))
 
 
 @observed("order")
