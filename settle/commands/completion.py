@@ -21,7 +21,7 @@ def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
 
     try:
         cases, _ = limbo.open_cases(find(context.params.get("stack")), CASES_MAX)
-    except Exception:  # whatever it is, a person who presses Tab has no use for it
+    except Exception:  # a person who presses Tab has no use for an error
         return []
     return [
         (one["key"], f"{one['amount_at_risk']} {one['currency']}, {one['error']}")

@@ -241,7 +241,7 @@ def test_a_table_without_an_answer_is_503_and_the_same_call_again_is_answered(
 def test_a_review_that_recovery_has_expired_is_cancelled_all_the_same(
     in_review: Calls, cancel: Cancel, later: Later, step_functions: StepFunctions
 ) -> None:
-    """Whichever is first names the reason, and the one execution gives the amount back."""
+    """The first one names the reason, and the one execution gives the amount back."""
     later(days=2)
     in_review.recover()
 

@@ -61,7 +61,7 @@ def _failure(step: Step, now: datetime) -> dict[str, str]:
 
 
 def _refused(settlement: Settlement, seen: int | None) -> OnFailure:
-    """Return the meaning of a failed condition. What is cancelled already is a replay, whatever was seen."""
+    """Return the meaning of a failed condition. What is cancelled already is a replay."""
 
     def meaning(state: SettlementState | None) -> SettlementError | AlreadyApplied:
         if state is None:

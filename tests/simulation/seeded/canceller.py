@@ -80,7 +80,7 @@ class Canceller:
             )
 
     def cancel(self, key: str, request: dict[str, Any]) -> None:
-        """Cancel a payment once, whatever has been seen."""
+        """Cancel a payment once, without a look at it."""
         self._send(key, posting.cancel(request, key))
 
     def _cancel(self, key: str, looks: int, pause_ms: int = 0) -> None:
