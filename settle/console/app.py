@@ -41,9 +41,10 @@ _ANEW = "If you have not used it, end the console in its terminal. Start it anew
 def application(console: Console, port: int, ended: Callable[[], None]) -> Guard:
     """Return the application behind its guard; `ended` is called when the person ends the session."""
 
-    def enter(request: Request) -> Response:
+    async def enter(request: Request) -> Response:
         """Exchange the token for the cookie.
 
+        It is a coroutine: in a pool of threads, two browsers could spend the one token at once.
         The next page is loaded from here, not by a redirect: a browser that came by another program's link
         sends no strict cookie on a redirect.
         """
