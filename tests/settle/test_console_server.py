@@ -1,8 +1,11 @@
 """The console's server: on this machine alone, until its session is ended."""
 
 import socket
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import boto3
 import pytest
@@ -34,6 +37,20 @@ def test_the_console_is_entered_by_the_printed_address_and_ended_by_its_person(s
     assert [strange.status, entered.status, forged, ended] == [421, 200, 403, 200]
     assert entered.headers.get("server") is None
     assert not served.thread.is_alive()
+
+
+def test_the_token_is_spent_once_also_by_two_at_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one comes after the first one's token is found right, and before it is spent."""
+    monkeypatch.setattr("settle.console.session.secrets", SimpleNamespace(token_urlsafe=_slow))
+    with ThreadPoolExecutor(2) as threads:
+        answers = list(threads.map(lambda _: served.ask("GET", served.path).status, range(2)))
+
+    assert sorted(answers) == [200, 403]
+
+
+def _slow(size: int) -> str:
+    time.sleep(0.2)
+    return "cookie"
 
 
 def test_the_server_listens_on_this_machine_alone(served: Served) -> None:
