@@ -53,6 +53,8 @@ class Settings:
     what DynamoDB gives a new table; None takes that: see docs/operating/quotas.md.
     `ordered_events` adds a FIFO topic with the outcome events of each settlement in their order: see
     docs/calling/events.md.
+    `qualified_functions` lets the settlement machines call versions of their functions, so that an execution
+    in flight keeps its code over a deployment: see docs/decisions/2026-11-23-versions.md.
     `snap_start` lets new environments of the functions for which a caller waits start from a snapshot, where
     the region has SnapStart: see docs/decisions/2026-11-22-start-up.md.
     `journal_lock` locks each object of the sealed journal for `journal_lock_days`: "governance", which an
@@ -104,6 +106,7 @@ class Settings:
     ordered_events: bool = False
     powertools_layer: str | None = None
     snap_start: bool = False
+    qualified_functions: bool = True
     journal_lock: str = "governance"
     journal_lock_days: int = 400
     retention_days: int | None = None
@@ -142,6 +145,8 @@ class Settings:
             raise ValueError("reconcile_every_hours: must be from 1 to 24, or None")
         if self.snap_start and self.is_embedded:
             raise ValueError("snap_start: must be False on the embedded AWS, which has none")
+        if self.snap_start and not self.qualified_functions:
+            raise ValueError("snap_start: needs qualified_functions, as only versions have snapshots")
         if not (self.kyc.is_secure or self.is_embedded):
             raise ValueError("kyc.url: must be an HTTPS address")
         if self.kyc.provider in SCREENS_BY_NAME and self.party_names != "required":
@@ -384,6 +389,7 @@ STAGES = {
             ),
             keeps_data=False,
             timeout_factor=5,
+            qualified_functions=False,
             embedded_python=sys.executable,
         ),
         Settings(

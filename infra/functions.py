@@ -63,8 +63,9 @@ _ARCHITECTURE = lambda_.Architecture.ARM_64
 class HandlerFunction(lambda_.Function):
     """The function of one handler: `HoldFunds` runs `handlers/hold_funds.py`.
 
-    `called` is what a machine calls: the function, or its latest version, as SnapStart has no effect on an
-    unpublished one.
+    The settlement machine calls `qualified`: a version, which an execution in flight keeps over a deployment,
+    or the function. A version stays where data stays. That of a failed deployment goes, as Lambda would not
+    publish the same code once more: what had started with it is left to recovery.
     """
 
     def __init__(
@@ -106,13 +107,13 @@ class HandlerFunction(lambda_.Function):
             reserved_concurrent_executions=settings.concurrency.of(name),
             tracing=lambda_.Tracing.ACTIVE,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snaps else None,
+            current_version_options=lambda_.VersionOptions(removal_policy=settings.removal_policy),
             **_platform(scope, settings),
         )
         if settings.embedded_python:
             self.add_environment("PYTHON", settings.embedded_python)
-        self.called: lambda_.IFunction = self
-        if snaps:
-            self.called = lambda_.Alias(self, "Live", alias_name="live", version=self.current_version)
+        publishes = settings.qualified_functions and name in WAITED_FOR
+        self.qualified: lambda_.IFunction = self.current_version if publishes else self
 
 
 def function_memory_mb(name: str, settings: Settings) -> int:

@@ -77,8 +77,11 @@ class Machine(sfn.StateMachine):
         rendered = render_definition(definition, settings)
         used = {name: value for name, value in names.items() if f"${{{name}}}" in rendered}
         texts = {name: value for name, value in used.items() if isinstance(value, str)}
+        called = {name: value for name, value in used.items() if not isinstance(value, str)}
+        # A reversal may wait for months, and then needs the mended code: it calls no version.
+        qualified = settings.qualified_functions and definition == "settlement"
         functions = {
-            name: value.called.function_arn for name, value in used.items() if not isinstance(value, str)
+            name: (value.qualified if qualified else value).function_arn for name, value in called.items()
         }
         super().__init__(
             scope,
@@ -91,7 +94,9 @@ class Machine(sfn.StateMachine):
             ),
             tracing_enabled=True,
         )
-        self.allow(["lambda:InvokeFunction"], list(functions.values()))
+        # Any version: an execution in flight calls that of its own definition, also after a deployment.
+        versions = ":*" if qualified else ""
+        self.allow(["lambda:InvokeFunction"], [f"{one.function_arn}{versions}" for one in called.values()])
 
     def allow(self, actions: list[str], resources: list[str]) -> None:
         """Add a permission to the role. CDK derives none from a definition that is given as text."""

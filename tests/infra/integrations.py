@@ -35,7 +35,7 @@ BY_CDK = {
     ("lambda:InvokeFunction", "${RecoverStalled.Arn}:*"): ANY_VERSION,
     ("lambda:InvokeFunction", "${SealJournal.Arn}:*"): ANY_VERSION,
     ("lambda:InvokeFunction", "${ReconcileBooks.Arn}:*"): ANY_VERSION,
-    ("lambda:InvokeFunction", "${VerifyKyc.Arn}:*"): "As for those; with `snap_start` there are versions.",
+    ("lambda:InvokeFunction", "${VerifyKyc.Arn}:*"): "As for those. It has versions: each has the same role.",
 }
 """The needless permissions that CDK's own grants add to a schedule's role, each with its reason."""
 
@@ -87,6 +87,11 @@ def of_target(stage: str, target: dict[str, Any]) -> Needed:
     return needed
 
 
+def _any_version(function: str) -> str:
+    """Return the permission for this version, and for an earlier one from an execution in flight."""
+    return function.replace("CurrentVersion}", ".Arn}:*")
+
+
 def _role(arn: str) -> str:
     return arn.strip("${}").removesuffix(".Arn")
 
@@ -109,7 +114,7 @@ def _of_task(task: dict[str, Any], texts: dict[str, str]) -> Iterator[tuple[str,
     given, resource = task["Parameters"], named(task["Resource"])
     match resource.removeprefix("arn:aws:states:::"):
         case "lambda:invoke" | "lambda:invoke.waitForTaskToken":
-            yield "lambda:InvokeFunction", named(given["FunctionName"])
+            yield "lambda:InvokeFunction", _any_version(named(given["FunctionName"]))
         case "events:putEvents":
             for entry in given["Entries"]:
                 yield "events:PutEvents", f"{named(entry['EventBusName'])[:-1]}.Arn}}"

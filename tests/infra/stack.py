@@ -60,8 +60,8 @@ def runbooks(stage: str) -> str:
 
 
 def name(logical_id: str) -> str:
-    """Return the name of a construct in the stack: its logical id without the hash."""
-    return re.sub(r"[0-9A-F]{8}$", "", logical_id)
+    """Return the name of a construct in the stack: its logical id without the hash, or a version's two."""
+    return re.sub(r"[0-9A-F]{8}$|(?<=CurrentVersion)[0-9A-F]{8}[0-9a-f]{32}$", "", logical_id)
 
 
 def resources(stage: str, kind: str) -> dict[str, Any]:

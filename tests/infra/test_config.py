@@ -191,6 +191,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"snap_start": True, "embedded_python": "/usr/bin/python3"},
         "snap_start: must be False on the embedded AWS",
     ),
+    (
+        {"snap_start": True, "qualified_functions": False},
+        "snap_start: needs qualified_functions, as only versions have snapshots$",
+    ),
     # Requests about customers are encrypted in transit. The embedded AWS asks on the same machine.
     ({"kyc": KycSettings(url="http://kyc.example")}, HTTPS),
     # It knows no account ids: it would approve every payment.

@@ -11,6 +11,7 @@ from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 
 from app import build
 from infra.config import STAGES
+from infra.functions import WAITED_FOR
 from infra.orders_api import ROUTES
 from infra.people import PEOPLE, POLICIES
 from tests.infra.stack import FUNCTIONS, MACHINES, SETTLEMENTS, context
@@ -52,6 +53,13 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         {"SchedulerRoleForTarget-3d2812/DefaultPolicy/Resource"},
         "The schedule's target grants every version of the one function that it invokes.",
     ),
+    **{
+        f"AwsSolutions-IAM5[Resource::<{function}.Arn>:*]": (
+            {f"{machine}/Role/DefaultPolicy/Resource" for machine in SETTLEMENTS},
+            "An execution in flight calls the version that it has started with.",
+        )
+        for function in WAITED_FOR
+    },
     **{
         f"AwsSolutions-IAM5[Resource::<JournalBucket.Arn>/{folder}/*]": (
             {"SealJournalRole/DefaultPolicy/Resource"},

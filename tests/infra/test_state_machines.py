@@ -61,8 +61,11 @@ def test_every_placeholder_is_replaced_by_the_resource_of_its_name(stage: str, m
     if machine in START:
         others["StartCompensation"] = START[machine]
 
+    versions = STAGES[stage].qualified_functions and machine in SETTLEMENTS
+    function = "${%sCurrentVersion}" if versions else "${%s.Arn}"
+
     assert found["DefinitionSubstitutions"] == {
-        placeholder: others.get(placeholder, f"${{{placeholder}.Arn}}") for placeholder in placeholders
+        placeholder: others.get(placeholder, function % placeholder) for placeholder in placeholders
     }
     assert placeholders - others.keys() <= FUNCTIONS.keys()
 

@@ -8,7 +8,8 @@ from tests.infra.stack import each_stage_on_aws, template
 UNTAGGED = {
     *("AWS::ApiGatewayV2::Integration", "AWS::ApiGatewayV2::Route"),
     *("AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"),
-    *("AWS::Lambda::EventInvokeConfig", "AWS::Lambda::Permission", "AWS::Lambda::Url"),
+    *("AWS::Lambda::EventInvokeConfig", "AWS::Lambda::Permission"),
+    *("AWS::Lambda::Url", "AWS::Lambda::Version"),
     *("AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy", "AWS::SQS::QueuePolicy"),
     *("AWS::SNS::Subscription", "AWS::Scheduler::Schedule"),
 }
