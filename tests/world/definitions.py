@@ -22,7 +22,11 @@ def definitions() -> dict[str, Any]:
     }
 
 
-def _definition(name: str, how: str) -> Any:
+def named(text: str, how: str = "") -> Any:
+    """Return a definition with its placeholders replaced; `how` is the way in which it starts another."""
     texts = {"StartCompensation": f"arn:aws:states:::states:startExecution{how}"}
-    text = (STATE_MACHINES / f"{name}.asl.json").read_text()
     return json.loads(re.sub(r"\$\{(\w+)\}", lambda match: texts.get(match[1], match[1]), text))
+
+
+def _definition(name: str, how: str) -> Any:
+    return named((STATE_MACHINES / f"{name}.asl.json").read_text(), how)

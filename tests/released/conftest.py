@@ -1,0 +1,3 @@
+from tests.settle.conftest import desk, engine
+
+__all__ = ["desk", "engine"]

@@ -1,0 +1,108 @@
+"""What a release has left in flight, ended by the code of today.
+
+Each file has the moments of a payment's way, recorded with the code of that release, and how each ended.
+Today's functions have to end each in the same way. A reversal goes on under the definition of that release,
+as on AWS: its machine keeps the definition, and calls the newest functions. A settlement in flight has
+stalled.
+
+The files of a release change only until it is out. To record them:
+
+    RECORD_RELEASE=0.1.0 pytest tests/released
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from settle.actions import recovery, resolution
+from settlement.adapters import table_scan
+from settlement.ledger import keys
+from settlement.model.orders import Decision
+from settlement.model.state import SettlementState
+from settlement.model.status import FINISHED, Status
+from tests.released.moments import Moment, put_back, seen, whole
+from tests.settle import ways
+from tests.settle.desk import STANDARD, Desk
+from tests.settle.ways import COMPLETE, RETRY, WRITE_OFF, Way
+from tests.world.constants import KEY, WIRE
+from tests.world.definitions import COMPENSATION, STATE_MACHINES, definitions, named
+
+WAYS: list[Way] = [
+    *(ways.settled, ways.lacks_funds, ways.rejected, ways.unavailable, ways.closed),
+    *(ways.approved_in_review, ways.rejected_in_review),
+    *(ways.reversed_on_order, ways.reversed_before_the_hold, ways.reversed_in_flight),
+    *(ways.stuck("fee"), ways.stuck("hold"), ways.stuck_before_the_hold),
+    *(ways.decided("release", decision) for decision in (RETRY, WRITE_OFF, COMPLETE)),
+]
+"""The ways that no other one begins with."""
+
+HERE = Path(__file__).parent
+DEFINITION = "compensation.asl.json"
+RECORDED = os.environ.get("RECORD_RELEASE")
+RELEASES = sorted(
+    {path.parent.name for path in HERE.glob(f"*/{DEFINITION}")} | ({RECORDED} if RECORDED else set())
+)
+
+
+def ended(desk: Desk, moment: Moment, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Put a moment back, drive it to its end, and return that."""
+    put_back(desk, moment, monkeypatch)
+    if not desk.ledger.row(keys.settlement(KEY)):
+        return {"status": None}
+    for execution in list(desk.executions):
+        if execution.machine == COMPENSATION:
+            execution.run()
+    if desk.row()["status"] == Status.LIMBO:
+        case = SettlementState.from_row(desk.row()).case_number
+        resolution.resolve(desk.stack, KEY, Decision.RETRY, "the cause is gone", case=case)
+    elif desk.row()["status"] not in FINISHED:
+        recovery.recover(desk.stack, KEY)
+    found = {"status": desk.row()["status"], "available": desk.available("alice", "bob")}
+    assert table_scan.check(desk.ledger.store).conserved, found
+    return found | {"outcome": again(desk)}
+
+
+def again(desk: Desk) -> Any:
+    """Return what a caller hears who sends the finished payment once more, and that nothing is written."""
+    if desk.row()["status"] not in FINISHED:
+        return None
+    before = desk.ledger.rows()
+    sent = [one.begun_with for one in desk.executions if one.machine == STANDARD.rpartition(":")[2]]
+    text = json.dumps([*sent, WIRE][0])
+    desk.machines.start_execution(stateMachineArn=STANDARD, name=f"{KEY}-again", input=text)
+    assert desk.ledger.rows() == before
+    return desk.executions[-1].data
+
+
+def record(desk: Desk, way: Way, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not os.environ.get("CI"), "CI compares with what is recorded"
+    moments = seen(desk, way)
+    ends = [ended(desk, moment, monkeypatch) for moment in whole(json.loads(json.dumps(moments)))]
+    lines = ",\n".join(
+        json.dumps(moment | {"end": end}, sort_keys=True) for moment, end in zip(moments, ends, strict=True)
+    )
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"[\n{lines}\n]\n")
+    (path.parent / DEFINITION).write_text((STATE_MACHINES / DEFINITION).read_text())
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("release", RELEASES)
+def test_each_moment_of_a_release_ends_as_it_did(
+    desk: Desk, release: str, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = HERE / release / f"{way.__name__}.json"
+    if release == RECORDED:
+        record(desk, way, path, monkeypatch)
+    moments = json.loads(path.read_text())
+    old = named((path.parent / DEFINITION).read_text())
+    desk.machines.machines.definitions = {**definitions(), COMPENSATION: old}
+
+    for number, (told, moment) in enumerate(zip(moments, whole(moments), strict=True)):
+        found = ended(desk, moment, monkeypatch)
+        if told["end"].get("outcome"):
+            found["outcome"] = {name: found["outcome"].get(name) for name in told["end"]["outcome"]}
+        assert found == told["end"], f"moment {number}: a field that was told stays, with its meaning"
