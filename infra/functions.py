@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import Duration, Size
+from aws_cdk import Duration, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -64,8 +64,8 @@ class HandlerFunction(lambda_.Function):
     """The function of one handler: `HoldFunds` runs `handlers/hold_funds.py`.
 
     The settlement machine calls `qualified`: a version, which an execution in flight keeps over a deployment,
-    or the function. A version stays where data stays. That of a failed deployment goes, as Lambda would not
-    publish the same code once more: what had started with it is left to recovery.
+    or the function. Versions stay as long as their function. That of a failed deployment goes, as Lambda does
+    not publish the same code once more: what had started with it is left to recovery.
     """
 
     def __init__(
@@ -107,7 +107,9 @@ class HandlerFunction(lambda_.Function):
             reserved_concurrent_executions=settings.concurrency.of(name),
             tracing=lambda_.Tracing.ACTIVE,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snaps else None,
-            current_version_options=lambda_.VersionOptions(removal_policy=settings.removal_policy),
+            current_version_options=lambda_.VersionOptions(
+                removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+            ),
             **_platform(scope, settings),
         )
         if settings.embedded_python:

@@ -1,0 +1,148 @@
+"""An upgrade under load: each payment runs whole on the code and the definition that it has started with."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.functions import LAMBDAS
+from infra.state_machines import STATE_MACHINES
+from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, embedded_aws, new_account, new_key
+from tests.e2e.provider import control
+from tests.world.templates import PROJECT
+
+pytestmark = pytest.mark.long
+
+CHANGED = (
+    "lambdas/handlers/hold_funds.py",
+    "lambdas/handlers/collect_fee.py",
+    "statemachines/settlement.asl.json",
+)
+"""What the two functions and the definition between them say to each other has another name afterwards."""
+
+AT_ONCE = 4
+DELAY_SECONDS = 2
+"""How long the provider thinks, so that payments are in flight when the machine changes."""
+
+
+def sources(folder: Path, *, upgraded: bool) -> Path:
+    """Return a copy of what is deployed; the upgraded one breaks the contract between two functions."""
+    for source in (LAMBDAS, STATE_MACHINES):
+        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in CHANGED if upgraded else ():
+        file = folder / name
+        before = file.read_text()
+        after = before.replace('"claimed_at', '"claimed_on').replace("$.claimed_at", "$.claimed_on")
+        assert after != before
+        file.write_text(after)
+    return folder
+
+
+def deploy(embedded: Embedded, folder: Path) -> None:
+    running = embedded.running()
+    environment = embedded.environment | {
+        "AWS_ENDPOINT_URL": running.endpoint_url,
+        "AWS_ACCESS_KEY_ID": os.environ["AWS_ACCESS_KEY_ID"],
+        "AWS_SECRET_ACCESS_KEY": os.environ["AWS_SECRET_ACCESS_KEY"],
+        "AWS_DEFAULT_REGION": "eu-west-1",
+        "SOURCES": str(folder),
+        "PYTHONPATH": os.pathsep.join((str(PROJECT), str(PROJECT / "lambdas"))),
+    }
+    command = [
+        str(PROJECT / "node_modules/.bin/cdk"),
+        "deploy",
+        "--require-approval",
+        "never",
+        "--no-notices",
+    ]
+    command += ["-c", "stage=local", "-c", f"kyc_url={running.kyc_url}", "-o", str(folder / "cdk.out")]
+    command += ["--app", f"{sys.executable} -m tests.e2e.upgraded_app"]
+    finished = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=PROJECT,
+        timeout=COMMAND_SECONDS_MAX,
+    )
+    assert finished.returncode == 0, (finished.stdout + finished.stderr)[-2000:]
+
+
+class Load:
+    """Payments that start one after the other, some at once, until they are told to end."""
+
+    def __init__(self, embedded: Embedded) -> None:
+        self.embedded, self.over = embedded, threading.Event()
+        self.payer = new_account(embedded, "gina", "100000.00")
+        self.payee = new_account(embedded, "hugo")
+        self.started: list[str] = []
+        self._threads = [threading.Thread(target=self._pay) for _ in range(AT_ONCE)]
+
+    def __enter__(self) -> "Load":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _pay(self) -> None:
+        machine = self.embedded.stack.outputs["SettlementStandardArn"]
+        while not self.over.wait(DELAY_SECONDS / AT_ONCE):
+            request = {"key": new_key("pay"), "payer": self.payer, "payee": self.payee}
+            text = json.dumps(request | {"amount": "1.00", "currency": "EUR"})
+            begun = self.embedded.step_functions.start_execution(
+                stateMachineArn=machine, name=request["key"], input=text
+            )
+            self.started.append(begun["executionArn"])
+
+    def ends(self) -> list[dict[str, Any]]:
+        """Wait for the end of each execution; return their descriptions."""
+        client = self.embedded.step_functions
+
+        def described() -> list[dict[str, Any]]:
+            return [client.describe_execution(executionArn=arn) for arn in list(self.started)]
+
+        self.embedded.wait_for(lambda: "RUNNING" not in {one["status"] for one in described()})
+        return described()
+
+
+def of_new_code(embedded: Embedded, described: dict[str, Any]) -> bool:
+    """Return whether the execution had the upgraded definition."""
+    pages = embedded.step_functions.get_paginator("get_execution_history").paginate(
+        executionArn=described["executionArn"]
+    )
+    return any("claimed_on" in json.dumps(page["events"], default=str) for page in pages)
+
+
+def test_no_payment_meets_the_code_of_another_definition(tmp_path: Path) -> None:
+    with embedded_aws() as embedded:
+        embedded.up()
+        embedded.schedule(enabled=False)  # recovery would hide a payment that has stalled
+        deploy(embedded, sources(tmp_path / "before", upgraded=False))
+        control(embedded, delay_seconds=DELAY_SECONDS)
+        with Load(embedded) as load:
+            embedded.wait_for(lambda: len(load.started) >= AT_ONCE)
+            deploy(embedded, sources(tmp_path / "after", upgraded=True))
+            enough = len(load.started) + AT_ONCE
+            embedded.wait_for(lambda: len(load.started) >= enough)
+        found = load.ends()
+        new = [one for one in found if of_new_code(embedded, one)]
+        old = [one for one in found if one not in new]
+
+        assert Counter(one["status"] for one in found) == {"SUCCEEDED": len(found)}
+        assert {json.loads(one["output"])["status"] for one in found} == {"SETTLED"}
+        assert max(one["stopDate"] for one in old) > min(one["startDate"] for one in new), (
+            "none was in flight"
+        )
+        assert embedded.conserved()

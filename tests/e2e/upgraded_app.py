@@ -1,0 +1,26 @@
+"""The app with its settlement machines on versions, from the sources in SOURCES. The CDK CLI runs it."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import aws_cdk as cdk
+
+from app import build
+from infra import config, functions, state_machines
+
+SOURCES = Path(os.environ["SOURCES"])
+
+
+def main() -> None:
+    """Synthesise the local stage."""
+    functions.LAMBDAS = SOURCES / "lambdas"
+    state_machines.STATE_MACHINES = SOURCES / "statemachines"
+    config.STAGES["local"] = replace(config.STAGES["local"], qualified_functions=True)
+    app = cdk.App()
+    build(app)
+    app.synth()
+
+
+if __name__ == "__main__":
+    main()
