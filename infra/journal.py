@@ -102,14 +102,14 @@ class Journal(Construct):
         )
         self.given_up = call_by_stream(self, batches, function=function, ledger=ledger, settings=settings)
         self._grant(function, self.key)
-        period = SEAL_SECONDS_EMBEDDED if settings.is_embedded else SEAL_SECONDS
+        self.period = SEAL_SECONDS_EMBEDDED if settings.is_embedded else SEAL_SECONDS
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
-        function.add_environment("SEAL_SECONDS", str(period))
+        function.add_environment("SEAL_SECONDS", str(self.period))
         scheduler.Schedule(
             self,
             "Seals",
             # A quarter of a period: a run that fails is made up for by the next one.
-            schedule=scheduler.ScheduleExpression.rate(Duration.minutes(max(1, period // 240))),
+            schedule=scheduler.ScheduleExpression.rate(Duration.minutes(max(1, self.period // 240))),
             target=targets.LambdaInvoke(
                 function, input=scheduler.ScheduleTargetInput.from_object({}), retry_attempts=0
             ),
@@ -138,6 +138,24 @@ class Journal(Construct):
             ),
         ):
             function.add_to_role_policy(statement)
+
+    def read_by(self, function: lambda_.Function) -> None:
+        """Let a function list the objects of lines and read them, each as it was first put; not the seals."""
+        function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
+        function.add_environment("SEAL_SECONDS", str(self.period))
+        via_s3 = {"kms:ViaService": f"s3.{Stack.of(self).region}.amazonaws.com"}
+        for action, resource, condition in (
+            ("s3:ListBucketVersions", self.bucket.bucket_arn, {"s3:prefix": "journal/"}),
+            ("s3:GetObjectVersion", self.bucket.arn_for_objects("journal/*"), None),
+            ("kms:Decrypt", self.key.key_arn, via_s3),
+        ):
+            function.add_to_role_policy(
+                iam.PolicyStatement(
+                    actions=[action],
+                    resources=[resource],
+                    conditions={"StringEquals": condition} if condition else None,
+                )
+            )
 
     def _refuse_unconditional_puts(self) -> None:
         """Refuse each put that does not ask for a new name, and each deletion, also to the account's people.

@@ -112,6 +112,7 @@ class SettlementStack(Stack):
             pager=pager,
             settings=settings,
         )
+        journal.read_by(functions["ReadSettlements"])
         orders = OrdersApi(self, "Orders", function=functions["TakeOrder"], settings=settings)
         functions["TakeOrder"].add_environment("EVENT_BUS", pager.bus.event_bus_name)
         pager.bus.grant_put_events_to(functions["TakeOrder"])

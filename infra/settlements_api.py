@@ -16,6 +16,7 @@ READS = {
     "Outcome": "/settlements/{key}",
     "List": "/settlements",
     "Statement": "/accounts/{id}/entries",
+    "Journal": "/journal",
 }
 """The routes that read, each by its name in the stack."""
 
@@ -25,7 +26,7 @@ START = "POST /settlements"
 CANCEL = "POST /settlements/{key}/cancel"
 """The route by which a starter cancels one."""
 
-_GRANTED = ("settlements", "settlements/*", "accounts/*/entries")
+_GRANTED = ("settlements", "settlements/*", "accounts/*/entries", "journal")
 """The reads as IAM sees them: it is asked for the path of a call, with the key or the account's id."""
 
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from botocore.config import Config
 
 from handlers import _dependencies
+from settlement.adapters.journal_copy import Bucket
 from settlement.adapters.sealed_journal import SealedJournal
 
 _client = _dependencies.LazyClient(
@@ -22,3 +23,8 @@ GRACE = PERIOD // 6
 def journal() -> SealedJournal:
     """Return the sealed journal."""
     return SealedJournal(_client, os.environ["JOURNAL_BUCKET"])
+
+
+def copy() -> Bucket:
+    """Return the sealed journal for those who read it."""
+    return Bucket(_client, os.environ["JOURNAL_BUCKET"])

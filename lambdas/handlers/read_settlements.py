@@ -1,15 +1,16 @@
-"""ReadSettlements: outcomes, statements and lists for services that may not pay; behind an HTTP API."""
+"""ReadSettlements: outcomes, statements, lists and the journal for those who may not pay; by HTTP."""
 
 from collections.abc import Callable
 from typing import Any
 
-from handlers import _dependencies, _http, _listing, _long_poll
+from handlers import _dependencies, _http, _journal_page, _listing, _long_poll
 from handlers._http import Response
 from settlement.adapters.telemetry import about, observed
 from settlement.policy import outcome
 from settlement.policy.reading import (
     EntriesQuery,
     parse_entries_query,
+    parse_journal_query,
     parse_list_query,
     parse_outcome_query,
 )
@@ -49,10 +50,15 @@ def _list(event: dict[str, Any], _: Any) -> Response:
     return _http.response(200, _listing.by_status(query))
 
 
+def _journal(event: dict[str, Any], context: Any) -> Response:
+    return _http.response(200, _journal_page.page(parse_journal_query(_query(event)), context))
+
+
 ROUTES: dict[str, Callable[[dict[str, Any], Any], Response]] = {
     "GET /settlements/{key}": _outcome,
     "GET /settlements": _list,
     "GET /accounts/{id}/entries": _statement,
+    "GET /journal": _journal,
 }
 """What may be read, by its route."""
 

@@ -11,8 +11,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settle import instants
 from settle.books import project, schema
 from settle.exit_codes import CommandFailed, Exit
+from settlement.model.errors import JournalUnavailable
 from settlement.model.timestamps import timestamp
-from settlement.reconciliation.sealed import Copy
+from settlement.sealing.objects import Copy
 
 
 def rounds(url: str, copy: Copy, every_seconds: int) -> Iterator[dict[str, Any]]:
@@ -35,7 +36,7 @@ def rounds(url: str, copy: Copy, every_seconds: int) -> Iterator[dict[str, Any]]
             if failed.code is not Exit.FAILED:
                 raise
             fault = str(failed)
-        except (ClientError, BotoCoreError, OSError) as failed:
+        except (ClientError, BotoCoreError, JournalUnavailable, OSError) as failed:
             fault = f"journal: {failed}"
         behind = None if whole_at is None else int((instants.now() - whole_at).total_seconds())
         yield {"at": timestamp(begun), **asdict(done), "behind_seconds": behind, "fault": fault}

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from settle.books.lines import Aside, Entry, entries
-from settlement.reconciliation.sealed import UNREADABLE, Copy, Found, lines_of
+from settlement.sealing.entries import Aside, Entry, entries
+from settlement.sealing.objects import UNREADABLE, Copy, Found, lines_of
 
 _COLUMNS = "key, step, posted_at, debit, credit, amount, currency, request_hash"
 _INCOMING = f"""

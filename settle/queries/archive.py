@@ -10,10 +10,9 @@ from settle.stack import Stack
 from settlement.ledger import expiry, keys
 from settlement.ledger.expiry import EXPIRES
 from settlement.ledger.keys import Row
-from settlement.reconciliation.sealed import UNREADABLE, lines_of
 from settlement.sealing import seals
-
-_PUTS = ("INSERT", "FILL")
+from settlement.sealing.lines import PUTS
+from settlement.sealing.objects import UNREADABLE, lines_of
 
 
 def expired(stack: Stack, archive: str, account: str, now: datetime) -> dict[tuple[str, str], Row]:
@@ -24,7 +23,7 @@ def expired(stack: Stack, archive: str, account: str, now: datetime) -> dict[tup
     partitions, found = {*keys.entry_partitions(account)}, dict[tuple[str, str], Row]()
     for line in _lines(stack, archive):
         row = line.get("new", {}).get("row", {})
-        if line["event"] not in _PUTS or row.get("pk") not in partitions:
+        if line["event"] not in PUTS or row.get("pk") not in partitions:
             continue
         is_over = expiry.may_expire(row, 0) and row[EXPIRES] <= now.timestamp()
         if is_over:

@@ -7,8 +7,8 @@ from typing import Any
 from settle.exit_codes import CommandFailed, Exit
 from settle.stack import Stack
 from settlement.adapters import sealed_copy
-from settlement.adapters.sealed_copy import Bucket, Directory
-from settlement.reconciliation.sealed import Copy
+from settlement.adapters.journal_copy import Bucket, Directory
+from settlement.sealing.objects import Copy
 
 OF_THE_STACK = "stack"
 """The name of the stack's own bucket on the command line."""

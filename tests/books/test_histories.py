@@ -7,8 +7,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from settle.books import lines, project, schema, verify
-from settlement.reconciliation.sealed import lines_of
+from settle.books import project, schema, verify
+from settlement.sealing import entries as lines
+from settlement.sealing.objects import lines_of
 from tests.books.conftest import CURRENCIES
 from tests.books.histories import Broken, History
 from tests.reconciliation.town import Town

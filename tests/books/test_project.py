@@ -14,8 +14,8 @@ from settle.books import project, schema
 from settle.books.project import Projected
 from settle.exit_codes import CommandFailed
 from settlement.adapters import table_scan
-from settlement.reconciliation.sealed import Found
 from settlement.sealing import lines, seals
+from settlement.sealing.objects import Found
 from tests.books import town as towns
 from tests.reconciliation.town import CONFIG, Town
 from tests.world.environment import NOW
@@ -35,7 +35,7 @@ class SealedCopy:
     def __init__(self, objects: dict[str, bytes]) -> None:
         self._objects = objects
 
-    def objects(self, folder: str) -> Iterator[Found]:
+    def objects(self, folder: str, after: str = "") -> Iterator[Found]:
         assert folder == "journal/"
         yield from map(Found, self._objects)
 

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from settle.books import months, project, verify
-from settle.books.lines import Entry
 from settle.exit_codes import CommandFailed
 from settlement.ledger.keys import Row
+from settlement.sealing.entries import Entry
 from tests.books import town as towns
 from tests.books.test_project import take, take_all
 from tests.reconciliation.town import Town

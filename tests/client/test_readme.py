@@ -2,7 +2,8 @@
 
 import json
 import re
-from types import ModuleType
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import boto3
@@ -10,14 +11,16 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from botocore.stub import ANY, Stubber
 
-from settlement_client import Client, Outcome, Reading, Request
+from settlement_client import Client, JournalPage, Outcome, Reading, Request
 from tests.client.payments import OUTCOMES, PROCESSING, SETTLED
+from tests.client.test_journal import ENTRY
+from tests.client.test_journal import page as journal_page
 from tests.consumers.events import event
 from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.templates import PROJECT
 
 README = (PROJECT / "clients" / "python" / "README.md").read_text()
-PAYS, HEARS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PAYS, WALKS, HEARS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_example_pays_once_after_a_lost_answer(
@@ -75,3 +78,18 @@ def test_the_example_of_a_reader_sets_its_order_once(monkeypatch: pytest.MonkeyP
     )["Item"]
     assert applied == [True, False, False]
     assert row["paid"] == {"BOOL": True}
+
+
+def test_the_example_of_the_journal_has_each_entry_once() -> None:
+    entries = [JournalPage.from_json(journal_page(ENTRY)[1]) for _ in range(2)]
+    seen: list[str | None] = []
+
+    def journal(cursor: str | None) -> Iterator[JournalPage]:
+        seen.append(cursor)
+        yield from entries
+
+    found: dict[str, Any] = {"client": SimpleNamespace(journal=journal)}
+    exec(WALKS, found)
+
+    assert found["rows"] == {("order-2026-000101", "hold"): entries[0].entries[0]}
+    assert (seen, found["cursor"]) == ([None], "c")

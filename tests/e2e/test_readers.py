@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,11 +14,14 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.httpsession import URLLib3Session
 
+from infra.journal import SEAL_SECONDS_EMBEDDED
 from settle.door import embedded_url
 from settle.people import Kind
+from settlement_client import Client, Unavailable
 from tests.e2e.embedded import Embedded, new_account, new_request
 from tests.e2e.people import Person, _in_session, _role, of_kind
 from tests.e2e.test_iam import outcome_of
+from tests.e2e.test_sealed_journal import sealed_rows
 from tests.world.contracts import checked_outcome
 from tests.world.reading import Answer
 
@@ -81,6 +85,33 @@ def test_a_reader_waits_for_the_end_and_reads_the_statement_and_the_list(embedde
     assert sorted(one["key"] for one in listed) == sorted(one["key"] for one in (first, *others))
     assert (fees.status, fees.content["account"], len(fees.content["entries"])) == (200, "fees:EUR", 1)
     assert in_limbo.status == 200
+    assert (refused.status, refused.content["error"]) == (400, "InvalidRequest")
+
+
+def test_a_reader_walks_the_whole_journal_and_none_without_an_answer_of_s3(embedded: Embedded) -> None:
+    payer, payee = new_account(embedded, "dora", "100.00"), new_account(embedded, "emil")
+    key = (request := new_request(embedded, payer=payer, payee=payee))["key"]
+    embedded.ended(embedded.run("SettlementStandardArn", request))
+    embedded.wait_for(lambda: sum(f"#{key}:" in name for name in sealed_rows(embedded)) == 3)
+    readable_at = datetime.now(UTC).replace(second=0) + timedelta(seconds=60 + SEAL_SECONDS_EMBEDDED / 6)
+    embedded.wait_for(lambda: datetime.now(UTC) > readable_at)
+    with reader(embedded) as shop:
+        client = Client(
+            api_url=embedded_url(
+                embedded.stack.outputs["SettlementsApiUrl"], str(embedded.stack.endpoint_url)
+            ),
+            session=shop.session,
+        )
+        pages = [*client.journal(readable_at - timedelta(hours=1))]
+        rest = [*client.journal(readable_at - timedelta(hours=1), cursor=pages[-1].cursor)]
+        with embedded.without_grants("ReadSettlements", "s3:GetObjectVersion"), pytest.raises(Unavailable):
+            [*client.journal()]
+        refused = get(embedded, shop.session, "/journal?cursor=x")
+
+    told = {(one.key, one.step): one for page in pages for one in page.entries}
+    assert {step for of, step in told if of == key} == {"hold", "release", "fee"}
+    assert (told[key, "hold"].debit, told[key, "release"].credit) == (payer, payee)
+    assert not {*told} & {(one.key, one.step) for page in rest for one in page.entries}
     assert (refused.status, refused.content["error"]) == (400, "InvalidRequest")
 
 

@@ -12,6 +12,7 @@ from settle.actions.start import start
 from settle.machines import Machine
 from settlement.adapters import journal as journals
 from settlement.adapters import sealed_copy, table_scan
+from settlement.adapters.journal_copy import Bucket
 from settlement.adapters.wire import to_wire
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
@@ -174,7 +175,7 @@ def test_a_payment_of_a_frozen_account_is_named(embedded: Embedded, monkeypatch:
     embedded.wait_for(lambda: f"INSERT {name}" in sealed_rows(embedded))
     embedded.wait_for(lambda: compared(embedded)["seals"] > 0)
     monkeypatch.setattr(sealed, "LAG", timedelta(hours=-1))  # else it is judged in a quarter of an hour
-    copy = sealed_copy.Bucket(embedded.stack.client("s3"), embedded.stack.outputs["JournalBucket"])
+    copy = Bucket(embedded.stack.client("s3"), embedded.stack.outputs["JournalBucket"])
     found = sealed_copy.compare(embedded.stack.store, copy, datetime.now(UTC))
     assert f"{name}: was put after an order to freeze the account" in found.faults
 

@@ -162,6 +162,8 @@ PAYLOADS: dict[str, list[Any]] = {
         reading.entries("alice", cursor="WyJhIiwiYiJd"),
         *(reading.listing(status=status) for status in ("PROCESSING", "COMPENSATING", "LIMBO", "SETTLED")),
         reading.listing(account="bob", since="2026-11-20"),
+        reading.journal(since="2026-11-20T12:00:00Z", limit="2"),
+        reading.journal(cursor="WyJhIiwiYiJd"),
     ],
     "send_page": [
         {"detail-type": kind, "detail": {"key": KEY, "summary": "x", "reason": "x", "account": "bob"}}

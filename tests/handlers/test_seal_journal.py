@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from handlers import _journal, seal_journal
-from settlement.adapters.sealed_copy import Bucket
+from settlement.adapters.journal_copy import Bucket
 from settlement.model.errors import JournalUnavailable
 from settlement.reconciliation import sealed
 from settlement.sealing import lines, seals

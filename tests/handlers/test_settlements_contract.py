@@ -6,6 +6,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -19,15 +20,19 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance, unsuppor
 
 from handlers import read_settlements
 from infra.settlements_api import CANCEL, START
+from settlement.adapters.sealed_journal import SealedJournal
 from settlement.model.request import KEY as KEY_PATTERN
 from settlement.model.request import STARTED_BY
 from settlement.policy import reading
 from tests.handlers.test_read_settlements import Clock, clock
 from tests.world.constants import KEY, OTHER_CONTENT, WIRE
 from tests.world.contracts import CONTRACTS, checked_outcome, schema
+from tests.world.environment import NOW
 from tests.world.functions import HANDLERS, Calls, Context
 from tests.world.ledger import Ledger
+from tests.world.memory_s3 import MemoryS3
 from tests.world.posting import NAMELESS
+from tests.world.sealed import inserted
 from tests.world.step_functions import StepFunctions
 
 __all__ = ["clock"]
@@ -84,6 +89,8 @@ class Door(requests.adapters.HTTPAdapter):
 
 
 def _routed(parts: list[str]) -> dict[str, Any]:
+    if parts == ["journal"]:
+        return {"routeKey": "GET /journal"}
     if parts[0] == "accounts":
         return {"routeKey": "GET /accounts/{id}/entries", "pathParameters": {"id": parts[1]}}
     if len(parts) == 1:
@@ -92,8 +99,10 @@ def _routed(parts: list[str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def door(calls: Calls, clock: Clock) -> Iterator[requests.Session]:
+def door(calls: Calls, clock: Clock, s3: MemoryS3) -> Iterator[requests.Session]:
     calls.after("CollectFee")
+    rows = [row for row in calls.ledger.rows() if row["pk"].startswith("ENTRIES#")]
+    SealedJournal(s3, "journal").add([*map(inserted, rows)], NOW - timedelta(hours=1))
     with requests.Session() as session:
         session.mount("https://", Door())
         yield session
@@ -208,6 +217,8 @@ def test_the_outcome_of_the_contract_is_that_of_its_own_schema(door: requests.Se
         ("/settlements?status=SETTLED", 400),
         ("/accounts/fees%3AEUR/entries?limit=1", 200),
         ("/accounts/carol/entries", 404),
+        ("/journal?limit=1", 200),
+        ("/journal?cursor=x", 400),
     ],
 )
 def test_each_answer_is_in_the_contract(door: requests.Session, path: str, status: int) -> None:
@@ -234,4 +245,5 @@ def test_the_routes_and_the_bounds_are_those_of_the_code() -> None:
     assert CONTRACT["paths"]["/settlements"].keys() == {"get", "post"}
     assert bounds["/settlements", "limit"] == reading.PAGE_SETTLEMENTS_MAX
     assert bounds["/accounts/{id}/entries", "limit"] == reading.PAGE_ENTRIES_MAX
+    assert bounds["/journal", "limit"] == reading.PAGE_JOURNAL_MAX
     assert json.dumps([*reading.LISTED]) in json.dumps(CONTRACT["paths"]["/settlements"])

@@ -4,6 +4,7 @@ Most are made in lives of the simulator, which runs all functions. What it has a
 client, runs in a scene of its own. A function that is new needs an actor in the simulator, or a scene.
 """
 
+import gzip
 import json
 import os
 import pkgutil
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import import_module
 from io import BytesIO
@@ -41,6 +42,7 @@ from settlement.ledger import keys
 from settlement.model.errors import KycUnavailable, SettlementError
 from settlement.reconciliation.findings import Difference
 from settlement.reconciliation.watch import JUDGING, unwatched
+from settlement.sealing import lines, seals
 from tests.simulation.seeded.stage import set_up
 from tests.simulation.seeded.world import World, play
 from tests.unit import states
@@ -205,6 +207,7 @@ def _reads() -> None:
         reading.entries("fees:EUR"),
         reading.listing(account="alice"),
         *(reading.listing(status=status) for status in ("PROCESSING", "LIMBO")),
+        reading.journal(),
     ):
         read_settlements.handler(event, Context())
 
@@ -229,9 +232,17 @@ SCENES: list[tuple[str, Callable[[], object]]] = [
 """What a function does that the simulator replaces, below which boto3's clients are watched."""
 
 
+def _sealed() -> MemoryS3:
+    """Return a bucket of the sealed journal with one object, of an hour ago."""
+    content, bucket = lines.content([]), MemoryS3()
+    name = seals.object_name(content, datetime.fromtimestamp(_NOW, UTC) - timedelta(hours=1))
+    bucket.put_object(Bucket="journal", Key=name, Body=gzip.compress(content))
+    return bucket
+
+
 def _scene(function: str, act: Callable[[], object]) -> Iterator[Call]:
     calls: list[Call] = []
-    table, bucket = MemoryDynamoDb(), MemoryS3()
+    table, bucket = MemoryDynamoDb(), _sealed()
 
     def answer(client: BaseClient, operation: str, parameters: dict[str, Any]) -> Any:
         service = client.meta.service_model.service_name

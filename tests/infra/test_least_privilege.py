@@ -37,7 +37,11 @@ OF_THE_KEY = ("Decrypt", "DescribeKey", "Encrypt", "GenerateDataKey*", "ReEncryp
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
 """
 
-BUCKET_KEY, OF_THE_BUCKETS_KEY = "${JournalKey.Arn}", ("kms:Decrypt", "kms:GenerateDataKey")
+BUCKET_KEY = "${JournalKey.Arn}"
+OF_THE_BUCKETS_KEY = {
+    "SealJournal": ("kms:Decrypt", "kms:GenerateDataKey"),
+    "ReadSettlements": ("kms:Decrypt",),
+}
 THROUGH_S3 = {"kms:ViaService": ("s3.${AWS::Region}.amazonaws.com",)}
 TOPICS_KEY, OF_THE_TOPICS_KEY = "${PagerKey.Arn}", ("kms:Decrypt", "kms:GenerateDataKey")
 THROUGH_SNS = {"kms:ViaService": ("sns.${AWS::Region}.amazonaws.com",)}
@@ -53,7 +57,11 @@ SOURCES = {
 AWSLambdaDynamoDBExecutionRole.
 """
 
-OPERATIONS = {"lambda:Invoke": "lambda:InvokeFunction", "s3:ListObjectsV2": "s3:ListBucket"}
+OPERATIONS = {
+    "lambda:Invoke": "lambda:InvokeFunction",
+    "s3:ListObjectsV2": "s3:ListBucket",
+    "s3:ListObjectVersions": "s3:ListBucketVersions",
+}
 """The actions that have another name than their operation."""
 
 
@@ -90,6 +98,16 @@ def of_services(stage: str, function: str) -> set[tuple[str, str]]:
     }
 
 
+def listings(function: str, action: str) -> list[dict[str, tuple[str, ...]]]:
+    """Return what S3 passes with an action: each prefix of a list, or nothing."""
+    prefixes = {
+        call.parameters["Prefix"]
+        for call in observed()
+        if call.function == function and "Prefix" in call.parameters and _action(call) == action
+    }
+    return [{"s3:prefix": (one,)} for one in sorted(prefixes)] or [{}]
+
+
 def of_constructs(stage: str, function: str) -> set[tuple[str, str]]:
     """Return what Lambda does in the function's name: its logs, its traces, and the source of its events."""
     own = properties(stage, "Lambda::Function")[function]
@@ -112,6 +130,8 @@ def of_constructs(stage: str, function: str) -> set[tuple[str, str]]:
 
 def _action(call: Call) -> str:
     action = f"{call.service}:{call.operation}"
+    if action == "s3:GetObject" and "VersionId" in call.parameters:
+        return "s3:GetObjectVersion"
     return OPERATIONS.get(action, action)
 
 
@@ -174,7 +194,7 @@ def is_needed(stage: str, function: str, piece: Mapping[str, Any]) -> bool:
     if piece["Resource"] == TOPICS_KEY:
         return function == "SendPage" and piece["Action"] in OF_THE_TOPICS_KEY
     if piece["Resource"] == BUCKET_KEY:
-        return function == "SealJournal" and piece["Action"] in OF_THE_BUCKETS_KEY
+        return piece["Action"] in OF_THE_BUCKETS_KEY.get(function, ())
     used = of_services(stage, function) | of_constructs(stage, function)
     return (piece["Action"], piece["Resource"]) in used
 
@@ -199,14 +219,18 @@ def test_a_role_allows_all_that_its_function_does(stage: str, function: str) -> 
     own = policy(stage, function)
     needed = [
         *of_the_table(function),
-        *(Request(*one) for one in of_services(stage, function) | of_constructs(stage, function)),
+        *(
+            Request(*one, passed)
+            for one in of_services(stage, function) | of_constructs(stage, function)
+            for passed in listings(function, one[0])
+        ),
         *(
             Request(f"kms:{name}", KEY, THROUGH_DYNAMODB)
             for name in OF_THE_KEY
             if uses_the_key(stage, function)
         ),
         *(Request(one, TOPICS_KEY, THROUGH_SNS) for one in OF_THE_TOPICS_KEY if function == "SendPage"),
-        *(Request(one, BUCKET_KEY, THROUGH_S3) for one in OF_THE_BUCKETS_KEY if function == "SealJournal"),
+        *(Request(one, BUCKET_KEY, THROUGH_S3) for one in OF_THE_BUCKETS_KEY.get(function, ())),
     ]
 
     assert [one for one in needed if not allows(own, one)] == []

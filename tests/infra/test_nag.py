@@ -62,10 +62,13 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
     },
     **{
         f"AwsSolutions-IAM5[Resource::<JournalBucket.Arn>/{folder}/*]": (
-            {"SealJournalRole/DefaultPolicy/Resource"},
+            {f"{function}Role/DefaultPolicy/Resource" for function in functions},
             "An object's name is the digest of its content, so a policy can name its folder only.",
         )
-        for folder in ("journal", "seals")
+        for folder, functions in (
+            ("journal", ("SealJournal", "ReadSettlements")),
+            ("seals", ("SealJournal",)),
+        )
     },
     "AwsSolutions-IAM5[Resource::<SealJournal.Arn>:*]": (
         {"SchedulerRoleForTarget-9e5f28/DefaultPolicy/Resource"},
@@ -85,7 +88,7 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
             {*EACH_POLICY, "Settlements/Reader"},
             "The API has one stage, and a path has the key or the account that is read.",
         )
-        for path in ("settlements", "settlements/*", "accounts/*/entries")
+        for path in ("settlements", "settlements/*", "accounts/*/entries", "journal")
     },
     **{
         "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:"

@@ -78,7 +78,11 @@ def test_the_function_that_reads_neither_writes_nor_starts_nor_calls(stage: str)
 
     assert {one for one in actions if one.startswith("dynamodb:")} == {"dynamodb:GetItem", "dynamodb:Query"}
     services = {one.partition(":")[0] for one in actions}
-    assert services <= {"dynamodb", "kms", "logs", "xray"}
+    assert services <= {"dynamodb", "kms", "logs", "s3", "xray"}
+    assert {one for one in actions if one.startswith("s3:")} == {
+        "s3:GetObjectVersion",
+        "s3:ListBucketVersions",
+    }
     assert not [name for name in variables(stage, "ReadSettlements") if name.endswith("_MACHINE")]
 
 
@@ -89,6 +93,7 @@ def test_the_function_that_reads_neither_writes_nor_starts_nor_calls(stage: str)
         ("GET/settlements", True),
         ("GET/settlements/order-2026-000117", True),
         ("GET/accounts/fees:EUR/entries", True),
+        ("GET/journal", True),
         ("POST/settlements", False),
         ("POST/settlements/order-2026-000117/cancel", False),
         ("GET/accounts/alice", False),

@@ -15,7 +15,7 @@ from unittest import mock
 import pytest
 
 from handlers import _dependencies, _journal
-from settlement.adapters.sealed_copy import Bucket
+from settlement.adapters.journal_copy import Bucket
 from settlement.ledger.keys import Row
 from settlement.model.account_order import AccountOrder
 from settlement.reconciliation import Difference, Look, Retention, Stage, reconcile, sealed

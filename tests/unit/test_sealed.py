@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from settlement.adapters.sealed_copy import Bucket, Directory
+from settlement.adapters.journal_copy import Bucket, Directory
 from settlement.ledger.keys import Row
 from settlement.model.status import Status
 from settlement.reconciliation import sealed
-from settlement.sealing import lines, seals
+from settlement.sealing import lines, objects, seals
 from tests.world.environment import NOW
 from tests.world.saga import ALICE, CLAIMED, ENTRIES, FINISHED
 from tests.world.sealed import AT, Sealed, inserted
@@ -312,7 +312,7 @@ def test_an_object_of_other_lines_is_named_and_ends_nothing(journal: Sealed, con
 
 
 def test_an_object_without_an_end_takes_no_memory(journal: Sealed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealed, "OBJECT_BYTES_MAX", 100)
+    monkeypatch.setattr(objects, "OBJECT_BYTES_MAX", 100)
 
     assert "is cut off, or too large" in journal.compare(EVERY).faults[0]
 

@@ -61,12 +61,15 @@ class MemoryS3:
         assert operation == "list_object_versions"
         return SimpleNamespace(paginate=self._versions)
 
-    def _versions(self, *, Bucket: str, Prefix: str) -> Iterator[Any]:  # noqa: N803
+    def list_object_versions(self, **parameters: Any) -> Any:
+        return {"IsTruncated": False, **next(self._versions(**parameters), {})}
+
+    def _versions(self, *, Bucket: str, Prefix: str, KeyMarker: str = "") -> Iterator[Any]:  # noqa: N803
         """Yield pages of versions, the newest of an object first."""
         found = [
             (name, str(number), content)
             for name, versions in sorted(self.versions.items())
-            if name.startswith(Prefix)
+            if name.startswith(Prefix) and name > KeyMarker
             for number, content in reversed(list(enumerate(versions)))
         ]
         for start in range(0, len(found), self._page):

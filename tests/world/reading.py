@@ -38,6 +38,10 @@ def listing(**query: str) -> dict[str, Any]:
     return asked("/settlements", None, query)
 
 
+def journal(**query: str) -> dict[str, Any]:
+    return asked("/journal", None, query)
+
+
 def answer(told: dict[str, Any]) -> Answer:
     """Return an answer of the function, read."""
     return Answer(told["statusCode"], told["headers"], json.loads(told["body"]) if "body" in told else None)

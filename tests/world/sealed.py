@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from settlement.adapters.sealed_copy import Bucket
+from settlement.adapters.journal_copy import Bucket
 from settlement.adapters.sealed_journal import SealedJournal
 from settlement.ledger.keys import Row
 from settlement.reconciliation import KEEPS_ALL, Retention, sealed

@@ -14,6 +14,7 @@ from settlement_client.errors import (
     Unknown,
 )
 from settlement_client.inbox import DynamoDbInbox, Event, Store, parse_event
+from settlement_client.journal import JournalEntry, JournalPage, Skipped
 from settlement_client.outcome import Action, Failure, Next, Outcome, Status
 from settlement_client.reading import Reading
 from settlement_client.request import Request, mint_key
@@ -26,6 +27,8 @@ __all__ = [
     "Failure",
     "IdempotencyConflict",
     "InvalidRequest",
+    "JournalEntry",
+    "JournalPage",
     "MalformedAnswer",
     "Next",
     "NotCancellable",
@@ -36,6 +39,7 @@ __all__ = [
     "Request",
     "SequenceChanged",
     "SettlementClientError",
+    "Skipped",
     "Status",
     "Store",
     "Unavailable",

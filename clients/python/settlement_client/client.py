@@ -1,11 +1,14 @@
 """The client of one stack: it starts settlements, and reads them."""
 
+from collections.abc import Iterator
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 import boto3
 
 from settlement_client import cancelling, starting
+from settlement_client.journal import JournalPage, pages
 from settlement_client.outcome import Outcome
 from settlement_client.reading import Readers, Reading
 from settlement_client.request import Request
@@ -82,6 +85,14 @@ class Client:
         not claimed by then, or Unavailable if the last call had no answer.
         """
         return self._readers.wait(key, seconds, after)
+
+    def journal(self, since: datetime | None = None, *, cursor: str | None = None) -> Iterator[JournalPage]:
+        """Yield the pages of the whole journal: the entries posted from an instant on, as they were sealed.
+
+        `cursor` is that of the last page that the caller has kept, with the same `since`. An entry may come
+        twice, equal to the first. Raises Unavailable: go on from the cursor of the page before.
+        """
+        return pages(self._readers, since, cursor)
 
     def cancel(self, request: Request, seen: int | None = None) -> Reading:
         """Cancel a payment that was started with `request`, before its hold or in review; return it then.

@@ -93,6 +93,20 @@ class Fields:
             raise self._wrong(name, f"{text[:40]!r} is unknown; it must be one of {', '.join(values)}")
         return values(text)
 
+    def count(self, name: str) -> int:
+        """Return a whole number, at least 0."""
+        value = self.content.get(name)
+        if type(value) is not int or value < 0:
+            raise self._wrong(name, "must be a whole number, at least 0")
+        return value
+
+    def objects(self, name: str) -> list["Fields"]:
+        """Return the fields of each object in a list."""
+        value = self.content.get(name)
+        if not (isinstance(value, list) and all(isinstance(one, Mapping) for one in value)):
+            raise self._wrong(name, "must be a list of objects")
+        return [Fields(one, f"{self.what}.{name}[{number}]") for number, one in enumerate(value)]
+
     def inner(self, name: str) -> "Fields":
         """Return the fields of an object in a field."""
         value = self.content.get(name)

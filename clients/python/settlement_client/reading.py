@@ -3,6 +3,7 @@
 import math
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -80,14 +81,18 @@ class Readers:
     def _get(self, key: str, **query: int) -> Reading:
         if not KEY.fullmatch(key):
             raise InvalidRequest(f"key: must be a string that matches ^{KEY.pattern}$")
-        address = f"{self.url}/settlements/{key}" + (f"?{urlencode(query)}" if query else "")
+        return self.asked(key, f"/settlements/{key}", query).reading(key)
+
+    def asked(self, what: str, path: str, query: Mapping[str, str | int]) -> "Answer":
+        """Return the good answer to a question about `what`. Raises the refusal that another one is."""
+        address = f"{self.url}{path}" + (f"?{urlencode(query)}" if query else "")
         try:
             answer = exchange(self.session, AWSRequest("GET", address))
         except BotoCoreError as error:
-            raise Unavailable(f"{key}: no answer, ask again. {error}") from error
+            raise Unavailable(f"{what}: no answer, ask again. {error}") from error
         if answer.status != 200:
-            raise _refusal(key, answer.status, answer.text)
-        return answer.reading(key)
+            raise _refusal(what, answer.status, answer.text)
+        return answer
 
 
 @dataclass(frozen=True)

@@ -266,4 +266,4 @@ class EventsUnavailable(SettlementError):
 
 
 class JournalUnavailable(SettlementError):
-    """S3 gave no definite answer about the sealed journal. The stream delivers the batch again."""
+    """S3 gave no definite answer about the sealed journal. The stream, or the reader, asks again."""

@@ -21,7 +21,10 @@ _STATUSES: dict[type[SettlementError], int] = {
     errors.ProposalRefused: 409,
 }
 
-_UNAVAILABLE = (errors.StoreUnavailable, errors.StartUnavailable, errors.PageUnavailable)
+_UNAVAILABLE = (
+    *(errors.StoreUnavailable, errors.StartUnavailable, errors.PageUnavailable),
+    errors.JournalUnavailable,
+)
 
 
 def status_of(refusal: SettlementError) -> int:

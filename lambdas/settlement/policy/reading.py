@@ -1,4 +1,4 @@
-"""What a reader asks for, checked: an outcome, a page of a statement, a page of settlements."""
+"""What a reader asks for, checked: an outcome, a page of entries, a page of settlements."""
 
 import base64
 import hashlib
@@ -24,6 +24,9 @@ PAGE_ENTRIES, PAGE_ENTRIES_MAX = 50, 100
 PAGE_SETTLEMENTS, PAGE_SETTLEMENTS_MAX = 25, 50
 """The settlements of a page, unless the reader says otherwise, and the most: each is a read of its row."""
 
+PAGE_JOURNAL, PAGE_JOURNAL_MAX = 100, 500
+"""The entries of a page of the journal, unless the reader says otherwise, and the most of them."""
+
 IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
 """The statuses of settlements that the index lists by recovery's next look."""
 
@@ -40,6 +43,7 @@ _SEQUENCE = re.compile(r"0|[1-9][0-9]{0,14}", re.ASCII)
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?Z)?", re.ASCII)
 _STORED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
 _ENTRY = re.compile(rf"({_STORED.pattern})#[A-Za-z0-9_-]{{1,64}}:[a-z:_-]{{1,40}}", re.ASCII)
+_OBJECT = re.compile(r"journal/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{4}/[0-9a-f]{64}\.jsonl\.gz", re.ASCII)
 _CURSOR_LENGTH_MAX = 400
 _FIELD_LENGTH_MAX = 40
 
@@ -87,6 +91,23 @@ class StatusQuery:
     def cursor(self, position: tuple[int, str, str]) -> str:
         """Return the cursor behind this settlement."""
         return _cursor(_of_status(self.status, self.since), *position)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JournalQuery:
+    """A page of the whole journal: the entries that were posted from an instant on.
+
+    `position` is the last object of the sealed journal that the reader has, and the number of its last line
+    of that object; 0 if it has the whole object.
+    """
+
+    since: str
+    limit: int
+    position: tuple[str, int] | None
+
+    def cursor(self, position: tuple[str, int]) -> str:
+        """Return the cursor behind this line."""
+        return _cursor(_of_journal(self.since), *position)
 
 
 def parse_outcome_query(key: object, raw: Mapping[str, str]) -> OutcomeQuery:
@@ -141,6 +162,18 @@ def parse_list_query(raw: Mapping[str, str]) -> EntriesQuery | StatusQuery:
     if "cursor" in raw:
         position = _place(status, since, _position(raw["cursor"], _of_status(status, since)))
     return StatusQuery(status=status, since=since, limit=limit, position=position)
+
+
+def parse_journal_query(raw: Mapping[str, str]) -> JournalQuery:
+    """Check a question for a page of the journal. Raises InvalidRequest, naming each field."""
+    checks = _Checks(raw, ("since", "limit", "cursor"))
+    since = checks.instant("since", BEGINNING)
+    limit = checks.number("limit", 1, PAGE_JOURNAL_MAX) or PAGE_JOURNAL
+    checks.end()
+    position = None
+    if "cursor" in raw:
+        position = _line(_position(raw["cursor"], _of_journal(since)))
+    return JournalQuery(since=since, limit=limit, position=position)
 
 
 class _Checks:
@@ -212,12 +245,26 @@ def _place(status: Status, since: str, found: list[Any]) -> tuple[int, str, str]
     return number, listed_at, key
 
 
+def _line(found: list[Any]) -> tuple[str, int]:
+    """Return a place in the sealed journal."""
+    if [type(one) for one in found] != [str, int]:
+        raise _foreign()
+    name, line = found
+    if not (_OBJECT.fullmatch(name) and line >= 0):
+        raise _foreign()
+    return name, line
+
+
 def _of_entries(account: str, since: str, before: str) -> list[str]:
     return ["entries", account, since, before]
 
 
 def _of_status(status: Status, since: str) -> list[str]:
     return ["status", status.value, since]
+
+
+def _of_journal(since: str) -> list[str]:
+    return ["journal", since]
 
 
 def _cursor(query: list[str], *position: object) -> str:

@@ -4,12 +4,10 @@ A settlement that is deleted whole, a deposit that is raised together with its b
 replaced by another leave rows that agree with each other. The journal has what they were.
 """
 
-import json
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from settlement.ledger.keys import Row
 from settlement.model.status import Status, Step
@@ -20,6 +18,8 @@ from settlement.reconciliation.sealed_expired import COVERED, SLOT
 from settlement.reconciliation.sealed_freezes import Freezes
 from settlement.reconciliation.sealed_spool import Named, SealedSpool, Told
 from settlement.sealing import lines, seals
+from settlement.sealing.lines import PUTS
+from settlement.sealing.objects import UNREADABLE, Copy, Found, lines_of
 from settlement.sealing.seals import Seal
 
 LAG = timedelta(minutes=15)
@@ -27,25 +27,10 @@ LAG = timedelta(minutes=15)
 that may still be on its way is counted, not judged.
 """
 
-OBJECT_BYTES_MAX = 64 * 2**20
-"""The most that an object may hold. A batch of the stream has 6 MB, and each row of it up to three images."""
-
-UNREADABLE = (EOFError, OSError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
-"""What a forged or damaged object may raise."""
-
-_PUTS = ("INSERT", "FILL")
 _TELLING = (SLOT, COVERED)
 _BY_THE_TABLE = ("ROW", *_TELLING)
 
 _REVERSIBLE = {Status.SETTLED, Status.COMPENSATING, Status.LIMBO}
-
-
-class Found(NamedTuple):
-    """An object that is there: `version` reads it, and `fault` is what its versions show."""
-
-    name: str
-    version: str = ""
-    fault: str | None = None
 
 
 class _Bounds(NamedTuple):
@@ -54,16 +39,6 @@ class _Bounds(NamedTuple):
     begin: str
     end: str
     ahead: str
-
-
-class Copy(Protocol):
-    """A sealed journal: the bucket, or a directory with a copy of it."""
-
-    def objects(self, folder: str) -> Iterator[Found]:
-        """Yield the objects of a folder, by their names."""
-
-    def read(self, found: Found) -> bytes:
-        """Return the content of an object as it was first put. Raises OSError."""
 
 
 @dataclass
@@ -207,17 +182,6 @@ def _read_objects(
             findings.faults.append(f"{found.name}: cannot be read, so that its rows are not proven: {fault}")
 
 
-def lines_of(name: str, compressed: bytes) -> list[Any]:
-    """Return the lines of an object. Raises one of UNREADABLE if it was changed."""
-    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-    content = unpacker.decompress(compressed, OBJECT_BYTES_MAX)
-    if not unpacker.eof:
-        raise ValueError("is cut off, or too large")
-    if seals.digest(content) != name.rpartition("/")[2].partition(".")[0]:
-        raise ValueError("its content is not what its name says: it was changed")
-    return [json.loads(one) for one in content.splitlines()]
-
-
 def _told(line: Any, retention: Retention) -> Told:
     new, old = (line.get(name) or {} for name in ("new", "old"))
     digests, at = (new.get("sha256"), old.get("sha256")), f"{int(line['at']):012}"
@@ -265,8 +229,8 @@ def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> b
     if not journal:
         return _judge_unsealed(name, told[0].at, bounds, findings)
     findings.rows += 1
-    puts = {one.sha256 for one in journal if one.event in _PUTS}
-    changes = [one for one in journal if one.event not in _PUTS]
+    puts = {one.sha256 for one in journal if one.event in PUTS}
+    changes = [one for one in journal if one.event not in PUTS]
     wanted = puts or {changes[0].before}
     changed = ", ".join(f"{one.event} at {_instant(one.at)}" for one in changes)
     if row is None:
@@ -290,9 +254,9 @@ def _judge_missing(
     """Judge an entry that is not in the table, and of which a row of the table tells."""
     slot = next((one for one in told if one.event == SLOT), None)
     is_told = slot is not None and not any(one.event == COVERED for one in told)
-    is_due = all(one.event in _PUTS and one.content for one in journal)
+    is_due = all(one.event in PUTS and one.content for one in journal)
     if journal and not (is_told and is_due):
-        changed = ", ".join(f"{one.event} at {_instant(one.at)}" for one in journal if one.event not in _PUTS)
+        changed = ", ".join(f"{one.event} at {_instant(one.at)}" for one in journal if one.event not in PUTS)
         findings.faults.append(f"{name}: is in the sealed journal, and not in the table{_after(changed)}")
     elif slot is None or not is_told:
         return

@@ -26,6 +26,9 @@ the parties are not among them: the request's hash covers them.
 KINDS = (*IMMUTABLE, *CREATED)
 """How the partition keys of all rows begin that are sealed."""
 
+PUTS = ("INSERT", "FILL")
+"""The events of a row that was put: by a function, or as a person has copied it from the table."""
+
 TIMES = ("posted_at", "claimed_at", "opened_at")
 """The attributes with the time of a row. Each kind has one."""
 

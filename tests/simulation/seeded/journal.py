@@ -19,7 +19,7 @@ from unittest import mock
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from handlers import _dependencies, _journal
-from settlement.adapters.sealed_copy import Bucket
+from settlement.adapters.journal_copy import Bucket
 from settlement.ledger.keys import Row
 from settlement.model.errors import JournalUnavailable
 from settlement.reconciliation import sealed

@@ -1,13 +1,15 @@
 """Entries out of the lines of the sealed journal: pure."""
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, astuple, dataclass
 from datetime import datetime
 from typing import Any
 
+from settlement.model import money
+from settlement.sealing.lines import PUTS
+
 ENTRIES = "ENTRIES#"
-_NEW = ("INSERT", "FILL")
 AMOUNT_MAX = 2**63 - 1
 """The largest amount of PostgreSQL's bigint; one of ours has 15 digits."""
 
@@ -50,12 +52,19 @@ def entries(told: Iterable[Any]) -> Iterator[Entry | Aside]:
             yield found
 
 
+def told(entry: Entry, currencies: Mapping[str, int]) -> dict[str, str]:
+    """Return an entry for those outside, its amount in units of the currency. Raises ValueError."""
+    if entry.currency not in currencies:
+        raise ValueError(f"currency: the stage has no {entry.currency}")
+    return {**asdict(entry), "amount": money.render(entry.amount, currencies[entry.currency])}
+
+
 def _entry(told: Any) -> Entry | Aside | None:
     try:
         row = (told.get("new") or told["old"])["row"]
         if not row["pk"].startswith(ENTRIES):
             return None
-        if told["event"] not in _NEW:
+        if told["event"] not in PUTS:
             return Aside(json.dumps(told), f"{told['event']} of an entry, which never changes")
         return _checked(row)
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
