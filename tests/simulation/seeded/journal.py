@@ -26,6 +26,7 @@ from settlement.reconciliation import sealed
 from settlement.reconciliation.sealed import SealedFindings
 from settlement.sealing import lines
 from tests.simulation.seeded.facts import demand, key_of
+from tests.simulation.seeded.journal_reader import JournalReader
 from tests.simulation.seeded.lawful import retention_at
 from tests.world.environment import NOW
 from tests.world.functions import HANDLERS, Context
@@ -75,6 +76,7 @@ class Journal:
         self._faults = self.random.choice((0, 0.1, 0.3))
         self._depth, self._is_slow, self._may_freeze = 0, True, True
         self._waiting: list[deque[tuple[int, dict[str, Any]]]] = []
+        self.reader = JournalReader(seed, self.s3, self._clock)
 
     def committed(self, changes: Changes, milliseconds: int) -> None:
         """Note the records of a commit."""
@@ -84,12 +86,14 @@ class Journal:
     def play(self, world: "World") -> None:
         """Deliver the records with faults, then without, and check the whole. Raises Violated."""
         self._waiting = self._shards()
-        with self._in_force():
+        with self._in_force(), mock.patch.object(_dependencies, "config", world.config):
             while any(self._waiting):
                 self._act()
+                self.reader.may_read()
             self._faults, self._is_slow = 0, False
             self.now += 3 * PERIOD
             self._seal_the_rest()
+            self.reader.finish()
         self._check(world)
         demand(not world.counted["JournalTampered"], "no lawful history reports tampering")
 
@@ -265,6 +269,8 @@ class FaultyS3:
                 code = {"Code": "ConditionalRequestConflict", "Message": ""}
                 raise ClientError({"Error": code}, operation)
             answer = getattr(journal.s3, operation)(**parameters)
+            if operation == "put_object":
+                journal.reader.came(parameters["Key"])
             if journal.fails("lost"):
                 raise ReadTimeoutError(endpoint_url="s3")
             if journal.fails("killed after"):
