@@ -61,7 +61,7 @@ class JournalReader:
         while self._read(faults=0):
             pass
         found, wanted = self._known.keys(), self._entries({*self._came})
-        demand(found == wanted, "a reader gets the whole journal, and nothing else", sorted(found ^ wanted)[:3])
+        demand(found == wanted, "a reader gets the whole journal, and no more", sorted(found ^ wanted)[:3])
 
     def _read(self, faults: float) -> bool:
         """Ask for a page behind the cursor; return whether there is more."""
