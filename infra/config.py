@@ -65,6 +65,8 @@ class Settings:
     It is never raised or taken away: see docs/decisions/2026-11-22-retention.md.
     `powertools_layer` is the ARN of the layer with Powertools; None takes AWS's, by a public parameter that a
     new region may lack.
+    `restored_table` is the name of the table that the stage settles on instead of the stack's own, after a
+    restore, and `restored_stream` the label of its stream: see docs/operating/restore.md.
     `row_keys` is the number of keys of the rows, and `signing_key` the number of the one that signs them:
     see docs/decisions/2026-11-22-signed-rows.md.
     `timeout_factor` multiplies the timeouts of functions and tasks on a stage where functions start slowly.
@@ -103,6 +105,8 @@ class Settings:
     log_detail: str = "lean"
     log_full_keys: tuple[str, ...] = ()
     warm_write_units: int | None = None
+    restored_table: str | None = None
+    restored_stream: str | None = None
     ordered_events: bool = False
     powertools_layer: str | None = None
     snap_start: bool = False
@@ -141,6 +145,7 @@ class Settings:
         if not 1 <= self.recovery_starts_per_second <= 1_000:
             raise ValueError("recovery_starts_per_second: must be from 1 to 1000")
         self._check_warm()
+        self._check_restored()
         if self.reconcile_every_hours is not None and not 1 <= self.reconcile_every_hours <= 24:
             raise ValueError("reconcile_every_hours: must be from 1 to 24, or None")
         if self.snap_start and self.is_embedded:
@@ -200,6 +205,17 @@ class Settings:
             raise ValueError(f"warm_write_units: must be above {_NEW_TABLE_UNITS}, which a new table bears")
         if self.is_embedded:
             raise ValueError("warm_write_units: must be None on the embedded AWS, which throttles nothing")
+
+    def _check_restored(self) -> None:
+        for name, form, told in (
+            ("restored_table", _TABLE_NAME, "a table's name"),
+            ("restored_stream", _STREAM_LABEL, "a stream's label, such as 2026-11-23T06:00:00.000"),
+        ):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, str) and form.fullmatch(value)):
+                raise ValueError(f"{name}: must be {told}")
+        if (self.restored_table is None) != (self.restored_stream is None):
+            raise ValueError("restored_stream: must be given with restored_table, and not without it")
 
     def _check_webhook(self) -> None:
         if self.webhook not in ("function-url", "http-api"):
@@ -342,6 +358,8 @@ _PERSONS_MAX = 5
 _NEW_TABLE_UNITS = 4_000
 """The write units a second of a new on-demand table. What is set cannot be lowered again."""
 
+_TABLE_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_STREAM_LABEL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}")
 _DAY_SECONDS = 86_400
 _CALLS_MAX = 10_000
 """API Gateway's own limit for an account."""

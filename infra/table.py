@@ -41,6 +41,8 @@ class SettlementTable(Construct):
     """The table with its index `gsi1`: backed up, protected, encrypted, and streamed.
 
     Entries expire, if the stage has a retention. No other row has the attribute: no function may add it.
+    After a restore, `table` is the restored one. The stack's own stays in the template as it was, so that
+    neither the restore nor its end deletes or creates a table: see docs/operating/restore.md.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
@@ -49,7 +51,7 @@ class SettlementTable(Construct):
         units = settings.warm_write_units
         warm = None if units is None else dynamodb.WarmThroughput(write_units_per_second=units)
         self.key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal_policy)
-        self.table = dynamodb.Table(
+        own = dynamodb.Table(
             self,
             "Table",
             partition_key=_text("pk"),
@@ -66,12 +68,29 @@ class SettlementTable(Construct):
             warm_throughput=warm,
             time_to_live_attribute=None if settings.retention_days is None else EXPIRES,
         )
-        self.table.add_global_secondary_index(
+        own.add_global_secondary_index(
             index_name=INDEX,
             partition_key=_text("gsi1pk"),
             sort_key=_text("gsi1sk"),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
             warm_throughput=warm,  # an index that is throttled throttles the table
+        )
+        self.table: dynamodb.ITable = own
+        if settings.restored_table is not None:
+            self.table = self._restored(settings.restored_table, str(settings.restored_stream))
+
+    def _restored(self, name: str, stream: str) -> dynamodb.ITable:
+        """Return a restored table, which CloudFormation does not own, by name and stream label."""
+        stream_arn = Stack.of(self).format_arn(
+            service="dynamodb", resource="table", resource_name=f"{name}/stream/{stream}"
+        )
+        return dynamodb.Table.from_table_attributes(
+            self,
+            "Restored",
+            table_name=name,
+            table_stream_arn=stream_arn,
+            encryption_key=self.key,
+            global_indexes=[INDEX],
         )
 
     @property

@@ -31,6 +31,9 @@ UNCHANGED = (
 
 RECOVER = "recover_after_seconds: must be positive, and below deadline_seconds$"
 ALERT = "alert_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400$"
+LABEL = "2026-11-23T06:00:00.000"
+"""The label of a table's stream."""
+
 EXCHANGE = "kyc: both timeouts must leave 3 s of function_timeout_seconds for the rest$"
 ADDRESS = "url: must be an address without user, query or fragment$"
 PROBE = "recovery_seconds: must be longer than a probe takes"
@@ -187,6 +190,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         ({"warm_write_units": units}, "warm_write_units: must be above 4000, which a new table bears$")
         for units in (4_000, 0, -1, True, 12_000.0, "12000")
     ),
+    *(
+        ({"restored_table": name, "restored_stream": LABEL}, "restored_table: must be a table's name$")
+        for name in ("", "ab", "a" * 256, "a/b", "restored\n", "arn:aws:dynamodb", 3)
+    ),
+    *(
+        (
+            {"restored_table": "restored", "restored_stream": label},
+            "restored_stream: must be a stream's label",
+        )
+        for label in ("", "2026-11-23", f"{LABEL}Z", f"{LABEL}\n", f"restored/stream/{LABEL}")
+    ),
+    # The sealed journal and the sweeps read the stream: the stage would settle without both.
+    ({"restored_table": "restored"}, "restored_stream: must be given with restored_table"),
+    ({"restored_stream": LABEL}, "restored_stream: must be given with restored_table"),
     (
         {"snap_start": True, "embedded_python": "/usr/bin/python3"},
         "snap_start: must be False on the embedded AWS",
@@ -227,6 +244,10 @@ ACCEPTED: list[dict[str, Any]] = [
     ),
     *({"recovery_starts_per_second": pace} for pace in (1, 1_000)),
     {"warm_write_units": 4_001},
+    *(
+        {"restored_table": name, "restored_stream": LABEL}
+        for name in ("abc", "settlement-prod_2.b", "a" * 255)
+    ),
     *({"alert_again_after_seconds": seconds} for seconds in (9, 60, 1800, 86_400)),
     *({"log_detail": detail, "log_full_keys": ("order-1",) * 20} for detail in ("lean", "full")),
     *(
