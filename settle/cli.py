@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from settle.commands import account, events, journal, kyc, ledger, limbo, local
+from settle.commands import account, events, journal, kyc, ledger, limbo, local, restore
 from settle.commands.acceptance import acceptance
 from settle.commands.audit import audit
 from settle.commands.console import console
@@ -71,6 +71,7 @@ _GROUPS = {
     "events": events.app,
     "journal": journal.app,
     "ledger": ledger.app,
+    "restore": restore.app,
     "kyc": kyc.app,
     "local": local.app,
 }

@@ -1,0 +1,273 @@
+"""`settle restore plan`: a table as of an instant, against the sealed journal of the stage that went on."""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from settle import instants
+from settle.exit_codes import Exit
+from settlement.adapters.sealed_journal import SealedJournal
+from settlement.ledger import keys
+from settlement.ledger.keys import Row
+from settlement.model.errors import InReview
+from settlement.model.timestamps import timestamp
+from settlement.sealing import lines
+from tests.settle.conftest import Command
+from tests.settle.desk import Desk
+from tests.world import tables
+from tests.world.environment import NOW
+from tests.world.ledger import Ledger
+from tests.world.memory_s3 import MemoryS3
+from tests.world.provider import APPROVED, IN_REVIEW
+from tests.world.sealed import inserted
+from tests.world.step_functions import client_error
+
+OLD, HELD, REVIEWED, STUCK, NEW = (f"order-2026-00020{number}" for number in range(5))
+INSTANT = NOW + timedelta(hours=1)
+LATER = NOW + timedelta(hours=2)
+ENABLED = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENABLED"}}
+
+
+class Described:
+    """DynamoDB, with what AWS says of the restored table, which a local server does not know."""
+
+    def __init__(self, client: Any, table: str) -> None:
+        self._client, self._table = client, table
+        self.restored: dict[str, Any] = {
+            "RestoreSummary": {"RestoreDateTime": INSTANT},
+            "StreamSpecification": {"StreamViewType": "NEW_AND_OLD_IMAGES"},
+            "DeletionProtectionEnabled": True,
+        }
+        self.backups: dict[str, Any] = ENABLED
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def describe_table(self, TableName: str) -> Any:  # noqa: N803
+        answer = self._client.describe_table(TableName=TableName)["Table"]
+        return {"Table": answer | (self.restored if TableName == self._table else {})}
+
+    def describe_continuous_backups(self, TableName: str) -> Any:  # noqa: N803
+        assert TableName == self._table
+        return {"ContinuousBackupsDescription": self.backups}
+
+
+class Day:
+    """A stage whose table was copied as of an instant, and which then went on."""
+
+    def __init__(self, desk: Desk, restored: Ledger, command: Command, aws: Described) -> None:
+        self.desk, self.restored, self.aws, self._command = desk, restored, aws, command
+        self.s3, self._sealed = MemoryS3(), set[tuple[str, str]]()
+        desk.stack.clients.update({"s3": self.s3, "dynamodb": aws})
+        desk.stack.outputs["JournalBucket"] = "journal"
+
+    def seal(self, at: datetime) -> None:
+        """Copy the rows that are new since the last call to the sealed journal, as its function does."""
+        new = [row for row in self.desk.ledger.rows() if lines.is_sealed(row) and self._is_new(row)]
+        SealedJournal(self.s3, "journal").add([inserted(row, int(at.timestamp())) for row in new], at)
+
+    def restore(self) -> None:
+        """Put all rows of now into the restored table."""
+        for row in self.desk.ledger.rows():
+            self.restored.put(row)
+
+    def plan(self, *arguments: str) -> tuple[int, Any, str]:
+        code, out, err = self._command(
+            "restore", "plan", "--table", self.restored.table_name, "--json", *arguments
+        )
+        return code, json.loads(out) if out else None, err
+
+    def _is_new(self, row: Row) -> bool:
+        before = len(self._sealed)
+        self._sealed.add((row["pk"], row["sk"]))
+        return len(self._sealed) > before
+
+
+@pytest.fixture
+def day(desk: Desk, command: Command, server_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Day]:
+    """One payment settled, one held, one in review, one in LIMBO: then the instant, and nothing since."""
+    monkeypatch.setattr(instants, "now", lambda: LATER + timedelta(hours=1))
+    with tables.on_server(server_url) as restored:
+        day = Day(desk, restored, command, Described(desk.ledger.client, restored.table_name))
+        desk.stuck(key=STUCK)  # first, as Bob must have nothing else
+        desk.pay(OLD)
+        desk.pay(HELD, "hold")
+        desk.provider.answer = IN_REVIEW
+        with suppress(InReview):
+            desk.pay(REVIEWED, "verify")
+        desk.provider.answer = APPROVED
+        day.seal(NOW)
+        day.restore()
+        yield day
+
+
+def keys_of(told: Iterable[Any]) -> list[str]:
+    return [one["key"] for one in told]
+
+
+def test_a_table_that_lacks_nothing_is_ready_and_its_payments_in_flight_are_named(day: Day) -> None:
+    code, told, _ = day.plan()
+
+    assert (code, told["ready"], told["since"], told["settings"], told["books"]) == (0, True, [], [], [])
+    assert [(one["key"], one["status"], one["steps_since"]) for one in told["in_flight"]] == [
+        (HELD, "PROCESSING", []),
+        (REVIEWED, "PROCESSING", []),
+        (STUCK, "LIMBO", []),
+    ]
+    assert told["restored_to"] == timestamp(INSTANT)
+
+
+def test_the_payments_since_are_named_with_their_amounts_and_nothing_is_written(day: Day) -> None:
+    """Of a verdict the journal has a digest alone: a row rebuilt without its texts is not the one signed."""
+    day.desk.pay(NEW)
+    day.seal(LATER)
+    before = day.restored.rows()
+
+    code, told, _ = day.plan()
+
+    (new,) = told["since"]
+    assert (code, told["ready"], new["key"], new["claimed_since"]) == (Exit.FAILED, False, NEW, True)
+    assert [(one["step"], one["amount"]) for one in new["steps"]] == [
+        ("hold", "48.20 EUR"),
+        ("verify", None),
+        ("release", "47.72 EUR"),
+        ("fee", "0.48 EUR"),
+    ]
+    assert (new["rows"], new["proven"]) == (5, 3)
+    assert day.restored.rows() == before
+
+
+def test_a_payment_that_was_in_flight_then_and_has_gone_on_is_named_with_its_steps(day: Day) -> None:
+    """Recovery would take it on from the restored step, and might end it in another way."""
+    day.desk.pay(HELD)
+    day.seal(LATER)
+
+    _, told, _ = day.plan()
+
+    assert [(one["key"], one["claimed_since"]) for one in told["since"]] == [(HELD, False)]
+    since = {one["key"]: one["steps_since"] for one in told["in_flight"]}
+    assert since == {HELD: ["verify", "release", "fee"], REVIEWED: [], STUCK: []}
+
+
+def test_orders_since_are_named(day: Day) -> None:
+    day.desk.pay_back()
+    day.desk.reverse("as agreed", OLD)
+    day.seal(LATER)
+
+    _, told, _ = day.plan()
+
+    steps = {one["key"]: [step["step"] for step in one["steps"]] for one in told["since"]}
+    assert steps[OLD][0] == "reverse"
+    assert "order-rich-00001" in steps
+
+
+def test_an_entry_that_no_key_of_the_stage_has_signed_is_not_whole(day: Day) -> None:
+    forged = {
+        **keys.entry("bob", "2026-11-20T13:30:00.000Z", NEW, "release"),
+        **{"step": "release", "posted_at": "2026-11-20T13:30:00.000Z", "request_hash": "x"},
+        **{"debit": f"escrow:{NEW}", "credit": "bob", "side": "credit", "amount": 1, "currency": "EUR"},
+        "signature": "1:AAAAAAAAAAAAAAAA",
+    }
+    day.desk.ledger.put(forged)
+    day.seal(LATER)
+
+    _, told, _ = day.plan()
+
+    assert [(one["key"], one["rows"], one["proven"]) for one in told["since"]] == [(NEW, 1, 0)]
+
+
+def test_a_row_that_is_there_and_not_as_it_was_sealed_is_named(day: Day) -> None:
+    (entry,) = (row for row in day.restored.rows() if row["sk"].endswith(f"#{HELD}:hold"))
+    day.restored.put(entry | {"amount": 1})
+
+    code, told, _ = day.plan("--at", "2026-11-20T12:00:00Z")
+
+    assert (code, told["changed"]) == (
+        Exit.FAILED,
+        [f"{entry['pk']} {entry['sk']}: is not as it was sealed"],
+    )
+    assert told["books"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        ("StreamSpecification", {}, "stream: is off, must be NEW_AND_OLD_IMAGES"),
+        ("DeletionProtectionEnabled", False, "deletion protection: is off"),
+        ("TableStatus", "CREATING", "status: is CREATING, must be ACTIVE"),
+        ("GlobalSecondaryIndexes", [], "index: gsi1 is not there, must be ACTIVE"),
+        ("SSEDescription", {"KMSMasterKeyArn": "arn:other"}, "key: is arn:other, must be None"),
+    ],
+)
+def test_what_a_restore_leaves_out_is_named(day: Day, name: str, value: Any, fault: str) -> None:
+    day.aws.restored[name] = value
+
+    code, told, _ = day.plan()
+
+    assert (code, told["settings"], told["ready"]) == (Exit.FAILED, [fault], False)
+
+
+@pytest.mark.parametrize(("answer", "told"), [({}, "off"), (None, "not known (AccessDenied)")])
+def test_backups_that_are_off_or_not_known_are_named(
+    day: Day, answer: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(TableName: str) -> Any:  # noqa: N803
+        if answer is None:
+            raise client_error("DescribeContinuousBackups", "AccessDenied")
+        return answer
+
+    monkeypatch.setattr(day.aws, "describe_continuous_backups", asked)
+
+    assert day.plan()[1]["settings"] == [f"point-in-time recovery: is {told}"]
+
+
+def test_a_table_that_does_not_say_its_instant_asks_for_it(day: Day) -> None:
+    del day.aws.restored["RestoreSummary"]
+
+    refused, _, said = day.plan()
+
+    assert (refused, "pass --at" in said) == (Exit.USAGE, True)
+    assert day.plan("--at", "2026-11-20T13:00:00Z")[0] == Exit.FINE
+
+
+def test_a_table_that_is_not_there_is_not_found(day: Day, command: Command) -> None:
+    code, _, said = command("restore", "plan", "--table", "nowhere")
+
+    assert (code, said) == (Exit.NOT_FOUND, "settle: table: nowhere: there is none in this region\n")
+
+
+def test_a_lost_table_of_the_stack_is_no_fault_of_the_restored_one(day: Day) -> None:
+    day.desk.stack.outputs["TableName"] = "lost"
+
+    assert day.plan()[:2] == (0, day.plan()[1])
+
+
+def test_an_object_that_was_changed_is_refused_and_one_from_before_is_not_read(day: Day) -> None:
+    day.desk.pay(NEW)
+    day.seal(LATER)
+    early, late = sorted(day.s3.objects)
+    day.s3.versions[early] = [b"changed"]
+    assert keys_of(day.plan()[1]["since"]) == [NEW]
+
+    day.s3.versions[late] = [b"changed"]
+
+    code, _, said = day.plan()
+    assert (code, said.startswith(f"settle: {late}: cannot be read: ")) == (Exit.FAILED, True)
+
+
+def test_for_a_person_it_is_a_line_each_and_the_verdict_last(day: Day, command: Command) -> None:
+    day.desk.pay(NEW)
+    day.seal(LATER)
+
+    code, out, _ = command("restore", "plan", "--table", day.restored.table_name)
+
+    told = out.splitlines()
+    new = "hold 48.20 EUR, verify, release 47.72 EUR, fee 0.48 EUR; 3 of 5 rows whole"
+    assert code == Exit.FAILED
+    assert f"NEW SINCE {NEW}: {new}" in told
+    assert f"PROCESSING {HELD} 48.20 EUR; since then: nothing" in told
+    assert told[-1].startswith("NOT READY: ")
