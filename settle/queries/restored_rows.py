@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from settle.exit_codes import CommandFailed, Exit
@@ -13,14 +13,9 @@ from settlement.ledger import keys
 from settlement.ledger.expiry import EXPIRES
 from settlement.ledger.keys import Row
 from settlement.model.timestamps import timestamp
-from settlement.reconciliation.sealed import UNREADABLE, Copy, lines_of
 from settlement.sealing import lines, seals
+from settlement.sealing.objects import UNREADABLE, Copy, before, lines_of
 from settlement.sealing.signature import RowKeys
-
-_PUTS = ("INSERT", "FILL")
-
-_CLOCKS = timedelta(minutes=5)
-"""How far SealJournal's clock may be behind that of DynamoDB, which has the restored instant."""
 
 
 @dataclass
@@ -58,7 +53,7 @@ def missing(target: Stack, source: str, instant: datetime, now: datetime) -> Mis
     Raises CommandFailed for an object that cannot be read, or was changed.
     """
     images, until, changed = dict[tuple[str, str], Any](), 0, list[str]()
-    for line in _since(sealed.copy(target, source, "from"), seals.minute(instant - _CLOCKS)):
+    for line in _since(sealed.copy(target, source, "from"), instant):
         image = line["new"]
         until = max(until, int(line["at"]))
         if EXPIRES in image["row"] and int(image["row"][EXPIRES]) <= now.timestamp():
@@ -74,12 +69,10 @@ def missing(target: Stack, source: str, instant: datetime, now: datetime) -> Mis
     return Missing(_by_key(images, target.row_keys if images else RowKeys({})), changed, latest)
 
 
-def _since(copy: Copy, first: str) -> Iterator[Any]:
-    for one in copy.objects(seals.OBJECTS):
-        if seals.minute_of(one.name) < first:
-            continue
+def _since(copy: Copy, instant: datetime) -> Iterator[Any]:
+    for one in copy.objects(seals.OBJECTS, before(instant)):
         try:
-            told = [line for line in lines_of(one.name, copy.read(one)) if line["event"] in _PUTS]
+            told = [line for line in lines_of(one.name, copy.read(one)) if line["event"] in lines.PUTS]
             for line in told:
                 int(line["at"]), line["new"]["sha256"], lines.subject(line)
                 int(line["new"]["row"].get(EXPIRES, 0))
