@@ -67,6 +67,9 @@ class Settings:
     new region may lack.
     `restored_table` is the name of the table that the stage settles on instead of the stack's own, after a
     restore, and `restored_stream` the label of its stream: see docs/operating/restore.md.
+    With `backup_days`, the table is backed up daily into a vault that keeps each backup for so long; None has
+    no vault. `backup_lock` is as `journal_lock`, and `backup_copy_to` the ARN of another account's vault, for
+    copies: see docs/operating/restore.md.
     `row_keys` is the number of keys of the rows, and `signing_key` the number of the one that signs them:
     see docs/decisions/2026-11-22-signed-rows.md.
     `timeout_factor` multiplies the timeouts of functions and tasks on a stage where functions start slowly.
@@ -107,6 +110,9 @@ class Settings:
     warm_write_units: int | None = None
     restored_table: str | None = None
     restored_stream: str | None = None
+    backup_days: int | None = None
+    backup_lock: str = "governance"
+    backup_copy_to: str | None = None
     ordered_events: bool = False
     powertools_layer: str | None = None
     snap_start: bool = False
@@ -146,6 +152,7 @@ class Settings:
             raise ValueError("recovery_starts_per_second: must be from 1 to 1000")
         self._check_warm()
         self._check_restored()
+        self._check_backup()
         if self.reconcile_every_hours is not None and not 1 <= self.reconcile_every_hours <= 24:
             raise ValueError("reconcile_every_hours: must be from 1 to 24, or None")
         if self.snap_start and self.is_embedded:
@@ -216,6 +223,21 @@ class Settings:
                 raise ValueError(f"{name}: must be {told}")
         if (self.restored_table is None) != (self.restored_stream is None):
             raise ValueError("restored_stream: must be given with restored_table, and not without it")
+
+    def _check_backup(self) -> None:
+        days, copy_to = self.backup_days, self.backup_copy_to
+        if self.backup_lock not in ("governance", "compliance"):
+            raise ValueError("backup_lock: must be governance or compliance")
+        if copy_to is not None and not (isinstance(copy_to, str) and _VAULT.fullmatch(copy_to)):
+            raise ValueError("backup_copy_to: must be the ARN of a backup vault")
+        if days is None:
+            if copy_to is not None:
+                raise ValueError("backup_copy_to: must be left out without backup_days")
+            return
+        if type(days) is not int or not _BACKUP_DAYS_MIN <= days <= _LOCK_DAYS_MAX:
+            raise ValueError(f"backup_days: must be from {_BACKUP_DAYS_MIN} to {_LOCK_DAYS_MAX}, or None")
+        if self.is_embedded or not self.keeps_data:
+            raise ValueError("backup_days: must be None on a stage that keeps no data")
 
     def _check_webhook(self) -> None:
         if self.webhook not in ("function-url", "http-api"):
@@ -358,6 +380,8 @@ _PERSONS_MAX = 5
 _NEW_TABLE_UNITS = 4_000
 """The write units a second of a new on-demand table. What is set cannot be lowered again."""
 
+_BACKUP_DAYS_MIN = 7
+_VAULT = re.compile(r"arn:aws[a-z-]*:backup:[a-z0-9-]+:\d{12}:backup-vault:[A-Za-z0-9_-]{2,50}")
 _TABLE_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _STREAM_LABEL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}")
 _DAY_SECONDS = 86_400
@@ -452,6 +476,8 @@ def _personal(stage: str) -> Settings:
         STAGES["dev"],
         stage=stage,
         keeps_data=False,
+        backup_days=None,
+        backup_copy_to=None,
         journal_lock_days=1,  # a teardown lifts it, and one that is forgotten ends by itself
         log_retention=RetentionDays.THREE_DAYS,
     )

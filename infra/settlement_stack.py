@@ -5,6 +5,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.alarms import Watched, watch
+from infra.backup import Backup
 from infra.config import Settings
 from infra.dashboard import Dashboard
 from infra.functions import HandlerFunction
@@ -113,6 +114,8 @@ class SettlementStack(Stack):
             settings=settings,
         )
         journal.read_by(functions["ReadSettlements"])
+        if settings.backup_days is not None:
+            Backup(self, "Backup", ledger=ledger, pager=pager, settings=settings)
         orders = OrdersApi(self, "Orders", function=functions["TakeOrder"], settings=settings)
         functions["TakeOrder"].add_environment("EVENT_BUS", pager.bus.event_bus_name)
         pager.bus.grant_put_events_to(functions["TakeOrder"])

@@ -31,6 +31,9 @@ UNCHANGED = (
 
 RECOVER = "recover_after_seconds: must be positive, and below deadline_seconds$"
 ALERT = "alert_again_after_seconds: must exceed function_timeout_seconds, and be at most 86400$"
+VAULT = "arn:aws:backup:eu-central-1:123456789012:backup-vault:safe"
+"""The ARN of another account's vault."""
+
 LABEL = "2026-11-23T06:00:00.000"
 """The label of a table's stream."""
 
@@ -204,6 +207,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # The sealed journal and the sweeps read the stream: the stage would settle without both.
     ({"restored_table": "restored"}, "restored_stream: must be given with restored_table"),
     ({"restored_stream": LABEL}, "restored_stream: must be given with restored_table"),
+    *(({"backup_days": days}, "backup_days: must be from 7 to") for days in (6, 36_501, True, "35")),
+    *(
+        (
+            {"backup_days": 35, "keeps_data": False} | more,
+            "backup_days: must be None on a stage that keeps no",
+        )
+        for more in ({}, {"embedded_python": "/usr/bin/python3"})
+    ),
+    ({"backup_days": 35, "backup_lock": "none"}, "backup_lock: must be governance or compliance$"),
+    *(
+        ({"backup_days": 35, "backup_copy_to": arn}, "backup_copy_to: must be the ARN of a backup vault$")
+        for arn in ("", "safe", VAULT.replace("123456789012", "*"), f"{VAULT}\n", 3)
+    ),
+    ({"backup_copy_to": VAULT}, "backup_copy_to: must be left out without backup_days$"),
     (
         {"snap_start": True, "embedded_python": "/usr/bin/python3"},
         "snap_start: must be False on the embedded AWS",
@@ -244,6 +261,8 @@ ACCEPTED: list[dict[str, Any]] = [
     ),
     *({"recovery_starts_per_second": pace} for pace in (1, 1_000)),
     {"warm_write_units": 4_001},
+    *({"backup_days": 7, "backup_lock": lock} for lock in ("governance", "compliance")),
+    {"backup_days": 36_500, "backup_copy_to": VAULT},
     *(
         {"restored_table": name, "restored_stream": LABEL}
         for name in ("abc", "settlement-prod_2.b", "a" * 255)
