@@ -8,19 +8,20 @@ from typing import Any
 
 import pytest
 
+from handlers import _dependencies
 from settle import instants
 from settle.exit_codes import Exit
 from settlement.adapters.sealed_journal import SealedJournal
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
-from settlement.model.errors import InReview
+from settlement.model.errors import AlreadyClaimed, InReview
 from settlement.model.timestamps import timestamp
 from settlement.sealing import lines
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world import tables
 from tests.world.environment import NOW
-from tests.world.ledger import Ledger
+from tests.world.ledger import Ledger, signing
 from tests.world.memory_s3 import MemoryS3
 from tests.world.provider import APPROVED, IN_REVIEW
 from tests.world.sealed import inserted
@@ -81,6 +82,14 @@ class Day:
         )
         return code, json.loads(out) if out else None, err
 
+    def move(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the functions and the command work on the restored table, as a deployment does."""
+        ledger = signing(self.restored)
+        monkeypatch.setattr(_dependencies, "store", ledger.store)
+        self.desk.ledger = ledger
+        self.desk.stack.outputs["TableName"] = ledger.table_name
+        vars(self.desk.stack).pop("store", None)
+
     def _is_new(self, row: Row) -> bool:
         before = len(self._sealed)
         self._sealed.add((row["pk"], row["sk"]))
@@ -119,6 +128,23 @@ def test_a_table_that_lacks_nothing_is_ready_and_its_payments_in_flight_are_name
         (STUCK, "LIMBO", []),
     ]
     assert told["restored_to"] == timestamp(INSTANT)
+
+
+def test_a_stage_on_a_ready_table_goes_on_and_its_books_are_whole(
+    day: Day, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert day.plan()[0] == Exit.FINE
+    before = day.desk.row(OLD)
+
+    day.move(monkeypatch)
+    with pytest.raises(AlreadyClaimed):
+        day.desk.pay(OLD)
+    day.desk.pay(HELD)
+    day.desk.pay(NEW)
+
+    assert day.desk.row(OLD) == before
+    assert [day.desk.row(key)["status"] for key in (HELD, NEW)] == ["SETTLED", "SETTLED"]
+    assert command("reconcile")[0] == Exit.FINE
 
 
 def test_the_payments_since_are_named_with_their_amounts_and_nothing_is_written(day: Day) -> None:
