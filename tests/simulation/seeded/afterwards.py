@@ -5,6 +5,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+from tests.simulation.seeded.acceptor import posts
 from tests.simulation.seeded.bank import administers
 from tests.simulation.seeded.canceller import cancels
 from tests.simulation.seeded.chance import Chance
@@ -28,7 +29,13 @@ def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance 
     random, moments = Random(f"afterwards {seed}"), world.moments
     for row, acts in _places(world, random):
         seen = acts if random.random() < 0.5 else random.randrange(acts + 1)
-        life = Life(moments, content_of(row), with_orders=administers(seed), with_cancels=cancels(seed))
+        life = Life(
+            moments,
+            content_of(row),
+            with_orders=administers(seed),
+            with_cancels=cancels(seed),
+            with_posts=posts(seed),
+        )
         now = moments[acts].now
         aheads = (0, 0, 0, moments[seen].now - now, HOUR_MS, -HOUR_MS, overdue(life.row(seen), now))
         asked = life.asked(seen, acts)

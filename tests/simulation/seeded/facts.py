@@ -93,8 +93,11 @@ def is_cancelled(row: Item | None) -> bool:
 
 def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
     """Return the settlement in a call's payload; an empty one if it has none."""
-    if payload.get("routeKey", "").endswith("/cancel"):
+    route = payload.get("routeKey", "")
+    if route.endswith("/cancel"):
         return {**payload["pathParameters"], **json.loads(payload["body"])}
+    if route == "POST /settlements":
+        return {"key": payload["headers"]["idempotency-key"], **json.loads(payload["body"])}
     found: dict[str, str] = payload.get("settlement") or payload.get("state", {}).get("settlement", {})
     return found
 

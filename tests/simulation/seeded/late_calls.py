@@ -117,6 +117,18 @@ def cancellations(settlement: Mapping[str, Any], row: Item | None) -> dict[str, 
     return {f"CancelSettlement{name}": Asked("CancelSettlement", payload) for name, payload in made.items()}
 
 
+def posts(settlement: Mapping[str, Any]) -> dict[str, Asked]:
+    """Return the calls of a starter who posts the payment once more: as it is, and with other content."""
+    key = settlement["key"]
+    body = {name: value for name, value in settlement.items() if name != "key"}
+    made = {"": body, " with other amount": body | {"amount": OTHERWISE["amount"]}}
+    made[" without fee"] = {name: value for name, value in body.items() if name != "fee"}
+    return {
+        f"AcceptSettlements{name}": Asked("AcceptSettlements", posting.asked(content, key))
+        for name, content in made.items()
+    }
+
+
 def approvals(key: str, items: Mapping[tuple[str, str], Item]) -> dict[str, Asked]:
     """Return all orders about a reversal that needs several persons, by each of them."""
     found = items.get((f"PROPOSAL#{key}", "PROPOSAL"))

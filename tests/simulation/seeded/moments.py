@@ -19,7 +19,15 @@ from tests.simulation.seeded.chance import Chance, Script
 from tests.simulation.seeded.cloud import RunningExecution
 from tests.simulation.seeded.facts import done, number, settlement_in, text, undone
 from tests.simulation.seeded.hub import Killed
-from tests.simulation.seeded.late_calls import Asked, approvals, calls, cancellations, is_order, orders
+from tests.simulation.seeded.late_calls import (
+    Asked,
+    approvals,
+    calls,
+    cancellations,
+    is_order,
+    orders,
+    posts,
+)
 from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.scenarios import KEY, SCENARIOS, Faults, live
 from tests.simulation.seeded.stage import Current
@@ -208,6 +216,9 @@ class Life:
     with_cancels: bool = False
     """Whether its starter's cancellations are."""
 
+    with_posts: bool = False
+    """Whether its starter's calls over HTTP are."""
+
     _asked: dict[tuple[int, int], dict[str, Asked]] = field(default_factory=dict)
 
     def row(self, at: int) -> Item | None:
@@ -223,7 +234,7 @@ class Life:
     def after(self, late: Late, world: Afterlife) -> "Life":
         """Return the life that a late call makes of this one."""
         moments = [*self.moments[: late.acts + 1], *world.moments]
-        return Life(moments, self.settlement, late.acts + 1, self.with_orders, self.with_cancels)
+        return replace(self, moments=moments, begins=late.acts + 1, _asked={})
 
     def asked(self, seen: int, acts: int) -> dict[str, Asked]:
         """Return all calls of a caller who has read the settlement at a moment."""
@@ -235,6 +246,8 @@ class Life:
                 self._asked[seen, acts] |= orders()
             if self.with_cancels:
                 self._asked[seen, acts] |= cancellations(self.settlement, self.row(seen))
+            if self.with_posts:
+                self._asked[seen, acts] |= posts(self.settlement)
         return self._asked[seen, acts]
 
 
@@ -251,6 +264,7 @@ def record(current: Current, scenario: str, faults: Faults, *, is_told: bool = F
         settlement,
         with_orders=own.with_orders,
         with_cancels=own.with_cancels,
+        with_posts=own.with_posts,
     )
 
 

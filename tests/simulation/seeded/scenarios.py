@@ -65,6 +65,11 @@ def is_cancelled_in_review(world: World) -> None:
     world.people.spawn("a starter", 18, world.canceller.cancel, KEY, REQUEST)
 
 
+def is_posted_twice(world: World) -> None:
+    world.people.spawn("a starter", 0, world.acceptor.post, KEY, REQUEST)
+    world.people.spawn("a starter", 20_000, world.acceptor.post, KEY, REQUEST)
+
+
 def is_refused(world: World) -> None:
     _starts(world, STANDARD, {**REQUEST, "amount": "4000.00"})
 
@@ -157,11 +162,15 @@ class Scenario:
     with_cancels: bool = False
     """The same for its starter's cancellations."""
 
+    with_posts: bool = False
+    """The same for its starter's calls over HTTP."""
+
 
 SCENARIOS = {
     "settles": Scenario(settles),
     "settles by Express": Scenario(settles_by_express),
     "is sent by message": Scenario(is_sent_by_message),
+    "is posted twice": Scenario(is_posted_twice, with_posts=True),
     "names its deadline": Scenario(names_its_deadline),
     "names its deadline in a message": Scenario(is_sent_by_message_and_names_its_deadline),
     "is reviewed and names its deadline": Scenario(names_its_deadline, IN_REVIEW),

@@ -13,6 +13,7 @@ from settlement.ledger import keys
 from settlement.model.stage_config import StageConfig
 from settlement.model.timestamps import timestamp
 from tests.simulation.seeded import persons, stranger
+from tests.simulation.seeded.acceptor import Acceptor, plan_posts
 from tests.simulation.seeded.bank import Bank, administers, pays_in_an_asset
 from tests.simulation.seeded.canceller import Canceller, plan_cancels
 from tests.simulation.seeded.chance import Chance, Fault
@@ -121,6 +122,7 @@ class World:
         self.people, self.stream, self.bank = People(self), Stream(self), Bank(self)
         self.proof, self.circuit, self.pager = Proof(self), Circuits(self), Pager(self)
         self.stranger, self.canceller = Stranger(self, is_there=False), Canceller(self, 0)
+        self.acceptor = Acceptor(self, 0)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
         """Open each account with its deposit, in one commit: the rows are those of two orders."""
@@ -254,6 +256,7 @@ class World:
         if self.oracle.commits % EVERY == 0:
             prove(self.table.items, retention_at(self.config, self.hub.now))
         self.canceller.committed(changes)
+        self.acceptor.committed(changes)
         self.stream.committed(changes)
         self.relay.committed(changes, self.config)
         self.reader.committed(changes, self.config)
@@ -316,6 +319,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
         world.bank.welcome(f"order-{seed % 1_000_000:06}-new", Random(f"newcomer {seed}"))
     plan_returns(world, seed)
     plan_cancels(world, seed)
+    plan_posts(world, seed)
     for _ in range(chance.one_of((0, 0, 1, 3))):
         world.people.spawn("a stray call", chance.within(100, 30 * MINUTE_MS), world.people.call_again)
     world.hub.spawn(world.people.recover, "the schedule")
