@@ -18,16 +18,22 @@ def up(
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Listen on this port; by default on a free one.")
     ] = None,
+    ledger: Annotated[
+        bool, typer.Option("--ledger", help="Keep finance's books in a PostgreSQL beside it.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start the embedded AWS and deploy the app to it, or find both done. Safe to repeat."""
+    """Start the embedded AWS and deploy the app to it, or find both done. Safe to repeat.
+
+    Example: settle local up --ledger
+    """
     with needs_extra("settle local up"):
         from settle.local import embedded_aws
     from settle.output import console
     from settle.output.progress import progress
 
     with progress() as report:
-        running = embedded_aws.up(report, port)
+        running = embedded_aws.up(report, port, ledger=ledger)
     console.print_record(running.describe(), as_json)
 
 

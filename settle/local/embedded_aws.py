@@ -7,7 +7,7 @@ import urllib.request
 from collections.abc import Callable
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import deployment, kyc_provider, ports, processes, record
+from settle.local import deployment, kyc_provider, ports, postgresql, processes, record
 from settle.local.lock import locked
 from settle.local.record import Running
 from settle.output.console import note
@@ -42,8 +42,11 @@ def running() -> Running | None:
     return started
 
 
-def up(report: Report, port: int | None = None) -> Running:
-    """Start the embedded AWS and deploy the app, or find both done. Safe to repeat, and after any crash."""
+def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Running:
+    """Start the embedded AWS and deploy the app, or find both done. Safe to repeat, and after any crash.
+
+    With `ledger`, a PostgreSQL beside it has finance's books.
+    """
     with locked():
         started = _started()
         if started and not (started.outputs and _answers_in_time(started, START_SECONDS_MAX)):
@@ -68,6 +71,9 @@ def up(report: Report, port: int | None = None) -> Running:
             report(f"starting the simulated KYC provider on {started.kyc_url}")
             kyc_provider.start(started)
         kyc_provider.share_secrets(started)
+        if ledger and not postgresql.runs():
+            report("starting PostgreSQL, for finance's books")
+            started = postgresql.start(started)
         return started
 
 
@@ -110,7 +116,7 @@ def _ensure_free(port: int) -> None:
 
 def _clean_up() -> bool:
     """Stop every process of the embedded AWS and remove its files; return whether there was a process."""
-    stopped = processes.stop_all()
+    stopped = processes.stop()
     record.STATE.unlink(missing_ok=True)
     shutil.rmtree(record.SCRATCH, ignore_errors=True)
     return stopped

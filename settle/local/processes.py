@@ -6,7 +6,7 @@ So the next `up` or `down` cleans up after a crash at any point. Process ids alo
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +16,10 @@ from settle.local import record
 
 STOP_SECONDS_MAX = 10
 KYC_SIMULATOR = "settle.local.kyc_simulator"
-_PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR)
+POSTGRESQL, FOLLOWER = "postgres", "follow"
+"""The server of finance's books, and the subcommand of `settle ledger` that fills them."""
+
+_PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, POSTGRESQL, FOLLOWER)
 
 
 def environment() -> dict[str, str]:
@@ -58,23 +61,24 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def ours() -> Iterator[psutil.Process]:
-    """Return the processes of the embedded AWS: its server, its functions, and the KYC provider."""
+def ours(programs: Collection[str] = _PROGRAMS) -> Iterator[psutil.Process]:
+    """Return the processes of the embedded AWS: its server, its functions, and what runs beside it."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             at_work_here = Path(process.cwd()).is_relative_to(record.SCRATCH)
-            if at_work_here and any(program in process.cmdline() for program in _PROGRAMS):
+            parts = process.cmdline()
+            if at_work_here and not {*parts, *(Path(part).name for part in parts[:1])}.isdisjoint(programs):
                 yield process
 
 
 def run(program: str) -> bool:
     """Return whether one of the processes runs a program."""
-    return any(program in process.cmdline() for process in ours())
+    return any(ours({program}))
 
 
-def stop_all() -> bool:
-    """Stop every process, also those whose parent was killed; return whether there was any."""
-    doomed = list(ours())
+def stop(*programs: str) -> bool:
+    """Stop the processes of programs, or all, also those whose parent was killed; return whether any ran."""
+    doomed = list(ours(programs or _PROGRAMS))
     for process in doomed:
         _ignoring_the_gone(process.terminate)
     _, alive = psutil.wait_procs(doomed, timeout=STOP_SECONDS_MAX)

@@ -37,6 +37,8 @@ class Running:
     kyc_port: int
     sources: str = ""
     outputs: dict[str, str] = field(default_factory=dict)
+    ledger_url: str = ""
+    """The PostgreSQL with finance's books, with its password; empty if none runs."""
 
     @property
     def endpoint_url(self) -> str:
@@ -73,6 +75,7 @@ class Running:
             for name, output in _APIS.items()
             if output in self.outputs
         }
+        ledger = {"LEDGER_URL": self.ledger_url} if self.ledger_url else {}
         return {
             "AWS_ENDPOINT_URL": self.endpoint_url,
             "AWS_DISABLE_HOST_PREFIX_INJECTION": "true",
@@ -80,6 +83,7 @@ class Running:
             **CREDENTIALS,
             **named,
             **apis,
+            **ledger,
         }
 
 
@@ -100,7 +104,8 @@ def read() -> Running | None:
 
 
 def write(running: Running) -> None:
-    """Replace the record as a whole, so that a crash leaves the old one."""
+    """Replace the record as a whole, so that a crash leaves the old one. It may have a password."""
     unfinished = STATE.with_suffix(".new")
+    unfinished.touch(mode=0o600)
     unfinished.write_text(json.dumps(asdict(running)))
     unfinished.replace(STATE)

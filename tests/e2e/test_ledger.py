@@ -13,8 +13,9 @@ from settle.actions import reversal
 from settle.actions.start import start
 from settle.books import reach, verify
 from settle.exit_codes import Exit
+from settle.local import processes
 from settle.machines import Machine
-from tests.e2e.embedded import Embedded, embedded_aws, new_request
+from tests.e2e.embedded import Embedded, embedded_aws, new_account, new_request
 from tests.e2e.test_sealed_journal import sealed_rows
 from tests.world import postgresql
 
@@ -25,7 +26,8 @@ pytestmark = pytest.mark.long
 def embedded() -> Iterator[Embedded]:
     """An embedded AWS of its own: entries that other tests change are put aside, and the books say so."""
     with embedded_aws() as own:
-        own.up()
+        own.home.chmod(0o711)  # as root, PostgreSQL runs as nobody
+        own.told("local", "up", "--ledger")
         yield own
 
 
@@ -93,3 +95,28 @@ def test_a_rebuild_into_books_that_are_not_empty_is_refused(embedded: Embedded, 
 
     assert finished.returncode == Exit.CONFLICT
     assert "rebuild into an empty database" in finished.stderr
+
+
+def test_the_embedded_aws_keeps_the_books_beside_it_also_after_its_follower_has_died(
+    embedded: Embedded,
+) -> None:
+    def kept() -> dict[str, dict[str, Decimal]]:
+        with psycopg.connect(embedded.running().ledger_url) as connection:
+            return trial_balance(connection)
+
+    def proven() -> dict[str, dict[str, Decimal]]:
+        found = embedded.told("reconcile")["currencies"]
+        return {currency: not_zero(kinds) for currency, kinds in found.items()}
+
+    new_account(embedded, "ann", "100.00")
+    embedded.wait_for(lambda: kept() == proven())
+    assert f"LEDGER_URL={embedded.running().ledger_url}" in embedded.settle("local", "env").stdout
+    (follower,) = (one for one in embedded.processes() if processes.FOLLOWER in one.cmdline())
+    follower.kill()
+    follower.wait()
+
+    new_account(embedded, "ben", "7.00")
+    embedded.told("local", "up", "--ledger")
+    embedded.wait_for(lambda: kept() == proven())
+
+    assert (embedded.home / "local.json").stat().st_mode & 0o077 == 0, "it has the password"
