@@ -20,7 +20,7 @@ RUNS ?= 100000
 SEED_SECONDS ?= 120
 
 .PHONY: setup demo test test-all test-deployed-python check lint format synth lock clean
-.PHONY: teardown templates reference screenshots simulate exhaust planted needed fuzz mutants bench worst-day
+.PHONY: deliver teardown templates reference screenshots simulate exhaust planted needed fuzz mutants bench worst-day
 .PHONY: help
 .DEFAULT_GOAL := help
 
@@ -120,6 +120,9 @@ format: setup  ## let ruff lay out the code and mend what it can
 
 synth: setup  ## synthesise every stage; offline
 	for stage in local dev prod; do node_modules/.bin/cdk synth --quiet --no-notices -c stage=$$stage -c kyc_url=https://kyc.example.com -c page_address=oncall@example.com -c runbooks=https://runbooks.example.com || exit 1; done
+
+deliver: setup  ## preflight, synthesis, guard and deployment of a stage; STAGE=dev
+	PYTHONPATH=. .venv/bin/python tools/deliver.py "$(STAGE)"
 
 teardown: setup  ## delete a personal stage and its data; STAGE=my-olga
 	.venv/bin/python -m infra.teardown --stage "$(STAGE)"

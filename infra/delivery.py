@@ -1,0 +1,111 @@
+"""Who may deliver a stage from GitHub: a role without a password, for the jobs of one environment.
+
+cdk deploy --app 'python3 -m infra.delivery' -c stage=prod -c repository=OWNER/NAME
+
+An account has one identity provider of GitHub: with `-c provider=existing`, the stack takes the one there is.
+"""
+
+import re
+
+import aws_cdk as cdk
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.config import STAGES
+
+GITHUB = "token.actions.githubusercontent.com"
+_AUDIENCE = "sts.amazonaws.com"
+_REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/[A-Za-z0-9._-]{1,100}")
+_BOOTSTRAP = ("deploy", "file-publishing", "lookup")
+"""The roles of CDK's bootstrap through which a deployment goes."""
+
+_OF_NO_RESOURCE = ("lambda:GetAccountSettings", "logs:DescribeLogGroups")
+"""What `settle preflight` reads, and AWS lets no policy bind to a resource."""
+
+
+class Delivery(Stack):
+    """The deployer's role of one stage. It deploys through CDK's roles, and may change nothing by itself."""
+
+    def __init__(
+        self, scope: Construct, stage: str, repository: str, *, provider_exists: bool = False
+    ) -> None:
+        """Raise ValueError for an unknown stage, the embedded one, or a malformed repository."""
+        if stage not in STAGES or STAGES[stage].is_embedded:
+            raise ValueError(f"stage: {stage} is none that is deployed to AWS")
+        if not _REPOSITORY.fullmatch(repository):
+            raise ValueError("repository: must be OWNER/NAME")
+        super().__init__(scope, f"settlement-{stage}-delivery")
+        self._stack = STAGES[stage].stack_name
+        subject = f"repo:{repository}:environment:{stage}"
+        self.role = iam.Role(
+            self,
+            "Deployer",
+            description=f"Deploys {self._stack} from the environment {stage} of {repository}.",
+            assumed_by=iam.WebIdentityPrincipal(
+                self._provider(provider_exists),
+                {"StringEquals": {f"{GITHUB}:aud": _AUDIENCE, f"{GITHUB}:sub": subject}},
+            ),
+        )
+        place = f"{self.account}-{self.region}"
+        self._allow(
+            ["sts:AssumeRole"],
+            *(self._arn("iam", "role", f"cdk-hnb659fds-{one}-role-{place}") for one in _BOOTSTRAP),
+        )
+        self._allow(
+            ["lambda:GetFunctionConcurrency"], self._arn("lambda", "function", f"{self._stack}-*", ":")
+        )
+        self._allow(
+            [f"cloudformation:{one}" for one in ("DescribeStacks", "GetTemplate", "ListStackResources")],
+            self._arn("cloudformation", "stack", f"{self._stack}/*"),
+            self._arn("cloudformation", "stack", "CDKToolkit/*"),
+        )
+        self._allow(
+            ["events:DescribeEventBus"],
+            *(self._arn("events", "event-bus", f"{self._stack}{one}") for one in ("", "-outcomes")),
+        )
+        self._allow(
+            ["secretsmanager:DescribeSecret"],
+            self._arn("secretsmanager", "secret", f"{self._stack}-*", ":"),
+            self._arn("secretsmanager", "secret", "KycCredentials*", ":"),
+        )
+        self._allow(["sns:ListSubscriptionsByTopic"], self._arn("sns", f"{self._stack}-*", ""))
+        self._allow(
+            ["ssm:GetParameter"],
+            self._arn("ssm", "parameter", "cdk-bootstrap/*"),
+            f"arn:{self.partition}:ssm:{self.region}::parameter/aws/service/powertools/*",
+        )
+        self._allow(list(_OF_NO_RESOURCE), "*")
+        cdk.CfnOutput(self, "DeployerRole", value=self.role.role_arn)
+
+    def _provider(self, exists: bool) -> str:
+        if exists:
+            return f"arn:{self.partition}:iam::{self.account}:oidc-provider/{GITHUB}"
+        made = iam.CfnOIDCProvider(self, "GitHub", url=f"https://{GITHUB}", client_id_list=[_AUDIENCE])
+        made.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)  # others may use it by now
+        return made.attr_arn
+
+    def _arn(self, service: str, resource: str, name: str, separator: str = "/") -> str:
+        region = "" if service == "iam" else self.region
+        path = f"{resource}{separator}{name}" if name else resource
+        return f"arn:{self.partition}:{service}:{region}:{self.account}:{path}"
+
+    def _allow(self, actions: list[str], *resources: str) -> None:
+        self.role.add_to_policy(iam.PolicyStatement(actions=actions, resources=list(resources)))
+
+
+def main() -> None:
+    """Synthesise the stack of the context's stage and repository."""
+    app = cdk.App()
+    stage, repository, provider = (
+        app.node.try_get_context(name) or "" for name in ("stage", "repository", "provider")
+    )
+    try:
+        Delivery(app, stage, repository, provider_exists=provider == "existing")
+    except ValueError as wrong:
+        raise SystemExit(str(wrong)) from None
+    app.synth()
+
+
+if __name__ == "__main__":
+    main()

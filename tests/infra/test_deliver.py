@@ -1,0 +1,124 @@
+"""The steps of a delivery: each ends it, and what is deployed is what the guard has judged."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.world.step_functions import client_error
+from tools import deliver
+
+ABSENT = client_error("GetTemplate", "ValidationError")
+ABSENT.response["Error"]["Message"] = "Stack with id settlement-dev does not exist"
+
+
+class CloudFormation:
+    """CloudFormation, with the template of one stack, or the refusal of it."""
+
+    def __init__(self, answers: Any) -> None:
+        self.answers = answers
+
+    def get_template(self, StackName: str) -> dict[str, Any]:  # noqa: N803
+        if isinstance(self.answers, Exception):
+            raise self.answers
+        return {"TemplateBody": self.answers}
+
+
+class Ran:
+    """The commands that were run, of which one may fail."""
+
+    def __init__(self) -> None:
+        self.commands: list[list[str]] = []
+        self.before: Any = None
+        self.failing = ""
+
+    def __call__(self, command: list[str], **_: Any) -> Any:
+        self.commands.append(command)
+        if "guard_changes" in " ".join(command):
+            self.before = json.loads(Path(command[2]).read_text())
+        failed = self.failing and self.failing in " ".join(command)
+        return subprocess.CompletedProcess(command, 3 if failed else 0)
+
+    @property
+    def names(self) -> list[str]:
+        words = ("preflight", "synth", "guard_changes", "deploy")
+        return [next(word for word in words if word in " ".join(command[:4])) for command in self.commands]
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
+    ran = Ran()
+    monkeypatch.setattr(subprocess, "run", ran)
+    monkeypatch.setenv("KYC_URL", "https://kyc.example.com")
+    monkeypatch.setenv("PAGE_ADDRESS", "")
+    return ran
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, answers: Any) -> None:
+    monkeypatch.setattr("boto3.client", lambda service: CloudFormation(answers))
+
+
+def test_a_stage_is_looked_at_made_judged_and_deployed(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, {"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}})
+
+    assert deliver.main(["dev"]) == 0
+
+    preflight, synth, guard, deploy = ran.commands
+    assert ran.names == ["preflight", "synth", "guard_changes", "deploy"]
+    assert preflight[-4:] == synth[-4:] == ["-c", "stage=dev", "-c", "kyc_url=https://kyc.example.com"]
+    assert synth[synth.index("-o") + 1] == deploy[deploy.index("--app") + 1], "what was judged is deployed"
+    assert guard[3] == f"{deploy[deploy.index('--app') + 1]}/settlement-dev.template.json"
+    assert ran.before == {"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}}
+
+
+@pytest.mark.parametrize(
+    ("failing", "made"),
+    [
+        ("preflight", ["preflight"]),
+        ("synth", ["preflight", "synth"]),
+        ("guard_changes", ["preflight", "synth", "guard_changes"]),
+        ("--require-approval", ["preflight", "synth", "guard_changes", "deploy"]),
+    ],
+)
+def test_a_step_that_fails_ends_it_with_its_code(
+    ran: Ran, monkeypatch: pytest.MonkeyPatch, failing: str, made: list[str]
+) -> None:
+    answering(monkeypatch, {})
+    ran.failing = failing
+
+    assert deliver.main(["dev"]) == 3
+    assert ran.names == made
+
+
+def test_a_first_deployment_has_nothing_to_lose(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, ABSENT)
+
+    assert deliver.main(["dev"]) == 0
+    assert ran.before == {}
+
+
+def test_a_template_that_cannot_be_read_is_not_an_empty_one(
+    ran: Ran, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answering(monkeypatch, client_error("GetTemplate", "AccessDenied"))
+
+    assert deliver.main(["dev"]) == 1
+    assert ran.commands == []
+    assert "the deployed template cannot be read" in capsys.readouterr().err
+
+
+def test_without_a_stage_it_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    assert deliver.main([]) == 2
+    assert "make deliver STAGE=dev" in capsys.readouterr().err
+
+
+def test_the_guard_refuses_what_loses_the_table(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    before.write_text(json.dumps({"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}}))
+    after.write_text(json.dumps({"Resources": {"Other": {"Type": "AWS::SQS::Queue"}}}))
+    (*_, guard, _) = deliver.steps("dev", str(before), [])
+
+    assert subprocess.run([sys.executable, guard[1], before, after], check=False).returncode == 1

@@ -1,0 +1,163 @@
+"""The delivery from GitHub: who may deploy a stage, and what the workflows do before and after."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+import yaml
+from aws_cdk.assertions import Template
+from cdk_nag import AwsSolutionsChecks
+
+from infra.delivery import Delivery
+from tests.infra.stack import ON_AWS, readable
+from tests.world.templates import PROJECT
+
+WORKFLOWS = sorted((PROJECT / ".github/workflows").glob("*.yml"))
+PINNED = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40}")
+WILDCARDS = {
+    "lambda:GetAccountSettings",
+    "logs:DescribeLogGroups",
+}
+"""The reads that AWS binds to no resource."""
+
+
+def template(stage: str = "prod", **more: Any) -> dict[str, Any]:
+    found = Template.from_stack(Delivery(cdk.App(), stage, "octo-org/payments", **more)).to_json()[
+        "Resources"
+    ]
+    return {one["Type"]: one["Properties"] for one in found.values()}
+
+
+def statements(stage: str = "prod") -> list[Any]:
+    found: list[Any] = readable(template(stage)["AWS::IAM::Policy"]["PolicyDocument"]["Statement"])
+    return found
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def steps(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield each job of a workflow that has steps, with each step."""
+    for job in yaml.safe_load(path.read_text())["jobs"].values():
+        for step in job.get("steps", ()):
+            yield job, step
+
+
+@pytest.mark.parametrize("stage", ON_AWS)
+def test_only_the_stages_environment_of_the_repository_takes_the_role(stage: str) -> None:
+    (trust,) = template(stage)["AWS::IAM::Role"]["AssumeRolePolicyDocument"]["Statement"]
+
+    assert trust["Action"] == "sts:AssumeRoleWithWebIdentity"
+    assert trust["Condition"] == {
+        "StringEquals": {
+            "token.actions.githubusercontent.com:aud": "sts.amazonaws.com",
+            "token.actions.githubusercontent.com:sub": f"repo:octo-org/payments:environment:{stage}",
+        }
+    }
+
+
+def test_the_role_reads_and_deploys_through_the_roles_of_the_cdk() -> None:
+    changing = [
+        action
+        for one in statements()
+        for action in listed(one["Action"])
+        if not action.partition(":")[2].startswith(("Describe", "Get", "List"))
+    ]
+    taken = [
+        resource for one in statements() if one["Action"] == "sts:AssumeRole" for resource in one["Resource"]
+    ]
+
+    assert changing == ["sts:AssumeRole"]
+    assert [one.partition(":role/")[2] for one in taken] == [
+        f"cdk-hnb659fds-{one}-role-${{AWS::AccountId}}-${{AWS::Region}}"
+        for one in ("deploy", "file-publishing", "lookup")
+    ]
+    everywhere = {
+        action for one in statements() if one["Resource"] == "*" for action in listed(one["Action"])
+    }
+    assert everywhere == WILDCARDS
+
+
+def test_a_stage_reads_no_secret_and_no_row() -> None:
+    actions = {action for one in statements() for action in listed(one["Action"])}
+
+    assert "secretsmanager:GetSecretValue" not in actions
+    assert not [one for one in actions if one.startswith(("dynamodb:", "s3:", "kms:", "states:"))]
+
+
+def test_an_account_with_a_provider_gets_no_second_one() -> None:
+    assert "AWS::IAM::OIDCProvider" in template()
+    assert "AWS::IAM::OIDCProvider" not in template(provider_exists=True)
+
+
+@pytest.mark.parametrize(
+    ("stage", "repository", "told"),
+    [
+        ("local", "octo-org/payments", "stage: local is none that is deployed to AWS"),
+        ("prd", "octo-org/payments", "stage: prd is none"),
+        ("prod", "payments", "repository: must be OWNER/NAME"),
+        ("prod", "octo-org/payments:*", "repository: must be OWNER/NAME"),
+        ("prod", "octo-org/*", "repository: must be OWNER/NAME"),
+    ],
+)
+def test_what_would_let_others_in_is_refused(stage: str, repository: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Delivery(cdk.App(), stage, repository)
+
+
+def test_nag_finds_what_is_bound_by_a_prefix_alone(tmp_path: Path) -> None:
+    app = cdk.App(outdir=str(tmp_path))
+    Delivery(app, "prod", "octo-org/payments")
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    with pytest.raises(RuntimeError, match=r"^ValidationFailed: "):
+        app.synth()
+    (report,) = json.loads((tmp_path / "validation-report.json").read_text())["pluginReports"]
+
+    assert {one["ruleName"].partition("[")[0] for one in report["violations"]} == {"AwsSolutions-IAM5"}
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_each_action_is_pinned_and_keeps_no_credentials(path: Path) -> None:
+    for _, step in steps(path):
+        used = step.get("uses", "")
+        assert not used or PINNED.fullmatch(used), used
+        if used.startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_job_has_the_permissions_that_it_names_and_no_text_of_others_in_a_shell(path: Path) -> None:
+    assert yaml.safe_load(path.read_text())["permissions"] == {}
+    for job, step in steps(path):
+        assert set(job["permissions"]) <= {"contents", "id-token"}
+        assert "${{" not in step.get("run", ""), "an expression in a script may be a script itself"
+
+
+def test_prod_comes_after_dev_and_its_acceptance_and_a_proposal_deploys_nothing() -> None:
+    jobs = yaml.safe_load((PROJECT / ".github/workflows/deliver.yml").read_text())["jobs"]
+
+    assert (jobs["dev"]["needs"], jobs["prod"]["needs"]) == ("check", "dev")
+    assert jobs["dev"]["with"] == {"stage": "dev", "acceptance": True}
+    assert jobs["prod"]["with"]["stage"] == "prod"
+    for job in ("dev", "prod"):
+        assert jobs[job]["if"] == "github.event_name == 'push'"
+    assert jobs["check"]["permissions"] == {"contents": "read"}
+
+
+def test_one_deployment_of_a_stage_at_a_time_in_its_environment_by_the_guarded_command() -> None:
+    (job,) = yaml.safe_load((PROJECT / ".github/workflows/deploy.yml").read_text())["jobs"].values()
+    runs = [step.get("run", "") for step in job["steps"]]
+
+    assert job["environment"] == "${{ inputs.stage }}"
+    assert job["concurrency"] == {"group": "deploy-${{ inputs.stage }}", "cancel-in-progress": False}
+    assert [one.split()[:2] for one in runs if one] == [
+        ["make", "setup"],
+        ["make", "deliver"],
+        [".venv/bin/settle", "acceptance"],
+    ]
+    assert "cdk deploy" not in str(runs)
