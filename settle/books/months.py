@@ -5,7 +5,9 @@ from datetime import UTC, date, datetime
 
 import psycopg
 
+from settle.books.verify import LAG
 from settle.exit_codes import CommandFailed, Exit
+from settlement.model.timestamps import timestamp
 
 _MONTH = re.compile(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])")
 
@@ -25,10 +27,15 @@ def close(connection: psycopg.Connection, month: str, now: datetime) -> bool:
 
 
 def check(month: str, now: datetime) -> date:
-    """Return the first day of a month that is over. Raises CommandFailed."""
+    """Return the first day of a month whose entries have come. Raises CommandFailed."""
     if not _MONTH.fullmatch(month):
         raise CommandFailed(Exit.USAGE, "month: must be like 2026-11")
     first = date.fromisoformat(f"{month}-01")
-    if now < datetime(first.year + first.month // 12, first.month % 12 + 1, 1, tzinfo=UTC):
-        raise CommandFailed(Exit.USAGE, f"month: {month} is not over")
+    end = datetime(first.year + first.month // 12, first.month % 12 + 1, 1, tzinfo=UTC)
+    if now < end + LAG:
+        raise CommandFailed(
+            Exit.USAGE,
+            f"month: {month} is not over, or its last entries may be on their way: close it from"
+            f" {timestamp(end + LAG)} on",
+        )
     return first

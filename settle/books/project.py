@@ -90,7 +90,7 @@ def project_all(connection: psycopg.Connection, copy: Copy, total: Projected | N
     for found in waiting(connection, copy):
         try:
             one = project(connection, found.name, copy.read(found))
-        except UNREADABLE as fault:
+        except (*UNREADABLE, psycopg.DataError) as fault:
             total.unreadable.append(f"{found.name}: {fault}")
             continue
         total.objects += one.objects

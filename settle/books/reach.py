@@ -61,10 +61,16 @@ def rebuild(url: str, stack: Stack, source: str) -> dict[str, Any]:
         return told | {"digest": comparison.digest_of_all(connection)}
 
 
-def close(url: str, stack: Stack, month: str, now: datetime) -> bool:
-    """Close a month; return whether it was open."""
+def close(url: str, stack: Stack, month: str, now: datetime, *, despite_put_aside: bool = False) -> bool:
+    """Close a month; return whether it was open. What was put aside may belong to it."""
     months.check(month, now)
     with schema.books(url) as connection:
+        if not despite_put_aside and projection.aside(connection):
+            raise CommandFailed(
+                Exit.CONFLICT,
+                "month: lines were put aside, and may belong to it: look at `settle ledger put-aside`, and"
+                " name --despite-put-aside if none does",
+            )
         if any(projection.waiting(connection, sealed.copy(stack, sealed.OF_THE_STACK))):
             raise CommandFailed(
                 Exit.CONFLICT, "month: the journal has more than the books: run `settle ledger project` first"

@@ -128,17 +128,21 @@ def close(
     month: Annotated[str, typer.Argument(metavar="MONTH", help="A month that is over, such as 2026-10.")],
     url: Url,
     stack: StackName = None,
+    despite_put_aside: Annotated[
+        bool, typer.Option("--despite-put-aside", help="Close it although lines were put aside.")
+    ] = False,
 ) -> None:
     """Close a month: its figures stay, and an entry that comes later is booked when it comes.
 
-    Refused while the sealed journal has objects that are not in the books.
+    Refused within 15 minutes of its end, while the sealed journal has objects that are not in the books, and
+    while lines are put aside, which may belong to it.
 
     Example: settle ledger close 2026-10 --stack settlement-prod
     """
     from settle.output.console import print_line
     from settle.stack import find
 
-    new = _reach().close(url, find(stack), month, datetime.now(UTC))
+    new = _reach().close(url, find(stack), month, datetime.now(UTC), despite_put_aside=despite_put_aside)
     print_line(f"{month} is closed" if new else f"{month} was closed before")
 
 

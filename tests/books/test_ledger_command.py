@@ -110,6 +110,20 @@ def test_a_month_is_closed_once_and_only_when_it_is_over_and_whole(
     refused(command("close", THIS_MONTH, "--url", url), Exit.USAGE, f"month: {THIS_MONTH} is not over")
 
 
+def test_a_month_with_lines_put_aside_is_closed_only_by_a_person_who_has_looked_at_them(
+    command: Command, url: str, sealed: MemoryS3
+) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE ledger.currency DISABLE TRIGGER USER")
+        connection.execute("DELETE FROM ledger.currency WHERE code = 'JPY'")
+    command("project", "--url", url)
+
+    refused(command("close", "2026-10", "--url", url), Exit.CONFLICT, "lines were put aside")
+    ended = command("close", "2026-10", "--url", url, "--despite-put-aside")
+
+    assert ended == (0, "2026-10 is closed\n", "")
+
+
 @pytest.mark.parametrize("month", ["october", "2026-13", "2026-1", "2026-10-01", "0000-01"])
 def test_a_month_of_another_form_is_refused_before_anything_is_read(
     command: Command, url: str, sealed: MemoryS3, month: str

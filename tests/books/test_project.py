@@ -300,3 +300,23 @@ def test_without_the_schema_the_command_that_makes_it_is_named(server: str) -> N
         schema.books(f"{server}/postgres") as connection,
     ):
         take(connection)
+
+
+@pytest.mark.parametrize("posted_at", ["2026-W47-5T10:00:00+00:00", "2026-11-20T10:00:00.000+23:59:59"])
+def test_a_time_that_python_reads_and_postgresql_does_not_is_put_aside(
+    connection: psycopg.Connection, entry: dict[str, Any], posted_at: str
+) -> None:
+    named = {"posted_at": posted_at, "sk": f"{posted_at}#order-odd-000001:{entry['step']}"}
+
+    assert take(connection, inserted(entry | named)) == Projected(1, 0, 1)
+
+
+def test_a_line_that_is_nested_too_deep_holds_up_no_other_object(
+    connection: psycopg.Connection, entry: dict[str, Any]
+) -> None:
+    deep = b"[" * 100_000 + b"]" * 100_000
+    bad = {seals.object_name(deep, NOW): gzip.compress(deep)}
+
+    done = project.project_all(connection, SealedCopy(bad | an_object(inserted(entry))))
+
+    assert (done.objects, done.entries, len(done.unreadable)) == (1, 1, 1)

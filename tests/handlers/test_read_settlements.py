@@ -13,6 +13,9 @@ from botocore.exceptions import ConnectTimeoutError
 from handlers import _dependencies, _long_poll
 from settlement.ledger import keys
 from settlement.model.errors import StoreUnavailable
+from settlement.model.orders import order_name, part_name, refund_name
+from settlement.model.status import Step
+from settlement.policy.reading import parse_entries_query
 from tests.world import reading
 from tests.world.constants import KEY, REJECTED_BY_KYC, WIRE
 from tests.world.contracts import checked_outcome
@@ -372,3 +375,23 @@ def test_a_forged_place_in_the_index_is_refused(calls: Calls, ask: Ask, position
     forged = base64.urlsafe_b64encode(json.dumps([digest, *position]).encode()).decode().rstrip("=")
 
     assert ask(reading.listing(status="PROCESSING", limit="1", cursor=forged)).status == 400
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        *Step,
+        *(step.reversal for step in Step),
+        "deposit",
+        "withdraw",
+        part_name(12),
+        refund_name(3),
+        order_name(2),
+    ],
+)
+def test_a_reader_goes_on_behind_an_entry_of_each_name(step: str) -> None:
+    """A page may end on any: a cursor that is refused would end the walk there for good."""
+    position = f"2026-11-20T10:00:00.123Z#{KEY}:{step}"
+    cursor = parse_entries_query("bob", {}).cursor(position)
+
+    assert parse_entries_query("bob", {"cursor": cursor}).position == position

@@ -1,6 +1,7 @@
 """Entries out of the lines of the sealed journal: pure."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass
 from datetime import datetime
@@ -10,6 +11,9 @@ from settlement.model import money
 from settlement.sealing.lines import PUTS
 
 ENTRIES = "ENTRIES#"
+_STORED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
+"""The form of an entry's time: Python reads more of ISO 8601 than PostgreSQL does."""
+
 AMOUNT_MAX = 2**63 - 1
 """The largest amount of PostgreSQL's bigint; one of ours has 15 digits."""
 
@@ -94,6 +98,7 @@ def _checked(row: dict[str, Any]) -> Entry:
         raise ValueError("debit: must be another account than the credit's")
     if row["sk"] != f"{entry.posted_at}#{key}:{step}":
         raise ValueError("sk: is not that of the entry's time, key and step")
-    if datetime.fromisoformat(entry.posted_at).tzinfo is None:
-        raise ValueError("posted_at: must be an instant")
+    if not _STORED.fullmatch(entry.posted_at):
+        raise ValueError("posted_at: must be an instant, such as 2026-11-20T12:00:00.000Z")
+    datetime.fromisoformat(entry.posted_at)
     return entry

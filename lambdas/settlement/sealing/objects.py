@@ -14,7 +14,10 @@ from settlement.sealing.lines import PUTS
 OBJECT_BYTES_MAX = 64 * 2**20
 """The most that an object may hold. A batch of the stream has 6 MB, and each row of it up to three images."""
 
-UNREADABLE = (EOFError, OSError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
+UNREADABLE = (
+    *(EOFError, OSError, zlib.error),
+    *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
+)
 """What a forged or damaged object may raise."""
 
 _CLOCKS = timedelta(minutes=5)
