@@ -54,6 +54,7 @@ def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) ->
     """Run all checks, also after one has failed, and prove the books. Ctrl-C still cleans up."""
     run = Run(stack)
     report = Report(run.id, stack.name, figures=run.figures)
+    tell(f"run {run.id}: its accounts begin with acceptance-{run.id}-")
     try:
         for number, check in enumerate(checks, start=1):
             tell(f"{number} of {len(checks)}: {check.name}")
@@ -61,11 +62,16 @@ def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) ->
     except KeyboardInterrupt:
         report.interrupted = True
     tell("the money goes back")
-    in_flight = [*run.in_flight()]
-    report.left = [*in_flight, *_give_back(run)]
-    tell("the proof of the books")
-    books = Check(BOOKS, lambda run: _books(run, in_flight), BOOKS_ROWS, BOOKS_SECONDS_MAX)
-    report.results.append(judge(books, run))
+    in_flight: list[str] = []
+    try:
+        in_flight += run.in_flight()
+        report.left = [*in_flight, *_give_back(run)]
+        tell("the proof of the books")
+        books = Check(BOOKS, lambda run: _books(run, in_flight), BOOKS_ROWS, BOOKS_SECONDS_MAX)
+        report.results.append(judge(books, run))
+    except KeyboardInterrupt:
+        report.interrupted = True
+        report.left += [f"what accounts acceptance-{run.id}-… still have: it was cut off twice"]
     return report
 
 

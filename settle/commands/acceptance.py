@@ -67,7 +67,8 @@ def acceptance(
     if output is not None and not output.parent.is_dir():
         raise CommandFailed(Exit.USAGE, f"output: there is no directory {output.parent}")
     target = find(stack)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it gives the money back then, too
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # it gives the money back then, too
+        signal.signal(ending, signal.default_int_handler)
     with progress() as tell:
         report = prove(target, chosen(only or [], load or [], rings=ring), tell)
     if output is not None:

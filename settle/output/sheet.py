@@ -8,8 +8,8 @@ from typing import Any
 from settle.output.console import out
 from settle.output.printable import printable
 
-_FORMULAS = ("=", "+", "-", "@")
-"""A spreadsheet takes a cell that begins so for a formula, and a reason is a person's text."""
+_FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""A spreadsheet takes a cell that begins so, also in the wide form, for a formula. A reason is text."""
 
 
 def text(

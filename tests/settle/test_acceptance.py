@@ -180,6 +180,20 @@ def test_ctrl_c_ends_the_checks_and_the_money_still_goes_back(
     assert (report.interrupted, report.passed, report.left) == (True, False, ["an account"])
 
 
+def test_a_second_ctrl_c_ends_it_with_the_names_of_the_accounts_that_may_have_money(
+    proof: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(run: Run) -> Iterator[str]:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(Run, "give_back", cut_off)
+    report = proved(FINE)
+
+    assert (report.interrupted, report.passed) == (True, False)
+    assert report.left == [f"what accounts acceptance-{report.run}-… still have: it was cut off twice"]
+
+
 def test_the_page_has_a_row_for_each_check(proof: dict[str, Any]) -> None:
     page = shown.markdown(proved(FINE, fails(Refuted("2 of 1"))))
 

@@ -70,7 +70,7 @@ def test_a_case_is_one_line(desk: Desk, command: Command) -> None:
     assert (case["key"], case["amount_at_risk"], case["proposed"]) == (KEY, "47.72", "")
 
 
-@pytest.mark.parametrize("value", ["=1+1", "+1", "-1", "@SUM(A1)"])
+@pytest.mark.parametrize("value", ["=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "\uff20SUM(A1)"])
 def test_a_text_is_no_formula_and_an_amount_stays_one(value: str) -> None:
     assert lines(sheet.text([{"a": value}], ("a",))) == [{"a": f"'{value}"}]
     assert lines(sheet.text([{"a": value}], ("a",), ("a",))) == [{"a": value}]
