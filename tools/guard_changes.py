@@ -31,11 +31,13 @@ IN_PLACE: Mapping[str, frozenset[str]] = {
             "Tags",
         )
     ),
-    "AWS::S3::Bucket": frozenset(("LifecycleConfiguration", "Tags")),
+    "AWS::S3::Bucket": frozenset(("Tags",)),
+    "AWS::SecretsManager::Secret": frozenset(("Description", "Tags")),
 }
 """The types that hold money or evidence, and their properties that may change: each is updated in place."""
 
 _POLICIES = ("DeletionPolicy", "UpdateReplacePolicy")
+_RECOVERY, _RECOVERY_DAYS = "PointInTimeRecoverySpecification", 35
 
 Template = Mapping[str, Any]
 
@@ -60,12 +62,7 @@ def _changed(name: str, before: Template, after: Template) -> Iterator[str]:
     for field in sorted(was.keys() | now.keys()):
         if was.get(field) != now.get(field) and field not in IN_PLACE[before["Type"]]:
             yield f"{name}.{field}: changes, which may replace it"
-    for policy in _POLICIES:
-        if before.get(policy) != after.get(policy) and _keeps(before.get(policy)):
-            yield f"{name}.{policy}: was {before[policy]}, and becomes {after.get(policy, 'Delete')}"
-    for field in ("DeletionProtectionEnabled", "PointInTimeRecoverySpecification", "EnableKeyRotation"):
-        if _is_on(was.get(field)) and not _is_on(now.get(field)):
-            yield f"{name}.{field}: is switched off"
+    yield from _unprotected(name, before, after)
     kept = {one["IndexName"] for one in now.get("GlobalSecondaryIndexes", ())}
     for index in was.get("GlobalSecondaryIndexes", ()):
         if index["IndexName"] not in kept:
@@ -77,12 +74,32 @@ def _changed(name: str, before: Template, after: Template) -> Iterator[str]:
                 yield f"{name}.GlobalSecondaryIndexes: {index['IndexName']} is made anew"
 
 
+def _unprotected(name: str, before: Template, after: Template) -> Iterator[str]:
+    was, now = before.get("Properties", {}), after.get("Properties", {})
+    if before.get("Condition") != after.get("Condition"):
+        yield f"{name}.Condition: changes, which may remove it"
+    for policy in _POLICIES:
+        if before.get(policy) != after.get(policy) and _keeps(before.get(policy)):
+            yield f"{name}.{policy}: was {before[policy]}, and becomes {after.get(policy, 'Delete')}"
+    for field in ("DeletionProtectionEnabled", _RECOVERY, "EnableKeyRotation"):
+        if _is_on(was.get(field)) and not _is_on(now.get(field)):
+            yield f"{name}.{field}: is switched off"
+    days, left = _days(was.get(_RECOVERY)), _days(now.get(_RECOVERY))
+    if 0 < left < days:
+        yield f"{name}.{_RECOVERY}: reaches back {left} days, and not {days}"
+
+
 def _keeps(policy: str | None) -> bool:
     return policy in ("Retain", "RetainExceptOnCreate", "Snapshot")
 
 
 def _is_on(value: Any) -> bool:
-    return any(value.values()) if isinstance(value, dict) else value is True
+    return value.get("PointInTimeRecoveryEnabled") is True if isinstance(value, dict) else value is True
+
+
+def _days(recovery: Any) -> int:
+    """Return how far back point-in-time recovery reaches: 35 days, unless it says less."""
+    return int(recovery.get("RecoveryPeriodInDays", _RECOVERY_DAYS)) if _is_on(recovery) else 0
 
 
 def main(arguments: list[str]) -> int:

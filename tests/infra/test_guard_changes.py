@@ -29,8 +29,11 @@ def put(**properties: Any) -> Callable[[Any], Any]:
     return lambda resource: resource["Properties"].update(properties)
 
 
-def test_the_table_four_keys_and_the_journal_are_guarded() -> None:
-    assert sorted(GUARDED.values()) == ["AWS::DynamoDB::Table", *["AWS::KMS::Key"] * 4, "AWS::S3::Bucket"]
+def test_the_table_four_keys_the_journal_and_the_secrets_are_guarded() -> None:
+    assert sorted(GUARDED.values()) == [
+        *("AWS::DynamoDB::Table", *["AWS::KMS::Key"] * 4, "AWS::S3::Bucket"),
+        *["AWS::SecretsManager::Secret"] * 3,
+    ]
 
 
 def test_the_same_template_has_no_fault_and_neither_has_a_first_deployment() -> None:
@@ -68,11 +71,25 @@ def test_what_keeps_the_data_stays(name: str) -> None:
         (TABLE, put(TableName="ledger"), "TableName: changes"),
         (TABLE, put(SSESpecification={"SSEEnabled": False}), "SSESpecification: changes"),
         (TABLE, put(DeletionProtectionEnabled=False), "DeletionProtectionEnabled: is switched off"),
+        *(
+            (
+                TABLE,
+                put(PointInTimeRecoverySpecification=one),
+                "PointInTimeRecoverySpecification: is switched off",
+            )
+            for one in ({}, {"PointInTimeRecoveryEnabled": False, "RecoveryPeriodInDays": 35})
+        ),
         (
             TABLE,
-            put(PointInTimeRecoverySpecification={}),
-            "PointInTimeRecoverySpecification: is switched off",
+            put(
+                PointInTimeRecoverySpecification={
+                    "PointInTimeRecoveryEnabled": True,
+                    "RecoveryPeriodInDays": 1,
+                }
+            ),
+            "PointInTimeRecoverySpecification: reaches back 1 days, and not 35",
         ),
+        (TABLE, lambda one: one.update(Condition="Never"), "Condition: changes"),
         (TABLE, put(GlobalSecondaryIndexes=[]), "GlobalSecondaryIndexes: gsi1 is removed"),
         (
             TABLE,
