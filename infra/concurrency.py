@@ -14,6 +14,9 @@ REVERSING = ("BeginCompensation", "VoidHold", "ReportOutcome")
 SELDOM = ("RefundFee", "ReclaimFunds", "EnterLimbo", "PrepareAlert", "AwaitResolution", "ResolveLimbo")
 """The functions that a reversal calls if the payee has been paid, or if a person has to decide."""
 
+WAITING = ("ReadSettlements", "AcceptSettlements")
+"""The functions that hold an environment for as long as their caller waits for an outcome, up to 20 s."""
+
 _SHARE_OF_SELDOM = 10
 _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 """The runs of recovery at once: one on each partition, one on LIMBO, and a person's call."""
@@ -25,8 +28,9 @@ class Concurrency:
 
     A reservation is a function's own share and its limit; None is neither. `reversals` is that of each
     function that every reversal calls; those that few call have a tenth of it, and one at least. `recovery`
-    is that of RecoverStalled. `kyc` and `webhook` are limits: of VerifyKyc, which waits for the provider, and
-    of the webhook, which strangers can call. `account` is the account's quota in its region.
+    is that of RecoverStalled. `kyc`, `webhook` and `waiting` are limits: of VerifyKyc, which waits for the
+    provider, of the webhook, which strangers can call, and of each function whose caller may wait for an
+    outcome. `account` is the account's quota in its region.
     """
 
     account: int = 1_000
@@ -34,6 +38,7 @@ class Concurrency:
     recovery: int | None = None
     kyc: int | None = None
     webhook: int | None = None
+    waiting: int | None = None
 
     def __post_init__(self) -> None:
         """Check the figures. Raises ValueError, naming the field."""
@@ -57,6 +62,7 @@ class Concurrency:
     def by_function(self) -> dict[str, int]:
         """The reservation of each function that has one."""
         found = {"RecoverStalled": self.recovery, "VerifyKyc": self.kyc, "KycDecided": self.webhook}
+        found |= dict.fromkeys(WAITING, self.waiting)
         if self.reversals is not None:
             found |= dict.fromkeys(REVERSING, self.reversals)
             found |= dict.fromkeys(SELDOM, max(self.reversals // _SHARE_OF_SELDOM, 1))

@@ -445,7 +445,7 @@ STAGES = {
             stage="prod",
             currencies=("EUR", "USD"),
             highest_balances={"EUR": "1000000.00", "USD": "1000000.00"},  # each operator's to review
-            concurrency=Concurrency(reversals=50, recovery=20, kyc=200, webhook=20),
+            concurrency=Concurrency(reversals=50, recovery=20, kyc=200, webhook=20, waiting=50),
             must_reach_people=True,
             approvals={"write-off": 2, "complete": 2, "retry": 1},
             # Recovery at its pace: 500 a second, each of 20 write units for its steps and 3 for the takeover.

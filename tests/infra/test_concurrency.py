@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.concurrency import REVERSING, SELDOM, UNRESERVED_MIN, Concurrency
+from infra.concurrency import REVERSING, SELDOM, UNRESERVED_MIN, WAITING, Concurrency
 from infra.config import STAGES
 from infra.grants import GRANTS, TRIGGERED
 from tests.infra.stack import definition, each_stage, properties
@@ -21,7 +21,7 @@ ENDING = (*REVERSING, *SELDOM, "RecoverStalled")
     [
         *(
             ({name: value}, rf"concurrency\.{name}: must be a whole number, at least 1$")
-            for name in ("account", "reversals", "recovery", "kyc", "webhook")
+            for name in ("account", "reversals", "recovery", "kyc", "webhook", "waiting")
             for value in (-1, 0, 1.5, "9", True)
         ),
         ({"account": None}, r"concurrency\.account: must be a whole number"),
@@ -33,6 +33,7 @@ ENDING = (*REVERSING, *SELDOM, "RecoverStalled")
             r"concurrency\.account: must be at least 101, as the stage reserves 1, and Lambda keeps 100",
         ),
         ({"account": 519, "reversals": 50, "recovery": 20, "kyc": 200, "webhook": 20}, "at least 520"),
+        ({"account": 201, "waiting": 51}, "at least 202"),
     ],
 )
 def test_figures_that_no_account_bears_are_refused_with_the_field_at_fault(
@@ -59,6 +60,18 @@ def test_few_reversals_call_some_of_the_functions_and_these_have_a_tenth_of_the_
     }
     assert {Concurrency(reversals=3).of(name) for name in SELDOM} == {1}
     assert Concurrency(reversals=3).of("HoldFunds") is None
+
+
+def test_who_may_only_read_or_start_cannot_take_what_payments_and_orders_need() -> None:
+    """The API lets 50 calls a second through: those who wait for 20 s would hold 1,000 environments."""
+    prod = STAGES["prod"].concurrency
+    left = prod.account - prod.reserved
+
+    assert {prod.of(name) for name in WAITING} == {50}
+    assert left >= 400, "for HoldFunds, ReleaseFunds, CollectFee, TakeOrder and StartSettlements"
+    assert not {"HoldFunds", "ReleaseFunds", "CollectFee", "TakeOrder", "StartSettlements"} & {
+        *prod.by_function
+    }
 
 
 @each_stage
