@@ -55,6 +55,9 @@ class Settings:
     docs/calling/events.md.
     `qualified_functions` lets the settlement machines call versions of their functions, so that an execution
     in flight keeps its code over a deployment: see docs/decisions/2026-11-23-versions.md.
+    With `canary_percent`, a deployment gives the new version of a settlement machine that share of the
+    starts for `canary_minutes`, and then the rest if no alarm goes off; None gives it all at once: see
+    docs/decisions/2026-11-23-canary.md.
     `snap_start` lets new environments of the functions for which a caller waits start from a snapshot, where
     the region has SnapStart: see docs/decisions/2026-11-22-start-up.md.
     `journal_lock` locks each object of the sealed journal for `journal_lock_days`: "governance", which an
@@ -117,6 +120,8 @@ class Settings:
     powertools_layer: str | None = None
     snap_start: bool = False
     qualified_functions: bool = True
+    canary_percent: int | None = None
+    canary_minutes: int = 15
     journal_lock: str = "governance"
     journal_lock_days: int = 400
     retention_days: int | None = None
@@ -159,6 +164,7 @@ class Settings:
             raise ValueError("snap_start: must be False on the embedded AWS, which has none")
         if self.snap_start and not self.qualified_functions:
             raise ValueError("snap_start: needs qualified_functions, as only versions have snapshots")
+        self._check_canary()
         if not (self.kyc.is_secure or self.is_embedded):
             raise ValueError("kyc.url: must be an HTTPS address")
         if self.kyc.provider in SCREENS_BY_NAME and self.party_names != "required":
@@ -238,6 +244,24 @@ class Settings:
             raise ValueError(f"backup_days: must be from {_BACKUP_DAYS_MIN} to {_LOCK_DAYS_MAX}, or None")
         if self.is_embedded or not self.keeps_data:
             raise ValueError("backup_days: must be None on a stage that keeps no data")
+
+    def _check_canary(self) -> None:
+        percent, minutes = self.canary_percent, self.canary_minutes
+        least, most = _CANARY_MINUTES_MIN, _CANARY_MINUTES_MAX
+        if type(minutes) is not int or not least <= minutes <= most:
+            raise ValueError(
+                f"canary_minutes: must be from {least} to {most}, as an alarm needs some to go off"
+            )
+        if percent is None:
+            return
+        if type(percent) is not int or not 1 <= percent <= 99:
+            raise ValueError("canary_percent: must be from 1 to 99, or None")
+        if self.is_embedded:
+            raise ValueError("canary_percent: must be None on the embedded AWS, which refuses aliases")
+        if not self.qualified_functions:
+            raise ValueError(
+                "canary_percent: needs qualified_functions, or both versions would run the newest code"
+            )
 
     def _check_webhook(self) -> None:
         if self.webhook not in ("function-url", "http-api"):
@@ -379,6 +403,12 @@ _PERSONS_MAX = 5
 
 _NEW_TABLE_UNITS = 4_000
 """The write units a second of a new on-demand table. What is set cannot be lowered again."""
+
+_CANARY_MINUTES_MIN = 10
+"""Two periods of the alarms: one that the failures fall into, and one in which CloudWatch has them all."""
+
+_CANARY_MINUTES_MAX = 2_100
+"""What CloudFormation accepts."""
 
 _BACKUP_DAYS_MIN = 7
 _VAULT = re.compile(r"arn:aws[a-z-]*:backup:[a-z0-9-]+:\d{12}:backup-vault:[A-Za-z0-9_-]{2,50}")

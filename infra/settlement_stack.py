@@ -151,6 +151,9 @@ class SettlementStack(Stack):
             webhook=kyc.webhook,
         )
         watch(pager, watched, settings=settings)
+        for machine in (express, standard):
+            if machine.live:
+                machine.live.stopped_by(pager.alarms)
         Dashboard(self, "Dashboard", watched, pager=pager)
 
         for name, value in {

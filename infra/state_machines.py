@@ -12,6 +12,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from infra.canary import Live
 from infra.config import Settings
 from infra.functions import HandlerFunction
 
@@ -103,8 +104,11 @@ class Machine(sfn.StateMachine):
         self.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=resources))
 
     def startable_by(self, function: lambda_.Function, variable: str) -> None:
-        """Let `function` start executions, and put the machine's ARN into its environment."""
-        function.add_environment(variable, self.state_machine_arn)
+        """Let `function` start executions, and put the ARN that it starts into its environment.
+
+        IAM authorises a start by the machine's own ARN, also if it names an alias.
+        """
+        function.add_environment(variable, self.started_by)
         function.add_to_role_policy(
             iam.PolicyStatement(actions=["states:StartExecution"], resources=[self.state_machine_arn])
         )
@@ -119,6 +123,11 @@ class Machine(sfn.StateMachine):
     def wakeable_by(function: lambda_.Function) -> None:
         """Let `function` end a task's wait. IAM names no resource for that, as the token is of one task."""
         function.add_to_role_policy(iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=["*"]))
+
+    @property
+    def started_by(self) -> str:
+        """The ARN that a start names."""
+        return self.state_machine_arn
 
     @property
     def executions(self) -> str:
@@ -185,3 +194,9 @@ class SettlementMachine(Machine):
             rule = Stack.of(self).format_arn(service="events", resource="rule", resource_name=_SYNC_RULE)
             self.allow(["states:DescribeExecution", "states:StopExecution"], [compensation.executions])
             self.allow(["events:PutTargets", "events:PutRule", "events:DescribeRule"], [rule])
+        self.live = Live(self, "Live", machine=self, settings=settings) if settings.canary_percent else None
+
+    @property
+    def started_by(self) -> str:
+        """The ARN of the alias on a stage with a canary, or the machine's."""
+        return self.live.arn if self.live else super().started_by

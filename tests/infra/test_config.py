@@ -221,6 +221,23 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         for arn in ("", "safe", VAULT.replace("123456789012", "*"), f"{VAULT}\n", 3)
     ),
     ({"backup_copy_to": VAULT}, "backup_copy_to: must be left out without backup_days$"),
+    *(
+        ({"canary_percent": percent}, "canary_percent: must be from 1 to 99, or None$")
+        for percent in (-1, 0, 100, 10.5, True, "10")
+    ),
+    # Misspelt, it is told before the day on which the canary is wanted.
+    *(
+        ({"canary_minutes": minutes}, "canary_minutes: must be from 10 to 2100, as an alarm")
+        for minutes in (0, 9, 2_101, True, "15")
+    ),
+    (
+        {"canary_percent": 10, "embedded_python": "/usr/bin/python3"},
+        "canary_percent: must be None on the embedded AWS",
+    ),
+    (
+        {"canary_percent": 10, "qualified_functions": False},
+        "canary_percent: needs qualified_functions, or both versions would run the newest code$",
+    ),
     (
         {"snap_start": True, "embedded_python": "/usr/bin/python3"},
         "snap_start: must be False on the embedded AWS",
@@ -275,6 +292,7 @@ ACCEPTED: list[dict[str, Any]] = [
     ),
     {"kyc": KycSettings(url="http://kyc.example"), "embedded_python": "/usr/bin/python3"},
     BY_NAME | {"party_names": "required"},
+    *({"canary_percent": percent, "canary_minutes": minutes} for percent, minutes in ((1, 10), (99, 2_100))),
     {"snap_start": True},
 ]
 

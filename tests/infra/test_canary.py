@@ -1,0 +1,93 @@
+"""The canary of a deployment: off by default, and what it is where it is on."""
+
+import json
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from aws_cdk import App
+from aws_cdk.assertions import Template
+
+from infra.canary import STOPS
+from infra.config import STAGES, settings_of
+from infra.grants import STARTING
+from infra.settlement_stack import SettlementStack
+from tests.infra.stack import SETTLEMENTS, context, each_stage, readable, template
+from tests.infra.stack import name as name_of
+from tests.world.templates import PROJECT
+
+ADDED = {f"{machine}Live{kind}" for machine in SETTLEMENTS for kind in ("Version", "Alias")}
+each_settlement = pytest.mark.parametrize("machine", SETTLEMENTS)
+
+
+@cache
+def resources() -> dict[str, Any]:
+    """Return the resources of `prod` with a canary. The template has no circle: `from_stack` refuses one."""
+    settings = replace(settings_of(context("prod")), canary_percent=10, canary_minutes=20)
+    flags = json.loads((PROJECT / "cdk.json").read_text())["context"]
+    stack = SettlementStack(App(context=flags | {"stage": "prod"}), settings=settings)
+    found = Template.from_stack(stack).to_json()["Resources"]
+    return {name_of(one): readable(resource) for one, resource in found.items()}
+
+
+@each_stage
+def test_no_stage_has_an_alias_unless_its_operator_wants_one(stage: str) -> None:
+    kinds = {one["Type"] for one in template(stage).values()}
+
+    assert STAGES[stage].canary_percent is None
+    assert not kinds & {"AWS::StepFunctions::StateMachineAlias", "AWS::StepFunctions::StateMachineVersion"}
+
+
+def test_it_adds_an_alias_and_a_version_and_changes_who_starts_settlements_alone() -> None:
+    """A reversal takes the newest code, and so no version of its machine."""
+    before, after = template("prod"), resources()
+
+    assert after.keys() - before.keys() == ADDED
+    assert {one for one in before if after.get(one) != before[one]} == {*STARTING}
+
+
+def test_who_starts_settlements_starts_the_alias_and_so_is_updated_after_the_shift() -> None:
+    standard = "${SettlementStandardLiveAlias.Arn}"
+
+    for function in STARTING:
+        known = resources()[function]["Properties"]["Environment"]["Variables"]
+        assert known["SETTLEMENT_MACHINE"] == standard
+
+    recovery = resources()["RecoverStalled"]["Properties"]["Environment"]["Variables"]
+    assert recovery["EXPRESS_MACHINE"] == "${SettlementExpressLiveAlias.Arn}"
+    assert recovery["COMPENSATION_MACHINE"] == "${Compensation}"
+
+
+@each_settlement
+def test_each_revision_of_a_machine_is_a_version_which_stays(machine: str) -> None:
+    """The alias needs the one before during the shift, and a person may point it back."""
+    version = resources()[f"{machine}LiveVersion"]
+
+    assert version["Properties"] == {
+        "StateMachineArn": f"${{{machine}}}",
+        "StateMachineRevisionId": f"${{{machine}.StateMachineRevisionId}}",
+    }
+    assert (version["DeletionPolicy"], version["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+
+
+@each_settlement
+def test_the_alias_gives_the_new_version_a_share_and_the_rest_unless_an_alarm_goes_off(machine: str) -> None:
+    assert resources()[f"{machine}LiveAlias"]["Properties"] == {
+        "Name": "live",
+        "DeploymentPreference": {
+            "Type": "CANARY",
+            "Percentage": 10,
+            "Interval": 20,
+            "StateMachineVersionArn": f"${{{machine}LiveVersion.Arn}}",
+            "Alarms": [f"${{Pager{alarm}}}" for alarm in STOPS],
+        },
+    }
+
+
+def test_each_alarm_that_stops_it_is_one_of_the_stage_and_is_over_within_the_canary() -> None:
+    """One that looks back for longer would end the next deployment for the faults of the last one."""
+    for alarm in STOPS:
+        found = resources()[f"Pager{alarm}"]
+        assert found["Type"] == "AWS::CloudWatch::Alarm"
+        assert found["Properties"]["EvaluationPeriods"] * found["Properties"]["Period"] <= 300
