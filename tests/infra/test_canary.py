@@ -80,7 +80,11 @@ def test_the_alias_gives_the_new_version_a_share_and_the_rest_unless_an_alarm_go
             "Percentage": 10,
             "Interval": 20,
             "StateMachineVersionArn": f"${{{machine}LiveVersion.Arn}}",
-            "Alarms": [f"${{Pager{alarm}}}" for alarm in STOPS],
+            "Alarms": [
+                *("${PagerSettlementExpressFailed}", "${PagerSettlementExpressTimedOut}"),
+                *("${PagerSettlementStandardFailed}", "${PagerSettlementStandardTimedOut}"),
+                *("${PagerFunctionFailed}", "${PagerRecoveries}"),
+            ],
         },
     }
 
