@@ -60,6 +60,7 @@ class Merchants(Construct):
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.given_up, max_receive_count=RECEIVES_MAX),
         )
         let(function, RECEIVES, self.queue)
+        let_send(function, "SWEEPS_PUT_ASIDE", self.given_up)
         lambda_.EventSourceMapping(
             self,
             "Messages",

@@ -1,8 +1,12 @@
 """SweepMerchants, and the release to a merchant and its refund: received, available, given back."""
 
+import json
+import os
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from handlers import sweep_merchants
 from settlement.adapters.dynamodb import Store
@@ -12,6 +16,7 @@ from settlement.model.errors import (
     AccountNotFound,
     CurrencyMismatch,
     InsufficientFunds,
+    QueueUnavailable,
     StepFenced,
     StoreUnavailable,
 )
@@ -19,7 +24,7 @@ from settlement.policy import sweeps
 from tests.handlers.conftest import Counted
 from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
 from tests.world.functions import FORWARD, Calls, Context
-from tests.world.services import released
+from tests.world.services import Queues, released
 
 SHOP = WIRE | {"payee": "merchant.shop"}
 ENTRY = keys.entry("merchant.shop", CLAIMED_AT, KEY, "release")
@@ -37,6 +42,15 @@ def paid(calls: Calls) -> Calls:
     for state in FORWARD[: FORWARD.index("ReleaseFunds") + 1]:
         calls(state, SHOP, claimed_at=CLAIMED_AT)
     return calls
+
+
+def spoilt(calls: Calls, changed: Row) -> Row:
+    """Put an entry as a foreign hand would, in the second of the release; return its key."""
+    entry = calls.ledger.row(ENTRY)
+    assert entry
+    key = {**ENTRY, "sk": ENTRY["sk"].replace(KEY, "order-spoilt")}
+    calls.ledger.put({name: value for name, value in {**entry, **key, **changed}.items() if value})
+    return key
 
 
 def reverse(calls: Calls) -> dict[str, Any]:
@@ -107,18 +121,106 @@ def test_one_account_that_cannot_be_swept_does_not_keep_another_waiting(paid: Ca
 
 @pytest.mark.parametrize(
     "changed",
-    [{"amount": "many"}, {"amount": {"1"}}, {"amount": None}, {"currency": None}],
-    ids=["text", "set", "no amount", "no currency"],
+    [
+        {"amount": "many"},
+        {"amount": {"1"}},
+        {"amount": None},
+        {"amount": -1},
+        {"amount": Decimal("1.5")},
+        {"currency": None},
+        {"posted_at": "yesterday"},
+        {"step": {"release"}},
+    ],
+    ids=str,
 )
-def test_an_entry_that_no_function_has_put_does_not_keep_another_merchant_waiting(
-    paid: Calls, changed: Row
+def test_an_entry_that_no_function_has_put_is_put_aside_and_keeps_no_other_of_its_second_waiting(
+    paid: Calls, queues: Queues, changed: Row
 ) -> None:
-    bad = {**ENTRY, "pk": "ENTRIES#merchant.bad#3"}
+    bad = spoilt(paid, changed)
+
+    sweep(bad, ENTRY)
+
+    assert paid.account("merchant.shop")["available"] == 4772
+    (aside,) = queues.sent
+    assert json.loads(aside["body"]) == [[bad["pk"], bad["sk"]]]
+    assert aside["reason"]
+    assert queues.to == [os.environ["SWEEPS_PUT_ASIDE"]]
+
+
+def test_an_entry_that_was_put_aside_is_swept_with_its_minute_once_it_is_mended(
+    paid: Calls, queues: Queues
+) -> None:
+    bad = spoilt(paid, {"amount": "many"})
+    sweep(bad, ENTRY)
+    spoilt(paid, {"amount": 7})
+
+    sweep(ENTRY)
+
+    assert paid.account("merchant.shop")["available"] == 4779
+    assert len(queues.sent) == 1
+
+
+def test_an_entry_of_which_there_is_no_news_is_put_aside_by_no_later_sweep(
+    paid: Calls, queues: Queues
+) -> None:
+    spoilt(paid, {"amount": "many"})
+
+    sweep(ENTRY)
+
+    assert queues.sent == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "no json",
+        "[" * 100_000,
+        "{}",
+        '["ENTRIES#merchant.shop#3"]',
+        '[["ENTRIES#merchant.shop#3", 1]]',
+        '[["ENTRIES#merchant.shop", "2026-11-20T12:00:00.123Z#k:release"]]',
+        '[["ENTRIES#alice", "2026-11-20T12:00:00.123Z#k:release"]]',
+        '[["ENTRIES#merchant.shop#3", "yesterday"]]',
+    ],
+    ids=lambda body: body[:60],
+)
+def test_a_message_that_cannot_be_read_is_put_aside_with_its_reason_and_keeps_no_other_waiting(
+    paid: Calls, queues: Queues, body: str
+) -> None:
+    event = released(ENTRY)
+    event["Records"].insert(0, {"body": body})
+
+    sweep_merchants.handler(event, Context())
+
+    assert paid.account("merchant.shop")["available"] == 4772
+    assert [one["body"] for one in queues.sent] == [body]
+    assert queues.sent[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"folded": 1}, {"folded": {"57": "x"}}, {"version": Decimal("1.5")}], ids=str
+)
+def test_a_row_of_a_minute_that_cannot_be_read_holds_up_no_other_minute(
+    paid: Calls, queues: Queues, changed: Row
+) -> None:
+    later = {**ENTRY, "sk": ENTRY["sk"].replace("T12:", "T13:")}
     entry = paid.ledger.row(ENTRY)
     assert entry
-    paid.ledger.put({name: value for name, value in {**entry, **bad, **changed}.items() if value})
+    paid.ledger.put({**entry, **later, "posted_at": entry["posted_at"].replace("T12:", "T13:")})
+    minute = ENTRY["sk"][: keys.MINUTE]
+    paid.ledger.put({**keys.swept(ENTRY["pk"], minute), "version": 1, "folded": {}, **changed})
 
-    with pytest.raises((LookupError, TypeError, ValueError)):
+    sweep(ENTRY, later)
+
+    assert paid.account("merchant.shop")["available"] == 4772
+    assert [json.loads(one["body"]) for one in queues.sent] == [[[ENTRY["pk"], ENTRY["sk"]]]]
+
+
+def test_what_cannot_be_put_aside_comes_again(paid: Calls, queues: Queues) -> None:
+    bad = spoilt(paid, {"amount": "many"})
+    queues.failure = EndpointConnectionError(endpoint_url="https://sqs.invalid")
+
+    with pytest.raises(QueueUnavailable):
         sweep(bad, ENTRY)
 
     assert paid.account("merchant.shop")["available"] == 4772

@@ -33,6 +33,7 @@ from handlers import (
     read_settlements,
     seal_journal,
     send_page,
+    sweep_merchants,
 )
 from settlement.adapters import kyc_client, telemetry
 from settlement.adapters.second_look import look_again
@@ -102,7 +103,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 _VARIABLES = {
     *("SETTLEMENT_MACHINE", "EXPRESS_MACHINE", "COMPENSATION_MACHINE"),
     *("RECOVER_STALLED", "VERIFY_KYC", "PUBLISH_EVENTS"),
-    *("OUTCOME_BUS", "SWEEPS", "EVENTS_PUT_ASIDE"),
+    *("OUTCOME_BUS", "SWEEPS", "SWEEPS_PUT_ASIDE", "EVENTS_PUT_ASIDE"),
     *("START_DEAD_LETTERS", "KYC_SIGNING_SECRET", "EVENT_BUS", "KYC"),
     *("JOURNAL_BUCKET", "PAGE_TOPIC", "INFORMATION_TOPIC"),
 }
@@ -194,6 +195,11 @@ def _tells_of_settlements() -> None:
     publish_events.handler({"replay": [SETTLEMENT.key]}, Context())
 
 
+def _puts_a_release_aside() -> None:
+    """Let SweepMerchants meet a message that it cannot read."""
+    sweep_merchants.handler({"Records": [{"body": "{}"}]}, Context())
+
+
 def _accepts() -> None:
     """Let AcceptSettlements claim a key and start its execution."""
     accept_settlements.handler(posting.asked(key="order-2026-000999"), Context())
@@ -224,6 +230,7 @@ SCENES: list[tuple[str, Callable[[], object]]] = [
     ("SealJournal", _copies_and_seals),
     ("SendPage", _tells_people),
     ("PublishEvents", _tells_of_settlements),
+    ("SweepMerchants", _puts_a_release_aside),
     ("AcceptSettlements", _accepts),
     ("ReadSettlements", _reads),
     ("TakeOrder", lambda: _functions.call("PUBLISH_EVENTS", {})),

@@ -56,6 +56,11 @@ def test_one_function_feeds_the_queue(stage: str) -> None:
     assert fed == {"PublishEvents"}
 
 
+@each_stage
+def test_what_the_sweep_cannot_read_goes_to_the_queue_that_pages(stage: str) -> None:
+    assert variables(stage, "SweepMerchants")["SWEEPS_PUT_ASIDE"] == "${MerchantsGivenUp}"
+
+
 @pytest.mark.parametrize(
     ("event", "row", "wanted"),
     [

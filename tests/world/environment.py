@@ -33,6 +33,7 @@ os.environ |= {
     "PUBLISH_EVENTS": "arn:aws:lambda:eu-west-1:123456789012:function:PublishEvents",
     "OUTCOME_BUS": "settlement-under-test-outcomes",
     "SWEEPS": "https://sqs.invalid/123456789012/sweeps",
+    "SWEEPS_PUT_ASIDE": "https://sqs.invalid/123456789012/sweeps-put-aside",
     "EVENTS_PUT_ASIDE": "https://sqs.invalid/123456789012/events-put-aside",
     "VERIFY_KYC": "arn:aws:lambda:eu-west-1:123456789012:function:VerifyKyc",
     "KYC_SIGNING_SECRET": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:signing-AbCdEf",

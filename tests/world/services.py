@@ -77,7 +77,8 @@ class Queues:
     failure: BaseException | None = None
 
     def send_message(self, *, QueueUrl: str, MessageBody: str, MessageAttributes: Any) -> None:  # noqa: N803
-        assert QueueUrl in (self.url, os.environ["SWEEPS"], os.environ["EVENTS_PUT_ASIDE"])
+        known = ("SWEEPS", "SWEEPS_PUT_ASIDE", "EVENTS_PUT_ASIDE")
+        assert QueueUrl in (self.url, *map(os.environ.get, known))
         assert {attribute["DataType"] for attribute in MessageAttributes.values()} <= {"String"}
         texts = [attribute["StringValue"] for attribute in MessageAttributes.values()]
         assert all(0 < len(text.encode()) <= ATTRIBUTE_BYTES_MAX and text.isprintable() for text in texts)

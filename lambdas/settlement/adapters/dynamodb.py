@@ -172,10 +172,19 @@ class Store:
         """Read one row by its key, consistently; None if there is none."""
         return self._row(key)
 
-    def entries(self, partition: str, first: str, last: str, *, limit: int | None = None) -> Iterator[Row]:
+    def entries(
+        self,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int | None = None,
+        unreadable: Callable[[Row, str], None] | None = None,
+    ) -> Iterator[Row]:
         """Yield a partition's rows between two sort keys, in their order, each page read consistently.
 
-        `limit` is the size of a page, for a caller who wants the first rows alone.
+        `limit` is the size of a page, for a caller who wants the first rows alone. A row with a number that
+        is no integer is left to `unreadable`, with its key and the reason; without it, ValueError is raised.
         """
         parameters: dict[str, Any] = {
             "TableName": self.table_name,
@@ -186,7 +195,7 @@ class Store:
         }
         while True:
             answer = self._call("query", [], **parameters)
-            yield from map(from_wire, answer["Items"])
+            yield from _rows(answer["Items"], unreadable)
             if "LastEvaluatedKey" not in answer:
                 return
             parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
@@ -267,6 +276,18 @@ class Store:
             "TableName": self.table_name,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
+
+
+def _rows(items: Sequence[Mapping[str, Any]], unreadable: Callable[[Row, str], None] | None) -> Iterator[Row]:
+    for item in items:
+        try:
+            row = from_wire(item)
+        except ValueError as wrong:
+            if unreadable is None:
+                raise
+            unreadable(from_wire({name: item[name] for name in ("pk", "sk")}), str(wrong))
+        else:
+            yield row
 
 
 def _transient_reason(error: ClientError) -> str | None:

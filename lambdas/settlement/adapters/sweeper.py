@@ -6,7 +6,8 @@ from itertools import groupby
 from settlement.adapters import telemetry
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import keys, sweep
-from settlement.ledger.sweep import Span
+from settlement.ledger.keys import Row
+from settlement.ledger.sweep import Span, Unreadable
 from settlement.ledger.transaction import AlreadyApplied
 from settlement.model.errors import StoreUnavailable
 
@@ -17,15 +18,22 @@ _LAST = "~"
 """A sort key after every timestamp."""
 
 
-def fold(store: Store, span: Span) -> int:
+def _warn(key: Row, reason: str) -> None:
+    telemetry.logger.warning("entry left out of a sweep", key=key["sk"], reason=reason)
+
+
+def fold(store: Store, span: Span, unreadable: Unreadable = _warn) -> int:
     """Add what no sweep has folded of a span to the merchant's balance; return it, in minor units.
 
-    What had committed before the call is in the balance after it. Raises StoreUnavailable, and the account's
-    refusals.
+    What had committed before the call is in the balance after it, but for an entry that cannot be read: once
+    it is mended, any sweep of its minute adds it. Raises StoreUnavailable, the account's refusals, and
+    ValueError if the row of the minute cannot be read.
     """
     for _ in range(TRIES_MAX):
         found = store.read(span.swept)  # before the entries: what is folded was among them then
-        entries = list(store.entries(span.partition, *span.bounds))
+        sweep.ensure_readable(found)
+        rows = store.entries(span.partition, *span.bounds, unreadable=unreadable)
+        entries = list(sweep.readable(rows, unreadable))
         gains = sweep.unswept(found, entries)
         if not gains:
             return 0
@@ -69,7 +77,7 @@ def _spans(store: Store, merchant: str, since: str, begin: Span | None) -> Itera
         first = begin.minute if begin and partition == begin.partition else since
         rows = store.entries(keys.swept(partition, "")["pk"], first, _LAST)
         found = next(rows, None)
-        entries = store.entries(partition, first, _LAST)
+        entries = sweep.readable(store.entries(partition, first, _LAST, unreadable=_warn), _warn)
         for minute, of_minute in groupby(entries, key=lambda entry: str(entry["sk"])[: keys.MINUTE]):
             while found and found["sk"] < minute:
                 found = next(rows, None)

@@ -5,17 +5,21 @@ A sweep reads this row, then the entries, and adds the difference. So it does no
 visible, how often its second is swept, or by how many sweepers.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from settlement.ledger import balances, keys
 from settlement.ledger.conditions import ABSENT, version_unchanged
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write, put
+from settlement.model.state import MalformedRow
 from settlement.model.status import Step
 
 _AFTER = "~"
 """It sorts after everything that follows the second in an entry's sort key."""
+
+Unreadable = Callable[[Row, str], None]
+"""Takes the key of an entry that cannot be read, and why."""
 
 
 @dataclass(frozen=True, order=True)
@@ -37,6 +41,11 @@ class Span:
         """The sort keys between which the span's entries are."""
         return f"{self.minute}:{self.first}", f"{self.minute}:{self.last}{_AFTER}"
 
+    def covers(self, partition: str, sort_key: str) -> bool:
+        """Return whether an entry is in the span."""
+        first, last = self.bounds
+        return partition == self.partition and first <= sort_key <= last
+
     @property
     def swept(self) -> Row:
         """The key of the row with what is folded of the span's minute."""
@@ -51,6 +60,41 @@ def is_release(entry: Row) -> bool:
 def minute_and_second(posted_at: str) -> tuple[str, str]:
     """Return the minute of a timestamp, and the second in it."""
     return posted_at[: keys.MINUTE], posted_at[keys.MINUTE + 1 : keys.MINUTE + 3]
+
+
+def readable(entries: Iterable[Row], unreadable: Unreadable) -> Iterator[Row]:
+    """Yield the entries that a sweep can read: one that a foreign hand has changed holds up no other."""
+    for entry in entries:
+        if reason := _fault(entry):
+            unreadable({name: entry[name] for name in ("pk", "sk")}, reason)
+        else:
+            yield entry
+
+
+def _fault(entry: Row) -> str | None:
+    """Return why a sweep cannot read an entry; None if it can."""
+    if type(entry.get("step")) is not str:
+        return "step: must be a text"
+    if not is_release(entry):
+        return None
+    posted_at, amount = entry.get("posted_at"), entry.get("amount")
+    if type(posted_at) is not str or not posted_at or not entry["sk"].startswith(f"{posted_at}#"):
+        return "posted_at: must be the time in the sort key"
+    if type(amount) is not int or amount < 0:
+        return "amount: must be a whole number of minor units"
+    if type(entry.get("currency")) is not str:
+        return "currency: must be a text"
+    return None
+
+
+def ensure_readable(found: Row | None) -> None:
+    """Check the row with what is folded of a minute. Raises MalformedRow."""
+    if found and (type(found.get("version")) is not int or not _is_folded(found.get("folded"))):
+        raise MalformedRow("sweep: the row of the minute must have a version and the sums of its seconds")
+
+
+def _is_folded(value: object) -> bool:
+    return type(value) is dict and all(type(total) is int for total in value.values())
 
 
 def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:

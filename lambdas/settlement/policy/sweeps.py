@@ -1,5 +1,6 @@
 """What has to be swept: pure decisions."""
 
+import re
 from collections.abc import Iterable
 
 from settlement.ledger import keys
@@ -7,6 +8,21 @@ from settlement.ledger.sweep import Span, minute_and_second
 from settlement.model import accounts
 from settlement.model.state import SettlementState
 from settlement.model.status import Step
+
+_ADDRESS = re.compile(r"ENTRIES#merchant\.[^#]+#\d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.Z].*", re.DOTALL)
+"""A partition of a merchant's entries and the sort key of one of them, as `keys.entry` makes them."""
+
+
+def releases(message: object) -> list[tuple[str, str]]:
+    """Return the partitions and sort keys of a message. Raises ValueError if it has anything else."""
+    if type(message) is not list:
+        raise ValueError("message: must be a list of releases")
+    for one in message:
+        if type(one) is not list or [type(name) for name in one] != [str, str]:
+            raise ValueError("release: must be a partition and a sort key")
+        if not _ADDRESS.fullmatch(" ".join(one)):
+            raise ValueError("release: must be the place of a merchant's entry")
+    return [(partition, sort_key) for partition, sort_key in message]
 
 
 def spans(entries: Iterable[tuple[str, str]]) -> list[Span]:

@@ -44,6 +44,15 @@ BATCH_MAX, ENTRIES_MAX = 25, 10
 FAULTS_MAX = 40
 """Of one world. Then every call is answered: a batch that fails all the same would never end."""
 
+SPOILT: tuple[dict[str, Any], ...] = (
+    {"status": {"S": "NONSENSE"}},
+    {"amount": {"S": "much"}},
+    {"amount": {"N": "1.5"}},
+    {"payee": {"B": b"bob"}},
+    {"claimed_at": {"NEW": "type"}},
+)
+"""What a foreign writer puts into a settlement's row."""
+
 Record = dict[str, Any]
 
 
@@ -140,6 +149,7 @@ class Relay:
             self._swept |= {(pk, sk) for pk, sk in content}
         else:
             demand(QueueUrl == os.environ["EVENTS_PUT_ASIDE"], "no message goes elsewhere", QueueUrl)
+            demand(content["reason"], "what is put aside has a reason", content["key"])
             self._aside.add(content["key"])
         _after(fault)
 
@@ -157,7 +167,7 @@ class Relay:
         if not pk.startswith("SETTLEMENT#"):
             return set()
         spoilt = self._random.choice(self._records[pk])["dynamodb"]
-        spoilt["NewImage"] = spoilt["NewImage"] | {"status": {"S": "NONSENSE"}}
+        spoilt["NewImage"] = spoilt["NewImage"] | self._random.choice(SPOILT)
         return {pk}
 
     def _relay_all(self) -> None:

@@ -49,6 +49,7 @@ from tests.simulation.seeded.rules import Asking
 from tests.simulation.seeded.services import DynamoDb, Lambda, Services, StepFunctions
 from tests.simulation.seeded.stranger import Stranger
 from tests.simulation.seeded.stream import Stream
+from tests.simulation.seeded.unreadable import Unreadable
 from tests.world.environment import NOW
 from tests.world.ledger import ROW_KEYS
 from tests.world.memory_dynamodb import MemoryDynamoDb
@@ -107,6 +108,7 @@ class World:
     def __post_init__(self) -> None:
         self.hub = Hub(self.chance.random)
         self.oracle, self.relay, self.reader = Oracle(), Relay(0), Reader(0)
+        self.unreadable = Unreadable(0)
         self.table = MemoryDynamoDb(self._committed, self._behind)
         self.deployments, self.currency = Deployments(), "EUR"
         self.dynamodb, self.step_functions, self.provider = (
@@ -154,6 +156,7 @@ class World:
             self.oracle.at_the_end(self.table.items, self.people.alerted)
             prove(self.table.items, retention_at(self.config, self.hub.now))
             self.relay.play(self.table)
+            self.unreadable.play(self.table)
             self.reader.play()
             self.proof.at_the_end()
             self.circuit.rules.at_the_end()
@@ -287,7 +290,7 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     world.stranger = Stranger(world, is_there=seed % stranger.EVERY == stranger.EVERY - 1)
     if seed % UNHEARD_OF_EVERY == UNHEARD_OF_EVERY - 1:
         world.cloud.killed = UNHEARD_OF
-    world.relay, world.reader = Relay(seed), Reader(seed)
+    world.relay, world.reader, world.unreadable = Relay(seed), Reader(seed), Unreadable(seed)
     world.journal = Journal(seed) if seed % JOURNAL_EVERY == JOURNAL_EVERY - 1 else None
     if retains(seed):
         begin_to_expire(world)

@@ -1,0 +1,176 @@
+"""Releases to merchants that no sweep can read, among others, when a world's history is over.
+
+A foreign hand spoils some entries, or the row of a minute, and some messages of the queue are no messages.
+SweepMerchants gets all of them on a copy of the table. Then the hand mends what it has spoilt.
+"""
+
+import json
+import os
+from contextlib import ExitStack
+from random import Random
+from typing import Any
+from unittest import mock
+
+from botocore.exceptions import ReadTimeoutError
+
+from handlers import _dependencies, _queues
+from settlement.adapters.dynamodb import Store
+from settlement.model.errors import SettlementError
+from tests.simulation.seeded.facts import demand, is_swept_later, number
+from tests.world.environment import NOW
+from tests.world.expressions import Item
+from tests.world.functions import HANDLERS, Context
+from tests.world.memory_dynamodb import Key, MemoryDynamoDb, error
+from tests.world.services import Died
+
+FAULTS_MAX = 12
+"""Of one world. Then every message is taken: a call that fails all the same would never end."""
+
+SPOILT: tuple[dict[str, Any], ...] = (
+    {"amount": {"S": "many"}},
+    {"amount": {"N": "1.5"}},
+    {"amount": {"N": "-3"}},
+    {"currency": {"N": "1"}},
+    {"posted_at": {"S": "yesterday"}},
+    {"step": {"SS": ["release"]}},
+)
+"""What a foreign hand puts into an entry."""
+
+NONSENSE = ("no json", "{}", '[["ENTRIES#alice", "yesterday"]]', "[[1, 2]]", "null")
+"""Messages that PublishEvents never sends."""
+
+
+class Unreadable:
+    """The queue of what is put aside, with faults, and the entries that are spoilt."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(f"unreadable {seed}")
+        self._faults = 0
+        self._aside: set[str] = set()
+
+    def play(self, history: MemoryDynamoDb) -> None:
+        """Spoil releases of a history with merchants, sweep them, mend them. Raises Violated."""
+        releases = [row for row in history.items.values() if is_swept_later(row)]
+        if not releases:
+            return
+        table = MemoryDynamoDb(items=history.items)
+        with ExitStack() as stack:
+            for place, name, part in (
+                (_queues, "_client", self),
+                (_dependencies, "store", Store(table, "simulated")),
+                (_dependencies, "now", lambda: NOW),
+            ):
+                stack.enter_context(mock.patch.object(place, name, part))
+            self._deliver([_body(_key(row)) for row in releases])
+            demand(not self._aside, "what a function has put is read", *self._aside)
+            self._spoil(table, self._more(releases))
+
+    def send_message(self, QueueUrl: str, MessageBody: str, MessageAttributes: Any) -> None:  # noqa: N803
+        """Take a message, perhaps without an answer."""
+        fault = None
+        if self._faults < FAULTS_MAX and self._random.random() < 0.3:
+            self._faults += 1
+            fault = self._random.choice(("died before", "died after", "throttled", "lost"))
+        if fault == "died before":
+            raise Died
+        if fault == "throttled":
+            raise error("Call", "ThrottlingException", "Rate exceeded")
+        demand(QueueUrl == os.environ["SWEEPS_PUT_ASIDE"], "no message goes elsewhere", QueueUrl)
+        demand(MessageAttributes["reason"]["StringValue"], "what is put aside has a reason", MessageBody)
+        self._aside.add(MessageBody)
+        if fault == "died after":
+            raise Died
+        if fault == "lost":
+            raise ReadTimeoutError(endpoint_url="https://service.invalid")
+
+    def _more(self, releases: list[Item]) -> dict[Key, Item]:
+        """Return further releases in the minutes of some, as if they had come late."""
+        found: dict[Key, Item] = {}
+        for number_ in range(self._random.randint(2, 6)):
+            row = self._random.choice(releases)
+            at = row["posted_at"]["S"][:17] + f"{self._random.choice((0, 30, 59)):02}.000Z"
+            key = (row["pk"]["S"], f"{at}#order-late-{number_}:release")
+            found[key] = {**row, "sk": {"S": key[1]}, "posted_at": {"S": at}}
+        return found
+
+    def _spoil(self, table: MemoryDynamoDb, late: dict[Key, Item]) -> None:
+        """Put the releases, some of them spoilt, and check each sweep by what it adds."""
+        before = _available(table)
+        spoilt = {key for key in sorted(late) if self._random.random() < 0.4}
+        for key, row in late.items():
+            _put(table, row | (self._random.choice(SPOILT) if key in spoilt else {}))
+        minute = self._spoilt_minute(table, late) if self._random.random() < 0.3 else None
+        unread = spoilt | {key for key in late if minute and _minute(key) == minute[0]}
+        nonsense = set(self._random.sample(NONSENSE, self._random.randint(0, 2)))
+
+        self._deliver([*map(_body, late), *sorted(nonsense)])
+
+        demand(self._aside == nonsense | {*map(_body, unread)}, "what no sweep can read is put aside", *late)
+        read = _sums(row for key, row in late.items() if key not in unread)
+        grown = _difference(_available(table), before)
+        demand(grown == read, "what no sweep can read holds up no other release", grown, read)
+        for row in late.values():
+            _put(table, row)
+        if minute:
+            _put(table, minute[1])
+        self._deliver([*map(_body, late)])
+        grown, all_of_it = _difference(_available(table), before), _sums(late.values())
+        demand(grown == all_of_it, "what is mended is swept once", grown, all_of_it)
+
+    def _spoilt_minute(self, table: MemoryDynamoDb, late: dict[Key, Item]) -> tuple[Key, Item] | None:
+        """Spoil the row of a minute that was swept; return its key and the row as it was."""
+        key = _minute(self._random.choice(sorted(late)))
+        row = table.items.get(key)
+        if row is None:
+            return None
+        _put(table, row | {"folded": {"M": {"00": {"S": "much"}}}})
+        return key, row
+
+    def _deliver(self, bodies: list[str]) -> None:
+        """Deliver the messages in batches, each until it is taken, and sometimes once more."""
+        self._random.shuffle(bodies)
+        while bodies:
+            size = self._random.randint(1, 4)
+            batch, bodies = bodies[:size], bodies[size:]
+            event = {"Records": [{"body": body} for body in batch]}
+            for _ in range(2 * FAULTS_MAX):
+                try:
+                    HANDLERS["SweepMerchants"](event, Context())
+                except (Died, SettlementError):
+                    continue
+                if self._random.random() > 0.1:
+                    break
+            else:
+                demand(False, "a batch with what no sweep can read ends", *batch)
+
+
+def _key(row: Item) -> Key:
+    return row["pk"]["S"], row["sk"]["S"]
+
+
+def _body(key: Key) -> str:
+    return json.dumps([key])
+
+
+def _minute(key: Key) -> Key:
+    return f"SWEPT#{key[0]}", key[1][:16]
+
+
+def _put(table: MemoryDynamoDb, row: Item) -> None:
+    table.put_item(TableName="simulated", Item=row)
+
+
+def _available(table: MemoryDynamoDb) -> dict[str, int]:
+    return {pk: number(row, "available") for (pk, _), row in table.items.items() if pk.startswith("ACCOUNT#")}
+
+
+def _difference(now: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    return {account: more for account, total in now.items() if (more := total - before[account])}
+
+
+def _sums(releases: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in releases:
+        account = f"ACCOUNT#{row['credit']['S']}"
+        found[account] = found.get(account, 0) + number(row, "amount")
+    return {account: total for account, total in found.items() if total}
