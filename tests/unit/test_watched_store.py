@@ -24,7 +24,7 @@ class Fake(Store):
         self.calls += 1
         return ROWS[0]
 
-    def entries(self, partition: str, first: str, last: str, *, limit: int | None = None) -> Iterator[Any]:
+    def entries(self, partition: str, first: str, last: str, **_: Any) -> Iterator[Any]:
         self.calls += 1
         yield from ROWS
 

@@ -1,6 +1,6 @@
 """The table as a second look reads it: a watch is asked before each call for rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from settlement.adapters import batch
@@ -39,10 +39,18 @@ class WatchedStore(Store):
             self._read += len(some)
             yield from batch.read(self._store, some)
 
-    def entries(self, partition: str, first: str, last: str, *, limit: int | None = None) -> Iterator[Row]:
+    def entries(
+        self,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int | None = None,
+        unreadable: Callable[[Row, str], None] | None = None,
+    ) -> Iterator[Row]:
         """Yield a partition's rows between two sort keys, in their order, each page read consistently."""
         self._ask()
-        for row in self._store.entries(partition, first, last, limit=limit):
+        for row in self._store.entries(partition, first, last, limit=limit, unreadable=unreadable):
             yield row
             self._read += 1
             if self._read % watch.STRIDE == 0:  # more often than a page ends

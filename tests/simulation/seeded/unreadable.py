@@ -98,7 +98,7 @@ class Unreadable:
         before = _available(table)
         spoilt = {key for key in sorted(late) if self._random.random() < 0.4}
         for key, row in late.items():
-            _put(table, row | (self._random.choice(SPOILT) if key in spoilt else {}))
+            _put(table, {**row, **(self._random.choice(SPOILT) if key in spoilt else {})})
         minute = self._spoilt_minute(table, late) if self._random.random() < 0.3 else None
         unread = spoilt | {key for key in late if minute and _minute(key) == minute[0]}
         nonsense = set(self._random.sample(NONSENSE, self._random.randint(0, 2)))
@@ -123,7 +123,7 @@ class Unreadable:
         row = table.items.get(key)
         if row is None:
             return None
-        _put(table, row | {"folded": {"M": {"00": {"S": "much"}}}})
+        _put(table, {**row, "folded": {"M": {"00": {"S": "much"}}}})
         return key, row
 
     def _deliver(self, bodies: list[str]) -> None:
