@@ -19,8 +19,8 @@ DECISIONS = (
 )
 """What may be ordered, and the last part of each route: IAM grants them one by one."""
 
-APPROVED = ("retry", "write-off", "complete", "reverse")
-"""The decisions that a stage may want more than one person for."""
+APPROVED = ("retry", "write-off", "complete", "reverse", "reverse-part")
+"""The decisions that a stage may want more than one person for: a part, as many as the whole."""
 
 MOVES = ("propose", "approve", "withdraw", "break-glass")
 """What a person does about such a decision, each a route below that of the decision."""

@@ -10,11 +10,13 @@ from handlers import _dependencies, _event_bus, _orders
 from settlement.adapters import telemetry
 from settlement.ledger import keys, proposals
 from settlement.ledger.transaction import AlreadyApplied, Write
+from settlement.model import money
 from settlement.model.caller import Caller
 from settlement.model.errors import ProposalRefused
 from settlement.model.orders import (
     REVERSE,
-    Resolution,
+    REVERSE_PART,
+    PartialReversal,
     Reversal,
     parse_digest,
     parse_resolution,
@@ -39,9 +41,9 @@ def propose(decision: str, body: object, caller: Caller) -> dict[str, Any]:
     number = latest.proposal_number + 1 if latest else 1
     proposal = approval.proposed(state, order, caller, number=number, now=now, config=config)
     if latest and latest.is_valid(now) and approval.is_of(state, latest, config):
-        same = ("decision", "case", "reason", "proposer")
+        same = ("decision", "case", "part", "amount", "reason", "proposer")
         if all(getattr(latest, name) == getattr(proposal, name) for name in same):
-            return _answer(latest)
+            return _answer(latest, state)
         raise ProposalRefused(
             f"proposal: {latest.decision} by {latest.proposed_by} is open; approve it, or withdraw it first"
         )
@@ -49,7 +51,7 @@ def propose(decision: str, body: object, caller: Caller) -> dict[str, Any]:
         proposals.propose(proposal, latest),
         proposals.record(state.settlement, proposal, Move.PROPOSE, caller, now),
     )
-    return _answer(Proposal.from_row(_dependencies.store.record(writes)))
+    return _answer(Proposal.from_row(_dependencies.store.record(writes)), state)
 
 
 def approve(decision: str, body: object, caller: Caller) -> dict[str, Any]:
@@ -65,12 +67,12 @@ def approve(decision: str, body: object, caller: Caller) -> dict[str, Any]:
     if proposal.status is ProposalStatus.DONE and _orders.is_on_record(state, order):
         return _carry_out(state, order, now)
     if proposal.is_valid(now) and caller.person in proposal.persons - {proposal.proposer}:
-        return _answer(proposal)
+        return _answer(proposal, state)
     approval.ensure_approvable(state, proposal, caller, now, _dependencies.config)
     if proposal.lacking == 1:
         return _carry_out(state, order, now, proposals.complete(proposal, caller, now))
     evidence = proposals.record(state.settlement, proposal, Move.APPROVE, caller, now)
-    return _moved(proposals.approve(proposal, caller, now), evidence, key)
+    return _moved(proposals.approve(proposal, caller, now), evidence, state)
 
 
 def withdraw(decision: str, body: object, caller: Caller) -> dict[str, Any]:
@@ -80,11 +82,11 @@ def withdraw(decision: str, body: object, caller: Caller) -> dict[str, Any]:
     state, now = _orders.state_of(key), _dependencies.now()
     proposal = approval.ensure_named(latest, decision, digest)
     if proposal.status is ProposalStatus.WITHDRAWN:
-        return _answer(proposal)
+        return _answer(proposal, state)
     if proposal.status is ProposalStatus.DONE:
         raise ProposalRefused("withdraw: the proposal was approved and carried out")
     evidence = proposals.record(state.settlement, proposal, Move.WITHDRAW, caller, now)
-    return _moved(proposals.withdraw(proposal, caller, now), evidence, key)
+    return _moved(proposals.withdraw(proposal, caller, now), evidence, state)
 
 
 def break_glass(decision: str, body: object, caller: Caller) -> dict[str, Any]:
@@ -101,7 +103,10 @@ def break_glass(decision: str, body: object, caller: Caller) -> dict[str, Any]:
     return _carry_out(state, order, _dependencies.now())
 
 
-def _parsed(decision: str, body: object, caller: Caller, **more: str) -> tuple[str, Resolution | Reversal]:
+def _parsed(decision: str, body: object, caller: Caller, **more: str) -> tuple[str, approval.AnyOrder]:
+    if decision == REVERSE_PART:
+        state, part = _orders.part_of(body, caller, **more)
+        return state.key, part
     parse = parse_reversal if decision == REVERSE else parse_resolution
     key, order = parse(body, caller, **more)
     return key, order
@@ -113,26 +118,32 @@ def _latest(key: str) -> Proposal | None:
 
 
 def _carry_out(
-    state: SettlementState, order: Resolution | Reversal, now: datetime, completing: Write | None = None
+    state: SettlementState, order: approval.AnyOrder, now: datetime, completing: Write | None = None
 ) -> dict[str, Any]:
+    if isinstance(order, PartialReversal):
+        return _orders.carry_out_part(state, order, now, completing)
     if isinstance(order, Reversal):
         return _orders.carry_out_reversal(state, order, now, completing)
     return _orders.carry_out_resolution(state, order, now, completing)
 
 
-def _moved(write: Write, evidence: Write, key: str) -> dict[str, Any]:
+def _moved(write: Write, evidence: Write, state: SettlementState) -> dict[str, Any]:
     """Commit a move that carries nothing out, and return the proposal then."""
     try:
         _dependencies.store.transact((write, evidence))
     except AlreadyApplied as earlier:
         telemetry.count("StepReplayed")
-        return _answer(Proposal.from_row(earlier.found))
-    latest = _latest(key)
+        return _answer(Proposal.from_row(earlier.found), state)
+    latest = _latest(state.key)
     if latest is None:
         raise ProposalRefused("proposal: it is gone")
-    return _answer(latest)
+    return _answer(latest, state)
 
 
-def _answer(proposal: Proposal) -> dict[str, Any]:
+def _answer(proposal: Proposal, state: SettlementState) -> dict[str, Any]:
     told = {name: getattr(proposal, name) for name in _TOLD}
+    if proposal.part:
+        currency = state.settlement.currency
+        amount = money.render(proposal.amount, _dependencies.config.currencies[currency])
+        told |= {"part": proposal.part, "amount": amount, "currency": currency}
     return {"key": proposal.key, "proposal": told | {"digest": proposal.seen}}

@@ -24,7 +24,7 @@ from settlement.model.errors import (
 )
 from settlement.model.orders import (
     REVERSE,
-    REVERSE_PART,
+    PartialReversal,
     Resolution,
     Reversal,
     key_of_part,
@@ -109,29 +109,45 @@ def carry_out_reversal(
 def reverse_part(body: object, caller: Caller) -> dict[str, Any]:
     """Give the payer a part of what was released; return the part as it is on record.
 
-    Nothing is left to be resumed: the money moves in one transaction. A merchant's release is swept first,
-    so that its money is there to take.
     Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, ApprovalNeeded, and the payee's
     refusals.
     """
-    store, config = _dependencies.store, _dependencies.config
+    state, order = part_of(body, caller)
+    _ensure_one_is_enough(state, order)
+    return carry_out_part(state, order, _dependencies.now())
+
+
+def part_of(body: object, caller: Caller, **more: str) -> tuple[SettlementState, PartialReversal]:
+    """Return the settlement and the order to reverse a part of it, whose amount is in its currency."""
     state = state_of(key_of_part(body))
-    settlement, exponent = state.settlement, config.currencies[state.settlement.currency]
-    key, order = parse_part(body, caller, exponent)
-    persons = approval.needed(state, REVERSE, config)  # as parts add up to the whole
-    if persons > 1 and store.evidence(key, part_name(order.part)) is None:
-        raise ApprovalNeeded(REVERSE_PART, persons, "a part cannot be proposed")
+    exponent = _dependencies.config.currencies[state.settlement.currency]
+    return state, parse_part(body, caller, exponent, **more)[1]
+
+
+def carry_out_part(
+    state: SettlementState, order: PartialReversal, now: datetime, completing: Write | None = None
+) -> dict[str, Any]:
+    """Carry out a part that has its persons; `completing` is the last approval's part of it.
+
+    Nothing is left to be resumed: the money moves in one transaction. A merchant's release is swept first,
+    so that its money is there to take.
+    """
+    store, settlement = _dependencies.store, state.settlement
     if refusal := parts.refusal_of(state):  # a release after this look has not been swept
         raise refusal
     if span := sweeps.before_refund(state):
         sweeper.fold(store, span)
-    entry = store.record(compensation.reverse_part(settlement, order, _dependencies.now()))
-    amount = {"amount": money.render(entry["amount"], exponent), "currency": settlement.currency}
-    return {"key": key, "part": order.part, "order": _on_record(entry) | amount}
+    writes = compensation.reverse_part(settlement, order, now)
+    entry = store.record((*writes, completing) if completing else writes)
+    amount = money.render(entry["amount"], _dependencies.config.currencies[settlement.currency])
+    told = _on_record(entry) | {"amount": amount, "currency": settlement.currency}
+    return {"key": state.key, "part": order.part, "order": told}
 
 
-def is_on_record(state: SettlementState, order: Resolution | Reversal) -> bool:
+def is_on_record(state: SettlementState, order: approval.AnyOrder) -> bool:
     """Return whether the case is decided, or the settlement was reversed on order, so that nothing is new."""
+    if isinstance(order, PartialReversal):
+        return _dependencies.store.evidence(state.key, part_name(order.part)) is not None
     if isinstance(order, Resolution):
         return state.resolutions >= order.case
     return _dependencies.store.evidence(state.key, REVERSE) is not None
@@ -148,7 +164,7 @@ def recover(body: object, caller: Caller) -> dict[str, Any]:
     return _resumption.wait_for(key)
 
 
-def _ensure_one_is_enough(state: SettlementState, order: Resolution | Reversal) -> None:
+def _ensure_one_is_enough(state: SettlementState, order: approval.AnyOrder) -> None:
     """Raise ApprovalNeeded if the stage wants more persons for a decision that is not on record yet."""
     decision = approval.decision_of(order)
     persons = approval.needed(state, decision, _dependencies.config)

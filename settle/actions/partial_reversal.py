@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from settle.actions import proposal
 from settle.actions.order import check_order, give
 from settle.queries.settlement import state_of
 from settle.stack import Stack
 from settlement.model.orders import REVERSE_PART, parse_part
+from settlement.model.proposal import Move
 from settlement.policy import outcome
 
 
@@ -16,8 +18,27 @@ def next_part(stack: Stack, key: str) -> int:
 
 def reverse_part(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
     """Give the payer an amount of what was released; return the outcome. Safe to repeat with its number."""
+    return _given(stack, REVERSE_PART, _order(stack, key, amount, reason, part))
+
+
+def propose(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
+    """Propose to reverse a part; return what is proposed. Safe to repeat with its number."""
+    give(stack, f"{REVERSE_PART}/{Move.PROPOSE}", _order(stack, key, amount, reason, part))
+    return proposal.shown(stack, key)
+
+
+def break_glass(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
+    """Reverse a part alone, and have everybody paged; return the outcome. Safe to repeat with its number."""
+    return _given(stack, f"{REVERSE_PART}/{Move.BREAK_GLASS}", _order(stack, key, amount, reason, part))
+
+
+def _order(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
     state = state_of(stack, key)
     order = {"key": key, "part": part, "amount": amount, "reason": reason.strip()}
     check_order(parse_part, order, stack.config.currencies[state.settlement.currency])
-    give(stack, REVERSE_PART, order)
-    return outcome.of_state(state_of(stack, key), stack.config, replayed=False)
+    return order
+
+
+def _given(stack: Stack, route: str, order: dict[str, Any]) -> dict[str, Any]:
+    give(stack, route, order)
+    return outcome.of_state(state_of(stack, order["key"]), stack.config, replayed=False)

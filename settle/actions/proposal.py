@@ -21,14 +21,14 @@ def propose(
     """Propose a decision on the open case, or to reverse (None); return what is proposed. Safe to repeat."""
     name, order = _order(stack, Move.PROPOSE, key, decision, reason, case)
     give(stack, f"{name}/{Move.PROPOSE}", order)
-    return _proposal(stack, key)
+    return shown(stack, key)
 
 
 def approve(stack: Stack, key: str, digest: str) -> dict[str, Any]:
     """Approve what was shown with this digest; return the outcome, or what still lacks a person."""
     found = proposals.named(stack, key, digest)
     answer = give(stack, f"{found.decision}/{Move.APPROVE}", {"key": key, "digest": found.seen})
-    return _followed(stack, key) if "order" in answer else _proposal(stack, key)
+    return _followed(stack, key) if "order" in answer else shown(stack, key)
 
 
 def withdraw(stack: Stack, key: str, digest: str) -> dict[str, Any]:
@@ -72,7 +72,8 @@ def _order(
     return decision, order | {"case": case or state.case_number, "reason": reason.strip()}
 
 
-def _proposal(stack: Stack, key: str) -> dict[str, Any]:
+def shown(stack: Stack, key: str) -> dict[str, Any]:
+    """Return the latest proposal, with the command that approves it. Raises CommandFailed."""
     found = proposals.latest(stack, key)
     if found is None:
         raise CommandFailed(Exit.FAILED, f"{key}: its proposal is gone")

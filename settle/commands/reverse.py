@@ -42,6 +42,7 @@ def reverse(
 
     Example: settle reverse order-2026-000101 --reason "goods came back"
     Example: settle reverse order-2026-000101 --amount 5.00 --reason "one came back"
+    Example: settle reverse order-2026-000101 --amount 5.00 --propose --reason "one came back"
     """
     from settle.actions import partial_reversal, proposal, reversal
     from settle.output import console
@@ -49,13 +50,14 @@ def reverse(
 
     if part is not None and amount is None:
         raise CommandFailed(Exit.USAGE, "part: is the number of a part, which has an --amount")
-    if amount is not None and (propose or break_glass):
-        raise CommandFailed(Exit.USAGE, "amount: a part is ordered by one person, or not at all")
     target = find(stack)
     if amount is not None:
         number = partial_reversal.next_part(target, key) if part is None else part
         console.note(f"{key}: this is part {number}; to repeat it: --part {number}")
-        console.print_record(partial_reversal.reverse_part(target, key, amount, reason, number), as_json)
+        order = partial_reversal.reverse_part
+        if propose or break_glass:
+            order = partial_reversal.propose if propose else partial_reversal.break_glass
+        console.print_record(order(target, key, amount, reason, number), as_json)
         return
     if propose:
         console.print_record(proposal.propose(target, key, None, reason), as_json)

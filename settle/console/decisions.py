@@ -22,7 +22,7 @@ from settle.queries import proposal as proposals
 from settle.queries.settlement import state_of
 from settlement.model import money
 from settlement.model.caller import person_of
-from settlement.model.orders import REVERSE, Decision, parse_resolution
+from settlement.model.orders import REVERSE, REVERSE_PART, Decision, parse_resolution
 from settlement.model.proposal import Move
 from settlement.model.state import SettlementState
 from settlement.model.status import Status
@@ -45,7 +45,7 @@ def decide(console: Console, request: Request) -> Response:
         "case": case,
         "offers": list(_offers(console, state, case, found is not None)) if case else [],
         "proposal": found,
-        "effect": found and _effect(console, state, found["decision"]),
+        "effect": found and _effect_of(console, state, found),
         "moves": _moves(console, key, found["decision"]) if found else {},
     }
     return shown("decide.html", console.frame(request), **values)
@@ -88,6 +88,16 @@ def _moves(console: Console, key: str, decision: str) -> dict[str, str]:
     if latest and console.person and person_of(console.person) in latest.persons:
         why[Move.APPROVE.value] = "You take part in it already: another person approves it."
     return why
+
+
+def _effect_of(console: Console, state: SettlementState, proposal: Mapping[str, Any]) -> str:
+    """Return the effect of what is proposed."""
+    if proposal["decision"] == REVERSE_PART:
+        one, amount = state.settlement, f"{proposal['amount']} {proposal['currency']}"
+        return (
+            f"gives {amount} back to {one.payer}, from {one.payee}, as part {proposal['part']}; the fee stays"
+        )
+    return _effect(console, state, proposal["decision"])
 
 
 def _effect(console: Console, state: SettlementState, decision: str) -> str:
@@ -147,7 +157,7 @@ def approve(console: Console, request: Request) -> Response:
     if fields.get("confirmed") != found.decision:
         told = proposals.told(console.stack, found)
         more = {name: str(told[name]) for name in ("reason", "proposed_by", "approvals", "valid_until")}
-        facts = _facts(console, key, found.decision, more)
+        facts = {"decision": found.decision, "effect": _effect_now(console, key, told), **more}
         sent = {"digest": digest, "confirmed": found.decision}
         return _confirm(console, request, f"approve {found.decision} of {key}", facts, sent)
     proposed.approve(console.stack, key, digest)
@@ -163,10 +173,15 @@ def withdraw(console: Console, request: Request) -> Response:
 
 def _facts(console: Console, key: str, decision: str, more: Mapping[str, str]) -> dict[str, str]:
     """Return what a person confirms: the effect with its amounts first."""
+    return {"decision": decision, "effect": _effect_now(console, key, {"decision": decision}), **more}
+
+
+def _effect_now(console: Console, key: str, wanted: Mapping[str, Any]) -> str:
+    """Return the effect of what is wanted on a settlement that is still as it has to be."""
     state = state_of(console.stack, key)
-    if decision != REVERSE and state.status is not Status.LIMBO:
+    if wanted["decision"] not in (REVERSE, REVERSE_PART) and state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
-    return {"decision": decision, "effect": _effect(console, state, decision), **more}
+    return _effect_of(console, state, wanted)
 
 
 def _confirm(

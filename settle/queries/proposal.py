@@ -9,6 +9,7 @@ from settle.stack import Stack
 from settlement.adapters import batch
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
+from settlement.model import money
 from settlement.model.proposal import Proposal
 from settlement.model.state import MalformedRow, SettlementState
 from settlement.policy import approval
@@ -70,6 +71,7 @@ def told(stack: Stack, proposal: Proposal) -> dict[str, Any]:
     return {
         "decision": proposal.decision,
         **({"case": proposal.case} if proposal.case else {}),
+        **(_part(stack, proposal) if proposal.part else {}),
         "reason": proposal.reason,
         "proposed_by": proposal.proposed_by,
         "approvals": approvals(proposal),
@@ -77,6 +79,16 @@ def told(stack: Stack, proposal: Proposal) -> dict[str, Any]:
         "digest": digest,
         "command": f"settle limbo approve {proposal.key} --digest {digest}{stack.option}",
     }
+
+
+def _part(stack: Stack, proposal: Proposal) -> dict[str, Any]:
+    """Return what a proposal to reverse a part gives back."""
+    state = stack.store.settlement(proposal.key)
+    if state is None:
+        raise CommandFailed(Exit.NOT_FOUND, f"{proposal.key}: no request has claimed it")
+    currency = state.settlement.currency
+    amount = money.render(proposal.amount, stack.config.currencies[currency])
+    return {"part": proposal.part, "amount": amount, "currency": currency}
 
 
 def _read(row: Row) -> Proposal:

@@ -13,9 +13,11 @@ from settlement.ledger.keys import Row
 from settlement.model.errors import (
     ApprovalNeeded,
     CallerUnknown,
+    InsufficientFunds,
     InvalidRequest,
     NotReversible,
     PageUnavailable,
+    PartRefused,
     ProposalRefused,
     ResolutionRefused,
     SettlementError,
@@ -49,7 +51,8 @@ THEMSELVES = {
 """The ways in which one person comes: as a user, or as a session of that name of any role."""
 
 DECISIONS = ["write-off", "complete", "retry"]
-ALL = [*DECISIONS, "reverse"]
+ALL = [*DECISIONS, "reverse", "reverse-part"]
+REVERSALS = ("reverse", "reverse-part")
 Order = Callable[..., dict[str, Any]]
 
 
@@ -80,7 +83,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Set how many persons each decision needs."""
 
     def needs(persons: int) -> None:
-        config = replace(_dependencies.config, approvals=dict.fromkeys(ALL, persons))
+        config = replace(_dependencies.config, approvals=dict.fromkeys((*DECISIONS, "reverse"), persons))
         monkeypatch.setattr(_dependencies, "config", config)
 
     needs(2)
@@ -100,14 +103,16 @@ def order(calls: Calls, stage: Callable[[int], None], bus: Bus, step_functions: 
 
 
 def body(decision: str, **more: Any) -> dict[str, Any]:
-    case = {} if decision == "reverse" else {"case": 1, "decision": decision}
+    case: dict[str, Any] = {"case": 1, "decision": decision}
+    if decision in REVERSALS:
+        case = {} if decision == "reverse" else {"part": 1, "amount": "5.00"}
     return {"reason": "sent to the wrong shop", **case, **more}
 
 
 @pytest.fixture(params=ALL)
 def decision(request: pytest.FixtureRequest, calls: Calls, step_functions: StepFunctions) -> str:
     """A decision, on a settlement that it is possible on."""
-    if request.param == "reverse":
+    if request.param in REVERSALS:
         calls.after("CollectFee")
     else:
         calls.fall()
@@ -129,15 +134,16 @@ def proposal(calls: Calls) -> Row:
 
 
 def undecided(calls: Calls, decision: str) -> bool:
-    return bool(calls.row()["status"] == ("SETTLED" if decision == "reverse" else "LIMBO"))
+    row = calls.row()
+    return bool(row["status"] == ("SETTLED" if decision in REVERSALS else "LIMBO")) and "parts" not in row
+
+
+def evidence_name(decision: str) -> str:
+    return {"reverse": "reverse", "reverse-part": "reverse-part:1"}.get(decision, "resolve:1")
 
 
 def evidence(calls: Calls, decision: str) -> Row:
-    return calls.entry("reverse") if decision == "reverse" else evidence_of_case(calls)
-
-
-def evidence_of_case(calls: Calls) -> Row:
-    found = calls.ledger.row(keys.evidence(KEY, "resolve:1"))
+    found = calls.ledger.row(keys.evidence(KEY, evidence_name(decision)))
     assert found is not None
     return found
 
@@ -211,9 +217,10 @@ def test_the_proof_names_an_approved_decision_whose_persons_are_not_on_record(
 
     calls.ledger.delete(keys.evidence(KEY, forged))
 
-    name = "reverse" if decision == "reverse" else "resolve:1"
     (fault,) = proven(calls)
-    assert fault.endswith(f"its evidence {name} names persons whose proposal or approval is not on record")
+    assert fault.endswith(
+        f"its evidence {evidence_name(decision)} names persons whose proposal or approval is not on record"
+    )
 
 
 def test_an_approval_that_comes_again_is_answered_and_writes_nothing(
@@ -253,7 +260,9 @@ def test_two_approvals_at_once_decide_once(
 ) -> None:
     second: list[Any] = []
     approve = f"{decision}/approve"
-    meanwhile(_dependencies.store, "commit", lambda: second.append(order(approve, {"digest": digest}, other)))
+    meanwhile(
+        _dependencies.store, "transact", lambda: second.append(order(approve, {"digest": digest}, other))
+    )
 
     assert order(approve, {"digest": digest}, "bea") == second[0]
     assert proposal(calls)["persons"] == {"ada", other}
@@ -302,9 +311,14 @@ def test_two_proposals_at_once_are_one(
 # What voids a proposal
 
 
-VOID = (ProposalRefused, StepFenced, NotReversible, ResolutionRefused)
+VOID = (ProposalRefused, StepFenced, NotReversible, ResolutionRefused, PartRefused)
 SINCE: dict[str, list[dict[str, Any]]] = {
     "reverse": [{"status": "COMPENSATING"}, {"escrow": 1}, {"resolution": {"decision": "complete"}}],
+    "reverse-part": [
+        {"status": "COMPENSATING"},
+        {"parts": 1, "reversed_in_part": 100},
+        {"resolution": {"decision": "complete"}},
+    ],
     "else": [{"status": "COMPENSATING"}, {"escrow": 47}, {"resolutions": 1}],
 }
 
@@ -430,8 +444,8 @@ def test_a_function_that_died_before_the_wake_leaves_the_rest_to_recovery(
     later: Later,
     error: BaseException,
 ) -> None:
-    if decision == "complete":
-        pytest.skip("it finishes the settlement")
+    if decision in ("complete", "reverse-part"):
+        pytest.skip("all of it is done in one transaction")
     step_functions.failing |= dict.fromkeys(("send_task_success", "start_execution"), error)
     with pytest.raises((Died, StartUnavailable)):
         order(f"{decision}/approve", {"digest": digest}, "bea")
@@ -456,7 +470,9 @@ def test_break_glass_pages_and_is_on_record(calls: Calls, decision: str, order: 
     assert evidence(calls, decision)["break_glass"] == "yes"
     ((kind, page),) = bus.events
     assert kind == "GlassBroken"
-    assert page["summary"].startswith(f"break-glass: {PERSONS['ada'][0]} decides {decision} alone on {KEY}")
+    what = f"5.00 of {KEY}" if decision == "reverse-part" else KEY
+    assert page["summary"].startswith(f"break-glass: {PERSONS['ada'][0]} decides {decision} alone on {what}")
+    assert page["amount"] == ("5.00" if decision == "reverse-part" else "48.20")
     order(f"{decision}/break-glass", body(decision))
     assert len(bus.events) == 1
 
@@ -474,9 +490,13 @@ def test_without_a_page_no_glass_is_broken(
 def test_a_decision_that_does_not_fit_pages_no_one(
     calls: Calls, decision: str, order: Order, bus: Bus
 ) -> None:
-    wrong = {"expected_status": "PROCESSING"} if decision == "reverse" else {"case": 2}
+    wrongs: dict[str, dict[str, Any]] = {
+        "reverse": {"expected_status": "PROCESSING"},
+        "reverse-part": {"part": 2},
+    }
+    wrong = wrongs.get(decision, {"case": 2})
 
-    with calls.writes_nothing(), pytest.raises(SettlementError, match=r"case|PROCESSING"):
+    with calls.writes_nothing(), pytest.raises(SettlementError, match=r"case|PROCESSING|part: the next one"):
         order(f"{decision}/break-glass", body(decision, **wrong))
 
     assert bus.events == []
@@ -557,6 +577,76 @@ def test_a_part_is_refused_where_the_whole_needs_two(
         order("reverse-part", part)
     stage(1)
     order("reverse-part", part)
+
+
+def test_a_part_that_two_persons_have_agreed_on_goes_back_to_the_payer_once(
+    calls: Calls, order: Order
+) -> None:
+    calls.after("CollectFee")
+    before = calls.account("alice")["available"]
+    told = order("reverse-part/propose", body("reverse-part"))["proposal"]
+    assert (told["part"], told["amount"], told["currency"], told["case"]) == (1, "5.00", "EUR", 0)
+    assert calls.account("alice")["available"] == before
+
+    done = order("reverse-part/approve", {"digest": told["digest"]}, "bea")
+
+    assert (done["part"], done["order"]["amount"]) == (1, "5.00")
+    assert done["order"]["approved_by"] == PERSONS["bea"][0]
+    assert calls.account("alice")["available"] == before + 500
+    with calls.writes_nothing():
+        assert order("reverse-part/approve", {"digest": told["digest"]}, "bea") == done
+    assert proven(calls) == []
+
+
+def test_another_amount_is_another_proposal(calls: Calls, order: Order) -> None:
+    calls.after("CollectFee")
+    first = order("reverse-part/propose", body("reverse-part"))["proposal"]["digest"]
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="is open"):
+        order("reverse-part/propose", body("reverse-part", amount="6.00"))
+    order("reverse-part/withdraw", {"digest": first}, "bea")
+
+    second = order("reverse-part/propose", body("reverse-part", amount="6.00"))["proposal"]["digest"]
+
+    assert second != first
+    with calls.writes_nothing(), pytest.raises(ProposalRefused, match="not that of the latest"):
+        order("reverse-part/approve", {"digest": first}, "bea")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"amount": "47.73"}, PartRefused),
+        ({"part": 2}, PartRefused),
+        ({"amount": "0.00"}, InvalidRequest),
+        ({"part": 0}, InvalidRequest),
+        ({"case": 1}, InvalidRequest),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("move", ["propose", "break-glass"])
+def test_a_part_that_is_not_possible_is_not_proposed(
+    *, calls: Calls, order: Order, bus: Bus, move: str, wrong: dict[str, Any], error: type[Exception]
+) -> None:
+    calls.after("CollectFee")
+
+    with calls.writes_nothing(), pytest.raises(error):
+        order(f"reverse-part/{move}", body("reverse-part", **wrong))
+
+    assert bus.events == []
+
+
+def test_a_part_that_the_payee_cannot_pay_waits_for_its_money(calls: Calls, order: Order) -> None:
+    calls.after("CollectFee")
+    digest = order("reverse-part/propose", body("reverse-part"))["proposal"]["digest"]
+    had = calls.account("bob")["available"]
+    calls.ledger.open("bob", 499)
+    with calls.writes_nothing(), pytest.raises(InsufficientFunds):
+        order("reverse-part/approve", {"digest": digest}, "bea")
+    calls.ledger.open("bob", had)
+
+    order("reverse-part/approve", {"digest": digest}, "bea")
+
+    assert calls.row()["reversed_in_part"] == 500
 
 
 def test_a_part_on_record_is_answered_as_it_is_after_a_change_of_the_setting(

@@ -5,7 +5,7 @@ from typing import Any
 
 from handlers import take_order
 from infra.orders_api import APPROVED, DECISIONS, MOVES, ROUTES
-from settlement.model.orders import REVERSE, Decision
+from settlement.model.orders import REVERSE, REVERSE_PART, Decision
 from tests.infra.stack import each_stage, properties
 
 
@@ -27,7 +27,7 @@ def test_each_order_has_a_route_of_its_own_and_aws_proves_who_calls_it(stage: st
 def test_the_routes_are_the_orders_that_the_function_takes() -> None:
     assert {*DECISIONS} == take_order.ROUTES.keys()
     assert {*MOVES} == take_order.MOVES.keys()
-    assert {*APPROVED} == {*map(str, Decision), REVERSE}
+    assert {*APPROVED} == {*map(str, Decision), REVERSE, REVERSE_PART}
 
 
 @each_stage

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from handlers import _dependencies
-from settle.actions import proposal
+from settle.actions import partial_reversal, proposal
 from settle.console.allowed import KNOWN_SECONDS, Allowed
 from settle.door import Answer
 from settle.queries import proposal as proposals
@@ -309,3 +309,20 @@ def test_an_order_without_an_answer_says_that_it_may_be_repeated(desk: Desk) -> 
     assert (lost.status_code, again.status_code) == (502, 303)
     assert "not carried out, or not known to be" in texts(lost.text)
     assert desk.row()["status"] == "COMPENSATED"
+
+
+@pytest.mark.usefixtures("two_persons")
+def test_a_part_is_approved_with_its_amount_in_view(desk: Desk) -> None:
+    desk.pay()
+    partial_reversal.propose(desk.stack, KEY, "5.00", REASON, 1)
+    grace = as_person(desk, GRACE)
+
+    page = grace.page(DECIDE)
+    asked = grace.submit(page, f"/settlements/{KEY}/approve")
+    approved = grace.submit(asked.text, f"/settlements/{KEY}/approve")
+
+    effect = "gives 5.00 EUR back to alice, from bob, as part 1; the fee stays"
+    assert effect in texts(page)
+    assert effect in texts(asked.text)
+    assert approved.status_code == 303
+    assert given(desk) == ["reverse-part/propose", "reverse-part/approve"]

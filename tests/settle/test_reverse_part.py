@@ -1,12 +1,19 @@
 """`settle reverse --amount`: the part that its user is shown, once."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from settle.actions import partial_reversal
+from handlers import _dependencies, _event_bus
+from settle.actions import partial_reversal, proposal
 from settle.exit_codes import CommandFailed, Exit
-from tests.settle.desk import Desk
+from settle.queries import proposal as proposals
+from tests.settle.conftest import Command
+from tests.settle.desk import GRACE, Desk
 from tests.world.constants import KEY
+from tests.world.environment import NOW
 
 WHY = "one came back"
 
@@ -93,3 +100,48 @@ def test_a_payee_who_has_spent_it_is_told_and_nothing_goes_into_limbo(desk: Desk
     code, told = refused(desk, "47.72")
 
     assert (code, "InsufficientFunds: payee" in told) == (Exit.REFUSED, True)
+
+
+def test_one_proposes_a_part_and_another_person_approves_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(_dependencies.config, approvals={"reverse": 2})
+    monkeypatch.setattr(_dependencies, "config", config)
+    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
+    desk.pay()
+    code, told = refused(desk)
+    assert (code, "needs 2 persons: propose it" in told) == (Exit.CONFLICT, True)
+
+    proposed = partial_reversal.propose(desk.stack, KEY, "5.00", WHY, 1)
+
+    assert (proposed["part"], proposed["amount"], proposed["currency"]) == (1, "5.00", "EUR")
+    desk.door.by = GRACE
+    outcome = proposal.approve(desk.stack, KEY, proposed["digest"])
+    assert (outcome["status"], outcome["reversed_in_part"]) == ("SETTLED", "5.00")
+
+
+def test_a_person_who_breaks_the_glass_for_a_part_has_everybody_paged(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paged: list[str] = []
+    monkeypatch.setattr(_event_bus, "put", lambda kind, detail: paged.append(f"{kind} {detail['amount']}"))
+    desk.pay()
+
+    outcome = partial_reversal.break_glass(desk.stack, KEY, "5.00", WHY, 1)
+
+    assert (outcome["reversed_in_part"], paged) == ("5.00", ["GlassBroken 5.00"])
+
+
+@pytest.mark.parametrize(("option", "route"), [("--propose", "propose"), ("--break-glass", "break-glass")])
+def test_the_command_sends_a_part_to_its_own_route(
+    desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, option: str, route: str
+) -> None:
+    monkeypatch.setattr(_event_bus, "put", lambda kind, detail: None)
+    desk.pay()
+
+    command("reverse", KEY, "--amount", "5.00", "--reason", WHY, option)
+
+    assert desk.door.given[-1] == (
+        f"reverse-part/{route}",
+        {"key": KEY, "part": 1, "amount": "5.00", "reason": WHY},
+    )

@@ -418,6 +418,11 @@ PROPOSED = Proposal(
 PROPOSALS = (
     Vector(proposals.propose, (PROPOSED, None), variant="first"),
     Vector(proposals.propose, (PROPOSED, replace(PROPOSED, proposal_number=1)), variant="again"),
+    Vector(
+        proposals.propose,
+        (replace(PROPOSED, decision="reverse-part", case=0, part=2, amount=500), None),
+        variant="part",
+    ),
     Vector(proposals.approve, (PROPOSED, BEA, NOW)),
     Vector(proposals.complete, (PROPOSED, BEA, NOW)),
     Vector(proposals.withdraw, (PROPOSED, BEA, NOW)),

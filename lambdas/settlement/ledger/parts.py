@@ -39,6 +39,20 @@ def refusal_of(state: SettlementState) -> NotReversible | None:
     )
 
 
+def ensure_next(state: SettlementState, order: PartialReversal) -> None:
+    """Raise NotReversible or PartRefused if the order is not that of a next part within what is left."""
+    if refusal := refusal_of(state):
+        raise refusal
+    if refused := _misfit(state, order):
+        raise refused
+
+
+def _misfit(state: SettlementState, order: PartialReversal) -> PartRefused | None:
+    if state.next_part != order.part:
+        return PartRefused(f"part: the next one is number {state.next_part}")
+    return PartRefused(ABOVE_REST) if order.amount > state.settlement.net - state.reversed_in_part else None
+
+
 def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Write:
     """Record the order. The same part again is a replay, another one of its number a conflict."""
 
@@ -70,9 +84,7 @@ def count(settlement: Settlement, order: PartialReversal) -> Write:
     def explain(name: str, state: SettlementState) -> SettlementError:
         if refusal := refusal_of(state):
             return refusal
-        if state.next_part != order.part:
-            return PartRefused(f"part: the next one is number {state.next_part}")
-        return PartRefused(ABOVE_REST)
+        return _misfit(state, order) or PartRefused(ABOVE_REST)
 
     values = {":part": order.part, ":amount": order.amount}
     conditions = [status_is(Status.SETTLED), same_request(settlement), NEVER_RESOLVED]

@@ -217,8 +217,8 @@ class ResolutionRefused(Refusal):
 class ApprovalNeeded(Refusal):
     """The stage wants more persons for this decision than the one who orders it. Nothing was written."""
 
-    def __init__(self, decision: str, persons: int, way: str = "propose it") -> None:
-        super().__init__(f"{decision}: needs {persons} persons: {way}")
+    def __init__(self, decision: str, persons: int) -> None:
+        super().__init__(f"{decision}: needs {persons} persons: propose it")
 
 
 class ProposalRefused(Refusal):

@@ -179,10 +179,10 @@ def parse_resolution(raw: object, caller: Caller, **more: str) -> tuple[str, Res
     return content["key"], order
 
 
-def parse_part(raw: object, caller: Caller, exponent: int) -> tuple[str, PartialReversal]:
+def parse_part(raw: object, caller: Caller, exponent: int, **more: str) -> tuple[str, PartialReversal]:
     """Return the key and the order to reverse a part. Raises InvalidRequest, naming each field at fault.
 
-    `exponent` is that of the settlement's currency.
+    `exponent` is that of the settlement's currency, `more` what else the order has on record.
     """
     content = _object(raw, _PART)
     part, amount = content["part"], 0
@@ -195,7 +195,8 @@ def parse_part(raw: object, caller: Caller, exponent: int) -> tuple[str, Partial
     if amount == 0:
         raise InvalidRequest("amount: must be greater than zero")
     reason = one_line(content["reason"], "reason")
-    order = PartialReversal(reason=reason, by=caller.by, proof=caller.proof, part=part, amount=amount)
+    proof = caller.proof | more
+    order = PartialReversal(reason=reason, by=caller.by, proof=proof, part=part, amount=amount)
     return content["key"], order
 
 

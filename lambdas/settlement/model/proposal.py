@@ -34,7 +34,8 @@ class Proposal:
     `seen` is the digest of what was seen. `proposer` is a person, `proposed_by` the ARN, and the three that
     follow the proof. `needed` persons decide, the proposer among them. `persons` are those so far, and
     `approvals` counts the others: `approved_by` are their ARNs, `approved_in` their requests, with blanks
-    between. `case` is that of LIMBO, 0 for a reversal.
+    between. `case` is that of LIMBO, 0 for a reversal. `part` is the number of a reversal in part, and
+    `amount` what it gives back, in minor units; both are 0 for each other decision, and not in its row.
     """
 
     key: str
@@ -52,6 +53,8 @@ class Proposal:
     valid_until: str
     needed: int
     persons: frozenset[str]
+    part: int = 0
+    amount: int = 0
     status: ProposalStatus = ProposalStatus.OPEN
     approvals: int = 0
     approved_by: str = ""
@@ -66,7 +69,8 @@ class Proposal:
 
     def to_row(self) -> dict[str, Any]:
         """Return the attributes of a new proposal's row."""
-        row = {one.name: getattr(self, one.name) for one in fields(self)}
+        left_out = () if self.part else ("part", "amount")
+        row = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
         return row | {"status": self.status.value, "persons": set(self.persons)}
 
     @property

@@ -5,15 +5,25 @@ import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from settlement.ledger import parts
 from settlement.model.caller import Caller
 from settlement.model.errors import NotReversible, ProposalRefused
-from settlement.model.orders import REVERSE, Decision, Resolution, Reversal
+from settlement.model.orders import (
+    REVERSE,
+    REVERSE_PART,
+    Decision,
+    PartialReversal,
+    Resolution,
+    Reversal,
+)
 from settlement.model.proposal import Proposal, ProposalStatus
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Status, Step
 from settlement.model.timestamps import timestamp
 from settlement.policy import compensation
+
+AnyOrder = Resolution | Reversal | PartialReversal
 
 VALID_FOR = timedelta(hours=24)
 """How long a proposal may be approved."""
@@ -45,17 +55,23 @@ def digest_of(state: SettlementState, proposal: Proposal) -> str:
         "stuck_step": state.stuck_step,
         "stuck_amount": compensation.stuck_case(state).amount if in_limbo else 0,
     }
+    if proposal.part:
+        seen |= {"part": proposal.part, "amount_of_part": proposal.amount, "parts": state.parts}
     return hashlib.sha256(json.dumps(seen, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def needed(state: SettlementState, decision: str, config: StageConfig) -> int:
-    """Return how many persons a decision needs when one of them orders it directly."""
+    """Return how many persons a decision needs when one of them orders it directly.
+
+    A part needs as many as the whole, as parts add up to it.
+    """
+    decision = REVERSE if decision == REVERSE_PART else decision
     return config.persons_for(decision, state.settlement.amount, state.settlement.currency)
 
 
 def proposed(
     state: SettlementState,
-    order: Resolution | Reversal,
+    order: AnyOrder,
     caller: Caller,
     *,
     number: int,
@@ -69,6 +85,8 @@ def proposed(
         key=state.key,
         decision=decision,
         case=order.case if isinstance(order, Resolution) else 0,
+        part=order.part if isinstance(order, PartialReversal) else 0,
+        amount=order.amount if isinstance(order, PartialReversal) else 0,
         reason=order.reason,
         seen="",
         proposal_number=number,
@@ -91,10 +109,14 @@ def is_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> bo
     return digest_of(state, replace(proposal, needed=now_needed)) == proposal.seen
 
 
-def order_of(state: SettlementState, proposal: Proposal, caller: Caller) -> Resolution | Reversal:
+def order_of(state: SettlementState, proposal: Proposal, caller: Caller) -> AnyOrder:
     """Return the order that a proposal becomes by this person's approval, with all persons on record."""
     by, proof = proposal.proposed_by, proposal.proof | proposal.approved(caller)
     proof |= {"digest": proposal.seen}
+    if proposal.decision == REVERSE_PART:
+        return PartialReversal(
+            reason=proposal.reason, by=by, proof=proof, part=proposal.part, amount=proposal.amount
+        )
     if proposal.decision == REVERSE:
         expected = Status.PROCESSING if state.status is Status.PROCESSING else Status.SETTLED
         return Reversal(reason=proposal.reason, by=by, proof=proof, expected_status=expected)
@@ -102,15 +124,19 @@ def order_of(state: SettlementState, proposal: Proposal, caller: Caller) -> Reso
     return Resolution(reason=proposal.reason, by=by, proof=proof, decision=decision, case=proposal.case)
 
 
-def decision_of(order: Resolution | Reversal) -> str:
+def decision_of(order: AnyOrder) -> str:
     """Return what an order decides."""
+    if isinstance(order, PartialReversal):
+        return REVERSE_PART
     return order.decision.value if isinstance(order, Resolution) else REVERSE
 
 
-def ensure_fits(state: SettlementState, order: Resolution | Reversal) -> None:
-    """Raise ResolutionRefused, StepFenced or NotReversible if the order is not possible now."""
+def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
+    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused if the order is not possible now."""
     if isinstance(order, Resolution):
         compensation.ensure_can_resolve(state, order.decision, order.case)
+    elif isinstance(order, PartialReversal):
+        parts.ensure_next(state, order)
     elif state.parts:
         raise NotReversible(f"{state.parts} parts were reversed: reverse the rest in part", state.status)
     elif state.status is not order.expected_status or state.resolution is not None:

@@ -7,7 +7,7 @@ from typing import Any
 from settlement.ledger.keys import Row
 from settlement.model import money
 from settlement.model.case import Case
-from settlement.model.orders import Order
+from settlement.model.orders import Order, PartialReversal
 from settlement.model.stage_config import StageConfig
 from settlement.model.state import SettlementState
 from settlement.model.status import Step
@@ -69,11 +69,16 @@ class PagerConfig:
     ) -> dict[str, Any]:
         """Return the page about one person who decides alone what needs more."""
         settlement = state.settlement
-        amount = money.render(settlement.amount, config.currencies[settlement.currency])
+        exponent = config.currencies[settlement.currency]
+        whole = money.render(settlement.amount, exponent)
+        amount, of_it = whole, ""
+        if isinstance(order, PartialReversal):
+            amount = money.render(order.amount, exponent)
+            of_it = f" {amount} of"
         return {
             "summary": (
-                f"break-glass: {order.by} decides {decision} alone on {state.key}, a payment of {amount}"
-                f" {settlement.currency}; look at it"
+                f"break-glass: {order.by} decides {decision} alone on{of_it} {state.key},"
+                f" a payment of {whole} {settlement.currency}; look at it"
             ),
             "key": state.key,
             "decision": decision,

@@ -37,7 +37,7 @@ _OTHERS = (
     *("order", "reference", SIGNATURE),
     *("version", "folded", "key", "case", "token", "execution", "digest", "received_at"),
     *("seen", "proposer", "proposed_by", "proposed_at", "valid_until", "needed", "approvals", "persons"),
-    "proposal_number",
+    *("proposal_number", "part"),
     *("state", "failure_count", "opened_at", "failed_at", "not_needed_after", "probed_at"),
     *("failed", "probe", "probe_lease_expiry", "half_open_owner", EXPIRES),
 )

@@ -114,7 +114,8 @@ def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
     A proposal's row has no signature: who can write to the table can forge one for another person to approve.
     """
     for step, one in facts.items():
-        if one.persons and (step == _REVERSE or step.startswith(_RESOLVE)) and not _is_agreed(one, facts):
+        is_decision = step == _REVERSE or step.startswith((_RESOLVE, _PART))
+        if one.persons and is_decision and not _is_agreed(one, facts):
             yield f"its evidence {step} names persons whose proposal or approval is not on record"
 
 

@@ -86,8 +86,9 @@ def evidence(row: Row) -> EvidenceFacts:
         persons = _persons(row, REVERSE, reason, by)
         return told._replace(content=values.digest(cause_of_order(reason, by)), persons=persons)
     if kind == REVERSE_PART:
-        _ORDER(row)
-        return told._replace(amount=values.count(row, "amount", 1))
+        reason, by = _ORDER(row)
+        persons = _persons(row, REVERSE_PART, reason, by)
+        return told._replace(amount=values.count(row, "amount", 1), persons=persons)
     if kind == "limbo":
         account, error, cause = _CASE(row)
         return told._replace(account=account, content=values.digest(account, error, cause, posted_at))
@@ -193,7 +194,10 @@ def proposal(row: Row) -> None:
         raise MalformedRow(f"status is {status!r}")
     for name in ("proposed_at", "valid_until"):
         values.instant(row, name)
-    values.count(row, "case", 0 if decision == REVERSE else 1)
+    values.count(row, "case", 0 if decision in (REVERSE, REVERSE_PART) else 1)
+    if decision == REVERSE_PART:
+        values.count(row, "part", 1)
+        values.count(row, "amount", 1)
     values.count(row, "proposal_number", 1)
     lacking = values.count(row, "needed", 2) - 1 - values.count(row, "approvals")
     persons = values.optional(row, "persons", set) or set()
@@ -291,7 +295,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _VERDICTS = frozenset({Step.VERIFY.value, REVIEW})
 _DECIDED = frozenset({KycDecision.APPROVED.value, KycDecision.REJECTED.value})
 _DECISIONS = frozenset(decision.value for decision in Decision)
-_PROPOSABLE = _DECISIONS | {REVERSE}
+_PROPOSABLE = _DECISIONS | {REVERSE, REVERSE_PART}
 _CIRCUIT_COUNTS = (
     *("failure_count", "version", "failed_at", "opened_at", "probed_at"),
     *("not_needed_after", "probe_lease_expiry"),

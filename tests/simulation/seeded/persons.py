@@ -9,7 +9,7 @@ from settlement.adapters.wire import from_wire
 from settlement.model.proposal import Proposal
 from settlement.model.state import SettlementState
 from settlement.policy import approval
-from tests.simulation.seeded.facts import demand, number, order_in, text
+from tests.simulation.seeded.facts import demand, minor, number, order_in, text
 from tests.world.expressions import Item
 from tests.world.interpreter import ARN
 from tests.world.memory_dynamodb import Changes
@@ -34,7 +34,7 @@ DECISIONS = ("retry", "write-off", "complete", "reverse")
 VALID_FOR = timedelta(minutes=5)
 """How long a proposal may be approved here: many approvals come too late."""
 
-_COVERED = ("status", "escrow", "release_at", "resolutions", "request_hash", "stuck_step")
+_COVERED = ("status", "escrow", "release_at", "resolutions", "request_hash", "stuck_step", "parts")
 """What of a settlement's row a proposal is about."""
 
 
@@ -77,8 +77,9 @@ class Together:
                 )
                 self._proposal(key, old, new, settlements.get(key), asking, posted or "")
             step = text(new, "step") or ""
-            if kind == "EVIDENCE" and new and (step.startswith("resolve:") or step == "reverse"):
-                decision = "reverse" if step == "reverse" else text(new, "decision") or ""
+            order = step.partition(":")[0]
+            if kind == "EVIDENCE" and new and order in ("resolve", "reverse", "reverse-part"):
+                decision = (text(new, "decision") or "") if order == "resolve" else order
                 self._decision(key, decision, new, rows.get(f"PROPOSAL#{key}"), asking)
 
     def _proposal(
@@ -97,6 +98,12 @@ class Together:
                 is_void = _is_stale(old, settlement) or text(old, "valid_until") <= asking.at  # type: ignore[operator]
                 demand(is_void, "an open proposal is replaced if it has expired or is stale", key)
             demand(_persons(new) == {me}, "a proposal begins with its proposer", key, _persons(new))
+            wanted = order_in(asking.payload)
+            is_same = text(new, "decision") == wanted["decision"] and _part(new)[0] == wanted.get("part", 0)
+            demand(is_same, "a proposal is what its proposer has asked for", key, wanted)
+            if settlement and "amount" in wanted:
+                amount = minor(wanted["amount"], settlement["currency"]["S"])
+                demand(_part(new)[1] == amount, "a part is proposed with its amount", key, wanted)
             self._seen[key] = covered
             return
         demand(text(old, "status") == "OPEN", "a closed proposal never changes", key)
@@ -121,7 +128,8 @@ class Together:
         asking: "Asking",
     ) -> None:
         move = asking.payload["routeKey"].partition("/orders/")[2].partition("/")[2]
-        needed = min(stage.approvals.get(decision, 1) for stage in asking.stages)
+        asked = "reverse" if decision == "reverse-part" else decision  # parts add up to the whole
+        needed = min(stage.approvals.get(asked, 1) for stage in asking.stages)
         if move == "break-glass":
             paged = (key, asking.payload["requestContext"]["requestId"]) in self.pages
             demand(paged, "no person decides alone without a page", key)
@@ -133,8 +141,9 @@ class Together:
             is_done = new is not None and text(new, "status") == "DONE"
             demand(is_done, "an approved decision closes its proposal", key)
             demand(len(_persons(new)) >= needed, "no decision goes without its approvals", key, decision)
-            same = (text(new, "decision"), text(new, "reason"), text(new, "proposed_by"))
-            told = (decision, text(entry, "reason"), text(entry, "by"))
+            same = (text(new, "decision"), text(new, "reason"), text(new, "proposed_by"), _part(new))
+            part = int((text(entry, "step") or "").partition(":")[2]) if decision == "reverse-part" else 0
+            told = (decision, text(entry, "reason"), text(entry, "by"), (part, number(entry, "amount")))
             demand(same == told, "what is carried out is what was proposed", key, told)
             by = (text(entry, "approved_by") or "").split()
             demand(len(by) == len(_persons(new)) - 1, "those who approved are on record", key, by)
@@ -145,6 +154,10 @@ def _is_stale(proposal: Item, settlement: Item | None) -> bool:
     state = SettlementState.from_row(from_wire(settlement or {}))
     found = Proposal.from_row(from_wire(proposal))
     return approval.digest_of(state, found) != found.seen
+
+
+def _part(proposal: Item | None) -> tuple[int, int]:
+    return number(proposal, "part"), number(proposal, "amount")
 
 
 def _name(identity: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.seeded.facts import demand, minor, number, text
+from tests.simulation.seeded.persons import PERSONS
 from tests.world.expressions import Item
 from tests.world.orders import given, request
 
@@ -72,8 +73,49 @@ class Returns:
             if isinstance(answer, dict) and answer["statusCode"] < 500:
                 content = json.loads(answer["body"])
                 self._is_true(order, content, is_done=answer["statusCode"] == 200)
+                if content.get("error") == "ApprovalNeeded":
+                    self._agree(order)
                 return
             world.hub.sleep(self._random.randint(100, 60_000))
+
+    def _agree(self, order: dict[str, Any]) -> None:
+        """Propose a part, as persons of a stage that needs more than one; let others approve it at once."""
+        chance, body = self._random, given(order)[0]
+        content = self._move("propose", body, chance.choice(PERSONS))
+        if content is None or "proposal" not in content:
+            return
+        named = {"key": order["key"], "digest": content["proposal"]["digest"]}
+        for _ in range(chance.choice((2, 3, 5))):
+            delay = chance.choice((0, 5, 400, 20_000, 6 * MINUTE_MS))
+            move = "withdraw" if chance.random() < 0.05 else "approve"
+            if chance.random() < 0.05:
+                move, sent = "break-glass", body
+            else:
+                sent = named
+            self._world.people.spawn(
+                "a person", delay, self._moved, move, sent, chance.choice(PERSONS), order
+            )
+
+    def _moved(self, move: str, body: dict[str, Any], who: tuple[str, str], order: dict[str, Any]) -> None:
+        """Approve, withdraw or break the glass; check the answer of a part that is carried out."""
+        content = self._move(move, body, who)
+        if content is not None and "part" in content:
+            self._is_true(order, content, is_done=True)
+            self._world.count("part reversed together", 1)
+
+    def _move(self, move: str, body: dict[str, Any], who: tuple[str, str]) -> dict[str, Any] | None:
+        """Make a move until it is answered, at most four times."""
+        world, (by, user_id) = self._world, who
+        for _ in range(TRIES_MAX):
+            world.note("a person", f"{move}s a part", body)
+            asked = request(f"reverse-part/{move}", body, by, user_id=user_id)
+            call = world.cloud.call("TakeOrder", asked)
+            answer = call.answer.value if world.hub.wait(call.answer, 30_000) else None
+            if isinstance(answer, dict) and answer["statusCode"] < 500:
+                content: dict[str, Any] = json.loads(answer["body"])
+                return content
+            world.hub.sleep(self._random.randint(100, 60_000))
+        return None
 
     def _is_true(self, order: dict[str, Any], content: dict[str, Any], *, is_done: bool) -> None:
         """Check an answer: a part that is done is on record as it was ordered; a conflict is with another."""

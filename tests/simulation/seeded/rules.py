@@ -250,10 +250,12 @@ def part_is_reversed(key: str, old: Item, new: Item, posted: dict[str, Item], as
     order, released = order_in(asking.payload), number(old, "amount") - number(old, "fee")
     (name,) = made
     following = number(old, "parts") + 1
-    demand(name == f"reverse-part:{following}" and order["part"] == following, "a part is the next one", key)
+    is_next = name == f"reverse-part:{following}" and order.get("part", following) == following
+    demand(is_next, "a part is the next one", key)
     is_settled = old["status"] == new["status"] == {"S": "SETTLED"} and "resolution" not in old
     demand(is_settled, "a part is of a SETTLED settlement that no person completed", key)
-    wanted = minor(order["amount"], old["currency"]["S"])
+    is_approved = "digest" in order  # then the amount is that of the proposal, see persons.py
+    wanted = moved if is_approved else minor(order["amount"], old["currency"]["S"])
     demand(wanted > 0 and moved == wanted, "a part is as it was ordered", key, moved, wanted)
     demand(number(new, "reversed_in_part") <= released, "parts are never above what was released", key)
     back, escrow = posted.get(f"refund-part:{following}"), f"escrow:{key}"
