@@ -20,7 +20,7 @@ SHOWN = frozenset(
         *("recover_at", "expired_at", "finished_at", "names_erased_at", "sequence"),
         *("verdict", "failure", "reversed_for", "stuck_step", "resolutions", "resolution", "error"),
         *("parts", "reversed_in_part", "decision", "decided_at", "provider", "break_glass"),
-        *("proposal_number", "proposed_at", "valid_until", "withdrawn_at", "needed", "approvals"),
+        *("proposal_number", "part", "proposed_at", "valid_until", "withdrawn_at", "needed", "approvals"),
     }
 )
 """The attributes that tell of no person, no reason and no name that the provider gave."""

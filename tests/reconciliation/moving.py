@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import count
+from typing import Any
 
 from settlement.adapters.dynamodb import Store
 from settlement.ledger import balances
@@ -17,11 +18,11 @@ def moving(store: Store, account: str) -> Callable[..., Iterator[Row]]:
     """Return `store.entries`, before each call of which the account receives a cent."""
     read, numbers, later = store.entries, count(), timestamp(NOW + timedelta(seconds=1))
 
-    def entries(*bounds: str, limit: int | None = None) -> Iterator[Row]:
+    def entries(*bounds: str, **more: Any) -> Iterator[Row]:
         entry = external(f"a-deposit-{next(numbers):06}", "deposit", account, 1, "EUR", later)
         entry |= {"request_hash": "0" * 64}
         credit = balances.credit_swept(account, 1, "EUR")
         store.transact([put(entry, on_failure=AlreadyApplied), credit])
-        return read(*bounds, limit=limit)
+        return read(*bounds, **more)
 
     return entries
