@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ CHANGED = (
 """What the two functions and the definition between them say to each other has another name afterwards."""
 
 AT_ONCE = 4
-PAUSE_SECONDS = 1
 DELAY_SECONDS = 1
 """How long the provider thinks, so that payments are in flight when the machine changes; it may take four."""
 
@@ -78,7 +78,7 @@ def deploy(embedded: Embedded, folder: Path) -> None:
 
 
 class Load:
-    """Payments that start one after the other, some at once, until they are told to end."""
+    """Payments that follow each other, some at once, until they are told to end: no slow machine has more."""
 
     def __init__(self, embedded: Embedded) -> None:
         self.embedded, self.over = embedded, threading.Event()
@@ -99,23 +99,25 @@ class Load:
 
     def _pay(self) -> None:
         machine = self.embedded.stack.outputs["SettlementStandardArn"]
-        while not self.over.wait(PAUSE_SECONDS):
+        while not self.over.is_set():
             request = {"key": new_key("pay"), "payer": self.payer, "payee": self.payee}
             text = json.dumps(request | {"amount": "1.00", "currency": "EUR"})
             begun = self.embedded.step_functions.start_execution(
                 stateMachineArn=machine, name=request["key"], input=text
             )
             self.started.append(begun["executionArn"])
+            self.embedded.wait_for(partial(self._is_over, begun["executionArn"]))
 
     def ends(self) -> list[dict[str, Any]]:
-        """Wait for the end of each execution; return their descriptions."""
-        client = self.embedded.step_functions
+        """Return the descriptions of all executions, which are over."""
+        return [self._described(arn) for arn in self.started]
 
-        def described() -> list[dict[str, Any]]:
-            return [client.describe_execution(executionArn=arn) for arn in list(self.started)]
+    def _is_over(self, arn: str) -> bool:
+        return bool(self._described(arn)["status"] != "RUNNING")
 
-        self.embedded.wait_for(lambda: "RUNNING" not in {one["status"] for one in described()})
-        return described()
+    def _described(self, arn: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.embedded.step_functions.describe_execution(executionArn=arn)
+        return found
 
 
 def of_new_code(embedded: Embedded, described: dict[str, Any]) -> bool:
