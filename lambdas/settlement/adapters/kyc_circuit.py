@@ -179,9 +179,10 @@ class SharedCircuit:
             decided = replace(decided, version=circuit.version + 1)
             found = self._put(decided, circuit.version)
             if found == decided:
+                self._remember(decided)  # as old as the write: the announcement may take long
                 if (decided.state, decided.probe) != (circuit.state, circuit.probe):
                     self._announce(decided.state)
-                return self._remember(decided)
+                return decided
             circuit = self._remember(found)
         return circuit
 
