@@ -37,12 +37,13 @@ class Clock:
 
 
 class Watched:
-    """A DynamoDB client that records its calls, and fails those in `failing`."""
+    """A DynamoDB client that records its calls, fails those in `failing`, and runs those in `after`."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self.called: list[str] = []
         self.failing: dict[str, Exception] = {}
+        self.after: dict[str, Callable[[], Any]] = {}
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._client, name)
@@ -53,7 +54,9 @@ class Watched:
             self.called.append(name)
             if name in self.failing:
                 raise self.failing[name].with_traceback(None)  # or it grows with each raise
-            return found(**parameters)
+            answer = found(**parameters)
+            self.after.pop(name, lambda: None)()
+            return answer
 
         return call
 
@@ -72,10 +75,14 @@ class Environment:
         self.announced: list[State] = []
         self.measured: list[State] = []
         self.circuit = kyc_circuit.SharedCircuit(
-            self.client, ledger.table_name, thresholds, self.announced.append, clock
+            self.client, ledger.table_name, thresholds, self._announce, clock
         )
         self._guarded = kyc_circuit.guarded(self.provider.ask, self.circuit, self.measured.append)
         self._thread = ThreadPoolExecutor(1)
+
+    def _announce(self, state: State) -> None:
+        self.announced.append(state)
+        self.client.after.pop("announce", lambda: None)()
 
     def start(self, barrier: threading.Barrier | None = None, key: str | None = None) -> Future[Any]:
         """Ask about a payment of this key, or about one that is new."""

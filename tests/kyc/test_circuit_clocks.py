@@ -1,4 +1,4 @@
-"""A clock that is wrong: it is measured, and neither keeps the circuit open nor loses failures."""
+"""Wrong clocks and frozen environments: neither keeps the circuit open, loses failures, or asks in vain."""
 
 import pytest
 
@@ -75,3 +75,38 @@ def test_a_clock_that_is_behind_opens_the_circuit_for_the_others_as_well(
     assert shared.has(state="OPEN", opened_at=shared.clock.seconds)
     assert isinstance(shared.environment().ask(APPROVED), KycCircuitOpen)
     assert counted == []
+
+
+@pytest.mark.parametrize("frozen_after", ["put_item", "announce"])
+def test_an_environment_that_freezes_as_it_opens_the_circuit_finds_it_closed_by_another(
+    shared: Shared, frozen_after: str
+) -> None:
+    frozen, other = shared.environment(), shared.environment()
+    for _ in range(THRESHOLDS.failures - 1):
+        frozen.ask(DOWN)
+
+    def freeze() -> None:
+        assert shared.state == "OPEN"
+        shared.wait(RECOVERY)
+        assert other.ask(APPROVED) == APPROVED
+
+    frozen.client.after[frozen_after] = freeze
+    frozen.ask(DOWN, key="the-last")  # so it is no payment that may be the probe
+    assert shared.state == "CLOSED"
+
+    assert frozen.ask(APPROVED, key="the-last") == APPROVED
+
+
+def test_an_environment_that_freezes_as_it_reads_the_circuit_finds_it_opened_by_another(
+    shared: Shared,
+) -> None:
+    frozen = shared.environment()
+
+    def freeze() -> None:
+        shared.opened()
+        shared.wait(kyc_circuit.CACHE_SECONDS)
+
+    frozen.client.after["get_item"] = freeze
+    assert frozen.ask(APPROVED) == APPROVED  # it was closed when it was read
+
+    assert isinstance(frozen.ask(APPROVED), KycCircuitOpen)

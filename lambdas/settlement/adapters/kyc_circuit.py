@@ -163,11 +163,12 @@ class SharedCircuit:
         known = self._known
         if known and known.circuit.state is not State.HALF_OPEN and self._is_fresh(known.read_at):
             return known.circuit
+        now = self._clock()
         answer = self._client.get_item(
             TableName=self._table_name, Key=to_wire(keys.circuit(CIRCUIT)), ConsistentRead=True
         )
         self._answers = 0  # older than failures that this read may have found
-        return self._remember(from_row(from_wire(answer.get("Item", {}))))
+        return self._remember(from_row(from_wire(answer.get("Item", {}))), now)
 
     def _change(self, decide: Callable[[Circuit], Circuit]) -> Circuit:
         """Write the decided change, if it is one; return the circuit after it. Announce a new state."""
@@ -177,13 +178,14 @@ class SharedCircuit:
             if decided == circuit:
                 break
             decided = replace(decided, version=circuit.version + 1)
+            now = self._clock()
             found = self._put(decided, circuit.version)
             if found == decided:
-                self._remember(decided)  # as old as the write: the announcement may take long
+                self._remember(decided, now)
                 if (decided.state, decided.probe) != (circuit.state, circuit.probe):
                     self._announce(decided.state)
                 return decided
-            circuit = self._remember(found)
+            circuit = self._remember(found, now)
         return circuit
 
     def _put(self, circuit: Circuit, version: int) -> Circuit:
@@ -205,8 +207,9 @@ class SharedCircuit:
             return from_row(from_wire(refused.response.get("Item", {})))
         return circuit
 
-    def _remember(self, circuit: Circuit) -> Circuit:
-        self._known = _Known(circuit, self._clock())
+    def _remember(self, circuit: Circuit, now: int) -> Circuit:
+        """Cache the circuit from the time before its call: the answer, or an announcement, may take long."""
+        self._known = _Known(circuit, now)
         return circuit
 
     def _is_fresh(self, since: int) -> bool:
