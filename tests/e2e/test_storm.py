@@ -88,12 +88,13 @@ class Storm:
         return bool(self.requests[key]["payee"] != self.payees[0])
 
     def ask(self, many: int) -> None:
-        """Start more settlements; their keys are unclaimed."""
-        for _ in range(many):
+        """Start more settlements, all at once; their keys are unclaimed."""
+        payers = [self.account("alice", "1.00") for _ in range(many)]
+        for payer in payers:
             key = new_key("storm")
             self.requests[key] = {
                 "key": key,
-                "payer": self.account("alice", "1.00"),
+                "payer": payer,
                 "payee": self.payees[len(self.requests) % len(self.payees)],
                 "amount": "1.00",
                 "currency": "EUR",
@@ -142,6 +143,9 @@ class Storm:
         """Ask for more if most of the last ones have ended."""
         if sum(map(self.is_driven, list(self.requests)[-PORTION:])) < PORTION / 2:
             self.ask(PORTION)
+
+    def has_in_flight(self) -> bool:
+        return any(row["status"] in IN_FLIGHT for row in self.rows().values())
 
     def unspent(self) -> set[str]:
         """Return the settlements whose payer has all of the money."""
@@ -254,8 +258,10 @@ def test_settlements_end_though_functions_are_killed_and_all_of_the_embedded_aws
     storm = Storm(embedded)
 
     storm.kill(psutil.Process(embedded.running().pid), KILLS // 2)
-    storm.ask(PORTION)
-    embedded.wait_for(lambda: any(row["status"] in IN_FLIGHT for row in storm.rows().values()))
+    give_up_at = time.monotonic() + STORM_SECONDS_MAX
+    while not storm.has_in_flight():  # all may have ended before they are looked at
+        assert time.monotonic() < give_up_at, storm.tally()
+        storm.ask(PORTION)
     with stopped_and_started(embedded) as process:
         storm.kill(process, KILLS)
         ended = storm.over()
