@@ -63,7 +63,8 @@ class Unreadable:
                 stack.enter_context(mock.patch.object(place, name, part))
             self._deliver([_body(_key(row)) for row in releases])
             demand(not self._aside, "what a function has put is read", *self._aside)
-            self._spoil(table, self._more(releases))
+            if whole := [row for row in releases if _is_whole(table, _minute(_key(row)))]:
+                self._spoil(table, self._more(whole))
 
     def send_message(self, QueueUrl: str, MessageBody: str, MessageAttributes: Any) -> None:  # noqa: N803
         """Take a message, perhaps without an answer."""
@@ -154,6 +155,14 @@ def _body(key: Key) -> str:
 
 def _minute(key: Key) -> Key:
     return f"SWEPT#{key[0]}", key[1][:16]
+
+
+def _is_whole(table: MemoryDynamoDb, minute: Key) -> bool:
+    """Return whether all entries of a minute are there. No release comes so late that some have expired."""
+    partition = minute[0].removeprefix("SWEPT#")
+    entries = [row for (pk, sk), row in table.items.items() if pk == partition and sk[:16] == minute[1]]
+    folded = table.items[minute]["folded"]["M"].values()
+    return sum(number(row, "amount") for row in entries) == sum(int(total["N"]) for total in folded)
 
 
 def _put(table: MemoryDynamoDb, row: Item) -> None:
