@@ -103,7 +103,9 @@ class Embedded:
         """Demand that the whole table is the same before and after."""
         before = self.rows()
         yield
-        assert self.rows() == before
+        after = self.rows()
+        assert [row for row in after if row not in before] == []
+        assert len(after) == len(before)
 
     def up(self) -> dict[str, Any]:
         return self.told("local", "up")
