@@ -13,6 +13,7 @@ from aws_cdk.aws_logs import RetentionDays
 from infra.concurrency import Concurrency
 from infra.currencies import exponents_of
 from infra.kyc_config import NOT_NAMED, SCREENS_BY_NAME, KycSettings
+from infra.layouts import LAYOUTS, MIGRATIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,8 @@ class Settings:
     copies: see docs/operating/restore.md.
     `row_keys` is the number of keys of the rows, and `signing_key` the number of the one that signs them:
     see docs/decisions/2026-11-22-signed-rows.md.
+    `row_layout` is the newest layout of a settlement's row that the functions write, and `migration` the name
+    of a migration for which the stack has a role: see docs/operating/migrating.md.
     `timeout_factor` multiplies the timeouts of functions and tasks on a stage where functions start slowly.
     `embedded_python` is the path of the Python that runs the functions of the embedded AWS; None on AWS.
     """
@@ -119,6 +122,8 @@ class Settings:
     ordered_events: bool = False
     powertools_layer: str | None = None
     snap_start: bool = False
+    row_layout: int = 1
+    migration: str | None = None
     qualified_functions: bool = True
     canary_percent: int | None = None
     canary_minutes: int = 15
@@ -145,6 +150,7 @@ class Settings:
         self._check_evidence()
         self._check_addresses()
         self._check_retention()
+        self._check_layout()
         for name in ("idempotency_key", "party_names"):
             if getattr(self, name) not in ("required", "optional"):
                 raise ValueError(f"{name}: must be required or optional")
@@ -288,6 +294,12 @@ class Settings:
         if days is not None and shortest is not None and shortest > days:
             raise ValueError("shortest_retention_days: must be at most retention_days")
 
+    def _check_layout(self) -> None:
+        if type(self.row_layout) is not int or not 1 <= self.row_layout <= LAYOUTS:
+            raise ValueError(f"row_layout: must be from 1 to {LAYOUTS}")
+        if self.migration is not None and self.migration not in MIGRATIONS:
+            raise ValueError(f"migration: must be one of {', '.join(MIGRATIONS)}, or None")
+
     def _check_times(self) -> None:
         if not 0 < self.recover_after_seconds < self.deadline_seconds:
             raise ValueError("recover_after_seconds: must be positive, and below deadline_seconds")
@@ -389,6 +401,7 @@ class Settings:
                 "idempotency_key": self.idempotency_key,
                 "party_names": self.party_names,
                 "retention_days": self.retention_days,
+                "row_layout": self.row_layout,
                 "shortest_retention_days": self.shortest_retention_days or self.retention_days,
             },
             sort_keys=True,

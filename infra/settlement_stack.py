@@ -13,6 +13,7 @@ from infra.grants import GRANTS, TRIGGERED, grant_rows, grant_starts
 from infra.journal import Journal
 from infra.kyc import Kyc
 from infra.merchants import Merchants
+from infra.migration import MigrationRole
 from infra.orders_api import OrdersApi
 from infra.outcomes import Outcomes
 from infra.pager import Pager
@@ -136,6 +137,11 @@ class SettlementStack(Stack):
             machines=(standard, compensation),
         )
         pager.send_by(functions["SendPage"])
+        migration = (
+            MigrationRole(self, "Migration", ledger=ledger, migration=settings.migration)
+            if settings.migration
+            else None
+        )
         start = StartQueue(self, "Start", function=functions["StartSettlements"], settings=settings)
 
         watched = Watched(
@@ -183,6 +189,7 @@ class SettlementStack(Stack):
             "JournalGivenUpQueueUrl": journal.given_up.queue_url,
             **people.outputs,
             **({"OrderedTopicArn": outcomes.topic.topic_arn} if outcomes.topic else {}),
+            **({"MigrationRoleArn": migration.role.role_arn} if migration else {}),
             "StageConfig": settings.stage_config,
         }.items():
             CfnOutput(self, name, value=value)

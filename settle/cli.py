@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from settle.commands import account, events, journal, kyc, ledger, limbo, local, restore
+from settle.commands import account, events, journal, kyc, ledger, limbo, local, migrate, restore
 from settle.commands.acceptance import acceptance
 from settle.commands.audit import audit
 from settle.commands.console import console
@@ -72,6 +72,7 @@ _GROUPS = {
     "journal": journal.app,
     "ledger": ledger.app,
     "restore": restore.app,
+    "migrate": migrate.app,
     "kyc": kyc.app,
     "local": local.app,
 }

@@ -23,8 +23,9 @@ from infra.kyc_config import KycSettings
 from settle import explanations
 from settle.cli import app
 from settle.exit_codes import Exit
+from settle.migrations.rows import Direction, Phase, Progress
 from settlement.adapters.dynamodb import _TRANSIENT_REASONS
-from settlement.ledger import expiry
+from settlement.ledger import expiry, keys
 from settlement.model.state import _TIMES, _TYPES
 from settlement.model.status import TRANSITIONS
 from settlement.sealing.signature import RowKeys
@@ -54,6 +55,24 @@ _ROWS = {
     "PROPOSAL": "proposal",
     "KYC_EVENT": "event",
 }
+_PROGRESS = {
+    name: str if isinstance(value, str) else int
+    for name, value in Progress(
+        name="",
+        direction=Direction.FORWARD,
+        phase=Phase.PAUSED,
+        version=1,
+        runner="",
+        leased_until="",
+        began_at="",
+        after=keys.settlement(""),
+        reason="",
+    )
+    .to_row()
+    .items()
+}
+"""The attributes of the row of a migration, with their types."""
+
 _ANY_KEY = RowKeys.from_text("1:any")
 _WIRE = {"int": "N", "str": "S", "set": "SS", "dict": "M"}
 
@@ -171,6 +190,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "sweep": lambda: _attributes("sweep"),
     "waiting": lambda: _attributes("waiting"),
     "proposal": lambda: _attributes("proposal"),
+    "migration": lambda: _attributes("migration", **_PROGRESS),
     "event": lambda: _attributes("event"),
     "roles": lambda: _table(
         ("role of", "alone", "in a transaction", "attributes of money", "other services"), roles.permissions()

@@ -137,7 +137,7 @@ def carry_out_part(
         raise refusal
     if span := sweeps.before_refund(state):
         sweeper.fold(store, span)
-    writes = compensation.reverse_part(settlement, order, now)
+    writes = compensation.reverse_part(settlement, order, now, _dependencies.config.row_layout)
     entry = store.record((*writes, completing) if completing else writes)
     amount = money.render(entry["amount"], _dependencies.config.currencies[settlement.currency])
     told = _on_record(entry) | {"amount": amount, "currency": settlement.currency}

@@ -58,7 +58,7 @@ def changed_since(stack: Stack, since: datetime) -> list[str]:
     found = pages.scan(
         stack.store,
         FilterExpression="sk = :settlement AND (finished_at >= :since OR attribute_not_exists(finished_at)"
-        " OR attribute_exists(parts))",
+        " OR attribute_exists(reversed_in_part))",
         ExpressionAttributeValues={
             ":settlement": {"S": keys.settlement("")["sk"]},
             ":since": {"S": timestamp(since)},

@@ -19,7 +19,16 @@ SHOWN = frozenset(
         *("owner", "owner_epoch", "claimed_at", "deadline_at", "deadline_extended_at", "in_flight_since"),
         *("recover_at", "expired_at", "finished_at", "names_erased_at", "sequence"),
         *("verdict", "failure", "reversed_for", "stuck_step", "resolutions", "resolution", "error"),
-        *("parts", "reversed_in_part", "decision", "decided_at", "provider", "break_glass"),
+        *(
+            "parts",
+            "reversals_in_part",
+            "layout",
+            "reversed_in_part",
+            "decision",
+            "decided_at",
+            "provider",
+            "break_glass",
+        ),
         *("proposal_number", "part", "proposed_at", "valid_until", "withdrawn_at", "needed", "approvals"),
     }
 )

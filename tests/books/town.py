@@ -37,7 +37,7 @@ def new_town() -> Town:
     reversed_later.reverse(Step.FEE, Step.RELEASE, Step.HOLD)
     returned = payment(town, 6)
     returned.forward(*SETTLES)
-    returned.part(500)
+    returned.part(500, 1)
     stuck = payment(town, 7)
     stuck.forward(*SETTLES, "order")
     stuck.reverse(Step.FEE)

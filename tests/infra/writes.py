@@ -160,7 +160,11 @@ WRITES: dict[str, list[Write]] = {
     "PublishEvents": [],
     "TakeOrder": [
         *ORDERED,
-        *(write for part in (PART_1, PART_2) for write in compensation.reverse_part(SETTLEMENT, part, NOW)),
+        *(
+            write
+            for part, layout in ((PART_1, 1), (PART_2, 1), (PART_1, 2), (PART_2, 2))
+            for write in compensation.reverse_part(SETTLEMENT, part, NOW, layout)
+        ),
         *SWEEP,
         *(write for case in _CASES for write in resolving(case)),
         *(write for order in ORDERS_ON_ACCOUNTS for write in administration.carry_out(order, NOW, CONFIG)),

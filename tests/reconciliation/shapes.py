@@ -98,13 +98,13 @@ def extended(payment: Payment) -> None:
     payment.take_over(890)
 
 
-def in_parts(*names: str, amounts: tuple[int, ...]) -> Play:
-    """Give the payer some parts of what was released."""
+def in_parts(*names: str, amounts: tuple[int, ...], layout: int = 1) -> Play:
+    """Give the payer some parts of what was released, in a layout of the row."""
 
     def play(payment: Payment) -> None:
         payment.forward(*names)
         for amount in amounts:
-            payment.part(amount + payment.settlement.fee)
+            payment.part(amount + payment.settlement.fee, layout)
 
     return play
 
@@ -190,6 +190,7 @@ SHAPES: dict[str, Play] = {
     "proposed": proposed,
     "reversed in part": in_parts(*SETTLED, amounts=(1_000, 3, 250)),
     "reversed in part once": in_parts(*SETTLED, amounts=(1,)),
+    "reversed in part by name": in_parts(*SETTLED, amounts=(1_000, 3), layout=2),
     "reversed in part after a review": in_parts(*REVIEWED, "release", "fee", amounts=(7, 19)),
     "reversed in parts by a merchant": in_parts(*RELEASED, "sweep", "fee", amounts=(2_000, 11)),
     "given back by a merchant": compensated(*RELEASED, "sweep", "fee", by="order"),

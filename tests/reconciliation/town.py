@@ -235,13 +235,13 @@ class Payment:
             compensation.reverse_on_order(self.settlement, order, self.town.tick(), CONFIG)
         )
 
-    def part(self, amount: int) -> None:
-        """Give the payer a part of what was released."""
+    def part(self, amount: int, layout: int) -> None:
+        """Give the payer a part of what was released, in a layout of the row."""
         state = self.state()
         order = PartialReversal(
             reason=f"{self.settlement.payer} sent one back", by="olga", part=state.next_part, amount=amount
         )
-        self.town.store.record(compensation.reverse_part(self.settlement, order, self.town.tick()))
+        self.town.store.record(compensation.reverse_part(self.settlement, order, self.town.tick(), layout))
 
     def reverse(self, *which: Step) -> None:
         for step in which:

@@ -27,8 +27,14 @@ RESOLUTIONS: list[dict[str, Any]] = [
 ]
 """The number of decisions: the attribute exists from the beginning of a compensation."""
 
-PARTS = ((1, 500), (1, 3_772), (1, 3_773), (2, 500))
-"""The reversals in part and their sum, around what leaves room for another 1,000 of the net amount."""
+PARTS = tuple(
+    {**counted, "reversed_in_part": amount}
+    for count, amount in ((1, 500), (1, 3_772), (1, 3_773), (2, 500))
+    for counted in ({"parts": count}, {"reversals_in_part": count, "layout": 2})
+)
+"""The reversals in part and their sum, around what leaves room for another 1,000 of the net amount, by both
+layouts of the row.
+"""
 
 MOVED = "2026-11-20T12:00:30.000Z"
 """The place in the index of a settlement that another execution has taken over since it was read."""
@@ -138,12 +144,11 @@ def _rows_of(settlement: Settlement) -> list[Row]:
                 settlement=settlement,
                 verdict=VERDICT.decision.value,
                 reversed_for={"step": "verify"},
-                parts=parts,
-                reversed_in_part=amount,
+                **reversed_in_part,
                 **decided,
                 **listings(status)[0],
             )
-            for status, same, decided, (parts, amount) in product(Status, (True, False), RESOLUTIONS, PARTS)
+            for status, same, decided, reversed_in_part in product(Status, (True, False), RESOLUTIONS, PARTS)
         ]
         + [
             settlement_row(

@@ -44,11 +44,12 @@ FULL = states.row(
     failure=FAILURE,
     reversed_for={**FAILURE, "step": "verify"},
     stuck_step="compensate:hold",
-    resolutions=2,
+    resolutions=6,
     resolution={"decision": "retry"},
-    parts=4,
+    reversals_in_part=4,
     reversed_in_part=70,
     sequence=9,
+    layout=2,
 )
 """A row with every attribute of a settlement, each with its own value."""
 
@@ -86,14 +87,26 @@ def test_every_attribute_is_read_from_the_row() -> None:
     assert read.pop("steps") == {step: f"the time in {step}_at" for step in Step}
     assert read.pop("reversed") == {step: f"the time in {step}_reversed_at" for step in REVERSIBLE}
     assert {column(name): value for name, value in read.items()} == {
-        name: FULL[name] for name in FULL.keys() - NOT_READ - {"pk", *FIELDS, *SLOTS}
+        name: FULL[name] for name in FULL.keys() - NOT_READ - {"pk", "layout", *FIELDS, *SLOTS}
     }
     assert len({repr(value) for value in read.values()}) == len(read), "two of them may be exchanged"
     assert type(state.status) is Status
 
 
 def column(field: str) -> str:
-    return "gsi1sk" if field == "listed_at" else field
+    return {"listed_at": "gsi1sk", "parts": "reversals_in_part"}.get(field, field)
+
+
+def test_a_row_of_the_first_layout_counts_its_parts_under_their_first_name() -> None:
+    first = without(without(FULL, "reversals_in_part"), "layout") | {"parts": 4}
+
+    assert SettlementState.from_row(first) == SettlementState.from_row(FULL)
+
+
+@pytest.mark.parametrize("layout", [0, -1, 3])
+def test_a_layout_that_this_release_does_not_know_is_not_read(layout: int) -> None:
+    with pytest.raises(MalformedRow, match=f": has layout {layout}, and this release reads up to 2$"):
+        SettlementState.from_row(FULL | {"layout": layout})
 
 
 @pytest.mark.parametrize("field", DEFAULTS)
@@ -190,7 +203,7 @@ def test_the_types_of_exactly_the_attributes_that_are_read_are_checked(
     SettlementState.from_row(settlement)
     AccountState.from_row(account)
 
-    assert settlement.read | account.read == model_state._TYPES.keys()
+    assert settlement.read | account.read | {"parts"} == model_state._TYPES.keys()
     assert settlement.read == FULL.keys() - NOT_READ
     assert account.read == ACCOUNT.keys() - NOT_READ
 

@@ -112,6 +112,8 @@ def test_choices_are_found() -> None:
 
     assert {name for name, _ in CHOICES} == {
         "limbo.await_decision",
+        "parts.count.later",
+        "parts.count.later.by-name",
         "reversal.reverse_step.hold",
         *ending_a_review,
         *unblocked,

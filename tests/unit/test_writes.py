@@ -157,13 +157,19 @@ def not_resolvable(step: str, row: Row) -> str:
 
 def not_as_expected(expected: Status) -> Told:
     def told(step: str, row: Row) -> str:
-        if row["status"] is expected and "parts" in row:
-            return f"NotReversible: {step}: {row['parts']} parts were reversed: reverse the rest in part"
+        if row["status"] is expected and parts_of(row):
+            return f"NotReversible: {step}: {parts_of(row)} parts were reversed: reverse the rest in part"
         completed = row["status"] is Status.SETTLED and "resolution" in row
         found = f"{row['status']}{' and was completed out of LIMBO' if completed else ''}"
         return f"NotReversible: {step}: it was to be {expected}, but the settlement is {found}"
 
     return told
+
+
+def parts_of(row: Row) -> int:
+    """Return the number of reversals in part, by either layout of the row."""
+    parts: int = row["reversals_in_part"] if "reversals_in_part" in row else row.get("parts", 0)
+    return parts
 
 
 def not_reversible_in_part(part: int) -> Told:
@@ -172,11 +178,15 @@ def not_reversible_in_part(part: int) -> Told:
             completed = " and was completed out of LIMBO" if "resolution" in row else ""
             found = f"{row['status']}{completed}"
             return f"NotReversible: {step}: a part needs a SETTLED settlement, and it is {found}"
-        if row.get("parts", 0) != part - 1:
-            return f"PartRefused: part: the next one is number {row.get('parts', 0) + 1}"
+        if parts_of(row) != part - 1:
+            return f"PartRefused: part: the next one is number {parts_of(row) + 1}"
         return "PartRefused: amount: is more than what is left of what was released"
 
     return told
+
+
+BY_NAME = ("", ".by-name")
+"""The variants of the vectors of a part, one for each layout that it gives the row: it takes any."""
 
 
 def moved_on(step: str, row: Row) -> str:
@@ -329,24 +339,30 @@ RULES: dict[str, Rule] = {
             expected,
             "reverse",
             not_as_expected(expected),
-            lambda row: "resolution" not in row and "parts" not in row,
+            lambda row: "resolution" not in row and not parts_of(row),
         )
         for expected in ORDERS
     },
-    "parts.count.first": Rule(
-        Status.SETTLED,
-        "reverse",
-        not_reversible_in_part(1),
-        lambda row: "resolution" not in row and "parts" not in row,
-    ),
-    "parts.count.later": Rule(
-        Status.SETTLED,
-        "reverse",
-        not_reversible_in_part(2),
-        lambda row: (
-            "resolution" not in row and row.get("parts") == 1 and row["reversed_in_part"] <= 4_772 - 1_000
-        ),
-    ),
+    **{
+        f"parts.count.first{variant}": Rule(
+            Status.SETTLED,
+            "reverse",
+            not_reversible_in_part(1),
+            lambda row: "resolution" not in row and not parts_of(row),
+        )
+        for variant in BY_NAME
+    },
+    **{
+        f"parts.count.later{variant}": Rule(
+            Status.SETTLED,
+            "reverse",
+            not_reversible_in_part(2),
+            lambda row: (
+                "resolution" not in row and parts_of(row) == 1 and row["reversed_in_part"] <= 4_772 - 1_000
+            ),
+        )
+        for variant in BY_NAME
+    },
     **{f"reversal.reverse_step.{step}": reversing(step) for step in REVERSIBLE},
     "reversal.finish_unheld": Rule(
         COMPENSATING, "compensate:hold", finished_or_fenced, lambda row: not committed(row)

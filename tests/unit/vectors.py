@@ -247,8 +247,11 @@ PART_1, PART_2 = (
 
 PARTS = (
     Vector(parts.record, (SETTLEMENT, PART_1, NOW)),
-    Vector(parts.count, (SETTLEMENT, PART_1), variant="first"),
-    Vector(parts.count, (SETTLEMENT, PART_2), variant="later"),
+    *(
+        Vector(parts.count, (SETTLEMENT, order, layout), variant=f"{variant}{named}")
+        for layout, named in ((1, ""), (2, ".by-name"))
+        for order, variant in ((PART_1, "first"), (PART_2, "later"))
+    ),
 )
 
 LIMBO = (
@@ -378,8 +381,8 @@ COMPENSATION = (
         Vector(compensation.reverse_on_order, (SETTLEMENT, order, NOW, CONFIG), variant=expected.lower())
         for expected, order in ORDERS.items()
     ),
-    Vector(compensation.reverse_part, (SETTLEMENT, PART_1, NOW), variant="first"),
-    Vector(compensation.reverse_part, (SETTLEMENT, PART_2, NOW), variant="later"),
+    Vector(compensation.reverse_part, (SETTLEMENT, PART_1, NOW, 1), variant="first"),
+    Vector(compensation.reverse_part, (SETTLEMENT, PART_2, NOW, 1), variant="later"),
     *(Vector(compensation.reverse_step, (SETTLEMENT, step, NOW), variant=step) for step in CASES),
     *(
         Vector(compensation.enter_limbo, (SETTLEMENT, case, FAILURE, NOW), variant=variant)

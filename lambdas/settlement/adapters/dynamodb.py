@@ -98,6 +98,14 @@ class Store:
             return found
         return SettlementState.from_row(from_wire(answer["Attributes"]))
 
+    def apply(self, write: Write) -> int | None:
+        """Apply an update whose answer tells no row; return its write units, None if it was left alone."""
+        try:
+            answer = self._call("update_item", [write], **self._parameters(write))
+        except AlreadyApplied:
+            return None
+        return int(answer["ConsumedCapacity"]["CapacityUnits"])
+
     def put(self, write: Write) -> Row:
         """Put a row unless it is there; return the one that is there then. Raises the write's refusal."""
         try:

@@ -28,8 +28,8 @@ EXISTS = Condition("attribute_exists(pk)")
 NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
 """No person has decided on the settlement: a SETTLED one was not completed out of LIMBO."""
 
-NO_PARTS = Condition("attribute_not_exists(parts)")
-"""Nothing of the settlement is reversed in part."""
+NO_PARTS = Condition("attribute_not_exists(reversed_in_part)")
+"""Nothing of the settlement is reversed in part, by either layout of its row."""
 
 NO_VERDICT = Condition("attribute_not_exists(verdict)")
 """The KYC provider has not decided."""
@@ -104,8 +104,12 @@ def case_unchanged(resolutions: int) -> Condition:
 
 
 def parts_are(parts: int) -> Condition:
-    """Optimistic lock: so many parts are reversed, so that the next one is that of this order."""
-    return Condition("parts = :earlier_parts", {":earlier_parts": parts})
+    """Optimistic lock: so many parts are reversed, so that the next one is that of this order.
+
+    By either layout of the row: it may have been migrated since it was read.
+    """
+    either = "(reversals_in_part = :earlier_parts OR parts = :earlier_parts)"
+    return Condition(either, {":earlier_parts": parts})
 
 
 def within_rest(highest_before: int) -> Condition:

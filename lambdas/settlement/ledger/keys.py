@@ -135,6 +135,11 @@ def proposal(key: str) -> Row:
     return {"pk": f"PROPOSAL#{key}", "sk": "PROPOSAL"}
 
 
+def migration(name: str) -> Row:
+    """Return the key of the row with the progress of a migration."""
+    return {"pk": f"MIGRATION#{name}", "sk": "MIGRATION"}
+
+
 def event(event_id: str) -> Row:
     """Return the key of a webhook event's marker, which makes its effect happen once."""
     return {"pk": f"KYC_EVENT#{event_id}", "sk": "EVENT"}

@@ -18,7 +18,13 @@ from settlement.ledger.conditions import (
 from settlement.ledger.failure_reasons import fenced
 from settlement.ledger.keys import Row
 from settlement.ledger.transaction import AlreadyApplied, Write, put, update_with_event
-from settlement.model.errors import IdempotencyConflict, NotReversible, PartRefused, SettlementError
+from settlement.model.errors import (
+    IdempotencyConflict,
+    NotReversible,
+    PartRefused,
+    SettlementError,
+)
+from settlement.model.layout import PARTS_COUNTED_BY_NAME
 from settlement.model.orders import REVERSE, PartialReversal, part_name
 from settlement.model.settlement import Settlement
 from settlement.model.state import SettlementState
@@ -78,8 +84,11 @@ def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Wri
     return put(row, on_failure=meaning)
 
 
-def count(settlement: Settlement, order: PartialReversal) -> Write:
-    """Count the part on the settlement's row, whose status stays SETTLED, up to all that was released."""
+def count(settlement: Settlement, order: PartialReversal, layout: int) -> Write:
+    """Count the part on the settlement's row, whose status stays SETTLED, up to all that was released.
+
+    The row gets `layout`, in the place of the one that it has.
+    """
 
     def explain(name: str, state: SettlementState) -> SettlementError:
         if refusal := refusal_of(state):
@@ -89,11 +98,17 @@ def count(settlement: Settlement, order: PartialReversal) -> Write:
     values = {":part": order.part, ":amount": order.amount}
     conditions = [status_is(Status.SETTLED), same_request(settlement), NEVER_RESOLVED]
     if order.part == 1:
-        expression = "SET parts = :part, reversed_in_part = :amount"
+        total = ":amount"
         conditions += [NO_PARTS]
     else:
-        expression = "SET parts = :part, reversed_in_part = reversed_in_part + :amount"
+        total = "reversed_in_part + :amount"
         conditions += [parts_are(order.part - 1), within_rest(settlement.net - order.amount)]
+    if layout >= PARTS_COUNTED_BY_NAME:
+        form = "reversals_in_part = :part, layout = :layout REMOVE parts"
+        values |= {":layout": layout}
+    else:
+        form = "parts = :part REMOVE reversals_in_part, layout"
+    expression = f"SET reversed_in_part = {total}, {form}"
     return update_with_event(
         keys.settlement(settlement.key),
         expression,

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 
+from settlement.model.layout import FIRST
+
 
 @dataclass(frozen=True, kw_only=True)
 class StageConfig:
@@ -20,6 +22,7 @@ class StageConfig:
     entries of the stage were ever given is `shortest_retention_days`.
     `approvals` maps a decision to the number of persons that it needs (absent: one). A reversal of more than
     `reverse_over` in its currency (minor units) needs two.
+    `row_layout` is the newest layout of a settlement's row that the functions write.
     """
 
     currencies: Mapping[str, int]
@@ -36,6 +39,7 @@ class StageConfig:
     shortest_retention_days: int | None = None
     approvals: Mapping[str, int] = field(default_factory=dict)
     reverse_over: Mapping[str, int] = field(default_factory=dict)
+    row_layout: int = FIRST
 
     def time_to_settle(self, requested_seconds: int | None) -> timedelta:
         """Return the time to settle that the request names, or else the stage's."""

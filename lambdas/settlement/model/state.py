@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from settlement.model import money
+from settlement.model.layout import ensure_read, parts_of
 from settlement.model.settlement import NAMES, Settlement
 from settlement.model.stage_config import StageConfig
 from settlement.model.status import REVERSIBLE, Status, Step
@@ -67,6 +68,7 @@ class SettlementState:
         """Read a settlement's row. Raises MalformedRow."""
         _check_types(row)
         try:
+            ensure_read(row)
             return cls(
                 settlement=Settlement(
                     key=row["pk"].partition("#")[2],
@@ -86,7 +88,7 @@ class SettlementState:
                 reversed={step: row[slot] for step, slot in _REVERSAL_SLOTS if slot in row},
                 listed_at=row.get("gsi1sk"),
                 resolutions=row.get("resolutions", 0),
-                parts=row.get("parts", 0),
+                parts=parts_of(row),
                 reversed_in_part=row.get("reversed_in_part", 0),
                 sequence=row.get("sequence", 0),
                 **{name: row[name] for name in _REQUIRED},
@@ -205,7 +207,7 @@ _TIMES = ("opened_at", "frozen_at", "closed_at")
 
 _INTEGERS = (
     *("amount", "fee", "deadline_seconds", "escrow", "owner_epoch", "resolutions", "available"),
-    *("limbo_cases", "parts", "reversed_in_part", "sequence"),
+    *("limbo_cases", "parts", "reversals_in_part", "reversed_in_part", "sequence", "layout"),
 )
 _MAPS = ("failure", "reversed_for", "resolution", "metadata")
 _TEXTS = (

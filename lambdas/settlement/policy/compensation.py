@@ -82,11 +82,14 @@ def reverse_on_order(
     )
 
 
-def reverse_part(settlement: Settlement, order: PartialReversal, now: datetime) -> tuple[Write, ...]:
+def reverse_part(
+    settlement: Settlement, order: PartialReversal, now: datetime, layout: int
+) -> tuple[Write, ...]:
     """Give the payer a part of what was released, with the person and the reason on record.
 
     The money passes through the escrow, as all of a settlement's does, and leaves nothing in it. The fee
-    stays with the house. Raises PartRefused for more than was released, also if the row says otherwise.
+    stays with the house. `layout` is that of the row afterwards. Raises PartRefused for more than was
+    released, also if the row says otherwise.
     """
     if order.amount > settlement.net:
         raise PartRefused(parts.ABOVE_REST)
@@ -95,7 +98,7 @@ def reverse_part(settlement: Settlement, order: PartialReversal, now: datetime) 
     given = Transfer(debit=escrow, credit=settlement.payer, amount=amount)
     return (
         parts.record(settlement, order, now),
-        parts.count(settlement, order),
+        parts.count(settlement, order, layout),
         entries.transfer(settlement, part_name(order.part), taken, now),
         entries.transfer(settlement, refund_name(order.part), given, now),
         balances.debit_part(settlement, amount),

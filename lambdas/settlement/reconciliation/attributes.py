@@ -28,7 +28,7 @@ _SETTLEMENT = (
     *(step.reversal_slot for step in REVERSIBLE),
     *("gsi1pk", "gsi1sk", "in_flight_since", "recover_at", "expired_at", "deadline_extended_at"),
     *("finished_at", "verdict", "review", "failure", "reversed_for", "stuck_step", "resolutions"),
-    *("resolution", "parts", "reversed_in_part", "sequence", NAMES_ERASED),
+    *("resolution", "parts", "reversals_in_part", "layout", "reversed_in_part", "sequence", NAMES_ERASED),
 )
 _ENTRY = ("step", "posted_at", "debit", "credit", "side")
 _EVIDENCE = ("decision", "provider", "reference", "reason", "by", *_PROOF, "account", "error", "cause")
@@ -38,6 +38,8 @@ _OTHERS = (
     *("version", "folded", "key", "case", "token", "execution", "digest", "received_at"),
     *("seen", "proposer", "proposed_by", "proposed_at", "valid_until", "needed", "approvals", "persons"),
     *("proposal_number", "part"),
+    *("direction", "phase", "runner", "leased_until", "began_at", "after_pk", "after_sk"),
+    *("read", "changed", "left"),
     *("state", "failure_count", "opened_at", "failed_at", "not_needed_after", "probed_at"),
     *("failed", "probe", "probe_lease_expiry", "half_open_owner", EXPIRES),
 )

@@ -17,7 +17,7 @@ _IN_LIMBO = frozenset({"stuck_step", "recover_at"})
 _CASES = _IN_LIMBO | {"resolution"}
 _ENDED = frozenset({"finished_at"})
 _REVERSED = frozenset(step.reversal_slot for step in REVERSIBLE)
-_PARTS = frozenset({"parts", "reversed_in_part"})
+_PARTS = frozenset({"parts", "reversals_in_part", "reversed_in_part", "layout"})
 _STEPS = frozenset(step.slot for step in Step)
 _REVIEW = frozenset({"review", "expired_at"})
 

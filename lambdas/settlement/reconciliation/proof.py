@@ -189,6 +189,10 @@ def _read_circuit(row: Row, findings: Findings, own: Spool) -> None:
     rows.circuit(row)
 
 
+def _read_migration(row: Row, findings: Findings, own: Spool) -> None:
+    rows.migration(row)
+
+
 def _read_order(row: Row, findings: Findings, own: Spool) -> str | None:
     facts = rows.order(row)
     own.add(facts)
@@ -285,6 +289,7 @@ _READERS: dict[str, Read] = {
     "PROPOSAL": _read_proposal,
     "KYC_EVENT": _read_event,
     "CIRCUIT": _read_circuit,
+    "MIGRATION": _read_migration,
     "ORDER": _read_order,
 }
 """The kinds of rows, by the beginning of their partition key."""

@@ -241,6 +241,16 @@ def circuit(row: Row) -> None:
             values.text(row, name)
 
 
+def migration(row: Row) -> None:
+    """Check the row of a migration, which moves nothing. Raises MalformedRow."""
+    if row["sk"] != "MIGRATION":
+        raise MalformedRow(WRONG_KEY)
+    for name in ("version", "read", "changed", "left"):
+        values.count(row, name)
+    for name in ("began_at", "leased_until"):
+        values.instant(row, name)
+
+
 def received(entry: EntryFacts) -> SweepFacts | None:
     """Return what an entry adds to what waits for a sweep; None if it is in a balance by its own commit."""
     if entry.step != Step.RELEASE or not accounts.is_merchant(entry.account):

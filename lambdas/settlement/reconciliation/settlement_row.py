@@ -10,6 +10,7 @@ from typing import Any
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model import accounts, money
+from settlement.model.layout import FIRST, NEWEST, PARTS_COUNTED_BY_NAME
 from settlement.model.orders import Decision
 from settlement.model.request import ACCOUNT, KEY
 from settlement.model.settlement import NAMES, OPTIONAL, hash_of
@@ -123,11 +124,12 @@ def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
         stuck = values.digest(account, failure["error"], failure["cause"], row.get("gsi1sk") or "")
     if resolution or ("review" in row and not ordered):
         since = None
-    parts, reversed_in_part = (
-        values.count(row, name) if name in row else 0 for name in ("parts", "reversed_in_part")
+    layout, by_name, parts, reversed_in_part = (
+        values.count(row, name) if name in row else 0
+        for name in ("layout", "reversals_in_part", "parts", "reversed_in_part")
     )
     return facts._replace(
-        parts=parts,
+        parts=by_name if layout else parts,
         reversed_in_part=reversed_in_part,
         resolutions=resolutions,
         resolution=resolution["decision"] if resolution else None,
@@ -202,9 +204,15 @@ def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare the reversals in part with what was released: each gives something back."""
-    if missing := sorted(_PARTS - row.keys()):
-        yield f"is reversed in part, but has no {', '.join(missing)}"
+    """Compare the reversals in part with what was released: each gives something back.
+
+    No other write has a form of a later layout than the first.
+    """
+    layout = row.get("layout", FIRST)
+    if layout > NEWEST or (layout == FIRST and "layout" in row):
+        yield f"its layout is {layout}"
+    elif (found := _PARTS & row.keys()) != (needed := _PARTS_OF[layout]):
+        yield f"is reversed in part, with {', '.join(sorted(found))} instead of {', '.join(sorted(needed))}"
     elif not 0 < facts.parts <= facts.reversed_in_part <= facts.amount - facts.fee:
         yield f"{facts.parts} parts cannot have reversed {facts.reversed_in_part} (minor units)"
 
@@ -278,7 +286,11 @@ _INSTANTS = (
 )
 _FAILURE = ("step", "error", "cause")
 _RESOLUTION = ("decision", "reason", "by", "decided_at")
-_PARTS = frozenset({"parts", "reversed_in_part"})
+_PARTS_OF = {
+    FIRST: frozenset({"parts", "reversed_in_part"}),
+    PARTS_COUNTED_BY_NAME: frozenset({"layout", "reversals_in_part", "reversed_in_part"}),
+}
+_PARTS = frozenset().union(*_PARTS_OF.values())
 _RARE = frozenset(
     {
         *("failure", "reversed_for", "resolution", "resolutions", "stuck_step"),

@@ -1,0 +1,50 @@
+"""The role of a migration: it may change exactly the attributes that the migration is about."""
+
+from aws_cdk import Aws
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.layouts import MIGRATIONS
+from infra.table import SettlementTable
+
+_KEY = ("pk", "sk")
+
+
+class MigrationRole(Construct):
+    """The role that `settle migrate` takes on: a stack has it as long as its settings name a migration.
+
+    Those may take it on to whom an administrator of the account grants `sts:AssumeRole` on it. It can neither
+    put a settlement nor change an entry, a balance, a slot or a status, and it reads no party and no amount.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, ledger: SettlementTable, migration: str
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.role = iam.Role(self, "Role", assumed_by=iam.AccountRootPrincipal())
+        table, key = ledger.table.table_arn, ledger.key.key_arn
+        written = {"dynamodb:Attributes": [*_KEY, *MIGRATIONS[migration]]}
+        read = {"dynamodb:Attributes": [*_KEY, "status", *MIGRATIONS[migration]]}
+        own = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [f"MIGRATION#{migration}"]}}
+        settlements = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["SETTLEMENT#*"]}}
+        for actions, resource, conditions in (
+            (
+                ["dynamodb:Scan"],
+                table,
+                {
+                    "ForAllValues:StringEquals": read,
+                    "StringEquals": {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"},
+                },
+            ),
+            (["dynamodb:UpdateItem"], table, {"ForAllValues:StringEquals": written, **settlements}),
+            (["dynamodb:GetItem", "dynamodb:PutItem"], table, own),
+            (
+                ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
+                key,
+                {"StringEquals": {"kms:ViaService": f"dynamodb.{Aws.REGION}.amazonaws.com"}},
+            ),
+            (["cloudwatch:DescribeAlarms"], "*", {}),
+        ):
+            self.role.add_to_policy(
+                iam.PolicyStatement(actions=actions, resources=[resource], conditions=conditions)
+            )

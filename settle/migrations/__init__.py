@@ -1,0 +1,1 @@
+"""Migrations of the table's rows, while payments are in flight."""

@@ -1,0 +1,93 @@
+"""How a runner reaches a stack's table: as the role of the migration, which may do nothing else."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from settle import instants
+from settle.exit_codes import CommandFailed, Exit
+from settle.migrations import runner as runner_of
+from settle.migrations.rows import MIGRATIONS, Direction, Migration, Progress
+from settle.migrations.runner import Means
+from settle.stack import Stack, client_of
+from settlement.adapters.dynamodb import Store
+
+_EXPIRED = ("ExpiredToken", "ExpiredTokenException")
+
+
+def named(name: str) -> Migration:
+    """Return a migration of this release. Raises CommandFailed."""
+    if name not in MIGRATIONS:
+        known = ", ".join(MIGRATIONS)
+        raise CommandFailed(Exit.USAGE, f"name: there is no migration {name}; this release has {known}")
+    return MIGRATIONS[name]
+
+
+def run(
+    stack: Stack,
+    migration: Migration,
+    direction: Direction,
+    units_per_second: float,
+    told: Callable[[Progress], None],
+) -> Progress:
+    """Run a migration; return its progress once it is done or paused. Raises CommandFailed, NotAlone.
+
+    The role's session ends after an hour: the same runner then goes on with another one.
+    """
+    runner = os.urandom(8).hex()
+    while True:
+        try:
+            return runner_of.run(
+                means(stack, migration, units_per_second, told), migration, direction, runner
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _EXPIRED:
+                raise
+
+
+def means(
+    stack: Stack, migration: Migration, units_per_second: float, told: Callable[[Progress], None]
+) -> Means:
+    """Return what a runner works with. Raises CommandFailed without the role, or the right to take it on."""
+    session = _session(stack, migration)
+    cloudwatch = client_of(session, "cloudwatch", stack.endpoint_url)
+    return Means(
+        store=Store(client_of(session, "dynamodb", stack.endpoint_url), stack.outputs["TableName"]),
+        now=instants.now,
+        sleep=time.sleep,
+        alarm=lambda: _alarm(cloudwatch, stack.name),
+        units_per_second=units_per_second,
+        told=told,
+    )
+
+
+def _session(stack: Stack, migration: Migration) -> boto3.Session:
+    role = stack.outputs.get("MigrationRoleArn")
+    if role is None:
+        raise CommandFailed(
+            Exit.NOT_FOUND,
+            f"stack {stack.name}: has no role for a migration; deploy it with migration={migration.name}",
+        )
+    try:
+        answer = stack.client("sts").assume_role(RoleArn=role, RoleSessionName=f"settle-{migration.name}")
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        raise CommandFailed(Exit.FAILED, f"{role}: may not be taken on by you: {code}") from error
+    credentials = answer["Credentials"]
+    return boto3.Session(
+        aws_access_key_id=credentials["AccessKeyId"],
+        aws_secret_access_key=credentials["SecretAccessKey"],
+        aws_session_token=credentials["SessionToken"],
+        region_name=stack.session.region_name,
+    )
+
+
+def _alarm(cloudwatch: Any, stack: str) -> str | None:
+    """Return the name of an alarm of the stack that is on."""
+    on = cloudwatch.describe_alarms(StateValue="ALARM", AlarmNamePrefix=f"{stack}-", MaxRecords=1)
+    found: list[str] = [one["AlarmName"] for one in on["MetricAlarms"]]
+    return found[0] if found else None

@@ -1,0 +1,156 @@
+"""Writes of a migration: finished settlements' rows from one layout to the next and back, and its own row.
+
+A migration touches no row in flight, and moves no money. Each write is a condition on what was read, so that
+a repeated or late one changes nothing. See docs/operating/migrating.md.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from settlement.ledger import keys
+from settlement.ledger.conditions import ABSENT, Condition
+from settlement.ledger.keys import Row
+from settlement.ledger.transaction import AlreadyApplied, Write, put, update
+from settlement.model.layout import PARTS_COUNTED_BY_NAME
+from settlement.model.state import MalformedRow
+from settlement.model.status import Status
+from settlement.model.timestamps import timestamp
+
+
+class Direction(StrEnum):
+    """Where a migration brings the rows."""
+
+    FORWARD = "forward"
+    BACK = "back"
+
+
+class Phase(StrEnum):
+    """How far a migration is. A paused one goes on where it was."""
+
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    DONE = "DONE"
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One change of finished rows. `attributes` are all that its writes name, besides the keys.
+
+    `needs` tells by an attribute that a row is still in the layout that a direction leaves.
+    """
+
+    name: str
+    layout: int
+    attributes: tuple[str, ...]
+    needs: Mapping[Direction, str]
+    _write: Callable[[Row, Direction], Write]
+
+    def write(self, row: Row, direction: Direction) -> Write | None:
+        """Return the write of one row; None if it is not to be touched: not finished, or migrated before."""
+        if row.get("status") != Status.SETTLED or self.needs[direction] not in row:
+            return None
+        return self._write(row, direction)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """The row of a migration: its one runner, and how far it is.
+
+    `after` is the key of the last row that was read, None at the beginning. A runner that has not written for
+    as long as its lease is dead, and another one goes on. `read`, `changed` and `left` count settlements'
+    rows; those left had been migrated since they were read. `reason` is why it is paused.
+    """
+
+    name: str
+    direction: Direction
+    phase: Phase
+    version: int
+    runner: str
+    leased_until: str
+    began_at: str
+    after: Row | None = None
+    read: int = 0
+    changed: int = 0
+    left: int = 0
+    reason: str | None = None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "Progress":
+        """Read a migration's row. Raises MalformedRow."""
+        try:
+            return cls(
+                name=row["pk"].partition("#")[2],
+                direction=Direction(row["direction"]),
+                phase=Phase(row["phase"]),
+                after={"pk": row["after_pk"], "sk": row["after_sk"]} if "after_pk" in row else None,
+                reason=row.get("reason"),
+                **{name: row[name] for name in _TOLD},
+            )
+        except (KeyError, ValueError) as error:
+            raise MalformedRow(f"{row.get('pk')}: {type(error).__name__}: {error}") from None
+
+    def to_row(self) -> Row:
+        """Return the migration's row."""
+        row = {
+            **keys.migration(self.name),
+            "direction": self.direction,
+            "phase": self.phase,
+            **{name: getattr(self, name) for name in _TOLD},
+        }
+        if self.after:
+            row |= {"after_pk": self.after["pk"], "after_sk": self.after["sk"]}
+        return row if self.reason is None else row | {"reason": self.reason}
+
+    def is_leased(self, runner: str, now: datetime) -> bool:
+        """Return whether another runner is at work."""
+        return self.phase is Phase.RUNNING and self.runner != runner and timestamp(now) < self.leased_until
+
+
+_TOLD = ("version", "runner", "leased_until", "began_at", "read", "changed", "left")
+
+
+def save(progress: Progress) -> Write:
+    """Put the migration's row in the place of the version before, or as the first one."""
+    unchanged = Condition("version = :was", {":was": progress.version}) if progress.version else ABSENT
+    row = replace(progress, version=progress.version + 1).to_row()
+    return put(row, on_failure=_left, condition=unchanged)
+
+
+def _left(found: Any) -> AlreadyApplied:
+    """Leave a row as it is, if it is not what was read."""
+    return AlreadyApplied(found)
+
+
+def count_parts_by_name(row: Row, direction: Direction) -> Write:
+    """Move the number of reversals in part from `parts` to `reversals_in_part`, or back.
+
+    Only a SETTLED row has either, and never leaves that status again. So the write does not name the status,
+    which the role of a migration must not change.
+    """
+    if direction is Direction.FORWARD:
+        expression, name = "SET reversals_in_part = parts, layout = :layout REMOVE parts", "parts"
+        values: dict[str, Any] = {":layout": PARTS_COUNTED_BY_NAME}
+    else:
+        expression, name = (
+            "SET parts = reversals_in_part REMOVE reversals_in_part, layout",
+            "reversals_in_part",
+        )
+        values = {}
+    conditions = [Condition(f"attribute_exists({name})")]
+    key = {"pk": row["pk"], "sk": row["sk"]}
+    return update(key, expression, values=values, conditions=conditions, on_failure=_left)
+
+
+PARTS = Migration(
+    "parts-by-name",
+    PARTS_COUNTED_BY_NAME,
+    ("parts", "reversals_in_part", "layout"),
+    {Direction.FORWARD: "parts", Direction.BACK: "reversals_in_part"},
+    count_parts_by_name,
+)
+
+MIGRATIONS = {one.name: one for one in (PARTS,)}
+"""The migrations of this release, by their names."""

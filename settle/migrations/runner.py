@@ -1,0 +1,172 @@
+"""The runner of a migration: page after page of the table, at a pace, until it is done or must stop."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from settle.migrations.rows import Direction, Migration, Phase, Progress, save
+from settlement.adapters.dynamodb import Store
+from settlement.adapters.wire import from_wire, to_wire
+from settlement.ledger import keys
+from settlement.model.errors import StoreUnavailable
+from settlement.model.timestamps import timestamp
+
+LEASE = timedelta(seconds=30)
+"""The time without a word of a runner after which another one may go on. It writes after each page."""
+
+PAGE_SECONDS, PAGE_ROWS_MAX = 10, 500
+"""The longest that a page takes at the runner's pace, well within its lease, and the most rows of one."""
+
+
+class NotAlone(Exception):
+    """Another runner is at work, or has taken over; `found` is the migration's row then."""
+
+    def __init__(self, found: Progress) -> None:
+        super().__init__(f"runner {found.runner} is at work until {found.leased_until}")
+        self.found = found
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a runner works with: the table, a clock, a way to wait, and what tells it to stop.
+
+    `alarm` returns the name of an alarm that is on, or None. `units_per_second` are write units.
+    """
+
+    store: Store
+    now: Callable[[], datetime]
+    sleep: Callable[[float], None]
+    alarm: Callable[[], str | None]
+    units_per_second: float
+    told: Callable[[Progress], None] = lambda progress: None
+
+
+def read_by(migration: Migration) -> tuple[str, ...]:
+    """Return the attributes that a runner reads of each row."""
+    return ("pk", "sk", "status", *migration.attributes)
+
+
+def look(store: Store, migration: Migration) -> Progress | None:
+    """Return how far a migration is; None if it was never begun."""
+    row = store.read(keys.migration(migration.name))
+    return None if row is None else Progress.from_row(row)
+
+
+def pause(means: Means, migration: Migration, reason: str) -> Progress | None:
+    """Let a migration stop after its page; return its row then, None if it was never begun."""
+    while (found := look(means.store, migration)) and found.phase is Phase.RUNNING:
+        paused = _saved(means.store, replace(found, phase=Phase.PAUSED, reason=reason))
+        if paused is not None:
+            return paused
+    return found
+
+
+def run(means: Means, migration: Migration, direction: Direction, runner: str) -> Progress:
+    """Migrate what is left, as the one runner; return the progress once it is done or paused.
+
+    A migration goes on where it was, and begins anew in another direction, or after it was done. Raises
+    NotAlone. If DynamoDB throttles or an alarm goes off, the migration is paused with the reason.
+    """
+    progress = _taken(means, migration, direction, runner)
+    bucket = Bucket(means)
+    while True:
+        means.told(progress)
+        try:
+            following = _page(means, migration, progress, bucket)
+        except StoreUnavailable as unavailable:
+            following = replace(progress, phase=Phase.PAUSED, reason=str(unavailable))
+        progress = _put(means, following)
+        if progress.phase is not Phase.RUNNING:
+            return progress
+
+
+class Bucket:
+    """A token bucket in write units, which holds one second's units at most."""
+
+    def __init__(self, means: Means) -> None:
+        self._means, self._units, self._at = means, means.units_per_second, means.now()
+
+    def take(self, units: float) -> None:
+        """Take units, and wait until the bucket is not in debt."""
+        rate, now = self._means.units_per_second, self._means.now()
+        gained = max(0.0, (now - self._at).total_seconds()) * rate
+        self._units, self._at = min(rate, self._units + gained) - units, now
+        if self._units < 0:
+            self._means.sleep(-self._units / rate)
+
+
+def _taken(means: Means, migration: Migration, direction: Direction, runner: str) -> Progress:
+    """Become the one runner. Raises NotAlone."""
+    now = means.now()
+    found = look(means.store, migration)
+    if found and found.is_leased(runner, now):
+        raise NotAlone(found)
+    if found and found.direction is direction and found.phase is not Phase.DONE:
+        mine = replace(found, phase=Phase.RUNNING, runner=runner, reason=None)
+    else:
+        mine = Progress(
+            name=migration.name,
+            direction=direction,
+            phase=Phase.RUNNING,
+            version=found.version if found else 0,
+            runner=runner,
+            leased_until="",
+            began_at=timestamp(now),
+        )
+    return _put(means, mine)
+
+
+def _put(means: Means, progress: Progress) -> Progress:
+    """Save the progress, with a new lease. Raises NotAlone if another runner has gone on since.
+
+    A pause that a person has ordered meanwhile stays: the page before it is read again later. So is one whose
+    own write has got no answer, but is on record.
+    """
+    leased = replace(progress, leased_until=timestamp(means.now() + LEASE))
+    saved = _saved(means.store, leased)
+    if saved is not None:
+        return saved
+    found = Progress.from_row(means.store.read(keys.migration(progress.name)) or {})
+    if found.runner != progress.runner:
+        raise NotAlone(found)
+    return found
+
+
+def _saved(store: Store, progress: Progress) -> Progress | None:
+    """Save the progress; return it as it is on record, None if it was not what was read."""
+    write = save(progress)
+    row = store.put(write)
+    return Progress.from_row(row) if row == write.parameters["Item"] else None
+
+
+def _page(means: Means, migration: Migration, progress: Progress, bucket: Bucket) -> Progress:
+    """Migrate the rows of the next page, unless an alarm is on; return the progress after it."""
+    if alarm := means.alarm():
+        return replace(progress, phase=Phase.PAUSED, reason=f"the alarm {alarm} is on")
+    start = {"ExclusiveStartKey": to_wire(progress.after)} if progress.after else {}
+    page = means.store.page(
+        "scan",
+        Limit=max(1, min(PAGE_ROWS_MAX, int(means.units_per_second * PAGE_SECONDS))),
+        ProjectionExpression=", ".join(f"#{name}" for name in read_by(migration)),
+        ExpressionAttributeNames={f"#{name}": name for name in read_by(migration)},
+        **start,
+    )
+    read = changed = left = 0
+    for row in filter(keys.is_settlement, map(from_wire, page["Items"])):
+        read += 1
+        write = migration.write(row, progress.direction)
+        if write is None:
+            continue
+        units = means.store.apply(write)
+        bucket.take(units or 1)
+        changed, left = changed + (units is not None), left + (units is None)
+    last: dict[str, Any] | None = page.get("LastEvaluatedKey")
+    return replace(
+        progress,
+        phase=Phase.RUNNING if last else Phase.DONE,
+        after=from_wire(last) if last else None,
+        read=progress.read + read,
+        changed=progress.changed + changed,
+        left=progress.left + left,
+    )
