@@ -40,6 +40,9 @@ class Deployments:
         self.retention_days: int | None = None
         """The time for which the stage keeps its entries."""
 
+        self.row_layout = 1
+        """The newest layout that the functions write."""
+
         self.approvals: dict[str, int] = {}
         """How many persons each decision needs."""
 
@@ -47,6 +50,7 @@ class Deployments:
         """Give the functions another configuration, `now` in milliseconds."""
         days = self.retention_days
         config = replace(config, retention_days=days, shortest_retention_days=days, approvals=self.approvals)
+        config = replace(config, row_layout=self.row_layout)
         self.config = config
         self._since.append((now, config))
         _dependencies.config = config

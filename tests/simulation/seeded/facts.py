@@ -135,6 +135,11 @@ def has_row(account: str) -> bool:
     return ":" not in account or account.startswith("escrow:")
 
 
+def counted_parts(row: Item | None) -> int:
+    """Return how many reversals in part a settlement's row counts, by either layout."""
+    return number(row, "reversals_in_part") or number(row, "parts")
+
+
 def parts(posted: dict[str, Any]) -> set[str]:
     """Return the reversals in part among what a commit has posted."""
     return {name for name in posted if name.startswith("reverse-part:")}

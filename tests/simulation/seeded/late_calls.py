@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from settlement.ledger import keys
 from settlement.model.account_order import OrderKind
-from tests.simulation.seeded.facts import done, is_merchant, number, text, undone
+from tests.simulation.seeded.facts import counted_parts, done, is_merchant, number, text, undone
 from tests.simulation.seeded.people import webhook
 from tests.simulation.seeded.persons import PERSONS
 from tests.simulation.seeded.scenarios import IN_REVIEW, REJECTED
@@ -157,7 +157,7 @@ def _decisions(key: str, row: Item | None) -> dict[str, Asked]:
     for seen in ("SETTLED", "PROCESSING"):
         order = {"key": key, "reason": "a late call", "by": "a late call", "expected_status": seen}
         asked[f"TakeOrder reverse {seen}"] = _ordered("reverse", order)
-    part, parted = number(row, "parts") + 1, {"key": key, "reason": "a late call", "by": "a late call"}
+    part, parted = counted_parts(row) + 1, {"key": key, "reason": "a late call", "by": "a late call"}
     for which, number_, amount in (
         ("", part, "1.00"),
         (" of all", part, "47.72"),

@@ -112,20 +112,15 @@ class Oracle:
             kind = (new or old or {})["pk"]["S"].partition("#")[0]
             if is_entry(old) or is_entry(new) or kind == "ORDER":
                 continue
-            if kind == "KYC_EVENT":
-                demand(old is None, "an event is marked once and never changed", text(old, "pk"))
-            elif kind == "PROPOSAL":
-                continue  # persons.py has its rules
-            elif kind == "WAITING":
-                later = number(old, "case") <= number(new, "case")
-                demand(later, "no execution waits for an earlier case in the place of a later one", kind)
-            elif kind == "ACCOUNT":
+            if kind == "ACCOUNT":
                 self._account(old, new, touched, steps)
             elif kind == "SETTLEMENT" and not (new or old or {})["pk"]["S"].endswith(POISON):
                 posted_now = _by_step(entries)
                 self._settlement(old, new, touched, posted_now, asking)
                 if old and new:
                     rules.asked_for(old, new, posted_now, asking)
+            else:
+                _beside(kind, old, new)
         left = {account: change for account, change in touched.items() if change and has_row(account)}
         demand(not left, "an entry and the balance that it moves commit together", left)
         stuck = self._blocking()
@@ -368,6 +363,18 @@ class Oracle:
                     "an account is blocked exactly while a settlement of it is in LIMBO",
                     account,
                 )
+
+
+def _beside(kind: str, old: Item | None, new: Item | None) -> None:
+    """Check a change of a row that is beside the books; persons.py has the rules of a proposal's."""
+    if kind == "KYC_EVENT":
+        demand(old is None, "an event is marked once and never changed", text(old, "pk"))
+    elif kind == "MIGRATION":
+        following = number(old, "version") + 1 == number(new, "version")
+        demand(following, "each runner follows what it has read of a migration", text(new, "runner"))
+    elif kind == "WAITING":
+        later = number(old, "case") <= number(new, "case")
+        demand(later, "no execution waits for an earlier case in the place of a later one", kind)
 
 
 def _by_step(entries: list[Item]) -> dict[str, Item]:

@@ -9,7 +9,7 @@ from settlement.adapters.wire import from_wire
 from settlement.model.proposal import Proposal
 from settlement.model.state import SettlementState
 from settlement.policy import approval
-from tests.simulation.seeded.facts import demand, minor, number, order_in, text
+from tests.simulation.seeded.facts import counted_parts, demand, minor, number, order_in, text
 from tests.world.expressions import Item
 from tests.world.interpreter import ARN
 from tests.world.memory_dynamodb import Changes
@@ -34,7 +34,7 @@ DECISIONS = ("retry", "write-off", "complete", "reverse")
 VALID_FOR = timedelta(minutes=5)
 """How long a proposal may be approved here: many approvals come too late."""
 
-_COVERED = ("status", "escrow", "release_at", "resolutions", "request_hash", "stuck_step", "parts")
+_COVERED = ("status", "escrow", "release_at", "resolutions", "request_hash", "stuck_step")
 """What of a settlement's row a proposal is about."""
 
 
@@ -170,4 +170,5 @@ def _persons(row: Item | None) -> set[str]:
 
 
 def _covered(row: Item | None) -> dict[str, Any]:
-    return {name: (row or {}).get(name) for name in _COVERED}
+    covered: dict[str, Any] = {name: (row or {}).get(name) for name in _COVERED}
+    return covered | {"parts": counted_parts(row)}

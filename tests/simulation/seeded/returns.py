@@ -5,7 +5,7 @@ from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.seeded.facts import demand, minor, number, text
+from tests.simulation.seeded.facts import counted_parts, demand, minor, number, text
 from tests.simulation.seeded.persons import PERSONS
 from tests.world.expressions import Item
 from tests.world.orders import given, request
@@ -54,7 +54,7 @@ class Returns:
         released = number(row, "amount") - number(row, "fee") if row else 500
         rest = released - number(row, "reversed_in_part")
         wanted = chance.choice((1, 100, rest, rest, rest + 1, released, max(1, rest // 2)))
-        part = number(row, "parts") + chance.choice((1, 1, 1, 1, 1, 2))
+        part = counted_parts(row) + chance.choice((1, 1, 1, 1, 1, 2))
         decimals = {"CO2": 3}.get(world.currency, 2)
         amount = f"{Decimal(wanted).scaleb(-decimals):.{decimals}f}"
         order = {"key": key, "part": part, "amount": amount, "reason": "one came back", "by": "olga"}
@@ -124,7 +124,7 @@ class Returns:
         is_on_record = _is(order, row, text(world.oracle.settlements.get(key), "currency"))
         if is_done:
             demand(is_on_record, "an answered part is on record as it was ordered", order)
-            counted = number(world.oracle.settlements.get(key), "parts") >= order["part"]
+            counted = counted_parts(world.oracle.settlements.get(key)) >= order["part"]
             demand(counted, "an answered part is reversed", order)
             told = (content["part"], content["order"]["amount"])
             demand(told == (order["part"], order["amount"]), "an answer is about its part", content)

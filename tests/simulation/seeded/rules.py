@@ -12,6 +12,7 @@ from tests.simulation.seeded.facts import (
     FINISHED,
     FORWARD,
     LABELS,
+    counted_parts,
     demand,
     done,
     is_cancelled,
@@ -29,6 +30,10 @@ from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Changes
 
 CONFIG = StageConfig.from_json(os.environ["STAGE_CONFIG"])
+FORMS = ("parts", "reversals_in_part", "layout")
+"""The attributes that differ between the layouts of a row."""
+
+MIGRATOR = "the migrator"
 MOVES = {"hold", "release", "fee", "compensate:hold", "compensate:release", "compensate:fee"}
 REFUSALS = {
     *("InsufficientFunds", "AccountNotFound", "CurrencyMismatch", "EscrowMismatch", "IdempotencyConflict"),
@@ -145,6 +150,8 @@ def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> 
         of = asking.payload["case"]
         is_now = of == case and f"limbo:{case}" in posted
         demand(is_now, "LIMBO is entered under the case that got stuck", key, of, case)
+    if asking.function == MIGRATOR:
+        form_alone_changes(key, old, new)
     orders_are_given_at_the_door(posted, asking)
     part_is_reversed(key, old, new, posted, asking)
     if old["status"]["S"] == "LIMBO":
@@ -239,17 +246,20 @@ def decision_is_carried_out(old: Item, posted: dict[str, Item], asked: Mapping[s
 
 def part_is_reversed(key: str, old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> None:
     """Check a reversal in part: the next one, as it was ordered, and never above what was released."""
-    made, counted = parts(posted), number(new, "parts") - number(old, "parts")
+    made, counted = parts(posted), counted_parts(new) - counted_parts(old)
     demand(len(made) == counted, "a part is counted with its evidence, once", key, sorted(made), counted)
     moved = number(new, "reversed_in_part") - number(old, "reversed_in_part")
+    _has_one_form(key, new)
     if not made:
+        is_migrated = any(old.get(name) != new.get(name) for name in FORMS)
+        demand(is_migrated is (asking.function == MIGRATOR), "a migration alone changes a form", key)
         demand(not moved, "a part is reversed on an order alone", key, moved)
-        was_whole = old["status"] == new["status"] or not number(old, "parts")
+        was_whole = old["status"] == new["status"] or not counted_parts(old)
         demand(was_whole, "what is reversed in part is not reversed as a whole", key)
         return
     order, released = order_in(asking.payload), number(old, "amount") - number(old, "fee")
     (name,) = made
-    following = number(old, "parts") + 1
+    following = counted_parts(old) + 1
     is_next = name == f"reverse-part:{following}" and order.get("part", following) == following
     demand(is_next, "a part is the next one", key)
     is_settled = old["status"] == new["status"] == {"S": "SETTLED"} and "resolution" not in old
@@ -265,10 +275,23 @@ def part_is_reversed(key: str, old: Item, new: Item, posted: dict[str, Item], as
         demand(found == (debit, credit, wanted), "a part goes from the payee to the payer", key, found)
         at = text(entry, "posted_at") == text(taken, "posted_at")
         demand(at, "both entries of a part have the time of its evidence", key)
-    changing = ("parts", "reversed_in_part", "sequence")
+    changing = ("reversed_in_part", "sequence", *FORMS)
     same = {one: new.get(one) for one in new if one not in changing}
     kept = {one: old.get(one) for one in old if one not in changing}
     demand(same == kept, "a part changes nothing else of its settlement", key)
+
+
+def _has_one_form(key: str, row: Item) -> None:
+    """Check that a row counts its reversals in part under one name, that of its layout."""
+    by_name = {"layout", "reversals_in_part"} & row.keys()
+    is_one = by_name in (set(), {"layout", "reversals_in_part"}) and not (by_name and "parts" in row)
+    demand(is_one, "a row has the forms of one layout", key, sorted(by_name))
+
+
+def form_alone_changes(key: str, old: Item, new: Item) -> None:
+    """Check a migration's write: a settled row, in which nothing changes but its form."""
+    demand(counted_parts(old) == counted_parts(new), "a migration keeps the number of parts", key)
+    demand(text(old, "status") == "SETTLED", "a migration touches finished rows alone", key)
 
 
 def steps_commit(key: str, old: Item, new: Item, posted: dict[str, Item]) -> None:
@@ -433,7 +456,8 @@ def moves_along(key: str, before: str, after: str, old: Item, new: Item, posted:
     if after == "REJECTED" != before:
         demand(not done(old), "REJECTED is possible while nothing is held", key)
     if before in FINISHED and after == before and not parts(posted):
-        demand(old == new, "a finished settlement never changes", key)
+        same = [{name: row[name] for name in row if name not in FORMS} for row in (old, new)]
+        demand(same[0] == same[1], "a finished settlement never changes", key)  # but in its form
 
 
 def is_listed(key: str, status: str, row: Item) -> None:

@@ -38,6 +38,7 @@ from tests.simulation.seeded.facts import (
 from tests.simulation.seeded.hub import Hub, Signal
 from tests.simulation.seeded.journal import Journal
 from tests.simulation.seeded.lawful import EVERY, prove, retention_at
+from tests.simulation.seeded.migrator import Migrator
 from tests.simulation.seeded.oracle import Oracle
 from tests.simulation.seeded.pager import Pager
 from tests.simulation.seeded.people import MINUTE_MS, People
@@ -124,7 +125,7 @@ class World:
         self.people, self.stream, self.bank = People(self), Stream(self), Bank(self)
         self.proof, self.circuit, self.pager = Proof(self), Circuits(self), Pager(self)
         self.stranger, self.canceller = Stranger(self, is_there=False), Canceller(self, 0)
-        self.acceptor = Acceptor(self, 0)
+        self.acceptor, self.migrator = Acceptor(self, 0), Migrator(self, 0)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
         """Open each account with its deposit, in one commit: the rows are those of two orders."""
@@ -162,6 +163,7 @@ class World:
             self.circuit.rules.at_the_end()
             self.pager.at_the_end()
             self.canceller.at_the_end()
+            self.migrator.at_the_end()
             demand(self._rests(), "every case of LIMBO has an execution that waits for its decision")
         finally:
             self.hub.close()
@@ -323,6 +325,8 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
     plan_returns(world, seed)
     plan_cancels(world, seed)
     plan_posts(world, seed)
+    world.migrator = Migrator(world, seed)
+    world.migrator.begin()
     for _ in range(chance.one_of((0, 0, 1, 3))):
         world.people.spawn("a stray call", chance.within(100, 30 * MINUTE_MS), world.people.call_again)
     world.hub.spawn(world.people.recover, "the schedule")
