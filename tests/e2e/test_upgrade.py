@@ -46,7 +46,8 @@ def sources(folder: Path, *, upgraded: bool) -> Path:
     return folder
 
 
-def deploy(embedded: Embedded, folder: Path) -> None:
+def deploy(embedded: Embedded, folder: Path, **settings: Any) -> None:
+    """Deploy the sources in a folder, on the settings of the local stage and these."""
     running = embedded.running()
     environment = embedded.environment | {
         "AWS_ENDPOINT_URL": running.endpoint_url,
@@ -54,6 +55,7 @@ def deploy(embedded: Embedded, folder: Path) -> None:
         "AWS_SECRET_ACCESS_KEY": os.environ["AWS_SECRET_ACCESS_KEY"],
         "AWS_DEFAULT_REGION": "eu-west-1",
         "SOURCES": str(folder),
+        "SETTINGS": json.dumps(settings),
         "PYTHONPATH": os.pathsep.join((str(PROJECT), str(PROJECT / "lambdas"))),
     }
     command = [

@@ -1,5 +1,6 @@
 """The app with its settlement machines on versions, from the sources in SOURCES. The CDK CLI runs it."""
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,9 @@ def main() -> None:
     """Synthesise the local stage."""
     functions.LAMBDAS = SOURCES / "lambdas"
     state_machines.STATE_MACHINES = SOURCES / "statemachines"
-    config.STAGES["local"] = replace(config.STAGES["local"], qualified_functions=True)
+    config.STAGES["local"] = replace(
+        config.STAGES["local"], qualified_functions=True, **json.loads(os.environ["SETTINGS"])
+    )
     app = cdk.App()
     build(app)
     app.synth()
