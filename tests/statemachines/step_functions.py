@@ -143,7 +143,7 @@ def _hastened(definition: Any) -> Any:
     for state in hastened["States"].values():
         for retry in state.get("Retry", ()):
             retry |= {"IntervalSeconds": 1, "BackoffRate": 1}
-            retry.pop("MaxDelaySeconds")
+            retry.pop("MaxDelaySeconds", None)
     return hastened
 
 
