@@ -1,4 +1,4 @@
-"""TakeOrder on rows of both layouts: each part counts once, whoever writes which layout."""
+"""TakeOrder on rows of both layouts: each part counts once, in the layout that its function writes."""
 
 from dataclasses import replace
 from typing import Any
