@@ -65,6 +65,7 @@ _PROGRESS = {
         runner="",
         leased_until="",
         began_at="",
+        deployment="",
         after=keys.settlement(""),
         reason="",
     )

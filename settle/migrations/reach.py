@@ -15,6 +15,7 @@ from settle.migrations.rows import MIGRATIONS, Direction, Migration, Progress
 from settle.migrations.runner import Means
 from settle.stack import Stack, client_of
 from settlement.adapters.dynamodb import Store
+from settlement.model.timestamps import timestamp
 
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException")
 
@@ -58,11 +59,22 @@ def means(
     return Means(
         store=Store(client_of(session, "dynamodb", stack.endpoint_url), stack.outputs["TableName"]),
         now=instants.now,
+        deployment=lambda: deployment(stack),
         sleep=time.sleep,
         alarm=lambda: _alarm(cloudwatch, stack.name),
         units_per_second=units_per_second,
         told=told,
     )
+
+
+def deployment(stack: Stack) -> str:
+    """Return the time of the stack's newest deployment. Raises CommandFailed while one is under way."""
+    (found,) = stack.client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"]
+    if found["StackStatus"].endswith("IN_PROGRESS"):
+        raise CommandFailed(
+            Exit.FAILED, f"stack {stack.name}: is {found['StackStatus']}: run it again after it"
+        )
+    return timestamp(found.get("LastUpdatedTime") or found["CreationTime"])
 
 
 def _session(stack: Stack, migration: Migration) -> boto3.Session:

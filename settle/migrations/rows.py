@@ -28,7 +28,7 @@ class Direction(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far a migration is. A paused one goes on where it was."""
+    """How far a migration is. A paused one goes on where it was, if the stage is still the same."""
 
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
@@ -61,7 +61,8 @@ class Progress:
 
     `after` is the key of the last row that was read, None at the beginning. A runner that has not written for
     as long as its lease is dead, and another one goes on. `read`, `changed` and `left` count settlements'
-    rows; those left had been migrated since they were read. `reason` is why it is paused.
+    rows; those left had been migrated since they were read. `reason` is why it is paused. `deployment` is
+    that under which it began: another one may have written behind `after` what the migration leaves.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Progress:
     runner: str
     leased_until: str
     began_at: str
+    deployment: str
     after: Row | None = None
     read: int = 0
     changed: int = 0
@@ -109,7 +111,7 @@ class Progress:
         return self.phase is Phase.RUNNING and self.runner != runner and timestamp(now) < self.leased_until
 
 
-_TOLD = ("version", "runner", "leased_until", "began_at", "read", "changed", "left")
+_TOLD = ("version", "runner", "leased_until", "began_at", "deployment", "read", "changed", "left")
 
 
 def save(progress: Progress) -> Write:

@@ -31,12 +31,14 @@ class NotAlone(Exception):
 class Means:
     """What a runner works with: the table, a clock, a way to wait, and what tells it to stop.
 
-    `alarm` returns the name of an alarm that is on, or None. `units_per_second` are write units.
+    `deployment` names the stage's newest deployment. `alarm` returns the name of an alarm that is on, or
+    None. `units_per_second` are write units.
     """
 
     store: Store
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
+    deployment: Callable[[], str]
     alarm: Callable[[], str | None]
     units_per_second: float
     told: Callable[[Progress], None] = lambda progress: None
@@ -65,8 +67,10 @@ def pause(means: Means, migration: Migration, reason: str) -> Progress | None:
 def run(means: Means, migration: Migration, direction: Direction, runner: str) -> Progress:
     """Migrate what is left, as the one runner; return the progress once it is done or paused.
 
-    A migration goes on where it was, and begins anew in another direction, or after it was done. Raises
-    NotAlone. If DynamoDB throttles or an alarm goes off, the migration is paused with the reason.
+    A migration goes on where it was. It begins anew in another direction, after it was done, and after each
+    deployment, whose functions may have written the form that it leaves into rows behind it. So it is paused
+    at its end if the stage was deployed meanwhile. Raises NotAlone. If DynamoDB throttles or an alarm goes
+    off, it is paused with the reason.
     """
     progress = _taken(means, migration, direction, runner)
     bucket = Bucket(means)
@@ -98,11 +102,12 @@ class Bucket:
 
 def _taken(means: Means, migration: Migration, direction: Direction, runner: str) -> Progress:
     """Become the one runner. Raises NotAlone."""
-    now = means.now()
+    now, deployment = means.now(), means.deployment()
     found = look(means.store, migration)
     if found and found.is_leased(runner, now):
         raise NotAlone(found)
-    if found and found.direction is direction and found.phase is not Phase.DONE:
+    begun = (found.direction, found.deployment) if found and found.phase is not Phase.DONE else None
+    if found and begun == (direction, deployment):
         mine = replace(found, phase=Phase.RUNNING, runner=runner, reason=None)
     else:
         mine = Progress(
@@ -113,6 +118,7 @@ def _taken(means: Means, migration: Migration, direction: Direction, runner: str
             runner=runner,
             leased_until="",
             began_at=timestamp(now),
+            deployment=deployment,
         )
     return _put(means, mine)
 
@@ -162,7 +168,7 @@ def _page(means: Means, migration: Migration, progress: Progress, bucket: Bucket
         bucket.take(units or 1)
         changed, left = changed + (units is not None), left + (units is None)
     last: dict[str, Any] | None = page.get("LastEvaluatedKey")
-    return replace(
+    following = replace(
         progress,
         phase=Phase.RUNNING if last else Phase.DONE,
         after=from_wire(last) if last else None,
@@ -170,3 +176,6 @@ def _page(means: Means, migration: Migration, progress: Progress, bucket: Bucket
         changed=progress.changed + changed,
         left=progress.left + left,
     )
+    if following.phase is Phase.DONE and means.deployment() != progress.deployment:
+        return replace(following, phase=Phase.PAUSED, reason="the stage was deployed meanwhile: run it again")
+    return following

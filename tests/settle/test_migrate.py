@@ -4,16 +4,18 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from settle.exit_codes import Exit
+from settle.exit_codes import CommandFailed, Exit
 from settle.migrations import reach, runner
 from settle.migrations.rows import PARTS, Direction, Phase, Progress
 from settle.migrations.runner import Means, NotAlone
 from settle.queries import books, migration
+from settle.stack import Stack
 from settlement.ledger import keys
 from settlement.model.layout import parts_of
 from settlement.model.timestamps import timestamp
@@ -47,11 +49,12 @@ class Town:
     """A stage with four payments, each but the last one reversed in part, and what a runner works with."""
 
     def __init__(self, desk: Desk) -> None:
-        self.desk, self.clock, self.alarm = desk, Clock(), list[str]()
+        self.desk, self.clock, self.alarm, self.deployment = desk, Clock(), list[str](), "the first"
         self.means = Means(
             store=desk.ledger.store,
             now=self.clock.now,
             sleep=self.clock.sleep,
+            deployment=lambda: self.deployment,
             alarm=lambda: self.alarm[0] if self.alarm else None,
             units_per_second=1_000,
         )
@@ -126,6 +129,51 @@ def test_a_run_goes_on_where_a_killed_one_was(town: Town) -> None:
     assert (progress.phase, progress.read) == (Phase.DONE, 4)
     assert read > 0
     assert town.layouts() == NEW
+
+
+def test_a_run_begins_anew_after_a_deployment(town: Town) -> None:
+    """The functions have written the first form again meanwhile, into a row that had been read."""
+
+    def killed(progress: Progress) -> None:
+        if progress.changed:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        town.run(name="killed", told=killed, units_per_second=0.2)
+    changed = next(row for row in map(town.desk.row, PAID) if "reversals_in_part" in row)
+    back = PARTS.write(changed, BACK)
+    assert back
+    town.desk.ledger.store.apply(back)
+    town.deployment = "the second"
+    town.clock.sleep(runner.LEASE.total_seconds())
+
+    progress = town.run()
+
+    assert (progress.phase, progress.read, progress.deployment) == (Phase.DONE, 4, "the second")
+    assert town.layouts() == NEW
+
+
+def test_a_run_that_was_deployed_under_is_not_done(town: Town) -> None:
+    def deployed(progress: Progress) -> None:
+        town.deployment = "the second"
+
+    paused = town.run(told=deployed)
+
+    assert (paused.phase, paused.reason) == (Phase.PAUSED, "the stage was deployed meanwhile: run it again")
+    assert town.run().phase is Phase.DONE
+
+
+def test_a_stage_that_is_being_deployed_is_not_migrated() -> None:
+    found = {"StackStatus": "UPDATE_IN_PROGRESS", "LastUpdatedTime": NOW, "CreationTime": NOW}
+    client = SimpleNamespace(describe_stacks=lambda **asked: {"Stacks": [found]})
+    stack = cast(Stack, SimpleNamespace(name="settlement-test", client=lambda service: client))
+
+    with pytest.raises(CommandFailed, match="settlement-test: is UPDATE_IN_PROGRESS"):
+        reach.deployment(stack)
+    found["StackStatus"] = "UPDATE_COMPLETE"
+    assert reach.deployment(stack) == timestamp(NOW)
+    del found["LastUpdatedTime"]
+    assert reach.deployment(stack) == timestamp(NOW)
 
 
 def killed_after(town: Town, pages: int) -> Callable[[Progress], None]:

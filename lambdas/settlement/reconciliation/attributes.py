@@ -38,7 +38,7 @@ _OTHERS = (
     *("version", "folded", "key", "case", "token", "execution", "digest", "received_at"),
     *("seen", "proposer", "proposed_by", "proposed_at", "valid_until", "needed", "approvals", "persons"),
     *("proposal_number", "part"),
-    *("direction", "phase", "runner", "leased_until", "began_at", "after_pk", "after_sk"),
+    *("direction", "phase", "runner", "leased_until", "began_at", "deployment", "after_pk", "after_sk"),
     *("read", "changed", "left"),
     *("state", "failure_count", "opened_at", "failed_at", "not_needed_after", "probed_at"),
     *("failed", "probe", "probe_lease_expiry", "half_open_owner", EXPIRES),

@@ -56,6 +56,11 @@ class Deployments:
         _dependencies.config = config
         _dependencies.store._retention_days = days
 
+    @property
+    def number(self) -> int:
+        """How many deployments there have been."""
+        return len(self._since)
+
     def in_force(self, since: int) -> tuple[StageConfig, ...]:
         """Return the configurations from an instant on: a call that freezes keeps that of its beginning."""
         later = tuple(config for at, config in self._since if at > since)

@@ -1,6 +1,7 @@
 """Migrations of finished rows, and deployments of another layout, while people reverse payments in part."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -40,7 +41,7 @@ class Migrator:
 
     def __init__(self, world: "World", seed: int) -> None:
         self._world, self._random = world, Random(f"migration {seed}")
-        self._is_there = migrates(seed)
+        self._is_there, self._changes = migrates(seed), Random(f"changes of mind {seed}")
 
     def begin(self) -> None:
         """Let deployments change the layout, runners begin, and people pause them."""
@@ -54,6 +55,8 @@ class Migrator:
             hub.spawn(partial(self._run, f"{number}"), MIGRATOR, chance.randint(1_000, 30 * MINUTE_MS))
         if chance.random() < 0.5:
             hub.spawn(self._pause, MIGRATOR, chance.randint(1_000, 20 * MINUTE_MS))
+        if self._changes.random() < 0.4:
+            hub.spawn(self._change_minds, MIGRATOR, self._changes.randint(1_000, 5 * MINUTE_MS))
 
     def at_the_end(self) -> None:
         """Demand that a run without faults leaves no row in the form that the functions no longer write."""
@@ -85,11 +88,24 @@ class Migrator:
             world.note("a deployment", "lets functions write layout", world.deployments.row_layout)
             world.deployments.deploy(world.config, world.hub.now)
 
-    def _run(self, name: str) -> bool:
+    def _change_minds(self) -> None:
+        """Stop a run half way, deploy the other layout for some minutes, and then this one again."""
+        pages = iter(range(self._changes.randint(3, 40)))
+        slow = replace(
+            self._means(),
+            units_per_second=0.2,
+            alarm=lambda: "APerson" if next(pages, None) is None else None,
+        )
+        self._run("the one that is stopped", slow)
+        for _ in range(2):
+            self._deploy()
+            self._world.hub.sleep(self._changes.randint(1_000, 10 * MINUTE_MS))
+
+    def _run(self, name: str, means: Means | None = None) -> bool:
         """Run the migration; return whether it is done."""
         self._world.note(MIGRATOR, f"{name} begins", self._direction)
         try:
-            progress = runner.run(self._means(), PARTS, self._direction, name)
+            progress = runner.run(means or self._means(), PARTS, self._direction, name)
         except (NotAlone, StoreUnavailable) as stopped:
             self._world.count(f"migration {type(stopped).__name__}", 1)
             return False
@@ -109,6 +125,7 @@ class Migrator:
             store=Store(Client(world, chance), "simulated", pause=lambda failed_tries: world.hub.sleep(50)),
             now=lambda: NOW + timedelta(milliseconds=world.hub.now),
             sleep=lambda seconds: world.hub.sleep(int(seconds * 1_000)),
+            deployment=lambda: f"{world.deployments.number}",
             alarm=lambda: "LimboOpen" if self._faults() and chance.random() < 0.02 else None,
             units_per_second=chance.choice((0.2, 1, 50)),
         )
