@@ -58,13 +58,23 @@ setup: .venv/.ready  ## install everything that the other targets need, into .ve
 	@$(INSTALL) "Python packages of the templates' checks" $(PIP:.venv/%=.venv-templates/%) --require-hashes -r requirements-templates.txt
 	@touch $@
 
+# Another engine for the state machines: it pins other versions, and wants a newer Python than the tests.
+.venv-localemu/.ready: requirements-localemu.txt
+	@if $(DEPLOYED_PYTHON) --version >/dev/null 2>&1; then \
+	  $(INSTALL) "Environment of LocalEmu" $(DEPLOYED_PYTHON) -m venv .venv-localemu && \
+	  $(INSTALL) "Python packages of LocalEmu" $(PIP:.venv/%=.venv-localemu/%) --require-hashes -r requirements-localemu.txt && \
+	  touch $@; \
+	else \
+	  echo "Python 3.13 is not at hand on this machine: the tests on LocalEmu are skipped"; \
+	fi
+
 demo: .venv/.demo  ## deploy the app to an embedded AWS on this machine, and settle the examples
 	@.venv/bin/settle demo
 
 test: setup  ## the suite of each change
 	$(PYTEST) -m "not long"
 
-test-all: setup  ## what make test leaves out: slow, exhaustive, end to end
+test-all: setup .venv-localemu/.ready  ## what make test leaves out: slow, exhaustive, end to end
 	$(PYTEST) -m long
 	$(PYTEST) tests/store -m "not long" --server dynamodb-local -k server
 	$(PYTEST) tests/kyc -m "not long" --server dynamodb-local
@@ -138,8 +148,9 @@ reference: setup  ## render the tables of docs/reference from the code
 
 lock: setup  ## pin what requirements*.in and package.json ask for, and all that those need
 	for part in requirements requirements-test requirements-long requirements-bench requirements-templates; do .venv/bin/uv pip compile --quiet --universal --python-version=3.11 --generate-hashes --output-file=$$part.txt $$part.in || exit 1; done
+	.venv/bin/uv pip compile --quiet --python-version=3.13 --generate-hashes --output-file=requirements-localemu.txt requirements-localemu.in  # not all of it is there for 3.14
 	.venv/bin/npm install --package-lock-only
 
 clean:  ## stop the embedded AWS and remove what was built
 	-@test ! -x .venv/bin/settle || .venv/bin/settle local down
-	rm -rf .venv .venv-3.13 .venv-templates node_modules cdk.out .settle mutants src
+	rm -rf .venv .venv-3.13 .venv-templates .venv-localemu node_modules cdk.out .settle mutants src

@@ -1,34 +1,23 @@
-"""The test cases on a Step Functions: the embedded AWS, or the one whose endpoint the environment names."""
+"""The test cases on a Step Functions, by its API."""
 
 import json
-import os
 import re
-import socket
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import boto3
-from botocore.exceptions import BotoCoreError, ClientError
-
-from settle.local.record import CREDENTIALS, REGION
-from tests.statemachines.cases import INPUTS, MACHINES, MOCK_FILE, MOCKED
-from tests.statemachines.definitions import DEFINITIONS
+from tests.statemachines.cases import INPUTS, MACHINES, MOCKED, run
+from tests.statemachines.definitions import DEFINITIONS, is_terminal, task
+from tests.statemachines.engines import ENDPOINT
+from tests.world.constants import KEY
 from tests.world.contracts import checked_outcome
-from tests.world.templates import PROJECT
-
-ENDPOINT = os.environ.get("STEPFUNCTIONS_LOCAL_ENDPOINT")
-"""The address of Step Functions Local (compose.yaml); without one, the embedded AWS is started."""
 
 ARN = "arn:aws:states:eu-west-1:123456789012"
-START_SECONDS_MAX = 60
-RUN_SECONDS_MAX = 120
+RUN_SECONDS_MAX = 300
+AT_ONCE = 4
+"""More of them wait for each other in LocalEmu, until a task's ten seconds are over."""
 
 
 @dataclass(frozen=True)
@@ -57,84 +46,52 @@ def definition(machine: str) -> str:
     return re.sub(r"\$\{(\w+)\}", lambda found: replaced.get(found[1], f"{function}:{found[1]}"), text)
 
 
+def create(client: Any, name: str, text: str) -> str:
+    """Create a machine; return its ARN."""
+    role = "arn:aws:iam::123456789012:role/machines"
+    arn: str = client.create_state_machine(name=name, definition=text, roleArn=role)["stateMachineArn"]
+    return arn
+
+
 def run_all(client: Any) -> dict[tuple[str, str], Ended]:
-    """Run every test case at the same time, and wait until each has ended."""
-    arns = {
-        machine: client.create_state_machine(
-            name=machine, definition=definition(machine), roleArn="arn:aws:iam::123456789012:role/machines"
-        )["stateMachineArn"]
-        for machine in MACHINES
-    }
-    started = {
-        (machine, case): client.start_execution(
+    """Run every test case to its end, a few at a time."""
+    arns = {machine: create(client, machine, definition(machine)) for machine in MACHINES}
+    give_up_at = time.monotonic() + RUN_SECONDS_MAX
+
+    def end(each: tuple[str, str]) -> Ended:
+        machine, case = each
+        execution = client.start_execution(
             stateMachineArn=f"{arns[machine]}#{case}", input=json.dumps(INPUTS[MACHINES[machine][0]])
         )["executionArn"]
-        for machine, case in MOCKED
-    }
-    give_up_at = time.monotonic() + RUN_SECONDS_MAX
-    return {each: _ended(client, execution, give_up_at) for each, execution in started.items()}
+        return ended(client, execution, give_up_at)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(zip(MOCKED, pool.map(end, MOCKED), strict=True))
 
 
-@contextmanager
-def step_functions(scratch: Path) -> Iterator[Any]:
-    """Yield a client of a Step Functions that has read the mock file; end its server afterwards."""
-    if ENDPOINT:
-        yield _client(ENDPOINT)
+def check(machine: str, case: str, execution: Ended) -> None:
+    """Assert that a case has ended as in this process.
+
+    A failure has the last error, or that in its cause; with an unreachable pager, the alert.
+    """
+    here = run(machine, case)
+    last = task(MACHINES[machine][0], here.visits[-1].state)
+
+    assert (execution.ends, execution.trail) == (here.ends, here.trail), case
+    assert is_terminal(last)
+    assert execution.status == ("FAILED" if last["Type"] == "Fail" else "SUCCEEDED"), case
+    if execution.status == "SUCCEEDED":
+        assert (execution.output["key"], execution.error) == (KEY, None), case
         return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    environment |= {
-        "PYTHONPATH": str(PROJECT),
-        "SFN_MOCK_CONFIG": str(MOCK_FILE),
-        "SFN_WAIT_SCALE": "0",
-        "GATEWAY_PORT": str(port),
-        "BIND_HOST": "127.0.0.1",
-        "IOT_MTLS_ENABLED": "0",  # else its MQTT broker listens on every interface
-        "MINISTACK_REGION": REGION,
-        "TMPDIR": str(scratch),
-        "STATE_DIR": str(scratch / "state"),
-        "S3_DATA_DIR": str(scratch / "s3"),
-    }
-    with (scratch / "log").open("wb") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "tests.statemachines.mocked_ministack"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            cwd=scratch,
-        )
-    try:
-        client = _client(f"http://127.0.0.1:{port}")
-        give_up_at = time.monotonic() + START_SECONDS_MAX
-        while not _answers(client):
-            alive = server.poll() is None and time.monotonic() < give_up_at
-            assert alive, (scratch / "log").read_text()
-            time.sleep(0.1)
-        yield client
-    finally:
-        server.kill()
-        server.wait(timeout=10)
-
-
-def _client(endpoint: str) -> Any:
-    return boto3.client(
-        "stepfunctions",
-        endpoint_url=endpoint,
-        region_name=REGION,
-        aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-    )
-
-
-def _answers(client: Any) -> bool:
-    try:
-        client.list_state_machines()
-    except (BotoCoreError, ClientError):
-        return False
-    return True
+    thrown = here.visits[-2].attempts[-1:]
+    if execution.error == "PagerUnreachable":
+        assert json.loads(execution.cause)["key"] == KEY
+    elif here.visits[-1].state == "CompensationUnfinished":
+        assert execution.cause.endswith(f"did not succeed: {thrown[0]}"), case
+    elif here.visits[-1].state == "RequestRefused":
+        assert [execution.error] == [json.loads(execution.cause)["errorType"]] == thrown, case
+    else:
+        assert [json.loads(execution.cause)["Error"]] == thrown, case
 
 
 def _hastened(definition: Any) -> Any:
@@ -147,7 +104,8 @@ def _hastened(definition: Any) -> Any:
     return hastened
 
 
-def _ended(client: Any, execution: str, give_up_at: float) -> Ended:
+def ended(client: Any, execution: str, give_up_at: float) -> Ended:
+    """Wait until an execution has ended, at most until an instant of time.monotonic()."""
     while (described := client.describe_execution(executionArn=execution))["status"] == "RUNNING":
         assert time.monotonic() < give_up_at, f"{execution} has not ended"
         time.sleep(0.1)
