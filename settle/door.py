@@ -1,4 +1,4 @@
-"""The stack's door for orders: requests to its HTTP API, signed with the caller's AWS credentials."""
+"""The stack's HTTP APIs: requests that are signed with the caller's AWS credentials."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _TIMEOUT_SECONDS = (5, 35)
 
 @dataclass(frozen=True)
 class Answer:
-    """The HTTP status of an answer, and its content: the order on record, or an `error` and a `message`."""
+    """The HTTP status of an answer, and its content: what was asked for, or an `error` and a `message`."""
 
     status: int
     content: dict[str, Any]
@@ -25,18 +25,22 @@ class Answer:
 
 @dataclass(frozen=True)
 class Door:
-    """The API at `url`. AWS proves who calls by the signature: no order says it."""
+    """The API at `url`. AWS proves who calls by the signature: no request says it."""
 
     url: str
     session: boto3.Session
 
     def send(self, decision: str, order: dict[str, Any]) -> Answer:
         """Send an order, once. Raises BotoCoreError: then the outcome is unknown, and it may be repeated."""
+        return self.call("POST", f"/orders/{decision}", order)
+
+    def call(self, method: str, path: str, content: Any = None, **headers: str) -> Answer:
+        """Send a request, once. Raises BotoCoreError: then the outcome is unknown."""
         request = AWSRequest(
-            "POST",
-            f"{self.url}/orders/{decision}",
-            data=json.dumps(order),
-            headers={"content-type": "application/json"},
+            method,
+            f"{self.url}{path}",
+            data=None if content is None else json.dumps(content),
+            headers={"content-type": "application/json", **headers},
         )
         credentials = self.session.get_credentials()
         if credentials is None:
@@ -44,10 +48,10 @@ class Door:
         SigV4Auth(credentials, "execute-api", self.session.region_name).add_auth(request)
         answer = URLLib3Session(timeout=_TIMEOUT_SECONDS).send(request.prepare())
         try:
-            content = json.loads(answer.text)
+            told = json.loads(answer.text)
         except ValueError:
-            content = None
-        return Answer(answer.status_code, content if isinstance(content, dict) else {"message": answer.text})
+            told = None
+        return Answer(answer.status_code, told if isinstance(told, dict) else {"message": answer.text})
 
 
 def embedded_url(url: str, endpoint_url: str) -> str:

@@ -87,7 +87,15 @@ class Stack:
             raise CommandFailed(
                 Exit.FAILED, f"stack {self.name}: has no output OrdersUrl, as it is too old; deploy it again"
             )
-        url = self.outputs["OrdersUrl"]
+        return self._door("OrdersUrl")
+
+    @property
+    def services(self) -> Door:
+        """The API of services, which start settlements and read them."""
+        return self._door("SettlementsApiUrl")
+
+    def _door(self, output: str) -> Door:
+        url = self.outputs[output].rstrip("/")
         return Door(embedded_url(url, self.endpoint_url) if self.endpoint_url else url, self.session)
 
     @property

@@ -3,22 +3,37 @@
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from settle.acceptance import payments, provider, trouble, watching
+from settle.acceptance import deployed, payments, provider, trouble, watching
 from settle.acceptance.denials import denials
 from settle.acceptance.load import REST_SECONDS_MAX, SECONDS, load
 from settle.acceptance.ringing import ringing
+from settle.acceptance.states import states
 from settle.acceptance.verdict import CHECK_SECONDS_MAX, Check
 from settle.acceptance.watching import LOGS_SECONDS_MAX
 
 CHECKS = (
     Check("alarms", watching.alarms),
+    Check("definitions", deployed.definitions, ("Step Functions refuses an invalid definition",)),
+    Check("states", states, ("what an error of a task leads to",), seconds_max=900),
+    Check("canary", deployed.canary, ("the alias of a machine",)),
     Check(
         "express",
         payments.express,
-        ("the managed Python runtime", "the `sync-` host name of StartSyncExecution"),
+        (
+            "the managed Python runtime",
+            "the managed runtime's urllib3",
+            "the `sync-` host name of StartSyncExecution",
+            "TLS to the KYC provider from Lambda",
+        ),
     ),
     Check("standard", payments.standard, ("the managed Python runtime",)),
     Check("queue", payments.queue),
+    Check("services", payments.services, ("the services' API",)),
+    Check(
+        "same_start",
+        payments.same_start,
+        ("StartExecution of a Standard machine with the same name", "DescribeExecution of an execution"),
+    ),
     Check("twins", payments.twins),
     Check("conflict", payments.conflict),
     Check("refusals", payments.refusals),
@@ -55,7 +70,10 @@ CHECKS = (
     Check("recovery", trouble.recovery, ("EventBridge Scheduler's minute",), seconds_max=900),
     Check("limbo", trouble.limbo, ("key policies of the encrypted topic",)),
     Check("interval", trouble.interval, ("`TimeoutSecondsPath`",)),
+    Check("journal", deployed.journal, ("S3 Object Lock",), seconds_max=600),
+    Check("triggers", deployed.triggers, ("two readers of one stream",)),
     Check("metrics", watching.metrics, ("metrics out of the functions' logs",), seconds_max=600),
+    Check("proof", deployed.proof, ("`ReconcileBooks` in Lambda",), seconds_max=1_200),
     Check("capacity", watching.capacity, ("capacity units on AWS itself",)),
     Check("circuit", provider.circuit, seconds_max=600),
 )

@@ -5,22 +5,31 @@ import secrets
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from settle.acceptance.run import AMOUNT, DEPOSIT, Run, wait_for
-from settle.acceptance.verdict import Refuted, expect
-from settle.actions.order import give
+from settle.acceptance.verdict import NotApplicable, Refuted, expect
+from settle.actions.order import DoorForbidden, give
 from settle.actions.reversal import reverse
 from settle.actions.start import Ended
 from settle.actions.start import send as send_to_queue
+from settle.door import Answer
+from settle.exit_codes import Exit
 from settle.machines import Machine
 from settlement.model import executions
 from settlement.model.orders import REVERSE
 
 TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
 """The twins, and how many of them run at once. On the embedded AWS each call at once is a process."""
+
+API_WAIT_SECONDS = 20
+"""How long the services' API is asked to wait for an end: its longest."""
+
+STARTS_MAX = 5
+"""Payments that are started twice: a fast one may have ended before the second start."""
 
 THROTTLED = ("ThrottlingException", "TooManyRequestsException")
 
@@ -46,6 +55,68 @@ def queue(run: Run) -> str:
     seconds = time.monotonic() - began
     expect("status", str(state.status), "SETTLED")
     return f"SETTLED {seconds:.1f} s after the message; {moved_once(run, payer, payee)}"
+
+
+def services(run: Run) -> str:
+    """Settle a payment by the services' API, repeat its start, and read it and its entries there."""
+    payer, payee = run.parties("services")
+    request, door, began = run.request("services", payer, payee), run.stack.services, time.monotonic()
+    key = request["key"]
+
+    def started(content: dict[str, str]) -> Answer:
+        run.waits_for = f"the start of {key} by the services' API"
+        headers = {"Idempotency-Key": key, "Prefer": f"wait={API_WAIT_SECONDS}"}
+        return door.call("POST", "/settlements", content, **headers)
+
+    expect_status("the start", started(request), 202, 200)
+    expect("status", str(getattr(run.at_rest(key), "status", None)), "SETTLED")
+    seconds = time.monotonic() - began
+    expect("the repeated start", started(request).content.get("status"), "SETTLED")
+    expect_status("another amount under the key", started(request | {"amount": run.text(AMOUNT + 1)}), 409)
+    expect("the settlement", door.call("GET", f"/settlements/{key}").content.get("status"), "SETTLED")
+    statement = door.call("GET", f"/accounts/{payee}/entries")
+    expect("the payee's entries", [one["step"] for one in statement.content.get("entries", ())], ["release"])
+    expect_status("the fees' entries", door.call("GET", f"/accounts/fees%3A{run.currency}/entries"), 200)
+    expect_status("a parameter twice", door.call("GET", f"/settlements/{key}?wait=1&wait=2"), 400)
+    return f"SETTLED {seconds:.1f} s after the start; {moved_once(run, payer, payee)}; read in three ways"
+
+
+def expect_status(what: str, answer: Answer, *wanted: int) -> None:
+    """Raise Refuted unless an answer has one of the HTTP statuses, DoorForbidden if AWS denies the call."""
+    if answer.status == HTTPStatus.FORBIDDEN:
+        raise DoorForbidden(Exit.FAILED, f"{what}: AWS does not let you call the services' API")
+    if answer.status not in wanted:
+        raise Refuted(f"{what}: HTTP {answer.status}, {answer.content.get('message', 'without a message')}")
+
+
+def same_start(run: Run) -> str:
+    """Start a Standard execution twice while it runs: it is the same one, and is described at once."""
+    payer, payee = run.account("same-a", DEPOSIT), run.account("same-b")
+    client, machine = run.stack.client("stepfunctions"), run.stack.outputs["SettlementStandardArn"]
+    for _ in range(STARTS_MAX):
+        request = run.request("same", payer, payee)
+        sent = {
+            "stateMachineArn": machine,
+            "name": executions.sent(request["key"], run.id),
+            "input": json.dumps(request),
+        }
+        arn = client.start_execution(**sent)["executionArn"]
+        try:
+            again = client.start_execution(**sent)["executionArn"]
+        except client.exceptions.ExecutionAlreadyExists:
+            again = "ExecutionAlreadyExists"
+        described = client.describe_execution(executionArn=arn)["status"]
+        expect(
+            f"status of {request['key']}",
+            str(getattr(run.at_rest(request["key"]), "status", None)),
+            "SETTLED",
+        )
+        if described == "RUNNING":
+            if run.stack.endpoint_url and again != arn:
+                raise NotApplicable(f"the embedded AWS: answers {again}, and settles the payment once")
+            expect("the same start again", again, arn)
+            return "the same start while it ran was the same execution, which was described at once"
+    raise NotApplicable(f"each of {STARTS_MAX} executions had ended before the second start")
 
 
 def twins(run: Run) -> str:

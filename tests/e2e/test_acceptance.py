@@ -14,7 +14,7 @@ from tests.e2e.embedded import Embedded, embedded_aws, new_account
 
 pytestmark = pytest.mark.long
 
-NOT_APPLICABLE = {"alarms", "denials", "interval", "metrics"}
+NOT_APPLICABLE = {"alarms", "canary", "definitions", "denials", "interval", "metrics", "same_start", "states"}
 """What the embedded AWS cannot show."""
 
 

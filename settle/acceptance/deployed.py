@@ -1,0 +1,143 @@
+"""Checks of what is deployed: definitions, triggers, the canary, the scheduled proof, the sealed journal."""
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from settle.acceptance.resources import physical
+from settle.acceptance.run import Run
+from settle.acceptance.verdict import NotApplicable, Refuted, expect
+from settle.queries import sealed
+from settlement.sealing import objects
+from settlement.sealing.entries import Entry
+
+MACHINES = ("SettlementExpressArn", "SettlementStandardArn", "CompensationArn")
+QUEUE = "QueueUrl"
+
+PROOFS_MAX = 3
+"""A table that moves under the proof leaves rows unproven; the next proof may find them at rest."""
+
+SEALED_SECONDS_MAX = 480
+"""How long an entry may take into the sealed journal: AWS gathers a batch for up to five minutes."""
+
+
+def definitions(run: Run) -> str:
+    """Let Step Functions judge each definition as deployed, and the same one with a way into nowhere."""
+    if run.stack.endpoint_url:
+        raise NotApplicable("the embedded AWS: it takes any definition")
+    client = run.stack.client("stepfunctions")
+    for output in MACHINES:
+        text = definition(run, output)
+        broken = json.loads(text) | {"StartAt": "Nowhere"}
+        for judged, wanted in ((text, "OK"), (json.dumps(broken), "FAIL")):
+            answer = client.validate_state_machine_definition(definition=judged)
+            told = "; ".join(one["message"] for one in answer["diagnostics"])
+            expect(f"{output}, judged {told or 'without a word'}", answer["result"], wanted)
+    return f"{len(MACHINES)} definitions are valid, and are refused with a way into nowhere"
+
+
+def triggers(run: Run) -> str:
+    """Look at what calls functions: each is enabled, and its last batch has not failed."""
+    client, found = run.stack.client("lambda"), physical(run.stack, "AWS::Lambda::EventSourceMapping")
+    if not found:
+        raise Refuted("the stack has no trigger")
+    for name, mapping in sorted(found.items()):
+        told = client.get_event_source_mapping(UUID=mapping)
+        expect(f"{name}: its state", told["State"], "Enabled")
+        if (result := told.get("LastProcessingResult", "OK")).startswith("PROBLEM"):
+            raise Refuted(f"{name}: {result}")
+    waiting = {name: _messages(run, url) for name, url in run.stack.outputs.items() if name.endswith(QUEUE)}
+    left = ", ".join(f"{count} in {name.removesuffix(QUEUE)}" for name, count in waiting.items() if count)
+    return f"{len(found)} triggers are enabled, and have no problem; queues: {left or 'all empty'}"
+
+
+def canary(run: Run) -> str:
+    """Look at the aliases: all starts go to one version, which is the machine as it is deployed."""
+    aliases = physical(run.stack, "AWS::StepFunctions::StateMachineAlias")
+    if not aliases:
+        raise NotApplicable("no machine has an alias: the setting canary_percent is 0")
+    client = run.stack.client("stepfunctions")
+    for name, alias in sorted(aliases.items()):
+        routes = client.describe_state_machine_alias(stateMachineAliasArn=alias)["routingConfiguration"]
+        expect(f"{name}: the share of its versions", [one["weight"] for one in routes], [100])
+        version = client.describe_state_machine(stateMachineArn=routes[0]["stateMachineVersionArn"])
+        newest = client.describe_state_machine(stateMachineArn=alias.rpartition(":")[0])
+        if version["definition"] != newest["definition"]:
+            raise Refuted(
+                f"{name}: its version is not the machine as deployed: the deployment was rolled back"
+            )
+    return f"{len(aliases)} aliases, each with all starts on the newest version"
+
+
+def proof(run: Run) -> str:
+    """Let ReconcileBooks prove the table in Lambda, as its schedule does."""
+    (function,) = (
+        name
+        for construct, name in physical(run.stack, "AWS::Lambda::Function").items()
+        if construct == "ReconcileBooks"
+    )
+    client = run.stack.client("lambda", attempts=1)
+    for _ in range(PROOFS_MAX):
+        run.waits_for, began = "ReconcileBooks", time.monotonic()
+        try:
+            answer = client.invoke(FunctionName=function, Payload=b"{}")
+        except ReadTimeoutError:
+            raise NotApplicable("the table is too large to wait for its proof: see ReconciledRows") from None
+        told = json.loads(answer["Payload"].read())
+        if "FunctionError" in answer:
+            raise Refuted(f"ReconcileBooks: {told.get('errorType')}: {told.get('errorMessage')}")
+        if told["conserved"] or told["faults"]:
+            break
+    expect(f"conserved, with {told['faults'][:1] + told['unproven'][:1]}", told["conserved"], True)
+    seconds = time.monotonic() - began
+    return f"{told['rows']} rows are conserved, in {seconds:.1f} s: {told['rows'] / seconds:.0f} a second"
+
+
+def journal(run: Run) -> str:
+    """Find a payment of this run in the sealed journal, in an object that no one may delete."""
+    began = datetime.now(UTC) - timedelta(minutes=1)
+    payer, payee = run.parties("journal")
+    request = run.request("journal", payer, payee)
+    outcome = run.send(request).outcome
+    expect("status", outcome and outcome["status"], "SETTLED")
+    copy, monotonic, wanted = sealed.copy(run.stack, "stack"), time.monotonic(), {"hold", "release", "fee"}
+    steps: dict[str, str] = {}
+
+    def is_sealed() -> bool:
+        for found in objects.posted(copy, objects.before(began)):
+            for _, entry in found.entries:
+                if isinstance(entry, Entry) and entry.key == request["key"]:
+                    steps[entry.step] = found.name
+        return wanted <= steps.keys()
+
+    if not run.wait_for(f"{request['key']} in the sealed journal", is_sealed, SEALED_SECONDS_MAX):
+        raise Refuted(f"of {request['key']} only {sorted(steps)} is sealed after {SEALED_SECONDS_MAX} s")
+    return f"hold, release and fee after {time.monotonic() - monotonic:.0f} s; {_locked(run, steps['hold'])}"
+
+
+def _locked(run: Run, name: str) -> str:
+    """Return how long an object is locked. On AWS it has to be."""
+    if run.stack.endpoint_url:
+        return "the embedded AWS: locks nothing"
+    bucket = sealed.bucket(run.stack)
+    try:
+        lock = run.stack.client("s3").get_object_retention(Bucket=bucket, Key=name)["Retention"]
+    except ClientError as lacking:
+        raise Refuted(f"{name}: is not locked: {lacking.response['Error']['Code']}") from lacking
+    return f"locked by {lock['Mode']} until {lock['RetainUntilDate']:%Y-%m-%d}"
+
+
+def definition(run: Run, output: str) -> str:
+    """Return a machine's definition as deployed. The ARN of an alias has one part more than the machine's."""
+    arn = ":".join(run.stack.outputs[output].split(":")[:7])
+    described = run.stack.client("stepfunctions").describe_state_machine(stateMachineArn=arn)
+    return str(described["definition"])
+
+
+def _messages(run: Run, url: str) -> int:
+    name = "ApproximateNumberOfMessages"
+    told: Any = run.stack.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=[name])
+    return int(told["Attributes"][name])

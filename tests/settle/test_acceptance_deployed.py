@@ -1,0 +1,255 @@
+"""Checks of what is deployed, against answers as AWS documents them, and as a fault would make them."""
+
+import io
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from settle.acceptance import deployed, payments
+from settle.acceptance.run import Run
+from settle.acceptance.states import UNLISTED, Way, ways
+from settle.acceptance.verdict import NotApplicable, Refuted
+from settle.actions.order import DoorForbidden
+from settle.door import Answer
+from settle.stack import Stack
+from tests.world.step_functions import client_error
+
+MACHINE = "arn:aws:states:eu-west-1:123456789012:stateMachine:Settlement"
+TEXT = json.dumps({"StartAt": "HoldFunds", "States": {"HoldFunds": {"Type": "Succeed"}}})
+
+
+def run_on(client: Any, **outputs: str) -> Run:
+    def of(service: str, attempts: int = 5) -> Any:
+        return client
+
+    stack = SimpleNamespace(name="settlement-test", endpoint_url=None, client=of, outputs=outputs)
+    return Run(cast(Stack, stack))
+
+
+@pytest.fixture
+def resources(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The resources of the stack of each kind: a test fills them in."""
+    found: dict[str, str] = {}
+    monkeypatch.setattr(deployed, "physical", lambda stack, kind: found)
+    return found
+
+
+class Definitions:
+    """Step Functions that judges definitions; `valid` and `broken` are what it says of each."""
+
+    def __init__(self, valid: str = "OK", broken: str = "FAIL") -> None:
+        self.answers, self.asked = {"HoldFunds": valid, "Nowhere": broken}, list[str]()
+
+    def describe_state_machine(self, **asked: str) -> Any:
+        self.asked.append(asked["stateMachineArn"])
+        return {"definition": TEXT}
+
+    def validate_state_machine_definition(self, definition: str) -> Any:
+        result = self.answers[json.loads(definition)["StartAt"]]
+        return {"result": result, "diagnostics": [{"message": "no such state"}] if result == "FAIL" else []}
+
+
+def judged(client: Definitions) -> str:
+    outputs = dict.fromkeys(deployed.MACHINES, MACHINE)
+    return deployed.definitions(run_on(client, **outputs | {"SettlementExpressArn": f"{MACHINE}:live"}))
+
+
+def test_definitions_are_judged_as_deployed_and_broken() -> None:
+    client = Definitions()
+
+    assert judged(client).startswith("3 definitions are valid")
+    assert client.asked == [MACHINE] * 3
+
+
+@pytest.mark.parametrize("answers", [{"valid": "FAIL"}, {"broken": "OK"}])
+def test_a_definition_that_is_judged_otherwise_is_refuted(answers: Mapping[str, str]) -> None:
+    with pytest.raises(Refuted, match=r"judged (no such state|without a word): is (FAIL|OK)"):
+        judged(Definitions(**answers))
+
+
+def test_the_ways_of_a_task_are_those_of_its_rules_and_of_an_error_that_none_names() -> None:
+    retries = [{"ErrorEquals": ["No"], "MaxAttempts": 0}, {"ErrorEquals": ["States.ALL"], "MaxAttempts": 2}]
+    task = {"Type": "Task", "Retry": retries, "Catch": [{"ErrorEquals": ["No", "Never"], "Next": "Refused"}]}
+
+    assert [*ways({"Hold": task, "Wait": {"Type": "Wait"}})] == [
+        Way("Hold", "No", 0, "CAUGHT_ERROR", "Refused"),
+        Way("Hold", UNLISTED, 0, "RETRIABLE"),
+        Way("Hold", UNLISTED, 2, "FAILED"),
+    ]
+
+
+def triggers(resources: dict[str, str], **told: str) -> str:
+    resources["PublishEventsStream"] = "an-id"
+    mapping = {"State": "Enabled", "LastProcessingResult": "OK"} | told
+    client = SimpleNamespace(
+        get_event_source_mapping=lambda **asked: mapping,
+        get_queue_attributes=lambda **asked: {"Attributes": {asked["AttributeNames"][0]: "2"}},
+    )
+    return deployed.triggers(run_on(client, StartDeadLetterQueueUrl="an-url", TableName="a-table"))
+
+
+def test_triggers_are_enabled_and_what_waits_is_told(resources: dict[str, str]) -> None:
+    assert triggers(resources) == "1 triggers are enabled, and have no problem; queues: 2 in StartDeadLetter"
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"State": "Disabled"}, "PublishEventsStream: its state: is Disabled"),
+        ({"LastProcessingResult": "PROBLEM: Function call failed"}, "Function call failed"),
+    ],
+)
+def test_a_trigger_that_does_not_work_is_refuted(
+    resources: dict[str, str], told: dict[str, str], why: str
+) -> None:
+    with pytest.raises(Refuted, match=why):
+        triggers(resources, **told)
+
+
+def canary(resources: dict[str, str], weights: list[int], version: str = TEXT) -> str:
+    resources["ExpressLiveAlias"] = f"{MACHINE}:live"
+    texts = {MACHINE: TEXT, f"{MACHINE}:1": version, f"{MACHINE}:2": TEXT}
+    routes = [
+        {"stateMachineVersionArn": f"{MACHINE}:{number}", "weight": weight}
+        for number, weight in enumerate(weights, start=1)
+    ]
+    client = SimpleNamespace(
+        describe_state_machine_alias=lambda **asked: {"routingConfiguration": routes},
+        describe_state_machine=lambda **asked: {"definition": texts[asked["stateMachineArn"]]},
+    )
+    return deployed.canary(run_on(client))
+
+
+def test_an_alias_has_all_starts_on_the_newest_version(resources: dict[str, str]) -> None:
+    assert canary(resources, [100]) == "1 aliases, each with all starts on the newest version"
+
+
+def test_without_an_alias_there_is_no_canary(resources: dict[str, str]) -> None:
+    with pytest.raises(NotApplicable, match="canary_percent is 0"):
+        deployed.canary(run_on(None))
+
+
+def test_a_canary_that_is_not_over_or_went_back_is_refuted(resources: dict[str, str]) -> None:
+    with pytest.raises(Refuted, match=r"is \[90, 10\], and should be \[100\]"):
+        canary(resources, [90, 10])
+    with pytest.raises(Refuted, match="was rolled back"):
+        canary(resources, [100], version="an earlier one")
+
+
+PROVEN = {"conserved": True, "rows": 12, "faults": [], "unproven": []}
+MOVING = {"conserved": False, "rows": 12, "faults": [], "unproven": ["ACCOUNT#a: moves"]}
+FAULTY = {"conserved": False, "rows": 12, "faults": ["ACCOUNT#a: is 1 short"], "unproven": []}
+
+
+def proof(resources: dict[str, str], *answers: Any) -> str:
+    resources["ReconcileBooks"] = "settlement-test-ReconcileBooks"
+    left = list(answers)
+
+    def invoke(**asked: Any) -> Any:
+        assert asked["FunctionName"] == resources["ReconcileBooks"]
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        failed = {"FunctionError": "Unhandled"} if "errorType" in answer else {}
+        return {"Payload": io.BytesIO(json.dumps(answer).encode()), **failed}
+
+    return deployed.proof(run_on(SimpleNamespace(invoke=invoke)))
+
+
+def test_the_proof_is_run_again_while_the_table_moves(resources: dict[str, str]) -> None:
+    assert proof(resources, MOVING, PROVEN).startswith("12 rows are conserved")
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ((FAULTY,), "ACCOUNT#a: is 1 short"),
+        ((MOVING,) * 3, "ACCOUNT#a: moves"),
+        (({"errorType": "MemoryError", "errorMessage": "none left"},), "MemoryError: none left"),
+    ],
+)
+def test_a_proof_that_proves_nothing_is_refuted(
+    resources: dict[str, str], answers: tuple[Any, ...], why: str
+) -> None:
+    with pytest.raises(Refuted, match=why):
+        proof(resources, *answers)
+
+
+def test_a_table_that_is_too_large_to_wait_for_is_not_applicable(resources: dict[str, str]) -> None:
+    with pytest.raises(NotApplicable, match="too large"):
+        proof(resources, ReadTimeoutError(endpoint_url="lambda"))
+
+
+def test_a_sealed_object_has_to_be_locked() -> None:
+    until = datetime(2027, 12, 29, tzinfo=UTC)
+    lock = {"Retention": {"Mode": "COMPLIANCE", "RetainUntilDate": until}}
+    client = SimpleNamespace(get_object_retention=lambda **asked: lock)
+    assert deployed._locked(run_on(client, JournalBucket="b"), "n") == "locked by COMPLIANCE until 2027-12-29"
+
+    def lacks(**asked: str) -> Any:
+        raise client_error("GetObjectRetention", "NoSuchObjectLockConfiguration")
+
+    with pytest.raises(Refuted, match="n: is not locked: NoSuchObjectLockConfiguration"):
+        deployed._locked(run_on(SimpleNamespace(get_object_retention=lacks), JournalBucket="b"), "n")
+
+
+class Starts:
+    """Step Functions that answers a second start in some way, while the first one runs or after its end."""
+
+    class ExecutionAlreadyExists(Exception):
+        pass
+
+    def __init__(self, again: str | None, status: str = "RUNNING") -> None:
+        self.exceptions, self.again, self.status = Starts, again, status
+        self.started: list[str] = []
+
+    def start_execution(self, *, name: str, **sent: str) -> Any:
+        self.started.append(name)
+        if self.started.count(name) == 1:
+            return {"executionArn": name}
+        if self.again is None:
+            raise Starts.ExecutionAlreadyExists
+        return {"executionArn": self.again or name}
+
+    def describe_execution(self, **asked: str) -> Any:
+        return {"status": self.status}
+
+
+def same_start(monkeypatch: pytest.MonkeyPatch, client: Starts) -> str:
+    monkeypatch.setattr(Run, "account", lambda run, name, deposit=0: name)
+    monkeypatch.setattr(Run, "request", lambda run, name, *parties: {"key": f"k-{len(client.started)}"})
+    monkeypatch.setattr(Run, "at_rest", lambda run, key: SimpleNamespace(status="SETTLED"))
+    return payments.same_start(run_on(client, SettlementStandardArn=MACHINE))
+
+
+def test_the_same_start_is_the_same_execution(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "was the same execution" in same_start(monkeypatch, Starts(again=""))
+
+
+@pytest.mark.parametrize("again", [None, "another-arn"])
+def test_another_answer_to_the_same_start_is_refuted(
+    monkeypatch: pytest.MonkeyPatch, again: str | None
+) -> None:
+    with pytest.raises(Refuted, match=r"the same start again: is (ExecutionAlreadyExists|another-arn)"):
+        same_start(monkeypatch, Starts(again))
+
+
+def test_executions_that_end_too_soon_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Starts(again=None, status="SUCCEEDED")
+
+    with pytest.raises(NotApplicable, match="had ended before"):
+        same_start(monkeypatch, client)
+    assert len(client.started) == 2 * payments.STARTS_MAX
+
+
+def test_another_http_status_is_refuted_with_the_message() -> None:
+    payments.expect_status("the start", Answer(202, {}), 202, 200)
+    with pytest.raises(Refuted, match="the start: HTTP 503, the table does not answer"):
+        payments.expect_status("the start", Answer(503, {"message": "the table does not answer"}), 202, 200)
+    with pytest.raises(DoorForbidden, match="the start: AWS does not let you"):
+        payments.expect_status("the start", Answer(403, {"message": "Forbidden"}), 202)
