@@ -28,11 +28,10 @@ def body(event: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON object that a call has as its body. Raises InvalidRequest."""
     text = event.get("body") or ""
     try:
-        if len(text) > BODY_BYTES_MAX * 4 // 3 + 4:  # it may be in base64
-            raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes")
-        if event.get("isBase64Encoded"):
-            text = base64.b64decode(text, validate=True)
-        found = json.loads(text, object_pairs_hook=_members)
+        content = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
+        if len(content) > BODY_BYTES_MAX:
+            raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes, and has {len(content)}")
+        found = json.loads(content, object_pairs_hook=_members)
     except (ValueError, RecursionError):
         raise InvalidRequest("body: must be JSON") from None
     if not isinstance(found, dict):

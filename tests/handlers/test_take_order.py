@@ -1,5 +1,6 @@
 """TakeOrder: three ways out of LIMBO and a reversal, each decided once, by the person whom AWS has proven."""
 
+import base64
 import json
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
+from handlers._http import BODY_BYTES_MAX
 from settlement.ledger import keys
 from settlement.ledger.keys import Row
 from settlement.model.errors import (
@@ -178,6 +180,20 @@ def test_a_body_that_is_no_object_is_refused(limbo: Calls, body: str, encoded: b
         answer = limbo.handlers["TakeOrder"](event, Context())
 
     assert (answer["statusCode"], json.loads(answer["body"])["message"][:5]) == (400, "body:")
+
+
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_body_above_the_limit_is_refused_with_both_figures(limbo: Calls, encoded: bool) -> None:
+    """The bytes count, and not the characters of their base64."""
+    for size in (BODY_BYTES_MAX, BODY_BYTES_MAX + 1):
+        body = '{"key": "é"}'.encode().ljust(size)
+        text = base64.b64encode(body).decode() if encoded else body.decode()
+        event = request("retry", text, ORDER["by"]) | {"isBase64Encoded": encoded}
+        with limbo.writes_nothing():
+            answer = limbo.handlers["TakeOrder"](event, Context())
+
+        is_too_long = f"at most {BODY_BYTES_MAX} bytes, and has {size}" in answer["body"]
+        assert (answer["statusCode"], is_too_long) == (400, size > BODY_BYTES_MAX)
 
 
 @pytest.mark.parametrize("decision", ["write-off", "complete"])
